@@ -1,0 +1,105 @@
+// What an adapter is. Read this file and events.ts, then adapters/email/index.ts as the example.
+
+import type * as z from "zod";
+import type { Accepted, Channel } from "./channel.ts";
+import type { Cursor, ExternalId, Json, SendKey, SessionId, ThreadToken } from "./ids.ts";
+import type { Party } from "./events.ts";
+import type { ChannelStatus, SendOutcome, Verdict } from "./outcomes.ts";
+import type { Route } from "./routes.ts";
+
+export type { Accepted, Channel };
+
+/** The default export of an adapter package. */
+export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft extends Json = Json> {
+  /** For logs and metrics. */
+  readonly name: string;
+  /** The number of this contract; any other is refused at load. */
+  readonly contract: 1;
+  /** One block of the configuration, without the keys that are the core's. Must be a `z.strictObject`. */
+  readonly config: Config;
+  readonly traits: Traits;
+  /** Called once per channel at start and after a reload that changed its block. No I/O, no timers. */
+  create(channel: Channel, config: z.output<Config>): Adapter<Draft>;
+}
+
+export interface Traits {
+  readonly maxTextLength: number;
+  readonly markup: "plain" | "html" | "markdown";
+  readonly attachments: boolean;
+  /** `thread`: a message that answers nothing opens a new conversation (e-mail). `person`: one conversation a person (SMS). */
+  readonly conversations: "thread" | "person";
+  /** The platform's name of the channel, its skill and what its start call expects. */
+  readonly platform: "email" | "sms" | "voice";
+}
+
+/** A channel may read, send, serve, or any of the three. A missing part is a missing ability. */
+export interface Adapter<Draft extends Json = Json> {
+  readonly inbound?: Inbound;
+  readonly outbound?: Outbound<Draft>;
+  readonly routes?: readonly Route[];
+  /** Fetches the bytes of an attachment that was announced with a `ref`. */
+  open?(ref: Json, signal: AbortSignal): AsyncIterable<Uint8Array>;
+  /** For `check --online` and start-up: connects and logs in; sends nothing, changes nothing. */
+  probe?(signal: AbortSignal): Promise<ChannelStatus>;
+}
+
+export interface Inbound {
+  /** Lives as long as the connection. Reads on from `cursor`; null on the very first run.
+   *  Returns when the signal aborts; throws to be started again, with back-off, by the core.
+   *  At most one node runs it at a time. */
+  run(cursor: Cursor | null, signal: AbortSignal): Promise<void>;
+}
+
+export interface Outbound<Draft extends Json = Json> {
+  /** One reply -> what will be sent, part by part. Pure: called inside a transaction, stored before anything is sent. */
+  compose(reply: Reply): readonly Draft[];
+  /** Called with the draft's lane leased; never twice at once for one conversation. Outcomes are values; a throw before
+   *  `crossing()` means nothing was sent, after it nobody knows. */
+  send(draft: Draft, attempt: Attempt): Promise<SendOutcome>;
+  /** Did that attempt go through? Absent means nobody can tell. */
+  reconcile?(draft: Draft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
+}
+
+export interface Attempt {
+  readonly key: SendKey;
+  /** Counted from 1. */
+  readonly number: number;
+  /** Deadline, end of the lease, or shutdown. */
+  readonly signal: AbortSignal;
+  /** Call just before the first byte that could have an effect.
+   *  Thrown before it: nothing was sent, try again. Thrown after it: nobody knows. */
+  crossing(): void;
+}
+
+export interface PastAttempt {
+  readonly key: SendKey;
+  readonly number: number;
+  readonly startedAt: Date;
+}
+
+/** One answer of the agent, ready to be dressed for the channel. Everything in it is frozen when it is made. */
+export interface Reply {
+  /** The key of the first part; part n sends under `partKey(key, n)`. */
+  readonly key: SendKey;
+  readonly createdAt: Date;
+  readonly to: readonly Party[];
+  readonly cc: readonly Party[];
+  readonly subject: string | null;
+  /** The agent's answer, Markdown, without signature. */
+  readonly text: string;
+  /** The agent's signature from its skill's settings, or null. */
+  readonly signature: string | null;
+  /** The agent's introduction, set for the first reply of a conversation that we opened. */
+  readonly introduction: string | null;
+  /** From the skill's settings; the adapter's configured name wins. */
+  readonly senderName: string | null;
+  /** In-Reply-To: the id of the message this answers. */
+  readonly answers: ExternalId | null;
+  /** References, oldest first, `answers` last. */
+  readonly history: readonly ExternalId[];
+  /** What a person's answer may carry back to us, beside the ids. */
+  readonly token: ThreadToken;
+  /** How many automatic answers of other agents this conversation has already seen (loop header). */
+  readonly hops: number;
+  readonly session: SessionId | null;
+}

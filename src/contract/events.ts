@@ -1,0 +1,88 @@
+// What a channel tells the core. Everything here is a fact the adapter observed, never a decision about the
+// conversation: those are the core's (src/domain).
+
+import type { ExternalId, Json, SendKey, SessionId, ThreadToken } from "./ids.ts";
+
+export type InboundEvent = MessageEvent | DeliveryEvent | SessionEvent;
+
+/** A person (or a machine) wrote to us. */
+export interface MessageEvent {
+  readonly kind: "message";
+  /** The dedupe key: the same input gives the same id, for ever. E-mail: mailbox, UIDVALIDITY and UID. */
+  readonly id: ExternalId;
+  /** A second dedupe key over the content, for copies that arrive under another `id` (a UIDVALIDITY change). */
+  readonly fingerprint?: string;
+  /** The id that others cite when they answer this message (a Message-ID). Default: `id`. */
+  readonly cited?: ExternalId;
+  readonly from: Party;
+  readonly to: readonly Party[];
+  /** Where an answer goes when that is not `from` (Reply-To). */
+  readonly replyTo?: Party;
+  /** Others who take part (Cc without our own addresses). */
+  readonly cc?: readonly Party[];
+  readonly thread: Thread;
+  readonly sentAt: Date;
+  readonly subject?: string;
+  /** What the person said: quotes and signature trimmed. */
+  readonly text: string;
+  /** The whole text when trimming removed something. Stored, not sent to the agent. */
+  readonly fullText?: string;
+  readonly attachments?: readonly Attachment[];
+  /** Set when the message must never be answered: machine mail, bounces, lists, own mail, too old, denied ... Stored with this reason. */
+  readonly refusal?: Refusal;
+  /** Facts the agent is told beside the text, such as the verdict on the sender: `{ "sender": "unverified" }`. */
+  readonly notes?: { readonly [name: string]: string };
+  /** Kept for replay. */
+  readonly raw?: Uint8Array;
+}
+
+/** Why a message is not answered. `code` is short and stable (`auto-reply`, `list`, `bounce`, `own`, `too-large` ...). */
+export interface Refusal {
+  readonly code: string;
+  readonly reason: string;
+}
+
+/** Something became of what we sent: a status callback, a bounce. */
+export interface DeliveryEvent {
+  readonly kind: "delivery";
+  readonly id: ExternalId;
+  readonly fingerprint?: string;
+  /** What it is about, tried in this order; `recipient` matches the newest draft sent to that address. */
+  readonly about: {
+    readonly key?: SendKey;
+    readonly sent?: readonly ExternalId[];
+    readonly recipient?: string;
+  };
+  readonly state: "accepted" | "delivered" | "read" | "failed";
+  /** failed: true when trying that address again is pointless (a hard bounce). Two of them suppress the address. */
+  readonly permanent?: boolean;
+  readonly detail?: string;
+  readonly raw?: Uint8Array;
+}
+
+/** A live conversation began, was interrupted or ended. */
+export interface SessionEvent {
+  readonly kind: "session";
+  readonly id: ExternalId;
+  readonly session: SessionId;
+  readonly state: "opened" | "interrupted" | "closed";
+  readonly from: Party;
+  /** interrupted: what the caller really heard of our sentence. */
+  readonly heard?: string;
+}
+
+/** `address` is the channel's canonical form: a lower-cased mailbox, an E.164 number with its prefix. */
+export interface Party {
+  readonly address: string;
+  readonly name?: string;
+}
+
+/** Ids this message answers, nearest first, and tokens found in its addresses or body; or the live session it belongs to. */
+export type Thread =
+  | { readonly answers: readonly ExternalId[]; readonly tokens?: readonly ThreadToken[] }
+  | { readonly session: SessionId };
+
+/** Bytes in hand are stored in the event's own transaction; bytes elsewhere are fetched later through `Adapter.open()`. */
+export type Attachment =
+  | { readonly name: string; readonly mediaType: string; readonly bytes: Uint8Array }
+  | { readonly name: string; readonly mediaType: string; readonly size?: number; readonly ref: Json };

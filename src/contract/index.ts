@@ -1,0 +1,9 @@
+// bridgehead/contract: everything an adapter may import from us.
+
+export * from "./channel.ts";
+export * from "./contract.ts";
+export * from "./define.ts";
+export * from "./events.ts";
+export * from "./ids.ts";
+export * from "./outcomes.ts";
+export * from "./routes.ts";
