@@ -1,0 +1,153 @@
+// What the agent's side offers the pipeline: one function an operation, one result type for all of them. Everything
+// but `PastQuestion` and `Call` survives JSON, so that it can be stored beside the turn it belongs to.
+
+/** What became of one call: certain or not, never an exception to interpret. */
+export type CallResult<T> =
+  | { readonly kind: "ok"; readonly value: T }
+  /** 401 or 403: the key is refused. Certain: not done. */
+  | { readonly kind: "unauthorized"; readonly reason: string }
+  /** 404. Certain: not done. */
+  | { readonly kind: "missing"; readonly reason: string }
+  /** Another 4xx (400, 409, 413, 422 ...) or a redirect. Certain: no, and never. */
+  | { readonly kind: "refused"; readonly status: number; readonly reason: string }
+  /** Certain: not done, worth another try. `limited`: the platform said 429. */
+  | {
+      readonly kind: "deferred";
+      readonly reason: string;
+      readonly retryAfterMs?: number;
+      readonly limited?: true;
+    }
+  /** May have been done: time-out, reset after the request left, 5xx, a success nobody can read. */
+  | { readonly kind: "unknown"; readonly reason: string };
+
+/** What an effectful call needs from its caller. */
+export interface Call {
+  /** Deadline, end of the lease, or shutdown. */
+  readonly signal: AbortSignal;
+  /** Called just before the request's first byte can leave; called again when an operation makes a second request. */
+  crossing(): void;
+}
+
+/** Every operation takes a `CallResult` for its answer; none throws. */
+export interface AgentClient {
+  /** The agent behind the key, with its channels' settings. */
+  describe(signal: AbortSignal): Promise<CallResult<AgentSettings>>;
+  /** Opens a conversation through the start call: the platform may message the person itself. */
+  start(request: StartRequest, call: Call): Promise<CallResult<Started>>;
+  /** Opens a conversation no channel of the platform is attached to: finds or makes the user, then the conversation. */
+  create(request: CreateRequest, call: Call): Promise<CallResult<Started>>;
+  /** The conversations of the user with this foreign key, newest last; none when there is no such user. */
+  findConversations(fkId: string, signal: AbortSignal): Promise<CallResult<readonly string[]>>;
+  /** Puts one question. There is no idempotency key: after `unknown`, look it up before asking again. */
+  ask(conversationId: string, question: Question, call: Call): Promise<CallResult<Answer>>;
+  /** Was the question put, and what was the answer? Reads only. */
+  lookUp(conversationId: string, question: PastQuestion, signal: AbortSignal): Promise<CallResult<Found>>;
+  /** Who answers in this conversation: the agent or a person. */
+  mode(conversationId: string, signal: AbortSignal): Promise<CallResult<"ai" | "manual">>;
+  /** Ends the connections; calls still open come back as they would on a reset. */
+  close(): Promise<void>;
+}
+
+export type Started = { readonly conversationId: string };
+
+/** The agent as far as the daemon acts on it. A channel is null when the agent has no such skill. */
+export type AgentSettings = {
+  readonly agentId: string;
+  readonly organizationId: string;
+  readonly name: string;
+  readonly status: "active" | "inactive" | "draft";
+  readonly email: ChannelSettings | null;
+  readonly sms: ChannelSettings | null;
+  readonly voice: ChannelSettings | null;
+};
+
+export type ChannelSettings = {
+  readonly status: "active" | "inactive";
+  /** Seconds, 0..3600; the platform's null is 0. */
+  readonly responseDelaySeconds: number;
+  readonly signature: string | null;
+  readonly senderName: string | null;
+  readonly defaultSubject: string | null;
+  readonly introduction: string | null;
+  /** The mailbox or the number the skill names. */
+  readonly address: string | null;
+};
+
+type StartCommon = {
+  readonly firstName: string;
+  readonly lastName: string;
+  /** About the person. */
+  readonly context?: string;
+  readonly conversationContext?: string;
+  readonly source?: string;
+  readonly fkId?: string;
+  readonly fkUserId?: string;
+  readonly customData?: { readonly [key: string]: string };
+  /** True archives the person's current conversation and opens a new one. */
+  readonly resetConversation?: boolean;
+  readonly skipEmailValidation?: boolean;
+  readonly skipPhoneNumberValidation?: boolean;
+};
+
+/** The body of the start call, by channel. */
+export type StartRequest =
+  | (StartCommon & {
+      readonly channel: "email";
+      readonly email: string;
+      readonly phoneNumber?: string;
+      readonly emailSubject: string;
+      readonly emailIntroduction: string;
+      readonly includeSignatureInEmail?: boolean;
+    })
+  | (StartCommon & {
+      readonly channel: "sms";
+      readonly phoneNumber: string;
+      readonly email?: string;
+      readonly smsIntroduction: string;
+      readonly includeSignatureInSms?: boolean;
+    })
+  | (Omit<StartCommon, "resetConversation"> & {
+      readonly channel: "voice";
+      readonly phoneNumber: string;
+      readonly email?: string;
+      /** What the assistant says first. */
+      readonly firstMessage: string;
+    });
+
+/** A person, by at least one of fkId, email and phoneNumber, and the conversation to open with them. */
+export type CreateRequest = {
+  readonly firstName: string;
+  readonly lastName: string;
+  readonly fkId?: string;
+  readonly fkUserId?: string;
+  readonly email?: string;
+  readonly phoneNumber?: string;
+  readonly source?: string;
+  /** About the person. */
+  readonly context?: string;
+  /** At most 255 characters; longer is cut. */
+  readonly title?: string;
+  /** About the conversation. */
+  readonly conversationContext?: string;
+};
+
+export type Question = { readonly text: string; readonly context?: string };
+
+/** A question that may or may not have been put. */
+export interface PastQuestion {
+  readonly text: string;
+  /** Ids of messages that belong to earlier turns: questions and replies. */
+  readonly knownIds: ReadonlySet<string>;
+}
+
+/** `text` null: nobody answered now (manual mode, or the person's own message came back). */
+export type Answer = {
+  readonly questionId: string | null;
+  readonly replyId: string | null;
+  readonly text: string | null;
+};
+
+export type Found =
+  | { readonly state: "answered"; readonly answer: Answer }
+  | { readonly state: "pending"; readonly questionId: string }
+  | { readonly state: "absent" };

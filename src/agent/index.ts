@@ -1,0 +1,3 @@
+// The client of the External API.
+
+export type * from "./calls.ts";
