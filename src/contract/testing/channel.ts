@@ -1,0 +1,164 @@
+// An in-memory channel: what the core would give an adapter, with the store replaced by arrays a test can read and
+// with an `accept` a test can hold up or fail.
+
+import { setImmediate as turn } from "node:timers/promises";
+import type { Accepted, Channel, Clock, Log, LogFields } from "../channel.ts";
+import type { InboundEvent, MessageEvent } from "../events.ts";
+import { type Cursor, channelId } from "../ids.ts";
+import type { ChannelStatus } from "../outcomes.ts";
+import { wallClock } from "./clock.ts";
+
+/** One call of `accept`, from the moment it was made. */
+export interface AcceptCall {
+  readonly events: readonly InboundEvent[];
+  readonly cursor: Cursor | undefined;
+  readonly state: "pending" | "committed" | "rejected";
+}
+
+export interface LogLine {
+  readonly level: keyof Log;
+  readonly fields: LogFields;
+  readonly message: string;
+}
+
+export interface RecordingChannel extends Channel {
+  /** What was committed, in order, duplicates left out. */
+  readonly stored: readonly InboundEvent[];
+  /** Those of `stored` that are messages. */
+  readonly messages: readonly MessageEvent[];
+  /** Every call of `accept`, also those that wait or were rejected. */
+  readonly calls: readonly AcceptCall[];
+  /** The last committed cursor: what the core would start `run` with. */
+  readonly cursor: Cursor | null;
+  readonly statuses: readonly ChannelStatus[];
+  readonly logged: readonly LogLine[];
+  /** From now on `accept` waits, with nothing committed, until `release`. */
+  hold(): void;
+  release(): void;
+  /** The next `times` calls of `accept` (held ones first) commit nothing and reject with `error`. */
+  reject(times?: number, error?: Error): void;
+  /** Resolves as soon as `test` holds, looked at after every change; rejects, naming `what`, after `ms` (10 s). */
+  until(what: string, test: (channel: RecordingChannel) => boolean, ms?: number): Promise<void>;
+}
+
+export interface RecordingChannelOptions {
+  /** Default `test-channel`. */
+  readonly id?: string;
+  readonly clock?: Clock;
+  /** Public address under which the routes would be mounted. Default `https://bridge.example/channels/<id>`. */
+  readonly publicUrl?: string;
+  /** What an earlier life of this channel committed last. */
+  readonly cursor?: Cursor | null;
+}
+
+/** Makes a fresh channel: nothing stored, nothing held. */
+export function recordingChannel(options: RecordingChannelOptions = {}): RecordingChannel {
+  const id = channelId(options.id ?? "test-channel");
+  const base = options.publicUrl ?? `https://bridge.example/channels/${id}`;
+  const stored: InboundEvent[] = [];
+  const calls: { -readonly [K in keyof AcceptCall]: AcceptCall[K] }[] = [];
+  const statuses: ChannelStatus[] = [];
+  const logged: LogLine[] = [];
+  const ids = new Set<string>();
+  const fingerprints = new Set<string>();
+  const rejections: Error[] = [];
+  const watchers = new Set<() => void>();
+  let cursor: Cursor | null = options.cursor ?? null;
+  let held = false;
+  let gate = Promise.withResolvers<void>();
+  gate.resolve();
+  // One commit after the other, in the order of the calls, as a database would do it.
+  let queue: Promise<unknown> = Promise.resolve();
+
+  const changed = () => {
+    for (const watcher of watchers) watcher();
+  };
+  const store = (event: InboundEvent): Accepted => {
+    const fingerprint = "fingerprint" in event ? event.fingerprint : undefined;
+    const duplicate = ids.has(event.id) || (fingerprint !== undefined && fingerprints.has(fingerprint));
+    if (!duplicate) stored.push(event);
+    ids.add(event.id);
+    if (fingerprint !== undefined) fingerprints.add(fingerprint);
+    return { id: event.id, duplicate };
+  };
+  const commit = async (call: (typeof calls)[number]): Promise<readonly Accepted[]> => {
+    await gate.promise;
+    await turn(); // a commit is never instantaneous: code that does not wait for it shows
+    const rejection = rejections.shift();
+    call.state = rejection ? "rejected" : "committed";
+    const accepted = rejection ? [] : call.events.map(store);
+    if (!rejection && call.cursor !== undefined) cursor = call.cursor;
+    changed();
+    if (rejection) throw rejection;
+    return accepted;
+  };
+  const line = (level: keyof Log) => (fields: LogFields, message: string) => {
+    logged.push({ level, fields, message });
+    changed();
+  };
+
+  const channel: RecordingChannel = {
+    id,
+    log: { debug: line("debug"), info: line("info"), warn: line("warn"), error: line("error") },
+    clock: options.clock ?? wallClock(),
+    url: (path) => new URL(base + path),
+    accept(events, next) {
+      const call = { events, cursor: next, state: "pending" as AcceptCall["state"] };
+      calls.push(call);
+      changed();
+      const done = queue.then(() => commit(call));
+      queue = done.catch(() => undefined);
+      return done;
+    },
+    known: (wanted) => Promise.resolve(new Set(wanted.filter((one) => ids.has(one)))),
+    report(status) {
+      statuses.push(status);
+      changed();
+    },
+    stored,
+    get messages() {
+      return stored.filter((event) => event.kind === "message");
+    },
+    calls,
+    get cursor() {
+      return cursor;
+    },
+    statuses,
+    logged,
+    hold() {
+      if (held) return;
+      held = true;
+      gate = Promise.withResolvers<void>();
+    },
+    release() {
+      held = false;
+      gate.resolve();
+    },
+    reject(times = 1, error = new Error("accept: the store is away (planted)")) {
+      for (let n = 0; n < times; n++) rejections.push(error);
+    },
+    until: (what, test, ms = 10_000) => watch(what, () => test(channel), watchers, ms),
+  };
+  return channel;
+}
+
+async function watch(
+  what: string,
+  test: () => boolean,
+  watchers: Set<() => void>,
+  ms: number,
+): Promise<void> {
+  if (test()) return;
+  const late = AbortSignal.timeout(ms);
+  await new Promise<void>((resolve, reject) => {
+    const look = () => {
+      if (late.aborted) reject(new Error(`waited ${ms} ms in vain for: ${what}`));
+      else if (test()) resolve();
+      else return;
+      watchers.delete(look);
+      late.removeEventListener("abort", look);
+    };
+    watchers.add(look);
+    late.addEventListener("abort", look);
+  });
+}
