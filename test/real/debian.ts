@@ -1,0 +1,66 @@
+// Real servers from Debian's archive. On a machine with root and apt a missing one is installed; elsewhere the tests
+// that need it are skipped with one line saying why, or fail when nothing may be skipped.
+
+import { execFile } from "node:child_process";
+import { closeSync, existsSync, openSync, rmSync, statSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe } from "vitest";
+
+const run = promisify(execFile);
+const lockFile = join(tmpdir(), "bridgehead-apt.lock");
+
+/** Makes sure that `probe` (a file of the Debian package) exists. Answers null, or why it does not. */
+export async function need(debianPackage: string, probe: string): Promise<string | null> {
+  if (existsSync(probe)) return null;
+  const reason = await install(debianPackage, probe);
+  if (reason !== null && process.env["BRIDGEHEAD_REQUIRE_ALL"] === "1") throw new Error(reason);
+  return reason;
+}
+
+/** `describe`, or a skipped one that says so on exactly one line. */
+export function describeReal(what: string, missing: string | null, body: () => void): void {
+  if (missing === null) describe(what, body);
+  else {
+    process.stderr.write(`SKIPPED: ${what}: ${missing}\n`);
+    describe.skip(what, body);
+  }
+}
+
+async function install(debianPackage: string, probe: string): Promise<string | null> {
+  if (process.getuid?.() !== 0) return `${debianPackage} is not installed (and we are not root)`;
+  if (!existsSync("/usr/bin/apt-get")) return `${debianPackage} is not installed (and there is no apt-get)`;
+  const unlock = await lock();
+  try {
+    if (existsSync(probe)) return null;
+    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
+    const install = () =>
+      run("apt-get", ["install", "-y", "-qq", "--no-install-recommends", debianPackage], { env });
+    await install().catch(async () => {
+      await run("apt-get", ["update", "-qq"], { env });
+      await install();
+    });
+    return existsSync(probe) ? null : `${debianPackage} was installed without ${probe}`;
+  } catch (error) {
+    return `${debianPackage} could not be installed (${String(error).split("\n")[0]})`;
+  } finally {
+    unlock();
+  }
+}
+
+/** One apt at a time across parallel test files; a lock older than ten minutes belongs to a dead process. */
+async function lock(): Promise<() => void> {
+  for (;;) {
+    try {
+      const file = openSync(lockFile, "wx");
+      writeSync(file, String(process.pid));
+      closeSync(file);
+      return () => rmSync(lockFile, { force: true });
+    } catch {
+      const age = Date.now() - (statSync(lockFile, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
+      if (age > 600_000) rmSync(lockFile, { force: true });
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
+}
