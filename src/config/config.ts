@@ -1,0 +1,57 @@
+// What the rest of the program sees of the configuration: checked, resolved, frozen. Durations are milliseconds, sizes
+// bytes, paths absolute, secrets plain strings (print it with `maskSecrets` only).
+
+import type { AdapterDefinition, ChannelId } from "bridgehead/contract";
+import type * as z from "zod";
+import type { coreChannel } from "./schema/channel.ts";
+import type { File } from "./schema/file.ts";
+
+/** The core's keys of a channel block. */
+export type CoreChannel = DeepReadonly<z.output<typeof coreChannel>>;
+export type PlatformConfig = DeepReadonly<File["platform"]>;
+export type AgentConfig = DeepReadonly<File["agents"][string]>;
+export type StoreConfig =
+  /** An absolute path. */
+  | { readonly kind: "sqlite"; readonly file: string }
+  /** A connection string with its secrets filled in. */
+  | { readonly kind: "postgres"; readonly url: string };
+
+export interface ChannelConfig {
+  readonly id: ChannelId;
+  readonly core: CoreChannel;
+  readonly adapter: AdapterDefinition;
+  /** The output of the adapter's own schema: the second argument of its `create`. */
+  readonly settings: unknown;
+}
+
+export interface Config {
+  /** Absolute path of the file this was read from. */
+  readonly file: string;
+  readonly platform: PlatformConfig;
+  readonly agents: { readonly [name: string]: AgentConfig };
+  /** In the file's order, disabled ones included. */
+  readonly channels: readonly ChannelConfig[];
+  readonly http: DeepReadonly<File["http"]>;
+  readonly store: StoreConfig;
+  readonly log: DeepReadonly<File["log"]>;
+  readonly retention: DeepReadonly<File["retention"]>;
+  readonly node: string;
+}
+
+/** One thing that is wrong, with its place. */
+export interface Problem {
+  readonly file: string;
+  /** Counted from 1; 0 when the file could not be read at all. */
+  readonly line: number;
+  readonly column: number;
+  /** `channels.support-mail.imap.host`; empty for the file as a whole. */
+  readonly key: string;
+  readonly message: string;
+  readonly fix: string;
+}
+
+export type DeepReadonly<T> = T extends (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
+    : T;

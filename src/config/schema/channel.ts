@@ -1,0 +1,83 @@
+// channels.<id>: the keys that every channel has, whatever its adapter. All other keys of the block are the adapter's.
+
+import * as z from "zod";
+import { duration, name, pattern, span } from "./values.ts";
+
+const cap = z.strictObject({
+  max: z.int().min(0).describe("How many automatic replies at most?"),
+  per: span.describe("In which time?"),
+});
+
+const caps = z.strictObject({
+  sender: z
+    .array(cap)
+    .prefault([
+      { max: 6, per: "1h" },
+      { max: 20, per: "24h" },
+    ])
+    .describe(
+      "How many replies may one person get, over all conversations? An empty list switches the cap off.",
+    ),
+  conversation: z
+    .array(cap)
+    .prefault([{ max: 10, per: "10m" }])
+    .describe("How many replies may one conversation get?"),
+  channel: z
+    .array(cap)
+    .prefault([{ max: 60, per: "15m" }])
+    .describe("How many replies may the whole channel send?"),
+});
+
+/** The core's keys of a channel block, in the order the reference shows them. */
+export const coreChannel = z.object({
+  adapter: z
+    .string()
+    .min(1)
+    .describe(
+      'Which adapter speaks here? Built in: "email"; else a package or a "./path", found from this file.',
+    ),
+  agent: name.describe("Which of the agents above answers?"),
+  enabled: z
+    .boolean()
+    .default(true)
+    .describe("Does the channel run? false: nothing is read and nothing is sent."),
+  opening: z
+    .enum(["start", "create"])
+    .default("start")
+    .describe(
+      "How is a conversation opened? start: the start call; create: user and conversation, for platforms whose start would message the person.",
+    ),
+  max_age: span
+    .prefault("72h")
+    .describe("How old may a message be and still be answered? Older ones are stored and listed."),
+  allow: z.array(pattern).default([]).describe("Who may write? Empty: everybody."),
+  deny: z.array(pattern).default([]).describe("Who is never answered? Wins over allow."),
+  caps: caps.prefault({}).describe("How many automatic replies are allowed before a loop is assumed?"),
+  on_unknown: z
+    .enum(["hold", "resend", "drop"])
+    .default("hold")
+    .describe(
+      "What happens to a reply that may or may not have gone out? hold: a human decides; RESEND MAY REACH THE PERSON TWICE; DROP MAY REACH NOBODY.",
+    ),
+  unknown_window: duration.prefault("15m").describe("How long is looked for it before that policy applies?"),
+  on_dead: z
+    .enum(["skip", "block"])
+    .default("skip")
+    .describe(
+      "When a reply can never be sent, do later ones of its conversation go out (skip) or wait for a human (block)?",
+    ),
+  on_newer: z
+    .enum(["send", "drop"])
+    .default("send")
+    .describe(
+      "When the person writes again before a delayed reply is due, is that reply still sent? A DROPPED REPLY IS NOT SENT LATER.",
+    ),
+  concurrency: z
+    .int()
+    .min(1)
+    .max(256)
+    .default(8)
+    .describe("How many conversations of this channel are worked at the same time?"),
+});
+
+export const channels = z.record(name, coreChannel);

@@ -1,0 +1,71 @@
+// The kinds of value a configuration is made of. Every one is a string in the file and a number or a record in the
+// program, so that units are written where people read them.
+
+import * as z from "zod";
+
+const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const bytes = { B: 1, kB: 1000, KB: 1000, MB: 1_000_000, GB: 1_000_000_000 } as const;
+
+/** `"30s"` -> milliseconds. Units: ms, s, m, h, d. */
+export const duration = z
+  .string()
+  .regex(/^\d+(ms|s|m|h|d)$/, 'must be a duration such as "30s", "5m", "2h" or "3d"')
+  .transform((text) => {
+    const unit = text.replace(/^\d+/, "") as keyof typeof units;
+    return Number.parseInt(text, 10) * units[unit];
+  });
+
+/** A duration of at least one millisecond. */
+export const span = duration.refine((ms) => ms > 0, "must be longer than 0");
+
+/** `"25MB"` -> bytes. Decimal units: B, kB, MB, GB. */
+export const size = z
+  .string()
+  .regex(/^\d+(B|kB|KB|MB|GB)$/, 'must be a size such as "64kB" or "25MB"')
+  .transform((text) => {
+    const unit = text.replace(/^\d+/, "") as keyof typeof bytes;
+    return Number.parseInt(text, 10) * bytes[unit];
+  });
+
+/** `"127.0.0.1:8025"` or `"[::1]:8025"` -> host and port; port 0 lets the system choose. */
+export const listen = z
+  .string()
+  .regex(
+    /^(\[[0-9a-fA-F:.]+\]|[^\s:[\]]+):\d{1,5}$/,
+    'must be "host:port", such as "127.0.0.1:8025" or "[::1]:8025"',
+  )
+  .transform((text) => {
+    const cut = text.lastIndexOf(":");
+    return { host: text.slice(0, cut).replace(/^\[|\]$/g, ""), port: Number(text.slice(cut + 1)) };
+  })
+  .refine(({ port }) => port <= 65_535, "the port must be at most 65535");
+
+/** True for an absolute http or https URL without user, query or fragment. */
+function isPlainHttpUrl(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null || !["http:", "https:"].includes(url.protocol)) return false;
+  return url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+}
+
+/** An http(s) URL, handed on without a trailing slash. */
+export const httpUrl = z
+  .string()
+  .refine(isPlainHttpUrl, "must be an http(s) URL without user, query or fragment")
+  .transform((text) => text.replace(/\/+$/, ""));
+
+/** A name used in logs, metrics and URLs. */
+export const name = z
+  .string()
+  .regex(
+    /^[a-z0-9][a-z0-9-]{0,62}$/,
+    "must be lower-case letters, digits and hyphens, at most 63, not starting with a hyphen",
+  );
+
+/** A secret: given by reference only, never printed. */
+export const secret = z.string().min(1, "must not be empty").meta({ secret: true });
+
+/** An address pattern: `person@example.com`, `*@example.com`, `+49*`; compared in lower case. */
+export const pattern = z
+  .string()
+  .regex(/^\S+$/, 'must be an address or a pattern such as "*@example.com"')
+  .transform((text) => text.toLowerCase());
