@@ -24,11 +24,12 @@ export type CallResult<T> =
 export interface Call {
   /** Deadline, end of the lease, or shutdown. */
   readonly signal: AbortSignal;
-  /** Called just before the request's first byte can leave; called again when an operation makes a second request. */
+  /** Called just before the first byte of the request that could have the effect leaves. At most once; what it throws
+   *  keeps the request from being sent (the result is `deferred`). */
   crossing(): void;
 }
 
-/** Every operation takes a `CallResult` for its answer; none throws. */
+/** Every operation gives a `CallResult`; none throws, none tries twice. */
 export interface AgentClient {
   /** The agent behind the key, with its channels' settings. */
   describe(signal: AbortSignal): Promise<CallResult<AgentSettings>>;
@@ -36,7 +37,7 @@ export interface AgentClient {
   start(request: StartRequest, call: Call): Promise<CallResult<Started>>;
   /** Opens a conversation no channel of the platform is attached to: finds or makes the user, then the conversation. */
   create(request: CreateRequest, call: Call): Promise<CallResult<Started>>;
-  /** The conversations of the user with this foreign key, newest last; none when there is no such user. */
+  /** The conversations of the user with this foreign key, in the platform's order; none when there is no such user. */
   findConversations(fkId: string, signal: AbortSignal): Promise<CallResult<readonly string[]>>;
   /** Puts one question. There is no idempotency key: after `unknown`, look it up before asking again. */
   ask(conversationId: string, question: Question, call: Call): Promise<CallResult<Answer>>;

@@ -1,0 +1,71 @@
+// Was a question put, and what was its answer? The interface has no idempotency key, so the text and the ids of
+// earlier turns are all there is to recognise a question by.
+
+import type { Message } from "../wire/message.ts";
+import type { Answer, Found, PastQuestion } from "./calls.ts";
+
+/** Looks for the newest message of the person with this text that belongs to no earlier turn, and for its answer. */
+export function findQuestion(messages: readonly Message[], question: PastQuestion): Found {
+  const ordered = inOrder(messages);
+  const index = ordered.findLastIndex((message) => isQuestion(message, question));
+  const asked = ordered[index];
+  if (!asked) return { state: "absent" };
+  const reply = replyTo(asked, ordered.slice(index + 1), ordered, question.knownIds);
+  return reply
+    ? { state: "answered", answer: { questionId: asked.id, replyId: reply.id, text: spoken(reply) } }
+    : { state: "pending", questionId: asked.id };
+}
+
+/** What a message call's own answer says: the agent's reply, or the person's message back when nobody replied. */
+export function answerOf(record: Message): Answer {
+  if (!isReply(record)) return { questionId: record.id, replyId: null, text: null };
+  const questionId = record.conversationMessageId;
+  return {
+    questionId: questionId && questionId !== record.id ? questionId : null,
+    replyId: record.id,
+    text: spoken(record),
+  };
+}
+
+/** By time; messages without a readable time stay where the platform put them. */
+function inOrder(messages: readonly Message[]): Message[] {
+  const times = new Map(messages.map((message) => [message, Date.parse(message.createdAt ?? "")]));
+  if ([...times.values()].some(Number.isNaN)) return [...messages];
+  return messages.toSorted((a, b) => (times.get(a) ?? 0) - (times.get(b) ?? 0));
+}
+
+function isQuestion(message: Message, question: PastQuestion): boolean {
+  if (message.senderRole !== "conversation_user" || question.knownIds.has(message.id)) return false;
+  const text = squeeze(question.text);
+  return squeeze(message.message) === text || squeeze(message.rawMessage ?? "") === text;
+}
+
+/** The reply that names the question wins; else the next one that names no other question. */
+function replyTo(
+  asked: Message,
+  later: readonly Message[],
+  all: readonly Message[],
+  known: ReadonlySet<string>,
+): Message | undefined {
+  const replies = all.filter((message) => isReply(message) && !known.has(message.id));
+  const named = replies.find((reply) => reply.conversationMessageId === asked.id);
+  if (named) return named;
+  const questions = new Set(all.filter((message) => !isReply(message)).map((message) => message.id));
+  return later.find(
+    (message) => replies.includes(message) && !questions.has(message.conversationMessageId ?? ""),
+  );
+}
+
+function isReply(message: Message): boolean {
+  return message.senderRole === "assistant" || message.senderRole === "manual_assistant";
+}
+
+/** An empty reply says nothing, so there is nothing to send. */
+function spoken(reply: Message): string | null {
+  return reply.message.trim() ? reply.message : null;
+}
+
+/** Platforms trim, rewrap and change line ends; the words stay. */
+function squeeze(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}

@@ -1,0 +1,68 @@
+// From the agent's record to the settings the daemon acts on.
+
+import type * as z from "zod";
+import type { agent } from "../wire/agent.ts";
+import { type Dropped, read } from "../wire/record.ts";
+import { emailSkill, smsSkill } from "../wire/skill.ts";
+import { plainText } from "../wire/text.ts";
+import type { AgentSettings, ChannelSettings } from "./calls.ts";
+
+type AgentRecord = z.output<typeof agent.read>;
+type Skill = AgentRecord["skills"][number];
+
+/** Never fails: what the record does not say is null, and a status nobody knows counts as inactive. */
+export function settingsOf(record: AgentRecord, dropped: Dropped): AgentSettings {
+  const skill = (name: string) => record.skills.find((each) => each.systemName === name);
+  return {
+    agentId: record.id,
+    organizationId: record.organizationId,
+    name: record.publicName || record.name,
+    status: record.status === "active" || record.status === "draft" ? record.status : "inactive",
+    email: channel(skill("EMAIL"), (each) => emailSettings(each, dropped)),
+    sms: channel(skill("SMS"), (each) => smsSettings(each, dropped)),
+    voice: channel(skill("VOICE"), () => ({})),
+  };
+}
+
+function channel(
+  skill: Skill | undefined,
+  details: (skill: Skill) => Partial<ChannelSettings>,
+): ChannelSettings | null {
+  if (!skill) return null;
+  return {
+    status: skill.status === "active" ? "active" : "inactive",
+    responseDelaySeconds: 0,
+    signature: null,
+    senderName: null,
+    defaultSubject: null,
+    introduction: null,
+    address: null,
+    ...details(skill),
+  };
+}
+
+function emailSettings(skill: Skill, dropped: Dropped): Partial<ChannelSettings> {
+  const reading = read(emailSkill.read, skill, dropped);
+  if (!reading.ok) return {};
+  const { value } = reading;
+  return {
+    responseDelaySeconds: value.responseDelaySeconds ?? 0,
+    signature: plainText(value.emailSignature),
+    senderName: plainText(value.senderName),
+    defaultSubject: plainText(value.defaultSubject),
+    introduction: plainText(value.defaultEmailIntroduction),
+    address: plainText(value.email),
+  };
+}
+
+function smsSettings(skill: Skill, dropped: Dropped): Partial<ChannelSettings> {
+  const reading = read(smsSkill.read, skill, dropped);
+  if (!reading.ok) return {};
+  const { value } = reading;
+  return {
+    responseDelaySeconds: value.responseDelaySeconds ?? 0,
+    signature: plainText(value.smsSignature),
+    introduction: plainText(value.defaultSmsIntroduction),
+    address: plainText(value.phoneNumber),
+  };
+}

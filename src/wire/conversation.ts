@@ -1,0 +1,50 @@
+// Conversations: the record (GET by id, items of the list) and the requests that open and change them.
+
+import * as z from "zod";
+import { record } from "./record.ts";
+import { user } from "./user.ts";
+
+/** `mode` is `ai` or `manual`; read as any string, since only "manual" is named by the interface. */
+export const conversation = record(
+  "conversation",
+  { id: z.string() },
+  {
+    conversationUserId: z.string(),
+    aiConversationId: z.string(),
+    user: user.read,
+    createdAt: z.string(),
+    updatedAt: z.string(),
+    isAnonymized: z.boolean(),
+  },
+  {
+    mode: z.string(),
+    title: z.string(),
+    score: z.number(),
+    summary: z.string(),
+    metadata: z.record(z.string(), z.unknown()),
+    aiCallId: z.string(),
+    conversationStateId: z.string(),
+    assignedUser: z.looseObject({}).nullable(),
+    feedbacks: z.array(z.looseObject({})),
+  },
+);
+
+/** Who answers: a person when, and only when, the platform says "manual". */
+export function modeOf(record: { readonly mode?: string | undefined }): "ai" | "manual" {
+  return record.mode?.toLowerCase() === "manual" ? "manual" : "ai";
+}
+
+export const titleLimit = 255;
+export const contextLimit = 256_000;
+
+/** POST /external/conversations. */
+export const createConversationRequest = z.looseObject({
+  conversationUserId: z.string().min(1),
+  title: z.string().max(titleLimit).optional(),
+  context: z.string().max(contextLimit).optional(),
+  customData: z.record(z.string(), z.unknown()).optional(),
+  conversationStateId: z.string().optional(),
+});
+
+/** PUT /external/conversations/{id}/mode; the body is declared optional. */
+export const modeRequest = z.looseObject({ mode: z.enum(["manual", "ai"]).optional() });

@@ -1,0 +1,59 @@
+// Messages: the record, the requests that add one, and the list. The list is `{messages: [...]}` on the platforms
+// seen, while the interface's general sentence promises the page envelope: we read either and serve both in one object.
+
+import * as z from "zod";
+import { type Dropped, type Reading, read, record } from "./record.ts";
+
+/** `conversationMessageId` is the id of the question, on the question and on its answer. */
+export const message = record(
+  "message",
+  { id: z.string().min(1), message: z.string(), senderRole: z.string() },
+  {
+    conversationId: z.string(),
+    conversationMessageId: z.string(),
+    source: z.string(),
+    createdAt: z.string(),
+    isAnonymized: z.boolean(),
+  },
+  {
+    rawMessage: z.string(),
+    fullAIResponse: z.looseObject({
+      reasoning: z.array(z.string()).nullish(),
+      outputText: z.string().nullish(),
+      urlCitations: z.array(z.looseObject({ url: z.string(), title: z.string() })).nullish(),
+      fileCitations: z.array(z.looseObject({ fileId: z.string(), filename: z.string() })).nullish(),
+    }),
+    subagentId: z.string().nullable(),
+    expandedMessage: z.string().nullable(),
+    files: z.array(z.looseObject({})),
+  },
+);
+
+export type Message = z.output<typeof message.read>;
+
+const files = z.array(z.looseObject({ fileName: z.string(), storagePath: z.string() })).optional();
+
+/** POST /external/conversations/{id}/messages. */
+export const sendRequest = z.looseObject({ message: z.string(), context: z.string().optional(), files });
+
+/** POST /external/conversations/{id}/send-manual-message. */
+export const manualMessageRequest = z.looseObject({
+  message: z.string(),
+  conversationMessageId: z.string().optional(),
+  authorId: z.string().optional(),
+  files,
+});
+
+const list = z.object({ messages: z.array(message.read) });
+
+/** Reads a conversation's messages: `{messages}`, a page's `{data}`, or a bare array. */
+export function readMessages(input: unknown, dropped: Dropped): Reading<readonly Message[]> {
+  const reading = read(list, { messages: listed(input) }, dropped);
+  return reading.ok ? { ok: true, value: reading.value.messages } : reading;
+}
+
+function listed(input: unknown): unknown {
+  if (input === null || typeof input !== "object" || Array.isArray(input)) return input;
+  const body = input as { readonly messages?: unknown; readonly data?: unknown };
+  return body.messages ?? body.data;
+}

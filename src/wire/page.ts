@@ -1,0 +1,39 @@
+// The page envelope of every list (External API 2.1) and the query parameters that choose a page (4.1).
+
+import * as z from "zod";
+
+const defaultPageSize = 20;
+const maxPageSize = 100;
+const count = z.coerce.number().int().min(1);
+
+/** A query string's page; the interface names no defaults, these are ours. A larger page than ours is cut to it. */
+export const pageQuery = z.looseObject({
+  page: count.max(1_000_000).default(1),
+  pageSize: count.default(defaultPageSize).transform((size) => Math.min(size, maxPageSize)),
+  orderBy: z.enum(["createdAt", "updatedAt"]).default("createdAt"),
+  orderDirection: z.enum(["ASC", "DESC"]).default("DESC"),
+});
+
+export interface Page<T> {
+  readonly currentPage: number;
+  readonly pageSize: number;
+  readonly totalItems: number;
+  readonly totalPages: number;
+  readonly hasNextPage: boolean;
+  readonly hasPreviousPage: boolean;
+  readonly data: readonly T[];
+}
+
+/** Wraps one page of items; `page` counts from 1. */
+export function pageOf<T>(data: readonly T[], page: number, pageSize: number, totalItems: number): Page<T> {
+  const totalPages = Math.ceil(totalItems / pageSize);
+  return {
+    currentPage: page,
+    pageSize,
+    totalItems,
+    totalPages,
+    hasNextPage: page < totalPages,
+    hasPreviousPage: page > 1 && totalPages > 0,
+    data,
+  };
+}

@@ -1,0 +1,50 @@
+// Agent users, the people an agent talks to (External API 2.2), and the calls that make and find them.
+
+import * as z from "zod";
+import { record } from "./record.ts";
+
+const names = { firstName: z.string(), lastName: z.string() };
+
+/** `customData` of a request comes back as `metadata.customData`. */
+export const user = record(
+  "user",
+  { id: z.string() },
+  { ...names, isAnonymized: z.boolean() },
+  {
+    context: z.string(),
+    source: z.string(),
+    fkId: z.string(),
+    fkUserId: z.string(),
+    email: z.string(),
+    phoneNumber: z.string(),
+    metadata: z.record(z.string(), z.unknown()),
+  },
+);
+
+/** What every request about a person may carry. */
+export const personFields = {
+  ...names,
+  context: z.string().optional(),
+  source: z.string().optional(),
+  fkId: z.string().optional(),
+  fkUserId: z.string().optional(),
+  customData: z.record(z.string(), z.unknown()).optional(),
+  skipPhoneNumberValidation: z.boolean().optional(),
+  skipEmailValidation: z.boolean().optional(),
+};
+
+/** POST /external/users: at least one of phoneNumber, email and fkId. */
+export const createUserRequest = z
+  .looseObject({ ...personFields, email: z.string().optional(), phoneNumber: z.string().optional() })
+  .refine((body) => Boolean(body.email || body.phoneNumber || body.fkId), {
+    message: "one of phoneNumber, email and fkId is required",
+    path: ["fkId"],
+  });
+
+/** GET /external/users/search: the user and their conversations. */
+export const userSearch = record(
+  "users/search",
+  { user: user.read, conversationIds: z.array(z.string()) },
+  {},
+  {},
+);

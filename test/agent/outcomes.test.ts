@@ -1,0 +1,152 @@
+// Every fault of the platform, over real sockets, and the one result each of them must have.
+
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { describe, expect, test } from "vitest";
+import { type Fault, hang, json, reset, status, text, truncated } from "./fault-server.ts";
+import { messageRecord } from "./records.ts";
+import { startClient, startRig } from "./rig.ts";
+
+const answer = messageRecord("a-1", "assistant", "It ships today.", { conversationMessageId: "q-1" });
+const wrongTypes = { ...answer, message: 42 };
+
+const faults: readonly (readonly [string, Fault, object])[] = [
+  ["401", status(401), { kind: "unauthorized" }],
+  ["403", status(403), { kind: "unauthorized", reason: "HTTP 403: SOME_ERROR: SOME_MESSAGE" }],
+  ["404", status(404), { kind: "missing" }],
+  ["400", status(400), { kind: "refused", status: 400 }],
+  ["409", status(409), { kind: "refused", status: 409 }],
+  ["413", status(413), { kind: "refused", status: 413 }],
+  ["422 in HTML", text("<p>no</p>", "text/html", 422), { kind: "refused", status: 422, reason: "HTTP 422" }],
+  ["a redirect", status(302, { location: "http://127.0.0.1:1/" }), { kind: "refused", status: 302 }],
+  ["429 with a cut body", truncated("{", 429), { kind: "deferred", limited: true }],
+  ["500", status(500), { kind: "unknown" }],
+  ["503", status(503), { kind: "unknown" }],
+  ["a reset after the request", reset, { kind: "unknown" }],
+  ["truncated JSON", truncated(JSON.stringify(answer).slice(0, 40), 201), { kind: "unknown" }],
+  ["half a JSON text", text('{"id":"a-1","mess', "application/json", 201), { kind: "unknown" }],
+  ["HTML with 200", text("<html>login</html>"), { kind: "unknown", reason: "HTTP 200, answer is not JSON" }],
+  ["an empty 200", text("", "application/json"), { kind: "unknown" }],
+  ["null", json(null, 201), { kind: "unknown" }],
+  ["wrong types", json(wrongTypes, 201), { kind: "unknown", reason: expect.stringContaining("message: ") }],
+  ["a huge body", text(`"${"x".repeat(11 * 1024 * 1024)}"`), { kind: "unknown" }],
+  ["a normal answer", json(answer, 201), { kind: "ok", value: { questionId: "q-1", replyId: "a-1" } }],
+];
+
+test.each(faults)("%s", async (_name, fault, expected) => {
+  const { client, server, effect } = await startRig();
+  server.script(fault);
+  const call = effect();
+  expect(await client.ask("c-1", { text: "Where is my order?" }, call)).toMatchObject(expected);
+  expect(call.crossings()).toBe(1);
+  expect(server.received).toHaveLength(1);
+});
+
+describe("429", () => {
+  const inTenMinutes = new Date(Date.now() + 600_000).toUTCString();
+  test.each([
+    ["no header", undefined, undefined, undefined],
+    ["seconds", "7", 7_000, 7_000],
+    ["a date", inTenMinutes, 590_000, 600_000],
+    ["a date gone by", "Wed, 21 Oct 2015 07:28:00 GMT", 0, 0],
+    ["absurdly long", "99999999999", 900_000, 900_000],
+    ["an absurd date", "Fri, 01 Jan 2999 00:00:00 GMT", 900_000, 900_000],
+    ["negative", "-5", 0, 0],
+    ["words", "soon", undefined, undefined],
+  ])("Retry-After: %s", async (_name, header, least, most) => {
+    const { client, server, effect } = await startRig();
+    server.script(status(429, header === undefined ? {} : { "retry-after": header }));
+    const result = await client.ask("c-1", { text: "hi" }, effect());
+    expect(result).toMatchObject({ kind: "deferred", limited: true });
+    const { retryAfterMs } = result as { retryAfterMs?: number };
+    if (least === undefined) return expect(retryAfterMs).toBeUndefined();
+    expect(retryAfterMs).toBeGreaterThanOrEqual(least);
+    expect(retryAfterMs).toBeLessThanOrEqual(most ?? 0);
+  });
+});
+
+describe("no answer", () => {
+  test("a hang is unknown after the time-out", async () => {
+    const { client, server, effect } = await startRig(150);
+    server.script(hang);
+    const call = effect();
+    expect(await client.ask("c-1", { text: "hi" }, call)).toEqual({
+      kind: "unknown",
+      reason: "no answer within 150 ms",
+    });
+    expect(call.crossings()).toBe(1);
+  });
+
+  test("an abort after the crossing is unknown", async () => {
+    const { client, server, effect } = await startRig();
+    const stop = new AbortController();
+    server.script(() => stop.abort());
+    expect(await client.ask("c-1", { text: "hi" }, effect(stop.signal))).toMatchObject({ kind: "unknown" });
+  });
+
+  test("an abort before the crossing is deferred and sends nothing", async () => {
+    const { client, server, effect } = await startRig();
+    const call = effect(AbortSignal.abort());
+    expect(await client.ask("c-1", { text: "hi" }, call)).toMatchObject({ kind: "deferred" });
+    expect([call.crossings(), server.received.length]).toEqual([0, 0]);
+  });
+
+  test("a crossing that throws keeps the request from leaving", async () => {
+    const { client, server, signal, effect } = await startRig();
+    const refuse = { signal, crossing: () => { throw new Error("the lease is gone"); } }; // biome-ignore format: one line
+    expect(await client.ask("c-1", { text: "hi" }, refuse)).toEqual({
+      kind: "deferred",
+      reason: "the lease is gone",
+    });
+    server.script(json(answer, 201));
+    expect(await client.ask("c-1", { text: "hi" }, effect())).toMatchObject({ kind: "ok" });
+    expect(server.received).toHaveLength(1);
+  });
+
+  test("a refused connection is deferred before any crossing", async () => {
+    const closed = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => closed.once("listening", resolve));
+    const { port } = closed.address() as AddressInfo;
+    await new Promise((resolve) => closed.close(resolve));
+    const { client, effect } = startClient(`http://127.0.0.1:${port}`);
+    const call = effect();
+    expect(await client.ask("c-1", { text: "hi" }, call)).toMatchObject({
+      kind: "deferred",
+      reason: expect.stringContaining("ECONNREFUSED"),
+    });
+    expect(call.crossings()).toBe(0);
+  });
+
+  test("a server that does not speak TLS is deferred before any crossing", async () => {
+    const { server } = await startRig();
+    const { client, effect } = startClient(server.url.replace("http:", "https:"));
+    const call = effect();
+    expect(await client.ask("c-1", { text: "hi" }, call)).toMatchObject({ kind: "deferred" });
+    expect(call.crossings()).toBe(0);
+  });
+
+  test("a reset before the request was read is unknown once the bytes were handed over", async () => {
+    const rude = createServer((socket) => socket.resetAndDestroy()).listen(0, "127.0.0.1");
+    await new Promise((resolve) => rude.once("listening", resolve));
+    const { client, effect } = startClient(`http://127.0.0.1:${(rude.address() as AddressInfo).port}`);
+    const call = effect();
+    const { kind } = await client.ask("c-1", { text: "hi" }, call);
+    expect(kind).toBe(call.crossings() === 1 ? "unknown" : "deferred");
+    await new Promise((resolve) => rude.close(resolve));
+  });
+
+  test("a call that waits for a connection when its time is up is deferred and never sent", async () => {
+    const { server, effect, signal } = await startRig();
+    const { client } = startClient(server.url, 200);
+    server.script(hang);
+    const calls = Array.from({ length: 20 }, () => effect());
+    const results = await Promise.all(calls.map((call) => client.ask("c-1", { text: "hi" }, call)));
+    const sent = calls.filter((call) => call.crossings() === 1).length;
+    expect(sent).toBe(16);
+    expect(results.filter((result) => result.kind === "unknown")).toHaveLength(sent);
+    expect(results.filter((result) => result.kind === "deferred")).toHaveLength(20 - sent);
+    server.script(json({ mode: "manual", id: "c-1" }));
+    expect(await client.mode("c-1", signal)).toEqual({ kind: "ok", value: "manual" });
+    expect(server.received.filter(({ method }) => method === "POST")).toHaveLength(sent);
+  });
+});
