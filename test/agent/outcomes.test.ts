@@ -93,7 +93,12 @@ describe("no answer", () => {
 
   test("a crossing that throws keeps the request from leaving", async () => {
     const { client, server, signal, effect } = await startRig();
-    const refuse = { signal, crossing: () => { throw new Error("the lease is gone"); } }; // biome-ignore format: one line
+    const refuse = {
+      signal,
+      crossing: () => {
+        throw new Error("the lease is gone");
+      },
+    };
     expect(await client.ask("c-1", { text: "hi" }, refuse)).toEqual({
       kind: "deferred",
       reason: "the lease is gone",

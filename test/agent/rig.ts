@@ -11,7 +11,7 @@ export interface Rig {
   readonly warnings: { readonly [name: string]: unknown }[];
   readonly signal: AbortSignal;
   /** A call that counts its crossings. */
-  effect(signal?: AbortSignal): Call & { readonly crossings: () => number };
+  readonly effect: (signal?: AbortSignal) => Call & { readonly crossings: () => number };
 }
 
 export async function startRig(timeoutMs = 5_000): Promise<Rig> {
