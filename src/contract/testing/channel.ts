@@ -35,7 +35,7 @@ export interface RecordingChannel extends Channel {
   /** From now on `accept` waits, with nothing committed, until `release`. */
   hold(): void;
   release(): void;
-  /** The next `times` calls of `accept` (held ones first) commit nothing and reject with `error`. */
+  /** The next `times` (1) calls of `accept`, held ones first, commit nothing and reject with `error`; 0 ends it. */
   reject(times?: number, error?: Error): void;
   /** Resolves as soon as `test` holds, looked at after every change; rejects, naming `what`, after `ms` (10 s). */
   until(what: string, test: (channel: RecordingChannel) => boolean, ms?: number): Promise<void>;
@@ -61,10 +61,11 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
   const logged: LogLine[] = [];
   const ids = new Set<string>();
   const fingerprints = new Set<string>();
-  const rejections: Error[] = [];
   const watchers = new Set<() => void>();
   let cursor: Cursor | null = options.cursor ?? null;
   let held = false;
+  let rejections = 0;
+  let planted = new Error();
   let gate = Promise.withResolvers<void>();
   gate.resolve();
   // One commit after the other, in the order of the calls, as a database would do it.
@@ -84,12 +85,15 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
   const commit = async (call: (typeof calls)[number]): Promise<readonly Accepted[]> => {
     await gate.promise;
     await turn(); // a commit is never instantaneous: code that does not wait for it shows
-    const rejection = rejections.shift();
-    call.state = rejection ? "rejected" : "committed";
-    const accepted = rejection ? [] : call.events.map(store);
-    if (!rejection && call.cursor !== undefined) cursor = call.cursor;
+    call.state = rejections > 0 ? "rejected" : "committed";
+    if (call.state === "rejected") {
+      rejections--;
+      changed();
+      throw planted;
+    }
+    const accepted = call.events.map(store);
+    if (call.cursor !== undefined) cursor = call.cursor;
     changed();
-    if (rejection) throw rejection;
     return accepted;
   };
   const line = (level: keyof Log) => (fields: LogFields, message: string) => {
@@ -135,7 +139,8 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
       gate.resolve();
     },
     reject(times = 1, error = new Error("accept: the store is away (planted)")) {
-      for (let n = 0; n < times; n++) rejections.push(error);
+      rejections = times;
+      planted = error;
     },
     until: (what, test, ms = 10_000) => watch(what, () => test(channel), watchers, ms),
   };

@@ -1,4 +1,8 @@
 // bridgehead/contract/testing: the conformance suite for adapters and what tests of an adapter need besides.
 
 export * from "./channel.ts";
+export * from "./checks.ts";
 export * from "./clock.ts";
+export * from "./describe.ts";
+export * from "./harness.ts";
+export type { Check, Subject } from "./rig.ts";

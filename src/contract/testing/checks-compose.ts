@@ -1,0 +1,95 @@
+// What must hold of `compose`: its drafts are stored, sent by another process perhaps, and compared when they are sent again.
+
+import assert from "node:assert/strict";
+import { externalId, sendKey, threadToken } from "../ids.ts";
+import type { Reply } from "../index.ts";
+import { wallClock } from "./clock.ts";
+import { type Check, letters, makeRig, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
+import { watchStillness } from "./stillness.ts";
+
+/** A reply to the peer's person with `text`, under a key of its own. */
+export function replyWith(rig: Rig, text: string): Reply {
+  const ours = present(rig.peer.reply, "the peer has no reply", "outbound");
+  const key = `k${letters(12)}`;
+  return {
+    key: sendKey(key),
+    createdAt: new Date(1_700_000_000_000),
+    cc: [],
+    subject: "Your question",
+    text,
+    signature: null,
+    introduction: null,
+    senderName: null,
+    answers: null,
+    history: [],
+    token: threadToken(`t${letters(12)}`),
+    hops: 0,
+    session: null,
+    ...ours,
+  };
+}
+
+/** Replies that differ in everything an adapter may look at. */
+function replies(rig: Rig): readonly Reply[] {
+  const plain = replyWith(rig, "A short answer.");
+  const words = "Some words of a long answer, sentence after sentence. ";
+  const long = words.repeat(
+    Math.ceil(Math.min(rig.definition.traits.maxTextLength * 2, 20_000) / words.length),
+  );
+  return [
+    plain,
+    { ...plain, text: long },
+    {
+      ...plain,
+      subject: null,
+      signature: "Kind regards\nThe desk",
+      introduction: "Hello",
+      senderName: "Desk",
+    },
+    { ...plain, answers: externalId("<b@x>"), history: [externalId("<a@x>"), externalId("<b@x>")], hops: 1 },
+    { ...plain, text: "**Bold**, a [link](https://example.com/a?b=1&c=2), ümläut, 漢字, 🎈\n\n- one\n- two" },
+  ];
+}
+
+async function isDeterministic(subject: Subject): Promise<void> {
+  await withRig(subject, async (rig) => {
+    // Another process, an hour later.
+    const later = await makeRig(subject, rig.peer, { clock: wallClock(3_600_000) });
+    for (const reply of replies(rig)) {
+      const drafts = outboundOf(rig).compose(structuredClone(reply));
+      assert.ok(drafts.length > 0, "compose made nothing of a reply");
+      const again = outboundOf(rig).compose(structuredClone(reply));
+      const elsewhere = outboundOf(later).compose(structuredClone(reply));
+      assert.deepEqual(again, drafts, "compose made two things of one reply");
+      assert.deepEqual(elsewhere, drafts, "compose makes something else an hour later");
+    }
+  });
+}
+
+async function survivesJson(subject: Subject): Promise<void> {
+  await withRig(subject, async (rig) => {
+    for (const reply of replies(rig)) {
+      const drafts = outboundOf(rig).compose(structuredClone(reply));
+      const stored: unknown = JSON.parse(JSON.stringify(drafts));
+      assert.deepEqual(stored, drafts, "a draft changes when it is stored as JSON");
+    }
+  });
+}
+
+async function isPure(subject: Subject): Promise<void> {
+  await withRig(subject, async (rig) => {
+    for (const reply of replies(rig)) {
+      const before = structuredClone(reply);
+      const { acts } = await watchStillness(() => outboundOf(rig).compose(reply));
+      assert.deepEqual(reply, before, "compose changed the reply");
+      assert.deepEqual(acts, [], `compose did I/O or started timers: ${acts.join(", ")}`);
+    }
+    assert.deepEqual(rig.channel.calls, [], "compose called accept");
+  });
+}
+
+export const composeChecks: readonly Check[] = [
+  { name: "compose: is deterministic", needs: ["outbound"], run: isDeterministic },
+  { name: "compose: its drafts survive JSON", needs: ["outbound"], run: survivesJson },
+  { name: "compose: is pure", needs: ["outbound"], run: isPure },
+];

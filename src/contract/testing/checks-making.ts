@@ -1,0 +1,99 @@
+// What must hold before anything is sent or read: the definition, its configuration, its `create`.
+
+import assert from "node:assert/strict";
+import type { Adapter } from "../index.ts";
+import { recordingChannel } from "./channel.ts";
+import type { Ability, Harness } from "./harness.ts";
+import { type Check, makeRig, type Subject, withRig } from "./rig.ts";
+import { watchStillness } from "./stillness.ts";
+
+async function createIsStill(subject: Subject): Promise<void> {
+  const peer = await subject.harness.start();
+  try {
+    const config = await subject.definition.config.parseAsync(peer.config("right"));
+    const channel = recordingChannel();
+    const { acts } = await watchStillness(() => subject.definition.create(channel, config));
+    assert.deepEqual(acts, [], `create did I/O or started timers: ${acts.join(", ")}`);
+    assert.deepEqual(channel.calls, [], "create called accept");
+  } finally {
+    await peer.stop();
+  }
+}
+
+async function configIsStrict(subject: Subject): Promise<void> {
+  const peer = await subject.harness.start();
+  try {
+    const block = peer.config("right");
+    const { config } = subject.definition;
+    const taken = await config.safeParseAsync(block);
+    assert.ok(taken.success, `the harness's own block is refused: ${taken.error?.message}`);
+    const open = new Set(subject.harness.openKeys ?? []);
+    for (const [path, strange] of withStrangeKey(block).filter(([path]) => !open.has(path))) {
+      const where = path === "" ? "at the top" : `in "${path}"`;
+      const result = await config.safeParseAsync(strange);
+      assert.ok(!result.success, `an unknown key ${where} was taken without an error`);
+    }
+  } finally {
+    await peer.stop();
+  }
+}
+
+/** Copies of `block`, each with one unknown key in one of its objects, and the dotted path of that object. */
+function withStrangeKey(block: unknown, path = ""): (readonly [string, unknown])[] {
+  if (block === null || typeof block !== "object" || Array.isArray(block)) return [];
+  const inner = Object.entries(block).flatMap(([key, value]) =>
+    withStrangeKey(value, path === "" ? key : `${path}.${key}`).map(
+      ([at, strange]) => [at, { ...block, [key]: strange }] as const,
+    ),
+  );
+  return [[path, { ...block, unheard_of: 1 }], ...inner];
+}
+
+const parts: readonly (readonly [Ability, (adapter: Adapter) => boolean])[] = [
+  ["inbound", (adapter) => adapter.inbound !== undefined],
+  ["outbound", (adapter) => adapter.outbound !== undefined],
+  ["reconcile", (adapter) => adapter.outbound?.reconcile !== undefined],
+  ["probe", (adapter) => adapter.probe !== undefined],
+  ["http", (adapter) => routes(adapter, "http").length > 0],
+  ["socket", (adapter) => routes(adapter, "socket").length > 0],
+];
+
+async function partsAreDeclared(subject: Subject): Promise<void> {
+  await withRig(subject, async ({ adapter, definition, harness, peer, channel }) => {
+    assert.equal(definition.contract, 1, `contract is ${String(definition.contract)}, not 1`);
+    assert.ok(definition.name.length > 0, "the definition has no name");
+    const wrong = parts.filter(([part, has]) => has(adapter) === lacks(harness, part));
+    const texts = wrong.map(([part, has]) =>
+      has(adapter) ? `has ${part}, declared lacking` : `lacks ${part}, undeclared`,
+    );
+    assert.deepEqual(texts, [], `the adapter ${texts.join("; ")}`);
+    const url = channel.url.bind(channel);
+    const samples = { http: peer.requests?.(url) ?? [], socket: peer.upgrades?.(url) ?? [] };
+    for (const kind of ["http", "socket"] as const) {
+      const bare = routes(adapter, kind).filter(
+        (path) => !samples[kind].some((sample) => sample.path === path),
+      );
+      assert.deepEqual(bare, [], `the harness has no sample for the ${kind} routes ${bare.join(", ")}`);
+    }
+  });
+}
+
+const routes = (adapter: Adapter, kind: "http" | "socket") =>
+  (adapter.routes ?? []).filter((route) => route.kind === kind).map((route) => route.path);
+const lacks = (harness: Harness, ability: Ability) =>
+  harness.lacks?.[ability] !== undefined ||
+  (ability === "reconcile" && harness.lacks?.outbound !== undefined);
+
+async function twoAreApart(subject: Subject): Promise<void> {
+  await withRig(subject, async (rig) => {
+    const other = await makeRig(subject, rig.peer);
+    assert.notEqual(rig.adapter, other.adapter, "create gave two channels one adapter");
+  });
+}
+
+export const makingChecks: readonly Check[] = [
+  { name: "create: does no I/O and starts no timer", needs: [], run: createIsStill },
+  { name: "create: gives every channel an adapter of its own", needs: [], run: twoAreApart },
+  { name: "config: unknown keys are errors", needs: [], run: configIsStrict },
+  { name: "parts: are those the harness declares", needs: [], run: partsAreDeclared },
+];

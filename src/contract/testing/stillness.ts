@@ -1,0 +1,64 @@
+// Sees whether code does anything but compute: I/O and timers, begun at once or from a promise later on.
+
+import { AsyncLocalStorage, createHook } from "node:async_hooks";
+import childProcess from "node:child_process";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { setImmediate as turn } from "node:timers/promises";
+
+// Promises, ticks and microtasks are computing; so is everything a package names itself with AsyncResource.
+const doing = /^(Timeout|Immediate|WORKER|STATWATCHER|FILEHANDLE\w*|FSREQ\w*|HTTP\w+|\w+WRAP)$/;
+const turns = 5;
+
+/** Runs `body` and names everything it did, also in the first turns of the event loop after it. */
+export async function watchStillness<T>(
+  body: () => T,
+): Promise<{ readonly value: T; readonly acts: readonly string[] }> {
+  const acts: string[] = [];
+  const inside = new AsyncLocalStorage<true>();
+  // Only what descends from `body` counts: other tests of the process go on meanwhile.
+  const hook = createHook({
+    init: (_id, type) => {
+      if (inside.getStore() && doing.test(type)) acts.push(type);
+    },
+  });
+  hook.enable();
+  try {
+    const value = inside.run(true, () => watchingBlockingCalls(acts, body));
+    for (let n = 0; n < turns; n++) await turn();
+    return { value, acts };
+  } finally {
+    hook.disable();
+  }
+}
+
+// Blocking calls leave no asynchronous trace, so they are replaced for as long as `body` runs, which nothing else can
+// do at the same time.
+function watchingBlockingCalls<T>(acts: string[], body: () => T): T {
+  const undo = [fs, childProcess].flatMap((module) => spyOnBlockingCalls(module as never, acts));
+  syncBuiltinESMExports();
+  try {
+    return body();
+  } finally {
+    for (const restore of undo) restore();
+    syncBuiltinESMExports();
+  }
+}
+
+type Functions = Record<string, (...args: unknown[]) => unknown>;
+
+function spyOnBlockingCalls(module: Functions, acts: string[]): (() => void)[] {
+  const names = Object.keys(module).filter((name) => /^[a-z]\w+Sync$/.test(name));
+  return names.map((name) => {
+    const original = module[name] as Functions[string];
+    const spy = (...args: unknown[]) => {
+      acts.push(`${name}(${typeof args[0] === "string" ? args[0] : ""})`);
+      return original(...args);
+    };
+    // `realpathSync.native` and the like hang on the function.
+    module[name] = Object.assign(spy, original);
+    return () => {
+      module[name] = original;
+    };
+  });
+}

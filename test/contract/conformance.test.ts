@@ -1,0 +1,5 @@
+import { describeAdapter } from "bridgehead/contract/testing";
+import lineAdapter from "./line-adapter.ts";
+import { lineHarness } from "./line-peer.ts";
+
+describeAdapter(lineAdapter, lineHarness);

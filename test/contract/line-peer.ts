@@ -1,0 +1,109 @@
+// The server of the line protocol, and the harness that shows it to the conformance suite.
+
+import net from "node:net";
+import { createInterface } from "node:readline";
+import type { Fault, Harness, Peer } from "bridgehead/contract/testing";
+
+interface Request {
+  readonly op: string;
+  readonly token?: string;
+  readonly after?: number;
+  readonly seq?: number;
+  readonly key?: string;
+  readonly text?: string;
+}
+
+export const lineHarness: Harness = {
+  start: startLinePeer,
+  lacks: { http: "the protocol has no web side", socket: "the protocol has no web side" },
+  quietMs: 150,
+};
+
+/** A server on a free port with the right token "open sesame". */
+export async function startLinePeer(): Promise<Peer> {
+  const inbox: { readonly seq: number; readonly text: string }[] = [];
+  const acked = new Set<number>();
+  const outbox: { readonly key: string; readonly text: string }[] = [];
+  const open = new Set<net.Socket>();
+  const readers = new Set<() => void>();
+  let fault: Fault | "none" = "none";
+  let port = 0;
+
+  const take = (request: Request, socket: net.Socket, answer: (line: object) => void) => {
+    if (fault === "refuse-message") return answer({ op: "never" });
+    if (fault === "later") return answer({ op: "later", ms: 1500 });
+    outbox.push({ key: request.key ?? "", text: request.text ?? "" });
+    if (fault === "cut-after") return socket.destroy();
+    if (fault !== "hang-after") answer({ op: "taken", id: `m${outbox.length}` });
+  };
+  const serve = (socket: net.Socket) => {
+    open.add(socket);
+    socket.on("error", () => undefined);
+    if (fault === "cut-before") socket.destroy();
+    const answer = (line: object) => void socket.write(`${JSON.stringify(line)}\n`);
+    let known = false;
+    let position = Number.POSITIVE_INFINITY;
+    const feed = () => {
+      for (const { seq, text } of inbox.filter((one) => one.seq > position)) {
+        answer({ op: "message", seq, from: "ann", text, at: 0 });
+        position = seq;
+      }
+    };
+    readers.add(feed);
+    socket.on("close", () => {
+      open.delete(socket);
+      readers.delete(feed);
+    });
+    createInterface({ input: socket }).on("line", (line) => {
+      if (fault === "hang-before") return;
+      const request = JSON.parse(line) as Request;
+      if (request.op === "login") known = request.token === "open sesame";
+      if (request.op === "login" || !known) return answer({ op: known ? "welcome" : "denied" });
+      if (request.op === "send") return take(request, socket, answer);
+      if (request.op === "ack") acked.add(request.seq ?? 0);
+      if (request.op === "look") {
+        const at = outbox.findIndex((one) => one.key === request.key);
+        answer(at < 0 ? { op: "missing" } : { op: "found", id: `m${at + 1}` });
+      }
+      if (request.op === "read") {
+        position = request.after ?? 0;
+        feed();
+      }
+    });
+  };
+
+  let server: net.Server;
+  const listen = () =>
+    new Promise<void>((resolve) => {
+      server = net.createServer(serve).listen(port, "127.0.0.1", () => {
+        port = (server.address() as net.AddressInfo).port;
+        resolve();
+      });
+    });
+  const close = async () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    for (const socket of open) socket.destroy();
+    await closed;
+  };
+  await listen();
+
+  return {
+    config: (credentials) => ({
+      server: { host: "127.0.0.1", port },
+      token: credentials === "right" ? "open sesame" : "open barley",
+    }),
+    async fault(next) {
+      if (next === "refuse-connection") await close();
+      else if (fault === "refuse-connection") await listen();
+      fault = next;
+    },
+    stop: close,
+    async say(text) {
+      inbox.push({ seq: inbox.length + 1, text });
+      for (const feed of readers) feed();
+    },
+    acknowledged: () => inbox.filter((one) => acked.has(one.seq)).map((one) => one.text),
+    reply: { to: [{ address: "ann" }] },
+    delivered: () => outbox.map((one) => one.text),
+  };
+}
