@@ -2,8 +2,8 @@
 
 import type * as z from "zod";
 import type { Accepted, Channel } from "./channel.ts";
-import type { Cursor, ExternalId, Json, SendKey, SessionId, ThreadToken } from "./ids.ts";
 import type { Party } from "./events.ts";
+import type { Cursor, ExternalId, Json, SendKey, SessionId, ThreadToken } from "./ids.ts";
 import type { ChannelStatus, SendOutcome, Verdict } from "./outcomes.ts";
 import type { Route } from "./routes.ts";
 
@@ -99,7 +99,7 @@ export interface Reply {
   readonly history: readonly ExternalId[];
   /** What a person's answer may carry back to us, beside the ids. */
   readonly token: ThreadToken;
-  /** How many automatic answers of other agents this conversation has already seen (loop header). */
+  /** What our loop header says: the hops of the message this answers, plus one. */
   readonly hops: number;
   readonly session: SessionId | null;
 }

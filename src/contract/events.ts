@@ -30,6 +30,8 @@ export interface MessageEvent {
   readonly attachments?: readonly Attachment[];
   /** Set when the message must never be answered: machine mail, bounces, lists, own mail, too old, denied ... Stored with this reason. */
   readonly refusal?: Refusal;
+  /** How many automatic answers of other agents this thread has seen, as their loop header counts them. Default 0. */
+  readonly hops?: number;
   /** Facts the agent is told beside the text, such as the verdict on the sender: `{ "sender": "unverified" }`. */
   readonly notes?: { readonly [name: string]: string };
   /** Kept for replay. */

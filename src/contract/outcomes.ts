@@ -8,11 +8,21 @@ export type Scope = "draft" | "recipient" | "channel";
 /** What became of one attempt to send a draft. Certain or not. */
 export type SendOutcome =
   /** The provider has it. `also`: further ids it may be cited under (the Message-ID the server put in place of ours). */
-  | { readonly kind: "sent"; readonly id: ExternalId; readonly also?: readonly ExternalId[]; readonly detail?: string }
+  | {
+      readonly kind: "sent";
+      readonly id: ExternalId;
+      readonly also?: readonly ExternalId[];
+      readonly detail?: string;
+    }
   /** Certain: no, and never. scope `recipient` counts towards suppressing the address. */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string; readonly scope?: Scope }
   /** Certain: not yet. */
-  | { readonly kind: "deferred"; readonly reason: string; readonly retryAfterMs?: number; readonly scope?: Scope }
+  | {
+      readonly kind: "deferred";
+      readonly reason: string;
+      readonly retryAfterMs?: number;
+      readonly scope?: Scope;
+    }
   /** It may have gone out. */
   | { readonly kind: "unknown"; readonly reason: string };
 

@@ -1,0 +1,29 @@
+// Where an answer goes. Frozen when the turn is made: what arrives later changes nothing.
+
+import type { ExternalId, MessageEvent, Party, SessionId } from "bridgehead/contract";
+
+export interface Address {
+  readonly to: readonly Party[];
+  readonly cc: readonly Party[];
+  readonly subject: string | null;
+  readonly answers: ExternalId | null;
+  /** References, oldest first, `answers` last. */
+  readonly history: readonly ExternalId[];
+  readonly hops: number;
+  readonly session: SessionId | null;
+}
+
+/** The address of the answer to `event`. Whether Cc is used is the adapter's setting. */
+export function answerTo(event: MessageEvent): Address {
+  const answers = event.cited ?? event.id;
+  const inThread = "session" in event.thread ? [] : [...event.thread.answers].reverse();
+  return {
+    to: [event.replyTo ?? event.from],
+    cc: event.cc ?? [],
+    subject: event.subject ?? null,
+    answers,
+    history: [...inThread.filter((id) => id !== answers), answers],
+    hops: (event.hops ?? 0) + 1,
+    session: "session" in event.thread ? event.thread.session : null,
+  };
+}

@@ -1,0 +1,64 @@
+// What is not answered, and why. Every refusal costs no call of the platform and is stored with its reason.
+
+import type { MessageEvent, Refusal } from "bridgehead/contract";
+import { hopLimit } from "./retry.ts";
+
+/** At most `max` turns in any `per` milliseconds. */
+export interface Cap {
+  readonly max: number;
+  readonly per: number;
+}
+
+export interface Rules {
+  readonly max_age: number;
+  readonly allow: readonly string[];
+  readonly deny: readonly string[];
+}
+
+/** Why a message must not be answered, or null. In this order: what the adapter saw, age, deny, allow, hops. */
+export function refuse(event: MessageEvent, rules: Rules, receivedAt: number): Refusal | null {
+  if (event.refusal) return event.refusal;
+  const age = receivedAt - event.sentAt.getTime();
+  if (age > rules.max_age) {
+    return { code: "too-old", reason: `written ${Math.round(age / 3_600_000)} h before we saw it; max_age is ${Math.round(rules.max_age / 3_600_000)} h` };
+  }
+  const address = event.from.address.toLowerCase();
+  if (rules.deny.some((pattern) => matches(pattern, address))) return { code: "denied", reason: "the sender is in deny" };
+  if (rules.allow.length > 0 && !rules.allow.some((pattern) => matches(pattern, address))) {
+    return { code: "not-allowed", reason: "the sender is not in allow" };
+  }
+  if ((event.hops ?? 0) >= hopLimit) {
+    return { code: "loop", reason: `the thread has passed ${event.hops} automatic answers` };
+  }
+  return null;
+}
+
+/** Exact address, or `*` for any run of characters: `*@example.com`, `+49*`. Linear in the address. */
+export function matches(pattern: string, address: string): boolean {
+  const parts = pattern.toLowerCase().split("*");
+  const [first = "", ...rest] = parts;
+  if (rest.length === 0) return address === first;
+  if (!address.startsWith(first)) return false;
+  let position = first.length;
+  const last = rest.pop() ?? "";
+  for (const part of rest) {
+    const found = address.indexOf(part, position);
+    if (found < 0) return false;
+    position = found + part.length;
+  }
+  return address.length - last.length >= position && address.endsWith(last);
+}
+
+/** What the caps are counted over. */
+export interface Counted {
+  readonly name: "sender" | "conversation" | "channel";
+  readonly cap: Cap;
+  readonly count: number;
+}
+
+/** The first cap that one more turn would break, or null. */
+export function capped(counts: readonly Counted[]): Refusal | null {
+  const over = counts.find(({ cap, count }) => count >= cap.max);
+  if (!over) return null;
+  return { code: `cap-${over.name}`, reason: `${over.cap.max} per ${Math.round(over.cap.per / 60_000)} min reached` };
+}

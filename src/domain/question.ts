@@ -1,0 +1,26 @@
+// What the agent is asked: the person's words, and beside them what an answering person would see on the screen.
+
+import type { MessageEvent } from "bridgehead/contract";
+
+const control = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
+
+/** The message as the platform gets it. The subject leads a new conversation; attachments are named at the end. */
+export function questionText(event: MessageEvent, first: boolean, attachments: readonly { name: string; media_type: string; size: number | null }[]): string {
+  const parts: string[] = [];
+  if (first && event.subject?.trim()) parts.push(`Subject: ${event.subject.trim()}`);
+  const text = event.text.replace(control, "").trim();
+  if (text) parts.push(text);
+  if (attachments.length > 0) parts.push(attachments.map(attachmentLine).join("\n"));
+  return parts.join("\n\n") || "(empty message)";
+}
+
+function attachmentLine(attachment: { name: string; media_type: string; size: number | null }): string {
+  const size = attachment.size === null ? "" : `, ${Math.max(1, Math.round(attachment.size / 1024))} kB`;
+  return `[Attachment: ${attachment.name} (${attachment.media_type}${size})]`;
+}
+
+/** Facts beside the words; the platform's `context` of a message. Null when there are none. */
+export function questionContext(event: MessageEvent): string | null {
+  const facts = Object.entries(event.notes ?? {}).map(([name, value]) => `${name}: ${value}`);
+  return facts.length > 0 ? facts.join("\n") : null;
+}

@@ -1,0 +1,46 @@
+// The states of everything durable, as data. The diagrams in src/README.md are generated from here, and a test holds
+// the CHECK constraints of the schema against it.
+
+/** from -> what may follow. A state without followers is final. */
+type Machine = { readonly [state: string]: readonly string[] };
+
+export const eventStates = {
+  stored: ["routed", "ignored", "held", "failed"],
+  routed: [],
+  /** Never answered; the reason is stored. An operator may route it all the same. */
+  ignored: ["stored"],
+  /** A cap was reached. An operator may release it. */
+  held: ["stored"],
+  failed: ["stored"],
+} as const satisfies Machine;
+
+export const turnStates = {
+  waiting: ["asking", "held"],
+  asking: ["answered", "silent", "waiting", "unknown", "failed"],
+  /** The question may have been put; only a look at the platform's messages leads out. */
+  unknown: ["answered", "silent", "waiting", "unknown", "failed"],
+  answered: [],
+  /** The platform took the question and gives no answer now (manual mode). */
+  silent: [],
+  failed: ["waiting"],
+  held: ["waiting"],
+} as const satisfies Machine;
+
+export const replyStates = { ready: ["composed", "failed"], composed: [], failed: ["ready"] } as const satisfies Machine;
+
+export const draftStates = {
+  queued: ["sending", "dropped"],
+  sending: ["sent", "failed", "queued", "unknown"],
+  /** It may have gone out; a later look, a receipt or the policy leads out. */
+  unknown: ["sent", "delivered", "failed", "queued", "unknown", "held", "dropped"],
+  sent: ["delivered", "failed"],
+  delivered: ["failed"],
+  failed: ["queued", "dropped"],
+  held: ["queued", "dropped", "sent", "delivered", "failed"],
+  dropped: ["queued"],
+} as const satisfies Machine;
+
+export type EventState = keyof typeof eventStates;
+export type TurnState = keyof typeof turnStates;
+export type ReplyState = keyof typeof replyStates;
+export type DraftState = keyof typeof draftStates;

@@ -1,0 +1,81 @@
+// Stage accept.
+// Takes: events from a channel, and the cursor behind them.
+// Does: turns their bytes into blobs; nothing else, so that a provider is answered quickly.
+// Leaves: events `stored` (or a mere duplicate), and the cursor, in one transaction.
+// If it fails: rejects, nothing is stored; the provider repeats.  If the process dies: the same.
+
+import { createHash } from "node:crypto";
+import type { Accepted, Attachment, Cursor, InboundEvent } from "bridgehead/contract";
+import { point } from "../ops/points.ts";
+import { insertEvent, type NewAttachment, type NewEvent, writeCursor } from "../store/events.ts";
+import { holdsLease } from "../store/leases.ts";
+import type { Flow } from "./step.ts";
+
+/** Who writes a cursor: stale readers must not move it. Absent for events without a cursor (webhooks). */
+export interface Reader {
+  readonly lease: string;
+  readonly token: number;
+}
+
+/** Stores the events of one channel. Resolves after the commit. Rejects when the reader's lease is gone. */
+export async function accept(
+  flow: Flow,
+  channel: string,
+  events: readonly InboundEvent[],
+  position: { readonly cursor: Cursor; readonly reader: Reader } | null,
+): Promise<readonly Accepted[]> {
+  const rows = events.map((event) => toRow(channel, event));
+  const accepted = await flow.commit(async (q) => {
+    if (position && !(await holdsLease(q, position.reader.lease, position.reader.token))) {
+      throw new Error(`accepting from channel ${channel}: another node reads it now`);
+    }
+    const results: Accepted[] = [];
+    for (const [index, row] of rows.entries()) {
+      const event = events[index];
+      if (event) results.push({ id: event.id, duplicate: !(await insertEvent(q, row)) });
+    }
+    if (position) await writeCursor(q, channel, position.cursor);
+    point("event.commit", "before", { channel });
+    return results;
+  });
+  point("event.commit", "after", { channel });
+  return accepted;
+}
+
+function toRow(channel: string, event: InboundEvent): NewEvent {
+  const bytes = "raw" in event ? event.raw : undefined;
+  const message = event.kind === "message" ? event : null;
+  return {
+    channel,
+    externalId: event.id,
+    fingerprint: ("fingerprint" in event ? event.fingerprint : undefined) ?? null,
+    kind: event.kind,
+    sender: event.kind === "delivery" ? null : event.from.address.toLowerCase(),
+    subject: message?.subject ?? null,
+    body: bodyOf(event),
+    sentAt: message ? message.sentAt.getTime() : null,
+    raw: bytes ? blob(bytes) : null,
+    attachments: (message?.attachments ?? []).map(toAttachment),
+  };
+}
+
+function toAttachment(attachment: Attachment): NewAttachment {
+  const { name, mediaType } = attachment;
+  if ("bytes" in attachment) {
+    return { name, mediaType, size: attachment.bytes.byteLength, blob: blob(attachment.bytes), ref: null };
+  }
+  return { name, mediaType, size: attachment.size ?? null, blob: null, ref: JSON.stringify(attachment.ref) };
+}
+
+/** The event as JSON, without what has tables of its own. `readBody` is its inverse. */
+function bodyOf(event: InboundEvent): string {
+  return JSON.stringify(event, (key, value: unknown) => (key === "raw" || key === "attachments" ? undefined : value));
+}
+
+/** The event of a stored body: dates are dates again; raw bytes and attachments stay in their tables. */
+export function readBody(body: string): InboundEvent {
+  const event = JSON.parse(body) as InboundEvent & { sentAt?: string };
+  return (event.sentAt === undefined ? event : { ...event, sentAt: new Date(event.sentAt) }) as InboundEvent;
+}
+
+const blob = (bytes: Uint8Array) => ({ id: createHash("sha256").update(bytes).digest("hex"), bytes });

@@ -1,0 +1,92 @@
+// What stage ask leaves behind: the transitions of a turn. Each gives the lane back under the lease's token first, so
+// that a holder that was presumed dead writes nothing.
+
+import type { Clock } from "bridgehead/contract";
+import type { Answer } from "../agent/calls.ts";
+import { newId } from "../ops/clock.ts";
+import { bindPlatform, unbindPlatform } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { insertReply } from "../store/drafts.ts";
+import { guardLease, releaseLane } from "../store/lanes.ts";
+import { penalise } from "../store/rates.ts";
+import { changeTurn, endAttempt, type TurnChange } from "../store/turns.ts";
+import { rateName } from "./rate.ts";
+import type { Asking } from "./ask.ts";
+
+type Outcome = "sent" | "refused" | "deferred" | "unknown";
+
+async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnChange): Promise<void> {
+  await guardLease(q, asking.lease);
+  await endAttempt(q, asking.turn.id, outcome, change.reason ?? null);
+  await changeTurn(q, asking.turn.id, change);
+  await releaseLane(q, asking.lease, "in");
+}
+
+/** The platform's conversation is known: the turn goes on at once, now as a question. */
+export async function bound(q: Query, asking: Asking, platformId: string): Promise<void> {
+  await guardLease(q, asking.lease);
+  await bindPlatform(q, asking.conversation.id, platformId);
+  await leave(q, asking, "sent", { state: "waiting", open: 1 });
+}
+
+/** Answered, or taken without an answer (`text` null: a human answers in manual mode). */
+export async function answered(q: Query, asking: Asking, answer: Answer, clock: Clock): Promise<void> {
+  const { turn, conversation } = asking;
+  const silent = answer.text === null || answer.text.trim() === "";
+  await leave(q, asking, "sent", {
+    state: silent ? "silent" : "answered",
+    open: 0,
+    questionId: answer.questionId,
+    reason: silent ? "the platform gives no answer now" : null,
+  });
+  if (silent || answer.text === null) return;
+  await insertReply(q, {
+    id: newId(clock.now()),
+    conversation: conversation.id,
+    channel: turn.channel,
+    turn: turn.id,
+    text: answer.text,
+    platformId: answer.replyId,
+  });
+}
+
+/** Certainly not asked: again after `delayMs`; `penaltyMs` holds back every node's calls. */
+export async function waiting(
+  q: Query,
+  asking: Asking,
+  outcome: Outcome,
+  reason: string,
+  delayMs: number,
+  penaltyMs = 0,
+): Promise<void> {
+  await leave(q, asking, outcome, { state: "waiting", open: 1, dueInMs: delayMs, reason });
+  if (penaltyMs > 0) await penalise(q, rateName, penaltyMs);
+}
+
+/** It may have been asked: look it up in `delayMs`. */
+export async function unknown(
+  q: Query,
+  asking: Asking,
+  reason: string,
+  delayMs: number,
+  questionId: string | null = null,
+): Promise<void> {
+  const looks = asking.turn.state === "waiting" ? 0 : asking.turn.looks + 1;
+  await leave(q, asking, "unknown", { state: "unknown", open: 1, dueInMs: delayMs, reason, looks, questionId });
+}
+
+export async function failed(q: Query, asking: Asking, outcome: Outcome, reason: string): Promise<void> {
+  const block = asking.line.rules.on_dead === "block";
+  await leave(q, asking, outcome, { state: "failed", open: block ? 1 : 0, reason });
+}
+
+/** Why a turn goes back to opening: what is found under the same foreign key is the lost one. */
+export const lostMark = "the platform had lost the conversation";
+
+/** 404: the platform no longer has the conversation. Open another one and ask there; once. */
+export async function gone(q: Query, asking: Asking, reason: string): Promise<void> {
+  if (asking.turn.reason === lostMark) return failed(q, asking, "refused", reason);
+  await guardLease(q, asking.lease);
+  await unbindPlatform(q, asking.conversation.id);
+  await leave(q, asking, "refused", { state: "waiting", open: 1, reason: lostMark });
+}

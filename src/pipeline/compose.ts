@@ -1,0 +1,93 @@
+// Stage compose.
+// Takes: replies `ready`.
+// Does: dresses them for the channel: signature, sender name, threading, splitting. Pure: the adapter's compose.
+// Leaves: drafts `queued` in order in the conversation's outbound lane, frozen, due at max(received + delay, now).
+// If it fails: a defect; the reply is `failed` and the log says so.  If the process dies: the reply is still `ready`.
+
+import { type Json, type Log, partKey, type Party, type Reply, sendKey, threadToken } from "bridgehead/contract";
+import type { Address } from "../domain/address.ts";
+import { point } from "../ops/points.ts";
+import { type ConversationRow, readConversation } from "../store/conversations.ts";
+import {
+  changeReply,
+  channelsToCompose,
+  enqueueDraft,
+  hasEarlierReply,
+  type ReplyRow,
+  readyReplies,
+} from "../store/drafts.ts";
+import type { Query } from "../store/driver.ts";
+import { readTurn } from "../store/turns.ts";
+import { type Line, type Lines, skillOf } from "./line.ts";
+import type { PureStage } from "./step.ts";
+
+const batch = 200;
+
+export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage {
+  return async (q) => {
+    for (const channel of await channelsToCompose(q)) {
+      const line = deps.lines().get(channel);
+      if (!line) continue;
+      for (const row of await readyReplies(q, channel, batch)) {
+        await q.savepoint(() => compose(q, line, row)).catch(async (error: unknown) => {
+          deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");
+          await changeReply(q, row.id, "failed", String(error));
+        });
+      }
+      point("draft.commit", "before", { channel });
+    }
+  };
+}
+
+async function compose(q: Query, line: Line, row: ReplyRow): Promise<void> {
+  if (!line.outbound) throw new Error(`composing for channel ${line.channel}: it cannot send`);
+  if (!row.turn) throw new Error(`composing reply ${row.id}: it answers no turn`);
+  const turn = await readTurn(q, row.turn);
+  const conversation = await readConversation(q, row.conversation);
+  const address = JSON.parse(turn.address) as Address;
+  const skill = skillOf(line);
+  const drafts = line.outbound.compose(await dress(q, line, row, conversation, address));
+  const dueAt = turn.received_at + (skill?.responseDelaySeconds ?? 0) * 1000;
+  for (const [part, body] of drafts.entries()) {
+    await enqueueDraft(q, {
+      id: partKey(sendKey(row.id), part),
+      conversation: row.conversation,
+      channel: row.channel,
+      reply: row.id,
+      recipient: recipientOf(address.to, conversation),
+      body: JSON.stringify(body satisfies Json),
+      dueAt,
+    });
+  }
+  await changeReply(q, row.id, "composed", null);
+}
+
+async function dress(
+  q: Query,
+  line: Line,
+  row: ReplyRow,
+  conversation: ConversationRow,
+  address: Address,
+): Promise<Reply> {
+  const skill = skillOf(line);
+  const first = !(await hasEarlierReply(q, row.conversation, row.id));
+  return {
+    key: sendKey(row.id),
+    createdAt: new Date(row.created_at),
+    to: address.to,
+    cc: address.cc,
+    subject: address.subject ?? skill?.defaultSubject ?? null,
+    text: row.text,
+    signature: skill?.signature ?? null,
+    introduction: first ? (skill?.introduction ?? null) : null,
+    senderName: skill?.senderName ?? null,
+    answers: address.answers,
+    history: address.history,
+    token: threadToken(conversation.token),
+    hops: address.hops,
+    session: address.session,
+  };
+}
+
+const recipientOf = (to: readonly Party[], conversation: ConversationRow): string =>
+  (to[0]?.address ?? conversation.person).toLowerCase();

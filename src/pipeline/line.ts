@@ -1,0 +1,46 @@
+// A line: a configured channel as the pipeline sees it, with the agent behind it.
+
+import type { Outbound, Traits } from "bridgehead/contract";
+import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
+import type { Cap, Rules } from "../domain/guards.ts";
+
+export interface LineRules extends Rules {
+  readonly opening: "start" | "create";
+  readonly caps: { readonly sender: readonly Cap[]; readonly conversation: readonly Cap[]; readonly channel: readonly Cap[] };
+  readonly on_unknown: "hold" | "resend" | "drop";
+  readonly unknown_window: number;
+  readonly on_dead: "skip" | "block";
+  readonly on_newer: "send" | "drop";
+  readonly concurrency: number;
+}
+
+export interface Line {
+  readonly channel: string;
+  /** The agent's name in the configuration. */
+  readonly agent: string;
+  readonly traits: Traits;
+  readonly rules: LineRules;
+  readonly outbound: Outbound | null;
+  readonly client: AgentClient;
+  /** As last read from the platform; null until the first reading ever succeeded. */
+  settings(): AgentSettings | null;
+}
+
+/** The settings of the line's skill; null when the agent has none, or nothing was read yet. */
+export function skillOf(line: Line): ChannelSettings | null {
+  return line.settings()?.[line.traits.platform] ?? null;
+}
+
+/** Why nothing may be asked now, or null. Mail is stored meanwhile. */
+export function whyNotAsk(line: Line): string | null {
+  const settings = line.settings();
+  if (!settings) return "the agent's settings were never read: the platform has not answered yet";
+  if (settings.status !== "active") return `the agent is ${settings.status}`;
+  const skill = settings[line.traits.platform];
+  if (!skill) return `the agent has no ${line.traits.platform} skill`;
+  if (skill.status !== "active") return `the agent's ${line.traits.platform} skill is inactive`;
+  return null;
+}
+
+/** The lines that run now, by channel. A reload replaces entries. */
+export type Lines = ReadonlyMap<string, Line>;

@@ -1,0 +1,62 @@
+// Receipts: what a delivery event (a status callback, a bounce) says about a draft. Part of stage route: pure, in the
+// event's own transaction.
+
+import type { DeliveryEvent, Log } from "bridgehead/contract";
+import { strikeLimit } from "../domain/retry.ts";
+import { point } from "../ops/points.ts";
+import { changeDraft, type DraftRow, draftByRecipient, draftBySent, readDraft } from "../store/drafts.ts";
+import type { Query } from "../store/driver.ts";
+import { type EventRow, settleEvent } from "../store/events.ts";
+import { refreshLane } from "../store/lanes.ts";
+import { strike } from "../store/suppressions.ts";
+import { endAttempt } from "../store/turns.ts";
+import type { Line } from "./line.ts";
+
+/** How long after sending a bounce that names only the recipient is believed to be about our draft. */
+const bounceWindow = 7 * 24 * 3_600_000;
+
+export async function matchReceipt(q: Query, line: Line, row: EventRow, event: DeliveryEvent, log: Log): Promise<void> {
+  const draft = await findDraft(q, line, event);
+  if (!draft) {
+    log.info({ channel: line.channel, event: row.id, state: event.state }, "receipt about nothing we sent");
+    return settleEvent(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });
+  }
+  await apply(q, line, draft, event, log);
+  await settleEvent(q, row.id, { state: "routed", conversation: draft.conversation, reason: event.detail ?? null });
+  point("receipt.commit", "before", { channel: line.channel, draft: draft.id });
+}
+
+async function findDraft(q: Query, line: Line, event: DeliveryEvent): Promise<DraftRow | null> {
+  const { key, sent, recipient } = event.about;
+  if (key) {
+    const draft = await readDraft(q, key);
+    if (draft?.channel === line.channel) return draft;
+  }
+  for (const id of sent ?? []) {
+    const draft = await draftBySent(q, line.channel, id);
+    if (draft) return draft;
+  }
+  return recipient ? draftByRecipient(q, line.channel, recipient, bounceWindow) : null;
+}
+
+/** Ranks only rise: a late "accepted" never takes a "delivered" back, and what has failed stays failed. */
+async function apply(q: Query, line: Line, draft: DraftRow, event: DeliveryEvent, log: Log): Promise<void> {
+  const pending = ["sending", "unknown", "held"].includes(draft.state);
+  const settled = { open: 0 as const, reason: event.detail ?? null };
+  if (event.state === "failed") {
+    if (draft.state === "failed") return;
+    await changeDraft(q, draft.id, { state: "failed", ...settled });
+    if (event.permanent) {
+      const suppressed = await strike(q, line.channel, draft.recipient, strikeLimit, event.detail ?? "hard bounce");
+      log.warn({ channel: line.channel, draft: draft.id, suppressed }, "a reply bounced");
+    }
+  } else if (event.state === "accepted") {
+    if (pending) await changeDraft(q, draft.id, { state: "sent", ...settled });
+  } else if (pending || draft.state === "sent") {
+    await changeDraft(q, draft.id, { state: "delivered", ...settled });
+  }
+  if (pending) {
+    await endAttempt(q, draft.id, event.state === "failed" ? "refused" : "sent", "receipt");
+    await refreshLane(q, draft.conversation, "out");
+  }
+}

@@ -1,0 +1,144 @@
+// Stage route.
+// Takes: events `stored`, per channel in the order of their arrival.
+// Does: finds or opens the conversation; guards (machine mail, age, allow and deny, loops, caps); hands receipts on.
+// Leaves: a turn `waiting` in the conversation's inbound lane, or the event `ignored` or `held` with its reason.
+// If it fails: later again, after five times `failed`.  If the process dies: the event is still `stored`.
+
+import type { Clock, Log, MessageEvent } from "bridgehead/contract";
+import { answerTo } from "../domain/address.ts";
+import { capped, type Counted, refuse } from "../domain/guards.ts";
+import { questionContext, questionText } from "../domain/question.ts";
+import { chooseConversation, references } from "../domain/thread.ts";
+import { newId, newToken } from "../ops/clock.ts";
+import { point } from "../ops/points.ts";
+import {
+  addParticipant,
+  cite,
+  conversationByToken,
+  conversationsCiting,
+  conversationWith,
+  insertConversation,
+  participantsOf,
+} from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import {
+  attachmentsOf,
+  channelsToRoute,
+  type EventRow,
+  lockChannel,
+  postponeEvent,
+  settleEvent,
+  storedEvents,
+} from "../store/events.ts";
+import { countTurns, enqueueTurn } from "../store/turns.ts";
+import { readBody } from "./accept.ts";
+import type { Line, Lines } from "./line.ts";
+import { matchReceipt } from "./receipt.ts";
+import type { PureStage } from "./step.ts";
+
+const batch = 200;
+const attemptLimit = 5;
+
+export function routeStage(deps: { lines: () => Lines; clock: Clock; log: Log }): PureStage {
+  return async (q) => {
+    for (const channel of await channelsToRoute(q)) {
+      const line = deps.lines().get(channel);
+      if (!line) continue;
+      await lockChannel(q, channel);
+      for (const row of await storedEvents(q, channel, batch)) {
+        await q.savepoint(() => routeEvent(q, line, row, deps)).catch(async (error: unknown) => {
+          deps.log.error({ channel, event: row.id, err: error }, "routing an event failed");
+          await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
+        });
+      }
+      point("route.commit", "before", { channel });
+    }
+  };
+}
+
+async function routeEvent(q: Query, line: Line, row: EventRow, deps: { clock: Clock; log: Log }): Promise<void> {
+  const event = readBody(row.body);
+  if (event.kind === "delivery") return matchReceipt(q, line, row, event, deps.log);
+  if (event.kind === "session") return settleEvent(q, row.id, { state: "ignored", code: "session" });
+
+  // A released event (`inbox answer`) carries its former code: the operator has decided, the guards are silent.
+  const released = row.code === "released";
+  const refusal = released ? null : refuse(event, line.rules, row.received_at);
+  if (refusal) {
+    deps.log.info({ channel: row.channel, event: row.id, code: refusal.code }, "message not answered");
+    return settleEvent(q, row.id, { state: "ignored", ...refusal });
+  }
+  const known = await findConversation(q, line, event);
+  const over = released ? null : capped(await counts(q, line, event, known));
+  if (over) {
+    deps.log.warn({ channel: row.channel, event: row.id, code: over.code }, "message held by a cap");
+    return settleEvent(q, row.id, { state: "held", ...over });
+  }
+  const conversation = known ?? (await openConversation(q, line, event, deps.clock));
+  await remember(q, line, event, conversation);
+  await enqueueTurn(q, {
+    id: newId(deps.clock.now()),
+    conversation,
+    channel: row.channel,
+    person: event.from.address.toLowerCase(),
+    event: row.id,
+    question: questionText(event, known === null, await attachmentsOf(q, row.id)),
+    context: questionContext(event),
+    address: JSON.stringify(answerTo(event)),
+    receivedAt: row.received_at,
+  });
+  await settleEvent(q, row.id, { state: "routed", conversation });
+}
+
+async function findConversation(q: Query, line: Line, event: MessageEvent): Promise<string | null> {
+  if (line.traits.conversations === "person") {
+    return conversationWith(q, line.channel, event.from.address.toLowerCase());
+  }
+  const { answers, tokens } = references(event);
+  const ids: string[] = [];
+  for (const answer of answers) ids.push(...(await conversationsCiting(q, line.channel, answer)));
+  for (const token of tokens) {
+    const found = await conversationByToken(q, line.channel, token);
+    if (found) ids.push(found);
+  }
+  const candidates = [];
+  for (const id of new Set(ids)) candidates.push({ conversation: id, participants: await participantsOf(q, id) });
+  return chooseConversation(event.from.address, candidates);
+}
+
+async function counts(q: Query, line: Line, event: MessageEvent, conversation: string | null): Promise<Counted[]> {
+  const scopes = { sender: event.from.address.toLowerCase(), conversation, channel: line.channel };
+  const found: Counted[] = [];
+  for (const name of ["sender", "conversation", "channel"] as const) {
+    const value = scopes[name];
+    if (value === null) continue;
+    for (const cap of line.rules.caps[name]) {
+      found.push({ name, cap, count: await countTurns(q, name, line.channel, value, cap.per) });
+    }
+  }
+  return found;
+}
+
+async function openConversation(q: Query, line: Line, event: MessageEvent, clock: Clock): Promise<string> {
+  const id = newId(clock.now());
+  await insertConversation(q, {
+    id,
+    channel: line.channel,
+    agent: line.agent,
+    person: event.from.address.toLowerCase(),
+    person_name: event.from.name ?? null,
+    subject: event.subject ?? null,
+    token: newToken(),
+  });
+  return id;
+}
+
+/** Who takes part now, and every id under which a later message may cite this one or its ancestors. */
+async function remember(q: Query, line: Line, event: MessageEvent, conversation: string): Promise<void> {
+  for (const party of [event.from, ...(event.replyTo ? [event.replyTo] : []), ...(event.cc ?? [])]) {
+    await addParticipant(q, conversation, party.address);
+  }
+  for (const id of [event.cited ?? event.id, ...references(event).answers]) {
+    await cite(q, line.channel, id, conversation, null);
+  }
+}

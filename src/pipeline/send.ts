@@ -1,0 +1,167 @@
+// Stage send.
+// Takes: the head of a conversation's outbound lane, due: a draft `queued`; one of unknown outcome goes to settle.
+// Does: checks suppression and supersession, writes the attempt down, sends.
+// Leaves: draft `sent`, `failed`, `queued` until, or `unknown` until the first look.
+// If it fails: by outcome.  If the process dies: the draft is `sending` with a dead lease: unknown, so settle looks.
+
+import type { Clock, Json, Log, SendOutcome } from "bridgehead/contract";
+import { sendKey } from "bridgehead/contract";
+import { jitter } from "../ops/clock.ts";
+import { point } from "../ops/points.ts";
+import { lookDelay, sendDelay, sendLifetime, strikeLimit } from "../domain/retry.ts";
+import { cite } from "../store/conversations.ts";
+import {
+  changeDraft,
+  type DraftRow,
+  headDraft,
+  isPaused,
+  isSuperseded,
+  pauseChannel,
+  readDraft,
+  recordSending,
+} from "../store/drafts.ts";
+import type { Database, Query } from "../store/driver.ts";
+import { channelsWithDueLanes, guardLease, type Lease, leaseLanes, releaseLane } from "../store/lanes.ts";
+import { strike, suppression } from "../store/suppressions.ts";
+import { endAttempt } from "../store/turns.ts";
+import type { Line, Lines } from "./line.ts";
+import { settle } from "./settle.ts";
+import type { Claimed, Stage, Transition } from "./step.ts";
+
+export interface SendDeps {
+  readonly lines: () => Lines;
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+  /** Milliseconds one attempt may take. */
+  readonly timeout: number;
+}
+
+export interface Sending {
+  readonly line: Line;
+  readonly lease: Lease;
+  readonly draft: DraftRow;
+}
+
+const leaseMargin = 15_000;
+
+export function sendStage(deps: SendDeps): Stage {
+  return {
+    name: "send",
+    async channels(q) {
+      const channels: string[] = [];
+      for (const channel of await channelsWithDueLanes(q, "out")) {
+        if (deps.lines().get(channel)?.outbound && !(await isPaused(q, channel))) channels.push(channel);
+      }
+      return channels;
+    },
+    async claim(q, channel, room) {
+      const line = deps.lines().get(channel);
+      if (!line) return [];
+      const claimed: Claimed[] = [];
+      for (const lease of await leaseLanes(q, "out", channel, deps.node, deps.timeout + leaseMargin, room)) {
+        const sending = await nextToSend(q, line, lease);
+        if (!sending) {
+          await releaseLane(q, lease, "out");
+          continue;
+        }
+        if (sending.draft.state === "queued") await recordSending(q, sending.draft, deps.node, lease.token);
+        claimed.push(piece(sending, deps));
+      }
+      return claimed;
+    },
+  };
+}
+
+/** The lane's head, after dropping what must not go out any more. Checked here and not when the draft was made: a
+ *  reply that waited for its delay dies when the address was suppressed meanwhile. */
+async function nextToSend(q: Query, line: Line, lease: Lease): Promise<Sending | null> {
+  for (;;) {
+    const draft = await headDraft(q, lease);
+    if (!draft || draft.state === "held" || draft.state === "failed") return null;
+    if (draft.state !== "queued") return { line, lease, draft };
+    const suppressed = await suppression(q, line.channel, draft.recipient);
+    const superseded = line.rules.on_newer === "drop" && (await isSuperseded(q, draft));
+    if (suppressed === null && !superseded) return { line, lease, draft };
+    const reason = suppressed === null ? "the person wrote again before it was due" : `suppressed: ${suppressed}`;
+    await changeDraft(q, draft.id, { state: "dropped", open: 0, reason });
+  }
+}
+
+function piece(sending: Sending, deps: SendDeps): Claimed {
+  const fields = { channel: sending.line.channel, draft: sending.draft.id };
+  const fresh = sending.draft.state === "queued";
+  return {
+    channel: sending.line.channel,
+    recorded: (phase) => point("send.record", phase, fields),
+    committing: (phase) => point(fresh ? "outcome.commit" : "verdict.commit", phase, fields),
+    work: (signal) => (fresh ? send(sending, signal, deps) : settle(sending, signal, deps)),
+  };
+}
+
+async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
+  const { line, draft } = sending;
+  const fields = { channel: line.channel, draft: draft.id };
+  let crossed = false;
+  let outcome: SendOutcome;
+  try {
+    if (!line.outbound) throw new Error("the channel cannot send");
+    outcome = await line.outbound.send(JSON.parse(draft.body) as Json, {
+      key: sendKey(draft.id),
+      number: draft.attempts + 1,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(deps.timeout)]),
+      crossing: () => {
+        crossed = true;
+        point("send.cross", "before", fields);
+      },
+    });
+  } catch (error) {
+    outcome = { kind: crossed ? "unknown" : "deferred", reason: String(error) };
+  }
+  point("send.cross", "after", fields);
+  if (outcome.kind !== "sent") {
+    deps.log.warn({ ...fields, outcome: outcome.kind, reason: outcome.reason }, "a reply was not sent");
+  }
+  return (q) => conclude(q, sending, outcome);
+}
+
+/** Writes an outcome under the lease. A receipt that came meanwhile has already settled the draft: it stays. */
+async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promise<void> {
+  const { line, lease, draft } = sending;
+  await guardLease(q, lease);
+  const now = await readDraft(q, draft.id);
+  await endAttempt(q, draft.id, outcome.kind, outcome.kind === "sent" ? (outcome.detail ?? null) : outcome.reason);
+  if (outcome.kind === "sent") {
+    for (const id of [outcome.id, ...(outcome.also ?? [])]) await cite(q, line.channel, id, draft.conversation, draft.id);
+  }
+  if (now?.state === "sending") await changeDraft(q, draft.id, await changeFor(q, sending, outcome));
+  await releaseLane(q, lease, "out");
+}
+
+async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
+  const { line, draft } = sending;
+  switch (outcome.kind) {
+    case "sent":
+      return { state: "sent", open: 0, externalId: outcome.id } as const;
+    case "refused":
+      if (outcome.scope === "recipient") await strike(q, line.channel, draft.recipient, strikeLimit, outcome.reason);
+      return { state: "failed", open: line.rules.on_dead === "block" ? 1 : 0, reason: `${outcome.code}: ${outcome.reason}` } as const;
+    case "deferred": {
+      if (draft.age > sendLifetime) {
+        return { state: "failed", open: line.rules.on_dead === "block" ? 1 : 0, reason: `given up: ${outcome.reason}` } as const;
+      }
+      const dueInMs = outcome.retryAfterMs ?? jitter(sendDelay(draft.attempts + 1));
+      if (outcome.scope === "channel") await pauseChannel(q, line.channel, dueInMs, outcome.reason);
+      return { state: "queued", open: 1, dueInMs, reason: outcome.reason } as const;
+    }
+    case "unknown":
+      return {
+        state: "unknown",
+        open: 1,
+        dueInMs: lookDelay(0),
+        reason: outcome.reason,
+        settleForMs: line.rules.unknown_window,
+      } as const;
+  }
+}

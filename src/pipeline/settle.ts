@@ -1,0 +1,83 @@
+// Stage settle.
+// Takes: a draft of unknown outcome at the head of its lane (`unknown`, or `sending` under a dead lease).
+// Does: asks the adapter whether that attempt went through, again and again inside the window; receipts may settle it
+//       meanwhile (receipt.ts); then the operator's policy `on_unknown`.
+// Leaves: draft `sent`, `queued`, `unknown` until the next look, `held` or `dropped`.
+// If it fails: looked at again later.  If the process dies: the same.
+
+import type { Json, Verdict } from "bridgehead/contract";
+import { sendKey } from "bridgehead/contract";
+import { lookDelay } from "../domain/retry.ts";
+import { cite } from "../store/conversations.ts";
+import { changeDraft, type DraftChange, lastAttempt, readDraft } from "../store/drafts.ts";
+import type { Query } from "../store/driver.ts";
+import { guardLease, releaseLane } from "../store/lanes.ts";
+import { endAttempt } from "../store/turns.ts";
+import type { LineRules } from "./line.ts";
+import type { SendDeps, Sending } from "./send.ts";
+import type { Transition } from "./step.ts";
+
+export async function settle(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
+  const { line, draft } = sending;
+  const verdict = await look(sending, signal, deps);
+  deps.log.info({ channel: line.channel, draft: draft.id, verdict: verdict.kind }, "looked at an unknown outcome");
+  // The window of an attempt that the process died in begins with the first look.
+  const left = draft.settle_left ?? line.rules.unknown_window;
+  const change = changeAfter(verdict, draft.looks, left, line.rules);
+  return async (q) => {
+    await guardLease(q, sending.lease);
+    const now = await readDraft(q, draft.id);
+    if (now?.state === draft.state) await write(q, sending, verdict, change);
+    await releaseLane(q, sending.lease, "out");
+  };
+}
+
+async function look(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Verdict> {
+  const { line, draft } = sending;
+  const attempt = await deps.db.read((q) => lastAttempt(q, draft.id));
+  if (!line.outbound?.reconcile || !attempt) return { kind: "unsure" };
+  const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(attempt.started_at) };
+  try {
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(deps.timeout)]);
+    return await line.outbound.reconcile(JSON.parse(draft.body) as Json, past, deadline);
+  } catch (error) {
+    deps.log.warn({ channel: line.channel, draft: draft.id, err: error }, "looking at an unknown outcome failed");
+    return { kind: "unsure" };
+  }
+}
+
+/** What follows from a verdict: pure. `left` is what remains of the window, in milliseconds. */
+export function changeAfter(verdict: Verdict, looks: number, left: number, rules: LineRules): DraftChange {
+  switch (verdict.kind) {
+    case "sent":
+      return { state: "sent", open: 0, externalId: verdict.id, reason: "found by a later look" };
+    case "not-sent":
+      return { state: "queued", open: 1, reason: "a later look found that it had not gone out" };
+    case "unsure": {
+      const delay = Math.min(verdict.lookAgainAfterMs ?? lookDelay(looks), Math.max(left, 0));
+      if (left > 0) {
+        return { state: "unknown", open: 1, dueInMs: delay, looks: looks + 1, settleForMs: left, reason: "nobody can tell yet" };
+      }
+      return byPolicy(rules);
+    }
+  }
+}
+
+function byPolicy(rules: LineRules): DraftChange {
+  const reason = "it may have gone out and nobody can tell";
+  switch (rules.on_unknown) {
+    case "resend":
+      return { state: "queued", open: 1, reason: `${reason}: sent again by policy, under the same id` };
+    case "drop":
+      return { state: "dropped", open: 0, reason: `${reason}: dropped by policy` };
+    case "hold":
+      return { state: "held", open: rules.on_dead === "block" ? 1 : 0, reason };
+  }
+}
+
+async function write(q: Query, sending: Sending, verdict: Verdict, change: DraftChange): Promise<void> {
+  const { line, draft } = sending;
+  if (verdict.kind === "sent") await cite(q, line.channel, verdict.id, draft.conversation, draft.id);
+  if (verdict.kind !== "unsure") await endAttempt(q, draft.id, verdict.kind === "sent" ? "sent" : "deferred", change.reason ?? null);
+  await changeDraft(q, draft.id, change);
+}

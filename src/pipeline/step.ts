@@ -1,0 +1,167 @@
+// The loop of all stages. A pure stage is one function inside a transaction. A stage with effects claims work under
+// leases, works (all I/O; writes nothing) and applies one transition. Whatever a commit made ready is claimed in the
+// same commit, so a message that meets no queue costs four commits from intake to "sent".
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { Database, Query } from "../store/driver.ts";
+import { LeaseLost } from "../store/lanes.ts";
+
+/** What one finished piece of work writes: begins with the guard of its lease. */
+export type Transition = (q: Query) => Promise<void>;
+
+export interface Claimed {
+  readonly channel: string;
+  /** All I/O; never throws for an expected failure; writes nothing. */
+  work(signal: AbortSignal): Promise<Transition>;
+  /** Published as the "before" and "after" of the transition's commit. */
+  committing(phase: "before" | "after"): void;
+  /** Published when the claim itself (the recorded attempt) is about to be, and has been, committed. */
+  recorded(phase: "before" | "after"): void;
+}
+
+export interface Stage {
+  readonly name: string;
+  /** Channels with something due. */
+  channels(q: Query): Promise<readonly string[]>;
+  /** Leases at most `room` lanes of that channel and records their attempts. */
+  claim(q: Query, channel: string, room: number): Promise<readonly Claimed[]>;
+}
+
+/** Runs inside a transaction and finishes what it finds; returns quickly when there is nothing. */
+export type PureStage = (q: Query) => Promise<void>;
+
+export interface Flow {
+  /** Writes, lets the stages follow in the same transaction, and starts what they claimed after the commit. */
+  commit<T>(write: (q: Query) => Promise<T>): Promise<T>;
+  /** Lives until the signal aborts: the sweep that finds due work, and the work others left behind. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Look now instead of at the next sweep. */
+  wake(): void;
+  /** Waits until running work has ended; after `ms` its signals abort. */
+  drain(ms: number): Promise<void>;
+  /** How much is being worked on. */
+  running(): number;
+}
+
+const sweepMs = 1000;
+
+export function createFlow(options: {
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly pure: readonly PureStage[];
+  readonly stages: readonly Stage[];
+  /** How many pieces of work a stage may have running for a channel; 0 when the channel cannot work now. */
+  concurrency(stage: string, channel: string): number;
+}): Flow {
+  const { db, clock, log } = options;
+  const busy = new Map<string, number>();
+  const works = new Set<Promise<void>>();
+  const abort = new AbortController();
+  let stopping = false;
+  let nudge: () => void = () => undefined;
+
+  const reserve = (stage: string, channel: string, by: number) => {
+    const key = `${stage} ${channel}`;
+    busy.set(key, (busy.get(key) ?? 0) + by);
+  };
+
+  async function claimAll(q: Query, claimed: [Stage, Claimed][]): Promise<void> {
+    for (const stage of stopping ? [] : options.stages) {
+      for (const channel of await stage.channels(q)) {
+        const room = options.concurrency(stage.name, channel) - (busy.get(`${stage.name} ${channel}`) ?? 0);
+        if (room <= 0) continue;
+        for (const one of await stage.claim(q, channel, room)) {
+          reserve(stage.name, channel, 1);
+          claimed.push([stage, one]);
+        }
+      }
+    }
+    for (const [, one] of claimed) one.recorded("before");
+  }
+
+  async function commit<T>(write: (q: Query) => Promise<T>): Promise<T> {
+    let claimed: [Stage, Claimed][] = [];
+    const giveBack = () => {
+      for (const [stage, one] of claimed) reserve(stage.name, one.channel, -1);
+      claimed = [];
+    };
+    let result: T;
+    try {
+      result = await db.tx(async (q) => {
+        giveBack(); // the database may run a transaction again after a deadlock
+        const written = await write(q);
+        await follow(q, claimed, giveBack);
+        await db.wake(q);
+        return written;
+      });
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+    for (const [stage, one] of claimed) {
+      one.recorded("after");
+      start(stage, one);
+    }
+    return result;
+  }
+
+  /** A defect in a following stage must not undo what led to it: it gets a savepoint, and the sweep tries again. */
+  async function follow(q: Query, claimed: [Stage, Claimed][], giveBack: () => void): Promise<void> {
+    for (const pure of options.pure) {
+      await q.savepoint(() => pure(q)).catch((error: unknown) => log.error({ err: error }, "a pure stage failed"));
+    }
+    await q
+      .savepoint(() => claimAll(q, claimed))
+      .catch((error: unknown) => {
+        giveBack();
+        log.error({ err: error }, "claiming work failed");
+      });
+  }
+
+  function start(stage: Stage, one: Claimed): void {
+    const done = perform(stage, one).finally(() => {
+      reserve(stage.name, one.channel, -1);
+      works.delete(done);
+      nudge();
+    });
+    works.add(done);
+  }
+
+  async function perform(stage: Stage, one: Claimed): Promise<void> {
+    try {
+      const transition = await one.work(abort.signal);
+      await commit(async (q) => {
+        await transition(q);
+        one.committing("before");
+      });
+      one.committing("after");
+    } catch (error) {
+      // The lease runs out by itself; whoever takes the lane next treats the attempt as of unknown outcome.
+      if (error instanceof LeaseLost) log.warn({ stage: stage.name, channel: one.channel, err: error }, "lease lost");
+      else log.error({ stage: stage.name, channel: one.channel, err: error }, "a stage failed");
+    }
+  }
+
+  return {
+    commit,
+    async run(signal) {
+      db.onWake(() => nudge());
+      while (!signal.aborted) {
+        const rested = new Promise<void>((resolve) => (nudge = resolve));
+        await commit(async () => undefined).catch((error: unknown) => log.error({ err: error }, "the sweep failed"));
+        await Promise.race([rested, clock.sleep(sweepMs, signal)]);
+      }
+    },
+    wake: () => nudge(),
+    async drain(ms) {
+      stopping = true;
+      const patience = new AbortController();
+      const ended = Promise.allSettled(works).then(() => patience.abort());
+      await clock.sleep(ms, patience.signal);
+      abort.abort();
+      await ended;
+    },
+    running: () => works.size,
+  };
+}

@@ -1,0 +1,204 @@
+// Stages compose, send and settle: replies, drafts in their lanes, what became of them.
+
+import { type Lease, nextSeq, refreshLane } from "./lanes.ts";
+import type { Query } from "./driver.ts";
+
+export interface ReplyRow {
+  readonly id: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly turn: string | null;
+  readonly text: string;
+  readonly created_at: number;
+}
+
+export async function insertReply(
+  q: Query,
+  reply: { id: string; conversation: string; channel: string; turn: string | null; text: string; platformId: string | null },
+): Promise<void> {
+  await q.run(
+    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, created_at)
+     VALUES ($1, $2, $3, $4, 'ready', $5, $6, now_ms())`,
+    reply.id,
+    reply.conversation,
+    reply.channel,
+    reply.turn,
+    reply.text,
+    reply.platformId,
+  );
+}
+
+export async function channelsToCompose(q: Query): Promise<string[]> {
+  const rows = await q.all<{ channel: string }>("SELECT DISTINCT channel FROM replies WHERE state = 'ready'");
+  return rows.map((row) => row.channel);
+}
+
+/** A channel's replies to compose, oldest first. Locked for this transaction. */
+export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
+  return q.all<ReplyRow>(
+    `SELECT id, conversation, channel, turn, text, created_at FROM replies
+     WHERE state = 'ready' AND channel = $1 ORDER BY id LIMIT $2
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    channel,
+    limit,
+  );
+}
+
+export async function changeReply(q: Query, id: string, state: string, reason: string | null): Promise<void> {
+  await q.run("UPDATE replies SET state = $2, reason = $3 WHERE id = $1", id, state, reason);
+}
+
+/** Whether the conversation has an earlier reply (then no introduction is due). */
+export async function hasEarlierReply(q: Query, conversation: string, reply: string): Promise<boolean> {
+  return (
+    (await q.one("SELECT 1 FROM drafts WHERE conversation = $1 AND reply <> $2 LIMIT 1", conversation, reply)) !==
+    undefined
+  );
+}
+
+export interface DraftRow {
+  readonly id: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly reply: string;
+  readonly recipient: string;
+  readonly seq: number;
+  readonly state: string;
+  readonly body: string;
+  readonly attempts: number;
+  readonly looks: number;
+  /** Milliseconds that an unknown outcome is still looked into; null when it is not unknown. */
+  readonly settle_left: number | null;
+  /** Milliseconds since the draft was made. */
+  readonly age: number;
+  readonly created_at: number;
+  readonly updated_at: number;
+}
+
+const columns =
+  "id, conversation, channel, reply, recipient, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - created_at AS age, created_at, updated_at";
+
+/** Puts a draft at the end of its conversation's outbound lane. */
+export async function enqueueDraft(
+  q: Query,
+  draft: { id: string; conversation: string; channel: string; reply: string; recipient: string; body: string; dueAt: number },
+): Promise<void> {
+  const seq = await nextSeq(q, draft.conversation, "out");
+  await q.run(
+    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, created_at, updated_at)
+     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, now_ms(), now_ms())`,
+    draft.id,
+    draft.conversation,
+    draft.channel,
+    draft.reply,
+    draft.recipient,
+    seq,
+    draft.body,
+    draft.dueAt,
+  );
+  await refreshLane(q, draft.conversation, "out");
+}
+
+export async function headDraft(q: Query, lease: Lease): Promise<DraftRow | null> {
+  const row = await q.one<DraftRow>(
+    `SELECT ${columns} FROM drafts WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1`,
+    lease.conversation,
+  );
+  return row ?? null;
+}
+
+/** Writes down the attempt before it is made. */
+export async function recordSending(q: Query, draft: DraftRow, node: string, token: number): Promise<void> {
+  await q.run(
+    "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'send', $3, $4, now_ms())",
+    draft.id,
+    draft.attempts + 1,
+    node,
+    token,
+  );
+  await q.run(
+    "UPDATE drafts SET state = 'sending', attempts = attempts + 1, updated_at = now_ms() WHERE id = $1",
+    draft.id,
+  );
+}
+
+export interface DraftChange {
+  readonly state: string;
+  /** 1 while the draft occupies the head of its lane. */
+  readonly open: 0 | 1;
+  readonly dueInMs?: number;
+  readonly reason?: string | null;
+  readonly externalId?: string | null;
+  readonly looks?: number;
+  /** How long an unknown outcome is looked into; kept when absent. */
+  readonly settleForMs?: number | null;
+}
+
+export async function changeDraft(q: Query, id: string, change: DraftChange): Promise<void> {
+  await q.run(
+    `UPDATE drafts SET state = $2, open = $3, due_at = now_ms() + $4, reason = $5, external_id = COALESCE($6, external_id),
+       looks = $7, settle_until = COALESCE(now_ms() + $8, settle_until), updated_at = now_ms() WHERE id = $1`,
+    id,
+    change.state,
+    change.open,
+    Math.ceil(change.dueInMs ?? 0),
+    change.reason ?? null,
+    change.externalId ?? null,
+    change.looks ?? 0,
+    change.settleForMs ?? null,
+  );
+}
+
+/** When the newest attempt on it began. */
+export async function lastAttempt(q: Query, draft: string): Promise<{ number: number; started_at: number } | null> {
+  const row = await q.one<{ number: number; started_at: number }>(
+    "SELECT number, started_at FROM attempts WHERE subject = $1 ORDER BY number DESC LIMIT 1",
+    draft,
+  );
+  return row ?? null;
+}
+
+/** What stage send needs to know about the question a draft answers: has the person written again since? */
+export async function isSuperseded(q: Query, draft: DraftRow): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM turns later JOIN turns own ON own.conversation = later.conversation AND later.seq > own.seq
+     JOIN replies ON replies.turn = own.id WHERE replies.id = $1`,
+    draft.reply,
+  );
+  return row !== undefined;
+}
+
+export async function readDraft(q: Query, id: string): Promise<DraftRow | null> {
+  return (await q.one<DraftRow>(`SELECT ${columns} FROM drafts WHERE id = $1`, id)) ?? null;
+}
+
+/** The draft a receipt is about: by an id it was sent under. */
+export async function draftBySent(q: Query, channel: string, externalId: string): Promise<DraftRow | null> {
+  const row = await q.one<{ draft: string }>(
+    "SELECT draft FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1",
+    channel,
+    externalId,
+  );
+  return row ? readDraft(q, row.draft) : null;
+}
+
+/** The newest draft that went, or may have gone, to that address within the last `withinMs`. */
+export async function draftByRecipient(q: Query, channel: string, recipient: string, withinMs: number): Promise<DraftRow | null> {
+  const row = await q.one<DraftRow>(
+    `SELECT ${columns} FROM drafts WHERE channel = $1 AND recipient = $2 AND updated_at > now_ms() - $3
+       AND state IN ('sent', 'unknown', 'held', 'delivered') ORDER BY updated_at DESC LIMIT 1`,
+    channel,
+    recipient.toLowerCase(),
+    withinMs,
+  );
+  return row ?? null;
+}
+
+/** Sends on this channel wait until then (quota, refused credentials). */
+export async function pauseChannel(q: Query, channel: string, forMs: number, reason: string): Promise<void> {
+  await q.run("UPDATE channels SET paused_until = now_ms() + $2, paused_reason = $3 WHERE id = $1", channel, Math.ceil(forMs), reason);
+}
+
+export async function isPaused(q: Query, channel: string): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM channels WHERE id = $1 AND paused_until > now_ms()", channel)) !== undefined;
+}

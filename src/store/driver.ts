@@ -1,0 +1,43 @@
+// What the rest of src/store writes its SQL against: one text, two drivers. Placeholders are $1, $2 ...; a line that
+// ends in `-- only: sqlite` or `-- only: postgres` exists for that database alone; now_ms() is the database's clock.
+
+export type Value = string | number | null | Uint8Array;
+export type Row = Record<string, unknown>;
+
+/** Statements inside one transaction. Await each before the next; no other I/O in between. */
+export interface Query {
+  all<T = Row>(sql: string, ...values: Value[]): Promise<T[]>;
+  one<T = Row>(sql: string, ...values: Value[]): Promise<T | undefined>;
+  /** The number of rows changed. */
+  run(sql: string, ...values: Value[]): Promise<number>;
+  /** What `work` wrote is undone when it throws; the transaction around it lives on. */
+  savepoint<T>(work: () => Promise<T>): Promise<T>;
+}
+
+export interface Database {
+  readonly kind: "sqlite" | "postgres";
+  /** Runs `work` in a transaction and resolves after the commit is on disk. A throw rolls it back and is thrown on.
+   *  SQLite runs several in one commit, each in its savepoint. */
+  tx<T>(work: (q: Query) => Promise<T>): Promise<T>;
+  /** Reads outside any transaction. */
+  read<T>(work: (q: Query) => Promise<T>): Promise<T>;
+  /** Calls back when another node changed something worth looking at. */
+  onWake(listener: () => void): void;
+  /** Tells the other nodes, with the commit of this transaction. */
+  wake(q: Query): Promise<void>;
+  close(): Promise<void>;
+}
+
+const texts = new Map<string, string>();
+
+/** The SQL as `kind` reads it. */
+export function dialect(sql: string, kind: Database["kind"]): string {
+  const key = kind + sql;
+  const known = texts.get(key);
+  if (known !== undefined) return known;
+  const other = kind === "sqlite" ? "-- only: postgres" : "-- only: sqlite";
+  const lines = sql.split("\n").filter((line) => !line.trimEnd().endsWith(other));
+  const text = kind === "sqlite" ? lines.join("\n").replace(/\$(\d+)/g, "?$1") : lines.join("\n");
+  texts.set(key, text);
+  return text;
+}

@@ -1,0 +1,176 @@
+// Stage accept and route: events, their bytes, the channel's cursor.
+
+import type { Query } from "./driver.ts";
+
+export interface NewEvent {
+  readonly channel: string;
+  readonly externalId: string;
+  readonly fingerprint: string | null;
+  readonly kind: "message" | "delivery" | "session";
+  readonly sender: string | null;
+  readonly subject: string | null;
+  /** The event without its bytes, as JSON. */
+  readonly body: string;
+  readonly sentAt: number | null;
+  readonly raw: { readonly id: string; readonly bytes: Uint8Array } | null;
+  readonly attachments: readonly NewAttachment[];
+}
+
+export interface NewAttachment {
+  readonly name: string;
+  readonly mediaType: string;
+  readonly size: number | null;
+  readonly blob: { readonly id: string; readonly bytes: Uint8Array } | null;
+  readonly ref: string | null;
+}
+
+export interface EventRow {
+  readonly id: number;
+  readonly channel: string;
+  readonly kind: "message" | "delivery" | "session";
+  readonly state: string;
+  readonly code: string | null;
+  readonly reason: string | null;
+  readonly body: string;
+  readonly attempts: number;
+  readonly received_at: number;
+}
+
+/** Stores one event in state `stored`. False when its id, or its fingerprint, is there already; a copy by fingerprint
+ *  still leaves a row of its own (`ignored`, `duplicate`), so that every id has an outcome. */
+export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
+  const copy =
+    event.fingerprint !== null &&
+    (await q.one("SELECT 1 FROM events WHERE channel = $1 AND fingerprint = $2", event.channel, event.fingerprint)) !== undefined;
+  const row = await q.one<{ id: number }>(
+    `INSERT INTO events (channel, external_id, fingerprint, kind, state, code, sender, subject, body, due_at, sent_at, received_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms())
+     ON CONFLICT (channel, external_id) DO NOTHING RETURNING id`,
+    event.channel,
+    event.externalId,
+    copy ? null : event.fingerprint,
+    event.kind,
+    copy ? "ignored" : "stored",
+    copy ? "duplicate" : null,
+    event.sender,
+    event.subject,
+    event.body,
+    event.sentAt,
+  );
+  if (!row || copy) return false;
+  if (event.raw) {
+    await insertBlob(q, event.raw);
+    await q.run("UPDATE events SET raw = $2 WHERE id = $1", row.id, event.raw.id);
+  }
+  for (const [position, attachment] of event.attachments.entries()) {
+    if (attachment.blob) await insertBlob(q, attachment.blob);
+    await q.run(
+      "INSERT INTO attachments (event, position, name, media_type, size, blob, ref) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+      row.id,
+      position,
+      attachment.name,
+      attachment.mediaType,
+      attachment.size,
+      attachment.blob?.id ?? null,
+      attachment.ref,
+    );
+  }
+  return true;
+}
+
+async function insertBlob(q: Query, blob: { readonly id: string; readonly bytes: Uint8Array }): Promise<void> {
+  await q.run(
+    "INSERT INTO blobs (id, bytes, stored_at) VALUES ($1, $2, now_ms()) ON CONFLICT (id) DO NOTHING",
+    blob.id,
+    blob.bytes,
+  );
+}
+
+/** Which of the ids are stored. */
+export async function knownEvents(q: Query, channel: string, ids: readonly string[]): Promise<Set<string>> {
+  const known = new Set<string>();
+  for (const id of ids) {
+    if (await q.one("SELECT 1 FROM events WHERE channel = $1 AND external_id = $2", channel, id)) known.add(id);
+  }
+  return known;
+}
+
+export async function readCursor(q: Query, channel: string): Promise<string | null> {
+  const row = await q.one<{ cursor: string | null }>("SELECT cursor FROM channels WHERE id = $1", channel);
+  return row?.cursor ?? null;
+}
+
+export async function writeCursor(q: Query, channel: string, cursor: string): Promise<void> {
+  await q.run("UPDATE channels SET cursor = $2, cursor_at = now_ms() WHERE id = $1", channel, cursor);
+}
+
+/** Every configured channel has a row; called at start. */
+export async function ensureChannel(q: Query, channel: string): Promise<void> {
+  await q.run("INSERT INTO channels (id) VALUES ($1) ON CONFLICT (id) DO NOTHING", channel);
+}
+
+/** Serialises routing per channel: two nodes must not put one person's messages out of order. */
+export async function lockChannel(q: Query, channel: string): Promise<void> {
+  await q.one(
+    `SELECT id FROM channels WHERE id = $1
+     FOR UPDATE -- only: postgres`,
+    channel,
+  );
+}
+
+export async function channelsToRoute(q: Query): Promise<string[]> {
+  const rows = await q.all<{ channel: string }>(
+    "SELECT DISTINCT channel FROM events WHERE state = 'stored' AND due_at <= now_ms()",
+  );
+  return rows.map((row) => row.channel);
+}
+
+/** The oldest stored events of a channel, in the order of their arrival. */
+export async function storedEvents(q: Query, channel: string, limit: number): Promise<EventRow[]> {
+  return q.all<EventRow>(
+    `SELECT id, channel, kind, state, code, reason, body, attempts, received_at FROM events
+     WHERE channel = $1 AND state = 'stored' AND due_at <= now_ms() ORDER BY id LIMIT $2`,
+    channel,
+    limit,
+  );
+}
+
+export async function settleEvent(
+  q: Query,
+  id: number,
+  outcome: { state: string; code?: string | null; reason?: string | null; conversation?: string | null },
+): Promise<void> {
+  await q.run(
+    "UPDATE events SET state = $2, code = $3, reason = $4, conversation = COALESCE($5, conversation) WHERE id = $1",
+    id,
+    outcome.state,
+    outcome.code ?? null,
+    outcome.reason ?? null,
+    outcome.conversation ?? null,
+  );
+}
+
+/** Routing threw: later again, and after `limit` attempts never. */
+export async function postponeEvent(q: Query, id: number, delayMs: number, limit: number, reason: string): Promise<void> {
+  await q.run(
+    `UPDATE events SET attempts = attempts + 1, due_at = now_ms() + $2, reason = $4,
+       state = CASE WHEN attempts + 1 >= $3 THEN 'failed' ELSE state END WHERE id = $1`,
+    id,
+    delayMs,
+    limit,
+    reason,
+  );
+}
+
+export interface AttachmentRow {
+  readonly name: string;
+  readonly media_type: string;
+  readonly size: number | null;
+}
+
+export async function attachmentsOf(q: Query, event: number): Promise<AttachmentRow[]> {
+  return q.all<AttachmentRow>(
+    "SELECT name, media_type, size FROM attachments WHERE event = $1 ORDER BY position",
+    event,
+  );
+}

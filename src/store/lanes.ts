@@ -1,0 +1,115 @@
+// Lanes: one direction of one conversation, worked strictly in order by whoever holds the lease. Taking a lease
+// raises its token; every later write is guarded by it, so a holder that was presumed dead writes nothing.
+
+import type { Query } from "./driver.ts";
+
+export type Direction = "in" | "out";
+
+export interface Lease {
+  readonly lane: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly token: number;
+  /** Until when, by the database's clock. */
+  readonly until: number;
+}
+
+/** The lane was taken over meanwhile: whatever was about to be written belongs to the new holder. */
+export class LeaseLost extends Error {
+  constructor(lane: string) {
+    super(`writing for lane ${lane}: its lease was taken over`);
+  }
+}
+
+const itemTable = { in: "turns", out: "drafts" } as const;
+
+/** The lane's next sequence number. */
+export async function nextSeq(q: Query, conversation: string, direction: Direction): Promise<number> {
+  const row = await q.one<{ seq: number }>(
+    "UPDATE lanes SET next_seq = next_seq + 1 WHERE id = $1 RETURNING next_seq - 1 AS seq",
+    `${conversation}/${direction}`,
+  );
+  if (!row) throw new Error(`taking a number in lane ${conversation}/${direction}: there is no such lane`);
+  return row.seq;
+}
+
+/** The lane is due when its head is. Call after every change of an item. */
+export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
+  await q.run(
+    `UPDATE lanes SET due_at = (
+       SELECT CASE WHEN state IN ('held', 'failed') THEN NULL ELSE due_at END FROM ${itemTable[direction]}
+       WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1
+     ) WHERE id = $2`,
+    conversation,
+    `${conversation}/${direction}`,
+  );
+}
+
+/** Channels with a due lane nobody holds. */
+export async function channelsWithDueLanes(q: Query, direction: Direction): Promise<string[]> {
+  const rows = await q.all<{ channel: string }>(
+    `SELECT DISTINCT channel FROM lanes
+     WHERE direction = $1 AND due_at <= now_ms() AND lease_until <= now_ms()`,
+    direction,
+  );
+  return rows.map((row) => row.channel);
+}
+
+/** Leases up to `limit` due lanes of a channel, longest due first. Read the head in a later statement: one that claims
+ *  and reads at once sees stale heads under READ COMMITTED. */
+export async function leaseLanes(
+  q: Query,
+  direction: Direction,
+  channel: string,
+  holder: string,
+  leaseMs: number,
+  limit: number,
+): Promise<Lease[]> {
+  const rows = await q.all<{ id: string; conversation: string; token: number; lease_until: number }>(
+    `UPDATE lanes SET holder = $3, token = token + 1, lease_until = now_ms() + $4 WHERE id IN (
+       SELECT id FROM lanes
+       WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND lease_until <= now_ms()
+       ORDER BY due_at LIMIT $5
+       FOR UPDATE SKIP LOCKED -- only: postgres
+     ) RETURNING id, conversation, token, lease_until`,
+    direction,
+    channel,
+    holder,
+    leaseMs,
+    limit,
+  );
+  return rows.map((row) => ({
+    lane: row.id,
+    conversation: row.conversation,
+    channel,
+    token: row.token,
+    until: row.lease_until,
+  }));
+}
+
+/** Throws LeaseLost unless the lease is still ours. First statement of every transition. */
+export async function guardLease(q: Query, lease: Lease): Promise<void> {
+  const changed = await q.run(
+    "UPDATE lanes SET lease_until = lease_until WHERE id = $1 AND token = $2",
+    lease.lane,
+    lease.token,
+  );
+  if (changed !== 1) throw new LeaseLost(lease.lane);
+}
+
+/** Gives the lane back, due when its head is. Throws LeaseLost. */
+export async function releaseLane(q: Query, lease: Lease, direction: Direction): Promise<void> {
+  const changed = await q.run(
+    "UPDATE lanes SET holder = NULL, lease_until = 0 WHERE id = $1 AND token = $2",
+    lease.lane,
+    lease.token,
+  );
+  if (changed !== 1) throw new LeaseLost(lease.lane);
+  await refreshLane(q, lease.conversation, direction);
+}
+
+/** Ends every lane lease of one holder, or of all: at start on a store that only one process may use. */
+export async function endLeases(q: Query): Promise<void> {
+  await q.run("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
+  await q.run("UPDATE leases SET holder = NULL, token = token + 1, until = 0 WHERE until > 0");
+}

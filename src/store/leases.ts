@@ -1,0 +1,32 @@
+// Named leases with fencing tokens: who may run a channel's inbound.
+
+import type { Query } from "./driver.ts";
+
+/** Takes or renews `name` for `holder`; null when somebody else has it. The token rises with every change of holder. */
+export async function takeLease(q: Query, name: string, holder: string, forMs: number): Promise<number | null> {
+  await q.run("INSERT INTO leases (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
+  const row = await q.one<{ token: number }>(
+    `UPDATE leases SET until = now_ms() + $3, holder = $2, token = CASE WHEN holder = $2 THEN token ELSE token + 1 END
+     WHERE name = $1 AND (holder = $2 OR until <= now_ms()) RETURNING token`,
+    name,
+    holder,
+    forMs,
+  );
+  return row?.token ?? null;
+}
+
+/** Whether that token is still the valid one. */
+export async function holdsLease(q: Query, name: string, token: number): Promise<boolean> {
+  return (
+    (await q.one(
+      `SELECT 1 FROM leases WHERE name = $1 AND token = $2 AND until > now_ms()
+       FOR UPDATE -- only: postgres`,
+      name,
+      token,
+    )) !== undefined
+  );
+}
+
+export async function dropLease(q: Query, name: string, holder: string): Promise<void> {
+  await q.run("UPDATE leases SET until = 0, holder = NULL WHERE name = $1 AND holder = $2", name, holder);
+}

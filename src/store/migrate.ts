@@ -1,0 +1,70 @@
+// Numbered migrations, forward only, each in one transaction. A schema newer than this program stops it.
+
+import { type Database, dialect, type Query } from "./driver.ts";
+import { spine } from "./migrations/0001-spine.ts";
+
+/** One step of the schema; its number is its place in the list, counted from 1. Never edit one that was released. */
+export const migrations: readonly { readonly name: string; readonly sql: string }[] = [{ name: "spine", sql: spine }];
+
+// SQLite's now_ms() is registered by its driver; PostgreSQL's is the server's clock, the same for all nodes.
+const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE SQL VOLATILE
+  AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT $$`;
+
+/** The store was written by a newer Bridgehead. Nothing was changed; run that version or restore a backup. */
+export class NewerSchema extends Error {
+  readonly found: number;
+  constructor(found: number) {
+    super(
+      `the store has schema ${found}, this version knows up to ${migrations.length}: run the newer Bridgehead that wrote it`,
+    );
+    this.found = found;
+  }
+}
+
+/** The schema's number; 0 for an empty store. */
+export async function schemaVersion(db: Database): Promise<number> {
+  return db.tx(async (q) => {
+    await lock(db, q);
+    await q.run("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)");
+    if (db.kind === "postgres") await q.run(postgresClock);
+    const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'schema'");
+    return row?.value ?? 0;
+  });
+}
+
+/** Applies what is missing and returns the names of what was applied. Throws NewerSchema. */
+export async function migrate(db: Database): Promise<string[]> {
+  const start = await schemaVersion(db);
+  if (start > migrations.length) throw new NewerSchema(start);
+  const applied: string[] = [];
+  for (const [index, migration] of migrations.entries()) {
+    const number = index + 1;
+    const done = await db.tx(async (q) => {
+      await lock(db, q);
+      const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'schema'");
+      if ((row?.value ?? 0) >= number) return false;
+      for (const statement of statementsOf(migration.sql, db.kind)) await q.run(statement);
+      await q.run(
+        "INSERT INTO meta (name, value) VALUES ('schema', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        number,
+      );
+      return true;
+    });
+    if (done) applied.push(migration.name);
+  }
+  return applied;
+}
+
+/** Two nodes that start together migrate one after the other. SQLite's BEGIN IMMEDIATE does that by itself. */
+async function lock(db: Database, q: Query): Promise<void> {
+  if (db.kind === "postgres") await q.all("SELECT pg_advisory_xact_lock(7261)");
+}
+
+/** Single statements without comments; our migrations hold no semicolon inside one. */
+function statementsOf(sql: string, kind: Database["kind"]): string[] {
+  return dialect(sql, kind)
+    .replace(/ *--[^\n]*/g, "")
+    .split(";")
+    .map((statement) => statement.trim())
+    .filter(Boolean);
+}

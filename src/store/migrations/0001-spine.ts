@@ -1,0 +1,203 @@
+// The first schema. All times are epoch milliseconds; JSON is text; ids are text except the events' arrival number.
+
+export const spine = /* sql */ `
+CREATE TABLE leases (
+  name TEXT PRIMARY KEY,
+  holder TEXT,
+  token BIGINT NOT NULL DEFAULT 0,
+  until BIGINT NOT NULL DEFAULT 0
+);
+
+CREATE TABLE channels (
+  id TEXT PRIMARY KEY,
+  cursor TEXT,
+  cursor_at BIGINT,
+  paused_until BIGINT NOT NULL DEFAULT 0,
+  paused_reason TEXT
+);
+
+CREATE TABLE agents (
+  id TEXT PRIMARY KEY,
+  settings TEXT NOT NULL,
+  read_at BIGINT NOT NULL
+);
+
+CREATE TABLE rates (
+  name TEXT PRIMARY KEY,
+  arrival BIGINT NOT NULL DEFAULT 0,
+  penalty_until BIGINT NOT NULL DEFAULT 0
+);
+
+CREATE TABLE blobs (
+  id TEXT PRIMARY KEY,
+  bytes BLOB NOT NULL, -- only: sqlite
+  bytes BYTEA NOT NULL, -- only: postgres
+  stored_at BIGINT NOT NULL
+);
+
+CREATE TABLE conversations (
+  id TEXT PRIMARY KEY,
+  channel TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  person TEXT NOT NULL,
+  person_name TEXT,
+  subject TEXT,
+  token TEXT NOT NULL UNIQUE,
+  platform_id TEXT,
+  opened_at BIGINT NOT NULL
+);
+CREATE INDEX conversations_person ON conversations (channel, person);
+CREATE INDEX conversations_platform ON conversations (platform_id);
+
+CREATE TABLE participants (
+  conversation TEXT NOT NULL REFERENCES conversations (id),
+  address TEXT NOT NULL,
+  PRIMARY KEY (conversation, address)
+);
+
+CREATE TABLE events (
+  id INTEGER PRIMARY KEY, -- only: sqlite
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- only: postgres
+  channel TEXT NOT NULL,
+  external_id TEXT NOT NULL,
+  fingerprint TEXT,
+  kind TEXT NOT NULL CHECK (kind IN ('message', 'delivery', 'session')),
+  state TEXT NOT NULL CHECK (state IN ('stored', 'routed', 'ignored', 'held', 'failed')),
+  code TEXT,
+  reason TEXT,
+  sender TEXT,
+  subject TEXT,
+  body TEXT NOT NULL,
+  raw TEXT REFERENCES blobs (id),
+  conversation TEXT REFERENCES conversations (id),
+  attempts BIGINT NOT NULL DEFAULT 0,
+  due_at BIGINT NOT NULL,
+  sent_at BIGINT,
+  received_at BIGINT NOT NULL,
+  UNIQUE (channel, external_id)
+);
+CREATE UNIQUE INDEX events_fingerprint ON events (channel, fingerprint) WHERE fingerprint IS NOT NULL;
+CREATE INDEX events_stored ON events (channel, id) WHERE state = 'stored';
+CREATE INDEX events_received ON events (received_at);
+CREATE INDEX events_raw ON events (received_at) WHERE raw IS NOT NULL;
+
+CREATE TABLE attachments (
+  event BIGINT NOT NULL REFERENCES events (id),
+  position BIGINT NOT NULL,
+  name TEXT NOT NULL,
+  media_type TEXT NOT NULL,
+  size BIGINT,
+  blob TEXT REFERENCES blobs (id),
+  ref TEXT,
+  PRIMARY KEY (event, position)
+);
+
+CREATE TABLE citations (
+  channel TEXT NOT NULL,
+  external_id TEXT NOT NULL,
+  conversation TEXT NOT NULL REFERENCES conversations (id),
+  draft TEXT,
+  PRIMARY KEY (channel, external_id, conversation)
+);
+
+CREATE TABLE lanes (
+  id TEXT PRIMARY KEY,
+  conversation TEXT NOT NULL REFERENCES conversations (id),
+  channel TEXT NOT NULL,
+  direction TEXT NOT NULL CHECK (direction IN ('in', 'out')),
+  next_seq BIGINT NOT NULL DEFAULT 1,
+  due_at BIGINT,
+  holder TEXT,
+  token BIGINT NOT NULL DEFAULT 0,
+  lease_until BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX lanes_due ON lanes (direction, due_at) WHERE due_at IS NOT NULL;
+
+CREATE TABLE turns (
+  id TEXT PRIMARY KEY,
+  conversation TEXT NOT NULL REFERENCES conversations (id),
+  channel TEXT NOT NULL,
+  person TEXT NOT NULL,
+  seq BIGINT NOT NULL,
+  event BIGINT REFERENCES events (id),
+  state TEXT NOT NULL CHECK (state IN ('waiting', 'asking', 'unknown', 'answered', 'silent', 'failed', 'held')),
+  open BIGINT NOT NULL,
+  question TEXT NOT NULL,
+  context TEXT,
+  address TEXT NOT NULL,
+  attempts BIGINT NOT NULL DEFAULT 0,
+  looks BIGINT NOT NULL DEFAULT 0,
+  due_at BIGINT NOT NULL,
+  asked_at BIGINT,
+  question_id TEXT,
+  reason TEXT,
+  received_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  UNIQUE (conversation, seq)
+);
+CREATE INDEX turns_open ON turns (conversation, seq) WHERE open = 1;
+CREATE INDEX turns_channel ON turns (channel, received_at);
+CREATE INDEX turns_person ON turns (channel, person, received_at);
+CREATE INDEX turns_conversation ON turns (conversation, received_at);
+
+CREATE TABLE replies (
+  id TEXT PRIMARY KEY,
+  conversation TEXT NOT NULL REFERENCES conversations (id),
+  channel TEXT NOT NULL,
+  turn TEXT REFERENCES turns (id),
+  state TEXT NOT NULL CHECK (state IN ('ready', 'composed', 'failed')),
+  text TEXT NOT NULL,
+  platform_id TEXT,
+  reason TEXT,
+  created_at BIGINT NOT NULL
+);
+CREATE INDEX replies_ready ON replies (channel, id) WHERE state = 'ready';
+CREATE INDEX replies_platform ON replies (conversation, platform_id);
+
+CREATE TABLE drafts (
+  id TEXT PRIMARY KEY,
+  conversation TEXT NOT NULL REFERENCES conversations (id),
+  channel TEXT NOT NULL,
+  reply TEXT NOT NULL REFERENCES replies (id),
+  recipient TEXT NOT NULL,
+  seq BIGINT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'unknown', 'sent', 'delivered', 'failed', 'held', 'dropped')),
+  open BIGINT NOT NULL,
+  body TEXT NOT NULL,
+  attempts BIGINT NOT NULL DEFAULT 0,
+  looks BIGINT NOT NULL DEFAULT 0,
+  due_at BIGINT NOT NULL,
+  settle_until BIGINT,
+  external_id TEXT,
+  reason TEXT,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  UNIQUE (conversation, seq)
+);
+CREATE INDEX drafts_open ON drafts (conversation, seq) WHERE open = 1;
+CREATE INDEX drafts_recipient ON drafts (channel, recipient, updated_at);
+CREATE INDEX drafts_state ON drafts (state, updated_at);
+
+CREATE TABLE attempts (
+  subject TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('ask', 'send')),
+  node TEXT NOT NULL,
+  token BIGINT NOT NULL,
+  outcome TEXT CHECK (outcome IN ('sent', 'refused', 'deferred', 'unknown')),
+  detail TEXT,
+  started_at BIGINT NOT NULL,
+  ended_at BIGINT,
+  PRIMARY KEY (subject, number)
+);
+
+CREATE TABLE suppressions (
+  channel TEXT NOT NULL,
+  address TEXT NOT NULL,
+  strikes BIGINT NOT NULL,
+  active BIGINT NOT NULL,
+  reason TEXT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  PRIMARY KEY (channel, address)
+);
+`;

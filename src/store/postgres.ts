@@ -1,0 +1,115 @@
+// PostgreSQL: a pool, one connection a transaction, LISTEN/NOTIFY to wake the other nodes.
+
+import pg from "pg";
+import { type Database, dialect, type Query, type Value } from "./driver.ts";
+
+const wakeChannel = "bridgehead_wake";
+// int8 and numeric arrive as text by default; all our integers fit a double.
+const types = { getTypeParser: (oid: number, format?: "text" | "binary") => (oid === 20 || oid === 1700 ? Number : pg.types.getTypeParser(oid, format as "text")) };
+
+function query(client: pg.ClientBase): Query {
+  let depth = 0;
+  const send = (sql: string, values: readonly Value[]) =>
+    client.query({
+      text: dialect(sql, "postgres"),
+      values: values.map((value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : value)),
+    });
+  return {
+    all: async <T>(sql: string, ...values: Value[]) => (await send(sql, values)).rows as T[],
+    one: async <T>(sql: string, ...values: Value[]) => (await send(sql, values)).rows[0] as T | undefined,
+    run: async (sql, ...values) => (await send(sql, values)).rowCount ?? 0,
+    async savepoint(work) {
+      const name = `s${++depth}`;
+      await client.query(`SAVEPOINT ${name}`);
+      try {
+        const result = await work();
+        await client.query(`RELEASE ${name}`);
+        return result;
+      } catch (error) {
+        await client.query(`ROLLBACK TO ${name}`);
+        await client.query(`RELEASE ${name}`);
+        throw error;
+      } finally {
+        depth--;
+      }
+    },
+  };
+}
+
+/** Serialisation failures and deadlocks: the transaction did not happen and may simply run again. */
+const transient = (error: unknown): boolean => {
+  const code = (error as { code?: string }).code;
+  return code === "40001" || code === "40P01";
+};
+
+/** Connects lazily; `schema` keeps tests apart. Throws when the server cannot be reached. */
+export async function openPostgres(url: string, options: { schema?: string; connections?: number } = {}): Promise<Database> {
+  const setup = options.schema ? { options: `-c search_path=${options.schema}` } : {};
+  const pool = new pg.Pool({ connectionString: url, max: options.connections ?? 10, types, ...setup });
+  pool.on("error", () => undefined); // an idle connection that dies is replaced by the pool
+  const listeners: (() => void)[] = [];
+  const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
+  let listening: pg.Client | null = null;
+  let closed = false;
+
+  async function listen(): Promise<void> {
+    const client = new pg.Client({ connectionString: url, types, ...setup });
+    client.on("notification", () => listeners.forEach((listener) => listener()));
+    client.on("error", () => undefined);
+    client.on("end", () => {
+      if (listening === client) listening = null;
+    });
+    await client.connect();
+    await client.query(`LISTEN ${channel}`);
+    listening = client;
+  }
+  await listen();
+
+  async function once<T>(work: (q: Query) => Promise<T>): Promise<T> {
+    const client = await pool.connect();
+    let broken: Error | undefined;
+    try {
+      await client.query("BEGIN");
+      const result = await work(query(client));
+      await client.query("COMMIT");
+      return result;
+    } catch (error) {
+      await client.query("ROLLBACK").catch((cause: unknown) => {
+        broken = cause as Error;
+      });
+      throw error;
+    } finally {
+      client.release(broken);
+    }
+  }
+
+  return {
+    kind: "postgres",
+    async tx(work) {
+      // A lost listener is only a lost wake-up (the sweep finds the work); it comes back with the next transaction.
+      if (!listening && !closed) await listen().catch(() => undefined);
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await once(work);
+        } catch (error) {
+          if (attempt >= 5 || !transient(error)) throw error;
+        }
+      }
+    },
+    async read(work) {
+      const client = await pool.connect();
+      try {
+        return await work(query(client));
+      } finally {
+        client.release();
+      }
+    },
+    onWake: (listener) => void listeners.push(listener),
+    wake: async (q) => void (await q.run("SELECT pg_notify($1, '')", channel)),
+    async close() {
+      closed = true;
+      await listening?.end();
+      await pool.end();
+    },
+  };
+}

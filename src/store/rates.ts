@@ -1,0 +1,50 @@
+// The platform's shared rate as a GCRA row: every node draws from the same one. `arrival` is the theoretical arrival
+// time of the next request, in microseconds, so that 15 a second divide evenly enough.
+
+import type { Query } from "./driver.ts";
+
+export interface Rate {
+  /** Microseconds between two requests at the steady rate. */
+  readonly interval: number;
+  /** Microseconds that requests may run ahead of it. */
+  readonly tolerance: number;
+}
+
+/** The GCRA for at most `requests` in any window of `perMs`: burst + window * rate stays just under the limit, with a
+ *  tenth of the limit as burst. 1000 per 60 s gives burst 90 and 15 a second: at most 990. */
+export function rateOf(requests: number, perMs: number): Rate {
+  const burst = Math.max(1, Math.floor(requests * 0.09));
+  const steady = Math.max(1, Math.floor(requests * 0.9));
+  const interval = Math.ceil((perMs * 1000) / steady);
+  return { interval, tolerance: (burst - 1) * interval };
+}
+
+/** Takes `count` requests. Returns how many milliseconds to wait before making them; nothing is taken when that is
+ *  more than `maxWaitMs` (then ask again later). */
+export async function takeRate(q: Query, name: string, rate: Rate, count: number, maxWaitMs: number): Promise<{ taken: boolean; waitMs: number }> {
+  await q.run("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
+  const row = await q.one<{ arrival: number; penalty_until: number; now: number }>(
+    `SELECT arrival, penalty_until, now_ms() AS now FROM rates WHERE name = $1
+     FOR UPDATE -- only: postgres`,
+    name,
+  );
+  if (!row) throw new Error(`taking from rate ${name}: there is no such row`);
+  const now = row.now * 1000;
+  const arrival = Math.max(row.arrival, now) + count * rate.interval;
+  const start = Math.max(arrival - rate.interval - rate.tolerance, row.penalty_until * 1000);
+  const waitMs = Math.max(0, Math.ceil((start - now) / 1000));
+  if (waitMs > maxWaitMs) return { taken: false, waitMs };
+  await q.run("UPDATE rates SET arrival = $2 WHERE name = $1", name, arrival);
+  return { taken: true, waitMs };
+}
+
+/** The platform said 429: nobody calls before then. */
+export async function penalise(q: Query, name: string, forMs: number): Promise<void> {
+  await q.run("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
+  await q.run(
+    `UPDATE rates SET penalty_until = CASE WHEN penalty_until > now_ms() + $2 THEN penalty_until ELSE now_ms() + $2 END
+     WHERE name = $1`,
+    name,
+    forMs,
+  );
+}

@@ -1,0 +1,143 @@
+// SQLite: one connection, transactions queued and committed together. While one commit waits for the disk, the next
+// ones gather; they share the next fsync. Durable at every acknowledgement: synchronous=FULL.
+
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import Sqlite from "better-sqlite3";
+import { type Database, dialect, type Query, type Value } from "./driver.ts";
+
+type Prepare = (sql: string) => Sqlite.Statement;
+
+function cachedStatements(db: Sqlite.Database): Prepare {
+  const statements = new Map<string, Sqlite.Statement>();
+  return (sql) => {
+    let statement = statements.get(sql);
+    if (!statement) {
+      statement = db.prepare(dialect(sql, "sqlite"));
+      statements.set(sql, statement);
+    }
+    return statement;
+  };
+}
+
+function queryOn(prepare: Prepare, savepoint: Query["savepoint"]): Query {
+  return {
+    all: async <T>(sql: string, ...values: Value[]) => prepare(sql).all(values) as T[],
+    one: async <T>(sql: string, ...values: Value[]) => prepare(sql).get(values) as T | undefined,
+    run: async (sql, ...values) => prepare(sql).run(values).changes,
+    savepoint,
+  };
+}
+
+interface Reader {
+  readonly db: Sqlite.Database;
+  readonly query: Query;
+}
+
+function openReader(file: string, now: () => number): Reader {
+  const db = new Sqlite(file, { readonly: true });
+  db.pragma("busy_timeout = 5000");
+  db.function("now_ms", { deterministic: false }, () => Math.floor(now()));
+  return { db, query: queryOn(cachedStatements(db), (work) => work()) };
+}
+
+interface Waiting {
+  run(q: Query): Promise<unknown>;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
+const batchLimit = 256;
+
+/** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms(). */
+export function openSqlite(file: string, now: () => number): Database {
+  if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const db = new Sqlite(file);
+  db.pragma("busy_timeout = 5000");
+  db.pragma("journal_mode = WAL");
+  db.pragma("synchronous = FULL");
+  db.pragma("foreign_keys = ON");
+  db.pragma("secure_delete = ON");
+  db.function("now_ms", { deterministic: false }, () => Math.floor(now()));
+
+  const prepare = cachedStatements(db);
+  const begin = db.prepare("BEGIN IMMEDIATE");
+  const commit = db.prepare("COMMIT");
+  const rollback = db.prepare("ROLLBACK");
+  const save = db.prepare("SAVEPOINT one");
+  const release = db.prepare("RELEASE one");
+  const undo = db.prepare("ROLLBACK TO one");
+
+  const q = queryOn(prepare, (work) => nested(work));
+  async function nested<T>(work: () => Promise<T>): Promise<T> {
+    save.run();
+    try {
+      const result = await work();
+      release.run();
+      return result;
+    } catch (error) {
+      undo.run();
+      release.run();
+      throw error;
+    }
+  }
+
+  const waiting: Waiting[] = [];
+  let flushing: Promise<void> | null = null;
+  let reading: Reader | null = null;
+
+  async function commitTogether(batch: readonly Waiting[]): Promise<void> {
+    const results: (() => void)[] = [];
+    try {
+      begin.run();
+      for (const one of batch) {
+        try {
+          const value = await q.savepoint(() => one.run(q));
+          results.push(() => one.resolve(value));
+        } catch (error) {
+          // A full disk or an I/O error may have rolled the whole transaction back: then nobody was committed.
+          if (!db.inTransaction) throw error;
+          results.push(() => one.reject(error));
+        }
+      }
+      commit.run();
+    } catch (error) {
+      if (db.inTransaction) rollback.run();
+      for (const one of batch) one.reject(error);
+      return;
+    }
+    for (const tell of results) tell();
+  }
+
+  const flush = async (): Promise<void> => {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    while (waiting.length > 0) await commitTogether(waiting.splice(0, batchLimit));
+    flushing = null;
+  };
+
+  return {
+    kind: "sqlite",
+    tx: <T>(work: (q: Query) => Promise<T>) =>
+      new Promise<T>((resolve, reject) => {
+        waiting.push({ run: work, resolve: resolve as (value: unknown) => void, reject });
+        flushing ??= flush();
+      }),
+    // Reads have a connection of their own: they see committed rows only, whatever the queue is in the middle of.
+    read: async (work) => {
+      if (file === ":memory:") {
+        while (flushing) await flushing;
+        return work(q);
+      }
+      reading ??= openReader(file, now);
+      return work(reading.query);
+    },
+    onWake: () => undefined,
+    wake: async () => undefined,
+    async close() {
+      while (flushing) await flushing;
+      reading?.db.close();
+      db.pragma("wal_checkpoint(TRUNCATE)");
+      db.close();
+    },
+  };
+}

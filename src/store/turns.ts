@@ -1,0 +1,156 @@
+// Stage ask: turns in their lanes, and the attempts to ask them.
+
+import type { Lease } from "./lanes.ts";
+import { nextSeq, refreshLane } from "./lanes.ts";
+import type { Query } from "./driver.ts";
+
+export interface TurnRow {
+  readonly id: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly person: string;
+  readonly seq: number;
+  readonly state: string;
+  readonly question: string;
+  readonly context: string | null;
+  readonly address: string;
+  readonly attempts: number;
+  readonly looks: number;
+  /** Milliseconds since the newest attempt began, by the database's clock; null before the first. */
+  readonly asked_ago: number | null;
+  /** Milliseconds since the person's message was accepted. */
+  readonly age: number;
+  readonly question_id: string | null;
+  readonly reason: string | null;
+  readonly received_at: number;
+}
+
+const columns =
+  "id, conversation, channel, person, seq, state, question, context, address, attempts, looks, now_ms() - asked_at AS asked_ago, now_ms() - received_at AS age, question_id, reason, received_at";
+
+export interface NewTurn {
+  readonly id: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly person: string;
+  readonly event: number | null;
+  readonly question: string;
+  readonly context: string | null;
+  readonly address: string;
+  readonly receivedAt: number;
+}
+
+/** Puts a turn at the end of its conversation's inbound lane. */
+export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
+  const seq = await nextSeq(q, turn.conversation, "in");
+  await q.run(
+    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, updated_at)
+     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, now_ms(), $10, now_ms())`,
+    turn.id,
+    turn.conversation,
+    turn.channel,
+    turn.person,
+    seq,
+    turn.event,
+    turn.question,
+    turn.context,
+    turn.address,
+    turn.receivedAt,
+  );
+  await refreshLane(q, turn.conversation, "in");
+}
+
+/** The head of a leased lane, or null. */
+export async function headTurn(q: Query, lease: Lease): Promise<TurnRow | null> {
+  const row = await q.one<TurnRow>(
+    `SELECT ${columns} FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1`,
+    lease.conversation,
+  );
+  return row ?? null;
+}
+
+/** Writes down the attempt before it is made. */
+export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<void> {
+  await q.run(
+    "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'ask', $3, $4, now_ms())",
+    turn.id,
+    turn.attempts + 1,
+    node,
+    token,
+  );
+  await q.run(
+    "UPDATE turns SET state = 'asking', attempts = attempts + 1, asked_at = now_ms(), updated_at = now_ms() WHERE id = $1",
+    turn.id,
+  );
+}
+
+/** Notes what became of the newest attempt; an outcome already noted stays. */
+export async function endAttempt(q: Query, subject: string, outcome: string, detail: string | null): Promise<void> {
+  await q.run(
+    `UPDATE attempts SET outcome = $2, detail = $3, ended_at = now_ms()
+     WHERE subject = $1 AND number = (SELECT MAX(number) FROM attempts WHERE subject = $1) AND (outcome IS NULL OR outcome = 'unknown')`,
+    subject,
+    outcome,
+    detail,
+  );
+}
+
+export interface TurnChange {
+  readonly state: string;
+  /** 1 while the turn occupies the head of its lane. */
+  readonly open: 0 | 1;
+  readonly dueInMs?: number;
+  readonly reason?: string | null;
+  readonly questionId?: string | null;
+  readonly looks?: number;
+}
+
+export async function changeTurn(q: Query, id: string, change: TurnChange): Promise<void> {
+  await q.run(
+    `UPDATE turns SET state = $2, open = $3, due_at = now_ms() + $4, reason = $5,
+       question_id = COALESCE($6, question_id), looks = $7, updated_at = now_ms() WHERE id = $1`,
+    id,
+    change.state,
+    change.open,
+    Math.ceil(change.dueInMs ?? 0),
+    change.reason ?? null,
+    change.questionId ?? null,
+    change.looks ?? 0,
+  );
+}
+
+/** Ids of platform messages that belong to other turns than `except`: never taken for the answer to that one. */
+export async function platformIds(q: Query, platformConversation: string, except: string): Promise<Set<string>> {
+  const rows = await q.all<{ id: string | null }>(
+    `SELECT question_id AS id FROM turns WHERE id <> $2 AND conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
+     UNION ALL
+     SELECT platform_id AS id FROM replies WHERE conversation IN (SELECT id FROM conversations WHERE platform_id = $1)`,
+    platformConversation,
+    except,
+  );
+  return new Set(rows.map((row) => row.id).filter((id): id is string => id !== null));
+}
+
+/** Turns made since `since`, for the caps. */
+export async function countTurns(
+  q: Query,
+  scope: "sender" | "conversation" | "channel",
+  channel: string,
+  value: string,
+  windowMs: number,
+): Promise<number> {
+  const where = { sender: "person = $2 AND", conversation: "conversation = $2 AND", channel: "$2 <> '' AND" }[scope];
+  const row = await q.one<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM turns WHERE channel = $1 AND ${where} received_at > now_ms() - $3`,
+    channel,
+    value || "-",
+    windowMs,
+  );
+  return Number(row?.count ?? 0);
+}
+
+export async function readTurn(q: Query, id: string): Promise<TurnRow> {
+  const row = await q.one<TurnRow>(`SELECT ${columns} FROM turns WHERE id = $1`, id);
+  if (!row) throw new Error(`reading turn ${id}: there is none`);
+  return row;
+}
