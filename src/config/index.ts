@@ -9,3 +9,7 @@ export type {
   Problem,
   StoreConfig,
 } from "./config.ts";
+export { jsonSchema } from "./json-schema.ts";
+export { type Loaded, type LoadOptions, loadConfig } from "./load.ts";
+export { maskSecrets, secretValues } from "./mask.ts";
+export { shapeOf } from "./shape.ts";

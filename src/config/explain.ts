@@ -1,0 +1,123 @@
+// zod's issues in words that say what to do.
+
+import type * as z from "zod";
+import type { Path } from "./document.ts";
+import { nearest } from "./nearest.ts";
+import { descriptionAt, knownKeys, type Shape } from "./shape.ts";
+
+/** Something wrong at a place that is not looked up yet. */
+export interface Finding {
+  readonly path: Path;
+  readonly of: "key" | "value";
+  readonly message: string;
+  readonly fix: string;
+}
+
+type Issue = z.core.$ZodIssue;
+
+export interface Scope {
+  /** What was parsed. */
+  readonly input: unknown;
+  readonly shape: Shape;
+  /** Keys that are known besides those of the shape's top block. */
+  readonly otherKeys?: readonly string[];
+}
+
+/** One issue may be several findings: an object can have many unknown keys. */
+export function explain(issue: Issue, scope: Scope): readonly Finding[] {
+  const path = issue.path.map((step) => (typeof step === "number" ? step : String(step)));
+  const describe = descriptionAt(scope.shape, path);
+  const at = (message: string, fix: string, of: "key" | "value" = "value"): readonly Finding[] => [
+    { path, of, message, fix },
+  ];
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return issue.keys.map((key) => unknownKey(key, path, scope));
+    case "invalid_type":
+      return at(...wrongType(issue.expected, valueAt(scope.input, path), path, describe));
+    case "invalid_value": {
+      const given = valueAt(scope.input, path);
+      const choices = issue.values.map(String);
+      if (given === undefined) return at("is missing", `add it: one of ${choices.join(", ")}`, "key");
+      const guess = nearest(typeof given === "string" ? given : "", choices);
+      return at(
+        `must be one of ${choices.join(", ")}`,
+        guess === undefined ? "use one of these" : `did you mean ${guess}?`,
+      );
+    }
+    case "invalid_union":
+      return closestBranch(issue.errors, valueAt(scope.input, path)).flatMap((inner) =>
+        explain({ ...inner, path: [...issue.path, ...inner.path] }, scope),
+      );
+    case "invalid_key":
+      return at(issue.issues[0]?.message ?? "is not a possible name", "choose another name", "key");
+    case "too_small":
+      return at(`must be ${issue.origin === "string" ? "longer" : `at least ${issue.minimum}`}`, "raise it");
+    case "too_big":
+      return at(`must be at most ${issue.maximum}`, "lower it");
+    case "custom":
+      return at(issue.message, String(issue.params?.["fix"] ?? describe ?? "correct the value"));
+    case "invalid_format":
+    case "not_multiple_of":
+    case "invalid_element":
+      return at(issue.message, describe ?? "correct the value");
+  }
+}
+
+function unknownKey(key: string, path: Path, scope: Scope): Finding {
+  const known = [...knownKeys(scope.shape, path), ...(path.length === 0 ? (scope.otherKeys ?? []) : [])];
+  const guess = nearest(key, known);
+  const fix = guess === undefined ? `remove it; known here: ${known.join(", ")}` : `did you mean ${guess}?`;
+  return { path: [...path, key], of: "key", message: "is not a known key", fix };
+}
+
+function wrongType(
+  expected: string,
+  value: unknown,
+  path: Path,
+  describe?: string,
+): [string, string, "key" | "value"] {
+  const key = path.at(-1);
+  if (value === undefined)
+    return ["is missing", `add ${key}${describe === undefined ? "" : ` (${describe})`}`, "key"];
+  if (value === null) return ["is empty", "give it a value, or remove the key", "key"];
+  const message = `must be ${words[expected] ?? expected}, not ${words[nameOfType(value)] ?? typeof value}`;
+  if (expected === "string" && typeof value !== "object")
+    return [message, `put it in quotes: "${JSON.stringify(value)}"`, "value"];
+  if (["number", "int"].includes(expected) && typeof value === "string" && /^\d+$/.test(value))
+    return [message, "remove the quotes", "value"];
+  if (expected === "boolean") return [message, "write true or false, without quotes", "value"];
+  if (expected === "array") return [message, "write it as a list: [ ... ]", "value"];
+  return [message, describe ?? "correct the value", "value"];
+}
+
+const words: Record<string, string> = {
+  string: "a text",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  array: "a list",
+  object: "a block of keys",
+  record: "a block of keys",
+};
+
+const nameOfType = (value: unknown): string => (Array.isArray(value) ? "array" : typeof value);
+
+/** Of several alternatives the one that got furthest; a block is compared with blocks, a text with texts. */
+function closestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] {
+  const depth = (issues: readonly Issue[]): number =>
+    Math.max(0, ...issues.map((issue) => issue.path.length));
+  const misfit = (issues: readonly Issue[]): number =>
+    issues.some((i) => i.path.length === 0 && i.code === "invalid_type") ? 1 : 0;
+  if (value === undefined) return branches[0] ?? [];
+  const ranked = [...branches].sort(
+    (a, b) => misfit(a) - misfit(b) || depth(b) - depth(a) || a.length - b.length,
+  );
+  return ranked[0] ?? [];
+}
+
+function valueAt(root: unknown, path: Path): unknown {
+  let value = root;
+  for (const step of path) value = (value as Record<string | number, unknown> | null | undefined)?.[step];
+  return value;
+}

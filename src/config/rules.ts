@@ -1,0 +1,94 @@
+// What no single key can know: references between blocks, and rules that hold for every adapter.
+
+import type { Path } from "./document.ts";
+import type { Finding } from "./explain.ts";
+import { nearest } from "./nearest.ts";
+import { isReference } from "./secrets.ts";
+import { type Shape, secretPaths } from "./shape.ts";
+
+type Block = { readonly [key: string]: unknown };
+
+/** A block of keys, or an empty one when something else stands there (which the schema reports). */
+export function block(value: unknown): Block {
+  return value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Block) : {};
+}
+
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
+export function undefinedAgents(root: Block): readonly Finding[] {
+  const agents = Object.keys(block(root["agents"]));
+  return Object.entries(block(root["channels"])).flatMap(([id, channel]) => {
+    const agent = block(channel)["agent"];
+    if (typeof agent !== "string" || agents.includes(agent)) return [];
+    const guess = nearest(agent, agents);
+    const fix = guess === undefined ? `add agents.${agent} with its key` : `did you mean ${guess}?`;
+    return [
+      {
+        path: ["channels", id, "agent"],
+        of: "value" as const,
+        message: `names an agent that is not defined: ${agent}`,
+        fix,
+      },
+    ];
+  });
+}
+
+/** A secret as plain text ends up in backups, tickets and screen shares. The embedded platform's keys open nothing else. */
+export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly Finding[] {
+  return secretPaths(shape, raw).flatMap((path) => {
+    const text = path.reduce<unknown>(
+      (value, step) => (value as Record<string | number, unknown>)[step],
+      raw,
+    );
+    if (isReference(String(text))) return [];
+    const fix = "put it elsewhere and refer to it: ${env:NAME}, ${file:/path} or ${credential:name}";
+    return [
+      { path: [...base, ...path], of: "value" as const, message: "is a secret written as plain text", fix },
+    ];
+  });
+}
+
+/** A password in the store's address, unless it is a reference. */
+export function literalStorePassword(root: Block): readonly Finding[] {
+  const match = /^postgres(?:ql)?:\/\/[^/@:]*:(.*)@/.exec(textOf(root["store"]));
+  if (match?.[1] === undefined || match[1] === "" || isReference(match[1])) return [];
+  const fix = "write postgres://user:${env:PGPASSWORD}@host/database";
+  return [{ path: ["store"], of: "value", message: "has a password written as plain text", fix }];
+}
+
+/** `tls: none` sends a password in the clear; on loopback there is nobody to read it. */
+export function plainConnections(value: unknown, path: Path): readonly Finding[] {
+  if (Array.isArray(value)) return value.flatMap((item, index) => plainConnections(item, [...path, index]));
+  const here = block(value);
+  const inner = Object.entries(here).flatMap(([key, deeper]) => plainConnections(deeper, [...path, key]));
+  if (here["tls"] !== "none" || typeof here["host"] !== "string" || isLoopback(here["host"])) return inner;
+  const message = `is none, but ${here["host"]} is not this machine: the password would be sent in the clear`;
+  return [
+    ...inner,
+    { path: [...path, "tls"], of: "value", message, fix: "use tls: implicit or tls: starttls" },
+  ];
+}
+
+/** A key sent over http can be read on its way. Only a warning: the network between may be private. */
+export function plainPlatform(root: Block): readonly Finding[] {
+  const url = URL.parse(textOf(block(root["platform"])["url"]));
+  if (url?.protocol !== "http:" || isLoopback(url.hostname)) return [];
+  return [
+    {
+      path: ["platform", "url"],
+      of: "value",
+      message: "sends the agents' keys unencrypted",
+      fix: "use https",
+    },
+  ];
+}
+
+export function isLoopback(host: string): boolean {
+  const plain = host.toLowerCase().replace(/^\[|\]$|\.$/g, "");
+  return (
+    plain === "localhost" ||
+    plain.endsWith(".localhost") ||
+    plain === "::1" ||
+    /^127(\.\d{1,3}){3}$/.test(plain)
+  );
+}

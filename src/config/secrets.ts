@@ -1,0 +1,141 @@
+// References to values that live outside the file: ${env:NAME}, ${file:/path}, ${credential:name}. `$${` is a plain `${`.
+
+import { readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Path } from "./document.ts";
+import type { Finding } from "./explain.ts";
+import { nearest } from "./nearest.ts";
+
+export interface Sources {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Where systemd put the unit's credentials. */
+  readonly credentialsDirectory: string | undefined;
+  /** Relative file references start here. */
+  readonly folder: string;
+}
+
+export interface Resolved {
+  readonly value: unknown;
+  readonly problems: readonly Finding[];
+  readonly warnings: readonly Finding[];
+}
+
+const reference = /\$\$\{|\$\{([^{}]*)\}/g;
+const kinds = ["env", "file", "credential"] as const;
+
+/** True when the text takes at least a part of its value from elsewhere. */
+export function isReference(text: string): boolean {
+  return [...text.matchAll(reference)].some((match) => match[1] !== undefined);
+}
+
+/** Replaces every reference in every string; one that cannot be found becomes a problem at its own place. */
+export function resolveReferences(raw: unknown, sources: Sources): Resolved {
+  const problems: Finding[] = [];
+  const warnings: Finding[] = [];
+  const walk = (value: unknown, path: Path): unknown => {
+    if (typeof value === "string") {
+      return value.replace(reference, (_whole, body?: string) => {
+        if (body === undefined) return "${";
+        const found = lookUp(body, sources);
+        if ("text" in found) {
+          if (found.warning !== undefined) warnings.push({ path, of: "value", ...found.warning });
+          return found.text;
+        }
+        problems.push({ path, of: "value", ...found });
+        return "";
+      });
+    }
+    if (Array.isArray(value)) return value.map((item, index) => walk(item, [...path, index]));
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([key, inner]) => [key, walk(inner, [...path, key])]),
+    );
+  };
+  return { value: walk(raw, []), problems, warnings };
+}
+
+type Advice = { readonly message: string; readonly fix: string };
+type Found = { readonly text: string; readonly warning?: Advice } | Advice;
+
+function lookUp(body: string, sources: Sources): Found {
+  const cut = body.indexOf(":");
+  const kind = cut < 0 ? "" : body.slice(0, cut).trim();
+  const rest = body.slice(cut + 1).trim();
+  if (rest === "")
+    return { message: `refers to nothing: \${${body}}`, fix: "name what is meant: ${env:NAME}" };
+  if (kind === "env") return fromEnvironment(rest, sources);
+  if (kind === "file") return fromFile(resolve(sources.folder, rest));
+  if (kind === "credential") return fromCredential(rest, sources);
+  if (cut < 0)
+    return { message: `has a reference without a kind: \${${body}}`, fix: `write \${env:${rest}}` };
+  const guess = nearest(kind, kinds);
+  return {
+    message: `has a reference of an unknown kind: \${${body}}`,
+    fix:
+      guess === undefined
+        ? "use ${env:NAME}, ${file:/path} or ${credential:name}"
+        : `did you mean \${${guess}:${rest}}?`,
+  };
+}
+
+function fromEnvironment(name: string, { env }: Sources): Found {
+  const text = env[name];
+  if (text === undefined) {
+    return {
+      message: `needs the environment variable ${name}, which is not set`,
+      fix: `set ${name}, or use \${file:/path}`,
+    };
+  }
+  if (text === "")
+    return { message: `needs the environment variable ${name}, which is empty`, fix: `give ${name} a value` };
+  return { text };
+}
+
+function fromCredential(name: string, { credentialsDirectory }: Sources): Found {
+  const fix = `add LoadCredential=${name}:/path/to/its/file to the systemd unit`;
+  if (!/^[A-Za-z0-9_.-]+$/.test(name) || /^\.+$/.test(name)) {
+    return {
+      message: `refers to a credential that is not a name: ${name}`,
+      fix: "use letters, digits, dots, hyphens",
+    };
+  }
+  if (credentialsDirectory === undefined) {
+    return { message: `needs the credential ${name}, but systemd gave none to this process`, fix };
+  }
+  const found = fromFile(join(credentialsDirectory, name));
+  return "text" in found
+    ? { text: found.text }
+    : { message: `needs the credential ${name}, which is not there`, fix };
+}
+
+function fromFile(path: string): Found {
+  let text: string;
+  let open: boolean;
+  try {
+    text = readFileSync(path, "utf8").replace(/\r?\n$/, "");
+    open = (statSync(path).mode & 0o004) !== 0;
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === "ENOENT")
+      return {
+        message: `needs the file ${path}, which does not exist`,
+        fix: "create it, or correct the path",
+      };
+    if (code === "EACCES")
+      return {
+        message: `needs the file ${path}, which may not be read`,
+        fix: "let the daemon's user read it",
+      };
+    return { message: `needs the file ${path}, which cannot be read (${code})`, fix: "name a readable file" };
+  }
+  if (text === "")
+    return { message: `needs the file ${path}, which is empty`, fix: "write the value into it" };
+  if (!open) return { text };
+  return {
+    text,
+    warning: {
+      message: `comes from ${path}, which everybody on this machine can read`,
+      fix: `chmod 600 ${path}`,
+    },
+  };
+}

@@ -1,0 +1,71 @@
+// A zod schema seen from outside, as JSON Schema: which keys it knows, what it says about them, which are secret. Nothing
+// here asks what a schema "is", so schemas of another copy of zod do as well.
+
+import * as z from "zod";
+import type { Path } from "./document.ts";
+
+export interface Shape {
+  readonly $ref?: string;
+  readonly $defs?: { readonly [name: string]: Shape };
+  readonly type?: string;
+  readonly description?: string;
+  readonly secret?: boolean;
+  readonly default?: unknown;
+  readonly properties?: { readonly [key: string]: Shape };
+  readonly required?: readonly string[];
+  readonly additionalProperties?: boolean | Shape;
+  readonly items?: Shape;
+  readonly anyOf?: readonly Shape[];
+  readonly oneOf?: readonly Shape[];
+  readonly allOf?: readonly Shape[];
+  readonly const?: unknown;
+  readonly [keyword: string]: unknown;
+}
+
+/** What may be written in the file for this schema: the input side of every transformation. */
+export function shapeOf(schema: z.ZodType): Shape {
+  return z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as Shape;
+}
+
+/** Every alternative that the schema allows at a path; the schema itself for the empty path. */
+export function shapesAt(root: Shape, path: Path): readonly Shape[] {
+  let here = alternatives(root, root);
+  for (const step of path) {
+    here = here.flatMap((shape) => {
+      const inner =
+        typeof step === "number" ? shape.items : (shape.properties?.[step] ?? shape.additionalProperties);
+      return typeof inner === "object" ? alternatives(inner, root) : [];
+    });
+  }
+  return here;
+}
+
+function alternatives(shape: Shape, root: Shape): readonly Shape[] {
+  const target = shape.$ref?.startsWith("#/$defs/") ? root.$defs?.[shape.$ref.slice(8)] : undefined;
+  const branches = [
+    ...(shape.anyOf ?? []),
+    ...(shape.oneOf ?? []),
+    ...(shape.allOf ?? []),
+    ...(target ? [target] : []),
+  ];
+  return [shape, ...branches.flatMap((branch) => alternatives(branch, root))];
+}
+
+/** The keys that may stand in the block at a path. */
+export function knownKeys(root: Shape, path: Path): readonly string[] {
+  return [...new Set(shapesAt(root, path).flatMap((shape) => Object.keys(shape.properties ?? {})))];
+}
+
+/** The question that a key answers. */
+export function descriptionAt(root: Shape, path: Path): string | undefined {
+  return shapesAt(root, path).find((shape) => shape.description !== undefined)?.description;
+}
+
+/** Where in `value` a text stands that the schema marks as secret. */
+export function secretPaths(root: Shape, value: unknown, path: Path = []): readonly Path[] {
+  if (typeof value === "string")
+    return shapesAt(root, path).some((shape) => shape.secret === true) ? [path] : [];
+  if (Array.isArray(value)) return value.flatMap((item, index) => secretPaths(root, item, [...path, index]));
+  if (value === null || typeof value !== "object") return [];
+  return Object.entries(value).flatMap(([key, inner]) => secretPaths(root, inner, [...path, key]));
+}
