@@ -1,5 +1,7 @@
 import { describeAdapter } from "bridgehead/contract/testing";
+import hookAdapter, { hookHarness } from "./hook-adapter.ts";
 import lineAdapter from "./line-adapter.ts";
 import { lineHarness } from "./line-peer.ts";
 
 describeAdapter(lineAdapter, lineHarness);
+describeAdapter(hookAdapter, hookHarness);

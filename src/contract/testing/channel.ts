@@ -35,7 +35,8 @@ export interface RecordingChannel extends Channel {
   /** From now on `accept` waits, with nothing committed, until `release`. */
   hold(): void;
   release(): void;
-  /** The next `times` (1) calls of `accept`, held ones first, commit nothing and reject with `error`; 0 ends it. */
+  /** The next `times` (1) calls of `accept` that carry events, held ones first, commit nothing and reject with `error`;
+   *  0 ends it. A call with a cursor alone goes through: two commits are not one. */
   reject(times?: number, error?: Error): void;
   /** Resolves as soon as `test` holds, looked at after every change; rejects, naming `what`, after `ms` (10 s). */
   until(what: string, test: (channel: RecordingChannel) => boolean, ms?: number): Promise<void>;
@@ -85,7 +86,7 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
   const commit = async (call: (typeof calls)[number]): Promise<readonly Accepted[]> => {
     await gate.promise;
     await turn(); // a commit is never instantaneous: code that does not wait for it shows
-    call.state = rejections > 0 ? "rejected" : "committed";
+    call.state = rejections > 0 && call.events.length > 0 ? "rejected" : "committed";
     if (call.state === "rejected") {
       rejections--;
       changed();

@@ -1,0 +1,49 @@
+// The suite can fail: every rule catches the flaw it is there for, and no rule cries wolf.
+
+import { checks, exemption } from "bridgehead/contract/testing";
+import { describe, expect, it } from "vitest";
+import type { Flaw } from "./flaws.ts";
+import { makingFlaws, readingFlaws } from "./flaws-reading.ts";
+import { composeFlaws, lookFlaws, sendFlaws } from "./flaws-sending.ts";
+import { serveFlaws } from "./flaws-serving.ts";
+
+const flaws = [...makingFlaws, ...readingFlaws, ...composeFlaws, ...sendFlaws, ...lookFlaws, ...serveFlaws];
+
+/** What fails, by the name of the check, with its message. */
+async function failures({ definition, harness }: Flaw): Promise<Record<string, string>> {
+  const failed: Record<string, string> = {};
+  const applying = checks.filter((check) => exemption(check, harness) === null);
+  await Promise.all(
+    applying.map((check) =>
+      check.run({ definition, harness }).catch((error: unknown) => {
+        failed[check.name] = error instanceof Error ? error.message : String(error);
+      }),
+    ),
+  );
+  return failed;
+}
+
+describe("a planted flaw is caught by the right rules, and by no other", () => {
+  it.concurrent.each(flaws.map((flaw) => [flaw.what, flaw] as const))("%s", async (_what, flaw) => {
+    const expected = Object.entries(flaw.caught).map(([name, text]) => [name, expect.stringMatching(text)]);
+    expect(await failures(flaw)).toEqual(Object.fromEntries(expected));
+  });
+});
+
+describe("the suite as a whole", () => {
+  it("has a planted flaw for every rule", () => {
+    const caught = new Set(flaws.flatMap((flaw) => Object.keys(flaw.caught)));
+    expect(checks.map((check) => check.name).filter((name) => !caught.has(name))).toEqual([]);
+  });
+
+  it("gives every rule a name of its own", () => {
+    expect(new Set(checks.map((check) => check.name)).size).toBe(checks.length);
+  });
+
+  it("names the ability and the reason of an exemption", () => {
+    const check = checks.find((one) => one.name.startsWith("reconcile"));
+    expect(
+      check && exemption(check, { start: () => Promise.reject(), lacks: { reconcile: "no search" } }),
+    ).toBe("reconcile: no search");
+  });
+});
