@@ -42,6 +42,8 @@ export const tooManyRequests: Failure = {
   message: "RATE_LIMIT_EXCEEDED",
   details: [],
 };
+/** Not described either; a body this large has no business here. */
+export const tooLarge: Failure = { ...badRequest([{ path: "", message: "too large" }]), status: 413 };
 export const internalError: Failure = { status: 500, message: "Internal Server Error" };
 
 /** A request that cannot be accepted, and which of its fields are why. */

@@ -1,0 +1,85 @@
+// What may stand in a file of agents.
+
+import * as z from "zod";
+import { textOrObject } from "../wire/text.ts";
+import { ruleProblem } from "./brain/rules.ts";
+
+const text = z.string().min(1);
+const key = z.string().min(8, "a key has at least 8 characters");
+const status = z.enum(["active", "inactive"]).default("active");
+const responseDelaySeconds = z.number().min(0).max(3600).nullable().default(null);
+
+const email = z.strictObject({
+  status,
+  email: text,
+  senderName: text.optional(),
+  defaultSubject: text.optional(),
+  defaultEmailIntroduction: text.optional(),
+  emailSignature: text.optional(),
+  responseDelaySeconds,
+});
+
+const sms = z.strictObject({
+  status,
+  phoneNumber: text,
+  defaultSmsIntroduction: textOrObject.optional(),
+  smsSignature: textOrObject.optional(),
+  responseDelaySeconds,
+});
+
+const rule = z.strictObject({
+  when: text.superRefine((when, context) => {
+    const problem = ruleProblem(when);
+    if (problem) context.addIssue({ code: "custom", message: problem });
+  }),
+  answer: text,
+});
+
+const knowledge = z.union([
+  text.transform((given) => ({ title: undefined, text: given, file: undefined })),
+  z
+    .strictObject({ title: text.optional(), text: text.optional(), file: text.optional() })
+    .refine(
+      (given) => (given.text === undefined) !== (given.file === undefined),
+      "either `text` or `file` is needed",
+    ),
+]);
+
+const model = z.strictObject({
+  url: z.url({ protocol: /^https?$/ }),
+  key: text.optional(),
+  name: text,
+  temperature: z.number().min(0).max(2).default(0.2),
+  /** Seconds. */
+  timeout: z.number().positive().max(600).default(30),
+});
+
+const agent = z.strictObject({
+  id: z.uuid().optional(),
+  name: text,
+  public_name: text.optional(),
+  key,
+  status: z.enum(["active", "inactive", "draft"]).default("active"),
+  role: z.string().default("assistant"),
+  description: text.optional(),
+  instructions: z.string().default(""),
+  skills: z
+    .strictObject({
+      email: email.optional(),
+      sms: sms.optional(),
+      api: z.strictObject({ status }).optional(),
+    })
+    .default({}),
+  rules: z.array(rule).default([]),
+  knowledge: z.array(knowledge).default([]),
+  default_answer: text.default("I am sorry, I do not know the answer to that."),
+  model: model.optional(),
+});
+
+export const agentsFile = z.strictObject({
+  organization: z.strictObject({ id: z.uuid().optional(), name: text, key: key.optional() }),
+  agents: z.array(agent).min(1, "at least one agent is needed"),
+});
+
+export type AgentsFile = z.output<typeof agentsFile>;
+export type AgentBlock = AgentsFile["agents"][number];

@@ -1,0 +1,55 @@
+// How the embedded agent answers: by rule, else by its model when it has one, else from its knowledge, else honestly
+// that it does not know.
+
+import type { AgentDefinition } from "../definition.ts";
+import type { Passages } from "../store/passages.ts";
+import { type ChatMessage, complete } from "./model.ts";
+import { findPassages, quote } from "./retrieval.ts";
+import { answerByRule, compileRules } from "./rules.ts";
+
+export interface BrainQuestion {
+  readonly text: string;
+  /** About the person, the conversation and the message, for a model. */
+  readonly context: readonly string[];
+  /** Earlier messages, oldest first; only a model needs them, so they are fetched when it is asked. */
+  history(): readonly ChatMessage[];
+}
+export interface BrainAnswer {
+  readonly text: string;
+  /** Titles of the passages it was taken from. */
+  readonly sources: readonly string[];
+}
+export interface Brain {
+  /** Throws when the model fails: the agent has no answer then, not even a default one. */
+  answer(question: BrainQuestion, signal: AbortSignal): Promise<BrainAnswer>;
+}
+
+const passagesForModel = 4;
+
+export function createBrain(agent: AgentDefinition, passages: Passages): Brain {
+  const rules = compileRules(agent.rules);
+  return {
+    async answer(question, signal) {
+      const ruled = answerByRule(rules, question.text);
+      if (ruled !== null) return { text: ruled, sources: [] };
+      const limit = agent.model ? passagesForModel : 1;
+      const found = findPassages(passages, agent.id, question.text, limit);
+      const sources = [...new Set(found.map(({ title }) => title))];
+      if (agent.model) {
+        const system = [
+          agent.instructions,
+          ...question.context,
+          ...found.map(({ title, text }) => `From "${title}":\n${text}`),
+        ];
+        const messages: ChatMessage[] = [
+          { role: "system", content: system.filter(Boolean).join("\n\n") },
+          ...question.history(),
+          { role: "user", content: question.text },
+        ];
+        return { text: await complete(agent.model, messages, signal), sources };
+      }
+      const [best] = found;
+      return best ? { text: quote(best), sources } : { text: agent.defaultAnswer, sources: [] };
+    },
+  };
+}

@@ -1,0 +1,50 @@
+// A model behind an OpenAI-compatible address: POST {url}/chat/completions.
+
+import * as z from "zod";
+import type { ModelDefinition } from "../definition.ts";
+
+export interface ChatMessage {
+  readonly role: "system" | "user" | "assistant";
+  readonly content: string;
+}
+
+const maxAnswerBytes = 1024 * 1024;
+const completion = z.looseObject({
+  choices: z.array(z.looseObject({ message: z.looseObject({ content: z.string().min(1) }) })).min(1),
+});
+
+/** The model's words. Throws when it is not reached in time, refuses, or says nothing readable. */
+export async function complete(
+  model: ModelDefinition,
+  messages: readonly ChatMessage[],
+  signal: AbortSignal,
+): Promise<string> {
+  const response = await fetch(`${model.url.replace(/\/+$/, "")}/chat/completions`, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      ...(model.key === null ? {} : { authorization: `Bearer ${model.key}` }),
+    },
+    body: JSON.stringify({ model: model.name, temperature: model.temperature, messages }),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(model.timeoutMs)]),
+    redirect: "error",
+  });
+  const body = await bounded(response);
+  if (!response.ok) throw new Error(`asking the model: HTTP ${response.status}`);
+  const answer = completion.safeParse(JSON.parse(body));
+  const text = answer.success ? answer.data.choices[0]?.message.content.trim() : "";
+  if (!text) throw new Error("asking the model: its answer has no text");
+  return text;
+}
+
+async function bounded(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength;
+    if (bytes > maxAnswerBytes)
+      throw new Error(`asking the model: its answer exceeds ${maxAnswerBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}

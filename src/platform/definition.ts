@@ -1,0 +1,45 @@
+// An agent as its operator defines it, after the file was read and checked.
+
+import type { Passage } from "./store/passages.ts";
+
+export interface AgentDefinition {
+  readonly id: string;
+  readonly organization: { readonly id: string; readonly name: string; readonly key: string | null };
+  readonly name: string;
+  readonly publicName: string;
+  readonly key: string;
+  readonly status: "active" | "inactive" | "draft";
+  readonly role: string;
+  readonly description: string | null;
+  readonly instructions: string;
+  /** As the interface shows them, without API (it is there whenever the key is). */
+  readonly skills: readonly SkillDefinition[];
+  /** False: the key opens nothing. */
+  readonly apiEnabled: boolean;
+  readonly rules: readonly RuleDefinition[];
+  readonly knowledge: readonly Passage[];
+  readonly defaultAnswer: string;
+  readonly model: ModelDefinition | null;
+}
+
+export type SkillDefinition = {
+  readonly systemName: "EMAIL" | "SMS";
+  readonly status: "active" | "inactive";
+  readonly [field: string]: unknown;
+};
+
+export interface RuleDefinition {
+  /** `refund|money back`: whole words or phrases, whatever their case; or `/a regular expression/`. */
+  readonly when: string;
+  readonly answer: string;
+}
+
+/** A model behind any OpenAI-compatible address. */
+export interface ModelDefinition {
+  /** Up to and without `/chat/completions`. */
+  readonly url: string;
+  readonly key: string | null;
+  readonly name: string;
+  readonly temperature: number;
+  readonly timeoutMs: number;
+}

@@ -1,0 +1,6 @@
+// The embedded platform.
+
+export { readAgents } from "./agents.ts";
+export type { AgentDefinition } from "./definition.ts";
+export type { Platform, PlatformOptions } from "./platform.ts";
+export { startPlatform } from "./platform.ts";

@@ -1,0 +1,69 @@
+// Opening conversations: a new row, or the person's current one over the same channel.
+
+import type * as z from "zod";
+import type { startRequest } from "../wire/start.ts";
+import { newUuid, uuidOf } from "./names.ts";
+import { findOrInsert, personRow } from "./people.ts";
+import type { ConversationRow } from "./store/conversations.ts";
+import type { PlatformStore } from "./store/store.ts";
+
+export type StartRequest = z.output<typeof startRequest>;
+type Opening = Pick<ConversationRow, "agent_id" | "person_id" | "channel"> &
+  Partial<Pick<ConversationRow, "title" | "context" | "introduction" | "state_id" | "metadata">>;
+
+/** A new row, not stored yet. */
+export function conversationRow(opening: Opening, now: number): ConversationRow {
+  const id = newUuid(now);
+  return {
+    id,
+    mode: "ai",
+    status: "active",
+    ai_conversation_id: `conv_${uuidOf("ai conversation", id)}`,
+    title: null,
+    context: null,
+    introduction: null,
+    state_id: null,
+    metadata: null,
+    created_at: now,
+    updated_at: now,
+    last_message_at: now,
+    ...opening,
+  };
+}
+
+/** Inside a transaction: the conversation's id. Every call is a new voice conversation; by e-mail and SMS the current
+ *  one goes on, unless it is to be reset: then it is archived. */
+export function startConversation(
+  store: PlatformStore,
+  agentId: string,
+  request: StartRequest,
+  now: number,
+): string {
+  const { channel } = request;
+  const personId = findOrInsert(store, personRow(agentId, request, now));
+  if (channel !== "voice") {
+    const current = store.conversations.current(personId, channel);
+    if (current && !request.resetConversation) return current.id;
+    if (current) store.conversations.archive(personId, channel, now);
+  }
+  const row = conversationRow(
+    {
+      agent_id: agentId,
+      person_id: personId,
+      channel,
+      title: channel === "email" ? request.emailSubject.slice(0, 255) : null,
+      context: request.conversationContext ?? null,
+      introduction: introductionOf(request),
+      state_id: request.conversationStateId ?? null,
+      metadata: request.customData ? JSON.stringify({ customData: request.customData }) : null,
+    },
+    now,
+  );
+  store.conversations.insert(row);
+  return row.id;
+}
+
+function introductionOf(request: StartRequest): string {
+  if (request.channel === "email") return request.emailIntroduction;
+  return request.channel === "sms" ? request.smsIntroduction : request.firstMessage;
+}

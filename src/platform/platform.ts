@@ -1,0 +1,117 @@
+// The embedded platform: the External API over real HTTP, from one SQLite file. It sends nothing to anybody: whom its
+// conversations reach is the matter of whoever calls it.
+
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createAdaptorServer } from "@hono/node-server";
+import type { Clock, Log } from "bridgehead/contract";
+import { Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { internalError, notFound, tooLarge } from "../wire/failure.ts";
+import { createBrain } from "./brain/brain.ts";
+import type { AgentDefinition } from "./definition.ts";
+import { gate } from "./gate.ts";
+import { createLimiter, type Rate } from "./limiter.ts";
+import { keyHash } from "./names.ts";
+import { agentOf } from "./records.ts";
+import { conversationRoutes } from "./routes/conversations.ts";
+import { type Env, fail } from "./routes/exchange.ts";
+import { messageRoutes } from "./routes/messages.ts";
+import { userRoutes } from "./routes/users.ts";
+import type { Durability } from "./store/database.ts";
+import { openPlatformStore, type PlatformStore } from "./store/store.ts";
+import { createTurns, type Turns } from "./turns.ts";
+
+/** The longest field anybody names is a context of 256,000 characters. */
+const maxBodyBytes = 2 * 1024 * 1024;
+
+export interface PlatformOptions {
+  /** The SQLite file; ":memory:" keeps nothing. */
+  readonly file: string;
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly agents: readonly AgentDefinition[];
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Per organization. Default: the interface's 1000 in 60 seconds. */
+  readonly rate?: Rate;
+  /** Default `full`: what was answered survives a power cut. */
+  readonly durability?: Durability;
+}
+
+export interface Platform {
+  readonly url: string;
+  readonly port: number;
+  /** Refuses new requests, lets the open ones end, closes the file. */
+  close(): Promise<void>;
+}
+
+/** Resolves when it listens and answers. Rejects when the file or the address cannot be had. */
+export async function startPlatform(options: PlatformOptions): Promise<Platform> {
+  const { agents, clock, log } = options;
+  const store = openPlatformStore(options.file, options.durability ?? "full");
+  const stopping = new AbortController();
+  try {
+    define(store, agents);
+    const brains = new Map(agents.map((agent) => [agent.id, createBrain(agent, store.passages)]));
+    const turns = createTurns(store, brains, clock, log, stopping.signal);
+    const app = createApp(options, store, turns);
+    const server = createAdaptorServer({ fetch: app.fetch }) as Server;
+    await listen(server, options.listen);
+    const resumed = turns.resume(agents);
+    const { port } = server.address() as AddressInfo;
+    const { host } = options.listen;
+    const close = async () => {
+      stopping.abort();
+      const closed = new Promise((resolve) => server.close(resolve));
+      await Promise.all([closed, resumed]);
+      store.close();
+    };
+    return { port, url: `http://${host.includes(":") ? `[${host}]` : host}:${port}`, close };
+  } catch (error) {
+    store.close();
+    throw error;
+  }
+}
+
+/** What the definitions say replaces what an earlier start left: keys and knowledge. */
+function define(store: PlatformStore, agents: readonly AgentDefinition[]): void {
+  store.replaceAgents(
+    agents.map(({ id, name, key, organization }) => ({
+      id,
+      name,
+      organizationId: organization.id,
+      keyHash: keyHash(key),
+    })),
+  );
+  store.passages.replace(
+    agents.flatMap(({ id, knowledge }) => knowledge.map((passage) => ({ agentId: id, ...passage }))),
+  );
+}
+
+function createApp(options: PlatformOptions, store: PlatformStore, turns: Turns): Hono<Env> {
+  const { agents, clock, log } = options;
+  const limiter = createLimiter(options.rate ?? { requests: 1000, perSeconds: 60 });
+  const app = new Hono<Env>();
+  app.use("/external/*", gate(store, agents, limiter, clock));
+  app.use("/external/*", bodyLimit({ maxSize: maxBodyBytes, onError: (c) => fail(c, tooLarge) }));
+  app.get("/external/agents/by-api-key", (c) => c.json(agentOf(c.var.agent, c.var.key)));
+  app.route("/external/users", userRoutes(store, clock));
+  app.route("/external/conversations", conversationRoutes(store, clock));
+  app.route("/external/conversations", messageRoutes(store, turns));
+  app.notFound((c) => fail(c, notFound));
+  app.onError((error, c) => {
+    log.error({ error }, "the embedded platform failed a request");
+    return fail(c, internalError);
+  });
+  return app;
+}
+
+async function listen(server: Server, { host, port }: PlatformOptions["listen"]): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,109 @@
+// From rows to the interface's records.
+
+import type { agent as agentRecord } from "../wire/agent.ts";
+import type { conversation } from "../wire/conversation.ts";
+import type { message } from "../wire/message.ts";
+import type { Served } from "../wire/record.ts";
+import type { user } from "../wire/user.ts";
+import type { AgentDefinition } from "./definition.ts";
+import { uuidOf } from "./names.ts";
+import type { ConversationRow } from "./store/conversations.ts";
+import type { MessageRow, NewMessage } from "./store/messages.ts";
+import type { PersonRow } from "./store/people.ts";
+
+/** `key`: the caller's own, which the API skill shows; it is nowhere kept. */
+export function agentOf(agent: AgentDefinition, key: string): Served<typeof agentRecord> {
+  return {
+    organizationId: agent.organization.id,
+    organizationName: agent.organization.name,
+    id: agent.id,
+    name: agent.name,
+    publicName: agent.publicName,
+    role: agent.role,
+    ...given({ description: agent.description }),
+    vectorStoreId: `vs_${agent.id}`,
+    aiConfig: {
+      id: uuidOf("ai config", agent.id),
+      model: agent.model?.name ?? "none",
+      temperature: agent.model?.temperature ?? 0,
+      topP: 1,
+      instructions: agent.instructions,
+      isCodeInterpreterEnabled: false,
+      isFileSearchEnabled: agent.knowledge.length > 0,
+      fileSearchMaxNumResults: 1,
+      outputJsonSchema: "",
+    },
+    status: agent.status,
+    skills: [...agent.skills, { systemName: "API", status: "active", apiKey: key }],
+  };
+}
+
+export function userOf(row: PersonRow): Served<typeof user> {
+  return {
+    id: row.id,
+    firstName: row.first_name,
+    lastName: row.last_name,
+    ...given({
+      context: row.context,
+      source: row.source,
+      fkId: row.fk_id,
+      fkUserId: row.fk_user_id,
+      email: row.email,
+      phoneNumber: row.phone_number,
+      metadata: parsed(row.metadata),
+    }),
+    isAnonymized: false,
+  };
+}
+
+export function conversationOf(row: ConversationRow, person: PersonRow): Served<typeof conversation> {
+  return {
+    id: row.id,
+    conversationUserId: row.person_id,
+    ...given({ title: row.title, metadata: parsed(row.metadata), conversationStateId: row.state_id }),
+    aiConversationId: row.ai_conversation_id,
+    mode: row.mode,
+    user: userOf(person),
+    createdAt: iso(row.created_at),
+    updatedAt: iso(row.updated_at),
+    isAnonymized: false,
+  };
+}
+
+export function messageOf(row: MessageRow | NewMessage): Served<typeof message> {
+  const titles = row.citations === null ? [] : (JSON.parse(row.citations) as string[]);
+  return {
+    id: row.id,
+    message: row.text,
+    rawMessage: row.text,
+    conversationId: row.conversation_id,
+    senderRole: row.sender_role,
+    conversationMessageId: row.question_id,
+    source: "api",
+    createdAt: iso(row.created_at),
+    ...(row.sender_role === "assistant"
+      ? {
+          fullAIResponse: {
+            outputText: row.text,
+            fileCitations: titles.map((title) => ({ fileId: uuidOf("passage", title), filename: title })),
+          },
+        }
+      : {}),
+    isAnonymized: false,
+  };
+}
+
+/** Leaves out what is null: optional fields of the interface are absent, not null. */
+function given<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)) as {
+    [K in keyof T]?: NonNullable<T[K]>;
+  };
+}
+
+function parsed(metadata: string | null): { [key: string]: unknown } | null {
+  return metadata === null ? null : (JSON.parse(metadata) as { [key: string]: unknown });
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}

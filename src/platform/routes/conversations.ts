@@ -1,0 +1,107 @@
+// Opening, reading, listing conversations, and who answers in them.
+
+import type { Clock } from "bridgehead/contract";
+import { Hono } from "hono";
+import * as z from "zod";
+import { createConversationRequest, modeRequest } from "../../wire/conversation.ts";
+import { internalError, notFound } from "../../wire/failure.ts";
+import { pageOf, pageQuery } from "../../wire/page.ts";
+import { startRequest } from "../../wire/start.ts";
+import { conversationRow, startConversation } from "../openings.ts";
+import { addressProblems } from "../people.ts";
+import { conversationOf } from "../records.ts";
+import type { ConversationRow } from "../store/conversations.ts";
+import type { PlatformStore } from "../store/store.ts";
+import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
+
+const time = z
+  .string()
+  .transform((text) => Date.parse(text))
+  .refine((ms) => !Number.isNaN(ms), "not a date-time")
+  .optional();
+const listQuery = pageQuery.extend({
+  searchKeyword: z.string().optional(),
+  userId: z.string().optional(),
+  startDate: time,
+  endDate: time,
+  withFeedbacksOnly: z.enum(["true", "false"]).optional(),
+});
+
+export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Env> {
+  const answer = (c: Exchange, row: ConversationRow, status: 200 | 201 = 200, extra: object = {}) => {
+    const person = store.people.byId(row.agent_id, row.person_id);
+    return person ? c.json({ ...conversationOf(row, person), ...extra }, status) : fail(c, internalError);
+  };
+  return new Hono<Env>()
+    .post("/start", async (c) => {
+      const body = await readBody(c, startRequest);
+      if ("response" in body) return body.response;
+      const problems = addressProblems(body.value);
+      if (problems.length > 0) return refused(c, problems).response;
+      const agentId = c.var.agent.id;
+      const conversationId = await store.commits.write(() =>
+        startConversation(store, agentId, body.value, clock.now()),
+      );
+      return c.json({ conversationId }, 201);
+    })
+    .post("/", async (c) => {
+      const body = await readBody(c, createConversationRequest);
+      if ("response" in body) return body.response;
+      const { conversationUserId, title, context, customData, conversationStateId } = body.value;
+      const person = store.people.byId(c.var.agent.id, conversationUserId);
+      if (!person) return fail(c, notFound);
+      const row = conversationRow(
+        {
+          agent_id: c.var.agent.id,
+          person_id: person.id,
+          channel: "api",
+          title: title ?? null,
+          context: context ?? null,
+          state_id: conversationStateId ?? null,
+          metadata: customData ? JSON.stringify({ customData }) : null,
+        },
+        clock.now(),
+      );
+      await store.commits.write(() => store.conversations.insert(row));
+      return answer(c, row, 201);
+    })
+    .get("/", (c) => list(c, store))
+    .get("/:id", (c) => {
+      const row = store.conversations.byId(c.var.agent.id, c.req.param("id"));
+      return row ? answer(c, row, 200, { feedbacks: [] }) : fail(c, notFound);
+    })
+    .put("/:id/mode", async (c) => {
+      const body = await readBody(c, modeRequest);
+      if ("response" in body) return body.response;
+      const { mode } = body.value;
+      const [agentId, id] = [c.var.agent.id, c.req.param("id")];
+      const row = await store.commits.write(() => {
+        const found = store.conversations.byId(agentId, id);
+        if (found && mode && mode !== found.mode) store.conversations.setMode(id, mode, clock.now());
+        return store.conversations.byId(agentId, id);
+      });
+      return row ? answer(c, row) : fail(c, notFound);
+    });
+}
+
+function list(c: Exchange, store: PlatformStore): Response {
+  const query = readQuery(c, listQuery);
+  if ("response" in query) return query.response;
+  const { page, pageSize, orderBy, orderDirection, ...wanted } = query.value;
+  const agentId = c.var.agent.id;
+  // Nobody can leave feedback here, so nothing has any.
+  if (wanted.withFeedbacksOnly === "true") return c.json(pageOf([], page, pageSize, 0));
+  const filter = {
+    orderBy,
+    orderDirection,
+    personId: wanted.userId || null,
+    keyword: wanted.searchKeyword || null,
+    from: wanted.startDate ?? null,
+    until: wanted.endDate ?? null,
+  };
+  const data = store.conversations.list(agentId, filter, pageSize, (page - 1) * pageSize).flatMap((row) => {
+    const person = store.people.byId(agentId, row.person_id);
+    return person ? [{ ...conversationOf(row, person), feedbacks: [] }] : [];
+  });
+  return c.json(pageOf(data, page, pageSize, store.conversations.count(agentId, filter)));
+}

@@ -1,0 +1,46 @@
+// What every operation shares: who calls, reading bodies and queries, and answering in the interface's error forms.
+
+import type { Context } from "hono";
+import type * as z from "zod";
+import { badRequest, type Failure, type FailureDetail } from "../../wire/failure.ts";
+import type { AgentDefinition } from "../definition.ts";
+
+/** The caller, set by the gate before any operation runs. */
+export type Env = { Variables: { agent: AgentDefinition; key: string } };
+export type Exchange = Context<Env>;
+
+export function fail(c: Context, failure: Failure, headers: { [name: string]: string } = {}): Response {
+  return c.json(failure, failure.status as 400, headers);
+}
+
+export type Parsed<T> = { readonly value: T } | { readonly response: Response };
+
+/** The request's JSON body by `schema`, or the 400 that says what is wrong with it. An empty body is `{}`. */
+export async function readBody<S extends z.ZodType>(c: Exchange, schema: S): Promise<Parsed<z.output<S>>> {
+  const text = await c.req.text();
+  let body: unknown;
+  try {
+    body = JSON.parse(text || "{}");
+  } catch {
+    return refused(c, [{ path: "", message: "not JSON" }]);
+  }
+  return check(c, schema, body);
+}
+
+/** The request's query parameters by `schema`, or the 400. */
+export function readQuery<S extends z.ZodType>(c: Exchange, schema: S): Parsed<z.output<S>> {
+  return check(c, schema, c.req.query());
+}
+
+export function refused(c: Exchange, details: readonly FailureDetail[]): { readonly response: Response } {
+  return { response: fail(c, badRequest(details)) };
+}
+
+function check<S extends z.ZodType>(c: Exchange, schema: S, input: unknown): Parsed<z.output<S>> {
+  const result = schema.safeParse(input);
+  if (result.success) return { value: result.data };
+  return refused(
+    c,
+    result.error.issues.map(({ path, message }) => ({ path: path.join("."), message })),
+  );
+}

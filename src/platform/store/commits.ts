@@ -1,0 +1,68 @@
+// Group commit: writes that are asked for while the event loop is busy share one transaction, and so one fsync.
+
+import type { Db } from "./database.ts";
+
+export interface Commits {
+  /** Runs `write` in a transaction of its own (a savepoint) and resolves when it is durable. Rejects, with nothing
+   *  written, with what `write` threw or when the commit failed. */
+  write<T>(write: () => T): Promise<T>;
+  /** Commits what is waiting, now. */
+  flush(): void;
+}
+
+interface Waiting {
+  /** Runs the write; its result is told by `settle`, once it is known to be durable. */
+  run(): void;
+  settle(failure: { readonly error: unknown } | null): void;
+}
+
+export function groupCommits(db: Db): Commits {
+  let waiting: Waiting[] = [];
+  const transaction = db.transaction((batch: readonly Waiting[]) => {
+    for (const each of batch) each.run();
+  });
+
+  function flush(): void {
+    const batch = waiting;
+    waiting = [];
+    if (batch.length === 0) return;
+    try {
+      transaction(batch);
+    } catch (error) {
+      for (const each of batch) each.settle({ error });
+      return;
+    }
+    for (const each of batch) each.settle(null);
+  }
+
+  return {
+    flush,
+    write: (write) =>
+      new Promise((resolve, reject) => {
+        if (waiting.length === 0) setImmediate(flush);
+        waiting.push(waitingFor(db.transaction(write), resolve, reject));
+      }),
+  };
+}
+
+function waitingFor<T>(
+  write: () => T,
+  resolve: (value: T) => void,
+  reject: (error: unknown) => void,
+): Waiting {
+  let outcome: { readonly value: T } | { readonly error: unknown } | undefined;
+  return {
+    run() {
+      try {
+        outcome = { value: write() };
+      } catch (error) {
+        outcome = { error };
+      }
+    },
+    settle(failure) {
+      const result = failure ?? outcome;
+      if (result && "value" in result) resolve(result.value);
+      else reject(result?.error);
+    },
+  };
+}

@@ -1,0 +1,110 @@
+// Conversations of one agent with one person over one channel.
+
+import type { Db } from "./database.ts";
+
+export interface ConversationRow {
+  readonly id: string;
+  readonly agent_id: string;
+  readonly person_id: string;
+  /** `api`: opened by POST conversations, attached to no channel. */
+  readonly channel: "email" | "sms" | "voice" | "api";
+  readonly mode: "ai" | "manual";
+  readonly status: "active" | "archived";
+  readonly ai_conversation_id: string;
+  readonly title: string | null;
+  readonly context: string | null;
+  /** What the person was greeted with, by whoever sends. */
+  readonly introduction: string | null;
+  readonly state_id: string | null;
+  readonly metadata: string | null;
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly last_message_at: number;
+}
+
+export interface ConversationFilter {
+  readonly orderBy: "createdAt" | "updatedAt";
+  readonly orderDirection: "ASC" | "DESC";
+  readonly personId: string | null;
+  /** Found in the title, or in the person's names, e-mail address or phone number. */
+  readonly keyword: string | null;
+  /** Bounds on the last change, in milliseconds. */
+  readonly from: number | null;
+  readonly until: number | null;
+}
+
+export interface Conversations {
+  byId(agentId: string, id: string): ConversationRow | undefined;
+  /** Ids of a person's conversations, oldest first. */
+  ofPerson(personId: string): string[];
+  /** The newest one still open, over this channel. */
+  current(personId: string, channel: ConversationRow["channel"]): ConversationRow | undefined;
+  insert(row: ConversationRow): void;
+  archive(personId: string, channel: ConversationRow["channel"], now: number): void;
+  setMode(id: string, mode: ConversationRow["mode"], now: number): void;
+  /** Notes a message's time; the row's own times never go back. */
+  touch(id: string, at: number): void;
+  list(agentId: string, filter: ConversationFilter, limit: number, offset: number): ConversationRow[];
+  count(agentId: string, filter: ConversationFilter): number;
+}
+
+const matching = `
+  FROM conversation c JOIN person p ON p.id = c.person_id
+  WHERE c.agent_id = @agentId
+    AND (@personId IS NULL OR c.person_id = @personId)
+    AND (@from IS NULL OR c.updated_at >= @from) AND (@until IS NULL OR c.updated_at <= @until)
+    AND (@keyword IS NULL OR instr(lower(coalesce(c.title, '') || char(10) || p.first_name || ' ' || p.last_name
+      || char(10) || coalesce(p.email, '') || char(10) || coalesce(p.phone_number, '')), lower(@keyword)) > 0)`;
+
+export function prepareConversations(db: Db): Conversations {
+  const byId = db.prepare<[string, string], ConversationRow>(
+    "SELECT * FROM conversation WHERE agent_id = ? AND id = ?",
+  );
+  const ofPerson = db
+    .prepare<[string], string>("SELECT id FROM conversation WHERE person_id = ? ORDER BY created_at, rowid")
+    .pluck();
+  const current = db.prepare<[string, string], ConversationRow>(
+    `SELECT * FROM conversation WHERE person_id = ? AND channel = ? AND status = 'active'
+     ORDER BY rowid DESC LIMIT 1`,
+  );
+  const insert = db.prepare<[ConversationRow]>(
+    `INSERT INTO conversation (id, agent_id, person_id, channel, mode, status, ai_conversation_id, title, context,
+       introduction, state_id, metadata, created_at, updated_at, last_message_at)
+     VALUES (@id, @agent_id, @person_id, @channel, @mode, @status, @ai_conversation_id, @title, @context,
+       @introduction, @state_id, @metadata, @created_at, @updated_at, @last_message_at)`,
+  );
+  const archive = db.prepare(
+    `UPDATE conversation SET status = 'archived', updated_at = max(updated_at, ?)
+     WHERE person_id = ? AND channel = ? AND status = 'active'`,
+  );
+  const setMode = db.prepare(
+    "UPDATE conversation SET mode = ?, updated_at = max(updated_at, ?) WHERE id = ?",
+  );
+  const touch = db.prepare(
+    "UPDATE conversation SET last_message_at = ?1, updated_at = max(updated_at, ?1) WHERE id = ?2",
+  );
+  const count = db.prepare<[object], number>(`SELECT count(*) ${matching}`).pluck();
+  const list = (order: string) =>
+    db.prepare<[object], ConversationRow>(
+      `SELECT c.* ${matching} ORDER BY ${order} LIMIT @limit OFFSET @offset`,
+    );
+  const lists = {
+    "createdAt ASC": list("c.created_at, c.rowid"),
+    "createdAt DESC": list("c.created_at DESC, c.rowid DESC"),
+    "updatedAt ASC": list("c.updated_at, c.rowid"),
+    "updatedAt DESC": list("c.updated_at DESC, c.rowid DESC"),
+  };
+  return {
+    byId: (agentId, id) => byId.get(agentId, id),
+    ofPerson: (personId) => ofPerson.all(personId),
+    current: (personId, channel) => current.get(personId, channel),
+    insert: (row) => void insert.run(row),
+    archive: (personId, channel, now) => void archive.run(now, personId, channel),
+    setMode: (id, mode, now) => void setMode.run(mode, now, id),
+    touch: (id, at) => void touch.run(at, id),
+    list: (agentId, { orderBy, orderDirection, ...filter }, limit, offset) =>
+      lists[`${orderBy} ${orderDirection}`].all({ agentId, limit, offset, ...filter }),
+    count: (agentId, { orderBy: _by, orderDirection: _direction, ...filter }) =>
+      count.get({ agentId, ...filter }) ?? 0,
+  };
+}

@@ -1,0 +1,95 @@
+// The platform's own SQLite file: opening it and its tables. Times are epoch milliseconds, JSON is text.
+
+import Database from "better-sqlite3";
+
+export type Db = Database.Database;
+
+const version = 1;
+
+const tables = `
+CREATE TABLE agent (
+  id TEXT PRIMARY KEY,
+  organization_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  key_hash TEXT UNIQUE             -- null: the agent is no longer defined, its key opens nothing
+) STRICT;
+
+CREATE TABLE person (
+  id TEXT PRIMARY KEY,
+  agent_id TEXT NOT NULL REFERENCES agent (id),
+  first_name TEXT NOT NULL,
+  last_name TEXT NOT NULL,
+  context TEXT,
+  source TEXT,
+  fk_id TEXT,
+  fk_user_id TEXT,
+  email TEXT,                      -- as given; compared in lower case
+  phone_number TEXT,
+  metadata TEXT,
+  created_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX person_fk_id ON person (agent_id, fk_id) WHERE fk_id IS NOT NULL;
+CREATE INDEX person_email ON person (agent_id, lower(email)) WHERE email IS NOT NULL;
+CREATE INDEX person_phone_number ON person (agent_id, phone_number) WHERE phone_number IS NOT NULL;
+
+CREATE TABLE conversation (
+  id TEXT PRIMARY KEY,
+  agent_id TEXT NOT NULL REFERENCES agent (id),
+  person_id TEXT NOT NULL REFERENCES person (id),
+  channel TEXT NOT NULL CHECK (channel IN ('email', 'sms', 'voice', 'api')),
+  mode TEXT NOT NULL CHECK (mode IN ('ai', 'manual')),
+  status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
+  ai_conversation_id TEXT NOT NULL,
+  title TEXT,
+  context TEXT,
+  introduction TEXT,
+  state_id TEXT,
+  metadata TEXT,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  last_message_at INTEGER NOT NULL -- the newest message's time: the next one's is later
+) STRICT;
+CREATE INDEX conversation_person ON conversation (person_id, channel, status);
+CREATE INDEX conversation_agent ON conversation (agent_id, created_at);
+
+CREATE TABLE message (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  conversation_id TEXT NOT NULL REFERENCES conversation (id),
+  sender_role TEXT NOT NULL CHECK (sender_role IN ('conversation_user', 'assistant', 'manual_assistant')),
+  question_id TEXT NOT NULL,       -- its own id on a question
+  text TEXT NOT NULL,
+  context TEXT,
+  citations TEXT,
+  open INTEGER NOT NULL,           -- 1 on a question that is being answered
+  created_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX message_conversation ON message (conversation_id, seq);
+CREATE INDEX message_open ON message (seq) WHERE open = 1;
+
+CREATE VIRTUAL TABLE passage USING fts5 (
+  agent_id UNINDEXED, title, text, tokenize = 'porter unicode61 remove_diacritics 2'
+);
+`;
+
+/** `normal` may lose the last moments at a power cut (never at a crash); for trying out and measuring. */
+export type Durability = "full" | "normal";
+
+/** Opens or makes the file. Throws when it was written by a newer version. */
+export function openDatabase(file: string, durability: Durability): Db {
+  const db = new Database(file);
+  try {
+    db.pragma("journal_mode = WAL");
+    db.pragma(`synchronous = ${durability}`);
+    db.pragma("busy_timeout = 5000");
+    db.pragma("foreign_keys = ON");
+    const found = Number(db.pragma("user_version", { simple: true }));
+    if (found > version)
+      throw new Error(`opening the platform's file ${file}: it was written by a newer version (${found})`);
+    if (found === 0) db.transaction(() => db.exec(`${tables}PRAGMA user_version = ${version};`))();
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}

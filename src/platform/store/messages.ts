@@ -1,0 +1,68 @@
+// Messages, in the order of a sequence that only grows.
+
+import type { Db } from "./database.ts";
+
+export interface MessageRow {
+  readonly seq: number;
+  readonly id: string;
+  readonly conversation_id: string;
+  readonly sender_role: "conversation_user" | "assistant" | "manual_assistant";
+  /** The question's id: its own on a question. */
+  readonly question_id: string;
+  readonly text: string;
+  readonly context: string | null;
+  /** JSON: the passages an answer was taken from. */
+  readonly citations: string | null;
+  readonly open: 0 | 1;
+  readonly created_at: number;
+}
+export type NewMessage = Omit<MessageRow, "seq">;
+
+export interface Messages {
+  insert(row: NewMessage): void;
+  byId(conversationId: string, id: string): MessageRow | undefined;
+  /** All of a conversation, oldest first. */
+  list(conversationId: string): MessageRow[];
+  /** The newest `limit` before `seq`, oldest first. */
+  before(conversationId: string, seq: number, limit: number): MessageRow[];
+  newestQuestion(conversationId: string): MessageRow | undefined;
+  /** The question is answered, or will not be. */
+  close(id: string): void;
+  /** Takes a question back that nothing was made of. */
+  remove(id: string): void;
+  /** Questions whose answering was cut off, oldest first. */
+  open(): MessageRow[];
+}
+
+export function prepareMessages(db: Db): Messages {
+  const insert = db.prepare<[NewMessage]>(
+    `INSERT INTO message (id, conversation_id, sender_role, question_id, text, context, citations, open, created_at)
+     VALUES (@id, @conversation_id, @sender_role, @question_id, @text, @context, @citations, @open, @created_at)`,
+  );
+  const byId = db.prepare<[string, string], MessageRow>(
+    "SELECT * FROM message WHERE conversation_id = ? AND id = ?",
+  );
+  const list = db.prepare<[string], MessageRow>(
+    "SELECT * FROM message WHERE conversation_id = ? ORDER BY seq",
+  );
+  const before = db.prepare<[string, number, number], MessageRow>(
+    "SELECT * FROM message WHERE conversation_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+  );
+  const newestQuestion = db.prepare<[string], MessageRow>(
+    `SELECT * FROM message WHERE conversation_id = ? AND sender_role = 'conversation_user'
+     ORDER BY seq DESC LIMIT 1`,
+  );
+  const close = db.prepare("UPDATE message SET open = 0 WHERE id = ?");
+  const remove = db.prepare("DELETE FROM message WHERE id = ? AND open = 1");
+  const open = db.prepare<[], MessageRow>("SELECT * FROM message WHERE open = 1 ORDER BY seq");
+  return {
+    insert: (row) => void insert.run(row),
+    byId: (conversationId, id) => byId.get(conversationId, id),
+    list: (conversationId) => list.all(conversationId),
+    before: (conversationId, seq, limit) => before.all(conversationId, seq, limit).reverse(),
+    newestQuestion: (conversationId) => newestQuestion.get(conversationId),
+    close: (id) => void close.run(id),
+    remove: (id) => void remove.run(id),
+    open: () => open.all(),
+  };
+}

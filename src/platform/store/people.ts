@@ -1,0 +1,68 @@
+// The people an agent talks to. A person belongs to one agent and is known by fkId, e-mail address or phone number.
+
+import type { Db } from "./database.ts";
+
+export interface PersonRow {
+  readonly id: string;
+  readonly agent_id: string;
+  readonly first_name: string;
+  readonly last_name: string;
+  readonly context: string | null;
+  readonly source: string | null;
+  readonly fk_id: string | null;
+  readonly fk_user_id: string | null;
+  readonly email: string | null;
+  readonly phone_number: string | null;
+  readonly metadata: string | null;
+  readonly created_at: number;
+}
+
+/** What makes a person recognisable; absent ones are null. */
+export type Identifiers = Pick<PersonRow, "fk_id" | "email" | "phone_number">;
+
+export interface People {
+  byId(agentId: string, id: string): PersonRow | undefined;
+  /** By fkId, else by e-mail, else by phone; a person with another fkId than the one given is someone else. */
+  find(agentId: string, known: Identifiers): PersonRow | undefined;
+  insert(row: PersonRow): void;
+  /** Takes over the new names and whatever else is not null. */
+  update(row: PersonRow): void;
+}
+
+export function preparePeople(db: Db): People {
+  const byId = db.prepare<[string, string], PersonRow>("SELECT * FROM person WHERE agent_id = ? AND id = ?");
+  const byFkId = db.prepare<[string, string], PersonRow>(
+    "SELECT * FROM person WHERE agent_id = ? AND fk_id = ? ORDER BY rowid LIMIT 1",
+  );
+  const byEmail = db.prepare<[string, string, string | null], PersonRow>(
+    `SELECT * FROM person WHERE agent_id = ?1 AND lower(email) = lower(?2)
+       AND (fk_id IS NULL OR ?3 IS NULL OR fk_id = ?3) ORDER BY rowid LIMIT 1`,
+  );
+  const byPhone = db.prepare<[string, string, string | null], PersonRow>(
+    `SELECT * FROM person WHERE agent_id = ?1 AND phone_number = ?2
+       AND (fk_id IS NULL OR ?3 IS NULL OR fk_id = ?3) ORDER BY rowid LIMIT 1`,
+  );
+  const insert = db.prepare<[PersonRow]>(
+    `INSERT INTO person (id, agent_id, first_name, last_name, context, source, fk_id, fk_user_id, email, phone_number,
+       metadata, created_at)
+     VALUES (@id, @agent_id, @first_name, @last_name, @context, @source, @fk_id, @fk_user_id, @email, @phone_number,
+       @metadata, @created_at)`,
+  );
+  const update = db.prepare<[PersonRow]>(
+    `UPDATE person SET first_name = @first_name, last_name = @last_name,
+       context = coalesce(@context, context), source = coalesce(@source, source),
+       fk_id = coalesce(fk_id, @fk_id), fk_user_id = coalesce(@fk_user_id, fk_user_id),
+       email = coalesce(email, @email), phone_number = coalesce(phone_number, @phone_number),
+       metadata = coalesce(@metadata, metadata)
+     WHERE id = @id AND agent_id = @agent_id`,
+  );
+  return {
+    byId: (agentId, id) => byId.get(agentId, id),
+    find: (agentId, { fk_id, email, phone_number }) =>
+      (fk_id === null ? undefined : byFkId.get(agentId, fk_id)) ??
+      (email === null ? undefined : byEmail.get(agentId, email, fk_id)) ??
+      (phone_number === null ? undefined : byPhone.get(agentId, phone_number, fk_id)),
+    insert: (row) => void insert.run(row),
+    update: (row) => void update.run(row),
+  };
+}

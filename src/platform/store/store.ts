@@ -1,0 +1,57 @@
+// Everything the platform keeps, over one database.
+
+import { type Commits, groupCommits } from "./commits.ts";
+import { type Conversations, prepareConversations } from "./conversations.ts";
+import { type Durability, openDatabase } from "./database.ts";
+import { type Messages, prepareMessages } from "./messages.ts";
+import { type Passages, preparePassages } from "./passages.ts";
+import { type People, preparePeople } from "./people.ts";
+
+export interface StoredAgent {
+  readonly id: string;
+  readonly organizationId: string;
+  readonly name: string;
+  readonly keyHash: string;
+}
+
+export interface PlatformStore {
+  readonly commits: Commits;
+  readonly people: People;
+  readonly conversations: Conversations;
+  readonly messages: Messages;
+  readonly passages: Passages;
+  /** Makes these the agents there are: keys that changed or are gone open nothing any more, conversations stay. */
+  replaceAgents(agents: readonly StoredAgent[]): void;
+  agentByKeyHash(keyHash: string): string | undefined;
+  close(): void;
+}
+
+/** Opens or makes `file`; ":memory:" keeps nothing. */
+export function openPlatformStore(file: string, durability: Durability): PlatformStore {
+  const db = openDatabase(file, durability);
+  const commits = groupCommits(db);
+  const retire = db.prepare("UPDATE agent SET key_hash = NULL");
+  const define = db.prepare<[StoredAgent]>(
+    `INSERT INTO agent (id, organization_id, name, key_hash) VALUES (@id, @organizationId, @name, @keyHash)
+     ON CONFLICT (id) DO UPDATE SET organization_id = excluded.organization_id, name = excluded.name,
+       key_hash = excluded.key_hash`,
+  );
+  const byKeyHash = db.prepare<[string], string>("SELECT id FROM agent WHERE key_hash = ?").pluck();
+  return {
+    commits,
+    people: preparePeople(db),
+    conversations: prepareConversations(db),
+    messages: prepareMessages(db),
+    passages: preparePassages(db),
+    replaceAgents: (agents) =>
+      db.transaction(() => {
+        retire.run();
+        for (const agent of agents) define.run(agent);
+      })(),
+    agentByKeyHash: (keyHash) => byKeyHash.get(keyHash),
+    close() {
+      commits.flush();
+      db.close();
+    },
+  };
+}

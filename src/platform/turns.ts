@@ -1,0 +1,148 @@
+// One question and its answer. The question is durable before anybody thinks about it, the answer before anybody is
+// told. When the agent fails the question is taken back: a 500 leaves nothing behind, so asking again is safe. When the
+// process dies in between, the question stays marked open and is answered at the next start.
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { Brain, BrainAnswer } from "./brain/brain.ts";
+import type { ChatMessage } from "./brain/model.ts";
+import type { AgentDefinition } from "./definition.ts";
+import { newUuid } from "./names.ts";
+import type { ConversationRow } from "./store/conversations.ts";
+import type { MessageRow, NewMessage } from "./store/messages.ts";
+import type { PlatformStore } from "./store/store.ts";
+
+const historyLength = 20;
+
+export interface Turns {
+  /** The message to return: the agent's answer, or the question itself when a person answers here. Undefined: no such
+   *  conversation. Throws when the agent failed. */
+  ask(
+    agent: AgentDefinition,
+    conversationId: string,
+    text: string,
+    context: string | null,
+  ): Promise<NewMessage | undefined>;
+  /** A person's message in place of the agent's. */
+  sayManually(conversation: ConversationRow, text: string, questionId: string | null): Promise<NewMessage>;
+  /** Answers what an earlier process left open; those that fail are taken back. Ends early when `signal` aborts. */
+  resume(agents: readonly AgentDefinition[]): Promise<void>;
+}
+
+export function createTurns(
+  store: PlatformStore,
+  brains: ReadonlyMap<string, Brain>,
+  clock: Clock,
+  log: Log,
+  signal: AbortSignal,
+): Turns {
+  const { commits, conversations, messages } = store;
+
+  /** Inside a transaction: the message with the conversation's next time, stored. */
+  function say(conversation: ConversationRow, said: Said): MessageRow {
+    const now = clock.now();
+    const latest = conversations.byId(conversation.agent_id, conversation.id)?.last_message_at ?? 0;
+    const at = Math.max(now, latest + 1);
+    const id = newUuid(now);
+    messages.insert({
+      id,
+      conversation_id: conversation.id,
+      sender_role: said.role,
+      question_id: said.questionId ?? id,
+      text: said.text,
+      context: said.context ?? null,
+      citations: said.citations ?? null,
+      open: said.open ? 1 : 0,
+      created_at: at,
+    });
+    conversations.touch(conversation.id, at);
+    const row = messages.byId(conversation.id, id);
+    if (!row) throw new Error("storing a message: it is not there");
+    return row;
+  }
+
+  async function answer(
+    brain: Brain,
+    conversation: ConversationRow,
+    question: MessageRow,
+  ): Promise<NewMessage> {
+    let made: BrainAnswer;
+    try {
+      made = await brain.answer(
+        {
+          text: question.text,
+          context: contextOf(store, conversation, question),
+          history: () => historyOf(store, conversation, question),
+        },
+        signal,
+      );
+    } catch (error) {
+      // On the way down the question stays open instead, for the next start.
+      if (!signal.aborted) await commits.write(() => messages.remove(question.id));
+      throw error;
+    }
+    return commits.write(() => {
+      messages.close(question.id);
+      const citations = made.sources.length > 0 ? JSON.stringify(made.sources) : null;
+      return say(conversation, { role: "assistant", questionId: question.id, text: made.text, citations });
+    });
+  }
+
+  return {
+    async ask(agent, conversationId, text, context) {
+      const brain = brains.get(agent.id);
+      const asked = await commits.write(() => {
+        const conversation = conversations.byId(agent.id, conversationId);
+        if (!conversation) return undefined;
+        const answered = agent.status === "active" && conversation.mode === "ai";
+        const question = say(conversation, { role: "conversation_user", text, context, open: answered });
+        return { conversation, question };
+      });
+      if (!asked || !brain) return undefined;
+      const { conversation, question } = asked;
+      return question.open ? answer(brain, conversation, question) : question;
+    },
+    sayManually: (conversation, text, questionId) =>
+      commits.write(() => {
+        const about = questionId ?? messages.newestQuestion(conversation.id)?.id;
+        return say(conversation, { role: "manual_assistant", text, ...(about ? { questionId: about } : {}) });
+      }),
+    async resume(agents) {
+      for (const question of messages.open()) {
+        if (signal.aborted) return;
+        const conversation = agents
+          .map((agent) => conversations.byId(agent.id, question.conversation_id))
+          .find((found) => found !== undefined);
+        const brain = brains.get(conversation?.agent_id ?? "");
+        if (!conversation || !brain) continue;
+        await answer(brain, conversation, question).catch((error: unknown) =>
+          log.warn({ error }, "a question left open could not be answered"),
+        );
+      }
+    },
+  };
+}
+
+interface Said {
+  readonly role: MessageRow["sender_role"];
+  readonly text: string;
+  readonly questionId?: string;
+  readonly context?: string | null;
+  readonly citations?: string | null;
+  readonly open?: boolean;
+}
+
+function contextOf(store: PlatformStore, conversation: ConversationRow, question: MessageRow): string[] {
+  const person = store.people.byId(conversation.agent_id, conversation.person_id);
+  return [person?.context, conversation.context, question.context].filter((text) => typeof text === "string");
+}
+
+function historyOf(store: PlatformStore, conversation: ConversationRow, question: MessageRow): ChatMessage[] {
+  const said = store.messages.before(conversation.id, question.seq, historyLength).map(
+    ({ sender_role, text }): ChatMessage => ({
+      role: sender_role === "conversation_user" ? "user" : "assistant",
+      content: text,
+    }),
+  );
+  const { introduction } = conversation;
+  return introduction ? [{ role: "assistant", content: introduction }, ...said] : said;
+}
