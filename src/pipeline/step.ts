@@ -59,6 +59,8 @@ export function createFlow(options: {
   const works = new Set<Promise<void>>();
   const abort = new AbortController();
   let stopping = false;
+  /** Writes that wait for their transaction. */
+  let queued = 0;
   let nudge: () => void = () => undefined;
 
   const reserve = (stage: string, channel: string, by: number) => {
@@ -87,16 +89,26 @@ export function createFlow(options: {
       claimed = [];
     };
     let result: T;
+    let begun = false;
+    const begin = () => {
+      if (!begun) queued -= 1;
+      begun = true;
+    };
+    queued += 1;
     try {
       result = await db.tx(async (q) => {
+        begin();
         giveBack(); // the database may run a transaction again after a deadlock
         const written = await write(q);
-        await follow(q, claimed, giveBack);
+        // SQLite commits what is queued together: the last of them looks for what follows from all of them.
+        if (queued === 0 || db.kind === "postgres") await follow(q, claimed, giveBack);
         await db.wake(q);
         return written;
       });
     } catch (error) {
+      begin();
       giveBack();
+      nudge();
       throw error;
     }
     for (const [stage, one] of claimed) {

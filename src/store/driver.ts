@@ -37,7 +37,7 @@ export function dialect(sql: string, kind: Database["kind"]): string {
   if (known !== undefined) return known;
   const other = kind === "sqlite" ? "-- only: postgres" : "-- only: sqlite";
   const lines = sql.split("\n").filter((line) => !line.trimEnd().endsWith(other));
-  const text = kind === "sqlite" ? lines.join("\n").replace(/\$(\d+)/g, "?$1") : lines.join("\n");
+  const text = lines.join("\n");
   texts.set(key, text);
   return text;
 }

@@ -6,25 +6,47 @@ import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
 import { type Database, dialect, type Query, type Value } from "./driver.ts";
 
-type Prepare = (sql: string) => Sqlite.Statement;
+interface Prepared {
+  readonly statement: Sqlite.Statement;
+  /** Which value each placeholder takes, in the order they stand: the driver knows only anonymous ones. */
+  readonly order: readonly number[];
+}
+type Prepare = (sql: string) => Prepared;
 
 function cachedStatements(db: Sqlite.Database): Prepare {
-  const statements = new Map<string, Sqlite.Statement>();
+  const statements = new Map<string, Prepared>();
   return (sql) => {
-    let statement = statements.get(sql);
-    if (!statement) {
-      statement = db.prepare(dialect(sql, "sqlite"));
-      statements.set(sql, statement);
+    let prepared = statements.get(sql);
+    if (!prepared) {
+      const order: number[] = [];
+      const text = dialect(sql, "sqlite").replace(/\$(\d+)/g, (_, number: string) => {
+        order.push(Number(number) - 1);
+        return "?";
+      });
+      prepared = { statement: db.prepare(text), order };
+      statements.set(sql, prepared);
     }
-    return statement;
+    return prepared;
   };
 }
 
+const bind = (prepared: Prepared, values: readonly Value[]): Value[] =>
+  prepared.order.map((index) => values[index] ?? null);
+
 function queryOn(prepare: Prepare, savepoint: Query["savepoint"]): Query {
   return {
-    all: async <T>(sql: string, ...values: Value[]) => prepare(sql).all(values) as T[],
-    one: async <T>(sql: string, ...values: Value[]) => prepare(sql).get(values) as T | undefined,
-    run: async (sql, ...values) => prepare(sql).run(values).changes,
+    async all<T>(sql: string, ...values: Value[]) {
+      const prepared = prepare(sql);
+      return prepared.statement.all(bind(prepared, values)) as T[];
+    },
+    async one<T>(sql: string, ...values: Value[]) {
+      const prepared = prepare(sql);
+      return prepared.statement.get(bind(prepared, values)) as T | undefined;
+    },
+    async run(sql, ...values) {
+      const prepared = prepare(sql);
+      return prepared.statement.run(bind(prepared, values)).changes;
+    },
     savepoint,
   };
 }

@@ -111,7 +111,7 @@ CREATE TABLE lanes (
   token BIGINT NOT NULL DEFAULT 0,
   lease_until BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX lanes_due ON lanes (direction, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX lanes_due ON lanes (direction, channel, due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE turns (
   id TEXT PRIMARY KEY,

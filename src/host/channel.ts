@@ -1,0 +1,58 @@
+// What an adapter is given: the contract's Channel, made of the pipeline and the channel's own state.
+
+import type { Channel, ChannelId, ChannelStatus, Clock, Log } from "bridgehead/contract";
+import { accept, type Reader } from "../pipeline/accept.ts";
+import type { Flow } from "../pipeline/step.ts";
+import type { Database } from "../store/driver.ts";
+import { knownEvents } from "../store/events.ts";
+import type { ExternalId } from "bridgehead/contract";
+
+export interface ChannelState {
+  status: ChannelStatus;
+  /** Clock milliseconds of the last change of `status.state`. */
+  since: number;
+  /** Clock milliseconds of the last accepted event or proven look; null before the first. */
+  heardAt: number | null;
+}
+
+export function createChannel(options: {
+  readonly id: ChannelId;
+  readonly flow: Flow;
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly publicUrl: string;
+  readonly state: ChannelState;
+  /** The lease under which this process reads the channel now. */
+  reader(): Reader | null;
+}): Channel {
+  const { id, flow, db, clock, log, state } = options;
+  return {
+    id,
+    log,
+    clock,
+    url: (path) => new URL(`${options.publicUrl.replace(/\/$/, "")}/channels/${id}${path}`),
+    async accept(events, cursor) {
+      if (cursor === undefined) return accept(flow, id, events, null);
+      const reader = options.reader();
+      if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
+      const accepted = await accept(flow, id, events, { cursor, reader });
+      state.heardAt = clock.now();
+      return accepted;
+    },
+    async known(ids) {
+      return (await db.read((q) => knownEvents(q, id, ids))) as Set<ExternalId>;
+    },
+    report(status) {
+      if (status.state !== state.status.state) {
+        state.since = clock.now();
+        const fields = { channel: id, state: status.state, ...("reason" in status ? { reason: status.reason } : {}) };
+        if (status.state === "unauthorized") log.error(fields, "the channel's credentials are refused");
+        else if (status.state === "degraded") log.warn(fields, "the channel is degraded");
+        else log.info(fields, "the channel's state changed");
+      }
+      state.status = status;
+      if (status.state === "ready") state.heardAt = clock.now();
+    },
+  };
+}

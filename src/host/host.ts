@@ -1,0 +1,158 @@
+// The running channels: builds each one's adapter, supervises its inbound, and exchanges those that a reload changed.
+
+import { createHash } from "node:crypto";
+import type { Adapter, ChannelStatus, Clock, Log } from "bridgehead/contract";
+import type { ChannelConfig } from "../config/index.ts";
+import type { Reader } from "../pipeline/accept.ts";
+import type { Line } from "../pipeline/line.ts";
+import type { Agent } from "../pipeline/settings.ts";
+import type { Flow } from "../pipeline/step.ts";
+import type { Database } from "../store/driver.ts";
+import { ensureChannel } from "../store/events.ts";
+import { type ChannelState, createChannel } from "./channel.ts";
+import { supervise } from "./supervisor.ts";
+
+export interface RunningChannel {
+  readonly config: ChannelConfig;
+  readonly adapter: Adapter;
+  readonly state: ChannelState;
+  /** Clock milliseconds (monotonic) of the supervisor's last sign of life; null for a channel without inbound. */
+  tickedAt: number | null;
+  /** Failures in a row since the channel was last ready. */
+  failures: number;
+}
+
+export interface Host {
+  /** Starts, keeps, exchanges and stops channels so that exactly these run. Resolves when they have been started. */
+  apply(configs: readonly ChannelConfig[]): Promise<void>;
+  running(): readonly RunningChannel[];
+  /** The channels as the pipeline sees them. */
+  lines(): ReadonlyMap<string, Line>;
+  stop(): Promise<void>;
+}
+
+interface Entry {
+  readonly channel: RunningChannel;
+  readonly digest: string;
+  readonly line: Line;
+  readonly abort: AbortController;
+  readonly ended: Promise<void>;
+}
+
+export function createHost(options: {
+  readonly db: Database;
+  /** Given late: the flow's stages look at this host's lines. */
+  flow(): Flow;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+  publicUrl(): string;
+  agent(name: string): Agent | undefined;
+}): Host {
+  const entries = new Map<string, Entry>();
+  const lines = new Map<string, Line>();
+
+  function start(config: ChannelConfig, agent: Agent): Entry {
+    const { clock, db, node } = options;
+    const log = options.log;
+    let reader: Reader | null = null;
+    const state: ChannelState = { status: { state: "connecting" }, since: clock.now(), heardAt: null };
+    const channel = createChannel({
+      id: config.id,
+      flow: options.flow(),
+      db,
+      clock,
+      log,
+      publicUrl: options.publicUrl(),
+      state,
+      reader: () => reader,
+    });
+    const adapter = config.adapter.create(channel, config.settings);
+    const running: RunningChannel = { config, adapter, state, tickedAt: null, failures: 0 };
+    const abort = new AbortController();
+    const { inbound } = adapter;
+    const ended = inbound
+      ? supervise(
+          {
+            channel: config.id,
+            inbound,
+            db,
+            clock,
+            log,
+            node,
+            setReader: (next) => (reader = next),
+            isReady: () => state.status.state === "ready",
+            tick: () => (running.tickedAt = clock.monotonic()),
+            fell: (error, againInMs) => {
+              running.failures += 1;
+              log.warn({ channel: config.id, err: error, failures: running.failures, again_in_ms: againInMs }, "the channel's connection ended");
+              if (state.status.state !== "unauthorized") channel.report(afterFall(error));
+            },
+          },
+          abort.signal,
+        )
+      : Promise.resolve();
+    const line: Line = {
+      channel: config.id,
+      agent: agent.name,
+      traits: config.adapter.traits,
+      rules: config.core,
+      outbound: adapter.outbound ?? null,
+      client: agent.client,
+      settings: agent.settings,
+    };
+    return { channel: running, digest: digest(config, agent), line, abort, ended };
+  }
+
+  async function remove(id: string): Promise<void> {
+    const entry = entries.get(id);
+    if (!entry) return;
+    entries.delete(id);
+    lines.delete(id);
+    entry.abort.abort();
+    await entry.ended;
+  }
+
+  return {
+    async apply(configs) {
+      const wanted = new Map(configs.filter((config) => config.core.enabled).map((config) => [config.id as string, config]));
+      for (const id of [...entries.keys()]) if (!wanted.has(id)) await remove(id);
+      for (const [id, config] of wanted) {
+        const agent = options.agent(config.core.agent);
+        if (!agent) throw new Error(`starting channel ${id}: there is no agent ${config.core.agent}`);
+        if (entries.get(id)?.digest === digest(config, agent)) continue;
+        await remove(id);
+        await options.db.tx((q) => ensureChannel(q, id));
+        const entry = start(config, agent);
+        entries.set(id, entry);
+        lines.set(id, entry.line);
+      }
+    },
+    running: () => [...entries.values()].map((entry) => entry.channel),
+    lines: () => lines,
+    async stop() {
+      for (const entry of entries.values()) entry.abort.abort();
+      await Promise.all([...entries.values()].map((entry) => entry.ended));
+    },
+  };
+}
+
+const afterFall = (error: unknown): ChannelStatus => ({
+  state: "degraded",
+  code: "connection",
+  reason: error instanceof Error ? error.message : String(error),
+});
+
+const agentNumbers = new WeakMap<Agent, number>();
+let nextAgentNumber = 1;
+
+/** What a channel was built from: a reload exchanges it only when this differs. */
+function digest(config: ChannelConfig, agent: Agent): string {
+  let number = agentNumbers.get(agent);
+  if (number === undefined) {
+    number = nextAgentNumber++;
+    agentNumbers.set(agent, number);
+  }
+  const text = JSON.stringify([config.core, config.settings, config.adapter.name, number]);
+  return createHash("sha256").update(text).digest("hex");
+}

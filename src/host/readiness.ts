@@ -1,0 +1,56 @@
+// What /readyz, the metrics and the service's status text say: one look at the running channels and agents.
+
+import type { Clock } from "bridgehead/contract";
+import type { Agent } from "../pipeline/settings.ts";
+import { whyNotAsk } from "../pipeline/line.ts";
+import type { Host } from "./host.ts";
+
+export interface ChannelReport {
+  readonly id: string;
+  readonly adapter: string;
+  readonly state: string;
+  readonly reason: string | null;
+  /** Why nothing is asked although the channel reads: an inactive agent or skill, a refused key. */
+  readonly not_asking: string | null;
+  readonly since: string;
+  readonly heard_at: string | null;
+  readonly failures: number;
+}
+
+/** One entry a channel, in the configuration's order. */
+export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): ChannelReport[] {
+  return host.running().map(({ config, state, failures }) => {
+    const line = host.lines().get(config.id);
+    const refused = agents.get(config.core.agent)?.problem() ?? null;
+    return {
+      id: config.id,
+      adapter: config.adapter.name,
+      state: state.status.state,
+      reason: "reason" in state.status ? state.status.reason : null,
+      not_asking: refused ?? (line ? whyNotAsk(line) : null),
+      since: new Date(state.since).toISOString(),
+      heard_at: state.heardAt === null ? null : new Date(state.heardAt).toISOString(),
+      failures,
+    };
+  });
+}
+
+/** "3/4 channels ready, 12 waiting" */
+export function statusText(channels: readonly ChannelReport[], waiting: number): string {
+  const ready = channels.filter((channel) => channel.state === "ready").length;
+  return `${ready}/${channels.length} channels ready, ${waiting} waiting`;
+}
+
+/** Ready means: at least one channel works, or none is configured. */
+export function isReady(channels: readonly ChannelReport[]): boolean {
+  return channels.length === 0 || channels.some((channel) => channel.state === "ready");
+}
+
+/** The oldest supervisor tick must be younger than this for the watchdog. */
+export function stuckChannels(host: Host, clock: Clock, limitMs: number): string[] {
+  const now = clock.monotonic();
+  return host
+    .running()
+    .filter((channel) => channel.tickedAt !== null && now - channel.tickedAt > limitMs)
+    .map((channel) => channel.config.id);
+}

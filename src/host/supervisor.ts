@@ -1,0 +1,100 @@
+// Runs one channel's inbound for as long as the process lives: under the channel's lease, started again with back-off
+// and jitter when it ends. One owner of the connection's life: nothing else reconnects.
+
+import type { Clock, Inbound, Log } from "bridgehead/contract";
+import { cursor } from "bridgehead/contract";
+import { jitter } from "../ops/clock.ts";
+import type { Reader } from "../pipeline/accept.ts";
+import type { Database } from "../store/driver.ts";
+import { readCursor } from "../store/events.ts";
+import { dropLease, takeLease } from "../store/leases.ts";
+
+const leaseMs = 30_000;
+const renewMs = 10_000;
+const firstBackOff = 1000;
+const longestBackOff = 60_000;
+/** A run that lasted this long was well: the next failure starts at the first back-off again. */
+const provenMs = 120_000;
+
+export interface Supervised {
+  readonly channel: string;
+  readonly inbound: Inbound;
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+  /** Under which lease accept() may write the cursor; null while there is none. */
+  setReader(reader: Reader | null): void;
+  /** Whether the adapter has said `ready` since the run began. */
+  isReady(): boolean;
+  /** Called at every turn of the loop: the watchdog's proof that this supervisor lives. */
+  tick(): void;
+  /** The run ended without being asked to. */
+  fell(error: unknown, againInMs: number): void;
+}
+
+/** Lives until the signal aborts; the running inbound has then ended. */
+export async function supervise(one: Supervised, signal: AbortSignal): Promise<void> {
+  const lease = `channel:${one.channel}`;
+  let backOff = firstBackOff;
+  while (!signal.aborted) {
+    one.tick();
+    const token = await takeLease_(one, lease);
+    if (token === null) {
+      await one.clock.sleep(jitter(renewMs), signal);
+      continue;
+    }
+    const began = one.clock.monotonic();
+    const error = await runOnce(one, { lease, token }, signal);
+    if (signal.aborted) break;
+    if (one.isReady() || one.clock.monotonic() - began > provenMs) backOff = firstBackOff;
+    const pause = jitter(backOff);
+    one.fell(error, pause);
+    await one.clock.sleep(pause, signal);
+    backOff = Math.min(backOff * 2, longestBackOff);
+  }
+  await one.db.tx((q) => dropLease(q, lease, one.node)).catch(() => undefined);
+}
+
+async function takeLease_(one: Supervised, lease: string): Promise<number | null> {
+  try {
+    return await one.db.tx((q) => takeLease(q, lease, one.node, leaseMs));
+  } catch (error) {
+    one.log.error({ channel: one.channel, err: error }, "taking the channel's lease failed");
+    return null;
+  }
+}
+
+async function runOnce(one: Supervised, reader: Reader, signal: AbortSignal): Promise<unknown> {
+  const stop = new AbortController();
+  const life = AbortSignal.any([signal, stop.signal]);
+  one.setReader(reader);
+  const renewing = renew(one, reader, life).finally(() => stop.abort());
+  try {
+    const position = await one.db.read((q) => readCursor(q, one.channel));
+    await one.inbound.run(position === null ? null : cursor(position), life);
+    return new Error("the adapter's run ended by itself");
+  } catch (error) {
+    return error;
+  } finally {
+    stop.abort();
+    await renewing;
+    one.setReader(null);
+  }
+}
+
+/** Renews at a third of the lease's life; ends when the lease is lost, judged by this process's own clock too. */
+async function renew(one: Supervised, reader: Reader, life: AbortSignal): Promise<void> {
+  let renewedAt = one.clock.monotonic();
+  for (;;) {
+    await one.clock.sleep(renewMs, life);
+    if (life.aborted) return;
+    one.tick();
+    const token = await takeLease_(one, reader.lease);
+    if (token === reader.token) renewedAt = one.clock.monotonic();
+    else if (token !== null || one.clock.monotonic() - renewedAt > leaseMs - renewMs) {
+      one.log.warn({ channel: one.channel }, "the channel's lease is lost");
+      return;
+    }
+  }
+}

@@ -1,0 +1,101 @@
+// The agents behind the channels: a client each, and their settings as last read. Read at start and every `refresh`,
+// kept in the store: the daemon starts on them while the platform is down.
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { AgentClient, AgentSettings } from "../agent/calls.ts";
+import { jitter } from "../ops/clock.ts";
+import { point } from "../ops/points.ts";
+import { readSettings, writeSettings } from "../store/agents.ts";
+import type { Database } from "../store/driver.ts";
+import { penalise, type Rate, takeRate } from "../store/rates.ts";
+import { rateName } from "./rate.ts";
+
+export interface Agent {
+  readonly name: string;
+  readonly client: AgentClient;
+  settings(): AgentSettings | null;
+  /** Why the platform refuses us, or does not answer; null when the last call was well. */
+  problem(): string | null;
+  report(problem: string | null): void;
+  /** Reads what the store has, so that settings() is there before the first call. */
+  load(): Promise<void>;
+  /** Reads the settings now. */
+  refresh(signal: AbortSignal): Promise<void>;
+  /** Lives until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+const retryMs = 5000;
+const callTimeout = 30_000;
+
+export function createAgent(options: {
+  readonly name: string;
+  readonly client: AgentClient;
+  readonly refreshMs: number;
+  readonly db: Database;
+  readonly rate: Rate;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called when the settings changed: lines that could not ask may be able to now. */
+  changed(): void;
+}): Agent {
+  const { name, client, db, clock, log } = options;
+  let settings: AgentSettings | null = null;
+  let problem: string | null = null;
+
+  function report(next: string | null): void {
+    if (next !== null && problem === null) log.error({ agent: name, reason: next }, "the platform refuses this agent's calls");
+    if (next === null && problem !== null) log.info({ agent: name }, "the platform accepts this agent's calls again");
+    problem = next;
+  }
+
+  async function keep(next: AgentSettings): Promise<void> {
+    const text = JSON.stringify(next);
+    if (text !== JSON.stringify(settings)) {
+      await db.tx(async (q) => {
+        await writeSettings(q, name, text);
+        point("settings.commit", "before", { agent: name });
+      });
+      point("settings.commit", "after", { agent: name });
+      log.info({ agent: name, status: next.status }, "the agent's settings changed");
+    }
+    settings = next;
+    options.changed();
+  }
+
+  async function refresh(signal: AbortSignal): Promise<void> {
+    const turn = await db.tx((q) => takeRate(q, rateName, options.rate, 1, 60_000));
+    await clock.sleep(turn.waitMs, signal);
+    if (!turn.taken || signal.aborted) return;
+    const result = await client.describe(AbortSignal.any([signal, AbortSignal.timeout(callTimeout)]));
+    if (result.kind === "ok") {
+      report(null);
+      return keep(result.value);
+    }
+    if (result.kind === "unauthorized") report(result.reason);
+    else if (!signal.aborted) log.warn({ agent: name, reason: result.reason }, "reading the agent's settings failed");
+    if (result.kind === "deferred" && result.limited) {
+      await db.tx((q) => penalise(q, rateName, result.retryAfterMs ?? 60_000));
+    }
+  }
+
+  return {
+    name,
+    client,
+    settings: () => settings,
+    problem: () => problem,
+    report,
+    refresh,
+    async load() {
+      const row = await db.read((q) => readSettings(q, name));
+      if (row) settings = JSON.parse(row.settings) as AgentSettings;
+    },
+    async run(signal) {
+      while (!signal.aborted) {
+        await refresh(signal).catch((error: unknown) => log.error({ agent: name, err: error }, "refreshing an agent's settings failed"));
+        // Until the first reading ever nothing can be asked: try sooner then.
+        await clock.sleep(jitter(settings ? options.refreshMs : Math.min(retryMs, options.refreshMs), 0.1), signal);
+      }
+    },
+  };
+}
