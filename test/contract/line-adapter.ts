@@ -130,17 +130,15 @@ function statusOf(error: unknown): ChannelStatus {
 async function connect({ server, token }: Config, signal: AbortSignal) {
   signal.throwIfAborted();
   const socket = net.connect({ host: server.host, port: server.port, signal });
-  const lines = createInterface({ input: socket, signal })[Symbol.asyncIterator]();
-  // The reader sees every failure as the end of the lines; this listener only keeps it from being uncaught.
-  let failure = new Error("the line was cut");
-  socket.on("error", (error) => {
-    failure = error;
-  });
+  const reader = createInterface({ input: socket, signal });
+  const lines = reader[Symbol.asyncIterator]();
+  // Who waits for a line learns of a failure there; the listeners keep one that nobody waits for from being uncaught.
+  for (const source of [socket, reader]) source.on("error", () => undefined);
   const wire = {
     write: (line: Line) => void socket.write(`${JSON.stringify(line)}\n`),
     next: async (): Promise<Line> => {
       const { done, value } = await lines.next();
-      if (done) throw failure;
+      if (done) throw new Error("the line was cut");
       return JSON.parse(value) as Line;
     },
     [Symbol.asyncDispose]: async () => void socket.destroy(),

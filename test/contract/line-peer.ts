@@ -20,7 +20,7 @@ export const lineHarness: Harness = {
 };
 
 /** A server on a free port with the right token "open sesame". */
-export async function startLinePeer(): Promise<Peer> {
+async function startLinePeer(): Promise<Peer> {
   const inbox: { readonly seq: number; readonly text: string }[] = [];
   const acked = new Set<number>();
   const outbox: { readonly key: string; readonly text: string }[] = [];
@@ -54,7 +54,9 @@ export async function startLinePeer(): Promise<Peer> {
       open.delete(socket);
       readers.delete(feed);
     });
-    createInterface({ input: socket }).on("line", (line) => {
+    const lines = createInterface({ input: socket });
+    lines.on("error", () => undefined); // the socket's, once more
+    lines.on("line", (line) => {
       if (fault === "hang-before") return;
       const request = JSON.parse(line) as Request;
       if (request.op === "login") known = request.token === "open sesame";

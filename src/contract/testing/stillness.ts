@@ -6,8 +6,8 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { setImmediate as turn } from "node:timers/promises";
 
-// Promises, ticks and microtasks are computing; so is everything a package names itself with AsyncResource.
-const doing = /^(Timeout|Immediate|WORKER|STATWATCHER|FILEHANDLE\w*|FSREQ\w*|HTTP\w+|\w+WRAP)$/;
+// Promises, ticks and immediates are computing; so is everything a package names itself with AsyncResource.
+const doing = /^(Timeout|WORKER|STATWATCHER|FILEHANDLE\w*|FSREQ\w*|HTTP\w+|\w+WRAP)$/;
 const turns = 5;
 
 /** Runs `body` and names everything it did, also in the first turns of the event loop after it. */
