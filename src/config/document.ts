@@ -48,7 +48,12 @@ function showAll(value: unknown): unknown {
 /** Reads YAML 1.2 (with `<<` merges). Never throws: what is wrong is in `faults`. */
 export function readDocument(text: string): Document {
   const lines = new LineCounter();
-  const document = parseDocument(hide(text), { lineCounter: lines, prettyErrors: false, merge: true });
+  const document = parseDocument(hide(text), {
+    lineCounter: lines,
+    prettyErrors: false,
+    logLevel: "silent",
+    merge: true,
+  });
   const place = (offset: number): Place => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(1, line), column: Math.max(1, col) };
@@ -56,7 +61,7 @@ export function readDocument(text: string): Document {
   const faults: Fault[] = document.errors.map((error) => {
     const at = place(error.pos[0]);
     const twice = error.code === "DUPLICATE_KEY";
-    const word = show(text.slice(error.pos[0], error.pos[1]).split(/[\s:]/)[0] ?? "");
+    const word = /^[^\s:]*/.exec(text.slice(error.pos[0], error.pos[0] + 100))?.[0] ?? "";
     return {
       ...at,
       key: twice ? word : "",

@@ -108,12 +108,21 @@ function closestBranch(branches: readonly (readonly Issue[])[], value: unknown):
   const depth = (issues: readonly Issue[]): number =>
     Math.max(0, ...issues.map((issue) => issue.path.length));
   const misfit = (issues: readonly Issue[]): number =>
-    issues.some((i) => i.path.length === 0 && i.code === "invalid_type") ? 1 : 0;
+    Math.max(0, ...issues.map((issue) => misfitOf(issue, value)));
   if (value === undefined) return branches[0] ?? [];
   const ranked = [...branches].sort(
     (a, b) => misfit(a) - misfit(b) || depth(b) - depth(a) || a.length - b.length,
   );
   return ranked[0] ?? [];
+}
+
+/** How little a value has to do with an alternative: 2 for another type, 1 for quite another word. */
+function misfitOf(issue: Issue, value: unknown): number {
+  if (issue.path.length > 0) return 0;
+  if (issue.code === "invalid_type") return 2;
+  const related =
+    typeof value === "string" && issue.code === "invalid_value" && nearest(value, issue.values.map(String));
+  return issue.code === "invalid_value" && !related ? 1 : 0;
 }
 
 function valueAt(root: unknown, path: Path): unknown {

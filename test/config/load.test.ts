@@ -1,0 +1,172 @@
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { loadConfig, maskSecrets, secretValues } from "../../src/config/index.ts";
+import { fax, folder, good, line, load } from "./files.ts";
+
+const env = { KEY: "k-1" };
+async function config(text: string, given: Record<string, string> = env) {
+  const loaded = await load(text, given);
+  if (!loaded.ok) return expect.fail(loaded.problems.map(line).join("\n"));
+  return loaded.config;
+}
+
+describe("a good file", () => {
+  it("gets every default, in milliseconds", async () => {
+    const read = await config(good);
+    expect(read.platform).toEqual({
+      url: "https://platform.example.com",
+      rate: { requests: 1000, per: 60_000 },
+      timeout: 60_000,
+      settle_after: 30_000,
+    });
+    expect(read.agents).toEqual({ support: { key: "k-1", refresh: 60_000 } });
+    expect(read.channels[0]?.core).toEqual({
+      adapter: "fax",
+      agent: "support",
+      enabled: true,
+      opening: "start",
+      max_age: 72 * 3_600_000,
+      allow: [],
+      deny: [],
+      caps: {
+        sender: [
+          { max: 6, per: 3_600_000 },
+          { max: 20, per: 86_400_000 },
+        ],
+        conversation: [{ max: 10, per: 600_000 }],
+        channel: [{ max: 60, per: 900_000 }],
+      },
+      on_unknown: "hold",
+      unknown_window: 900_000,
+      on_dead: "skip",
+      on_newer: "send",
+      concurrency: 8,
+    });
+    expect(read.http).toEqual({ listen: { host: "127.0.0.1", port: 8025 } });
+    expect(read.store).toEqual({ kind: "sqlite", file: "/var/lib/bridgehead/bridgehead.db" });
+    expect(read.log).toEqual({ level: "info", format: "auto" });
+    expect(read.retention).toEqual({ raw: 30 * 86_400_000, events: 365 * 86_400_000 });
+    expect(read.node).toBe(hostname());
+  });
+
+  it("hands the adapter its own keys only, with its defaults", async () => {
+    const [channel] = (await config(good)).channels;
+    expect(channel).toMatchObject({ id: "office", adapter: fax });
+    expect(channel?.settings).toEqual({ host: "fax.example.com", tls: "implicit", tokens: [], pages: 3 });
+  });
+
+  it("is frozen all the way down, the adapter excepted", async () => {
+    const read = await config(good);
+    expect(() => Object.assign(read.channels[0]?.core.caps ?? {}, { sender: [] })).toThrow(TypeError);
+    expect(() => Object.assign(read.channels[0]?.settings ?? {}, { host: "x" })).toThrow(TypeError);
+    expect(Object.isFrozen(read.channels[0]?.adapter)).toBe(false);
+  });
+
+  it("takes references without quotes inside braces and brackets", async () => {
+    const read = await config(
+      `platform: { url: https://p.example.com, organization_key: \${env:ORG} }
+agents: { support: { key: \${env:KEY}, refresh: 5s } }
+channels:
+  office: { adapter: fax, agent: support, host: h.example.com, tokens: [ \${env:KEY}, "\${env:ORG}" ] } # \${env:NOT_READ}
+`,
+      { ...env, ORG: "o-1" },
+    );
+    expect(read.platform.organization_key).toBe("o-1");
+    expect(read.agents["support"]).toEqual({ key: "k-1", refresh: 5000 });
+    expect(read.channels[0]?.settings).toMatchObject({ tokens: ["k-1", "o-1"] });
+  });
+
+  it("finds paths from its own folder", async () => {
+    const read = await config(`${good}store: sqlite:data/b.db\n`);
+    expect(read.store).toEqual({ kind: "sqlite", file: join(folder, "data/b.db") });
+    const embedded = good.replace(
+      "https://platform.example.com",
+      "embedded, embedded: { agents: a.yaml, database: p.db }",
+    );
+    expect((await config(embedded)).platform.embedded).toEqual({
+      agents: join(folder, "a.yaml"),
+      database: join(folder, "p.db"),
+      listen: { host: "127.0.0.1", port: 0 },
+    });
+  });
+
+  it("may merge a common block into several channels", async () => {
+    const read = await config(
+      good.replace(
+        "  office:\n    adapter: fax\n    agent: support\n",
+        "  office: &office\n    adapter: fax\n    agent: support\n",
+      ) + "  cellar: { <<: *office, host: cellar.example.com }\n",
+    );
+    expect(read.channels.map(({ id }) => id)).toEqual(["office", "cellar"]);
+    expect(read.channels[1]?.settings).toMatchObject({ host: "cellar.example.com" });
+  });
+
+  it("may write the embedded platform's keys as plain text", async () => {
+    const text = good
+      .replace('"${env:KEY}"', "open")
+      .replace("https://platform.example.com", "embedded, embedded: { agents: a, database: d }");
+    expect((await config(text)).agents["support"]?.key).toBe("open");
+  });
+});
+
+describe("references", () => {
+  const withPin = (pin: string): string => `${good}    pin: ${pin}\n`;
+
+  it("read a file, from the configuration's folder, without its last line end", async () => {
+    writeFileSync(join(folder, "pin"), "12 34\n\n", { mode: 0o600 });
+    expect((await config(withPin("${file:pin}"))).channels[0]?.settings).toMatchObject({ pin: "12 34\n" });
+  });
+
+  it("read a credential that systemd gave", async () => {
+    const directory = join(folder, "credentials");
+    mkdirSync(directory);
+    writeFileSync(join(directory, "fax-pin"), "77\n");
+    const read = await config(withPin("${credential:fax-pin}"), { ...env, CREDENTIALS_DIRECTORY: directory });
+    expect(read.channels[0]?.settings).toMatchObject({ pin: "77" });
+  });
+
+  it("may be a part of a text, and be escaped", async () => {
+    const read = await config(`${good}    paper: { size: "a \${env:KEY} b $\${env:KEY}" }\n`);
+    expect(read.channels[0]?.settings).toMatchObject({ paper: { size: "a k-1 b ${env:KEY}" } });
+  });
+
+  it("warn of a file that everybody can read", async () => {
+    const path = join(folder, "open-pin");
+    writeFileSync(path, "1");
+    chmodSync(path, 0o644);
+    const loaded = await load(withPin("${file:open-pin}"), env);
+    expect(loaded.ok).toBe(true);
+    expect(loaded.warnings.map(line)).toEqual([
+      `9:10 channels.office.pin: comes from ${path}, which everybody on this machine can read (chmod 600 ${path})`,
+    ]);
+  });
+});
+
+describe("printing", () => {
+  it("masks every secret and nothing else", async () => {
+    const read = await config(
+      `${good}    pin: \${env:PIN}\n    tokens: [ \${env:PIN} ]\nstore: postgres://b:\${env:PIN}@db.example.com/b\n`,
+      {
+        ...env,
+        PIN: "s3cret",
+      },
+    );
+    const printed = JSON.stringify(maskSecrets(read));
+    expect(printed).not.toContain("s3cret");
+    expect(printed).not.toContain("k-1");
+    expect(printed).toContain("fax.example.com");
+    expect(printed).toContain("db.example.com");
+    expect([...secretValues(read)].sort()).toEqual(["k-1", "s3cret"]);
+  });
+});
+
+describe("a file that cannot be read", () => {
+  it("is one problem", async () => {
+    const missing = await loadConfig(join(folder, "none.yaml"), { env: {}, adapters: async () => fax });
+    expect(missing.ok ? [] : missing.problems.map(line)).toEqual([
+      "0:0 : there is no such file (name another one with --config)",
+    ]);
+  });
+});

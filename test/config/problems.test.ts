@@ -1,0 +1,199 @@
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { folder, good, load, problems } from "./files.ts";
+
+const env = { KEY: "k-1" };
+
+describe("problems", () => {
+  it("come all at once, in the file's order, each with line, key and cure", async () => {
+    const text = `platform:
+  url: ftp://platform.example.com
+  rate: { request: 10, per: 1 minute }
+agents:
+  support: { key: abc }
+  Sales: { key: "\${env:MISSING}" }
+channels:
+  office:
+    adapter: fax
+    agent: suport
+    on_unknown: resnd
+    max_ag: 3d
+    hots: fax.example.com
+    pages: "4"
+    pin: \${file:not-there}
+  broken:
+    adapter: "@acme/telex"
+    agent: support
+    enabled: "yes"
+storage: x
+`;
+    expect(await problems(text)).toEqual([
+      '2:8 platform.url: must be an http(s) URL without user, query or fragment (Where is the platform? An http(s) URL, or "embedded" for the one inside the daemon, for trying out.)',
+      "3:11 platform.rate.request: is not a known key (did you mean requests?)",
+      '3:29 platform.rate.per: must be a duration such as "30s", "5m", "2h" or "3d" (How long is that window?)',
+      "5:19 agents.support.key: is a secret written as plain text (put it elsewhere and refer to it: ${env:NAME}, ${file:/path} or ${credential:name})",
+      "6:3 agents.Sales: must be lower-case letters, digits and hyphens, at most 63, not starting with a hyphen (choose another name)",
+      "6:17 agents.Sales.key: needs the environment variable MISSING, which is not set (set MISSING, or use ${file:/path})",
+      "8:3 channels.office.host: is missing (add host (Where is the machine?))",
+      "10:12 channels.office.agent: names an agent that is not defined: suport (did you mean support?)",
+      "11:17 channels.office.on_unknown: must be one of hold, resend, drop (did you mean resend?)",
+      "12:5 channels.office.max_ag: is not a known key (did you mean max_age?)",
+      "13:5 channels.office.hots: is not a known key (did you mean host?)",
+      "14:12 channels.office.pages: must be a number, not a text (remove the quotes)",
+      `15:10 channels.office.pin: needs the file ${join(folder, "not-there")}, which does not exist (create it, or correct the path)`,
+      "17:14 channels.broken.adapter: there is no adapter @acme/telex (npm install @acme/telex)",
+      "19:14 channels.broken.enabled: must be true or false, not a text (write true or false, without quotes)",
+      "20:1 storage: is not a known key (did you mean store?)",
+    ]);
+  });
+
+  const one: readonly [string, string, string][] = [
+    ["nothing at all", "", "1:1 platform: is missing"],
+    ["a list instead of blocks", "- a\n- b\n", "must be a block of keys, not a list"],
+    [
+      "a duplicate key",
+      `${good}agents: {}\n`,
+      "9:1 agents: is written twice in the same block (keep one of the two)",
+    ],
+    ["an open bracket", `${good}node: [a\n`, "is not valid YAML"],
+    ["an alias without anchor", `${good}node: *x\n`, "is not valid YAML"],
+    [
+      "an empty block",
+      good.replace(/channels:[\s\S]*/, "channels:\n"),
+      "4:1 channels: is empty (give it a value, or remove the key)",
+    ],
+    [
+      "a channel without adapter",
+      good.replace("    adapter: fax\n", ""),
+      "5:3 channels.office.adapter: is missing",
+    ],
+    [
+      "a name that cannot be in a URL",
+      good.replace("office", "Our Office"),
+      "5:3 channels.Our Office: must be lower-case",
+    ],
+    [
+      "tls none over the network",
+      `${good}    tls: none\n`,
+      "9:10 channels.office.tls: is none, but fax.example.com is not this machine",
+    ],
+    [
+      "a number out of range",
+      `${good}    pages: 12\n`,
+      "9:12 channels.office.pages: must be at most 9 (lower it)",
+    ],
+    [
+      "a key deep in the adapter's block",
+      `${good}    paper: { size: a4, trai: b }\n`,
+      "9:24 channels.office.paper.trai: is not a known key (did you mean tray?)",
+    ],
+    [
+      "embedded without its block",
+      good.replace("https://platform.example.com", "embedded"),
+      "1:1 platform.embedded: is missing",
+    ],
+    [
+      "a port too high",
+      `${good}http: { listen: "127.0.0.1:70000" }\n`,
+      "9:17 http.listen: the port must be at most 65535",
+    ],
+    [
+      "a store of an unknown kind",
+      `${good}store: mysql://x\n`,
+      '9:8 store: must be "sqlite:<path>" or "postgres://user@host/database"',
+    ],
+    [
+      "a password in the store's address",
+      `${good}store: postgres://b:secret@db/b\n`,
+      "9:8 store: has a password written as plain text",
+    ],
+    [
+      "a literal in a list of secrets",
+      `${good}    tokens: [ "\${env:KEY}", abc ]\n`,
+      "9:29 channels.office.tokens[1]: is a secret written as plain text",
+    ],
+    [
+      "an unknown kind of reference",
+      `${good}node: \${envv:X}\n`,
+      "9:7 node: has a reference of an unknown kind: ${envv:X} (did you mean ${env:X}?)",
+    ],
+    [
+      "a reference without a kind",
+      `${good}node: \${X}\n`,
+      "9:7 node: has a reference without a kind: ${X} (write ${env:X})",
+    ],
+    [
+      "a credential outside of systemd",
+      `${good}    pin: \${credential:pin}\n`,
+      "add LoadCredential=pin:/path/to/its/file to the systemd unit",
+    ],
+    ["a credential with a path in it", `${good}    pin: \${credential:../pin}\n`, "is not a name: ../pin"],
+    [
+      "an unquoted number where a text belongs",
+      good.replace("fax.example.com", "5"),
+      '8:11 channels.office.host: must be a text, not a number (put it in quotes: "5")',
+    ],
+  ];
+  it.each(one)("%s", async (_label, text, expected) => {
+    expect((await problems(text, env)).join("\n")).toContain(expected);
+  });
+
+  it("accept tls none on this machine", async () => {
+    for (const host of ["localhost", "127.0.0.1", "127.8.9.1", '"::1"']) {
+      expect(await problems(`${good.replace("fax.example.com", host)}    tls: none\n`, env)).toEqual([]);
+    }
+  });
+
+  it("report an unresolved reference once, not again for its shape", async () => {
+    expect(await problems(good.replace("https://platform.example.com", '"${env:URL}"'), env)).toHaveLength(1);
+  });
+
+  it("warn of a platform that is called unencrypted over the network", async () => {
+    const loaded = await load(good.replace("https:", "http:"), env);
+    expect(loaded.ok && loaded.warnings[0]?.key).toBe("platform.url");
+    expect(
+      (await load(good.replace("https://platform.example.com", "http://127.0.0.1:1"), env)).warnings,
+    ).toEqual([]);
+  });
+
+  it("never crash the loader, whatever the file holds", async () => {
+    const words = fc.constantFrom(
+      "platform",
+      "agents",
+      "channels",
+      "url",
+      "a",
+      "1",
+      "null",
+      "${env:X}",
+      "${",
+      "&a",
+      "*a",
+      "<<",
+      "__proto__",
+      "constructor",
+      "- ",
+      ": ",
+      "{",
+      "}",
+      "[",
+      "]",
+      "\n",
+      "  ",
+      "#",
+      '"',
+      "'",
+      "|",
+      "!!binary",
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(words, { maxLength: 30 }), async (parts) => {
+        const loaded = await load(parts.join(""), env);
+        expect(loaded.ok).toBe(false);
+        for (const problem of loaded.ok ? [] : loaded.problems) expect(problem.line).toBeGreaterThan(0);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
