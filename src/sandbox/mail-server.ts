@@ -1,0 +1,84 @@
+// A small mail server without accounts, packages or root: one mailbox over IMAP, and an SMTP server that files what is
+// addressed to it and hands everything else to whoever plays the people. For the demo; keeps nothing.
+
+import type { AddressInfo, Server, Socket } from "node:net";
+import createImapServer from "hoodiecrow-imap";
+import { SMTPServer } from "smtp-server";
+
+export interface Delivered {
+  readonly from: string;
+  readonly to: readonly string[];
+  /** The message as it came, one character a byte (latin1), line ends CRLF. */
+  readonly raw: string;
+}
+
+export interface MailServer {
+  readonly imapPort: number;
+  readonly smtpPort: number;
+  /** Puts a message into the mailbox, as if it had come over SMTP. */
+  deliver(raw: string): void;
+  close(): Promise<void>;
+}
+
+const plugins = ["ID", "IDLE", "UIDPLUS", "MOVE", "SPECIAL-USE", "ENABLE", "LITERALPLUS", "SASL-IR", "AUTH-PLAIN"];
+
+/** Listens on two free ports of 127.0.0.1. `others` gets every mail that is not for the mailbox itself. */
+export async function startMailServer(options: {
+  readonly address: string;
+  readonly password: string;
+  others(mail: Delivered): void;
+}): Promise<MailServer> {
+  const imap = createImapServer({
+    plugins,
+    users: { [options.address]: { password: options.password } },
+    storage: { INBOX: {}, "": { folders: { Sent: { "special-use": "\\Sent" } } } },
+  });
+  const sockets = new Set<Socket>();
+  imap.server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => imap.listen(0, "127.0.0.1", resolve));
+  const deliver = (raw: string) => imap.appendMessage("INBOX", [], new Date(), raw);
+  const smtp = createSmtp(options, deliver);
+  await new Promise<void>((resolve) => smtp.listen(0, "127.0.0.1", resolve));
+  return {
+    imapPort: portOf(imap.server),
+    smtpPort: portOf(smtp.server),
+    deliver,
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      await Promise.all([
+        new Promise<void>((resolve) => imap.close(() => resolve())),
+        new Promise<void>((resolve) => smtp.close(() => resolve())),
+      ]);
+    },
+  };
+}
+
+const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+
+function createSmtp(
+  options: { readonly address: string; others(mail: Delivered): void },
+  deliver: (raw: string) => void,
+): SMTPServer {
+  return new SMTPServer({
+    authOptional: true,
+    disabledCommands: ["STARTTLS"],
+    disableReverseLookup: true,
+    logger: false,
+    onAuth: (auth, _session, done) => done(null, { user: auth.username ?? "" }),
+    onData(stream, session, done) {
+      const chunks: Buffer[] = [];
+      stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+      stream.on("end", () => {
+        const raw = Buffer.concat(chunks).toString("latin1");
+        const from = session.envelope.mailFrom ? session.envelope.mailFrom.address : "";
+        const to = session.envelope.rcptTo.map((recipient) => recipient.address);
+        if (to.includes(options.address)) deliver(raw);
+        if (to.some((address) => address !== options.address)) options.others({ from, to, raw });
+        done();
+      });
+    },
+  });
+}

@@ -1,0 +1,35 @@
+// The state diagrams in src/README.md are generated from src/domain/states.ts.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { draftStates, eventStates, replyStates, turnStates } from "../../src/domain/states.ts";
+
+const readme = new URL("../../src/README.md", import.meta.url);
+const [open, close] = ["<!-- states -->", "<!-- /states -->"];
+
+type Machine = Readonly<Record<string, readonly string[]>>;
+
+function diagram(name: string, machine: Machine): string {
+  const arrows = Object.entries(machine).flatMap(([from, followers]) => followers.map((to) => `  ${from} --> ${to}`));
+  const first = Object.keys(machine)[0];
+  return [`**${name}**`, "", "```mermaid", "stateDiagram-v2", `  [*] --> ${first}`, ...arrows, "```"].join("\n");
+}
+
+function generated(): string {
+  const all: readonly [string, Machine][] = [
+    ["event", eventStates],
+    ["turn", turnStates],
+    ["reply", replyStates],
+    ["draft", draftStates],
+  ];
+  return all.map(([name, machine]) => diagram(name, machine)).join("\n\n");
+}
+
+it("src/README.md shows the states as they are", () => {
+  const text = readFileSync(readme, "utf8");
+  const [before = "", rest = ""] = text.split(open);
+  const after = rest.split(close)[1] ?? "";
+  const wanted = `${before}${open}\n${generated()}\n${close}${after}`;
+  if (process.env["UPDATE_DOCS"] === "1") writeFileSync(readme, wanted);
+  expect(readFileSync(readme, "utf8")).toBe(wanted);
+});
