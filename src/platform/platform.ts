@@ -25,6 +25,8 @@ import { createTurns, type Turns } from "./turns.ts";
 /** The longest field anybody names is a context of 256,000 characters. */
 const maxBodyBytes = 2 * 1024 * 1024;
 
+const closeWithinMs = 5_000;
+
 export interface PlatformOptions {
   /** The SQLite file; ":memory:" keeps nothing. */
   readonly file: string;
@@ -62,8 +64,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const { host } = options.listen;
     const close = async () => {
       stopping.abort();
-      const closed = new Promise((resolve) => server.close(resolve));
-      await Promise.all([closed, resumed]);
+      await Promise.all([closeServer(server, clock), resumed]);
       store.close();
     };
     return { port, url: `http://${host.includes(":") ? `[${host}]` : host}:${port}`, close };
@@ -104,6 +105,15 @@ function createApp(options: PlatformOptions, store: PlatformStore, turns: Turns)
     return fail(c, internalError);
   });
   return app;
+}
+
+/** A client that keeps half a request back must not keep us up. */
+async function closeServer(server: Server, clock: Clock): Promise<void> {
+  const closed = new AbortController();
+  const cut = clock.sleep(closeWithinMs, closed.signal).then(() => server.closeAllConnections());
+  await new Promise((resolve) => server.close(resolve));
+  closed.abort();
+  await cut;
 }
 
 async function listen(server: Server, { host, port }: PlatformOptions["listen"]): Promise<void> {

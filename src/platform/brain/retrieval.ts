@@ -17,7 +17,7 @@ const empty = new Set(
 /** Passages worth answering from, best first. */
 export function findPassages(passages: Passages, agentId: string, question: string, limit: number): Hit[] {
   const words = wordsOf(question);
-  const needed = words.length <= 2 ? 1 : 2;
+  const needed = words.length <= 2 ? 1 : words.length <= 8 ? 2 : 3;
   return passages
     .search(agentId, words, candidates)
     .map((hit, rank) => ({

@@ -81,7 +81,7 @@ export function prepareConversations(db: Db): Conversations {
     "UPDATE conversation SET mode = ?, updated_at = max(updated_at, ?) WHERE id = ?",
   );
   const touch = db.prepare(
-    "UPDATE conversation SET last_message_at = ?1, updated_at = max(updated_at, ?1) WHERE id = ?2",
+    "UPDATE conversation SET last_message_at = @at, updated_at = max(updated_at, @at) WHERE id = @id",
   );
   const count = db.prepare<[object], number>(`SELECT count(*) ${matching}`).pluck();
   const list = (order: string) =>
@@ -101,7 +101,7 @@ export function prepareConversations(db: Db): Conversations {
     insert: (row) => void insert.run(row),
     archive: (personId, channel, now) => void archive.run(now, personId, channel),
     setMode: (id, mode, now) => void setMode.run(mode, now, id),
-    touch: (id, at) => void touch.run(at, id),
+    touch: (id, at) => void touch.run({ at, id }),
     list: (agentId, { orderBy, orderDirection, ...filter }, limit, offset) =>
       lists[`${orderBy} ${orderDirection}`].all({ agentId, limit, offset, ...filter }),
     count: (agentId, { orderBy: _by, orderDirection: _direction, ...filter }) =>

@@ -29,18 +29,20 @@ export interface People {
   update(row: PersonRow): void;
 }
 
+type Wanted = { readonly agentId: string; readonly value: string; readonly fkId: string | null };
+
 export function preparePeople(db: Db): People {
   const byId = db.prepare<[string, string], PersonRow>("SELECT * FROM person WHERE agent_id = ? AND id = ?");
   const byFkId = db.prepare<[string, string], PersonRow>(
     "SELECT * FROM person WHERE agent_id = ? AND fk_id = ? ORDER BY rowid LIMIT 1",
   );
-  const byEmail = db.prepare<[string, string, string | null], PersonRow>(
-    `SELECT * FROM person WHERE agent_id = ?1 AND lower(email) = lower(?2)
-       AND (fk_id IS NULL OR ?3 IS NULL OR fk_id = ?3) ORDER BY rowid LIMIT 1`,
+  const byEmail = db.prepare<[Wanted], PersonRow>(
+    `SELECT * FROM person WHERE agent_id = @agentId AND lower(email) = lower(@value)
+       AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
   );
-  const byPhone = db.prepare<[string, string, string | null], PersonRow>(
-    `SELECT * FROM person WHERE agent_id = ?1 AND phone_number = ?2
-       AND (fk_id IS NULL OR ?3 IS NULL OR fk_id = ?3) ORDER BY rowid LIMIT 1`,
+  const byPhone = db.prepare<[Wanted], PersonRow>(
+    `SELECT * FROM person WHERE agent_id = @agentId AND phone_number = @value
+       AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
   );
   const insert = db.prepare<[PersonRow]>(
     `INSERT INTO person (id, agent_id, first_name, last_name, context, source, fk_id, fk_user_id, email, phone_number,
@@ -60,8 +62,8 @@ export function preparePeople(db: Db): People {
     byId: (agentId, id) => byId.get(agentId, id),
     find: (agentId, { fk_id, email, phone_number }) =>
       (fk_id === null ? undefined : byFkId.get(agentId, fk_id)) ??
-      (email === null ? undefined : byEmail.get(agentId, email, fk_id)) ??
-      (phone_number === null ? undefined : byPhone.get(agentId, phone_number, fk_id)),
+      (email === null ? undefined : byEmail.get({ agentId, value: email, fkId: fk_id })) ??
+      (phone_number === null ? undefined : byPhone.get({ agentId, value: phone_number, fkId: fk_id })),
     insert: (row) => void insert.run(row),
     update: (row) => void update.run(row),
   };

@@ -1,0 +1,99 @@
+// The file of agents: what it gives, and how its mistakes are told.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { readAgents } from "../../src/platform/index.ts";
+
+const smallest = "organization: { name: Acme }\nagents:\n  - { name: a, key: some-key-1 }\n";
+
+test("the smallest file has defaults, and ids that stay", () => {
+  const [agent] = readAgents(smallest, "agents.yaml");
+  expect(agent).toMatchObject({
+    name: "a",
+    publicName: "a",
+    status: "active",
+    skills: [],
+    apiEnabled: true,
+    rules: [],
+    knowledge: [],
+    model: null,
+    organization: { name: "Acme", key: null },
+  });
+  expect(readAgents(smallest, "elsewhere.yaml")).toEqual([agent]);
+  expect(readAgents(smallest.replace("Acme", "Other"), "agents.yaml")[0]?.id).not.toBe(agent?.id);
+});
+
+test("ids may be given", () => {
+  const id = "5f7b1b3b-3b3b-4b3b-8b3b-3b3b3b3b3b3b";
+  expect(readAgents(smallest.replace("name: a", `id: ${id}, name: a`), "agents.yaml")[0]?.id).toBe(id);
+});
+
+test("knowledge may come from files beside it", () => {
+  const folder = mkdtempSync(join(tmpdir(), "agents-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, "faq.md"), "# Returns\n\nWithin thirty days.\n");
+  const given = "knowledge: [ one fact, { file: faq.md } ]";
+  const text = smallest.replace("some-key-1", `some-key-1, ${given}`);
+  expect(readAgents(text, join(folder, "agents.yaml"))[0]?.knowledge).toEqual([
+    { title: "one fact", text: "one fact" },
+    { title: "Returns", text: "Within thirty days." },
+  ]);
+  const missing = text.replace("faq.md", "none.md");
+  expect(() => readAgents(missing, join(folder, "agents.yaml"))).toThrow(
+    /agents\.yaml:3: agents\[0\]\.knowledge\[1\]\.file: reading it: ENOENT/,
+  );
+});
+
+describe("mistakes", () => {
+  test("are told all at once, each with file, line and key", () => {
+    const text = `organization:
+  name: Acme
+agents:
+  - name: a
+    key: short
+    colour: blue
+    status: asleep
+    skills:
+      email:
+        responseDelaySeconds: 4000
+    rules:
+      - when: "/(/"
+        answer: x
+`;
+    let message = "";
+    try {
+      readAgents(text, "agents.yaml");
+    } catch (error) {
+      message = (error as Error).message;
+    }
+    const lines = message.split("\n").toSorted();
+    expect(lines).toEqual([
+      expect.stringMatching(/^agents\.yaml:10: agents\[0\]\.skills\.email\.responseDelaySeconds: /),
+      expect.stringMatching(/^agents\.yaml:12: agents\[0\]\.rules\[0\]\.when: Invalid regular expression/),
+      expect.stringMatching(/^agents\.yaml:5: agents\[0\]\.key: a key has at least 8 characters/),
+      expect.stringMatching(/^agents\.yaml:6: agents\[0\]\.colour: no such key/),
+      expect.stringMatching(/^agents\.yaml:7: agents\[0\]\.status: /),
+      expect.stringMatching(/^agents\.yaml:9: agents\[0\]\.skills\.email\.email: /),
+    ]);
+  });
+
+  test.each([
+    ["", /^agents\.yaml:1: the file: /],
+    ["organization: {", /^agents\.yaml:1: /],
+    ["organization: { name: A }\nagents: []", /^agents\.yaml:2: agents: at least one agent/],
+    [
+      `${smallest}  - { name: a, key: some-key-2 }`,
+      /^agents\.yaml:4: agents\[1\]\.name: another agent has the same/,
+    ],
+    [
+      `${smallest}  - { name: b, key: some-key-1 }`,
+      /^agents\.yaml:4: agents\[1\]\.key: another agent has the same/,
+    ],
+    [smallest.replace("some-key-1", "some-key-1, knowledge: [{ title: x }]"), /knowledge\[0\]/],
+    [smallest.replace("some-key-1", "some-key-1, model: { url: 'ftp://x', name: m }"), /model\.url/],
+  ])("in %j", (text, expected) => {
+    expect(() => readAgents(text, "agents.yaml")).toThrow(expected);
+  });
+});

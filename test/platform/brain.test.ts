@@ -1,0 +1,190 @@
+// How the embedded agent answers: rules, knowledge, the honest default, and a model.
+
+import { describe, expect, test } from "vitest";
+import { answerByRule, compileRules, ruleProblem } from "../../src/platform/brain/rules.ts";
+import { readAgents } from "../../src/platform/index.ts";
+import { passagesOf } from "../../src/platform/knowledge.ts";
+import { saying, startModel } from "./model-stub.ts";
+import { keys, startRig, startWith } from "./rig.ts";
+
+async function asking() {
+  const rig = await startRig();
+  const id = await rig.open();
+  const say = async (message: string) =>
+    (await rig.call("POST", `conversations/${id}/messages`, { message })).body;
+  return { ...rig, say };
+}
+
+describe("rules", () => {
+  const matches = (when: string, text: string) =>
+    answerByRule(compileRules([{ when, answer: "yes" }]), text) === "yes";
+
+  test.each([
+    ["refund|money back", "Can I have a REFUND?", true],
+    ["refund|money back", "I want my money\n  back.", true],
+    ["refund|money back", "refundable?", false],
+    ["c++", "Do you like C++?", true],
+    ["größe", "Welche GRÖSSE? Die Größe!", true],
+    ["/order\\s+#?\\d+/", "my Order #12", true],
+    ["/order\\s+#?\\d+/", "my order", false],
+  ])("%s in %j: %s", (when, text, expected) => {
+    expect(matches(when, text)).toBe(expected);
+  });
+
+  test.each([
+    ["|", "no words"],
+    ["/(/", "Invalid regular expression"],
+    ["/(a+)+b/", "for ever"],
+    ["/a*/", "matches everything"],
+    [`/${"a".repeat(201)}/`, "longer than"],
+  ])("%s is refused", (when, why) => {
+    expect(ruleProblem(when)).toContain(why);
+  });
+
+  test("the first that matches answers, before knowledge", async () => {
+    const { say } = await asking();
+    expect((await say("A refund for shipping to Norway")).message).toBe("Refunds take five days.");
+  });
+});
+
+describe("knowledge", () => {
+  test("answers with the passage and its title", async () => {
+    const { say } = await asking();
+    const { message, fullAIResponse } = await say("How long do parcels take to arrive in Norway?");
+    expect(message).toContain("Parcels to Norway take four days and cost twelve euros.");
+    expect(message).toContain("Source: Shipping");
+    expect(fullAIResponse.fileCitations).toEqual([{ fileId: expect.any(String), filename: "Shipping" }]);
+  });
+
+  test("understands other forms of a word", async () => {
+    const { say } = await asking();
+    expect((await say("When does the shop open on a weekday?")).message).toContain("Source: Opening hours");
+  });
+
+  test.each([
+    "What is the meaning of life?",
+    "Which parcels did Napoleon send to Josephine?",
+    "",
+    "?!",
+    '"NEAR(" OR * ^',
+  ])("does not pretend to know: %j", async (question) => {
+    const { say } = await asking();
+    expect((await say(question)).message).toBe("I do not know that.");
+  });
+
+  test("of one agent is not another's", async () => {
+    const { call, open } = await startRig();
+    const id = await open("jo@example.test", keys.other);
+    const message = "How long do parcels take to Norway?";
+    const { body } = await call("POST", `conversations/${id}/messages`, { message }, keys.other);
+    expect(body.message).toBe("I am sorry, I do not know the answer to that.");
+  });
+
+  test("is cut by headings and paragraphs into readable passages", () => {
+    const long = "word ".repeat(600);
+    const passages = passagesOf(
+      "Guide",
+      `Intro.\n\n# Returns\n\nSend it back.\n\n${long}\n\n## Empty\n`,
+      null,
+    );
+    expect(passages[0]).toEqual({ title: "Guide", text: "Intro." });
+    expect(passages[1]).toEqual({ title: "Guide: Returns", text: "Send it back." });
+    expect(passages.slice(2).map(({ title }) => title)).toEqual(Array(3).fill("Guide: Returns"));
+    for (const { text } of passages) expect(text.length).toBeLessThanOrEqual(1_200);
+    expect(
+      passages
+        .slice(2)
+        .map(({ text }) => text)
+        .join(" ")
+        .split(" "),
+    ).toHaveLength(600);
+    expect(passagesOf(undefined, "One two three.", null)).toEqual([
+      { title: "One two three.", text: "One two three." },
+    ]);
+  });
+});
+
+describe("a model", () => {
+  async function withModel(timeout = 5) {
+    const model = await startModel();
+    const text = `
+organization: { name: Acme }
+agents:
+  - name: clever
+    key: clever-key-1
+    instructions: Be kind.
+    rules: [{ when: "password", answer: "Never send a password." }]
+    knowledge: [{ title: Shipping, text: "Parcels to Norway take four days." }]
+    model: { url: "${model.url}", key: model-key, name: tiny, temperature: 0.5, timeout: ${timeout} }
+`;
+    const rig = await startWith({ agents: readAgents(text, "a.yaml") });
+    const at = `conversations/${await rig.open("jo@example.test", "clever-key-1")}`;
+    const say = (message: string, context?: string) =>
+      rig.call("POST", `${at}/messages`, { message, context }, "clever-key-1");
+    const messages = async () =>
+      (await rig.call("GET", `${at}/messages`, undefined, "clever-key-1")).body.messages;
+    return { ...rig, model, say, messages };
+  }
+
+  test("is asked with instructions, knowledge, context and history", async () => {
+    const { model, say } = await withModel();
+    expect((await say("Hi", "It is late.")).body).toMatchObject({ message: "Hello from the model." });
+    await say("Parcels to Norway?");
+    const [first, second] = model.asked;
+    expect(first).toMatchObject({
+      path: "/v1/chat/completions",
+      authorization: "Bearer model-key",
+      model: "tiny",
+      temperature: 0.5,
+    });
+    expect(first?.messages).toEqual([
+      { role: "system", content: "Be kind.\n\nIt is late." },
+      { role: "assistant", content: "Thank you for writing." },
+      { role: "user", content: "Hi" },
+    ]);
+    expect(second?.messages[0]?.content).toContain('From "Shipping":\nParcels to Norway take four days.');
+    expect(second?.messages.slice(1).map(({ content }) => content)).toEqual([
+      "Thank you for writing.",
+      "Hi",
+      "Hello from the model.",
+      "Parcels to Norway?",
+    ]);
+  });
+
+  test("is not asked where a rule answers", async () => {
+    const { model, say } = await withModel();
+    expect((await say("my password is x")).body.message).toBe("Never send a password.");
+    expect(model.asked).toEqual([]);
+  });
+
+  test.each([
+    ["refuses", saying("no", 401)],
+    ["fails", saying("no", 500)],
+    ["says nothing", saying("")],
+    ["says something else", saying({ text: "hi" })],
+    ["says no JSON", (response: { end(text: string): void }) => response.end("<html>")],
+    ["cuts the line", (response: { destroy(): void }) => response.destroy()],
+  ])("that %s is a 500 that leaves nothing behind", async (_name, fault) => {
+    const { model, say, messages, errors } = await withModel();
+    model.say(fault);
+    expect(await say("Hi")).toMatchObject({
+      status: 500,
+      body: { status: 500, message: "Internal Server Error" },
+    });
+    expect(await messages()).toEqual([]);
+    expect(errors).toHaveLength(1);
+    model.say(saying("Back again."));
+    expect((await say("Hi")).body).toMatchObject({ message: "Back again." });
+    expect(await messages()).toHaveLength(2);
+  });
+
+  test("that hangs is a 500 after its time-out, and the question is stored meanwhile", async () => {
+    const { model, say, messages } = await withModel(1);
+    model.say(() => {});
+    const asked = say("Hi");
+    await expect.poll(() => model.asked.length).toBe(1);
+    expect(await messages()).toMatchObject([{ senderRole: "conversation_user", message: "Hi" }]);
+    expect((await asked).status).toBe(500);
+    expect(await messages()).toEqual([]);
+  });
+});
