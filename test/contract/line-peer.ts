@@ -1,5 +1,7 @@
 // The server of the line protocol, and the harness that shows it to the conformance suite.
 
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
 import net from "node:net";
 import { createInterface } from "node:readline";
 import type { Fault, Harness, Peer } from "bridgehead/contract/testing";
@@ -18,6 +20,17 @@ export const lineHarness: Harness = {
   lacks: { http: "the protocol has no web side", socket: "the protocol has no web side" },
   quietMs: 150,
 };
+
+const dealt = new Set<number>();
+
+// "refuse-connection" gives the port up for a while and must get it back, so it lies below those that the system deals
+// out by itself to whoever asks for any, and is dealt once.
+function somePort(): number {
+  const port = randomInt(10_000, 32_000);
+  if (dealt.has(port)) return somePort();
+  dealt.add(port);
+  return port;
+}
 
 /** A server on a free port with the right token "open sesame". */
 async function startLinePeer(): Promise<Peer> {
@@ -74,20 +87,23 @@ async function startLinePeer(): Promise<Peer> {
     });
   };
 
-  let server: net.Server;
-  const listen = () =>
-    new Promise<void>((resolve) => {
-      server = net.createServer(serve).listen(port, "127.0.0.1", () => {
-        port = (server.address() as net.AddressInfo).port;
-        resolve();
-      });
-    });
+  let server = net.createServer(serve);
+  const listen = async () => {
+    server = net.createServer(serve).listen(port, "127.0.0.1");
+    await once(server, "listening");
+  };
   const close = async () => {
     const closed = new Promise((resolve) => server.close(resolve));
     for (const socket of open) socket.destroy();
     await closed;
   };
-  await listen();
+  for (let tries = 0; port === 0; tries++) {
+    port = somePort();
+    await listen().catch((error: unknown) => {
+      if (tries > 20) throw error;
+      port = 0;
+    });
+  }
 
   return {
     config: (credentials) => ({

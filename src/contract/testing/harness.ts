@@ -5,7 +5,8 @@ import type { Adapter, Channel, Party, Reply, RoutePath } from "../index.ts";
 
 /** What can be wrong with the peer. Each holds from the call of `Peer.fault` to the next one. */
 export type Fault =
-  /** Nothing listens: connections are refused, and those open when it begins are closed. */
+  /** Nothing listens: connections are refused, and those open when it begins are closed. The port must come back: one
+   *  that the system dealt out (port 0) may be another process's by then. */
   | "refuse-connection"
   /** The peer answers a message that it will never take it (SMTP 5xx, HTTP 400). */
   | "refuse-message"

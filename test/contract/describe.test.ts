@@ -1,0 +1,40 @@
+// describeAdapter as its user sees it: vitest in a process of its own, over the adapters of conformance.test.ts.
+
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import { checks, exemption } from "bridgehead/contract/testing";
+import { expect, it, onTestFinished } from "vitest";
+import { hookHarness } from "./hook-adapter.ts";
+import { lineHarness } from "./line-peer.ts";
+
+interface Report {
+  readonly testResults: readonly { readonly assertionResults: readonly Result[] }[];
+}
+interface Result {
+  readonly ancestorTitles: readonly string[];
+  readonly title: string;
+  readonly status: string;
+}
+
+it("makes a test of every rule, and names what an adapter lacks in those it skips", async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "describe-adapter-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const file = path.join(folder, "report.json");
+  const vitest = ["node_modules/vitest/vitest.mjs", "run", "--reporter=json", `--outputFile=${file}`];
+  await promisify(execFile)(process.execPath, [...vitest, "test/contract/conformance.test.ts"]);
+  const report = JSON.parse(await readFile(file, "utf8")) as Report;
+  const results = report.testResults.flatMap((file) => file.assertionResults);
+  for (const [name, harness] of Object.entries({ line: lineHarness, hook: hookHarness })) {
+    const seen = results
+      .filter((one) => one.ancestorTitles.includes(`adapter ${name}`))
+      .map((one) => [one.title, one.status]);
+    const due = checks.map((check) => {
+      const reason = exemption(check, harness);
+      return reason === null ? [check.name, "passed"] : [`${check.name} (lacks ${reason})`, "skipped"];
+    });
+    expect(seen).toEqual(due);
+  }
+});
