@@ -1,0 +1,87 @@
+// The log: one line an entry, fields as columns, a constant message. JSON for machines, text for people, and journald's
+// priorities where the journal listens.
+
+import { fstatSync } from "node:fs";
+import type { Clock, Log, LogFields } from "bridgehead/contract";
+import { pino, stdSerializers } from "pino";
+import { type Entry, textLine } from "./text-line.ts";
+
+export type Level = "debug" | "info" | "warn" | "error";
+
+export interface LogOptions {
+  readonly level: Level;
+  /** auto: text on a terminal, JSON elsewhere. */
+  readonly format: "auto" | "json" | "text";
+  readonly out: { write(text: string): unknown; readonly isTTY?: boolean };
+  readonly clock: Pick<Clock, "now">;
+  /** True when `out` ends in journald: lines begin with their priority (sd-daemon(3)). */
+  readonly journal?: boolean;
+}
+
+export interface RunningLog extends Log {
+  /** Changes the level at run time. */
+  setLevel(level: Level): void;
+  /** From now on these texts are masked wherever they appear. Replaces the list given before. */
+  setSecrets(secrets: readonly string[]): void;
+}
+
+const priorities: Readonly<Record<string, string>> = { debug: "<7>", info: "<6>", warn: "<4>", error: "<3>" };
+
+export function createLog(options: LogOptions): RunningLog {
+  let secrets: readonly string[] = [];
+  const text = options.format === "text" || (options.format === "auto" && options.out.isTTY === true);
+  const write = (json: string): void => {
+    const level = /^\{"level":"(\w+)"/.exec(json)?.[1] ?? "info";
+    const line = text ? textLine(JSON.parse(json) as Entry, options.out.isTTY === true) : json.trimEnd();
+    const safe = secrets.reduce((masked, secret) => masked.replaceAll(secret, "********"), line);
+    options.out.write(
+      options.journal === true ? `${safe.replace(/^/gm, priorities[level] ?? "")}\n` : `${safe}\n`,
+    );
+  };
+  const root = pino(
+    {
+      level: options.level,
+      base: null,
+      messageKey: "message",
+      timestamp: () => `,"time":"${new Date(options.clock.now()).toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: stdSerializers.errWithCause, error: stdSerializers.errWithCause },
+    },
+    { write },
+  );
+  return {
+    debug: (fields: LogFields, message) => root.debug(fields, message),
+    info: (fields: LogFields, message) => root.info(fields, message),
+    warn: (fields: LogFields, message) => root.warn(fields, message),
+    error: (fields: LogFields, message) => root.error(fields, message),
+    setLevel(level) {
+      root.level = level;
+    },
+    setSecrets(texts) {
+      secrets = [...new Set(texts.flatMap(spellings))]
+        .filter((secret) => secret.length >= shortestSecret)
+        .sort((a, b) => b.length - a.length); // a secret inside another one must not leave the rest of it standing
+    },
+  };
+}
+
+// A shorter text would blacken innocent words.
+const shortestSecret = 4;
+
+/** A secret as it is, as JSON writes it, as a URL writes it. */
+const spellings = (secret: string): string[] => [
+  secret,
+  JSON.stringify(secret).slice(1, -1),
+  encodeURIComponent(secret),
+];
+
+/** True when the file descriptor is the stream that JOURNAL_STREAM names (systemd.exec(5): device and inode). */
+export function isJournal(journalStream: string | undefined, descriptor: number): boolean {
+  if (journalStream === undefined) return false;
+  try {
+    const { dev, ino } = fstatSync(descriptor);
+    return journalStream === `${dev}:${ino}`;
+  } catch {
+    return false;
+  }
+}
