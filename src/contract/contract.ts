@@ -67,7 +67,8 @@ export interface Attempt {
   /** Deadline, end of the lease, or shutdown. */
   readonly signal: AbortSignal;
   /** Call just before the first byte that could have an effect.
-   *  Thrown before it: nothing was sent, try again. Thrown after it: nobody knows. */
+   *  Thrown before it: nothing was sent, try again. Thrown after it: nobody knows.
+   *  It may itself throw (the lease was lost): then send nothing. */
   crossing(): void;
 }
 
