@@ -1,0 +1,59 @@
+// One webhook: finds the channel's route, bounds the body, and gives the handler a request whose address is our public
+// one, whatever the Host header said.
+
+import { type ChannelId, channelId, type HttpRoute, type Log, type Route } from "bridgehead/contract";
+
+const standardBodyBytes = 64 * 1024;
+
+export interface RouteOptions {
+  readonly publicUrl: string;
+  readonly log: Log;
+  routes(channel: ChannelId): readonly Route[] | null;
+}
+
+/** `request` is under /channels/<id>/. 404, 405, 413 are answered here; a handler that throws becomes 503. */
+export async function serveRoute(request: Request, options: RouteOptions): Promise<Response> {
+  const { publicUrl, log } = options;
+  const { pathname, search } = new URL(request.url);
+  const [, , id = "", ...rest] = pathname.split("/");
+  const path = `/${rest.join("/")}`;
+  const candidates = (options.routes(channelId(id)) ?? []).filter(
+    (route) => route.path === path && route.kind === "http",
+  ) as HttpRoute[];
+  if (candidates.length === 0) return plain(404, "not found");
+  const route = candidates.find(({ method }) => method === request.method);
+  if (route === undefined) {
+    return plain(405, "method not allowed", { allow: candidates.map(({ method }) => method).join(", ") });
+  }
+  const body = await readBody(request, route.maxBodyBytes ?? standardBodyBytes);
+  if (body === null) return plain(413, "too large", { connection: "close" });
+  const copy = new Request(`${publicUrl.replace(/\/$/, "")}${pathname}${search}`, {
+    method: request.method,
+    headers: request.headers,
+    signal: request.signal,
+    ...(request.method === "GET" ? {} : { body }),
+  });
+  try {
+    return await route.handle(copy);
+  } catch (error) {
+    log.error({ channel: id, path, err: error }, "a webhook failed");
+    return plain(503, "unavailable", { "retry-after": "10" });
+  }
+}
+
+/** The whole body, or null as soon as it exceeds the limit. */
+async function readBody(request: Request, limit: number): Promise<Uint8Array<ArrayBuffer> | null> {
+  if (Number(request.headers.get("content-length") ?? 0) > limit) return null;
+  if (request.body === null) return new Uint8Array();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of request.body as AsyncIterable<Uint8Array>) {
+    size += chunk.byteLength;
+    if (size > limit) return null;
+    chunks.push(chunk);
+  }
+  return new Uint8Array(Buffer.concat(chunks));
+}
+
+const plain = (status: number, text: string, headers: Record<string, string> = {}): Response =>
+  new Response(`${text}\n`, { status, headers: { "content-type": "text/plain; charset=utf-8", ...headers } });
