@@ -1,0 +1,150 @@
+// Which parts of a mail are its text and which are attachments.
+
+import { decodeText } from "./charset.ts";
+import { cleanFileName, cleanText } from "./cleaning.ts";
+import { htmlToText } from "./html.ts";
+import type { MailAttachment } from "./mail.ts";
+import { findMarkers } from "./marker.ts";
+import type { Part } from "./tree.ts";
+
+/** More parts than a person ever sends; the rest is left out. */
+const maxAttachments = 500;
+const maxTextParts = 100;
+/** Bytes of one text part that are decoded. */
+const maxPartBytes = 4_000_000;
+
+export interface Body {
+  readonly text: string;
+  readonly markers: readonly string[];
+  readonly attachments: readonly MailAttachment[];
+  /** Mails carried inline, which a reader would see as text. */
+  readonly carried: readonly Part[];
+}
+
+interface Pieces {
+  readonly texts: string[];
+  readonly markers: Set<string>;
+  readonly attachments: MailAttachment[];
+  readonly carried: Part[];
+}
+
+/** Walks the tree in order; of alternatives the one that says most is read. */
+export function bodyOf(root: Part, forward: boolean): Body {
+  const pieces: Pieces = { texts: [], markers: new Set(), attachments: [], carried: [] };
+  collect(root, forward, pieces, false);
+  const text = pieces.texts.filter((piece) => piece !== "").join("\n\n");
+  return {
+    text: text.trim(),
+    markers: [...pieces.markers],
+    attachments: pieces.attachments,
+    carried: pieces.carried,
+  };
+}
+
+function collect(part: Part, forward: boolean, pieces: Pieces, related: boolean): void {
+  if (part.multipart === "alternative") return collectAlternative(part, forward, pieces, related);
+  if (part.multipart !== null) {
+    for (const child of part.children)
+      collect(child, forward, pieces, related || part.multipart === "related");
+    return;
+  }
+  if (isText(part) && pieces.texts.length < maxTextParts) {
+    addMarkers(part, pieces);
+    pieces.texts.push(textOf(part, forward));
+    return;
+  }
+  if (part.mediaType === "message/rfc822" && part.disposition !== "attachment") pieces.carried.push(part);
+  addAttachment(part, pieces, related);
+}
+
+/** HTML is preferred: it tells quotes and hidden text apart. Plain text is taken when the HTML says nothing. */
+function collectAlternative(part: Part, forward: boolean, pieces: Pieces, related: boolean): void {
+  const before = pieces.texts.length;
+  const found = part.children.map((child) => {
+    const own: Pieces = { ...pieces, texts: [] };
+    collect(child, forward, own, related);
+    return { text: own.texts.filter((piece) => piece !== "").join("\n\n"), html: hasHtml(child) };
+  });
+  const best =
+    found.filter((one) => one.html && one.text !== "").at(-1) ?? found.find((one) => one.text !== "");
+  if (best !== undefined && before < maxTextParts) pieces.texts.push(best.text);
+}
+
+const hasHtml = (part: Part): boolean => part.mediaType === "text/html" || part.children.some(hasHtml);
+
+const isText = (part: Part) =>
+  (part.mediaType === "text/plain" || part.mediaType === "text/html" || part.mediaType === "text/enriched") &&
+  part.disposition !== "attachment" &&
+  !(
+    part.disposition === "inline" &&
+    part.fileName !== null &&
+    part.mediaType === "text/plain" &&
+    part.headers.length > 0 &&
+    isNamedFile(part)
+  );
+
+/** Apple Mail sends text files as "inline" with a name; a body has none, or one that some gateway made up. */
+const isNamedFile = (part: Part) =>
+  /\.(?:txt|log|csv|md|json|xml|conf|cfg|ini|yaml|yml|diff|patch)$/i.test(part.fileName ?? "");
+
+function decoded(part: Part): string {
+  return decodeText(
+    part.content.subarray(0, maxPartBytes),
+    part.parameters["charset"] ?? charsetInHtml(part),
+  );
+}
+
+/** HTML may name its charset in its own head. */
+function charsetInHtml(part: Part): string | null {
+  if (part.mediaType !== "text/html") return null;
+  const head = Buffer.from(part.content.subarray(0, 2000)).toString("latin1");
+  return /charset\s{0,3}=\s{0,3}["']?([\w.:-]{2,40})/i.exec(head)?.[1] ?? null;
+}
+
+function textOf(part: Part, forward: boolean): string {
+  const text = decoded(part);
+  if (part.mediaType === "text/html") return htmlToText(text, forward);
+  if (part.mediaType === "text/enriched") return cleanText(text.replace(/<[^<>\n]{1,60}>/g, "")).trim();
+  return cleanText(part.unflow(text)).replace(/^\n+/, "").trimEnd();
+}
+
+function addMarkers(part: Part, pieces: Pieces): void {
+  const bytes = Buffer.from(part.content.buffer, part.content.byteOffset, part.content.byteLength);
+  if (!bytes.includes("[ref:bh-")) return;
+  for (const marker of findMarkers(bytes.subarray(0, maxPartBytes).toString("latin1")))
+    pieces.markers.add(marker);
+}
+
+function addAttachment(part: Part, pieces: Pieces, related: boolean): void {
+  if (pieces.attachments.length >= maxAttachments) return;
+  const mediaType = /^[\w.+-]{1,80}\/[\w.+-]{1,120}$/.test(part.mediaType)
+    ? part.mediaType
+    : "application/octet-stream";
+  if (part.content.length === 0 && part.fileName === null) return;
+  pieces.attachments.push({
+    name: cleanFileName(part.fileName, fallbackName(mediaType, pieces.attachments.length + 1)),
+    mediaType,
+    inline:
+      (related && part.contentId !== null && part.disposition !== "attachment") ||
+      (part.disposition === "inline" && part.contentId !== null),
+    bytes: part.content,
+  });
+}
+
+function fallbackName(mediaType: string, number: number): string {
+  const known: { readonly [type: string]: string } = {
+    "message/rfc822": "message.eml",
+    "application/ms-tnef": "winmail.dat",
+    "text/calendar": "invitation.ics",
+    "application/pkcs7-mime": "smime.p7m",
+    "application/pkcs7-signature": "smime.p7s",
+    "application/pgp-signature": "signature.asc",
+    "application/pgp-encrypted": "version.asc",
+    "text/plain": `text-${number}.txt`,
+    "text/html": `text-${number}.html`,
+  };
+  if (Object.hasOwn(known, mediaType)) return known[mediaType] as string;
+  const [type, sub] = mediaType.split("/");
+  const ending = /^[a-z0-9]{2,5}$/.test(sub ?? "") ? `.${sub}` : "";
+  return `${type === "image" ? "image" : "attachment"}-${number}${ending}`;
+}

@@ -1,0 +1,115 @@
+// Mails that say another mail was not delivered: by the standard (RFC 3464), and in the many ways of before it.
+
+import { has } from "./auto-reply.ts";
+import { cleanAddress, messageIdsOf } from "./headers.ts";
+import { isDaemon } from "./machine-senders.ts";
+import type { Mail } from "./mail.ts";
+import { idsOfReturned } from "./report.ts";
+
+export interface Bounce {
+  readonly kind: "bounce";
+  /** True when trying the address again is pointless. */
+  readonly permanent: boolean;
+  readonly recipients: readonly string[];
+  /** Message-IDs of what bounced. */
+  readonly about: readonly string[];
+  readonly envelopeId: string | null;
+  readonly detail: string;
+}
+
+/** A standard report with at least one failed recipient. */
+export function reportedBounce(mail: Mail): Bounce | null {
+  const { report } = mail;
+  if (report === null || report.type !== "delivery-status") return null;
+  const failed = report.recipients.filter(
+    (one) => one.action === "failed" || (one.action === "" && /^[45]/.test(one.status)),
+  );
+  const [first] = failed;
+  if (first === undefined) return null;
+  return {
+    kind: "bounce",
+    permanent: failed.every((one) => isPermanent(one.status, one.diagnostic)),
+    recipients: [...new Set(failed.map((one) => one.address).filter((address) => address !== ""))],
+    about: report.about.length > 0 ? report.about : embeddedIds(mail),
+    envelopeId: report.envelopeId,
+    detail: `${first.status} ${first.diagnostic}`.trim().slice(0, 500),
+  };
+}
+
+/** 5.x.x is for ever, except a full mailbox; a server that gave up after 4.x.x may be back. */
+function isPermanent(status: string, diagnostic: string): boolean {
+  if (status === "5.2.2") return false;
+  if (status !== "") return status.startsWith("5");
+  return !/\b4(?:\d\d|\.\d{1,3}\.\d{1,3})\b/.test(diagnostic);
+}
+
+/** Older and odder servers: a daemon or the null sender, the words of a failure, and a trace of what it is about. */
+export function guessedBounce(mail: Mail): Bounce | null {
+  const from = mail.from[0]?.address ?? "";
+  const daemon =
+    isDaemon(from) || /mail delivery (?:sub)?system|mailer-daemon/i.test(mail.from[0]?.name ?? "");
+  if (!daemon && mail.returnPath !== "" && !has(mail, "x-failed-recipients")) return null;
+  if (!has(mail, "x-failed-recipients") && !soundsFailed(mail)) return null;
+  const about = embeddedIds(mail);
+  const recipients = failedRecipients(mail);
+  // A daemon alone, or an id alone, may be any automatic mail; a failure names at least one of the two.
+  if (about.length === 0 && (recipients.length === 0 || !daemon)) return null;
+  const text = mail.fullText.slice(0, 20_000);
+  const code = /\b[45]\.\d{1,3}\.\d{1,3}\b/.exec(text)?.[0] ?? /\b[45][0-5]\d(?=[\s-])/.exec(text)?.[0] ?? "";
+  const passing =
+    code.startsWith("4") ||
+    code === "5.2.2" ||
+    /delayed|warning|still being retried|will (?:re)?try|not yet/i.test(mail.subject);
+  return {
+    kind: "bounce",
+    permanent: !passing,
+    recipients,
+    about,
+    envelopeId: null,
+    detail: `${code} ${mail.subject}`.trim().slice(0, 500),
+  };
+}
+
+const failures =
+  /undeliver|not (?:be )?delivered|delivery (?:status|failure|failed|has failed|problem|error|report|notification)|failure notice|returned (?:mail|to sender)|mail delivery|failed delivery|message (?:failed|rejected|blocked|bounced)|could ?n[o']t be delivered|nondeliverable|unzustellbar|nicht zugestellt|konnte nicht|zustellung (?:fehlgeschlagen|nicht)|remise (?:impossible|différée)|non remis|échec de (?:la )?remise|non distribu|no se pudo entregar|no (?:se )?entregad|error de entrega|mancata consegna|non recapit|impossibile recapitare|onbestelbaar|niet (?:worden )?(?:bezorgd|afgeleverd)|não (?:foi )?entreg|falha na entrega|niedostarcz|nie dostarczono|kunde inte levereras|olevererbart|kan ikke leveres|kunne ikke leveres|toimitus epäonnistui|nedoručiteln|не доставлен|недоставлен|ошибка доставки|teslim edilemedi|kézbesíthetetlen|配信不能|未配信|配送不能|退信|无法投递|無法傳遞|배달 실패|반송/i;
+
+function soundsFailed(mail: Mail): boolean {
+  return failures.test(mail.subject.slice(0, 500)) || failures.test(mail.fullText.slice(0, 3000));
+}
+
+/** Ids of the returned mail: in an attached mail, or pasted into the text as header lines. */
+function embeddedIds(mail: Mail): string[] {
+  const attached = mail.attachments
+    .filter((file) => /^(?:message\/|text\/rfc822)/.test(file.mediaType))
+    .flatMap((file) => idsOfReturned(file.bytes));
+  const pasted = mail.fullText
+    .slice(0, 200_000)
+    .split("\n")
+    .filter((line) => line.length < 1200 && /^[>\s|]{0,8}message-id\s?:/i.test(line))
+    .flatMap((line) => messageIdsOf(line));
+  return [...new Set([...attached, ...pasted])].slice(0, 20);
+}
+
+function failedRecipients(mail: Mail): string[] {
+  const named = mail.headers
+    .filter((header) => header.name === "x-failed-recipients")
+    .flatMap((header) => header.value.split(","));
+  const told = mail.fullText
+    .slice(0, 20_000)
+    .split("\n")
+    .slice(0, 200)
+    .flatMap(
+      (line) =>
+        /^[\s*>-]{0,8}(?:[a-z -]{1,30}:\s)?<?([^\s<>@:]{1,64}@[^\s<>@:,;]{1,200})>?[.:,;]?(?:\s|$)/i.exec(
+          line.slice(0, 400),
+        )?.[1] ?? [],
+    );
+  const [, inside] = /<([^\s<>@]{1,64}@[^\s<>@]{1,200})>/.exec(mail.fullText.slice(0, 3000)) ?? [];
+  const found = [...named, ...told, ...(told.length === 0 && inside ? [inside] : [])].map((text) =>
+    cleanAddress(text.trim()),
+  );
+  const own = new Set(mail.to.map((one) => one.address));
+  return [
+    ...new Set(found.filter((address) => address !== "" && !own.has(address) && !isDaemon(address))),
+  ].slice(0, 20);
+}

@@ -1,0 +1,80 @@
+// Our own check of DKIM and DMARC with mailauth. By IMAP the sending host's address is hearsay, so SPF is left out: a pass needs an
+// aligned signature over the whole body.
+
+import { type AuthenticateResult, authenticate } from "mailauth";
+import { asciiDomain } from "./headers.ts";
+import type { Mail } from "./mail.ts";
+import { resolverFor } from "./resolver.ts";
+import type { DnsSettings, SenderAuth } from "./types.ts";
+
+type Judgement = Pick<SenderAuth, "verdict" | "detail">;
+
+const defaultBudget = 8000;
+
+/** Never throws. `temperror` when DNS did not answer in time or at all. */
+export async function judgeSignatures(
+  mail: Mail,
+  raw: Uint8Array,
+  dns: DnsSettings,
+  domain: string,
+): Promise<Judgement> {
+  const resolver = resolverFor(dns);
+  const timeout = AbortSignal.timeout(dns.milliseconds ?? defaultBudget);
+  const late = new Promise<"late">((resolve) =>
+    timeout.addEventListener("abort", () => resolve("late"), { once: true }),
+  );
+  try {
+    const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength);
+    const checked = authenticate(bytes, {
+      resolver: resolver.resolve,
+      disableArc: true,
+      disableBimi: true,
+      rejectRsaSha1: true,
+      mta: "localhost",
+    });
+    const result = await Promise.race([checked, late]);
+    if (result === "late") return { verdict: "temperror", detail: "DNS did not answer in time" };
+    return judge(mail, result, domain);
+  } catch (error) {
+    return {
+      verdict: "none",
+      detail: `the check failed: ${error instanceof Error ? error.message : String(error)}`.slice(0, 300),
+    };
+  } finally {
+    resolver.cancel();
+  }
+}
+
+function judge(mail: Mail, { dmarc, dkim }: AuthenticateResult, domain: string): Judgement {
+  if (!dmarc) return { verdict: "none", detail: "no DMARC check is possible for the From field" };
+  const about = asciiDomain(dmarc.status.header?.["from"] ?? "");
+  if (about !== domain)
+    return { verdict: "fail", detail: "the From field reads differently to different readers" };
+  const { result } = dmarc.status;
+  if (result === "pass") return judgePass(mail, dkim.results);
+  if (
+    result === "temperror" ||
+    (result === "fail" && dkim.results.some((one) => one.status.result === "temperror"))
+  ) {
+    return { verdict: "temperror", detail: "DNS could not be asked" };
+  }
+  if (result === "fail") return { verdict: "fail", detail: "no signature of the From domain passes" };
+  return { verdict: "none", detail: "the From domain publishes no DMARC policy" };
+}
+
+/** One aligned signature must cover all of the body, and where answers are to go. */
+function judgePass(mail: Mail, results: AuthenticateResult["dkim"]["results"]): Judgement {
+  const aligned = results.filter((one) => one.status.result === "pass" && one.status.aligned);
+  const whole = aligned.filter((one) => !one.status.underSized && !one.canonBodyLengthLimited);
+  if (whole.length === 0) return { verdict: "none", detail: "the signature covers only a part of the body" };
+  const names = new Set(mail.headers.map((field) => field.name));
+  const covers = (one: (typeof whole)[number]) => {
+    const signed = (one.signingHeaders?.keys ?? "")
+      .toLowerCase()
+      .split(":")
+      .map((key) => key.trim());
+    return ["from", "reply-to"].every((name) => !names.has(name) || signed.includes(name));
+  };
+  if (!whole.some(covers)) return { verdict: "none", detail: "the signature does not cover Reply-To" };
+  return { verdict: "pass", detail: `signed by ${whole.find(covers)?.signingDomain ?? ""}` };
+}

@@ -1,0 +1,55 @@
+// Forwards: whose mail is this really about? Only ever runs in the worker: the library's patterns are slow on hostile text.
+
+import type EmailForwardParser from "email-forward-parser";
+import { cleanLine } from "./cleaning.ts";
+import { cleanAddress } from "./headers.ts";
+import { isForwardLine } from "./lines.ts";
+import type { Mail } from "./mail.ts";
+import { forwardPrefixes } from "./phrases.ts";
+
+const limits = { characters: 20_000, lines: 400, lineLength: 500 };
+
+/** A forward by its subject ("Fwd:", "WG:", "TR:" ...), which a later "Re:" undoes. */
+export function isForwardSubject(subject: string): boolean {
+  const [, prefix] =
+    /^\s{0,10}(?:\[[^\]]{1,60}\]\s{0,10})?([^\s:：[\]]{1,12})\s{0,5}(?:\[\d{1,3}\]|\(\d{1,3}\))?\s{0,5}[:：]/u.exec(
+      subject.slice(0, 200),
+    ) ?? [];
+  return prefix !== undefined && forwardPrefixes.has(prefix.toLowerCase());
+}
+
+/** A forward by its body: some line says so, before any answer to another mail could. */
+export function hasForwardLine(text: string): boolean {
+  return bounded(text).split("\n").some(isForwardLine);
+}
+
+let parser: EmailForwardParser | null = null;
+
+/** The original sender and subject, as far as the text tells them. */
+export async function forwardedIn(subject: string, text: string): Promise<NonNullable<Mail["forwarded"]>> {
+  if (parser === null) {
+    const { default: Parser } = await import("email-forward-parser");
+    parser = new Parser();
+  }
+  const body = bounded(text);
+  const first = parser.read(body, subject);
+  const { email } = first.forwarded && first.email.from.address ? first : parser.read(body);
+  const address = cleanAddress(email.from.address ?? "");
+  const name = cleanLine(email.from.name ?? "", 300);
+  const about = cleanLine(email.subject ?? "", 1000);
+  return { from: address === "" ? null : { address, name }, subject: about === "" ? null : about };
+}
+
+/** Text of a size that the patterns can stand: fewer, shorter lines, no runs of blank ones. */
+function bounded(text: string): string {
+  const lines: string[] = [];
+  for (const line of text.slice(0, limits.characters).split("\n")) {
+    if (lines.length >= limits.lines) break;
+    const short = line
+      .slice(0, limits.lineLength)
+      .replace(/[ \t]{2,}/g, " ")
+      .trimEnd();
+    if (short !== "" || lines.at(-1) !== "") lines.push(short);
+  }
+  return lines.join("\n");
+}

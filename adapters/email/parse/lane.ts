@@ -1,0 +1,257 @@
+// One worker thread and the mails it has been given. The thread is replaced when a mail makes it hang or run out of memory.
+
+import { Worker } from "node:worker_threads";
+import type { Clock } from "bridgehead/contract";
+import type { Mail } from "./mail.ts";
+import type { Answer, Job, ParseContext, ParseResult } from "./types.ts";
+
+export interface LaneLimits {
+  readonly clock: Clock;
+  readonly maxMilliseconds: number;
+  readonly maxHeapMb: number;
+  readonly idleMilliseconds: number;
+}
+
+interface Task {
+  readonly raw: Uint8Array;
+  readonly context: ParseContext;
+  readonly settle: (result: ParseResult) => void;
+  readonly fail: (error: Error) => void;
+  /** It was in a worker that broke while others were, too: it is tried again alone, to find the one to blame. */
+  suspect: boolean;
+  /** Monotonic milliseconds when its time runs out; its time runs only while it is worked on. */
+  deadline: number;
+  mail: Mail | null;
+}
+
+/** Mails handed to the worker ahead of its work, so that it never waits for the main thread. */
+const maxAhead = 32;
+const maxAheadBytes = 32_000_000;
+/** Beyond its own time limit a mail may wait this long for DNS (which the worker itself limits). */
+const authMilliseconds = 15_000;
+/** A thread needs this to start on a busy machine; it is not the mail's fault. */
+const startMilliseconds = 20_000;
+
+const workerFile = new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url);
+
+export class Lane {
+  readonly #limits: LaneLimits;
+  readonly #waiting: Task[] = [];
+  readonly #working = new Map<number, Task>();
+  readonly #outbox: Job[] = [];
+  #aheadBytes = 0;
+  #lastId = 0;
+  #worker: Worker | null = null;
+  #idleSince = 0;
+  #closed = false;
+  #wake = new AbortController();
+
+  constructor(limits: LaneLimits) {
+    this.#limits = limits;
+  }
+
+  /** Mails not yet answered. */
+  get load(): number {
+    return this.#waiting.length + this.#working.size;
+  }
+
+  parse(raw: Uint8Array, context: ParseContext, signal?: AbortSignal): Promise<ParseResult> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) throw new Error("parse mail: the parser is closed");
+      signal?.throwIfAborted();
+      const abort = () => {
+        const at = this.#waiting.indexOf(task);
+        if (at >= 0) this.#waiting.splice(at, 1);
+        reject(signal?.reason as Error);
+      };
+      const done = () => signal?.removeEventListener("abort", abort);
+      const task: Task = {
+        raw,
+        context,
+        settle: (result) => {
+          done();
+          resolve(result);
+        },
+        fail: (error) => {
+          done();
+          reject(error);
+        },
+        suspect: false,
+        deadline: 0,
+        mail: null,
+      };
+      signal?.addEventListener("abort", abort, { once: true });
+      this.#waiting.push(task);
+      this.#fill();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const tasks = [...this.#working.values(), ...this.#waiting.splice(0)];
+    this.#working.clear();
+    for (const task of tasks) task.fail(new Error("parse mail: the parser was closed"));
+    await this.#end();
+  }
+
+  /** Gives the worker as much as it should have. */
+  #fill(): void {
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      const alone = next.suspect || [...this.#working.values()].some((task) => task.suspect);
+      if (this.#working.size > 0 && (alone || this.#isFull(next))) break;
+      this.#waiting.shift();
+      this.#give(next);
+    }
+    if (this.#working.size > 0) this.#worker?.ref();
+  }
+
+  #isFull(next: Task): boolean {
+    return this.#working.size >= maxAhead || this.#aheadBytes + next.raw.byteLength > maxAheadBytes;
+  }
+
+  #give(task: Task): void {
+    const fresh = this.#worker === null;
+    this.#worker ??= this.#start();
+    const idle = this.#working.size === 0;
+    const id = ++this.#lastId;
+    this.#working.set(id, task);
+    this.#aheadBytes += task.raw.byteLength;
+    task.deadline =
+      this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + (fresh ? startMilliseconds : 0);
+    // A copy of exactly these bytes, handed over: cloning would copy the whole buffer behind them.
+    this.#outbox.push({ id, raw: new Uint8Array(task.raw), context: task.context });
+    if (this.#outbox.length === 1) queueMicrotask(() => this.#flush());
+    if (idle) this.#wake.abort();
+  }
+
+  /** All mails of one turn go in one message. */
+  #flush(): void {
+    const jobs = this.#outbox.splice(0);
+    if (this.#worker === null || jobs.length === 0) return;
+    this.#worker.postMessage(
+      jobs,
+      jobs.map((job) => job.raw.buffer as ArrayBuffer),
+    );
+  }
+
+  #start(): Worker {
+    this.#idleSince = this.#limits.clock.monotonic();
+    const worker = new Worker(workerFile, {
+      name: "mail-parser",
+      execArgv: [],
+      env: {},
+      resourceLimits: {
+        maxOldGenerationSizeMb: this.#limits.maxHeapMb,
+        maxYoungGenerationSizeMb: 32,
+        stackSizeMb: 4,
+      },
+    });
+    worker.on("online", () => {
+      if (worker === this.#worker) this.#startNextClock();
+      this.#wake.abort();
+    });
+    worker.on("message", (answer: Answer) => this.#take(worker, answer));
+    worker.on("error", (error: NodeJS.ErrnoException) => {
+      const memory = error.code === "ERR_WORKER_OUT_OF_MEMORY";
+      this.#broken(worker, memory ? "too-big-in-memory" : "malformed", error.message.slice(0, 300));
+    });
+    worker.on("exit", () => this.#broken(worker, "malformed", "the parser ended unexpectedly"));
+    void this.#watch(worker);
+    return worker;
+  }
+
+  #take(worker: Worker, answer: Answer): void {
+    if (worker !== this.#worker) return;
+    const task = this.#working.get(answer.id);
+    if (task === undefined) return;
+    if (answer.kind === "mail" && answer.more) {
+      task.mail = answer.mail;
+      task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + authMilliseconds;
+    } else {
+      this.#working.delete(answer.id);
+      this.#aheadBytes -= task.raw.byteLength;
+      task.settle(resultOf(task, answer));
+    }
+    this.#startNextClock();
+    this.#fill();
+    if (this.#working.size > 0) return;
+    this.#idleSince = this.#limits.clock.monotonic();
+    worker.unref();
+  }
+
+  /** The worker goes on with the oldest mail it has not read: that one's time begins now. */
+  #startNextClock(): void {
+    for (const task of this.#working.values()) {
+      if (task.mail !== null) continue;
+      task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds;
+      return;
+    }
+  }
+
+  /** Lives as long as the worker: ends it when a mail takes too long, or when there is nothing to do for long. */
+  async #watch(worker: Worker): Promise<void> {
+    const { clock, idleMilliseconds, maxMilliseconds } = this.#limits;
+    while (worker === this.#worker) {
+      const now = clock.monotonic();
+      const due = this.#working.size > 0 ? this.#earliestDeadline() : this.#idleSince + idleMilliseconds;
+      if (due > now) {
+        this.#wake = new AbortController();
+        await clock.sleep(due - now, this.#wake.signal);
+      } else if (this.#working.size > 0) {
+        this.#broken(worker, "too-slow", `reading it took longer than ${maxMilliseconds} ms`);
+      } else {
+        await this.#end();
+      }
+    }
+  }
+
+  /** Of the mails whose time is running: those that wait for DNS and the first one still to be read. */
+  #earliestDeadline(): number {
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const task of this.#working.values()) {
+      earliest = Math.min(earliest, task.deadline);
+      if (task.mail === null) break;
+    }
+    return earliest;
+  }
+
+  /** The worker is gone or to go. A mail that was alone in it is to blame; several are tried again one by one. */
+  #broken(worker: Worker, code: "too-slow" | "too-big-in-memory" | "malformed", reason: string): void {
+    if (worker !== this.#worker) return;
+    void this.#end();
+    const tasks = [...this.#working.values()];
+    this.#working.clear();
+    this.#outbox.length = 0;
+    this.#aheadBytes = 0;
+    if (tasks.length === 1) {
+      tasks[0]?.settle({ ok: false, code, reason });
+    } else {
+      for (const task of tasks) {
+        task.suspect = true;
+        task.mail = null;
+      }
+      this.#waiting.unshift(...tasks);
+    }
+    if (!this.#closed) this.#fill();
+  }
+
+  async #end(): Promise<void> {
+    const worker = this.#worker;
+    this.#worker = null;
+    this.#wake.abort();
+    await worker?.terminate();
+  }
+}
+
+function resultOf(task: Task, answer: Answer): ParseResult {
+  switch (answer.kind) {
+    case "malformed":
+      return { ok: false, code: "malformed", reason: answer.reason };
+    case "mail":
+      return { ok: true, mail: answer.mail, auth: null };
+    case "auth":
+      return task.mail === null
+        ? { ok: false, code: "malformed", reason: "the parser answered out of order" }
+        : { ok: true, mail: task.mail, auth: answer.auth };
+  }
+}

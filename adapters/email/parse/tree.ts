@@ -1,0 +1,93 @@
+// The MIME tree of a mail. postal-mime builds it, with limits; we take the tree instead of its rendering, because the
+// rendering loses what we need: bytes (for wrong charsets), the kinds of parts, and which text came from which part.
+
+import PostalMime, { decodeWords } from "postal-mime";
+
+/** Limits of one mail; beyond them it is refused as malformed. */
+const limits = { maxNestingDepth: 64, maxHeadersSize: 1024 * 1024 };
+
+export interface HeaderField {
+  /** Lower case. */
+  readonly name: string;
+  /** Unfolded, not decoded. */
+  readonly value: string;
+}
+
+export interface Part {
+  readonly headers: readonly HeaderField[];
+  /** Lower case, without parameters. */
+  readonly mediaType: string;
+  readonly parameters: { readonly [name: string]: string | undefined };
+  /** `mixed`, `alternative` ... or null for a leaf. */
+  readonly multipart: string | null;
+  /** `inline`, `attachment` or "". */
+  readonly disposition: string;
+  readonly fileName: string | null;
+  /** Without angle brackets. */
+  readonly contentId: string | null;
+  /** A leaf's bytes, transfer encoding undone. */
+  readonly content: Uint8Array;
+  readonly children: readonly Part[];
+  /** Undoes format=flowed (RFC 3676); other text comes back as it is. */
+  unflow(text: string): string;
+}
+
+/** What postal-mime keeps of a part; its published types leave it out, so the tests hold the version to it. */
+interface Node {
+  readonly childNodes: readonly Node[];
+  readonly headers: readonly { readonly key: string; readonly value: string }[];
+  readonly contentType: { readonly parsed: Structured; readonly multipart: string | false };
+  readonly contentDisposition: { readonly parsed: Structured };
+  readonly contentId?: string;
+  readonly content: ArrayBuffer | null;
+  decodeFlowedText(text: string, deleteSpace: boolean): string;
+}
+interface Structured {
+  readonly value: string;
+  readonly params: { readonly [name: string]: string | undefined };
+}
+interface Builder {
+  root?: Node;
+  collectNode: () => Promise<void>;
+  parse(raw: Uint8Array): Promise<unknown>;
+}
+
+/** Reads the tree. Throws an Error when the mail is beyond the limits. */
+export async function readTree(raw: Uint8Array): Promise<Part> {
+  const builder = new PostalMime(limits) as unknown as Builder;
+  builder.collectNode = () => Promise.resolve();
+  await builder.parse(raw);
+  if (builder.root === undefined) throw new Error("the MIME parser built no tree");
+  return toPart(builder.root);
+}
+
+function toPart(node: Node): Part {
+  const { value, params } = node.contentType.parsed;
+  const fileName = node.contentDisposition.parsed.params["filename"] ?? params["name"] ?? null;
+  return {
+    headers: node.headers.map(({ key, value }) => ({ name: key, value })),
+    mediaType: value || "text/plain",
+    parameters: params,
+    multipart: node.contentType.multipart === false ? null : node.contentType.multipart,
+    disposition: node.contentDisposition.parsed.value,
+    fileName: fileName === null || fileName === "" ? null : decodeWords(fileName),
+    contentId: node.contentId?.replace(/[<>\s]/g, "") ?? null,
+    content: new Uint8Array(node.content ?? new ArrayBuffer(0)),
+    children: node.childNodes.map(toPart),
+    unflow: (text) =>
+      isFlowed(params) ? node.decodeFlowedText(text, params["delsp"]?.toLowerCase() === "yes") : text,
+  };
+}
+
+const isFlowed = (parameters: Structured["params"]) => parameters["format"]?.toLowerCase() === "flowed";
+
+/** Every part in document order, the root first. */
+export function* walk(part: Part): Generator<Part> {
+  yield part;
+  for (const child of part.children) yield* walk(child);
+}
+
+/** The first header of that (lower-case) name, or null. */
+export function headerOf(headers: readonly HeaderField[], name: string): string | null {
+  return headers.find((field) => field.name === name)?.value ?? null;
+}

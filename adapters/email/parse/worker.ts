@@ -1,0 +1,52 @@
+// The thread that parses. It answers each job with the mail, and then, when asked for, with what is known of the sender: that one
+// waits for DNS, and other mails are parsed meanwhile.
+
+import { parentPort } from "node:worker_threads";
+import type { Mail } from "./mail.ts";
+import { readMail } from "./reading.ts";
+import { authenticate } from "./sender-auth.ts";
+import type { Answer, Job, ParseContext } from "./types.ts";
+
+const port = parentPort;
+if (port === null) throw new Error("parse worker: started outside a worker thread");
+
+/** One mail after the other: side by side they would only share the time and add up their memory. */
+let last: Promise<void> = Promise.resolve();
+
+port.on("message", (jobs: readonly Job[]) => {
+  for (const job of jobs) last = last.then(() => work(job));
+});
+
+async function work({ id, raw, context }: Job): Promise<void> {
+  let mail: Mail;
+  try {
+    mail = await readMail(raw);
+  } catch (error) {
+    post({ id, kind: "malformed", reason: reasonOf(error) });
+    return;
+  }
+  const more = context.senderAuth.mode !== "off";
+  post({ id, kind: "mail", mail, more }, transferable(mail));
+  if (more) void judge(id, mail, raw, context);
+}
+
+/** Not waited for: DNS takes its time. */
+async function judge(id: number, mail: Mail, raw: Uint8Array, context: ParseContext): Promise<void> {
+  post({ id, kind: "auth", auth: await authenticate(mail, raw, context.senderAuth) });
+}
+
+function post(answer: Answer, transfer: readonly ArrayBuffer[] = []): void {
+  port?.postMessage(answer, transfer);
+}
+
+/** Attachments go over without a copy. Two parts never share a buffer, but a buffer must not be named twice. */
+function transferable(mail: Mail): ArrayBuffer[] {
+  const buffers = new Set<ArrayBuffer>();
+  for (const { bytes } of mail.attachments)
+    if (bytes.buffer instanceof ArrayBuffer) buffers.add(bytes.buffer);
+  return [...buffers];
+}
+
+function reasonOf(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).slice(0, 300);
+}
