@@ -23,7 +23,7 @@ export interface AgentClientOptions {
   readonly connections?: number;
 }
 
-export interface Operation<T> {
+interface Operation<T> {
   readonly method: "GET" | "POST";
   /** Below the base address, query included. */
   readonly path: string;

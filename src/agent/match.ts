@@ -16,9 +16,10 @@ export function findQuestion(messages: readonly Message[], question: PastQuestio
     : { state: "pending", questionId: asked.id };
 }
 
-/** What a message call's own answer says: the agent's reply, or the person's message back when nobody replied. */
+/** What a message call's own answer says: a reply, whatever the role of who gave it, or the person's own message back
+ *  when nobody replied. */
 export function answerOf(record: Message): Answer {
-  if (!isReply(record)) return { questionId: record.id, replyId: null, text: null };
+  if (record.senderRole === "conversation_user") return { questionId: record.id, replyId: null, text: null };
   const questionId = record.conversationMessageId;
   return {
     questionId: questionId && questionId !== record.id ? questionId : null,

@@ -56,7 +56,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     define(store, agents);
     const brains = new Map(agents.map((agent) => [agent.id, createBrain(agent, store.passages)]));
     const turns = createTurns(store, brains, clock, log, stopping.signal);
-    const app = createApp(options, store, turns);
+    const app = createApp(options, store, turns, stopping.signal);
     const server = createAdaptorServer({ fetch: app.fetch }) as Server;
     await listen(server, options.listen);
     const resumed = turns.resume(agents);
@@ -89,10 +89,20 @@ function define(store: PlatformStore, agents: readonly AgentDefinition[]): void 
   );
 }
 
-function createApp(options: PlatformOptions, store: PlatformStore, turns: Turns): Hono<Env> {
+function createApp(
+  options: PlatformOptions,
+  store: PlatformStore,
+  turns: Turns,
+  stopping: AbortSignal,
+): Hono<Env> {
   const { agents, clock, log } = options;
   const limiter = createLimiter(options.rate ?? { requests: 1000, perSeconds: 60 });
   const app = new Hono<Env>();
+  app.use(async (c, next) => {
+    await next();
+    // A kept connection would keep the server from closing.
+    if (stopping.aborted) c.header("connection", "close");
+  });
   app.use("/external/*", gate(store, agents, limiter, clock));
   app.use("/external/*", bodyLimit({ maxSize: maxBodyBytes, onError: (c) => fail(c, tooLarge) }));
   app.get("/external/agents/by-api-key", (c) => c.json(agentOf(c.var.agent, c.var.key)));

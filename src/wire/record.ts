@@ -82,7 +82,7 @@ export function once(dropped: Dropped): Dropped {
 }
 
 /** The first few problems as one sentence: `skills.0.status: Invalid input: expected string, received number`. */
-export function describe(issues: readonly z.core.$ZodIssue[]): string {
+function describe(issues: readonly z.core.$ZodIssue[]): string {
   const lines = issues.slice(0, 3).map((issue) => `${issue.path.join(".") || "body"}: ${issue.message}`);
   const more = issues.length - lines.length;
   return lines.join("; ") + (more > 0 ? `; and ${more} more` : "");

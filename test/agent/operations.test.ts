@@ -192,7 +192,7 @@ describe("asking", () => {
 
   test("an empty reply, or one that names only itself, is still read", async () => {
     const { client, server, effect } = await startRig();
-    server.script(json(messageRecord("a-1", "assistant", " \n"), 201));
+    server.script(json(messageRecord("a-1", "some_other_agent", " \n"), 201));
     expect(await client.ask("c-1", { text: "Is it?" }, effect())).toEqual({
       kind: "ok",
       value: { questionId: null, replyId: "a-1", text: null },

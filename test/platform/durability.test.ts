@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
@@ -49,6 +50,24 @@ test("a rotated key replaces the old one, and the agent keeps its conversations"
   expect((await second.call("GET", `conversations/${id}`, undefined, "new-key-1")).status).toBe(200);
 });
 
+test("agents may swap their keys, and a removed one's opens nothing", async () => {
+  const file = newFile();
+  const text = (...agents: [string, string][]) =>
+    `organization: { name: A }\nagents: [${agents.map(([name, key]) => `{ name: ${name}, key: ${key} }`).join(", ")}]`;
+  const start = (...agents: [string, string][]) =>
+    startWith({ file, agents: readAgents(text(...agents), "a.yaml") });
+  const name = async (rig: Awaited<ReturnType<typeof start>>, key: string) =>
+    (await rig.call("GET", "agents/by-api-key", undefined, key)).body.name;
+  const first = await start(["a", "some-key-1"], ["b", "some-key-2"]);
+  expect(await name(first, "some-key-1")).toBe("a");
+  await first.platform.close();
+  const second = await start(["a", "some-key-2"], ["b", "some-key-1"]);
+  expect(await name(second, "some-key-1")).toBe("b");
+  await second.platform.close();
+  const third = await start(["a", "some-key-2"]);
+  expect(await name(third, "some-key-1")).toBe("FORBIDDEN_ERROR");
+});
+
 test("a file of a newer version is refused", async () => {
   const file = newFile();
   const db = new Database(file);
@@ -83,7 +102,7 @@ test("a kill loses nothing that was answered", async () => {
   const start = async () => {
     const child = spawn(
       process.execPath,
-      ["--conditions=source", join(import.meta.dirname, "child.ts"), file],
+      ["--conditions=source", fileURLToPath(new URL("./child.ts", import.meta.url)), file],
       {
         stdio: ["ignore", "pipe", "inherit"],
       },
@@ -149,4 +168,20 @@ test("writes share a commit, and one that fails takes no other with it", async (
   const pending = write(4);
   db.close();
   await expect(pending).rejects.toThrow();
+});
+
+test("a commit that fails is told to everyone who waited for it", async () => {
+  const db = new Database(":memory:");
+  onTestFinished(() => void db.close());
+  db.exec("CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER REFERENCES t (a) DEFERRABLE INITIALLY DEFERRED)");
+  db.pragma("foreign_keys = ON");
+  const commits = groupCommits(db);
+  const insert = db.prepare("INSERT INTO t VALUES (?, ?)");
+  const results = await Promise.allSettled([
+    commits.write(() => insert.run(1, null)),
+    commits.write(() => insert.run(2, 99)),
+  ]);
+  expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect(db.prepare("SELECT * FROM t").all()).toEqual([]);
+  await expect(commits.write(() => insert.run(3, null).changes)).resolves.toBe(1);
 });

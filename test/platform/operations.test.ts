@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { agent } from "../../src/wire/agent.ts";
 import { conversation } from "../../src/wire/conversation.ts";
 import { message } from "../../src/wire/message.ts";
-import { emailSkill, smsSkill } from "../../src/wire/skill.ts";
+import { apiSkill, emailSkill, smsSkill } from "../../src/wire/skill.ts";
 import { user } from "../../src/wire/user.ts";
 import { keys, startByEmail, startRig } from "./rig.ts";
 
@@ -30,6 +30,7 @@ test("GET agents/by-api-key shows the agent as defined", async () => {
   expect(email).toMatchObject({ senderName: "Ada from Acme", responseDelaySeconds: 5, status: "active" });
   expect(smsSkill.exact.safeParse(sms).error).toBeUndefined();
   expect(sms).toMatchObject({ phoneNumber: "+15550100", responseDelaySeconds: null });
+  expect(apiSkill.exact.safeParse(api).error).toBeUndefined();
   expect(api).toEqual({ systemName: "API", status: "active", apiKey: keys.support });
 });
 

@@ -52,7 +52,7 @@ export interface Rig {
   /** Opens a conversation by e-mail and gives its id. */
   readonly open: (email?: string, key?: string) => Promise<string>;
 }
-export interface Answered {
+interface Answered {
   readonly status: number;
   readonly headers: Headers;
   // The tests look into whatever comes.

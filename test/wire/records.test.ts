@@ -6,7 +6,7 @@ import { badRequest, failureReason, forbidden } from "../../src/wire/failure.ts"
 import { readMessages } from "../../src/wire/message.ts";
 import { pageOf, pageQuery } from "../../src/wire/page.ts";
 import { once, read, record } from "../../src/wire/record.ts";
-import { escalationSkill } from "../../src/wire/skill.ts";
+import { escalationSkill, voiceSkill } from "../../src/wire/skill.ts";
 import { startRequest } from "../../src/wire/start.ts";
 import { createUserRequest } from "../../src/wire/user.ts";
 
@@ -61,6 +61,11 @@ test("a message list names the message that cannot be read", () => {
     ok: false,
     reason: expect.stringContaining("messages.1.message"),
   });
+});
+
+test("a voice skill keeps the ids whose names belong to its provider", () => {
+  const skill = { systemName: "VOICE", status: "active", vSomeAssistantId: "a-1" };
+  expect(read(voiceSkill.read, skill, () => {})).toEqual({ ok: true, value: skill });
 });
 
 test("an escalation skill is read with its recipients", () => {

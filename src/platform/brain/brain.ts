@@ -7,7 +7,7 @@ import { type ChatMessage, complete } from "./model.ts";
 import { findPassages, quote } from "./retrieval.ts";
 import { answerByRule, compileRules } from "./rules.ts";
 
-export interface BrainQuestion {
+interface BrainQuestion {
   readonly text: string;
   /** About the person, the conversation and the message, for a model. */
   readonly context: readonly string[];

@@ -37,7 +37,7 @@ export function quote({ title, text }: Hit): string {
 }
 
 /** The distinct words of the question that carry meaning, in lower case. */
-export function wordsOf(question: string): string[] {
+function wordsOf(question: string): string[] {
   const words = question.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
   return [...new Set(words)].filter((word) => word.length > 1 && !empty.has(word)).slice(0, maxWords);
 }

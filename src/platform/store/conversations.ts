@@ -22,7 +22,7 @@ export interface ConversationRow {
   readonly last_message_at: number;
 }
 
-export interface ConversationFilter {
+interface ConversationFilter {
   readonly orderBy: "createdAt" | "updatedAt";
   readonly orderDirection: "ASC" | "DESC";
   readonly personId: string | null;

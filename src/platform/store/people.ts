@@ -18,7 +18,7 @@ export interface PersonRow {
 }
 
 /** What makes a person recognisable; absent ones are null. */
-export type Identifiers = Pick<PersonRow, "fk_id" | "email" | "phone_number">;
+type Identifiers = Pick<PersonRow, "fk_id" | "email" | "phone_number">;
 
 export interface People {
   byId(agentId: string, id: string): PersonRow | undefined;

@@ -7,7 +7,7 @@ import { type Messages, prepareMessages } from "./messages.ts";
 import { type Passages, preparePassages } from "./passages.ts";
 import { type People, preparePeople } from "./people.ts";
 
-export interface StoredAgent {
+interface StoredAgent {
   readonly id: string;
   readonly organizationId: string;
   readonly name: string;
