@@ -31,10 +31,19 @@ export async function complete(
   });
   const body = await bounded(response);
   if (!response.ok) throw new Error(`asking the model: HTTP ${response.status}`);
-  const answer = completion.safeParse(JSON.parse(body));
+  const answer = completion.safeParse(parsed(body));
   const text = answer.success ? answer.data.choices[0]?.message.content.trim() : "";
   if (!text) throw new Error("asking the model: its answer has no text");
   return text;
+}
+
+/** Undefined when it is not JSON: the parser's own complaint would quote the answer, and end up in a log. */
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
 }
 
 async function bounded(response: Response): Promise<string> {
