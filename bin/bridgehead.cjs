@@ -1,0 +1,84 @@
+#!/usr/bin/env node
+// Starts bridgehead under a Node.js that can run it: this one when it is new enough, else the one that came with the
+// package. Plain old JavaScript, because an old Node.js has to be able to read it.
+"use strict";
+
+var childProcess = require("child_process");
+var fs = require("fs");
+var os = require("os");
+var path = require("path");
+var url = require("url");
+
+var root = path.join(__dirname, "..");
+
+function supported(version) {
+  var parts = version.split(".").map(Number);
+  return parts[0] > 22 || (parts[0] === 22 && parts[1] >= 19);
+}
+
+/** The brought Node.js, or null. npm installs the package of this system only. */
+function broughtNode() {
+  var names = { win32: "win" };
+  var name = "node-" + (names[process.platform] || process.platform) + "-" + process.arch;
+  try {
+    var folder = path.dirname(require.resolve(name + "/package.json", { paths: [root] }));
+    var file = path.join(folder, "bin", process.platform === "win32" ? "node.exe" : "node");
+    return fs.existsSync(file) ? file : null;
+  } catch (error) {
+    if (error.code !== "MODULE_NOT_FOUND") throw error;
+    return null;
+  }
+}
+
+/** A checkout runs from source, a package from what was built. */
+function program() {
+  var built = path.join(root, "dist", "src", "main.js");
+  if (fs.existsSync(built)) return [built];
+  return ["--conditions=source", path.join(root, "src", "main.ts")];
+}
+
+function spawnUnder(node) {
+  var child = childProcess.spawn(node, program().concat(process.argv.slice(2)), { stdio: "inherit" });
+  ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"].forEach(function (name) {
+    process.on(name, function () {
+      // Ctrl-C at a terminal reaches the whole group: the child has it already.
+      if (name !== "SIGINT" || !process.stdin.isTTY) child.kill(name);
+    });
+  });
+  child.on("error", function (error) {
+    console.error("bridgehead: starting " + node + ": " + error.message);
+    process.exit(1);
+  });
+  child.on("exit", function (code, signal) {
+    if (signal === null) process.exit(code === null ? 1 : code);
+    // The same signal ends us, so that whoever waits for us sees what happened.
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  });
+}
+
+var sourceRun = program().length > 1;
+var brought;
+if (supported(process.versions.node) && !sourceRun) {
+  import(url.pathToFileURL(program()[0]).href).catch(function (error) {
+    console.error(error);
+    process.exit(1);
+  });
+} else if (supported(process.versions.node)) {
+  // From source the `source` condition has to be given to Node.js itself, so it takes a second process.
+  spawnUnder(process.execPath);
+} else if ((brought = broughtNode()) !== null) {
+  spawnUnder(brought);
+} else {
+  console.error(
+    "bridgehead needs Node.js 22.19 or newer; this is " +
+      process.versions.node +
+      " and none was installed beside it" +
+      " (run npm install without --omit=optional, or install a newer Node.js; " +
+      os.platform() +
+      " " +
+      os.arch() +
+      ")",
+  );
+  process.exit(1);
+}

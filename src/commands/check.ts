@@ -1,0 +1,77 @@
+// bridgehead check: is the configuration right, and (--online) does everything it names answer? Sends nothing.
+
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { type Config, loadConfig, type Problem } from "../config/index.ts";
+import { loadAdapter } from "../host/loader.ts";
+import { readAgents } from "../platform/index.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { Io } from "./io.ts";
+import { type Finding, probeAll } from "./probes.ts";
+
+export interface CheckOptions {
+  readonly config: string;
+  readonly online?: boolean;
+  readonly json?: boolean;
+}
+
+export async function run(options: CheckOptions, io: Io): Promise<number> {
+  const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
+  const print = options.json === true ? () => undefined : io.out;
+  for (const warning of loaded.warnings) print(`warning: ${problemLine(warning)}`);
+  const problems = loaded.ok ? await agentsProblems(loaded.config) : loaded.problems.map(problemLine);
+  let findings: readonly Finding[] = [];
+  let code: number = exitCodes.ok;
+  if (problems.length > 0 || !loaded.ok) {
+    for (const problem of problems) print(problem);
+    print(`${problems.length} ${problems.length === 1 ? "problem" : "problems"}`);
+    code = exitCodes.config;
+  } else {
+    const { channels, file } = loaded.config;
+    print(`${file}: ok, ${channels.length} ${channels.length === 1 ? "channel" : "channels"}`);
+    if (options.online === true) {
+      findings = await probeAll(loaded.config, io.signal, (finding) => print(findingLine(finding)));
+      code = worst(findings);
+    }
+  }
+  if (options.json === true) {
+    const problemsOut = loaded.ok ? problems : loaded.problems;
+    io.out(
+      JSON.stringify({
+        ok: code === exitCodes.ok,
+        problems: problemsOut,
+        warnings: loaded.warnings,
+        checks: findings,
+      }),
+    );
+  }
+  return code;
+}
+
+/** `file:line:column key: message (fix)` */
+export function problemLine({ file, line, column, key, message, fix }: Problem): string {
+  const place = line === 0 ? file : `${file}:${line}:${column}`;
+  return `${place}${key === "" ? "" : ` ${key}`}: ${message} (${fix})`;
+}
+
+const findingLine = ({ subject, state, message }: Finding): string =>
+  `${state.padEnd(11)} ${subject}: ${message}`;
+
+/** The embedded platform's agents live in a file of their own. */
+async function agentsProblems({ platform }: Config): Promise<readonly string[]> {
+  if (platform.embedded === undefined) return [];
+  const path = platform.embedded.agents;
+  try {
+    readAgents(await readFile(path, "utf8"), path);
+    return [];
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    return code === undefined ? message.split("\n") : [`${path}: cannot be read (${code})`];
+  }
+}
+
+function worst(findings: readonly Finding[]): number {
+  if (findings.some(({ state }) => state === "newer")) return exitCodes.newerSchema;
+  if (findings.some(({ state }) => state === "failed")) return exitCodes.failed;
+  return findings.some(({ state }) => state === "unreachable") ? exitCodes.unreachable : exitCodes.ok;
+}

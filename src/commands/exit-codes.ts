@@ -1,0 +1,21 @@
+// What the process ends with. The unit file, the manual and the tests all read this table.
+
+export const exitCodes = {
+  ok: 0,
+  /** The command could not do what it was asked; it has said why. */
+  failed: 1,
+  /** The command line is wrong. */
+  usage: 2,
+  /** The store was written by a newer version (EX_DATAERR). A restart does not help. */
+  newerSchema: 65,
+  /** `check --online`: a server or the platform did not answer (EX_UNAVAILABLE). Later it may. */
+  unreachable: 69,
+  /** A defect: an exception nobody caught (EX_SOFTWARE). A restart is right. */
+  crashed: 70,
+  /** Node.js is too old (EX_OSERR). A restart does not help. */
+  oldNode: 71,
+  /** The configuration is wrong (EX_CONFIG). A restart does not help. */
+  config: 78,
+} as const;
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];

@@ -1,0 +1,176 @@
+// One look at everything a configuration names: the store, the platform under each agent's key, each channel.
+
+import { access, constants } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Channel, ChannelStatus, Log } from "bridgehead/contract";
+import { type AgentSettings, type CallResult, createAgentClient } from "../agent/index.ts";
+import type { ChannelConfig, Config } from "../config/index.ts";
+import { systemClock } from "../ops/clock.ts";
+import { migrations, schemaVersion } from "../store/migrate.ts";
+import { openPostgres } from "../store/postgres.ts";
+import { openSqlite } from "../store/sqlite.ts";
+
+export interface Finding {
+  /** `store`, `agent support`, `channel support-mail` */
+  readonly subject: string;
+  /** failed: somebody has to do something; unreachable: it may pass; newer: the store is ahead of this program. */
+  readonly state: "ok" | "warning" | "unreachable" | "failed" | "newer";
+  readonly message: string;
+}
+
+const patience = 30_000;
+const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** Probes all at once; `tell` is called with each finding as it comes in. */
+export async function probeAll(
+  config: Config,
+  signal: AbortSignal,
+  tell: (finding: Finding) => void,
+): Promise<readonly Finding[]> {
+  const probes: Promise<Finding>[] = [
+    probeStore(config),
+    ...Object.keys(config.agents).map((name) => probeAgent(config, name, signal)),
+    ...config.channels
+      .filter(({ core }) => core.enabled)
+      .map((channel) => probeChannel(config, channel, signal)),
+  ];
+  return Promise.all(
+    probes.map(async (probe) => {
+      const finding = await probe;
+      tell(finding);
+      return finding;
+    }),
+  );
+}
+
+async function probeStore({ store }: Config): Promise<Finding> {
+  const subject = "store";
+  try {
+    if (store.kind === "sqlite") {
+      const exists = await access(store.file, constants.R_OK | constants.W_OK).then(
+        () => true,
+        (error: NodeJS.ErrnoException) => error.code !== "ENOENT",
+      );
+      if (!exists) {
+        await access(dirname(store.file), constants.W_OK);
+        return { subject, state: "ok", message: `${store.file} will be created` };
+      }
+    }
+    const database =
+      store.kind === "sqlite"
+        ? openSqlite(store.file, () => systemClock.now())
+        : await openPostgres(store.url);
+    let version: number;
+    try {
+      version = await schemaVersion(database);
+    } finally {
+      await database.close();
+    }
+    if (version > migrations.length) {
+      return {
+        subject,
+        state: "newer",
+        message: `has schema ${version}, this version knows up to ${migrations.length}`,
+      };
+    }
+    return {
+      subject,
+      state: "ok",
+      message: version === 0 ? "empty" : `schema ${version} of ${migrations.length}`,
+    };
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException;
+    return {
+      subject,
+      state: code === "ECONNREFUSED" ? "unreachable" : "failed",
+      message: message || String(code),
+    };
+  }
+}
+
+async function probeAgent(config: Config, name: string, signal: AbortSignal): Promise<Finding> {
+  const subject = `agent ${name}`;
+  const { platform, agents } = config;
+  if (platform.url === "embedded")
+    return { subject, state: "ok", message: "answered by the embedded platform" };
+  const client = createAgentClient({
+    url: platform.url,
+    agentKey: agents[name]?.key ?? "",
+    ...(platform.organization_key !== undefined && { organizationKey: platform.organization_key }),
+    timeoutMs: Math.min(platform.timeout, patience),
+    clock: systemClock,
+    log: quiet,
+  });
+  const result = await client.describe(signal); // never rejects
+  await client.close();
+  if (result.kind === "ok") return judgeAgent(subject, result.value, skillsOf(config, name));
+  return { subject, state: certain(result) ? "failed" : "unreachable", message: result.reason };
+}
+
+const certain = ({ kind }: CallResult<unknown>): boolean =>
+  ["unauthorized", "missing", "refused"].includes(kind);
+
+/** The platform's skills that the agent's channels speak through. */
+const skillsOf = ({ channels }: Config, agent: string): ReadonlySet<"email" | "sms" | "voice"> =>
+  new Set(
+    channels
+      .filter(({ core }) => core.agent === agent && core.enabled)
+      .map(({ adapter }) => adapter.traits.platform),
+  );
+
+function judgeAgent(
+  subject: string,
+  agent: AgentSettings,
+  skills: ReadonlySet<"email" | "sms" | "voice">,
+): Finding {
+  const warnings = [
+    ...(agent.status === "active" ? [] : [`is ${agent.status}: nothing will be asked`]),
+    ...[...skills].flatMap((skill) => {
+      const settings = agent[skill];
+      if (settings === null) return [`has no ${skill} skill`];
+      return settings.status === "active" ? [] : [`its ${skill} skill is ${settings.status}`];
+    }),
+  ];
+  if (warnings.length > 0)
+    return { subject, state: "warning", message: `${agent.name} ${warnings.join("; ")}` };
+  return { subject, state: "ok", message: `${agent.name}, active` };
+}
+
+async function probeChannel(
+  config: Config,
+  { id, adapter, settings }: ChannelConfig,
+  signal: AbortSignal,
+): Promise<Finding> {
+  const subject = `channel ${id}`;
+  const base = config.http.public_url ?? "http://127.0.0.1";
+  const channel: Channel = {
+    id,
+    log: quiet,
+    clock: systemClock,
+    url: (path) => new URL(`${base}/channels/${id}${path}`),
+    accept: () => Promise.reject(new Error("nothing is accepted while checking")),
+    known: async () => new Set(),
+    report: () => {},
+  };
+  try {
+    const built = adapter.create(channel, settings);
+    if (built.probe === undefined)
+      return { subject, state: "ok", message: "its adapter has nothing to probe" };
+    return judgeChannel(subject, await built.probe(AbortSignal.any([signal, AbortSignal.timeout(patience)])));
+  } catch (error) {
+    return { subject, state: "unreachable", message: (error as Error).message };
+  }
+}
+
+function judgeChannel(subject: string, status: ChannelStatus): Finding {
+  switch (status.state) {
+    case "ready":
+      return { subject, state: "ok", message: "ready" };
+    case "connecting":
+      return { subject, state: "unreachable", message: "did not get through in time" };
+    case "degraded":
+      return { subject, state: "unreachable", message: status.reason };
+    case "unauthorized":
+      return { subject, state: "failed", message: status.reason };
+  }
+}

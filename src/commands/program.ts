@@ -1,0 +1,83 @@
+// The command line: which commands there are and what they take. A command's code is loaded when it is called.
+
+import { InvalidArgumentError, Command as Program } from "commander";
+import type { Command, Io } from "./io.ts";
+
+const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
+
+/** Parses `argv` (without node and script), runs the command, resolves to its exit code.
+ *  Throws commander's CommanderError for a wrong command line, for --help and for --version. */
+export async function runProgram(argv: readonly string[], io: Io, version: string): Promise<number> {
+  let code = 0;
+  const calls =
+    (load: () => Promise<Command<never>>, ...names: readonly string[]) =>
+    async (...given: unknown[]): Promise<void> => {
+      const named = names.map((name, index) => [name, given[index]] as const);
+      const options = { ...(given[names.length] as object), ...Object.fromEntries(named) };
+      const command = await load();
+      code = await command.run(options as never, io);
+    };
+  const program = new Program("bridgehead")
+    .description("Connects mailboxes and phone numbers to AI agents, durably.")
+    .version(version, "-V, --version")
+    .exitOverride()
+    .configureOutput({ writeOut: io.out, writeErr: io.err })
+    .showHelpAfterError("(see --help)");
+  const add = (name: string, description: string) => {
+    const command = program.command(name).description(description);
+    return command;
+  };
+  const configured = (name: string, description: string) =>
+    add(name, description).option("-c, --config <file>", "the configuration", defaultConfig);
+
+  configured("run", "run the daemon").action(calls(() => import("./run.ts")));
+  configured("check", "check the configuration")
+    .option(
+      "--online",
+      "connect to the mailboxes, the platform and the store too; sends nothing, changes nothing",
+    )
+    .option("--json", "print the result as JSON")
+    .action(calls(() => import("./check.ts")));
+  add("demo", "try it on this machine, without any account")
+    .option("--once", "end after the first reply")
+    .action(calls(() => import("./demo.ts")));
+  add("schema", "print the configuration's JSON Schema, for editors").action(
+    calls(() => import("./schema.ts")),
+  );
+  configured("outbox", "list, show, resend or drop what is to be sent")
+    .argument("<action>", "list, show, resend or drop", oneOf("list", "show", "resend", "drop"))
+    .argument("[id]", "a draft, as listed")
+    .option("--state <state>", "list: only drafts in this state")
+    .option("--channel <id>", "list: only this channel's")
+    .option("--limit <n>", "list: at most this many", count, 50)
+    .option("--json", "print JSON")
+    .action(calls(() => import("./outbox.ts"), "action", "id"));
+  configured("inbox", "list, show or answer messages that were not answered")
+    .argument("<action>", "list, show or answer", oneOf("list", "show", "answer"))
+    .argument("[id]", "a message, as listed")
+    .option("--state <state>", "list: only messages in this state")
+    .option("--code <code>", "list: only those refused with this code")
+    .option("--channel <id>", "list: only this channel's")
+    .option("--limit <n>", "list: at most this many", count, 50)
+    .option("--raw", "show: print the message as it arrived")
+    .option("--json", "print JSON")
+    .action(calls(() => import("./inbox.ts"), "action", "id"));
+  configured("migrate", "bring the store's schema up to date").action(calls(() => import("./migrate.ts")));
+
+  await program.parseAsync([...argv], { from: "user" });
+  return code;
+}
+
+function count(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1)
+    throw new InvalidArgumentError("It must be a whole number from 1 on.");
+  return value;
+}
+
+const oneOf =
+  (...words: readonly string[]) =>
+  (text: string): string => {
+    if (!words.includes(text)) throw new InvalidArgumentError(`It must be one of ${words.join(", ")}.`);
+    return text;
+  };

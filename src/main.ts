@@ -1,0 +1,97 @@
+// argv -> command. The only place that ends the process, and the only one that looks at it from outside a command.
+// Nothing native is imported before Node's version is known to be good for it.
+
+import { readFileSync } from "node:fs";
+import { exitCodes } from "./commands/exit-codes.ts";
+import type { Io } from "./commands/io.ts";
+
+const floor = [22, 19] as const;
+
+function isSupported(version: string): boolean {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  return major > floor[0] || (major === floor[0] && minor >= floor[1]);
+}
+
+/** The package's own version; this file is at src/ in a checkout and at dist/src/ in a package. */
+function packageVersion(): string {
+  const depth = import.meta.url.endsWith(".ts") ? ".." : "../..";
+  const text = readFileSync(new URL(`${depth}/package.json`, import.meta.url), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+const crashListeners: ((error: unknown) => void)[] = [];
+
+function crash(error: unknown): never {
+  for (const listener of crashListeners) listener(error);
+  if (crashListeners.length === 0) {
+    process.stderr.write(
+      `bridgehead: a defect: ${error instanceof Error ? error.stack : JSON.stringify(error)}\n`,
+    );
+  }
+  process.exit(exitCodes.crashed);
+}
+
+/** The first signal asks, the second one ends. */
+function interruption(): AbortSignal {
+  const abort = new AbortController();
+  for (const [name, number] of [
+    ["SIGTERM", 15],
+    ["SIGINT", 2],
+  ] as const) {
+    process.on(name, () => {
+      if (abort.signal.aborted) process.exit(128 + number);
+      abort.abort();
+    });
+  }
+  return abort.signal;
+}
+
+function surroundings(): Io {
+  const lines = (stream: NodeJS.WriteStream) => (text: string) => {
+    stream.write(text.endsWith("\n") ? text : `${text}\n`);
+  };
+  // A reader that went away (`| head`) is no defect.
+  for (const stream of [process.stdout, process.stderr])
+    stream.on("error", () => process.exit(exitCodes.failed));
+  return {
+    out: lines(process.stdout),
+    err: lines(process.stderr),
+    env: process.env,
+    signal: interruption(),
+    cwd: process.cwd(),
+    interactive: process.stdin.isTTY,
+    terminal: process.stderr.isTTY,
+    onHangup: (listener) => process.on("SIGHUP", listener),
+    onCrash: (listener) => crashListeners.push(listener),
+  };
+}
+
+async function main(): Promise<number> {
+  const io = surroundings();
+  const { runProgram } = await import("./commands/program.ts");
+  try {
+    return await runProgram(process.argv.slice(2), io, packageVersion());
+  } catch (error) {
+    const { code, exitCode } = error as { code?: string; exitCode?: number };
+    // commander has already printed help, version or what is wrong with the command line.
+    if (code?.startsWith("commander.")) return exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+    io.err(`bridgehead: ${error instanceof Error ? error.message : JSON.stringify(error)}`);
+    return exitCodes.failed;
+  }
+}
+
+const flushed = (stream: NodeJS.WriteStream): Promise<void> =>
+  new Promise((resolve) => stream.write("", () => resolve()));
+
+if (isSupported(process.versions.node)) {
+  process.on("uncaughtException", crash);
+  process.on("unhandledRejection", crash);
+  const code = await main();
+  await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
+  process.exit(code);
+} else {
+  process.stderr.write(
+    `bridgehead needs Node.js ${floor.join(".")} or newer; this is ${process.versions.node}\n`,
+  );
+  process.exit(exitCodes.oldNode);
+}
