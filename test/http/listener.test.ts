@@ -1,0 +1,266 @@
+import { connect, type Socket } from "node:net";
+import { channelId, type HttpRoute, type Log, type Route } from "bridgehead/contract";
+import { afterEach, describe, expect, it } from "vitest";
+import { type Listener, type ListenerOptions, startListener } from "../../src/http/listener.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+
+const entries: Record<string, unknown>[] = [];
+const write: Log["info"] = (fields, message) => void entries.push({ ...fields, message });
+const log: Log = { debug: write, info: write, warn: write, error: write };
+
+let listener: Listener;
+afterEach(async () => {
+  await listener.close(100);
+  entries.length = 0;
+});
+
+const echo = (changes: Partial<HttpRoute> = {}): HttpRoute => ({
+  kind: "http",
+  method: "POST",
+  path: "/inbound",
+  handle: async (request) => Response.json({ url: request.url, body: await request.text() }),
+  ...changes,
+});
+
+async function start(
+  routes: readonly Route[] = [echo()],
+  changes: Partial<ListenerOptions> = {},
+): Promise<string> {
+  listener = await startListener({
+    listen: { host: "127.0.0.1", port: 0 },
+    clock: systemClock,
+    log,
+    routes: (channel) => (channel === channelId("sms") ? routes : null),
+    ready: async () => ({ ready: true, channels: { sms: "ready" } }),
+    metrics: async () => ({ contentType: "text/plain; version=0.0.4", body: "bridgehead_up 1\n" }),
+    ...changes,
+  });
+  return listener.url;
+}
+
+const post = (
+  url: string,
+  body: string | ReadableStream = "a=1",
+  init: RequestInit = {},
+): Promise<Response> => fetch(url, { method: "POST", body, ...init });
+
+/** Sends bytes as they are and collects what comes back until the other side closes. */
+function raw(url: string, ...parts: string[]): { socket: Socket; answer: Promise<string> } {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  const answer = new Promise<string>((resolve) => {
+    let text = "";
+    socket.on("data", (data) => void (text += data.toString("latin1")));
+    socket.on("close", () => resolve(text));
+    socket.on("error", () => resolve(text));
+  });
+  for (const part of parts) socket.write(part);
+  return { socket, answer };
+}
+
+describe("a channel's webhook", () => {
+  it("gets the raw body and our public address, whatever the Host header says", async () => {
+    const url = await start([echo()], { publicUrl: "https://bridge.example.com/hooks" });
+    const { answer } = raw(
+      url,
+      "POST /channels/sms/inbound?x=%20y HTTP/1.1\r\nHost: evil.example.com\r\nContent-Length: 3\r\nConnection: close\r\n\r\na=1",
+    );
+    expect(await answer).toContain(
+      JSON.stringify({ url: "https://bridge.example.com/hooks/channels/sms/inbound?x=%20y", body: "a=1" }),
+    );
+  });
+
+  it("is looked up at each request", async () => {
+    const routes: Route[] = [];
+    const url = await start(routes);
+    expect((await post(`${url}/channels/sms/inbound`)).status).toBe(404);
+    routes.push(echo());
+    expect((await post(`${url}/channels/sms/inbound`)).status).toBe(200);
+  });
+
+  it("answers 404 and 405 itself", async () => {
+    const url = await start();
+    expect((await post(`${url}/channels/other/inbound`)).status).toBe(404);
+    expect((await post(`${url}/channels/sms/inbound/deeper`)).status).toBe(404);
+    const wrong = await fetch(`${url}/channels/sms/inbound`);
+    expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "POST"]);
+  });
+
+  it("becomes 503 when its handler throws", async () => {
+    const url = await start([echo({ handle: () => Promise.reject(new Error("store is full")) })]);
+    const answer = await post(`${url}/channels/sms/inbound`);
+    expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "10"]);
+    expect(entries.find(({ message }) => message === "a webhook failed")).toMatchObject({
+      channel: "sms",
+      path: "/inbound",
+    });
+  });
+
+  it("is refused with 413 above 64 KiB, announced or not, before the handler sees it", async () => {
+    let seen = 0;
+    const url = await start([echo({ handle: async () => new Response(String(++seen)) })]);
+    const target = `${url}/channels/sms/inbound`;
+    expect((await post(target, "x".repeat(65_536))).status).toBe(200);
+    expect((await post(target, "x".repeat(65_537))).status).toBe(413);
+    const stream = new ReadableStream({
+      pull(controller) {
+        controller.enqueue(new Uint8Array(16_384));
+      },
+    });
+    const endless = await post(target, stream, { duplex: "half" }).catch(() => null);
+    expect(endless === null || endless.status === 413).toBe(true);
+    expect(seen).toBe(1);
+  });
+
+  it("may have a limit of its own", async () => {
+    const url = await start([echo({ maxBodyBytes: 10 })]);
+    expect((await post(`${url}/channels/sms/inbound`, "x".repeat(11))).status).toBe(413);
+  });
+
+  it("is logged without its query", async () => {
+    const url = await start();
+    await post(`${url}/channels/sms/inbound?token=s3cret`);
+    expect(entries).toContainEqual(
+      expect.objectContaining({
+        message: "request served",
+        method: "POST",
+        path: "/channels/sms/inbound",
+        status: 200,
+      }),
+    );
+    expect(JSON.stringify(entries)).not.toContain("s3cret");
+  });
+});
+
+describe("health", () => {
+  it("says that the process lives, is ready, and counts", async () => {
+    const url = await start();
+    expect(await (await fetch(`${url}/healthz`)).json()).toEqual({ status: "ok" });
+    const ready = await fetch(`${url}/readyz`);
+    expect([ready.status, await ready.json()]).toEqual([200, { ready: true, channels: { sms: "ready" } }]);
+    const metrics = await fetch(`${url}/metrics`);
+    expect(metrics.headers.get("content-type")).toBe("text/plain; version=0.0.4");
+    expect(await metrics.text()).toBe("bridgehead_up 1\n");
+  });
+
+  it("answers 503 when not ready, and when that cannot be found out", async () => {
+    let state = async (): Promise<{ ready: boolean }> => ({ ready: false });
+    const url = await start([], { ready: () => state() });
+    expect((await fetch(`${url}/readyz`)).status).toBe(503);
+    state = () => Promise.reject(new Error("database is locked"));
+    expect((await fetch(`${url}/readyz`)).status).toBe(503);
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  });
+});
+
+describe("the listener", () => {
+  it("keeps a place for the platform's webhooks", async () => {
+    const url = await start([], { platform: async (request) => new Response(new URL(request.url).pathname) });
+    expect(await (await post(`${url}/platform/support/events`)).text()).toBe("/platform/support/events");
+    await listener.close(0);
+    const without = await start();
+    expect((await post(`${without}/platform/support/events`)).status).toBe(404);
+  });
+
+  it("while draining refuses webhooks, closes connections, and still says how it is", async () => {
+    const url = await start();
+    listener.drain();
+    const refused = await post(`${url}/channels/sms/inbound`);
+    expect([refused.status, refused.headers.get("connection")]).toEqual([503, "close"]);
+    const health = await fetch(`${url}/healthz`);
+    expect([health.status, health.headers.get("connection")]).toEqual([200, "close"]);
+  });
+
+  it("lets a running request end before it closes, within the grace", async () => {
+    let release = (): void => {};
+    let entered = (): void => {};
+    const inside = new Promise<void>((resolve) => (entered = resolve));
+    const url = await start([
+      echo({
+        async handle() {
+          entered();
+          await new Promise<void>((resolve) => (release = resolve));
+          return new Response("done");
+        },
+      }),
+    ]);
+    const answer = post(`${url}/channels/sms/inbound`);
+    await inside;
+    const closed = listener.close(10_000);
+    release();
+    expect(await (await answer).text()).toBe("done");
+    await closed;
+    await expect(fetch(url)).rejects.toThrow();
+  });
+
+  it("cuts a request that does not end within the grace", async () => {
+    let entered = (): void => {};
+    const inside = new Promise<void>((resolve) => (entered = resolve));
+    const url = await start([
+      echo({
+        handle() {
+          entered();
+          return new Promise(() => {});
+        },
+      }),
+    ]);
+    const answer = post(`${url}/channels/sms/inbound`).then(
+      () => "answered",
+      () => "cut",
+    );
+    await inside;
+    await listener.close(50);
+    expect(await answer).toBe("cut");
+  });
+
+  it("does not wait for ever: headers, bodies and header sizes are bounded", async () => {
+    const url = await start([echo()], { limits: { headersMs: 200, requestMs: 400 } });
+    const head = "POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\n";
+    const [slowHeaders, slowBody, hugeHeader] = await Promise.all([
+      raw(url, head).answer,
+      raw(url, `${head}Content-Length: 10\r\n\r\nabc`).answer,
+      raw(url, `${head}X: ${"y".repeat(20_000)}\r\n\r\n`).answer,
+    ]);
+    expect(slowHeaders).toMatch(/^HTTP\/1\.1 408/);
+    expect(slowBody).toMatch(/^HTTP\/1\.1 408|^$/);
+    expect(hugeHeader).toMatch(/^HTTP\/1\.1 431/);
+  });
+
+  it("refuses an upgrade in words", async () => {
+    const url = await start();
+    const { answer } = raw(
+      url,
+      "GET /channels/sms/relay HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    );
+    expect(await answer).toMatch(/^HTTP\/1\.1 501/);
+  });
+
+  it("says which port is taken", async () => {
+    const url = await start();
+    const port = Number(new URL(url).port);
+    const second = startListener({
+      listen: { host: "127.0.0.1", port },
+      clock: systemClock,
+      log,
+      routes: () => null,
+      ready: async () => ({ ready: true }),
+      metrics: async () => ({ contentType: "", body: "" }),
+    });
+    await expect(second).rejects.toThrow(`listening on 127.0.0.1:${port}`);
+  });
+
+  it("survives nonsense", async () => {
+    const url = await start();
+    const lines = [
+      "GET http://[bad HTTP/1.1",
+      "GET /%ff%00 HTTP/1.1",
+      "GET // HTTP/1.1",
+      "\u0000\u0001",
+      "POST /channels/%2e%2e/x HTTP/1.1",
+    ];
+    await Promise.all(
+      lines.map((line) => raw(url, `${line}\r\nHost: \u0007:x\r\nConnection: close\r\n\r\n`).answer),
+    );
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  });
+});

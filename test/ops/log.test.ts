@@ -1,0 +1,104 @@
+import { fstatSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { createLog, isJournal, type LogOptions, type RunningLog } from "../../src/ops/log.ts";
+
+const clock = { now: () => Date.UTC(2030, 0, 2, 3, 4, 5) };
+
+function record(options: Partial<LogOptions> & { terminal?: boolean } = {}): {
+  log: RunningLog;
+  written: () => string;
+} {
+  let written = "";
+  const out = { write: (text: string) => void (written += text), isTTY: options.terminal === true };
+  return {
+    log: createLog({ level: "info", format: "auto", clock, out, ...options }),
+    written: () => written,
+  };
+}
+
+describe("the log", () => {
+  it("writes one JSON line an entry, fields as columns", () => {
+    const { log, written } = record();
+    log.info({ channel: "support-mail", attempt: 2 }, "sent");
+    expect(written()).toBe(
+      '{"level":"info","time":"2030-01-02T03:04:05.000Z","channel":"support-mail","attempt":2,"message":"sent"}\n',
+    );
+  });
+
+  it("writes text for a person at a terminal", () => {
+    const { log, written } = record({ terminal: true });
+    log.warn({ channel: "a", reason: "no route", n: 1 }, "degraded");
+    expect(written()).toBe(
+      '\u001B[33m03:04:05 warn  degraded\u001B[0m  channel=a reason="no route"  n=1\n'.replace(
+        "a reason",
+        "a  reason",
+      ),
+    );
+  });
+
+  it("keeps an error's message, stack and cause", () => {
+    const json = record();
+    const error = new Error("reading the mailbox", { cause: new Error("reset by peer") });
+    json.log.error({ err: error }, "failed");
+    const entry = JSON.parse(json.written()) as {
+      err: { message: string; stack: string; cause: { message: string } };
+    };
+    expect(entry.err).toMatchObject({ message: "reading the mailbox", cause: { message: "reset by peer" } });
+    expect(entry.err.stack).toContain("log.test.ts");
+    const text = record({ format: "text" });
+    text.log.error({ err: error }, "failed");
+    expect(text.written()).toContain('err="reading the mailbox"\n    Error: reading the mailbox\n');
+  });
+
+  it("lets nothing in a field forge a line or move the cursor", () => {
+    const { log, written } = record({ format: "text" });
+    log.info({ subject: "x\n03:04:05 error forged \u001B[2J", err: new Error("a\nforged") }, "seen\nforged");
+    for (const line of written().trimEnd().split("\n").slice(1)) expect(line).toMatch(/^ {4}/);
+    expect(written()).not.toContain("\u001B");
+  });
+
+  it("masks secrets in every spelling, from the moment they are known", () => {
+    const { log, written } = record();
+    const secret = 'pa"ss wörd';
+    log.setSecrets([secret, "abc", "long-secret-with-abc", "long-secret"]);
+    log.error(
+      {
+        err: new Error(`login ${secret}`),
+        url: `https://u:${encodeURIComponent(secret)}@h/`,
+        deep: { a: [secret] },
+      },
+      "no",
+    );
+    log.info({ one: "long-secret-with-abc", two: "abc" }, "ok");
+    expect(written()).not.toContain("ss w");
+    expect(written()).not.toContain(encodeURIComponent("wörd"));
+    expect(written()).toContain('"one":"********","two":"abc"');
+  });
+
+  it("gives journald its priorities, on every line", () => {
+    const { log, written } = record({ journal: true, format: "text" });
+    log.error({ err: new Error("x") }, "failed");
+    const lines = written().trimEnd().split("\n");
+    expect(lines.length).toBeGreaterThan(2);
+    for (const line of lines) expect(line).toMatch(/^<3>/);
+  });
+
+  it("changes its level at run time", () => {
+    const { log, written } = record();
+    log.debug({}, "one");
+    log.setLevel("debug");
+    log.debug({}, "two");
+    log.setLevel("error");
+    log.warn({}, "three");
+    expect(written()).toContain("two");
+    expect(written()).not.toMatch(/one|three/);
+  });
+
+  it("knows the journal by device and inode", () => {
+    const { dev, ino } = fstatSync(0);
+    expect(isJournal(`${dev}:${ino}`, 0)).toBe(true);
+    expect(isJournal(`${dev}:${ino + 1}`, 0)).toBe(false);
+    expect(isJournal(undefined, 0)).toBe(false);
+    expect(isJournal("1:2", 9999)).toBe(false);
+  });
+});
