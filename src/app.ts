@@ -42,11 +42,16 @@ export interface AppOptions {
 
 const sendTimeout = 120_000;
 
+/** The configured store as it is: no lock, no migration. For commands beside the running daemon. */
+export async function openDatabase({ store }: Config, clock: Clock): Promise<Database> {
+  return store.kind === "sqlite" ? openSqlite(store.file, clock.now) : openPostgres(store.url);
+}
+
 /** Opens the store for this process alone (SQLite) or with others (PostgreSQL), and brings its schema up to date. */
 export async function openStore(config: Config, clock: Clock, log: Log): Promise<{ db: Database; unlock(): void }> {
   const { store } = config;
   const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;
-  const db = store.kind === "sqlite" ? openSqlite(store.file, clock.now) : await openPostgres(store.url);
+  const db = await openDatabase(config, clock);
   try {
     const applied = await migrate(db);
     if (applied.length > 0) log.info({ migrations: applied }, "the store's schema was brought up to date");

@@ -35,10 +35,10 @@ export async function accept(
       if (event) results.push({ id: event.id, duplicate: !(await insertEvent(q, row)) });
     }
     if (position) await writeCursor(q, channel, position.cursor);
-    point("event.commit", "before", { channel });
+    point("event.commit", "before", { channel, events: rows.length });
     return results;
   });
-  point("event.commit", "after", { channel });
+  point("event.commit", "after", { channel, events: rows.length });
   return accepted;
 }
 

@@ -183,7 +183,7 @@ function concluded<T>(
       return (q) => leave.failed(q, asking, "refused", result.reason);
     case "deferred": {
       if (turn.age > askLifetime) return (q) => leave.failed(q, asking, "deferred", `given up: ${result.reason}`);
-      const delay = result.retryAfterMs ?? askDelay(turn.attempts);
+      const delay = result.retryAfterMs ?? askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0));
       return (q) => leave.waiting(q, asking, "deferred", result.reason, delay, result.limited ? delay : 0);
     }
     case "unknown":

@@ -17,6 +17,7 @@ import {
   readyReplies,
 } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
+import { lockChannel } from "../store/events.ts";
 import { readTurn } from "../store/turns.ts";
 import { type Line, type Lines, skillOf } from "./line.ts";
 import type { PureStage } from "./step.ts";
@@ -27,7 +28,7 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
   return async (q) => {
     for (const channel of await channelsToCompose(q)) {
       const line = deps.lines().get(channel);
-      if (!line) continue;
+      if (!line || !(await lockChannel(q, channel))) continue;
       for (const row of await readyReplies(q, channel, batch)) {
         await q.savepoint(() => compose(q, line, row)).catch(async (error: unknown) => {
           deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");

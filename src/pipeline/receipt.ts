@@ -39,9 +39,11 @@ async function findDraft(q: Query, line: Line, event: DeliveryEvent): Promise<Dr
   return recipient ? draftByRecipient(q, line.channel, recipient, bounceWindow) : null;
 }
 
-/** Ranks only rise: a late "accepted" never takes a "delivered" back, and what has failed stays failed. */
+/** Ranks only rise: a late "accepted" never takes a "delivered" back, and what has failed stays failed. A draft about
+ *  to be sent again (`queued`, by policy) is not, when the first attempt turns out to have arrived. */
 async function apply(q: Query, line: Line, draft: DraftRow, event: DeliveryEvent, log: Log): Promise<void> {
-  const pending = ["sending", "unknown", "held"].includes(draft.state);
+  if (draft.attempts === 0) return;
+  const pending = !["sent", "delivered", "failed"].includes(draft.state);
   const settled = { open: 0 as const, reason: event.detail ?? null };
   if (event.state === "failed") {
     if (draft.state === "failed") return;

@@ -44,7 +44,7 @@ export function routeStage(deps: { lines: () => Lines; clock: Clock; log: Log })
     for (const channel of await channelsToRoute(q)) {
       const line = deps.lines().get(channel);
       if (!line) continue;
-      await lockChannel(q, channel);
+      if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
       for (const row of await storedEvents(q, channel, batch)) {
         await q.savepoint(() => routeEvent(q, line, row, deps)).catch(async (error: unknown) => {
           deps.log.error({ channel, event: row.id, err: error }, "routing an event failed");

@@ -81,6 +81,8 @@ async function nextToSend(q: Query, line: Line, lease: Lease): Promise<Sending |
     const draft = await headDraft(q, lease);
     if (!draft || draft.state === "held" || draft.state === "failed") return null;
     if (draft.state !== "queued") return { line, lease, draft };
+    // The lane was due for the one before, which has just been dropped.
+    if (draft.due_in > 0) return null;
     const suppressed = await suppression(q, line.channel, draft.recipient);
     const superseded = line.rules.on_newer === "drop" && (await isSuperseded(q, draft));
     if (suppressed === null && !superseded) return { line, lease, draft };

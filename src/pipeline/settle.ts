@@ -78,6 +78,7 @@ function byPolicy(rules: LineRules): DraftChange {
 async function write(q: Query, sending: Sending, verdict: Verdict, change: DraftChange): Promise<void> {
   const { line, draft } = sending;
   if (verdict.kind === "sent") await cite(q, line.channel, verdict.id, draft.conversation, draft.id);
-  if (verdict.kind !== "unsure") await endAttempt(q, draft.id, verdict.kind === "sent" ? "sent" : "deferred", change.reason ?? null);
+  const outcome = { sent: "sent", "not-sent": "deferred", unsure: "unknown" }[verdict.kind];
+  await endAttempt(q, draft.id, outcome, change.reason ?? null);
   await changeDraft(q, draft.id, change);
 }

@@ -57,6 +57,7 @@ export function createFlow(options: {
   const { db, clock, log } = options;
   const busy = new Map<string, number>();
   const works = new Set<Promise<void>>();
+  const commits = new Set<Promise<void>>();
   const abort = new AbortController();
   let stopping = false;
   /** Writes that wait for their transaction. */
@@ -82,7 +83,17 @@ export function createFlow(options: {
     for (const [, one] of claimed) one.recorded("before");
   }
 
-  async function commit<T>(write: (q: Query) => Promise<T>): Promise<T> {
+  function commit<T>(write: (q: Query) => Promise<T>, waking = true): Promise<T> {
+    const committed = commitOnce(write, waking);
+    const ended: Promise<void> = committed.then(
+      () => void commits.delete(ended),
+      () => void commits.delete(ended),
+    );
+    commits.add(ended);
+    return committed;
+  }
+
+  async function commitOnce<T>(write: (q: Query) => Promise<T>, waking: boolean): Promise<T> {
     let claimed: [Stage, Claimed][] = [];
     const giveBack = () => {
       for (const [stage, one] of claimed) reserve(stage.name, one.channel, -1);
@@ -102,7 +113,7 @@ export function createFlow(options: {
         const written = await write(q);
         // SQLite commits what is queued together: the last of them looks for what follows from all of them.
         if (queued === 0 || db.kind === "postgres") await follow(q, claimed, giveBack);
-        await db.wake(q);
+        if (waking) await db.wake(q);
         return written;
       });
     } catch (error) {
@@ -155,13 +166,19 @@ export function createFlow(options: {
     }
   }
 
+  /** Ends when nothing runs; a commit under way may still start what it has claimed. */
+  async function settled(): Promise<void> {
+    while (works.size + commits.size > 0) await Promise.allSettled([...works, ...commits]);
+  }
+
   return {
-    commit,
+    commit: (write) => commit(write),
     async run(signal) {
       db.onWake(() => nudge());
       while (!signal.aborted) {
         const rested = new Promise<void>((resolve) => (nudge = resolve));
-        await commit(async () => undefined).catch((error: unknown) => log.error({ err: error }, "the sweep failed"));
+        // A sweep wakes nobody: nodes that wake each other by looking would never rest.
+        await commit(async () => undefined, false).catch((error: unknown) => log.error({ err: error }, "the sweep failed"));
         await Promise.race([rested, clock.sleep(sweepMs, signal)]);
       }
     },
@@ -169,7 +186,7 @@ export function createFlow(options: {
     async drain(ms) {
       stopping = true;
       const patience = new AbortController();
-      const ended = Promise.allSettled(works).then(() => patience.abort());
+      const ended = settled().then(() => patience.abort());
       await clock.sleep(ms, patience.signal);
       abort.abort();
       await ended;

@@ -29,7 +29,7 @@ export async function insertReply(
 }
 
 export async function channelsToCompose(q: Query): Promise<string[]> {
-  const rows = await q.all<{ channel: string }>("SELECT DISTINCT channel FROM replies WHERE state = 'ready'");
+  const rows = await q.all<{ channel: string }>("SELECT DISTINCT channel FROM replies WHERE state = 'ready' ORDER BY channel");
   return rows.map((row) => row.channel);
 }
 
@@ -71,12 +71,14 @@ export interface DraftRow {
   readonly settle_left: number | null;
   /** Milliseconds since the draft was made. */
   readonly age: number;
+  /** Milliseconds until it may be sent; zero or less when it is due. */
+  readonly due_in: number;
   readonly created_at: number;
   readonly updated_at: number;
 }
 
 const columns =
-  "id, conversation, channel, reply, recipient, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - created_at AS age, created_at, updated_at";
+  "id, conversation, channel, reply, recipient, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - created_at AS age, due_at - now_ms() AS due_in, created_at, updated_at";
 
 /** Puts a draft at the end of its conversation's outbound lane. */
 export async function enqueueDraft(
@@ -107,7 +109,7 @@ export async function headDraft(q: Query, lease: Lease): Promise<DraftRow | null
   return row ?? null;
 }
 
-/** Writes down the attempt before it is made. */
+/** Writes down the attempt before it is made; an earlier attempt's window of looking ends with it. */
 export async function recordSending(q: Query, draft: DraftRow, node: string, token: number): Promise<void> {
   await q.run(
     "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'send', $3, $4, now_ms())",
@@ -117,7 +119,7 @@ export async function recordSending(q: Query, draft: DraftRow, node: string, tok
     token,
   );
   await q.run(
-    "UPDATE drafts SET state = 'sending', attempts = attempts + 1, updated_at = now_ms() WHERE id = $1",
+    "UPDATE drafts SET state = 'sending', attempts = attempts + 1, settle_until = NULL, updated_at = now_ms() WHERE id = $1",
     draft.id,
   );
 }

@@ -109,18 +109,20 @@ export async function ensureChannel(q: Query, channel: string): Promise<void> {
   await q.run("INSERT INTO channels (id) VALUES ($1) ON CONFLICT (id) DO NOTHING", channel);
 }
 
-/** Serialises routing per channel: two nodes must not put one person's messages out of order. */
-export async function lockChannel(q: Query, channel: string): Promise<void> {
-  await q.one(
+/** Serialises a channel's pure stages: two nodes must not put one person's messages out of order. False when another
+ *  transaction is at it (or there is no such channel): it does not wait, because it may hold what that one waits for. */
+export async function lockChannel(q: Query, channel: string): Promise<boolean> {
+  const row = await q.one(
     `SELECT id FROM channels WHERE id = $1
-     FOR UPDATE -- only: postgres`,
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
     channel,
   );
+  return row !== undefined;
 }
 
 export async function channelsToRoute(q: Query): Promise<string[]> {
   const rows = await q.all<{ channel: string }>(
-    "SELECT DISTINCT channel FROM events WHERE state = 'stored' AND due_at <= now_ms()",
+    "SELECT DISTINCT channel FROM events WHERE state = 'stored' AND due_at <= now_ms() ORDER BY channel",
   );
   return rows.map((row) => row.channel);
 }

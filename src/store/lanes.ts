@@ -75,12 +75,14 @@ export async function leaseLanes(
   limit: number,
 ): Promise<Lease[]> {
   const rows = await q.all<{ id: string; conversation: string; token: number; lease_until: number }>(
-    `UPDATE lanes SET holder = $3, token = token + 1, lease_until = now_ms() + $4 WHERE id IN (
+    `WITH picked AS MATERIALIZED (
        SELECT id FROM lanes
        WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND lease_until <= now_ms()
        ORDER BY due_at LIMIT $5
        FOR UPDATE SKIP LOCKED -- only: postgres
-     ) RETURNING id, conversation, token, lease_until`,
+     )
+     UPDATE lanes SET holder = $3, token = token + 1, lease_until = now_ms() + $4
+     WHERE id IN (SELECT id FROM picked) RETURNING id, conversation, token, lease_until`,
     direction,
     channel,
     holder,

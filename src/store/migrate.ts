@@ -26,7 +26,6 @@ export async function schemaVersion(db: Database): Promise<number> {
   return db.tx(async (q) => {
     await lock(db, q);
     await q.run("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)");
-    if (db.kind === "postgres") await q.run(postgresClock);
     const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'schema'");
     return row?.value ?? 0;
   });
@@ -43,6 +42,7 @@ export async function migrate(db: Database): Promise<string[]> {
       await lock(db, q);
       const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'schema'");
       if ((row?.value ?? 0) >= number) return false;
+      if (db.kind === "postgres") await q.run(postgresClock);
       for (const statement of statementsOf(migration.sql, db.kind)) await q.run(statement);
       await q.run(
         "INSERT INTO meta (name, value) VALUES ('schema', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",

@@ -7,12 +7,18 @@ const wakeChannel = "bridgehead_wake";
 // int8 and numeric arrive as text by default; all our integers fit a double.
 const types = { getTypeParser: (oid: number, format?: "text" | "binary") => (oid === 20 || oid === 1700 ? Number : pg.types.getTypeParser(oid, format as "text")) };
 
+/** A text of PostgreSQL holds no NUL; what a stranger wrote must not stop intake for that. */
+function toParameter(value: Value): Value {
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  return typeof value === "string" ? value.replaceAll("\0", "") : value;
+}
+
 function query(client: pg.ClientBase): Query {
   let depth = 0;
   const send = (sql: string, values: readonly Value[]) =>
     client.query({
       text: dialect(sql, "postgres"),
-      values: values.map((value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : value)),
+      values: values.map(toParameter),
     });
   return {
     all: async <T>(sql: string, ...values: Value[]) => (await send(sql, values)).rows as T[],
@@ -47,10 +53,12 @@ export async function openPostgres(url: string, options: { schema?: string; conn
   const setup = options.schema ? { options: `-c search_path=${options.schema}` } : {};
   const pool = new pg.Pool({ connectionString: url, max: options.connections ?? 10, types, ...setup });
   pool.on("error", () => undefined); // an idle connection that dies is replaced by the pool
+  pool.on("connect", (client) => client.on("error", () => undefined)); // one in use: its query rejects as well
   const listeners: (() => void)[] = [];
   const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
   let listening: pg.Client | null = null;
   let closed = false;
+  let connecting: Promise<void> | null = null;
 
   async function listen(): Promise<void> {
     const client = new pg.Client({ connectionString: url, types, ...setup });
@@ -60,7 +68,7 @@ export async function openPostgres(url: string, options: { schema?: string; conn
       if (listening === client) listening = null;
     });
     await client.connect();
-    await client.query(`LISTEN ${channel}`);
+    await client.query(`LISTEN "${channel}"`);
     listening = client;
   }
   await listen();
@@ -71,7 +79,9 @@ export async function openPostgres(url: string, options: { schema?: string; conn
     try {
       await client.query("BEGIN");
       const result = await work(query(client));
-      await client.query("COMMIT");
+      // A failed statement that `work` kept to itself turns the commit into a rollback, without an error.
+      const { command } = await client.query("COMMIT");
+      if (command !== "COMMIT") throw new Error("committing: the transaction was rolled back after a failed statement");
       return result;
     } catch (error) {
       await client.query("ROLLBACK").catch((cause: unknown) => {
@@ -87,7 +97,10 @@ export async function openPostgres(url: string, options: { schema?: string; conn
     kind: "postgres",
     async tx(work) {
       // A lost listener is only a lost wake-up (the sweep finds the work); it comes back with the next transaction.
-      if (!listening && !closed) await listen().catch(() => undefined);
+      if (!listening && !closed) {
+        connecting ??= listen().finally(() => (connecting = null));
+        await connecting.catch(() => undefined);
+      }
       for (let attempt = 1; ; attempt++) {
         try {
           return await once(work);

@@ -10,11 +10,14 @@ export interface Rate {
   readonly tolerance: number;
 }
 
+/** One piece of work makes up to this many calls; a smaller burst would never let it begin. */
+const smallestBurst = 4;
+
 /** The GCRA for at most `requests` in any window of `perMs`: burst + window * rate stays just under the limit, with a
  *  tenth of the limit as burst. 1000 per 60 s gives burst 90 and 15 a second: at most 990. */
 export function rateOf(requests: number, perMs: number): Rate {
-  const burst = Math.max(1, Math.floor(requests * 0.09));
-  const steady = Math.max(1, Math.floor(requests * 0.9));
+  const burst = Math.max(1, Math.min(smallestBurst, requests - 1), Math.floor(requests * 0.09));
+  const steady = Math.max(1, Math.min(Math.floor(requests * 0.9), requests - burst));
   const interval = Math.ceil((perMs * 1000) / steady);
   return { interval, tolerance: (burst - 1) * interval };
 }
@@ -30,8 +33,13 @@ export async function takeRate(q: Query, name: string, rate: Rate, count: number
   );
   if (!row) throw new Error(`taking from rate ${name}: there is no such row`);
   const now = row.now * 1000;
-  const arrival = Math.max(row.arrival, now) + count * rate.interval;
-  const start = Math.max(arrival - rate.interval - rate.tolerance, row.penalty_until * 1000);
+  const penalty = row.penalty_until * 1000;
+  // Whoever waits for the end of a penalty is counted then: else everybody's calls would meet there.
+  const base = Math.max(row.arrival, now, penalty);
+  const arrival = base + count * rate.interval;
+  // More calls than the burst allows at once can only be charged, not made to fit.
+  const together = Math.min(count, Math.floor(rate.tolerance / rate.interval) + 1);
+  const start = Math.max(base + (together - 1) * rate.interval - rate.tolerance, penalty);
   const waitMs = Math.max(0, Math.ceil((start - now) / 1000));
   if (waitMs > maxWaitMs) return { taken: false, waitMs };
   await q.run("UPDATE rates SET arrival = $2 WHERE name = $1", name, arrival);
@@ -45,6 +53,6 @@ export async function penalise(q: Query, name: string, forMs: number): Promise<v
     `UPDATE rates SET penalty_until = CASE WHEN penalty_until > now_ms() + $2 THEN penalty_until ELSE now_ms() + $2 END
      WHERE name = $1`,
     name,
-    forMs,
+    Math.ceil(forMs),
   );
 }

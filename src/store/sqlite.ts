@@ -98,8 +98,10 @@ export function openSqlite(file: string, now: () => number): Database {
       release.run();
       return result;
     } catch (error) {
-      undo.run();
-      release.run();
+      if (db.inTransaction) {
+        undo.run();
+        release.run();
+      }
       throw error;
     }
   }
@@ -125,6 +127,7 @@ export function openSqlite(file: string, now: () => number): Database {
       commit.run();
     } catch (error) {
       if (db.inTransaction) rollback.run();
+      // Whoever caught the first sign of it ends here with a savepoint that is gone.
       for (const one of batch) one.reject(error);
       return;
     }

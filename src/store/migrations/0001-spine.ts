@@ -78,6 +78,7 @@ CREATE TABLE events (
 );
 CREATE UNIQUE INDEX events_fingerprint ON events (channel, fingerprint) WHERE fingerprint IS NOT NULL;
 CREATE INDEX events_stored ON events (channel, id) WHERE state = 'stored';
+CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 CREATE INDEX events_received ON events (received_at);
 CREATE INDEX events_raw ON events (received_at) WHERE raw IS NOT NULL;
 
@@ -91,6 +92,8 @@ CREATE TABLE attachments (
   ref TEXT,
   PRIMARY KEY (event, position)
 );
+
+CREATE INDEX attachments_blob ON attachments (blob) WHERE blob IS NOT NULL;
 
 CREATE TABLE citations (
   channel TEXT NOT NULL,
@@ -136,6 +139,7 @@ CREATE TABLE turns (
   UNIQUE (conversation, seq)
 );
 CREATE INDEX turns_open ON turns (conversation, seq) WHERE open = 1;
+CREATE INDEX turns_event ON turns (event);
 CREATE INDEX turns_channel ON turns (channel, received_at);
 CREATE INDEX turns_person ON turns (channel, person, received_at);
 CREATE INDEX turns_conversation ON turns (conversation, received_at);
@@ -151,6 +155,7 @@ CREATE TABLE replies (
   reason TEXT,
   created_at BIGINT NOT NULL
 );
+CREATE INDEX replies_turn ON replies (turn);
 CREATE INDEX replies_ready ON replies (channel, id) WHERE state = 'ready';
 CREATE INDEX replies_platform ON replies (conversation, platform_id);
 
@@ -175,6 +180,7 @@ CREATE TABLE drafts (
   UNIQUE (conversation, seq)
 );
 CREATE INDEX drafts_open ON drafts (conversation, seq) WHERE open = 1;
+CREATE INDEX drafts_reply ON drafts (reply);
 CREATE INDEX drafts_recipient ON drafts (channel, recipient, updated_at);
 CREATE INDEX drafts_state ON drafts (state, updated_at);
 

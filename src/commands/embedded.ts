@@ -1,0 +1,25 @@
+// `platform.url: embedded`: the platform inside the daemon, for trying out.
+
+import { readFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import type { Clock, Log } from "bridgehead/contract";
+import type { Config } from "../config/index.ts";
+import { type Platform, readAgents, startPlatform } from "../platform/index.ts";
+
+/** Starts it when the configuration says so; null otherwise. Rejects with the agents file's problems. */
+export async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise<Platform | null> {
+  const { embedded, rate } = config.platform;
+  if (!embedded) return null;
+  const folder = dirname(config.file);
+  const file = resolve(folder, embedded.agents);
+  const platform = await startPlatform({
+    file: resolve(folder, embedded.database),
+    listen: embedded.listen,
+    agents: readAgents(await readFile(file, "utf8"), file),
+    clock,
+    log,
+    rate: { requests: rate.requests, perSeconds: rate.per / 1000 },
+  });
+  log.info({ url: platform.url }, "the embedded platform listens");
+  return platform;
+}

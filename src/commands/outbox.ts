@@ -1,0 +1,83 @@
+// bridgehead outbox: what is to be sent, as the operator sees and moves it. Works beside the running daemon, which sees
+// a change at its next sweep.
+
+import { dropDraft, listDrafts, resendDraft, showDraft } from "../store/outbox.ts";
+import type { Database } from "../store/driver.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { Io } from "./io.ts";
+import { table, when, withStore } from "./store.ts";
+
+export interface OutboxOptions {
+  readonly config: string;
+  readonly action: "list" | "show" | "resend" | "drop";
+  readonly id?: string;
+  readonly state?: string;
+  readonly channel?: string;
+  readonly limit: number;
+  readonly json?: boolean;
+}
+
+export function run(options: OutboxOptions, io: Io): Promise<number> {
+  return withStore(options, io, async (db) => {
+    if (options.action === "list") return list(db, options, io);
+    const { id } = options;
+    if (id === undefined) {
+      io.err(`outbox ${options.action} needs a draft's id (see outbox list)`);
+      return exitCodes.usage;
+    }
+    if (options.action === "show") return show(db, id, options, io);
+    const action = options.action === "resend" ? resendDraft : dropDraft;
+    await db.tx((q) => action(q, id));
+    io.out(`${id}: ${options.action === "resend" ? "queued again" : "dropped"}`);
+    return exitCodes.ok;
+  });
+}
+
+async function list(db: Database, options: OutboxOptions, io: Io): Promise<number> {
+  const { state, channel, limit } = options;
+  const filter = { limit, ...(state === undefined ? {} : { state }), ...(channel === undefined ? {} : { channel }) };
+  const drafts = await db.read((q) => listDrafts(q, filter));
+  if (options.json) io.out(JSON.stringify(drafts));
+  else if (drafts.length === 0) io.out("nothing");
+  else {
+    const rows = drafts.map((draft) => [
+      draft.id,
+      draft.state,
+      draft.channel,
+      draft.recipient,
+      String(draft.attempts),
+      when(draft.due_at),
+      draft.reason ?? "",
+    ]);
+    io.out(table([["DRAFT", "STATE", "CHANNEL", "TO", "TRIES", "DUE (UTC)", "REASON"], ...rows]));
+  }
+  return exitCodes.ok;
+}
+
+async function show(db: Database, id: string, options: OutboxOptions, io: Io): Promise<number> {
+  const found = await db.read((q) => showDraft(q, id));
+  if (!found) {
+    io.err(`there is no draft ${id} (see outbox list)`);
+    return exitCodes.failed;
+  }
+  if (options.json) {
+    io.out(JSON.stringify({ ...found.draft, body: JSON.parse(found.draft.body) as unknown, attempts: found.attempts }));
+    return exitCodes.ok;
+  }
+  const { draft, attempts } = found;
+  io.out(table([
+    ["draft", draft.id],
+    ["state", draft.state],
+    ["reason", draft.reason ?? "-"],
+    ["channel", draft.channel],
+    ["to", draft.recipient],
+    ["conversation", draft.conversation],
+    ["made", when(draft.created_at)],
+    ...attempts.map((attempt) => [
+      `attempt ${attempt.number}`,
+      `${when(attempt.started_at)}  ${attempt.outcome ?? "open"}${attempt.detail ? `: ${attempt.detail}` : ""}`,
+    ]),
+  ]));
+  io.out(`\n${JSON.stringify(JSON.parse(draft.body), null, 2)}`);
+  return exitCodes.ok;
+}

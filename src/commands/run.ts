@@ -1,0 +1,177 @@
+// bridgehead run: the daemon, from its configuration file until SIGTERM.
+
+import { resolve } from "node:path";
+import { type App, startApp } from "../app.ts";
+import { type Config, loadConfig, secretValues } from "../config/index.ts";
+import { loadAdapter } from "../host/loader.ts";
+import { isReady, reportChannels, statusText, stuckChannels } from "../host/readiness.ts";
+import { defineGauges } from "../host/gauges.ts";
+import { type Listener, startListener } from "../http/index.ts";
+import { systemClock as clock } from "../ops/clock.ts";
+import { createLog, isJournal, type RunningLog } from "../ops/log.ts";
+import { createMetrics } from "../ops/metrics.ts";
+import { createNotifier, type Notifier } from "../ops/notify.ts";
+import { taskGroup } from "../ops/tasks.ts";
+import { runWatchdog } from "../ops/watchdog.ts";
+import { forget } from "../store/retention.ts";
+import { overview } from "../store/overview.ts";
+import { embeddedPlatform } from "./embedded.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { problemLine } from "./check.ts";
+import type { Io } from "./io.ts";
+
+const drainMs = 20_000;
+/** READY is said when every channel's first connection has been tried, or after this. */
+const firstTryMs = 20_000;
+const statusMs = 30_000;
+const retentionMs = 3_600_000;
+const stuckMs = 120_000;
+
+export async function run(options: { readonly config: string }, io: Io): Promise<number> {
+  const path = resolve(io.cwd, options.config);
+  const load = () => loadConfig(path, { env: io.env, adapters: loadAdapter });
+  const loaded = await load();
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.err(problemLine(problem));
+    return exitCodes.config;
+  }
+  const { config } = loaded;
+  const log = createLog({
+    level: config.log.level,
+    format: config.log.format,
+    out: process.stderr,
+    clock,
+    journal: isJournal(io.env["JOURNAL_STREAM"], 2),
+  });
+  log.setSecrets(secretValues(config));
+  io.onCrash((error) => log.error({ err: error }, "a defect: nobody caught this"));
+  for (const warning of loaded.warnings) log.warn({ key: warning.key, line: warning.line, fix: warning.fix }, warning.message);
+
+  const notifier = createNotifier(io.env, log);
+  const platform = await embeddedPlatform(config, clock, log);
+  const metrics = createMetrics();
+  let app: App | null = null;
+  let listener: Listener | null = null;
+  try {
+    listener = await startListener({
+      listen: config.http.listen,
+      clock,
+      log,
+      publicUrl: config.http.public_url,
+      routes: (channel) =>
+        app?.host.running().find((running) => running.config.id === channel)?.adapter.routes ?? null,
+      ready: async () => readiness(app),
+      metrics: () => metrics.expose(),
+    });
+    const { publicUrl } = listener;
+    app = await startApp({
+      config,
+      platformUrl: platform?.url ?? config.platform.url,
+      clock,
+      log,
+      publicUrl: () => publicUrl,
+    });
+    defineGauges(metrics, app, clock);
+    await serve(app, { config, load, notifier, log, io });
+    listener.drain();
+    await notifier.stopping();
+    return exitCodes.ok;
+  } finally {
+    await app?.stop(drainMs);
+    await listener?.close();
+    await platform?.close();
+    log.info({}, "stopped");
+  }
+}
+
+interface Service {
+  readonly config: Config;
+  readonly load: () => ReturnType<typeof loadConfig>;
+  readonly notifier: Notifier;
+  readonly log: RunningLog;
+  readonly io: Io;
+}
+
+/** Everything beside the app that lives as long as the service does; resolves when it is asked to end. */
+async function serve(app: App, service: Service): Promise<void> {
+  const { notifier, log, io } = service;
+  const tasks = taskGroup(io.signal, { clock, log });
+  const ended = new Promise<void>((done) => {
+    if (io.signal.aborted) done();
+    io.signal.addEventListener("abort", () => done(), { once: true });
+  });
+  let reloading = Promise.resolve();
+  io.onHangup(() => {
+    reloading = reloading.then(() => reload(app, service));
+  });
+  try {
+    await firstTries(app, io.signal);
+    const channels = reportChannels(app.host, app.agents);
+    log.info({ channels: channels.length }, "ready");
+    await notifier.ready(statusText(channels, 0));
+    tasks.start("status", (signal) => tellStatus(app, notifier, signal));
+    tasks.start("retention", (signal) => keepTidy(app, service.config, signal));
+    if (notifier.watchdogMs !== null) {
+      const watchdog = {
+        clock,
+        log,
+        intervalMs: notifier.watchdogMs,
+        feed: () => notifier.watchdog(),
+        probe: async () => void (await app.db.tx((q) => q.run("UPDATE meta SET value = value WHERE name = 'schema'"))),
+        stuck: () => stuckChannels(app.host, clock, stuckMs),
+      };
+      tasks.start("watchdog", (signal) => runWatchdog(watchdog, signal));
+    }
+    await ended;
+  } finally {
+    await reloading;
+    await tasks.stop();
+  }
+}
+
+async function firstTries(app: App, signal: AbortSignal): Promise<void> {
+  const began = clock.monotonic();
+  const trying = () => app.host.running().some(({ state }) => state.status.state === "connecting");
+  while (trying() && clock.monotonic() - began < firstTryMs && !signal.aborted) await clock.sleep(20, signal);
+}
+
+async function tellStatus(app: App, notifier: Notifier, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const { waiting } = await app.db.read(overview);
+    await notifier.status(statusText(reportChannels(app.host, app.agents), waiting));
+    await clock.sleep(statusMs, signal);
+  }
+}
+
+async function keepTidy(app: App, config: Config, signal: AbortSignal): Promise<void> {
+  const ages = { rawMs: config.retention.raw, eventsMs: config.retention.events };
+  while (!signal.aborted) {
+    // One small batch a transaction: a large clean-up never holds the store for long.
+    while (!signal.aborted && (await app.db.tx((q) => forget(q, ages))).more) await clock.sleep(50, signal);
+    await clock.sleep(retentionMs, signal);
+  }
+}
+
+async function readiness(app: App | null) {
+  if (!app) return { ready: false, reason: "starting" };
+  const channels = reportChannels(app.host, app.agents);
+  const store = await app.db.read(overview).catch((error: unknown) => ({ error: String(error) }));
+  return { ready: isReady(channels) && !("error" in store), channels, store };
+}
+
+/** SIGHUP: what is wrong leaves everything as it is. */
+async function reload(app: App, { load, notifier, log, io }: Service): Promise<void> {
+  await notifier.reloading();
+  const next = await load();
+  if (next.ok) {
+    log.setSecrets(secretValues(next.config));
+    log.setLevel(next.config.log.level);
+    const restart = await app.reload(next.config);
+    log.info({ channels: next.config.channels.length }, "configuration reloaded");
+    if (restart.length > 0) log.warn({ keys: restart }, "these keys take effect at the next restart");
+  } else {
+    log.error({ problems: next.problems.length }, "the configuration was not reloaded: it is refused");
+    for (const problem of next.problems) io.err(problemLine(problem));
+  }
+  await notifier.ready(statusText(reportChannels(app.host, app.agents), 0));
+}

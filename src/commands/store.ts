@@ -1,0 +1,43 @@
+// The store for a command beside the running daemon: no lock, no migration, the same file or server.
+
+import { resolve } from "node:path";
+import { openDatabase } from "../app.ts";
+import { loadConfig } from "../config/index.ts";
+import { loadAdapter } from "../host/loader.ts";
+import { systemClock as clock } from "../ops/clock.ts";
+import type { Database } from "../store/driver.ts";
+import { migrations, schemaVersion } from "../store/migrate.ts";
+import { problemLine } from "./check.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { Io } from "./io.ts";
+
+/** Opens the configured store, runs `work`, closes it. A refused configuration or schema is printed and becomes the code. */
+export async function withStore(
+  options: { readonly config: string },
+  io: Io,
+  work: (db: Database) => Promise<number>,
+): Promise<number> {
+  const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.err(problemLine(problem));
+    return exitCodes.config;
+  }
+  const db = await openDatabase(loaded.config, clock);
+  try {
+    const found = await schemaVersion(db);
+    if (found === migrations.length) return await work(db);
+    io.err(`the store has schema ${found}, this version needs ${migrations.length}: run bridgehead migrate, or the version that wrote it`);
+    return found > migrations.length ? exitCodes.newerSchema : exitCodes.failed;
+  } finally {
+    await db.close();
+  }
+}
+
+/** `2026-11-20 10:00:00` (UTC) of epoch milliseconds. */
+export const when = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace("T", " ");
+
+/** Columns as wide as their widest cell; two spaces between. */
+export function table(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd()).join("\n");
+}

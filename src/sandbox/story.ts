@@ -1,0 +1,71 @@
+// What the demo plays: its agent, its configuration, its first mail.
+
+export const support = "support@demo.example";
+export const customer = "anna@customer.example";
+
+/** The agent's key: it opens nothing but the demo. */
+export const demoKey = "00000000-0000-4000-8000-000000000001";
+
+export const firstMail = {
+  subject: "Where is my parcel?",
+  text: "Hello,\n\nI ordered a lamp last week. How long does delivery take?\n\nAnna",
+};
+
+export const agentsFile = `
+organization: { name: Demo, key: demo-organization-key }
+agents:
+  - name: support
+    public_name: Lumen Support
+    key: ${demoKey}
+    skills:
+      email:
+        email: ${support}
+        senderName: Lumen Support
+        emailSignature: "Lumen Lamps\\nwww.lumen.example"
+        responseDelaySeconds: 0
+    rules:
+      - { when: "human|person|complaint", answer: "I understand. A colleague will write to you today." }
+      - { when: "thanks|thank you", answer: "You are welcome!" }
+    knowledge:
+      - { title: Delivery, text: "Delivery takes two to four working days. Every parcel has a tracking number, which is in the mail we send on the day it leaves." }
+      - { title: Returns, text: "Lamps can be returned within 30 days. The refund is paid within five working days after the parcel has arrived." }
+      - { title: Bulbs, text: "All lamps take E27 bulbs of at most 40 watts. LED bulbs fit as well." }
+    default_answer: "I do not know that. I have noted your question for a colleague."
+`;
+
+/** The demo's configuration: a small one, as an operator would write it. */
+export function configFile(where: { platformUrl: string; imapPort: number; smtpPort: number; folder: string }): string {
+  return `
+platform: { url: "${where.platformUrl}" }
+agents:
+  support: { key: "\${env:DEMO_KEY}" }
+channels:
+  support-mail:
+    adapter: email
+    agent: support
+    imap: { host: 127.0.0.1, port: ${where.imapPort}, tls: none, user: ${support}, password: "\${env:DEMO_PASSWORD}" }
+    smtp: { host: 127.0.0.1, port: ${where.smtpPort}, tls: none, user: ${support}, password: "\${env:DEMO_PASSWORD}" }
+    first_start: { history: 1h }
+store: "sqlite:${where.folder}/bridgehead.db"
+`;
+}
+
+let written = 0;
+
+/** A mail of the customer as it arrives, CRLF line ends. */
+export function mailFrom(mail: { subject: string; text: string; answers: string | null }): string {
+  written += 1;
+  const headers = [
+    `From: Anna Example <${customer}>`,
+    `To: ${support}`,
+    `Subject: ${mail.subject}`,
+    `Message-ID: <demo-${written}@customer.example>`,
+    `Date: ${new Date().toUTCString().replace("GMT", "+0000")}`,
+    ...(mail.answers ? [`In-Reply-To: ${mail.answers}`, `References: ${mail.answers}`] : []),
+    "MIME-Version: 1.0",
+    "Content-Type: text/plain; charset=utf-8",
+    "Content-Transfer-Encoding: base64",
+  ];
+  const body = Buffer.from(mail.text, "utf8").toString("base64");
+  return `${headers.join("\r\n")}\r\n\r\n${body}\r\n`;
+}
