@@ -5,53 +5,58 @@ import { attributions, datedByYear } from "./phrases.ts";
 /** Longest attribution with name, address and date that programs write. */
 const maxLength = 400;
 
-/**
- * Finds an attribution in a line (or some wrapped lines joined). `before` is what the writer put in front of it on the same line,
- * `after` what of the quote follows on it. Null when there is none.
- */
-export function attributionIn(line: string): { before: string; after: string } | null {
+export interface Attribution {
+  /** What the writer put in front of it on the same line. */
+  readonly before: string;
+  /** What of the quote follows on the same line. */
+  readonly after: string;
+  /** It begins with a word such as "On"; others begin with a name or a date and may be the end of a longer one. */
+  readonly anchored: boolean;
+}
+
+/** Finds an attribution in a line (or some wrapped lines joined). Null when there is none. */
+export function attributionIn(line: string): Attribution | null {
   const end = colonOf(line);
   if (end < 0) return null;
   const head = line.slice(0, end + 1);
   const after = line.slice(end + 1).trim();
-  if (after === "" && head.length <= maxLength && isAttribution(head)) return { before: "", after };
-  if (after === "") return null;
-  const start = sentenceStart(head);
-  return start > 0 && isAttribution(head.slice(start))
-    ? { before: head.slice(0, start).trim(), after }
-    : null;
+  const start = after === "" ? 0 : sentenceStart(head);
+  const text = head.slice(start);
+  if (start < 0 || text.length > maxLength) return null;
+  const match = matchOf(text);
+  return match === null
+    ? null
+    : { before: head.slice(0, start).trim(), after, anchored: match === "anchored" };
 }
 
 /** The colon that ends the line, or that is followed by a quote mark. */
 function colonOf(line: string): number {
   if (/[:：]$/.test(line)) return line.length - 1;
-  const marked = Math.max(line.indexOf(": >"), line.indexOf(":>"));
-  return marked;
+  return Math.max(line.indexOf(": >"), line.indexOf(":>"));
 }
 
-/** Where a sentence of English, German, French or Spanish form could begin in the middle of a line. */
+/** Where a sentence could begin in the middle of a line, or -1. */
 function sentenceStart(head: string): number {
   let best = -1;
-  for (const word of [" On ", " Am ", " Le ", " El ", " Op ", " Em ", " Den ", " Il "])
+  for (const word of [" On ", " Am ", " Le ", " El ", " Op ", " Em ", " Den ", " Il "]) {
     best = Math.max(best, head.lastIndexOf(word));
+  }
   return best < 0 ? -1 : best + 1;
 }
 
-function isAttribution(text: string): boolean {
+function matchOf(text: string): "anchored" | "loose" | null {
   const line = text.toLowerCase();
-  if (!/[\d@]/.test(line)) return false;
-  if (datedByYear.test(line)) return true;
-  const strong = line.includes("@") || looksDated(line);
-  return (
-    strong &&
-    attributions.some(({ starts, says }) =>
-      starts.some((start) => line.startsWith(start) && hasVerb(line, start, says)),
-    )
-  );
-}
-
-function hasVerb(line: string, start: string, says: readonly string[]): boolean {
-  return says.some((verb) => line.includes(verb, Math.max(0, start.length - 1)));
+  if (!line.includes("@") && !looksDated(line)) return null;
+  if (datedByYear.test(line)) return "loose";
+  let best: "loose" | null = null;
+  for (const { starts, says } of attributions) {
+    const start = starts.find((one) => line.startsWith(one));
+    if (start === undefined || !says.some((verb) => line.includes(verb, Math.max(0, start.length - 1))))
+      continue;
+    if (start !== "") return "anchored";
+    best = "loose";
+  }
+  return best;
 }
 
 /** A year, a time, or a day with dots or slashes: one number alone ("the 3 of us wrote:") is no date. */

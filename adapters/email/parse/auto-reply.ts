@@ -35,10 +35,10 @@ export function automaticByHeader(mail: Mail): Automatic | null {
     if (value === "bulk" || value === "junk" || value === "list")
       return { code: "bulk", reason: `${name}: ${value}` };
   }
-  for (const name of otherSigns.keys()) {
-    if (otherSigns.get(name)?.test(valueOf(mail, name)))
-      return { code: "auto-reply", reason: `the header ${name}` };
-  }
+  const odd = mail.headers.find((header) =>
+    otherSigns.get(header.name)?.test(header.value.slice(0, 500).toLowerCase()),
+  );
+  if (odd !== undefined) return { code: "auto-reply", reason: `the header ${odd.name}` };
   return null;
 }
 

@@ -51,7 +51,7 @@ export function guessedBounce(mail: Mail): Bounce | null {
   if (!daemon && mail.returnPath !== "" && !has(mail, "x-failed-recipients")) return null;
   if (!has(mail, "x-failed-recipients") && !soundsFailed(mail)) return null;
   const about = embeddedIds(mail);
-  const recipients = failedRecipients(mail);
+  const recipients = failedRecipients(mail).filter((address) => !about.some((id) => id.includes(address)));
   // A daemon alone, or an id alone, may be any automatic mail; a failure names at least one of the two.
   if (about.length === 0 && (recipients.length === 0 || !daemon)) return null;
   const text = mail.fullText.slice(0, 20_000);

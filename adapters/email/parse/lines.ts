@@ -1,6 +1,6 @@
 // Lines of a mail and what each of them is.
 
-import { attributionIn } from "./attribution.ts";
+import { type Attribution, attributionIn } from "./attribution.ts";
 import { findMarkers } from "./marker.ts";
 import { forwardedMessage, type HeaderLabel, headerLabels, originalMessage } from "./phrases.ts";
 
@@ -25,6 +25,8 @@ export function scan(texts: readonly string[]): readonly Line[] {
     if (line === undefined || line.kind !== "own" || line.text.length > maxLine) continue;
     if (startsTail(texts, i)) line.kind = "tail";
     else markAttribution(lines, i);
+    // What comes after the first tail is cut whatever it is.
+    if (lines[i]?.kind === "tail" || lines[i + 1]?.kind === "tail") break;
   }
   return lines;
 }
@@ -50,23 +52,28 @@ function markAttribution(lines: { text: string; kind: Line["kind"] }[], end: num
   const last = lines[end];
   if (last === undefined || !mayEndAttribution(last.text)) return;
   let joined = "";
+  let best: { start: number; found: Attribution } | null = null;
   for (let start = end; start >= 0 && end - start < maxWrap; start--) {
     const line = lines[start];
-    if (line === undefined || line.kind !== "own" || line.text.length > maxLine) return;
+    if (line === undefined || line.kind !== "own" || line.text.length > maxLine) break;
+    if (start < end && !mayBeWrapped(line.text)) break;
     joined = joined === "" ? line.text.trim() : `${line.text.trim()} ${joined}`;
     const found = attributionIn(joined);
-    if (found === null) continue;
-    if (found.before !== "" && start !== end) continue;
-    settleAttribution(lines, start, end, found);
-    return;
+    if (found === null || (found.before !== "" && start !== end)) continue;
+    if (best === null || found.anchored) best = { start, found };
+    if (found.anchored) break;
   }
+  if (best !== null) settleAttribution(lines, best.start, end, best.found);
 }
+
+/** A sentence ends before the attribution begins. */
+const mayBeWrapped = (text: string) => !/[.!?…]\s*$/.test(text.slice(-20));
 
 function settleAttribution(
   lines: { text: string; kind: Line["kind"] }[],
   start: number,
   end: number,
-  found: { before: string; after: string },
+  found: Attribution,
 ): void {
   const next = lines.slice(end + 1, end + 4).find((line) => line.kind !== "blank");
   const kind = next?.kind === "quote" && found.after === "" ? "quote" : "tail";

@@ -54,6 +54,8 @@ const bare = (text: string) =>
     .replace(/[^\p{L}\p{N}]/gu, "")
     .toLowerCase();
 
+const name = (text: string) => text.replace(/[-_]/g, "").toLowerCase();
+
 /** `mailer-daemon@...` and `postmaster@...`, with or without anything after a plus sign. */
 export function isDaemon(address: string): boolean {
   return daemons.has(bare(local(address).split("+", 1)[0] ?? ""));
@@ -66,7 +68,7 @@ export function isNoReply(address: string): boolean {
 
 /** A mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */
 export function isProgram(address: string): boolean {
-  return programs.has(bare(local(address).split("+", 1)[0] ?? ""));
+  return programs.has(name(local(address).split("+", 1)[0] ?? ""));
 }
 
 /** Is the address, or its domain as `@example.com`, on the list? */

@@ -19,6 +19,7 @@ export const attributions: readonly Attribution[] = [
   { starts: ["il ", "in data ", "nel giorno ", "on "], says: [" ha scritto", " scrive", " scritto"] }, // it
   { starts: ["op "], says: [" schreef", " geschreven"] }, // nl
   { starts: ["em ", "a ", "no dia ", "às "], says: [" escreveu"] }, // pt
+  { starts: [""], says: [" escreveu no dia ", " escreveu a ", " escreveu em "] },
   { starts: ["w dniu ", "dnia ", "", "on "], says: [" pisze", " napisał", " napisała", " napisał(a)"] }, // pl
   { starts: ["den ", "på ", "lör ", "mån ", "tis ", "ons ", "tors ", "fre ", "sön "], says: [" skrev"] }, // sv, da, no
   { starts: [""], says: [" skrev den ", " skrev", " skreiv"] },

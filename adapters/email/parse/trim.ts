@@ -60,7 +60,7 @@ function withoutSignature(lines: readonly Line[]): readonly Line[] {
 /** One quote, and above everything: the answer below it stands alone. With more quotes it is a dialogue and stays whole. */
 function withoutLeadingQuote(lines: readonly Line[]): readonly Line[] {
   const firstOwn = lines.findIndex((line) => line.kind === "own");
-  if (firstOwn <= 0) return lines;
+  if (firstOwn <= 0 || lines.slice(0, firstOwn).some((line) => line.kind === "tail")) return lines;
   const dialogue = lines.slice(firstOwn).some((line) => line.kind === "quote");
   return dialogue ? lines : lines.slice(firstOwn);
 }

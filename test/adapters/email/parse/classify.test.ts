@@ -1,0 +1,350 @@
+import { afterAll, describe, expect, it } from "vitest";
+import { classify, type OwnIdentity } from "../../../../adapters/email/parse/index.ts";
+import { bounce, type Fields, html, mail, multipart, reader } from "./mails.ts";
+
+const own: OwnIdentity = {
+  addresses: ["support@example.com", "hilfe@example.de"],
+  isOurs: (id) => id.includes(".bridgehead@example.com"),
+  robots: ["bot@github.example", "@partner.example"],
+  bccAllowed: false,
+};
+const { parser, read } = reader();
+afterAll(() => parser.close());
+
+const finding = async (raw: Uint8Array, identity = own) => classify(await read(raw), identity);
+const ours = "<k1.bridgehead@example.com>";
+const xars = { "X-Auto-Response-Suppress": "All" };
+
+/** What arrives, and the code it is refused with. */
+const machines: readonly [string, string, Uint8Array][] = [
+  ["own mail by its Message-ID", "own", mail({ "Message-ID": ours })],
+  ["own address", "own", mail({ From: "Support <support@example.com>" })],
+  ["own alias, other case", "own", mail({ From: "HILFE@example.de" })],
+  ["own address with a token", "own", mail({ From: "support+abcdefghij@example.com" })],
+  [
+    "another bridge's answer",
+    "auto-reply",
+    mail({ "Auto-Submitted": "auto-replied", "X-Bridgehead-Hops": "1" }),
+  ],
+  ["vacation (RFC 3834)", "auto-reply", mail({ "Auto-Submitted": "auto-replied (vacation)" })],
+  [
+    "sieve vacation with a parameter",
+    "auto-reply",
+    mail({ "Auto-Submitted": "Auto-Replied; owner-email=x@example.org" }),
+  ],
+  [
+    "cron job",
+    "auto-generated",
+    mail({ "Auto-Submitted": "auto-generated", Subject: "Cron <root@host> backup" }),
+  ],
+  ["notification (RFC 5436)", "auto-generated", mail({ "Auto-Submitted": "auto-notified" })],
+  ["unknown Auto-Submitted value", "auto-reply", mail({ "Auto-Submitted": "yes" })],
+  ["X-Autoreply", "auto-reply", mail({ "X-Autoreply": "yes" })],
+  ["X-Autorespond", "auto-reply", mail({ "X-Autorespond": "My parcel" })],
+  ["X-Mail-Autoreply", "auto-reply", mail({ "X-Mail-Autoreply": "true" })],
+  ["Precedence: auto_reply", "auto-reply", mail({ Precedence: "auto_reply" })],
+  ["Precedence: auto-reply", "auto-reply", mail({ Precedence: "auto-reply" })],
+  ["X-Precedence", "bulk", mail({ "X-Precedence": "bulk" })],
+  ["Precedence: bulk", "bulk", mail({ Precedence: "bulk" })],
+  ["Precedence: junk", "bulk", mail({ Precedence: "Junk" })],
+  ["Precedence: list", "bulk", mail({ Precedence: "list" })],
+  ["FirstClass", "auto-reply", mail({ "X-FC-MachineGenerated": "true" })],
+  ["autoresponder message class", "auto-reply", mail({ "X-POST-MessageClass": "9; Autoresponder" })],
+  [
+    "Exchange inbox rule",
+    "auto-reply",
+    mail({ "X-MS-Exchange-Generated-Message-Source": "Mailbox Rules Agent" }),
+  ],
+  ...[
+    ["en", "Automatic reply: My parcel"],
+    ["de", "Automatische Antwort: Mein Paket"],
+    ["de 2", "Abwesenheitsnotiz"],
+    ["fr", "Réponse automatique : Mon colis"],
+    ["es", "Respuesta automática: Mi paquete"],
+    ["it", "Risposta automatica: pacco"],
+    ["nl", "Automatisch antwoord: pakket"],
+    ["pt", "Resposta automática: encomenda"],
+    ["pl", "Odpowiedź automatyczna: paczka"],
+    ["sv", "Autosvar: paket"],
+    ["da", "Automatisk svar: pakke"],
+    ["fi", "Automaattinen vastaus: paketti"],
+    ["cs", "Automatická odpověď: zásilka"],
+    ["ru", "Автоматический ответ: посылка"],
+    ["tr", "Otomatik yanıt: paket"],
+    ["hu", "Automatikus válasz: csomag"],
+    ["ro", "Răspuns automat: colet"],
+    ["el", "Αυτόματη απάντηση: πακέτο"],
+    ["ja", "自動応答: 荷物"],
+    ["zh", "自动回复: 包裹"],
+    ["ko", "자동 회신: 소포"],
+    ["he", "תשובה אוטומטית: חבילה"],
+    ["ar", "رد تلقائي: طرد"],
+    ["vi", "Trả lời tự động: bưu kiện"],
+  ].map(
+    ([language, subject]) =>
+      [
+        `out of office, ${language}`,
+        "auto-reply",
+        mail({ Subject: `=?utf-8?B?${Buffer.from(subject ?? "").toString("base64")}?=`, ...xars }),
+      ] as [string, string, Uint8Array],
+  ),
+  [
+    "out of office as an answer to ours",
+    "auto-reply",
+    mail({ Subject: "Re: Out of office", "In-Reply-To": ours }),
+  ],
+  [
+    "out of office from the null sender",
+    "auto-reply",
+    mail({ Subject: "Out of Office: back on Monday", "Return-Path": "<>" }),
+  ],
+  ["List-Id", "list", mail({ "List-Id": "<talk.lists.example.org>" })],
+  ["List-Unsubscribe", "list", mail({ "List-Unsubscribe": "<mailto:leave@lists.example.org>" })],
+  ["List-Post", "list", mail({ "List-Post": "<mailto:talk@lists.example.org>" })],
+  [
+    "Google group",
+    "list",
+    mail({ "Mailing-list": "list talk@googlegroups.example; contact x", Precedence: "list" }),
+  ],
+  ["Feedback-ID", "list", mail({ "Feedback-ID": "campaign:customer:mail:sender" })],
+  [
+    "newsletter",
+    "list",
+    html("<p>Sale</p>", { "List-Unsubscribe": "<https://x.example/u>", "X-Mailer": "MC" }),
+  ],
+  ["Mailchimp", "list", mail({ "X-MC-User": "123" })],
+  ["no-reply", "no-reply", mail({ From: "no-reply@shop.example" })],
+  ["noreply with a number", "no-reply", mail({ From: "Shop <noreply.12345@shop.example>" })],
+  ["orders-no_reply", "no-reply", mail({ From: "orders-no_reply@shop.example" })],
+  ["donotreply", "no-reply", mail({ From: "do.not.reply@bank.example" })],
+  ["nicht-antworten", "no-reply", mail({ From: "bitte-nicht-antworten@bahn.example" })],
+  ["ne-pas-repondre", "no-reply", mail({ From: "ne-pas-repondre@poste.example" })],
+  ["no-responder", "no-reply", mail({ From: "no-responder@correos.example" })],
+  ["non-rispondere", "no-reply", mail({ From: "non-rispondere@poste.example" })],
+  ["Reply-To no-reply", "no-reply", mail({ "Reply-To": "noreply@shop.example" })],
+  [
+    "mailer-daemon without details",
+    "mailer-daemon",
+    mail({ From: "MAILER-DAEMON@mx.example.net", Subject: "hello" }),
+  ],
+  ["postmaster", "mailer-daemon", mail({ From: "postmaster@example.net", Subject: "Weekly digest" })],
+  ["null sender", "null-sender", mail({ "Return-Path": "<>" })],
+  ["bounces+ address", "machine", mail({ From: "bounces+123-abc@esp.example" })],
+  ["notifications", "machine", mail({ From: "notifications@tracker.example" })],
+  ["listserv", "machine", mail({ From: "LISTSERV@lists.example.edu" })],
+  ["two From fields", "forged-from", mail({ From: ["anna@example.org", "boss@example.com"] })],
+  ["two addresses in From", "forged-from", mail({ From: "anna@example.org, eve@example.net" })],
+  ["no From", "forged-from", mail({ From: null })],
+  ["empty From", "forged-from", mail({ From: "" })],
+  ["a group in From", "forged-from", mail({ From: "Team: a@example.org, b@example.org;" })],
+  ["only in Bcc", "not-addressed", mail({ To: "undisclosed-recipients:;" })],
+  [
+    "to somebody else",
+    "not-addressed",
+    mail({ To: "other@example.com", "Delivered-To": "support@example.com" }),
+  ],
+  ["delayed delivery", "delivery-report", bounce({ action: "delayed", status: "4.4.1" })],
+  ["delivered", "delivery-report", bounce({ action: "delivered", status: "2.0.0" })],
+  [
+    "read receipt",
+    "read-receipt",
+    multipart("report; report-type=disposition-notification", [
+      { type: "text/plain", body: "Your message was displayed" },
+      {
+        type: "message/disposition-notification",
+        body: `Final-Recipient: rfc822;anna@example.org\nOriginal-Message-ID: ${ours}\nDisposition: manual-action/MDN-sent-manually; displayed`,
+      },
+    ]),
+  ],
+  [
+    "abuse report",
+    "abuse-report",
+    multipart("report; report-type=feedback-report", [
+      { type: "text/plain", body: "An abuse report" },
+      { type: "message/feedback-report", body: "Feedback-Type: abuse\nUser-Agent: x/1\nVersion: 1" },
+      { type: "message/rfc822", body: `Message-ID: ${ours}\n\nx` },
+    ]),
+  ],
+  [
+    "unknown report",
+    "auto-generated",
+    multipart("report; report-type=other", [{ type: "text/plain", body: "x" }]),
+  ],
+];
+
+describe("machine mail", () => {
+  it("has many kinds here", () => expect(machines.length).toBeGreaterThanOrEqual(60));
+  it.each(machines)("%s is refused as %s", async (_, code, raw) => {
+    expect(await finding(raw)).toMatchObject({ kind: "refused", code });
+  });
+});
+
+const people: readonly [string, Uint8Array | Fields][] = [
+  ["a plain mail", {}],
+  ["Auto-Submitted: no", { "Auto-Submitted": "no" }],
+  ["X-Auto-Response-Suppress alone", xars],
+  [
+    "X-Auto-Response-Suppress: None with an absence subject",
+    { "X-Auto-Response-Suppress": "None", Subject: "Out of office question" },
+  ],
+  ["an absence subject without a second sign", { Subject: "Automatic reply does not work" }],
+  ["a person's mail through Amazon", { "Feedback-ID": "1.eu-west-1.abc=:AmazonSES" }],
+  ["in Cc", { To: "other@example.com", Cc: "Support <SUPPORT@example.com>" }],
+  ["to the alias", { To: "hilfe@example.de" }],
+  ["to the token address", { To: "support+abcdefghij@example.com" }],
+  ["in a group of recipients", { To: "Helpers: support@example.com, x@example.com;" }],
+  ["no Return-Path", { "Return-Path": null }],
+  ["a broken Return-Path", { "Return-Path": "garbage" }],
+  ["no Message-ID", { "Message-ID": null }],
+  [
+    "an answer to ours",
+    { "In-Reply-To": ours, References: `<x@example.org> ${ours}`, Subject: "Re: Your parcel" },
+  ],
+  ["Precedence: normal", { Precedence: "normal" }],
+  ["Priority", { "X-Priority": "1", Importance: "high" }],
+  ["Noreen", { From: "noreen.plymouth@example.org" }],
+  ["Mr. Daemon", { From: "d.aemon@example.org" }],
+  ["Bouncer", { From: "bouncer@club.example" }],
+  ["Systema", { From: "systema@example.org" }],
+  [
+    "a robot on the list",
+    { From: "bot@github.example", "List-Id": "<x.github.example>", Precedence: "list" },
+  ],
+  ["a robot's domain on the list", { From: "noreply@partner.example", "Auto-Submitted": "auto-generated" }],
+  ["comma in the quoted name", { From: '"Doe, Anna" <anna@example.org>' }],
+  ["address as the name", { From: '"boss@example.com" <anna@example.org>' }],
+  ["encoded name", { From: "=?utf-8?B?SsO8cmdlbg==?= <j@example.org>" }],
+  ["comment in From", { From: "anna@example.org (Anna)" }],
+  ["X-Autoreply: no", { "X-Autoreply": "no" }],
+  [
+    "complaint about delivery",
+    mail(
+      { Subject: "Delivery failed, my parcel was not delivered" },
+      "My order was not delivered.\nPlease write to bob@example.net\n",
+    ),
+  ],
+  [
+    "a pasted Message-ID",
+    mail(
+      { Subject: "Your mail" },
+      "I got your mail, undeliverable?\nMessage-ID: <k9.bridgehead@example.com>\n",
+    ),
+  ],
+  [
+    "an attached mail",
+    multipart("mixed", [
+      { type: "text/plain", body: "see the attached" },
+      {
+        type: "message/rfc822",
+        body: "From: x@example.org\nMessage-ID: <a@b>\nSubject: old\n\ntext",
+        fields: { "Content-Disposition": "attachment" },
+      },
+    ]),
+  ],
+  ["an HTML mail", html("<p>Where is my parcel?</p>")],
+  [
+    "a calendar invitation",
+    multipart("mixed", [
+      { type: "text/plain", body: "come" },
+      { type: "text/calendar; method=REQUEST", body: "BEGIN:VCALENDAR" },
+    ]),
+  ],
+  [
+    "a signed mail",
+    multipart('signed; protocol="application/pkcs7-signature"', [
+      { type: "text/plain", body: "hi" },
+      { type: "application/pkcs7-signature; name=smime.p7s", body: Buffer.from("sig") },
+    ]),
+  ],
+];
+
+describe("mail of people", () => {
+  it("has many kinds here", () => expect(people.length).toBeGreaterThanOrEqual(30));
+  it.each(people)("%s is a person's", async (_, spec) => {
+    expect(await finding(spec instanceof Uint8Array ? spec : mail(spec))).toEqual({ kind: "person" });
+  });
+  it("is a person's in Bcc where that is allowed", async () => {
+    expect(await finding(mail({ To: "x@example.org" }), { ...own, bccAllowed: true })).toEqual({
+      kind: "person",
+    });
+  });
+  it("a robot's pass does not cover own mail and forgeries", async () => {
+    const generous = { ...own, robots: ["@example.com", "@example.org"] };
+    expect(await finding(mail({ From: "support@example.com" }), generous)).toMatchObject({ code: "own" });
+    expect(await finding(mail({ From: ["a@example.org", "b@example.org"] }), generous)).toMatchObject({
+      code: "forged-from",
+    });
+  });
+});
+
+describe("bounces", () => {
+  it("reads a standard one", async () => {
+    expect(await finding(bounce())).toEqual({
+      kind: "bounce",
+      permanent: true,
+      recipients: ["gone@example.net"],
+      about: [ours],
+      envelopeId: "env42",
+      detail: "5.1.1 smtp; 550 5.1.1 no such user",
+    });
+  });
+  it("takes a full mailbox and a server that gave up for passing", async () => {
+    expect(await finding(bounce({ status: "5.2.2" }))).toMatchObject({ kind: "bounce", permanent: false });
+    expect(await finding(bounce({ status: "4.4.7" }))).toMatchObject({ kind: "bounce", permanent: false });
+  });
+  it("prefers the original recipient to the alias behind it", async () => {
+    const raw = Buffer.from(
+      Buffer.from(bounce())
+        .toString()
+        .replace("Final-Recipient:", "Original-Recipient: rfc822;first@example.net\r\nFinal-Recipient:"),
+    );
+    expect(await finding(raw)).toMatchObject({ recipients: ["first@example.net"] });
+  });
+  const guessed: readonly [string, Uint8Array, object][] = [
+    [
+      "qmail",
+      mail(
+        { From: "MAILER-DAEMON@mx.example.net", "Return-Path": "<>", Subject: "failure notice" },
+        `Hi. This is the qmail-send program at mx.example.net.\n\n<gone@example.net>:\n550 5.1.1 no mailbox\n\n--- Below this line is a copy of the message.\n\nMessage-ID: ${ours}\nFrom: support@example.com\n`,
+      ),
+      { permanent: true, recipients: ["gone@example.net"], about: [ours] },
+    ],
+    [
+      "Exim",
+      mail(
+        {
+          From: "Mail Delivery System <Mailer-Daemon@mx.example.net>",
+          "Return-Path": "<>",
+          "X-Failed-Recipients": "gone@example.net",
+          Subject: "Mail delivery failed: returning message to sender",
+          "Auto-Submitted": "auto-replied",
+        },
+        `A message could not be delivered.\n\n  gone@example.net\n    Unrouteable address\n\n  Message-Id: ${ours}\n`,
+      ),
+      { permanent: true, recipients: ["gone@example.net"], about: [ours] },
+    ],
+    [
+      "a German server",
+      mail(
+        { From: "postmaster@mail.example.de", Subject: "Unzustellbar: Ihre Mail" },
+        `Ihre Nachricht an gone@example.net konnte nicht zugestellt werden: 452 4.2.2 voll\n> Message-ID: ${ours}\n`,
+      ),
+      { permanent: false, about: [ours] },
+    ],
+    [
+      "one with the mail attached",
+      multipart(
+        "mixed",
+        [
+          { type: "text/plain", body: "Delivery failed" },
+          { type: "message/rfc822", body: `Message-ID: ${ours}\n\nx` },
+        ],
+        { From: "MAILER-DAEMON@x.example", Subject: "Returned mail" },
+      ),
+      { about: [ours] },
+    ],
+  ];
+  it.each(guessed)("guesses %s", async (_, raw, expected) => {
+    expect(await finding(raw)).toMatchObject({ kind: "bounce", ...expected });
+  });
+});

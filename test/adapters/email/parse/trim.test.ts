@@ -1,0 +1,207 @@
+import { describe, expect, it } from "vitest";
+import { trimReply } from "../../../../adapters/email/parse/index.ts";
+
+const quoted = "> Your parcel left us on Monday.\n> Support";
+const answer = "It has not come.\n\nAnna";
+
+/** Attribution lines over a marked quote, by program or language. */
+const attributions: readonly [string, string][] = [
+  ["en, Gmail", "On Fri, May 3, 2024 at 10:00 AM Support <support@example.com> wrote:"],
+  ["en, Gmail wrapped", "On Fri, May 3, 2024 at 10:00 AM Support Team\n<support@example.com> wrote:"],
+  ["en, wrapped twice", "On Fri, May 3, 2024 at 10:00 AM\nSupport Team <support@example.com>\nwrote:"],
+  ["en, Apple", "On 3 May 2024, at 10:00, Support <support@example.com> wrote:"],
+  ["en, Thunderbird", "On 5/3/24 10:00, Support wrote:"],
+  ["en, name first", "Support <support@example.com> wrote:"],
+  ["en, mutt", "On Fri, May 03, 2024 at 10:00:00AM +0200, Support wrote:"],
+  ["de, Gmail", "Am Fr., 3. Mai 2024 um 10:00 Uhr schrieb Support <support@example.com>:"],
+  ["de, Apple", "Am 03.05.2024 um 10:00 schrieb Support <support@example.com>:"],
+  ["de, wrapped", "Am Fr., 3. Mai 2024 um 10:00 Uhr schrieb Support Team\n<support@example.com>:"],
+  ["de, name first", "Support <support@example.com> schrieb am Fr., 3. Mai 2024, 10:00:"],
+  ["fr, Gmail", "Le ven. 3 mai 2024 à 10:00, Support <support@example.com> a écrit :"],
+  ["fr, Apple", "Le 3 mai 2024 à 10:00, Support <support@example.com> a écrit :"],
+  ["es", "El vie, 3 may 2024 a las 10:00, Support (<support@example.com>) escribió:"],
+  ["it, Gmail", "Il giorno ven 3 mag 2024 alle ore 10:00 Support <support@example.com> ha scritto:"],
+  ["it, Apple", "Il giorno 3 mag 2024, alle ore 10:00, Support <support@example.com> ha scritto:"],
+  ["nl", "Op vr 3 mei 2024 om 10:00 schreef Support <support@example.com>:"],
+  ["pt, Brazil", "Em sex., 3 de mai. de 2024 às 10:00, Support <support@example.com> escreveu:"],
+  ["pt, Portugal", "Support <support@example.com> escreveu no dia sexta, 3/05/2024 à(s) 10:00:"],
+  ["pl", "pt., 3 maj 2024 o 10:00 Support <support@example.com> napisał(a):"],
+  ["pl, Thunderbird", "W dniu 3.05.2024 o 10:00, Support pisze:"],
+  ["sv", "Den fre 3 maj 2024 kl 10:00 skrev Support <support@example.com>:"],
+  ["da", "Den fre. 3. maj 2024 kl. 10.00 skrev Support <support@example.com>:"],
+  ["no", "fre. 3. mai 2024 kl. 10:00 skrev Support <support@example.com>:"],
+  ["fi", "pe 3. toukok. 2024 klo 10.00 Support (support@example.com) kirjoitti:"],
+  ["cs", "pá 3. 5. 2024 v 10:00 odesílatel Support <support@example.com> napsal:"],
+  ["sk", "pi 3. 5. 2024 o 10:00 Support <support@example.com> napísal(a):"],
+  ["ru", "пт, 3 мая 2024 г. в 10:00, Support <support@example.com>: написал:"],
+  ["ru, Mail.ru", "Пятница, 3 мая 2024, 10:00 +03:00 от Support <support@example.com> пишет:"],
+  ["uk", "пт, 3 трав. 2024 р. о 10:00 Support <support@example.com> пише:"],
+  ["bg", "На пт, 3.05.2024 г. в 10:00 Support <support@example.com> написа:"],
+  ["tr", "Support <support@example.com>, 3 May 2024 Cum, 10:00 tarihinde şunu yazdı:"],
+  ["hu", "Support <support@example.com> ezt írta (időpont: 2024. máj. 3., P, 10:00):"],
+  ["ro", "În vin., 3 mai 2024 la 10:00, Support <support@example.com> a scris:"],
+  ["el", "Στις Παρ 3 Μαΐ 2024 στις 10:00 π.μ., ο χρήστης Support <support@example.com> έγραψε:"],
+  ["hr", "pet, 3. svi 2024. u 10:00 Support <support@example.com> napisao je:"],
+  ["ja, Gmail", "2024年5月3日(金) 10:00 Support <support@example.com>:"],
+  ["ja, verb", "2024/05/03 10:00、Support <support@example.com>のメール:"],
+  ["zh", "Support <support@example.com> 于2024年5月3日周五 10:00写道："],
+  ["zh, Taiwan", "Support <support@example.com> 於 2024年5月3日 週五 上午10:00寫道："],
+  ["ko", "2024년 5월 3일 (금) 오전 10:00, Support <support@example.com>님이 작성:"],
+  ["vi", "Vào Th 6, 3 thg 5, 2024 lúc 10:00 Support <support@example.com> đã viết:"],
+  ["id", "Pada Jum, 3 Mei 2024 pukul 10.00 Support <support@example.com> menulis:"],
+  ["ca", "Missatge de Support <support@example.com> del dia dv., 3 de maig 2024 a les 10:00:"],
+];
+
+describe("trailing quotes", () => {
+  it.each(attributions)("%s, marked", (_, line) => {
+    expect(trimReply(`${answer}\n\n${line}\n\n${quoted}\n`)).toEqual({ text: answer, trimmed: true });
+  });
+  it.each(attributions)("%s, unmarked", (_, line) => {
+    expect(trimReply(`${answer}\n\n${line}\n\nYour parcel left us.\nSupport\n`).text).toBe(answer);
+  });
+});
+
+/** Header blocks and delimiters, after which all is quoted though nothing is marked. */
+const blocks: readonly [string, string][] = [
+  [
+    "Outlook en",
+    "From: Support <support@example.com>\nSent: Friday, May 3, 2024 10:00\nTo: Anna\nSubject: RE: parcel",
+  ],
+  [
+    "Outlook en, with a rule",
+    "________________________________\nFrom: Support\nSent: Friday\nTo: Anna\nSubject: parcel",
+  ],
+  ["Outlook en, bold", "*From:* Support\n*Sent:* Friday\n*To:* Anna\n*Subject:* parcel"],
+  ["Outlook de", "Von: Support\nGesendet: Freitag, 3. Mai 2024 10:00\nAn: Anna\nBetreff: Paket"],
+  ["Outlook fr", "De : Support\nEnvoyé : vendredi 3 mai 2024\nÀ : Anna\nObjet : colis"],
+  ["Outlook es", "De: Support\nEnviado el: viernes\nPara: Anna\nAsunto: paquete"],
+  ["Outlook it", "Da: Support\nInviato: venerdì\nA: Anna\nOggetto: pacco"],
+  ["Outlook nl", "Van: Support\nVerzonden: vrijdag\nAan: Anna\nOnderwerp: pakket"],
+  ["Outlook pt", "De: Support\nEnviada em: sexta\nPara: Anna\nAssunto: encomenda"],
+  ["Outlook pl", "Od: Support\nWysłano: piątek\nDo: Anna\nTemat: paczka"],
+  ["Outlook sv", "Från: Support\nSkickat: fredag\nTill: Anna\nÄmne: paket"],
+  ["Outlook da", "Fra: Support\nSendt: fredag\nTil: Anna\nEmne: pakke"],
+  ["Outlook fi", "Lähettäjä: Support\nLähetetty: perjantai\nVastaanottaja: Anna\nAihe: paketti"],
+  ["Outlook cs", "Od: Support\nOdesláno: pátek\nKomu: Anna\nPředmět: zásilka"],
+  ["Outlook ru", "От: Support\nОтправлено: пятница\nКому: Anna\nТема: посылка"],
+  ["Outlook tr", "Kimden: Support\nGönderildi: cuma\nKime: Anna\nKonu: paket"],
+  ["Outlook ja", "差出人: Support\n送信日時: 2024年5月3日\n宛先: Anna\n件名: 荷物"],
+  ["Outlook zh", "发件人: Support\n发送时间: 2024年5月3日\n收件人: Anna\n主题: 包裹"],
+  ["Outlook ko", "보낸 사람: Support\n보낸 날짜: 금요일\n받는 사람: Anna\n제목: 소포"],
+  ["no subject, but an address", "From: support@example.com\nDate: Friday\nTo: anna@example.org"],
+  ["Original Message", "-----Original Message-----\nanything"],
+  ["de", "-----Ursprüngliche Nachricht-----\nx"],
+  ["GMX", "-------- Original-Nachricht --------\nx"],
+  ["fr", "-----Message d'origine-----\nx"],
+  ["es", "-----Mensaje original-----\nx"],
+  ["it", "-----Messaggio originale-----\nx"],
+  ["nl", "-----Oorspronkelijk bericht-----\nx"],
+  ["pt", "-----Mensagem original-----\nx"],
+  ["ru", "-----Исходное сообщение-----\nx"],
+  ["zh, QQ", "------------------ 原始邮件 ------------------\nx"],
+  ["our own marker", "[ref:bh-abcdefghij]\nyour words above this line"],
+];
+
+describe("tails", () => {
+  it.each(blocks)("%s", (_, block) => {
+    expect(trimReply(`${answer}\n\n${block}\n\nYour parcel left us.\n`)).toEqual({
+      text: answer,
+      trimmed: true,
+    });
+  });
+});
+
+const signatures: readonly [string, string][] = [
+  ["-- ", "-- \nAnna Doe\nExample Inc."],
+  ["-- without its space", "--\nAnna Doe"],
+  ["iPhone", "Sent from my iPhone"],
+  ["iPhone de", "Von meinem iPhone gesendet"],
+  ["iPhone fr", "Envoyé de mon iPhone"],
+  ["iPhone es", "Enviado desde mi iPhone"],
+  ["iPhone it", "Inviato da iPhone"],
+  ["iPhone nl", "Verstuurd vanaf mijn iPhone"],
+  ["iPhone pl", "Wysłane z iPhone'a"],
+  ["iPhone sv", "Skickat från min iPhone"],
+  ["iPhone ja", "iPhoneから送信"],
+  ["iPhone zh", "发自我的iPhone"],
+  ["Outlook", "Get Outlook for iOS<https://aka.ms/o0ukef>"],
+];
+
+describe("signatures", () => {
+  it.each(signatures)("%s", (_, signature) => {
+    expect(trimReply(`It has not come.\n\n${signature}\n`)).toEqual({
+      text: "It has not come.",
+      trimmed: true,
+    });
+  });
+  it.each(signatures)("%s over a quote", (_, signature) => {
+    const text = `It has not come.\n\n${signature}\n\nOn 5/3/24 10:00, Support wrote:\n${quoted}\n`;
+    expect(trimReply(text).text).toBe("It has not come.");
+  });
+});
+
+describe("what is kept", () => {
+  const same = (text: string) => expect(trimReply(text)).toEqual({ text: text.trim(), trimmed: false });
+  it("a list of addresses below a line of dashes", () =>
+    same("Please remove\n--\na@example.org\nb@example.org\nc@example.org"));
+  it("a long text below a line of dashes", () => same(`First\n--\n${"a paragraph\n".repeat(20)}`));
+  it("a timetable", () => same("I travel\nFrom: Berlin\nTo: Munich\nDate: 3 May 2024\nPlease book."));
+  it("a sentence that begins like an attribution", () => same("On Monday he wrote:\nI am late."));
+  it("a form of name and number", () => same("Name: Anna\nNumber: 42\nSubject: parcel"));
+  it("a sentence about a phone in the middle", () =>
+    same("Sent from my office?\nYes.\nNo.\nMaybe.\nThat is all."));
+  it("a quote alone", () => same("> all\n> quoted"));
+  it("a header block alone", () => same("From: a@example.org\nSent: Friday\nTo: b\nSubject: c\n\nOld text"));
+  it("nothing", () => same(""));
+  it("a forward", () =>
+    expect(trimReply("See below\n\n-----Original Message-----\nx", true).trimmed).toBe(false));
+  it("a forwarded mail without the hint", () =>
+    same("Can you help?\n\n---------- Forwarded message ---------\nHello"));
+  it("answers between quotes, without the last quote", () => {
+    const text = "Hi,\n\n> first question\nyes\n\n> second question\nno\n\n> Support";
+    expect(trimReply(text).text).toBe("Hi,\n\n> first question\nyes\n\n> second question\nno");
+  });
+  it("the answer below a quote", () => {
+    expect(trimReply(`On 5/3/24 10:00, Support wrote:\n${quoted}\n\nIt has not come.\n`).text).toBe(
+      "It has not come.",
+    );
+  });
+  it("the answer below a quote, without its signature", () => {
+    expect(trimReply(`${quoted}\n\nIt has not come.\n\n-- \nAnna`).text).toBe("It has not come.");
+  });
+  it("the words in front of a quote on one line", () => {
+    expect(
+      trimReply("No! On Fri, May 3, 2024 at 10:00 Support <s@example.com> wrote: > hello > you").text,
+    ).toBe("No!");
+  });
+});
+
+describe("hostile text", () => {
+  const seeds: readonly [string, string][] = [
+    ["underscores", "_"],
+    ["newlines", "\n"],
+    ["attributions", "schrieb<Am "],
+    ["dashes", "- "],
+    ["quotes", "> \n"],
+    ["colons", "On 2024 a@b :\n"],
+    ["labels", "From: a\n"],
+    ["blocks", "From: a@b\nTo: c\n"],
+    ["signatures", "-- \nx\n"],
+    ["wrote", "On 2024 wrote: >\n"],
+    ["markers", "[ref:bh-"],
+    ["rules", "_____\n"],
+  ];
+  it.each(seeds)("%s take a time in proportion to their length", (_, seed) => {
+    const time = (length: number) => {
+      const text = `x\n${seed.repeat(Math.ceil(length / seed.length))}\ny`;
+      const start = performance.now();
+      trimReply(text);
+      return performance.now() - start;
+    };
+    time(50_000);
+    expect(time(1_000_000)).toBeLessThan(1500);
+    // Four times as long may take some more than four times as long (a busy machine), but never sixteen times.
+    const short = Math.max(20, Math.min(time(250_000), time(250_000)));
+    expect(Math.min(time(1_000_000), time(1_000_000))).toBeLessThan(short * 10);
+  });
+});
