@@ -56,16 +56,19 @@ function isTooSmall(element: Element): boolean {
 
 function hidesByStyle(style: string): boolean {
   const rules = declarations(style);
-  const is = (name: string, test: RegExp) => test.test(rules.get(name) ?? "");
+  const is = (name: string, test: RegExp) => {
+    const value = rules.get(name);
+    return value !== undefined && test.test(value);
+  };
   return (
     is("display", /^none/) ||
     is("visibility", /^(?:hidden|collapse)/) ||
     is("mso-hide", /^all/) ||
     is("content-visibility", /^hidden/) ||
-    is("opacity", nothing) ||
-    is("font-size", tiny) ||
+    isFaint(rules.get("opacity")) ||
+    isTiny(rules.get("font-size")) ||
     is("font", /(?:^|\s)0(?:px|pt|em|rem|%)?(?:\/|\s)/) ||
-    is("zoom", nothing) ||
+    isFaint(rules.get("zoom")) ||
     is("transform", /scale(?:x|y|3d)?\(0(?:[.)\s,]0*|\))/) ||
     is("filter", /opacity\(0/) ||
     is("clip", /^rect\((?:0(?:px)?|1px)[\s,]/) ||
@@ -80,9 +83,20 @@ function hidesByStyle(style: string): boolean {
   );
 }
 
-const nothing = /^0?(?:\.0{1,9})?%?$|^0(?:\.0{0,9})?(?:!|\s|$)|^0(?:\.0[0-4]\d{0,9})(?:!|\s|$)/;
-const tiny =
-  /^(?:[01](?:\.\d{1,9})?|0?\.\d{1,9})(?:px|pt)?(?:!|\s|$)|^0(?:\.0\d{0,9})?(?:em|rem|%|vw|vh)(?:!|\s|$)/;
+/** A share (`0.02`, `2%`) so small that nothing is left to see. */
+function isFaint(value: string | undefined): boolean {
+  const share = Number.parseFloat(value ?? "") / (value?.includes("%") ? 100 : 1);
+  return share < 0.06;
+}
+
+/** A size at which nobody reads. */
+function isTiny(value: string | undefined): boolean {
+  const size = Number.parseFloat(value ?? "");
+  if (value === undefined || Number.isNaN(size)) return false;
+  if (/^[\d.]{1,12}\s{0,3}(?:em|rem)/.test(value)) return size < 0.15;
+  return /^[\d.]{1,12}\s{0,3}%/.test(value) ? size < 15 : size < 2;
+}
+
 const zero = /^[01](?:px|pt)?(?:!|\s|$)|^0(?:em|rem|%|vh|vw)?(?:!|\s|$)/;
 const farAway = /^-\d{3,}/;
 

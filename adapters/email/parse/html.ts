@@ -35,7 +35,7 @@ const write = compile({
     { selector: "hr", options: { length: 20 } },
     {
       selector: "blockquote",
-      options: { leadingLineBreaks: 1, trailingLineBreaks: 1, trimEmptyLines: true },
+      options: { leadingLineBreaks: 2, trailingLineBreaks: 2, trimEmptyLines: true },
     },
   ],
 });
