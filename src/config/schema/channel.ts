@@ -50,8 +50,8 @@ export const coreChannel = z.object({
   max_age: span
     .prefault("72h")
     .describe("How old may a message be and still be answered? Older ones are stored and listed."),
-  allow: z.array(pattern).default([]).describe("Who may write? Empty: everybody."),
-  deny: z.array(pattern).default([]).describe("Who is never answered? Wins over allow."),
+  allow: z.array(pattern).prefault([]).describe("Who may write? Empty: everybody."),
+  deny: z.array(pattern).prefault([]).describe("Who is never answered? Wins over allow."),
   caps: caps.prefault({}).describe("How many automatic replies are allowed before a loop is assumed?"),
   on_unknown: z
     .enum(["hold", "resend", "drop"])

@@ -1,0 +1,136 @@
+// config.example.yaml and the JSON Schema describe the same file: compared in both directions, and validated by
+// somebody else's validator.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { jsonSchema, loadConfig } from "../../src/config/index.ts";
+import type { Shape } from "../../src/config/shape.ts";
+import { loadAdapter } from "../../src/host/loader.ts";
+import { folder, line } from "./files.ts";
+
+const example = fileURLToPath(new URL("../../config.example.yaml", import.meta.url));
+const text = readFileSync(example, "utf8");
+const email = await loadAdapter("email", folder);
+const schema = jsonSchema({ email });
+const validate = new Ajv2020({ strict: false, validateFormats: false, allErrors: true }).compile(schema);
+
+/** The same file with every commented key switched on. */
+const all = text.replace(/^(\s*)#(?=[a-z_0-9]+:)/gm, "$1");
+/** References stand for texts; YAML alone cannot read them without quotes. */
+const quoted = (yaml: string): unknown =>
+  parse(yaml.replace(/\$\{[^{}\n]*\}/g, (reference) => JSON.stringify(reference)));
+
+interface Key {
+  readonly path: string;
+  readonly shape: Shape;
+}
+
+/** Every key of the schema; names that the operator chooses are `*`; of the channel blocks the e-mail one. */
+function keysOf(shape: Shape, path = ""): Key[] {
+  const named = Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
+    const here = path === "" ? key : `${path}.${key}`;
+    return [{ path: here, shape: inner }, ...keysOf(inner, here)];
+  });
+  const { additionalProperties: rest } = shape;
+  if (typeof rest !== "object") return named;
+  return [...named, ...keysOf(rest.oneOf?.[0] ?? rest, `${path}.*`)];
+}
+
+function pathsOf(value: unknown, path = ""): string[] {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return [];
+  return Object.entries(value).flatMap(([key, inner]) => {
+    const chosen = path === "agents" || path === "channels";
+    const here = chosen ? `${path}.*` : path === "" ? key : `${path}.${key}`;
+    return chosen ? pathsOf(inner, here) : [here, ...pathsOf(inner, here)];
+  });
+}
+
+const keys = keysOf(schema);
+const valueAt = (value: unknown, path: string): unknown =>
+  path.split(".").reduce<unknown>((inner, step) => {
+    const record = inner as Record<string, unknown>;
+    return step === "*" ? Object.values(record)[0] : record?.[step];
+  }, value);
+
+describe("config.example.yaml", () => {
+  it("names the schema for editors in its first line", () => {
+    expect(text.split("\n")[0]).toBe("# yaml-language-server: $schema=./bridgehead.schema.json");
+  });
+
+  it("is a configuration that loads", async () => {
+    const env = Object.fromEntries([...text.matchAll(/\$\{env:(\w+)\}/g)].map(([, name]) => [name, "value"]));
+    const loaded = await loadConfig(example, { env, adapters: loadAdapter });
+    expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([]);
+    expect(loaded.warnings.map(line)).toEqual([]);
+  });
+
+  it("fits the schema, as it is and with every key switched on", () => {
+    for (const yaml of [text, all]) {
+      validate(quoted(yaml));
+      expect(validate.errors ?? []).toEqual([]);
+    }
+  });
+
+  it("has every key of the schema, and no other", () => {
+    expect(keys.length).toBeGreaterThan(50);
+    expect(pathsOf(quoted(all)).sort()).toEqual([...new Set(keys.map(({ path }) => path))].sort());
+  });
+
+  it("answers every key's question, and lists the values to choose from", () => {
+    const prose = text.replace(/^\s*# ?/gm, "").replace(/\s+/g, " ");
+    for (const { path, shape } of keys) {
+      if (shape.description !== undefined)
+        expect(prose, path).toContain(shape.description.replace(/\s+/g, " "));
+      if (Array.isArray(shape["enum"])) expect(prose, path).toContain(`Values: ${shape["enum"].join(" | ")}`);
+    }
+  });
+
+  it("shows the default of every key that has one", () => {
+    const shown = quoted(all);
+    for (const { path, shape } of keys) {
+      if (shape.default !== undefined && shape.properties === undefined)
+        expect(valueAt(shown, path), path).toEqual(shape.default);
+    }
+  });
+});
+
+describe("the JSON Schema", () => {
+  const good = (): Record<string, never> => quoted(text) as Record<string, never>;
+  const channel = (changes: Record<string, unknown>) => {
+    const file = good() as unknown as { channels: Record<string, object> };
+    file.channels["support-mail"] = { ...file.channels["support-mail"], ...changes };
+    return file;
+  };
+
+  it.each([
+    ["an unknown key at the top", { ...good(), storage: 1 }],
+    ["an unknown key of a channel", channel({ imapp: {} })],
+    ["an unknown key of the adapter's blocks", channel({ imap: { host: "h", user: "u", hots: "h" } })],
+    ["a value that is not on the list", channel({ on_unknown: "maybe" })],
+    ["a channel without an agent", channel({ agent: undefined })],
+    ["a duration without a unit", { ...good(), retention: { raw: "30" } }],
+  ])("refuses %s", (_what, file) => {
+    expect(validate(JSON.parse(JSON.stringify(file)))).toBe(false);
+  });
+
+  it("takes the core's keys, and any other, for an adapter it does not know", () => {
+    expect(validate(channel({ adapter: "@acme/fax", tray: "upper" }))).toBe(true);
+    expect(validate(channel({ adapter: "@acme/fax", concurrency: "many" }))).toBe(false);
+  });
+
+  it("agrees with the loader about the example with a mistake in it", async () => {
+    const path = join(folder, "mistake.yaml");
+    writeFileSync(path, text.replace("    agent: support\n", "    agent: support\n    onunknown: hold\n"));
+    const loaded = await loadConfig(path, {
+      env: { SUPPORT_KEY: "k", MAIL_PASSWORD: "p" },
+      adapters: loadAdapter,
+    });
+    expect(loaded.ok ? [] : loaded.problems.map(({ key, fix }) => [key, fix])).toEqual([
+      ["channels.support-mail.onunknown", "did you mean on_unknown?"],
+    ]);
+  });
+});
