@@ -2,7 +2,8 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   resolve: { conditions: ["source"] },
-  ssr: { resolve: { conditions: ["source", "node", "import", "default"] } },
+  // Not "import": the workers would hand it to Node, and a require() would get modules meant for import.
+  ssr: { resolve: { conditions: ["source", "node", "default"] } },
   test: {
     include: ["test/**/*.test.ts"],
     pool: "forks",
