@@ -4,13 +4,13 @@ import type { Clock, Log } from "bridgehead/contract";
 import { createAgentClient } from "./agent/index.ts";
 import type { Config } from "./config/index.ts";
 import { createHost, type Host } from "./host/host.ts";
+import { newToken } from "./ops/clock.ts";
 import { askStage } from "./pipeline/ask.ts";
 import { composeStage } from "./pipeline/compose.ts";
 import { routeStage } from "./pipeline/route.ts";
 import { sendStage } from "./pipeline/send.ts";
 import { type Agent, createAgent } from "./pipeline/settings.ts";
 import { createFlow, type Flow } from "./pipeline/step.ts";
-import { newToken } from "./ops/clock.ts";
 import type { Database } from "./store/driver.ts";
 import { endLeases } from "./store/lanes.ts";
 import { lockStore } from "./store/lock.ts";
@@ -44,11 +44,15 @@ const sendTimeout = 120_000;
 
 /** The configured store as it is: no lock, no migration. For commands beside the running daemon. */
 export async function openDatabase({ store }: Config, clock: Clock): Promise<Database> {
-  return store.kind === "sqlite" ? openSqlite(store.file, clock.now) : openPostgres(store.url);
+  return store.kind === "sqlite" ? openSqlite(store.file, () => clock.now()) : openPostgres(store.url);
 }
 
 /** Opens the store for this process alone (SQLite) or with others (PostgreSQL), and brings its schema up to date. */
-export async function openStore(config: Config, clock: Clock, log: Log): Promise<{ db: Database; unlock(): void }> {
+export async function openStore(
+  config: Config,
+  clock: Clock,
+  log: Log,
+): Promise<{ db: Database; unlock: () => void }> {
   const { store } = config;
   const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;
   const db = await openDatabase(config, clock);
@@ -82,10 +86,10 @@ export async function startApp(options: AppOptions): Promise<App> {
     clock,
     log,
     node,
-    publicUrl: options.publicUrl,
+    publicUrl: () => options.publicUrl(),
     agent: (name) => agents.get(name),
   });
-  const deps = { lines: host.lines, db, clock, log, node };
+  const deps = { lines: () => host.lines(), db, clock, log, node };
   const flow = createFlow({
     db,
     clock,
@@ -107,7 +111,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   /** Returns what ends the replaced agents' connections, for when no channel uses them any more. */
   async function applyAgents(next: Config): Promise<() => Promise<void>> {
     const replaced: Agent[] = [];
-    for (const [name, { abort, ended, digest }] of [...refreshing]) {
+    for (const [name, { abort, ended, digest }] of Array.from(refreshing)) {
       if (digest === JSON.stringify(next.agents[name])) continue;
       abort.abort();
       await ended;
@@ -190,4 +194,3 @@ function needRestart(before: Config, after: Config): string[] {
   const keys = ["platform", "http", "store", "node", "log"] as const;
   return keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
 }
-

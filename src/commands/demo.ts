@@ -15,8 +15,8 @@ import { createLog } from "../ops/log.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";
 import { startMailServer } from "../sandbox/mail-server.ts";
 import { agentsFile, configFile, customer, demoKey, firstMail, mailFrom, support } from "../sandbox/story.ts";
-import type { Io } from "./io.ts";
 import { exitCodes } from "./exit-codes.ts";
+import type { Io } from "./io.ts";
 
 interface ReplyMail {
   readonly messageId: string;
@@ -33,7 +33,8 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
   const mail = await startMailServer({
     address: support,
     password,
-    others: ({ raw }) => void PostalMime.parse(Buffer.from(raw, "latin1")).then((parsed) => reply(readReply(parsed))),
+    others: ({ raw }) =>
+      void PostalMime.parse(Buffer.from(raw, "latin1")).then((parsed) => reply(readReply(parsed))),
   });
   const platform = await startPlatform({
     file: ":memory:",
@@ -43,9 +44,16 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
     log,
   });
   const path = join(folder, "bridgehead.yaml");
-  await writeFile(path, configFile({ platformUrl: platform.url, imapPort: mail.imapPort, smtpPort: mail.smtpPort, folder }));
-  const loaded = await loadConfig(path, { env: { ...io.env, DEMO_PASSWORD: password, DEMO_KEY: demoKey }, adapters: loadAdapter });
-  if (!loaded.ok) throw new Error(`the demo's own configuration is refused: ${JSON.stringify(loaded.problems)}`);
+  await writeFile(
+    path,
+    configFile({ platformUrl: platform.url, imapPort: mail.imapPort, smtpPort: mail.smtpPort, folder }),
+  );
+  const loaded = await loadConfig(path, {
+    env: { ...io.env, DEMO_PASSWORD: password, DEMO_KEY: demoKey },
+    adapters: loadAdapter,
+  });
+  if (!loaded.ok)
+    throw new Error(`the demo's own configuration is refused: ${JSON.stringify(loaded.problems)}`);
   const app = await startApp({
     config: loaded.config,
     platformUrl: platform.url,
@@ -88,7 +96,9 @@ async function converse(
   write: (subject: string, text: string) => Promise<ReplyMail>,
   smtpPort: number,
 ): Promise<void> {
-  io.out(`Type a line and press Enter to write the next mail (Ctrl-C ends); any SMTP client reaches ${support} on port ${smtpPort}.`);
+  io.out(
+    `Type a line and press Enter to write the next mail (Ctrl-C ends); any SMTP client reaches ${support} on port ${smtpPort}.`,
+  );
   const lines = createInterface({ input: process.stdin, terminal: false });
   io.signal.addEventListener("abort", () => lines.close(), { once: true });
   for await (const line of lines) {

@@ -10,7 +10,7 @@ export interface InboxOptions {
   readonly config: string;
   readonly action: "list" | "show" | "answer";
   readonly id?: string;
-  readonly state?: string;
+  readonly state?: State;
   readonly code?: string;
   readonly channel?: string;
   readonly limit: number;
@@ -33,15 +33,26 @@ export function run(options: InboxOptions, io: Io): Promise<number> {
   });
 }
 
+const unanswered = ["ignored", "held", "failed"] as const;
+type State = (typeof unanswered)[number] | "stored";
+
 async function list(db: Database, options: InboxOptions, io: Io): Promise<number> {
   const { state, code, channel, limit } = options;
-  const filter = {
+  const states: readonly State[] = state === undefined ? unanswered : [state];
+  const narrowed = {
     limit,
-    ...(state === undefined ? {} : { state }),
     ...(code === undefined ? {} : { code }),
     ...(channel === undefined ? {} : { channel }),
   };
-  const events = await db.read((q) => listEvents(q, filter));
+  const found = await db.read(async (q) => {
+    const lists = [];
+    for (const one of states) lists.push(await listEvents(q, { ...narrowed, state: one }));
+    return lists.flat();
+  });
+  const events = found
+    .filter(({ kind }) => kind === "message")
+    .sort((left, right) => right.id - left.id)
+    .slice(0, limit);
   if (options.json) io.out(JSON.stringify(events));
   else if (events.length === 0) io.out("nothing");
   else {
@@ -67,7 +78,9 @@ async function show(db: Database, id: number, options: InboxOptions, io: Io): Pr
   }
   if (options.raw) {
     const bytes = await db.read((q) => readRaw(q, id));
-    io.out(bytes ? Buffer.from(bytes).toString("utf8") : "the message as it arrived was not kept, or no longer is");
+    io.out(
+      bytes ? Buffer.from(bytes).toString("utf8") : "the message as it arrived was not kept, or no longer is",
+    );
     return exitCodes.ok;
   }
   io.out(JSON.stringify({ ...event, body: JSON.parse(event.body) as unknown }, null, options.json ? 0 : 2));

@@ -8,8 +8,8 @@ import { loadAdapter } from "../host/loader.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { schemaVersion } from "../store/migrate.ts";
-import { exitCodes } from "./exit-codes.ts";
 import { problemLine } from "./check.ts";
+import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 
 export async function run(options: { readonly config: string }, io: Io): Promise<number> {

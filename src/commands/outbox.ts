@@ -1,8 +1,8 @@
 // bridgehead outbox: what is to be sent, as the operator sees and moves it. Works beside the running daemon, which sees
 // a change at its next sweep.
 
-import { dropDraft, listDrafts, resendDraft, showDraft } from "../store/outbox.ts";
 import type { Database } from "../store/driver.ts";
+import { dropDraft, listDrafts, resendDraft, showDraft } from "../store/outbox.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { table, when, withStore } from "./store.ts";
@@ -35,7 +35,11 @@ export function run(options: OutboxOptions, io: Io): Promise<number> {
 
 async function list(db: Database, options: OutboxOptions, io: Io): Promise<number> {
   const { state, channel, limit } = options;
-  const filter = { limit, ...(state === undefined ? {} : { state }), ...(channel === undefined ? {} : { channel }) };
+  const filter = {
+    limit,
+    ...(state === undefined ? {} : { state }),
+    ...(channel === undefined ? {} : { channel }),
+  };
   const drafts = await db.read((q) => listDrafts(q, filter));
   if (options.json) io.out(JSON.stringify(drafts));
   else if (drafts.length === 0) io.out("nothing");
@@ -60,24 +64,28 @@ async function show(db: Database, id: string, options: OutboxOptions, io: Io): P
     io.err(`there is no draft ${id} (see outbox list)`);
     return exitCodes.failed;
   }
+  const { tries, body, ...draft } = found;
+  const words = body === "" ? null : (JSON.parse(body) as unknown);
   if (options.json) {
-    io.out(JSON.stringify({ ...found.draft, body: JSON.parse(found.draft.body) as unknown, attempts: found.attempts }));
+    io.out(JSON.stringify({ ...draft, body: words, tries }));
     return exitCodes.ok;
   }
-  const { draft, attempts } = found;
-  io.out(table([
-    ["draft", draft.id],
-    ["state", draft.state],
-    ["reason", draft.reason ?? "-"],
-    ["channel", draft.channel],
-    ["to", draft.recipient],
-    ["conversation", draft.conversation],
-    ["made", when(draft.created_at)],
-    ...attempts.map((attempt) => [
-      `attempt ${attempt.number}`,
-      `${when(attempt.started_at)}  ${attempt.outcome ?? "open"}${attempt.detail ? `: ${attempt.detail}` : ""}`,
+  io.out(
+    table([
+      ["draft", draft.id],
+      ["state", draft.state],
+      ["reason", draft.reason ?? "-"],
+      ["channel", draft.channel],
+      ["to", draft.recipient],
+      ["conversation", draft.conversation],
+      ["sent as", draft.external_id ?? "-"],
+      ["made", when(draft.created_at)],
+      ...tries.map((attempt) => [
+        `attempt ${attempt.number}`,
+        `${when(attempt.started_at)}  ${attempt.outcome ?? "open"}${attempt.detail ? `: ${attempt.detail}` : ""}`,
+      ]),
     ]),
-  ]));
-  io.out(`\n${JSON.stringify(JSON.parse(draft.body), null, 2)}`);
+  );
+  io.out(words === null ? "\nits words were forgotten (retention)" : `\n${JSON.stringify(words, null, 2)}`);
   return exitCodes.ok;
 }

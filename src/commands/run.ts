@@ -3,9 +3,9 @@
 import { resolve } from "node:path";
 import { type App, startApp } from "../app.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
-import { loadAdapter } from "../host/loader.ts";
-import { isReady, reportChannels, statusText, stuckChannels } from "../host/readiness.ts";
 import { defineGauges } from "../host/gauges.ts";
+import { loadAdapter } from "../host/loader.ts";
+import { isReady, reportChannels, statusText, stuckChannels, waitingIn } from "../host/readiness.ts";
 import { type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, isJournal, type RunningLog } from "../ops/log.ts";
@@ -13,11 +13,11 @@ import { createMetrics } from "../ops/metrics.ts";
 import { createNotifier, type Notifier } from "../ops/notify.ts";
 import { taskGroup } from "../ops/tasks.ts";
 import { runWatchdog } from "../ops/watchdog.ts";
-import { forget } from "../store/retention.ts";
 import { overview } from "../store/overview.ts";
+import { type Forgotten, forget } from "../store/retention.ts";
+import { problemLine } from "./check.ts";
 import { embeddedPlatform } from "./embedded.ts";
 import { exitCodes } from "./exit-codes.ts";
-import { problemLine } from "./check.ts";
 import type { Io } from "./io.ts";
 
 const drainMs = 20_000;
@@ -45,7 +45,8 @@ export async function run(options: { readonly config: string }, io: Io): Promise
   });
   log.setSecrets(secretValues(config));
   io.onCrash((error) => log.error({ err: error }, "a defect: nobody caught this"));
-  for (const warning of loaded.warnings) log.warn({ key: warning.key, line: warning.line, fix: warning.fix }, warning.message);
+  for (const warning of loaded.warnings)
+    log.warn({ key: warning.key, line: warning.line, fix: warning.fix }, warning.message);
 
   const notifier = createNotifier(io.env, log);
   const platform = await embeddedPlatform(config, clock, log);
@@ -117,7 +118,8 @@ async function serve(app: App, service: Service): Promise<void> {
         log,
         intervalMs: notifier.watchdogMs,
         feed: () => notifier.watchdog(),
-        probe: async () => void (await app.db.tx((q) => q.run("UPDATE meta SET value = value WHERE name = 'schema'"))),
+        probe: async () =>
+          void (await app.db.tx((q) => q.run("UPDATE meta SET value = value WHERE name = 'schema'"))),
         stuck: () => stuckChannels(app.host, clock, stuckMs),
       };
       tasks.start("watchdog", (signal) => runWatchdog(watchdog, signal));
@@ -137,7 +139,7 @@ async function firstTries(app: App, signal: AbortSignal): Promise<void> {
 
 async function tellStatus(app: App, notifier: Notifier, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    const { waiting } = await app.db.read(overview);
+    const waiting = waitingIn(await app.db.read(overview));
     await notifier.status(statusText(reportChannels(app.host, app.agents), waiting));
     await clock.sleep(statusMs, signal);
   }
@@ -147,16 +149,22 @@ async function keepTidy(app: App, config: Config, signal: AbortSignal): Promise<
   const ages = { rawMs: config.retention.raw, eventsMs: config.retention.events };
   while (!signal.aborted) {
     // One small batch a transaction: a large clean-up never holds the store for long.
-    while (!signal.aborted && (await app.db.tx((q) => forget(q, ages))).more) await clock.sleep(50, signal);
+    while (!signal.aborted && forgotSomething(await app.db.tx((q) => forget(q, ages))))
+      await clock.sleep(50, signal);
     await clock.sleep(retentionMs, signal);
   }
 }
 
+const forgotSomething = (counts: Forgotten): boolean => Object.values(counts).some((count) => count > 0);
+
 async function readiness(app: App | null) {
   if (!app) return { ready: false, reason: "starting" };
   const channels = reportChannels(app.host, app.agents);
-  const store = await app.db.read(overview).catch((error: unknown) => ({ error: String(error) }));
-  return { ready: isReady(channels) && !("error" in store), channels, store };
+  try {
+    return { ready: isReady(channels), channels, store: await app.db.read(overview) };
+  } catch (error) {
+    return { ready: false, channels, store: `cannot be read: ${String(error)}` };
+  }
 }
 
 /** SIGHUP: what is wrong leaves everything as it is. */

@@ -26,7 +26,9 @@ export async function withStore(
   try {
     const found = await schemaVersion(db);
     if (found === migrations.length) return await work(db);
-    io.err(`the store has schema ${found}, this version needs ${migrations.length}: run bridgehead migrate, or the version that wrote it`);
+    io.err(
+      `the store has schema ${found}, this version needs ${migrations.length}: run bridgehead migrate, or the version that wrote it`,
+    );
     return found > migrations.length ? exitCodes.newerSchema : exitCodes.failed;
   } finally {
     await db.close();
@@ -39,5 +41,12 @@ export const when = (ms: number): string => new Date(ms).toISOString().slice(0, 
 /** Columns as wide as their widest cell; two spaces between. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd()).join("\n");
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
 }

@@ -20,10 +20,14 @@ export function refuse(event: MessageEvent, rules: Rules, receivedAt: number): R
   if (event.refusal) return event.refusal;
   const age = receivedAt - event.sentAt.getTime();
   if (age > rules.max_age) {
-    return { code: "too-old", reason: `written ${Math.round(age / 3_600_000)} h before we saw it; max_age is ${Math.round(rules.max_age / 3_600_000)} h` };
+    return {
+      code: "too-old",
+      reason: `written ${Math.round(age / 3_600_000)} h before we saw it; max_age is ${Math.round(rules.max_age / 3_600_000)} h`,
+    };
   }
   const address = event.from.address.toLowerCase();
-  if (rules.deny.some((pattern) => matches(pattern, address))) return { code: "denied", reason: "the sender is in deny" };
+  if (rules.deny.some((pattern) => matches(pattern, address)))
+    return { code: "denied", reason: "the sender is in deny" };
   if (rules.allow.length > 0 && !rules.allow.some((pattern) => matches(pattern, address))) {
     return { code: "not-allowed", reason: "the sender is not in allow" };
   }
@@ -60,5 +64,8 @@ export interface Counted {
 export function capped(counts: readonly Counted[]): Refusal | null {
   const over = counts.find(({ cap, count }) => count >= cap.max);
   if (!over) return null;
-  return { code: `cap-${over.name}`, reason: `${over.cap.max} per ${Math.round(over.cap.per / 60_000)} min reached` };
+  return {
+    code: `cap-${over.name}`,
+    reason: `${over.cap.max} per ${Math.round(over.cap.per / 60_000)} min reached`,
+  };
 }

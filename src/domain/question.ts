@@ -5,9 +5,14 @@ import type { MessageEvent } from "bridgehead/contract";
 const control = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
 
 /** The message as the platform gets it. The subject leads a new conversation; attachments are named at the end. */
-export function questionText(event: MessageEvent, first: boolean, attachments: readonly { name: string; media_type: string; size: number | null }[]): string {
+export function questionText(
+  event: MessageEvent,
+  first: boolean,
+  attachments: readonly { name: string; media_type: string; size: number | null }[],
+): string {
   const parts: string[] = [];
-  if (first && event.subject?.trim()) parts.push(`Subject: ${event.subject.trim()}`);
+  const subject = event.subject?.replace(control, "").trim();
+  if (first && subject) parts.push(`Subject: ${subject}`);
   const text = event.text.replace(control, "").trim();
   if (text) parts.push(text);
   if (attachments.length > 0) parts.push(attachments.map(attachmentLine).join("\n"));

@@ -26,18 +26,23 @@ export const turnStates = {
   held: ["waiting"],
 } as const satisfies Machine;
 
-export const replyStates = { ready: ["composed", "failed"], composed: [], failed: ["ready"] } as const satisfies Machine;
+export const replyStates = {
+  ready: ["composed", "failed"],
+  composed: [],
+  failed: ["ready"],
+} as const satisfies Machine;
 
 export const draftStates = {
-  queued: ["sending", "dropped"],
-  sending: ["sent", "failed", "queued", "unknown"],
+  /** A receipt about an earlier attempt may come while the next one waits or runs. */
+  queued: ["sending", "dropped", "sent", "delivered", "failed"],
+  sending: ["sent", "delivered", "failed", "queued", "unknown", "held", "dropped"],
   /** It may have gone out; a later look, a receipt or the policy leads out. */
   unknown: ["sent", "delivered", "failed", "queued", "unknown", "held", "dropped"],
   sent: ["delivered", "failed"],
   delivered: ["failed"],
   failed: ["queued", "dropped"],
   held: ["queued", "dropped", "sent", "delivered", "failed"],
-  dropped: ["queued"],
+  dropped: ["queued", "sent", "delivered", "failed"],
 } as const satisfies Machine;
 
 export type EventState = keyof typeof eventStates;

@@ -13,10 +13,16 @@ export interface Candidate {
 export const referenceLimit = 20;
 
 /** The ids and tokens to look up, in the order of their weight: In-Reply-To, References newest first, then tokens. */
-export function references(event: MessageEvent): { answers: readonly ExternalId[]; tokens: readonly ThreadToken[] } {
+export function references(event: MessageEvent): {
+  answers: readonly ExternalId[];
+  tokens: readonly ThreadToken[];
+} {
   if ("session" in event.thread) return { answers: [], tokens: [] };
   const unique = [...new Set(event.thread.answers)];
-  return { answers: unique.slice(0, referenceLimit), tokens: (event.thread.tokens ?? []).slice(0, referenceLimit) };
+  return {
+    answers: unique.slice(0, referenceLimit),
+    tokens: (event.thread.tokens ?? []).slice(0, referenceLimit),
+  };
 }
 
 /** The first candidate in which the sender takes part; null opens a new conversation. A stranger who cites a known

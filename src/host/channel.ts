@@ -1,11 +1,10 @@
 // What an adapter is given: the contract's Channel, made of the pipeline and the channel's own state.
 
-import type { Channel, ChannelId, ChannelStatus, Clock, Log } from "bridgehead/contract";
+import type { Channel, ChannelId, ChannelStatus, Clock, ExternalId, Log } from "bridgehead/contract";
 import { accept, type Reader } from "../pipeline/accept.ts";
 import type { Flow } from "../pipeline/step.ts";
 import type { Database } from "../store/driver.ts";
 import { knownEvents } from "../store/events.ts";
-import type { ExternalId } from "bridgehead/contract";
 
 export interface ChannelState {
   status: ChannelStatus;
@@ -26,7 +25,8 @@ export function createChannel(options: {
   /** The lease under which this process reads the channel now. */
   reader(): Reader | null;
 }): Channel {
-  const { id, flow, db, clock, log, state } = options;
+  const { id, flow, db, clock, state } = options;
+  const log = inChannel(options.log, id);
   return {
     id,
     log,
@@ -46,7 +46,7 @@ export function createChannel(options: {
     report(status) {
       if (status.state !== state.status.state) {
         state.since = clock.now();
-        const fields = { channel: id, state: status.state, ...("reason" in status ? { reason: status.reason } : {}) };
+        const fields = { state: status.state, ...("reason" in status ? { reason: status.reason } : {}) };
         if (status.state === "unauthorized") log.error(fields, "the channel's credentials are refused");
         else if (status.state === "degraded") log.warn(fields, "the channel is degraded");
         else log.info(fields, "the channel's state changed");
@@ -54,5 +54,15 @@ export function createChannel(options: {
       state.status = status;
       if (status.state === "ready") state.heardAt = clock.now();
     },
+  };
+}
+
+/** The log with the channel's id in every line. */
+function inChannel(log: Log, channel: ChannelId): Log {
+  return {
+    debug: (fields, message) => log.debug({ channel, ...fields }, message),
+    info: (fields, message) => log.info({ channel, ...fields }, message),
+    warn: (fields, message) => log.warn({ channel, ...fields }, message),
+    error: (fields, message) => log.error({ channel, ...fields }, message),
   };
 }

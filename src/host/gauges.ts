@@ -5,14 +5,19 @@ import type { Metrics } from "../ops/metrics.ts";
 import type { Agent } from "../pipeline/settings.ts";
 import type { Flow } from "../pipeline/step.ts";
 import type { Database } from "../store/driver.ts";
-import { overview, stateCounts } from "../store/overview.ts";
+import { overview } from "../store/overview.ts";
 import type { Host } from "./host.ts";
 import { reportChannels } from "./readiness.ts";
 
 /** Defines the daemon's own gauges; call once per registry. */
 export function defineGauges(
   metrics: Metrics,
-  app: { readonly db: Database; readonly flow: Flow; readonly host: Host; readonly agents: ReadonlyMap<string, Agent> },
+  app: {
+    readonly db: Database;
+    readonly flow: Flow;
+    readonly host: Host;
+    readonly agents: ReadonlyMap<string, Agent>;
+  },
   clock: Clock,
 ): void {
   metrics.gauge({
@@ -37,30 +42,29 @@ export function defineGauges(
       }
     },
   });
-  for (const table of ["turns", "drafts"] as const) {
+  for (const kind of ["events", "turns", "drafts"] as const) {
     metrics.gauge({
-      name: table,
-      help: `${table === "turns" ? "Questions" : "Outgoing messages"} in the store, by state.`,
+      name: `open_${kind}`,
+      help: `${{ events: "Messages", turns: "Questions", drafts: "Outgoing messages" }[kind]} that are not done, by state.`,
       labels: ["channel", "state"],
       sample: async (gauge) => {
         gauge.reset();
-        for (const { channel, state, count } of await app.db.read((q) => stateCounts(q, table))) {
-          gauge.set({ channel, state }, count);
+        for (const one of await app.db.read(overview)) {
+          for (const [state, count] of Object.entries(one[kind]))
+            gauge.set({ channel: one.channel, state }, count);
         }
       },
     });
   }
   metrics.gauge({
-    name: "waiting",
-    help: "Turns and drafts that wait.",
-    sample: async (gauge) => gauge.set((await app.db.read(overview)).waiting),
-  });
-  metrics.gauge({
     name: "oldest_due_seconds",
-    help: "Seconds that the oldest due turn or draft has waited; 0 when nothing is due.",
+    help: "Age of the oldest unanswered question, or of the most overdue outgoing message; 0 when nothing waits.",
+    labels: ["channel"],
     sample: async (gauge) => {
-      const { oldest_turn_ms, oldest_draft_ms } = await app.db.read(overview);
-      gauge.set(Math.max(oldest_turn_ms ?? 0, oldest_draft_ms ?? 0) / 1000);
+      gauge.reset();
+      for (const { channel, oldest_turn, oldest_draft } of await app.db.read(overview)) {
+        gauge.set({ channel }, Math.max(oldest_turn ?? 0, oldest_draft ?? 0) / 1000);
+      }
     },
   });
   metrics.gauge({

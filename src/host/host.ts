@@ -85,7 +85,10 @@ export function createHost(options: {
             tick: () => (running.tickedAt = clock.monotonic()),
             fell: (error, againInMs) => {
               running.failures += 1;
-              log.warn({ channel: config.id, err: error, failures: running.failures, again_in_ms: againInMs }, "the channel's connection ended");
+              log.warn(
+                { channel: config.id, err: error, failures: running.failures, again_in_ms: againInMs },
+                "the channel's connection ended",
+              );
               if (state.status.state !== "unauthorized") channel.report(afterFall(error));
             },
           },
@@ -99,7 +102,7 @@ export function createHost(options: {
       rules: config.core,
       outbound: adapter.outbound ?? null,
       client: agent.client,
-      settings: agent.settings,
+      settings: () => agent.settings(),
     };
     return { channel: running, digest: digest(config, agent), line, abort, ended };
   }
@@ -115,8 +118,10 @@ export function createHost(options: {
 
   return {
     async apply(configs) {
-      const wanted = new Map(configs.filter((config) => config.core.enabled).map((config) => [config.id as string, config]));
-      for (const id of [...entries.keys()]) if (!wanted.has(id)) await remove(id);
+      const wanted = new Map(
+        configs.filter((config) => config.core.enabled).map((config) => [config.id as string, config]),
+      );
+      for (const id of Array.from(entries.keys())) if (!wanted.has(id)) await remove(id);
       for (const [id, config] of wanted) {
         const agent = options.agent(config.core.agent);
         if (!agent) throw new Error(`starting channel ${id}: there is no agent ${config.core.agent}`);

@@ -1,8 +1,9 @@
 // What /readyz, the metrics and the service's status text say: one look at the running channels and agents.
 
 import type { Clock } from "bridgehead/contract";
-import type { Agent } from "../pipeline/settings.ts";
 import { whyNotAsk } from "../pipeline/line.ts";
+import type { Agent } from "../pipeline/settings.ts";
+import type { ChannelOverview } from "../store/overview.ts";
 import type { Host } from "./host.ts";
 
 export interface ChannelReport {
@@ -33,6 +34,18 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): 
       failures,
     };
   });
+}
+
+/** How many turns and drafts wait, in all channels. */
+export function waitingIn(channels: readonly ChannelOverview[]): number {
+  const counts = channels.flatMap(({ turns, drafts }) => [
+    ...Object.entries(turns),
+    ...Object.entries(drafts),
+  ]);
+  return counts.reduce(
+    (sum, [state, count]) => (state === "held" || state === "failed" ? sum : sum + count),
+    0,
+  );
 }
 
 /** "3/4 channels ready, 12 waiting" */

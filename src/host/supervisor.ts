@@ -39,7 +39,7 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
   let backOff = firstBackOff;
   while (!signal.aborted) {
     one.tick();
-    const token = await takeLease_(one, lease);
+    const token = await tryLease(one, lease);
     if (token === null) {
       await one.clock.sleep(jitter(renewMs), signal);
       continue;
@@ -56,7 +56,7 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
   await one.db.tx((q) => dropLease(q, lease, one.node)).catch(() => undefined);
 }
 
-async function takeLease_(one: Supervised, lease: string): Promise<number | null> {
+async function tryLease(one: Supervised, lease: string): Promise<number | null> {
   try {
     return await one.db.tx((q) => takeLease(q, lease, one.node, leaseMs));
   } catch (error) {
@@ -90,7 +90,7 @@ async function renew(one: Supervised, reader: Reader, life: AbortSignal): Promis
     await one.clock.sleep(renewMs, life);
     if (life.aborted) return;
     one.tick();
-    const token = await takeLease_(one, reader.lease);
+    const token = await tryLease(one, reader.lease);
     if (token === reader.token) renewedAt = one.clock.monotonic();
     else if (token !== null || one.clock.monotonic() - renewedAt > leaseMs - renewMs) {
       one.log.warn({ channel: one.channel }, "the channel's lease is lost");

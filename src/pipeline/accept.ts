@@ -69,7 +69,9 @@ function toAttachment(attachment: Attachment): NewAttachment {
 
 /** The event as JSON, without what has tables of its own. `readBody` is its inverse. */
 function bodyOf(event: InboundEvent): string {
-  return JSON.stringify(event, (key, value: unknown) => (key === "raw" || key === "attachments" ? undefined : value));
+  return JSON.stringify(event, (key, value: unknown) =>
+    key === "raw" || key === "attachments" ? undefined : value,
+  );
 }
 
 /** The event of a stored body: dates are dates again; raw bytes and attachments stay in their tables. */

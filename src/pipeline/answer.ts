@@ -5,13 +5,13 @@ import type { Clock } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
 import { newId } from "../ops/clock.ts";
 import { bindPlatform, unbindPlatform } from "../store/conversations.ts";
-import type { Query } from "../store/driver.ts";
 import { insertReply } from "../store/drafts.ts";
+import type { Query } from "../store/driver.ts";
 import { guardLease, releaseLane } from "../store/lanes.ts";
 import { penalise } from "../store/rates.ts";
 import { changeTurn, endAttempt, type TurnChange } from "../store/turns.ts";
-import { rateName } from "./rate.ts";
 import type { Asking } from "./ask.ts";
+import { rateName } from "./rate.ts";
 
 type Outcome = "sent" | "refused" | "deferred" | "unknown";
 
@@ -72,7 +72,14 @@ export async function unknown(
   questionId: string | null = null,
 ): Promise<void> {
   const looks = asking.turn.state === "waiting" ? 0 : asking.turn.looks + 1;
-  await leave(q, asking, "unknown", { state: "unknown", open: 1, dueInMs: delayMs, reason, looks, questionId });
+  await leave(q, asking, "unknown", {
+    state: "unknown",
+    open: 1,
+    dueInMs: delayMs,
+    reason,
+    looks,
+    questionId,
+  });
 }
 
 export async function failed(q: Query, asking: Asking, outcome: Outcome, reason: string): Promise<void> {

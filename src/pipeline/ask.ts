@@ -7,8 +7,8 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Answer, CallResult, Found, Started } from "../agent/calls.ts";
+import { answerLifetime, askDelay, askLifetime, lookDelay } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
-import { askDelay, askLifetime, answerLifetime, lookDelay } from "../domain/retry.ts";
 import { type ConversationRow, isBound, readConversation } from "../store/conversations.ts";
 import type { Database, Query } from "../store/driver.ts";
 import { channelsWithDueLanes, type Lease, leaseLanes, releaseLane } from "../store/lanes.ts";
@@ -43,7 +43,6 @@ export interface Asking {
   readonly conversation: ConversationRow;
 }
 
-
 const leaseMargin = 15_000;
 const maxWait = 2000;
 
@@ -63,7 +62,14 @@ export function askStage(deps: AskDeps): Stage {
       const line = deps.lines().get(channel);
       if (!line) return [];
       const claimed: Claimed[] = [];
-      for (const lease of await leaseLanes(q, "in", channel, deps.node, deps.timeout + maxWait + leaseMargin, room)) {
+      for (const lease of await leaseLanes(
+        q,
+        "in",
+        channel,
+        deps.node,
+        deps.timeout + maxWait + leaseMargin,
+        room,
+      )) {
         const turn = await headTurn(q, lease);
         if (!turn) {
           await releaseLane(q, lease, "in");
@@ -124,7 +130,12 @@ function effect(point_: "open.cross" | "ask.cross", asking: Asking, signal: Abor
   };
 }
 
-async function open(asking: Asking, repeated: boolean, signal: AbortSignal, deps: AskDeps): Promise<Transition> {
+async function open(
+  asking: Asking,
+  repeated: boolean,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Transition> {
   const { line, conversation } = asking;
   if ((repeated || asking.turn.attempts > 0) && asking.turn.reason !== leave.lostMark) {
     const adopted = await findOpened(asking, signal, deps);
@@ -133,7 +144,9 @@ async function open(asking: Asking, repeated: boolean, signal: AbortSignal, deps
   const call = effect("open.cross", asking, signal, deps);
   const request = openingOf(line, conversation);
   const result: CallResult<Started> =
-    request.kind === "start" ? await line.client.start(request.body, call) : await line.client.create(request.body, call);
+    request.kind === "start"
+      ? await line.client.start(request.body, call)
+      : await line.client.create(request.body, call);
   call.crossed();
   return concluded(asking, result, deps, (started) => (q) => leave.bound(q, asking, started.conversationId));
 }
@@ -150,13 +163,24 @@ async function findOpened(asking: Asking, signal: AbortSignal, deps: AskDeps): P
   return null;
 }
 
-async function ask(asking: Asking, platformId: string, signal: AbortSignal, deps: AskDeps): Promise<Transition> {
+async function ask(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Transition> {
   const { line, turn } = asking;
   const call = effect("ask.cross", asking, signal, deps);
-  const question = turn.context === null ? { text: turn.question } : { text: turn.question, context: turn.context };
+  const question =
+    turn.context === null ? { text: turn.question } : { text: turn.question, context: turn.context };
   const result = await line.client.ask(platformId, question, call);
   call.crossed();
-  return concluded(asking, result, deps, (answer: Answer) => (q) => leave.answered(q, asking, answer, deps.clock));
+  return concluded(
+    asking,
+    result,
+    deps,
+    (answer: Answer) => (q) => leave.answered(q, asking, answer, deps.clock),
+  );
 }
 
 /** The transition for a call's result; `done` for the good one. */
@@ -168,7 +192,10 @@ function concluded<T>(
 ): Transition {
   const { turn, line } = asking;
   if (result.kind !== "ok") {
-    deps.log.warn({ channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason }, "the platform did not answer");
+    deps.log.warn(
+      { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason },
+      "the platform did not answer",
+    );
   }
   switch (result.kind) {
     case "ok":
@@ -182,7 +209,8 @@ function concluded<T>(
     case "refused":
       return (q) => leave.failed(q, asking, "refused", result.reason);
     case "deferred": {
-      if (turn.age > askLifetime) return (q) => leave.failed(q, asking, "deferred", `given up: ${result.reason}`);
+      if (turn.age > askLifetime)
+        return (q) => leave.failed(q, asking, "deferred", `given up: ${result.reason}`);
       const delay = result.retryAfterMs ?? askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0));
       return (q) => leave.waiting(q, asking, "deferred", result.reason, delay, result.limited ? delay : 0);
     }
@@ -191,13 +219,21 @@ function concluded<T>(
   }
 }
 
-async function lookUp(asking: Asking, platformId: string, signal: AbortSignal, deps: AskDeps): Promise<Transition> {
+async function lookUp(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Transition> {
   const { line, turn } = asking;
   const deadline = AbortSignal.any([signal, AbortSignal.timeout(deps.timeout)]);
   const knownIds = await deps.db.read((q: Query) => platformIds(q, platformId, turn.id));
   const result = await line.client.lookUp(platformId, { text: turn.question, knownIds }, deadline);
   if (result.kind === "ok") return found(asking, platformId, result.value, deadline, deps);
-  deps.log.warn({ channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason }, "looking a question up failed");
+  deps.log.warn(
+    { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason },
+    "looking a question up failed",
+  );
   const old = (turn.asked_ago ?? 0) > deps.settleAfter;
   // 404 for the whole conversation: what was asked in it is gone with it, so the question is not there either.
   if (result.kind === "missing" && old) return (q) => leave.gone(q, asking, result.reason);
@@ -217,15 +253,25 @@ async function found(
     case "answered":
       return (q) => leave.answered(q, asking, state.answer, deps.clock);
     case "absent":
-      if (askedAgo >= deps.settleAfter) return (q) => leave.waiting(q, asking, "refused", "the question never arrived", 0);
-      return (q) => leave.unknown(q, asking, "not there yet", Math.min(lookDelay(turn.looks), deps.settleAfter - askedAgo + 10));
+      if (askedAgo >= deps.settleAfter)
+        return (q) => leave.waiting(q, asking, "refused", "the question never arrived", 0);
+      return (q) =>
+        leave.unknown(
+          q,
+          asking,
+          "not there yet",
+          Math.min(lookDelay(turn.looks), deps.settleAfter - askedAgo + 10),
+        );
     case "pending": {
       const mode = await line.client.mode(platformId, deadline);
       if (mode.kind === "ok" && mode.value === "manual") {
-        return (q) => leave.answered(q, asking, { questionId: state.questionId, replyId: null, text: null }, deps.clock);
+        return (q) =>
+          leave.answered(q, asking, { questionId: state.questionId, replyId: null, text: null }, deps.clock);
       }
-      if (askedAgo > answerLifetime) return (q) => leave.failed(q, asking, "sent", "the platform has the question and gave no answer");
-      return (q) => leave.unknown(q, asking, "asked, not answered yet", lookDelay(turn.looks), state.questionId);
+      if (askedAgo > answerLifetime)
+        return (q) => leave.failed(q, asking, "sent", "the platform has the question and gave no answer");
+      return (q) =>
+        leave.unknown(q, asking, "asked, not answered yet", lookDelay(turn.looks), state.questionId);
     }
   }
 }

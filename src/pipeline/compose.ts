@@ -4,7 +4,15 @@
 // Leaves: drafts `queued` in order in the conversation's outbound lane, frozen, due at max(received + delay, now).
 // If it fails: a defect; the reply is `failed` and the log says so.  If the process dies: the reply is still `ready`.
 
-import { type Json, type Log, partKey, type Party, type Reply, sendKey, threadToken } from "bridgehead/contract";
+import {
+  type Json,
+  type Log,
+  type Party,
+  partKey,
+  type Reply,
+  sendKey,
+  threadToken,
+} from "bridgehead/contract";
 import type { Address } from "../domain/address.ts";
 import { point } from "../ops/points.ts";
 import { type ConversationRow, readConversation } from "../store/conversations.ts";
@@ -30,10 +38,12 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
       const line = deps.lines().get(channel);
       if (!line || !(await lockChannel(q, channel))) continue;
       for (const row of await readyReplies(q, channel, batch)) {
-        await q.savepoint(() => compose(q, line, row)).catch(async (error: unknown) => {
-          deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");
-          await changeReply(q, row.id, "failed", String(error));
-        });
+        await q
+          .savepoint(() => compose(q, line, row))
+          .catch(async (error: unknown) => {
+            deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");
+            await changeReply(q, row.id, "failed", String(error));
+          });
       }
       point("draft.commit", "before", { channel });
     }

@@ -6,7 +6,11 @@ import type { Cap, Rules } from "../domain/guards.ts";
 
 export interface LineRules extends Rules {
   readonly opening: "start" | "create";
-  readonly caps: { readonly sender: readonly Cap[]; readonly conversation: readonly Cap[]; readonly channel: readonly Cap[] };
+  readonly caps: {
+    readonly sender: readonly Cap[];
+    readonly conversation: readonly Cap[];
+    readonly channel: readonly Cap[];
+  };
   readonly on_unknown: "hold" | "resend" | "drop";
   readonly unknown_window: number;
   readonly on_dead: "skip" | "block";

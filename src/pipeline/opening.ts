@@ -24,7 +24,11 @@ export function splitName(name: string | null, address: string): { firstName: st
 
 export function openingOf(line: Line, conversation: ConversationRow): Opening {
   const { person } = conversation;
-  const who = { ...splitName(conversation.person_name, person), fkId: foreignKey(conversation), source: "bridgehead" };
+  const who = {
+    ...splitName(conversation.person_name, person),
+    fkId: foreignKey(conversation),
+    source: "bridgehead",
+  };
   const mail = line.traits.platform === "email";
   if (line.rules.opening === "create") {
     return { kind: "create", body: mail ? { ...who, email: person } : { ...who, phoneNumber: person } };
@@ -38,7 +42,13 @@ export function openingOf(line: Line, conversation: ConversationRow): Opening {
     };
   }
   if (line.traits.platform === "sms") {
-    return { kind: "start", body: { ...who, channel: "sms", phoneNumber: person, smsIntroduction: introduction } };
+    return {
+      kind: "start",
+      body: { ...who, channel: "sms", phoneNumber: person, smsIntroduction: introduction },
+    };
   }
-  return { kind: "start", body: { ...who, channel: "voice", phoneNumber: person, firstMessage: introduction } };
+  return {
+    kind: "start",
+    body: { ...who, channel: "voice", phoneNumber: person, firstMessage: introduction },
+  };
 }

@@ -15,14 +15,24 @@ import type { Line } from "./line.ts";
 /** How long after sending a bounce that names only the recipient is believed to be about our draft. */
 const bounceWindow = 7 * 24 * 3_600_000;
 
-export async function matchReceipt(q: Query, line: Line, row: EventRow, event: DeliveryEvent, log: Log): Promise<void> {
+export async function matchReceipt(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  event: DeliveryEvent,
+  log: Log,
+): Promise<void> {
   const draft = await findDraft(q, line, event);
   if (!draft) {
     log.info({ channel: line.channel, event: row.id, state: event.state }, "receipt about nothing we sent");
     return settleEvent(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });
   }
   await apply(q, line, draft, event, log);
-  await settleEvent(q, row.id, { state: "routed", conversation: draft.conversation, reason: event.detail ?? null });
+  await settleEvent(q, row.id, {
+    state: "routed",
+    conversation: draft.conversation,
+    reason: event.detail ?? null,
+  });
   point("receipt.commit", "before", { channel: line.channel, draft: draft.id });
 }
 
@@ -49,7 +59,13 @@ async function apply(q: Query, line: Line, draft: DraftRow, event: DeliveryEvent
     if (draft.state === "failed") return;
     await changeDraft(q, draft.id, { state: "failed", ...settled });
     if (event.permanent) {
-      const suppressed = await strike(q, line.channel, draft.recipient, strikeLimit, event.detail ?? "hard bounce");
+      const suppressed = await strike(
+        q,
+        line.channel,
+        draft.recipient,
+        strikeLimit,
+        event.detail ?? "hard bounce",
+      );
       log.warn({ channel: line.channel, draft: draft.id, suppressed }, "a reply bounced");
     }
   } else if (event.state === "accepted") {

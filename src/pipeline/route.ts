@@ -6,7 +6,7 @@
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
 import { answerTo } from "../domain/address.ts";
-import { capped, type Counted, refuse } from "../domain/guards.ts";
+import { type Counted, capped, refuse } from "../domain/guards.ts";
 import { questionContext, questionText } from "../domain/question.ts";
 import { chooseConversation, references } from "../domain/thread.ts";
 import { newId, newToken } from "../ops/clock.ts";
@@ -46,17 +46,24 @@ export function routeStage(deps: { lines: () => Lines; clock: Clock; log: Log })
       if (!line) continue;
       if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
       for (const row of await storedEvents(q, channel, batch)) {
-        await q.savepoint(() => routeEvent(q, line, row, deps)).catch(async (error: unknown) => {
-          deps.log.error({ channel, event: row.id, err: error }, "routing an event failed");
-          await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
-        });
+        await q
+          .savepoint(() => routeEvent(q, line, row, deps))
+          .catch(async (error: unknown) => {
+            deps.log.error({ channel, event: row.id, err: error }, "routing an event failed");
+            await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
+          });
       }
       point("route.commit", "before", { channel });
     }
   };
 }
 
-async function routeEvent(q: Query, line: Line, row: EventRow, deps: { clock: Clock; log: Log }): Promise<void> {
+async function routeEvent(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  deps: { clock: Clock; log: Log },
+): Promise<void> {
   const event = readBody(row.body);
   if (event.kind === "delivery") return matchReceipt(q, line, row, event, deps.log);
   if (event.kind === "session") return settleEvent(q, row.id, { state: "ignored", code: "session" });
@@ -102,11 +109,17 @@ async function findConversation(q: Query, line: Line, event: MessageEvent): Prom
     if (found) ids.push(found);
   }
   const candidates = [];
-  for (const id of new Set(ids)) candidates.push({ conversation: id, participants: await participantsOf(q, id) });
+  for (const id of new Set(ids))
+    candidates.push({ conversation: id, participants: await participantsOf(q, id) });
   return chooseConversation(event.from.address, candidates);
 }
 
-async function counts(q: Query, line: Line, event: MessageEvent, conversation: string | null): Promise<Counted[]> {
+async function counts(
+  q: Query,
+  line: Line,
+  event: MessageEvent,
+  conversation: string | null,
+): Promise<Counted[]> {
   const scopes = { sender: event.from.address.toLowerCase(), conversation, channel: line.channel };
   const found: Counted[] = [];
   for (const name of ["sender", "conversation", "channel"] as const) {

@@ -6,9 +6,9 @@
 
 import type { Clock, Json, Log, SendOutcome } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
+import { lookDelay, sendDelay, sendLifetime, strikeLimit } from "../domain/retry.ts";
 import { jitter } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
-import { lookDelay, sendDelay, sendLifetime, strikeLimit } from "../domain/retry.ts";
 import { cite } from "../store/conversations.ts";
 import {
   changeDraft,
@@ -86,7 +86,8 @@ async function nextToSend(q: Query, line: Line, lease: Lease): Promise<Sending |
     const suppressed = await suppression(q, line.channel, draft.recipient);
     const superseded = line.rules.on_newer === "drop" && (await isSuperseded(q, draft));
     if (suppressed === null && !superseded) return { line, lease, draft };
-    const reason = suppressed === null ? "the person wrote again before it was due" : `suppressed: ${suppressed}`;
+    const reason =
+      suppressed === null ? "the person wrote again before it was due" : `suppressed: ${suppressed}`;
     await changeDraft(q, draft.id, { state: "dropped", open: 0, reason });
   }
 }
@@ -133,9 +134,15 @@ async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promi
   const { line, lease, draft } = sending;
   await guardLease(q, lease);
   const now = await readDraft(q, draft.id);
-  await endAttempt(q, draft.id, outcome.kind, outcome.kind === "sent" ? (outcome.detail ?? null) : outcome.reason);
+  await endAttempt(
+    q,
+    draft.id,
+    outcome.kind,
+    outcome.kind === "sent" ? (outcome.detail ?? null) : outcome.reason,
+  );
   if (outcome.kind === "sent") {
-    for (const id of [outcome.id, ...(outcome.also ?? [])]) await cite(q, line.channel, id, draft.conversation, draft.id);
+    for (const id of [outcome.id, ...(outcome.also ?? [])])
+      await cite(q, line.channel, id, draft.conversation, draft.id);
   }
   if (now?.state === "sending") await changeDraft(q, draft.id, await changeFor(q, sending, outcome));
   await releaseLane(q, lease, "out");
@@ -147,11 +154,20 @@ async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
     case "sent":
       return { state: "sent", open: 0, externalId: outcome.id } as const;
     case "refused":
-      if (outcome.scope === "recipient") await strike(q, line.channel, draft.recipient, strikeLimit, outcome.reason);
-      return { state: "failed", open: line.rules.on_dead === "block" ? 1 : 0, reason: `${outcome.code}: ${outcome.reason}` } as const;
+      if (outcome.scope === "recipient")
+        await strike(q, line.channel, draft.recipient, strikeLimit, outcome.reason);
+      return {
+        state: "failed",
+        open: line.rules.on_dead === "block" ? 1 : 0,
+        reason: `${outcome.code}: ${outcome.reason}`,
+      } as const;
     case "deferred": {
       if (draft.age > sendLifetime) {
-        return { state: "failed", open: line.rules.on_dead === "block" ? 1 : 0, reason: `given up: ${outcome.reason}` } as const;
+        return {
+          state: "failed",
+          open: line.rules.on_dead === "block" ? 1 : 0,
+          reason: `given up: ${outcome.reason}`,
+        } as const;
       }
       const dueInMs = outcome.retryAfterMs ?? jitter(sendDelay(draft.attempts + 1));
       if (outcome.scope === "channel") await pauseChannel(q, line.channel, dueInMs, outcome.reason);

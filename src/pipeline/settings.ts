@@ -44,8 +44,10 @@ export function createAgent(options: {
   let problem: string | null = null;
 
   function report(next: string | null): void {
-    if (next !== null && problem === null) log.error({ agent: name, reason: next }, "the platform refuses this agent's calls");
-    if (next === null && problem !== null) log.info({ agent: name }, "the platform accepts this agent's calls again");
+    if (next !== null && problem === null)
+      log.error({ agent: name, reason: next }, "the platform refuses this agent's calls");
+    if (next === null && problem !== null)
+      log.info({ agent: name }, "the platform accepts this agent's calls again");
     problem = next;
   }
 
@@ -73,7 +75,8 @@ export function createAgent(options: {
       return keep(result.value);
     }
     if (result.kind === "unauthorized") report(result.reason);
-    else if (!signal.aborted) log.warn({ agent: name, reason: result.reason }, "reading the agent's settings failed");
+    else if (!signal.aborted)
+      log.warn({ agent: name, reason: result.reason }, "reading the agent's settings failed");
     if (result.kind === "deferred" && result.limited) {
       await db.tx((q) => penalise(q, rateName, result.retryAfterMs ?? 60_000));
     }
@@ -92,9 +95,14 @@ export function createAgent(options: {
     },
     async run(signal) {
       while (!signal.aborted) {
-        await refresh(signal).catch((error: unknown) => log.error({ agent: name, err: error }, "refreshing an agent's settings failed"));
+        await refresh(signal).catch((error: unknown) =>
+          log.error({ agent: name, err: error }, "refreshing an agent's settings failed"),
+        );
         // Until the first reading ever nothing can be asked: try sooner then.
-        await clock.sleep(jitter(settings ? options.refreshMs : Math.min(retryMs, options.refreshMs), 0.1), signal);
+        await clock.sleep(
+          jitter(settings ? options.refreshMs : Math.min(retryMs, options.refreshMs), 0.1),
+          signal,
+        );
       }
     },
   };

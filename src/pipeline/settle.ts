@@ -20,7 +20,10 @@ import type { Transition } from "./step.ts";
 export async function settle(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
   const { line, draft } = sending;
   const verdict = await look(sending, signal, deps);
-  deps.log.info({ channel: line.channel, draft: draft.id, verdict: verdict.kind }, "looked at an unknown outcome");
+  deps.log.info(
+    { channel: line.channel, draft: draft.id, verdict: verdict.kind },
+    "looked at an unknown outcome",
+  );
   // The window of an attempt that the process died in begins with the first look.
   const left = draft.settle_left ?? line.rules.unknown_window;
   const change = changeAfter(verdict, draft.looks, left, line.rules);
@@ -41,7 +44,10 @@ async function look(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(deps.timeout)]);
     return await line.outbound.reconcile(JSON.parse(draft.body) as Json, past, deadline);
   } catch (error) {
-    deps.log.warn({ channel: line.channel, draft: draft.id, err: error }, "looking at an unknown outcome failed");
+    deps.log.warn(
+      { channel: line.channel, draft: draft.id, err: error },
+      "looking at an unknown outcome failed",
+    );
     return { kind: "unsure" };
   }
 }
@@ -56,7 +62,14 @@ export function changeAfter(verdict: Verdict, looks: number, left: number, rules
     case "unsure": {
       const delay = Math.min(verdict.lookAgainAfterMs ?? lookDelay(looks), Math.max(left, 0));
       if (left > 0) {
-        return { state: "unknown", open: 1, dueInMs: delay, looks: looks + 1, settleForMs: left, reason: "nobody can tell yet" };
+        return {
+          state: "unknown",
+          open: 1,
+          dueInMs: delay,
+          looks: looks + 1,
+          settleForMs: left,
+          reason: "nobody can tell yet",
+        };
       }
       return byPolicy(rules);
     }

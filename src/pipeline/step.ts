@@ -132,7 +132,9 @@ export function createFlow(options: {
   /** A defect in a following stage must not undo what led to it: it gets a savepoint, and the sweep tries again. */
   async function follow(q: Query, claimed: [Stage, Claimed][], giveBack: () => void): Promise<void> {
     for (const pure of options.pure) {
-      await q.savepoint(() => pure(q)).catch((error: unknown) => log.error({ err: error }, "a pure stage failed"));
+      await q
+        .savepoint(() => pure(q))
+        .catch((error: unknown) => log.error({ err: error }, "a pure stage failed"));
     }
     await q
       .savepoint(() => claimAll(q, claimed))
@@ -161,7 +163,8 @@ export function createFlow(options: {
       one.committing("after");
     } catch (error) {
       // The lease runs out by itself; whoever takes the lane next treats the attempt as of unknown outcome.
-      if (error instanceof LeaseLost) log.warn({ stage: stage.name, channel: one.channel, err: error }, "lease lost");
+      if (error instanceof LeaseLost)
+        log.warn({ stage: stage.name, channel: one.channel, err: error }, "lease lost");
       else log.error({ stage: stage.name, channel: one.channel, err: error }, "a stage failed");
     }
   }
@@ -178,7 +181,9 @@ export function createFlow(options: {
       while (!signal.aborted) {
         const rested = new Promise<void>((resolve) => (nudge = resolve));
         // A sweep wakes nobody: nodes that wake each other by looking would never rest.
-        await commit(async () => undefined, false).catch((error: unknown) => log.error({ err: error }, "the sweep failed"));
+        await commit(async () => undefined, false).catch((error: unknown) =>
+          log.error({ err: error }, "the sweep failed"),
+        );
         await Promise.race([rested, clock.sleep(sweepMs, signal)]);
       }
     },

@@ -20,7 +20,17 @@ export interface MailServer {
   close(): Promise<void>;
 }
 
-const plugins = ["ID", "IDLE", "UIDPLUS", "MOVE", "SPECIAL-USE", "ENABLE", "LITERALPLUS", "SASL-IR", "AUTH-PLAIN"];
+const plugins = [
+  "ID",
+  "IDLE",
+  "UIDPLUS",
+  "MOVE",
+  "SPECIAL-USE",
+  "ENABLE",
+  "LITERALPLUS",
+  "SASL-IR",
+  "AUTH-PLAIN",
+];
 
 /** Listens on two free ports of 127.0.0.1. `others` gets every mail that is not for the mailbox itself. */
 export async function startMailServer(options: {

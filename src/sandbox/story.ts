@@ -34,7 +34,12 @@ agents:
 `;
 
 /** The demo's configuration: a small one, as an operator would write it. */
-export function configFile(where: { platformUrl: string; imapPort: number; smtpPort: number; folder: string }): string {
+export function configFile(where: {
+  platformUrl: string;
+  imapPort: number;
+  smtpPort: number;
+  folder: string;
+}): string {
   return `
 platform: { url: "${where.platformUrl}" }
 agents:

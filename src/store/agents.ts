@@ -2,8 +2,14 @@
 
 import type { Query } from "./driver.ts";
 
-export async function readSettings(q: Query, agent: string): Promise<{ settings: string; read_at: number } | null> {
-  const row = await q.one<{ settings: string; read_at: number }>("SELECT settings, read_at FROM agents WHERE id = $1", agent);
+export async function readSettings(
+  q: Query,
+  agent: string,
+): Promise<{ settings: string; read_at: number } | null> {
+  const row = await q.one<{ settings: string; read_at: number }>(
+    "SELECT settings, read_at FROM agents WHERE id = $1",
+    agent,
+  );
   return row ?? null;
 }
 

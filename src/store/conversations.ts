@@ -22,10 +22,7 @@ export async function readConversation(q: Query, id: string): Promise<Conversati
 }
 
 /** Opens a conversation with its two lanes. */
-export async function insertConversation(
-  q: Query,
-  row: Omit<ConversationRow, "platform_id">,
-): Promise<void> {
+export async function insertConversation(q: Query, row: Omit<ConversationRow, "platform_id">): Promise<void> {
   await q.run(
     `INSERT INTO conversations (id, channel, agent, person, person_name, subject, token, opened_at)
      VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms())`,
@@ -65,7 +62,13 @@ export async function participantsOf(q: Query, conversation: string): Promise<Se
 }
 
 /** Remembers that `externalId` belongs to the conversation; `draft` when it is one of ours. */
-export async function cite(q: Query, channel: string, externalId: string, conversation: string, draft: string | null): Promise<void> {
+export async function cite(
+  q: Query,
+  channel: string,
+  externalId: string,
+  conversation: string,
+  draft: string | null,
+): Promise<void> {
   await q.run(
     `INSERT INTO citations (channel, external_id, conversation, draft) VALUES ($1, $2, $3, $4)
      ON CONFLICT (channel, external_id, conversation) DO NOTHING`,
@@ -87,7 +90,11 @@ export async function conversationsCiting(q: Query, channel: string, externalId:
 }
 
 export async function conversationByToken(q: Query, channel: string, token: string): Promise<string | null> {
-  const row = await q.one<{ id: string }>("SELECT id FROM conversations WHERE channel = $1 AND token = $2", channel, token);
+  const row = await q.one<{ id: string }>(
+    "SELECT id FROM conversations WHERE channel = $1 AND token = $2",
+    channel,
+    token,
+  );
   return row?.id ?? null;
 }
 

@@ -1,7 +1,7 @@
 // Stages compose, send and settle: replies, drafts in their lanes, what became of them.
 
-import { type Lease, nextSeq, refreshLane } from "./lanes.ts";
 import type { Query } from "./driver.ts";
+import { type Lease, nextSeq, refreshLane } from "./lanes.ts";
 
 export interface ReplyRow {
   readonly id: string;
@@ -14,7 +14,14 @@ export interface ReplyRow {
 
 export async function insertReply(
   q: Query,
-  reply: { id: string; conversation: string; channel: string; turn: string | null; text: string; platformId: string | null },
+  reply: {
+    id: string;
+    conversation: string;
+    channel: string;
+    turn: string | null;
+    text: string;
+    platformId: string | null;
+  },
 ): Promise<void> {
   await q.run(
     `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, created_at)
@@ -29,7 +36,9 @@ export async function insertReply(
 }
 
 export async function channelsToCompose(q: Query): Promise<string[]> {
-  const rows = await q.all<{ channel: string }>("SELECT DISTINCT channel FROM replies WHERE state = 'ready' ORDER BY channel");
+  const rows = await q.all<{ channel: string }>(
+    "SELECT DISTINCT channel FROM replies WHERE state = 'ready' ORDER BY channel",
+  );
   return rows.map((row) => row.channel);
 }
 
@@ -51,8 +60,11 @@ export async function changeReply(q: Query, id: string, state: string, reason: s
 /** Whether the conversation has an earlier reply (then no introduction is due). */
 export async function hasEarlierReply(q: Query, conversation: string, reply: string): Promise<boolean> {
   return (
-    (await q.one("SELECT 1 FROM drafts WHERE conversation = $1 AND reply <> $2 LIMIT 1", conversation, reply)) !==
-    undefined
+    (await q.one(
+      "SELECT 1 FROM drafts WHERE conversation = $1 AND reply <> $2 LIMIT 1",
+      conversation,
+      reply,
+    )) !== undefined
   );
 }
 
@@ -83,7 +95,15 @@ const columns =
 /** Puts a draft at the end of its conversation's outbound lane. */
 export async function enqueueDraft(
   q: Query,
-  draft: { id: string; conversation: string; channel: string; reply: string; recipient: string; body: string; dueAt: number },
+  draft: {
+    id: string;
+    conversation: string;
+    channel: string;
+    reply: string;
+    recipient: string;
+    body: string;
+    dueAt: number;
+  },
 ): Promise<void> {
   const seq = await nextSeq(q, draft.conversation, "out");
   await q.run(
@@ -152,7 +172,10 @@ export async function changeDraft(q: Query, id: string, change: DraftChange): Pr
 }
 
 /** When the newest attempt on it began. */
-export async function lastAttempt(q: Query, draft: string): Promise<{ number: number; started_at: number } | null> {
+export async function lastAttempt(
+  q: Query,
+  draft: string,
+): Promise<{ number: number; started_at: number } | null> {
   const row = await q.one<{ number: number; started_at: number }>(
     "SELECT number, started_at FROM attempts WHERE subject = $1 ORDER BY number DESC LIMIT 1",
     draft,
@@ -185,7 +208,12 @@ export async function draftBySent(q: Query, channel: string, externalId: string)
 }
 
 /** The newest draft that went, or may have gone, to that address within the last `withinMs`. */
-export async function draftByRecipient(q: Query, channel: string, recipient: string, withinMs: number): Promise<DraftRow | null> {
+export async function draftByRecipient(
+  q: Query,
+  channel: string,
+  recipient: string,
+  withinMs: number,
+): Promise<DraftRow | null> {
   const row = await q.one<DraftRow>(
     `SELECT ${columns} FROM drafts WHERE channel = $1 AND recipient = $2 AND updated_at > now_ms() - $3
        AND state IN ('sent', 'unknown', 'held', 'delivered') ORDER BY updated_at DESC LIMIT 1`,
@@ -198,9 +226,16 @@ export async function draftByRecipient(q: Query, channel: string, recipient: str
 
 /** Sends on this channel wait until then (quota, refused credentials). */
 export async function pauseChannel(q: Query, channel: string, forMs: number, reason: string): Promise<void> {
-  await q.run("UPDATE channels SET paused_until = now_ms() + $2, paused_reason = $3 WHERE id = $1", channel, Math.ceil(forMs), reason);
+  await q.run(
+    "UPDATE channels SET paused_until = now_ms() + $2, paused_reason = $3 WHERE id = $1",
+    channel,
+    Math.ceil(forMs),
+    reason,
+  );
 }
 
 export async function isPaused(q: Query, channel: string): Promise<boolean> {
-  return (await q.one("SELECT 1 FROM channels WHERE id = $1 AND paused_until > now_ms()", channel)) !== undefined;
+  return (
+    (await q.one("SELECT 1 FROM channels WHERE id = $1 AND paused_until > now_ms()", channel)) !== undefined
+  );
 }

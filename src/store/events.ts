@@ -41,7 +41,11 @@ export interface EventRow {
 export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
   const copy =
     event.fingerprint !== null &&
-    (await q.one("SELECT 1 FROM events WHERE channel = $1 AND fingerprint = $2", event.channel, event.fingerprint)) !== undefined;
+    (await q.one(
+      "SELECT 1 FROM events WHERE channel = $1 AND fingerprint = $2",
+      event.channel,
+      event.fingerprint,
+    )) !== undefined;
   const row = await q.one<{ id: number }>(
     `INSERT INTO events (channel, external_id, fingerprint, kind, state, code, sender, subject, body, due_at, sent_at, received_at)
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms())
@@ -78,7 +82,10 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
   return true;
 }
 
-async function insertBlob(q: Query, blob: { readonly id: string; readonly bytes: Uint8Array }): Promise<void> {
+async function insertBlob(
+  q: Query,
+  blob: { readonly id: string; readonly bytes: Uint8Array },
+): Promise<void> {
   await q.run(
     "INSERT INTO blobs (id, bytes, stored_at) VALUES ($1, $2, now_ms()) ON CONFLICT (id) DO NOTHING",
     blob.id,
@@ -90,7 +97,8 @@ async function insertBlob(q: Query, blob: { readonly id: string; readonly bytes:
 export async function knownEvents(q: Query, channel: string, ids: readonly string[]): Promise<Set<string>> {
   const known = new Set<string>();
   for (const id of ids) {
-    if (await q.one("SELECT 1 FROM events WHERE channel = $1 AND external_id = $2", channel, id)) known.add(id);
+    if (await q.one("SELECT 1 FROM events WHERE channel = $1 AND external_id = $2", channel, id))
+      known.add(id);
   }
   return known;
 }
@@ -153,7 +161,13 @@ export async function settleEvent(
 }
 
 /** Routing threw: later again, and after `limit` attempts never. */
-export async function postponeEvent(q: Query, id: number, delayMs: number, limit: number, reason: string): Promise<void> {
+export async function postponeEvent(
+  q: Query,
+  id: number,
+  delayMs: number,
+  limit: number,
+  reason: string,
+): Promise<void> {
   await q.run(
     `UPDATE events SET attempts = attempts + 1, due_at = now_ms() + $2, reason = $4,
        state = CASE WHEN attempts + 1 >= $3 THEN 'failed' ELSE state END WHERE id = $1`,

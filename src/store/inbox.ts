@@ -19,13 +19,25 @@ const columns = "id, channel, external_id, sender, subject, state, code, reason,
 /** Newest first. Without a state: every message that was not answered. */
 export async function listEvents(
   q: Query,
-  filter: { readonly state?: string; readonly code?: string; readonly channel?: string; readonly limit: number },
+  filter: {
+    readonly state?: string;
+    readonly code?: string;
+    readonly channel?: string;
+    readonly limit: number;
+  },
 ): Promise<ListedEvent[]> {
+  const state = filter.state ?? "";
+  const unanswered = ["", "ignored", "held", "failed"].includes(state);
+  // The conditions of the two partial indexes, word for word: otherwise every event ever would be read.
+  const indexed = {
+    true: "state IN ('ignored', 'held', 'failed')",
+    false: state === "stored" ? "state = 'stored'" : "1 = 1",
+  };
   return q.all<ListedEvent>(
     `SELECT ${columns} FROM events
-     WHERE kind = 'message' AND CASE WHEN $1 = '' THEN state IN ('ignored', 'held', 'failed') ELSE state = $1 END
+     WHERE kind = 'message' AND ${indexed[`${unanswered}`]} AND ($1 = '' OR state = $1)
        AND ($2 = '' OR code = $2) AND ($3 = '' OR channel = $3) ORDER BY id DESC LIMIT $4`,
-    filter.state ?? "",
+    state,
     filter.code ?? "",
     filter.channel ?? "",
     filter.limit,
@@ -33,8 +45,14 @@ export async function listEvents(
 }
 
 /** One event with its body, or null. */
-export async function showEvent(q: Query, id: number): Promise<(ListedEvent & { readonly body: string }) | null> {
-  return (await q.one<ListedEvent & { body: string }>(`SELECT ${columns}, body FROM events WHERE id = $1`, id)) ?? null;
+export async function showEvent(
+  q: Query,
+  id: number,
+): Promise<(ListedEvent & { readonly body: string }) | null> {
+  return (
+    (await q.one<ListedEvent & { body: string }>(`SELECT ${columns}, body FROM events WHERE id = $1`, id)) ??
+    null
+  );
 }
 
 /** The message as it arrived; null when it was not kept, or no longer is. */
@@ -52,8 +70,13 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
   if (!event) throw new Error(`answering message ${id}: there is no such message (see inbox list)`);
   const changed = await q.run(
     `UPDATE events SET state = 'stored', code = 'released', reason = NULL, attempts = 0, due_at = now_ms()
-     WHERE id = $1 AND kind = 'message' AND state IN ('ignored', 'held', 'failed') AND (code IS NULL OR code <> 'duplicate')`,
+     WHERE id = $1 AND kind = 'message' AND state IN ('ignored', 'held', 'failed') AND body <> '{}'
+       AND (code IS NULL OR code <> 'duplicate')`,
     id,
   );
-  if (changed !== 1) throw new Error(`answering message ${id}: it is ${event.state}${event.code === "duplicate" ? " (a duplicate)" : ""}; there is nothing to release`);
+  if (changed === 1) return;
+  if (event.body === "{}") throw new Error(`answering message ${id}: its words are forgotten (retention)`);
+  throw new Error(
+    `answering message ${id}: it is ${event.state}${event.code === "duplicate" ? " (a duplicate)" : ""}; there is nothing to release`,
+  );
 }

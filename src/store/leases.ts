@@ -3,7 +3,12 @@
 import type { Query } from "./driver.ts";
 
 /** Takes or renews `name` for `holder`; null when somebody else has it. The token rises with every change of holder. */
-export async function takeLease(q: Query, name: string, holder: string, forMs: number): Promise<number | null> {
+export async function takeLease(
+  q: Query,
+  name: string,
+  holder: string,
+  forMs: number,
+): Promise<number | null> {
   await q.run("INSERT INTO leases (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
   const row = await q.one<{ token: number }>(
     `UPDATE leases SET until = now_ms() + $3, holder = $2, token = CASE WHEN holder = $2 THEN token ELSE token + 1 END

@@ -4,7 +4,9 @@ import { type Database, dialect, type Query } from "./driver.ts";
 import { spine } from "./migrations/0001-spine.ts";
 
 /** One step of the schema; its number is its place in the list, counted from 1. Never edit one that was released. */
-export const migrations: readonly { readonly name: string; readonly sql: string }[] = [{ name: "spine", sql: spine }];
+export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
+  { name: "spine", sql: spine },
+];
 
 // SQLite's now_ms() is registered by its driver; PostgreSQL's is the server's clock, the same for all nodes.
 const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE SQL VOLATILE

@@ -1,7 +1,7 @@
 // Drafts as the operator sees and moves them.
 
-import type { Query } from "./driver.ts";
 import { changeDraft, type DraftRow, readDraft } from "./drafts.ts";
+import type { Query } from "./driver.ts";
 import { refreshLane } from "./lanes.ts";
 
 export interface ListedDraft {
@@ -44,7 +44,10 @@ export interface ShownAttempt {
 export async function showDraft(
   q: Query,
   id: string,
-): Promise<{ readonly draft: DraftRow & { readonly reason: string | null }; readonly attempts: readonly ShownAttempt[] } | null> {
+): Promise<{
+  readonly draft: DraftRow & { readonly reason: string | null };
+  readonly attempts: readonly ShownAttempt[];
+} | null> {
   const draft = await readDraft(q, id);
   if (!draft) return null;
   const row = await q.one<{ reason: string | null }>("SELECT reason FROM drafts WHERE id = $1", id);
@@ -58,9 +61,11 @@ export async function showDraft(
 /** What an operator may move a draft from; anything else is still being worked on, or done. */
 const movable = ["held", "failed", "dropped"];
 
-/** Queues a held, failed or dropped draft again, under the same key. Throws for any other. */
+/** Queues a held, failed or dropped draft again, under the same key, before the later ones of its conversation. Throws
+ *  for any other, and for one whose words are forgotten. */
 export async function resendDraft(q: Query, id: string): Promise<void> {
   const draft = await movableDraft(q, id, "resending", movable);
+  if (draft.body === "null") throw new Error(`resending draft ${id}: its words are forgotten (retention)`);
   await changeDraft(q, id, { state: "queued", open: 1, reason: "resent by the operator" });
   await refreshLane(q, draft.conversation, "out");
 }
@@ -72,7 +77,18 @@ export async function dropDraft(q: Query, id: string): Promise<void> {
   await refreshLane(q, draft.conversation, "out");
 }
 
-async function movableDraft(q: Query, id: string, action: string, states: readonly string[]): Promise<DraftRow> {
+async function movableDraft(
+  q: Query,
+  id: string,
+  action: string,
+  states: readonly string[],
+): Promise<DraftRow> {
+  // Locked first: a sender that claims it meanwhile must be seen.
+  await q.one(
+    `SELECT id FROM drafts WHERE id = $1
+     FOR UPDATE -- only: postgres`,
+    id,
+  );
   const draft = await readDraft(q, id);
   if (!draft) throw new Error(`${action} draft ${id}: there is no such draft (see outbox list)`);
   if (!states.includes(draft.state)) {

@@ -25,11 +25,14 @@ export async function overview(q: Query): Promise<Overview> {
     "SELECT COUNT(*) AS count, MAX(now_ms() - due_at) AS oldest FROM drafts WHERE open = 1 AND state IN ('queued', 'sending', 'unknown')",
   );
   const count = async (sql: string) => Number((await q.one<{ count: number }>(sql))?.count ?? 0);
-  const due = (oldest: number | null | undefined) => (oldest === null || oldest === undefined || oldest < 0 ? null : Number(oldest));
+  const due = (oldest: number | null | undefined) =>
+    oldest === null || oldest === undefined || oldest < 0 ? null : Number(oldest);
   return {
     waiting: Number(turns?.count ?? 0) + Number(drafts?.count ?? 0),
     held: await count("SELECT COUNT(*) AS count FROM drafts WHERE state = 'held'"),
-    held_messages: await count("SELECT COUNT(*) AS count FROM events WHERE state = 'held'"),
+    held_messages: await count(
+      "SELECT COUNT(*) AS count FROM events WHERE state IN ('ignored', 'held', 'failed') AND state = 'held'",
+    ),
     oldest_turn_ms: due(turns?.oldest),
     oldest_draft_ms: due(drafts?.oldest),
     suppressed: await count("SELECT COUNT(*) AS count FROM suppressions WHERE active = 1"),
@@ -37,9 +40,104 @@ export async function overview(q: Query): Promise<Overview> {
 }
 
 /** Counts by channel and state, for the metrics. */
-export async function stateCounts(q: Query, table: "turns" | "drafts"): Promise<{ channel: string; state: string; count: number }[]> {
+export async function stateCounts(
+  q: Query,
+  table: "turns" | "drafts",
+): Promise<{ channel: string; state: string; count: number }[]> {
   const rows = await q.all<{ channel: string; state: string; count: number }>(
     `SELECT channel, state, COUNT(*) AS count FROM ${table} GROUP BY channel, state`,
   );
   return rows.map((row) => ({ ...row, count: Number(row.count) }));
+}
+
+type Counts = { readonly [state: string]: number };
+
+export interface ChannelOverview {
+  readonly channel: string;
+  /** Milliseconds since the cursor was written last; null when it never was. */
+  readonly cursor_age: number | null;
+  /** Milliseconds that sends still wait; 0 when they do not. */
+  readonly paused_for: number;
+  readonly paused_reason: string | null;
+  /** Addresses that get nothing more. */
+  readonly suppressed: number;
+  /** By state: stored, held, failed. */
+  readonly events: Counts;
+  /** By state, of what occupies a lane: waiting, asking, unknown; failed or held where that blocks. */
+  readonly turns: Counts;
+  /** By state: queued, sending, unknown, held; failed where that blocks. */
+  readonly drafts: Counts;
+  /** Milliseconds since the oldest unanswered message was accepted; null when there is none. */
+  readonly oldest_turn: number | null;
+  /** Milliseconds by which the most overdue draft is overdue; null when none is due. */
+  readonly oldest_draft: number | null;
+}
+
+/** One entry for every channel that ever ran, by name. */
+export async function channelOverview(q: Query): Promise<ChannelOverview[]> {
+  const channels = await q.all<{
+    channel: string;
+    cursor_age: number | null;
+    paused_for: number;
+    paused_reason: string | null;
+    suppressed: number;
+  }>(
+    `SELECT id AS channel, now_ms() - cursor_at AS cursor_age, paused_reason,
+       CASE WHEN paused_until > now_ms() THEN paused_until - now_ms() ELSE 0 END AS paused_for,
+       (SELECT COUNT(*) FROM suppressions WHERE suppressions.channel = channels.id AND active = 1) AS suppressed
+     FROM channels ORDER BY id`,
+  );
+  const events = await counts(
+    q,
+    `SELECT channel, state, COUNT(*) AS count FROM events WHERE state = 'stored' GROUP BY channel, state
+     UNION ALL
+     SELECT channel, state, COUNT(*) AS count FROM events
+     WHERE state IN ('ignored', 'held', 'failed') AND state IN ('held', 'failed') GROUP BY channel, state`,
+  );
+  const turns = await counts(
+    q,
+    "SELECT channel, state, COUNT(*) AS count FROM turns WHERE open = 1 GROUP BY channel, state",
+  );
+  const drafts = await counts(
+    q,
+    `SELECT channel, state, COUNT(*) AS count FROM drafts WHERE open = 1 AND state <> 'held' GROUP BY channel, state
+     UNION ALL
+     SELECT channel, state, COUNT(*) AS count FROM drafts WHERE state = 'held' GROUP BY channel, state`,
+  );
+  const oldestTurn = await ages(
+    q,
+    `SELECT channel, now_ms() - MIN(received_at) AS age FROM turns
+     WHERE open = 1 AND state IN ('waiting', 'asking', 'unknown') GROUP BY channel`,
+  );
+  const oldestDraft = await ages(
+    q,
+    `SELECT channel, now_ms() - MIN(due_at) AS age FROM drafts
+     WHERE open = 1 AND state IN ('queued', 'sending', 'unknown') AND due_at <= now_ms() GROUP BY channel`,
+  );
+  return channels.map(({ channel, paused_for, paused_reason, ...rest }) => ({
+    ...rest,
+    channel,
+    paused_for,
+    paused_reason: paused_for > 0 ? paused_reason : null,
+    events: events.get(channel) ?? {},
+    turns: turns.get(channel) ?? {},
+    drafts: drafts.get(channel) ?? {},
+    oldest_turn: oldestTurn.get(channel) ?? null,
+    oldest_draft: oldestDraft.get(channel) ?? null,
+  }));
+}
+
+async function counts(q: Query, sql: string): Promise<Map<string, Counts>> {
+  const found = new Map<string, Counts>();
+  for (const { channel, state, count } of await q.all<{ channel: string; state: string; count: number }>(
+    sql,
+  )) {
+    found.set(channel, { ...found.get(channel), [state]: count });
+  }
+  return found;
+}
+
+async function ages(q: Query, sql: string): Promise<Map<string, number>> {
+  const rows = await q.all<{ channel: string; age: number }>(sql);
+  return new Map(rows.map(({ channel, age }) => [channel, age]));
 }

@@ -1,11 +1,15 @@
 // PostgreSQL: a pool, one connection a transaction, LISTEN/NOTIFY to wake the other nodes.
 
-import pg from "pg";
+import { Client, type ClientBase, type CustomTypesConfig, Pool, types as pgTypes } from "pg";
 import { type Database, dialect, type Query, type Value } from "./driver.ts";
 
 const wakeChannel = "bridgehead_wake";
-// int8 and numeric arrive as text by default; all our integers fit a double.
-const types = { getTypeParser: (oid: number, format?: "text" | "binary") => (oid === 20 || oid === 1700 ? Number : pg.types.getTypeParser(oid, format as "text")) };
+// int8 (20) and numeric (1700) arrive as text by default; all our integers fit a double.
+const integers: ReadonlySet<number> = new Set([20, 1700]);
+const types: CustomTypesConfig = {
+  getTypeParser: (oid: number, format?: "text" | "binary") =>
+    integers.has(oid) ? Number : pgTypes.getTypeParser(oid as never, format),
+};
 
 /** A text of PostgreSQL holds no NUL; what a stranger wrote must not stop intake for that. */
 function toParameter(value: Value): Value {
@@ -13,7 +17,7 @@ function toParameter(value: Value): Value {
   return typeof value === "string" ? value.replaceAll("\0", "") : value;
 }
 
-function query(client: pg.ClientBase): Query {
+function query(client: ClientBase): Query {
   let depth = 0;
   const send = (sql: string, values: readonly Value[]) =>
     client.query({
@@ -49,19 +53,22 @@ const transient = (error: unknown): boolean => {
 };
 
 /** Connects lazily; `schema` keeps tests apart. Throws when the server cannot be reached. */
-export async function openPostgres(url: string, options: { schema?: string; connections?: number } = {}): Promise<Database> {
+export async function openPostgres(
+  url: string,
+  options: { schema?: string; connections?: number } = {},
+): Promise<Database> {
   const setup = options.schema ? { options: `-c search_path=${options.schema}` } : {};
-  const pool = new pg.Pool({ connectionString: url, max: options.connections ?? 10, types, ...setup });
+  const pool = new Pool({ connectionString: url, max: options.connections ?? 10, types, ...setup });
   pool.on("error", () => undefined); // an idle connection that dies is replaced by the pool
   pool.on("connect", (client) => client.on("error", () => undefined)); // one in use: its query rejects as well
   const listeners: (() => void)[] = [];
   const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
-  let listening: pg.Client | null = null;
+  let listening: Client | null = null;
   let closed = false;
   let connecting: Promise<void> | null = null;
 
   async function listen(): Promise<void> {
-    const client = new pg.Client({ connectionString: url, types, ...setup });
+    const client = new Client({ connectionString: url, types, ...setup });
     client.on("notification", () => listeners.forEach((listener) => listener()));
     client.on("error", () => undefined);
     client.on("end", () => {
@@ -81,7 +88,8 @@ export async function openPostgres(url: string, options: { schema?: string; conn
       const result = await work(query(client));
       // A failed statement that `work` kept to itself turns the commit into a rollback, without an error.
       const { command } = await client.query("COMMIT");
-      if (command !== "COMMIT") throw new Error("committing: the transaction was rolled back after a failed statement");
+      if (command !== "COMMIT")
+        throw new Error("committing: the transaction was rolled back after a failed statement");
       return result;
     } catch (error) {
       await client.query("ROLLBACK").catch((cause: unknown) => {

@@ -24,7 +24,13 @@ export function rateOf(requests: number, perMs: number): Rate {
 
 /** Takes `count` requests. Returns how many milliseconds to wait before making them; nothing is taken when that is
  *  more than `maxWaitMs` (then ask again later). */
-export async function takeRate(q: Query, name: string, rate: Rate, count: number, maxWaitMs: number): Promise<{ taken: boolean; waitMs: number }> {
+export async function takeRate(
+  q: Query,
+  name: string,
+  rate: Rate,
+  count: number,
+  maxWaitMs: number,
+): Promise<{ taken: boolean; waitMs: number }> {
   await q.run("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
   const row = await q.one<{ arrival: number; penalty_until: number; now: number }>(
     `SELECT arrival, penalty_until, now_ms() AS now FROM rates WHERE name = $1

@@ -1,62 +1,112 @@
-// Forgetting: raw messages after a while, the words of closed conversations later. What dedupe needs (ids and
-// fingerprints) stays, so that an old mail that turns up again is still known.
+// Forgetting: raw messages after a while, the words of what is settled later. What dedupe needs (ids and fingerprints)
+// stays, so that an old mail that turns up again is still known.
 
 import type { Query } from "./driver.ts";
 
+/** So few that other transactions hardly wait. */
 const batch = 200;
 
 export interface Forgotten {
+  /** Raw messages and attachments that were let go of, and bytes that nobody refers to any more. */
   readonly raw: number;
+  /** Events, turns, replies and drafts emptied. */
   readonly bodies: number;
   /** There may be more: call again. */
   readonly more: boolean;
 }
 
-/** One bounded batch. Ages in milliseconds. */
-export async function forget(q: Query, ages: { readonly rawMs: number; readonly eventsMs: number }): Promise<Forgotten> {
-  const raw = await forgetRaw(q, ages.rawMs);
-  const bodies = await forgetBodies(q, ages.eventsMs);
-  return { raw, bodies, more: raw === batch || bodies === batch };
+/** One bounded batch. Ages in milliseconds, by the database's clock. */
+export async function forget(
+  q: Query,
+  ages: { readonly rawMs: number; readonly eventsMs: number },
+): Promise<Forgotten> {
+  const raw = [
+    await forgetRaw(q, ages.rawMs),
+    await forgetAttachments(q, ages.rawMs),
+    await forgetBlobs(q, ages.rawMs),
+  ];
+  const bodies = [
+    await forgetEvents(q, ages.eventsMs),
+    await forgetTurns(q, ages.eventsMs),
+    await forgetReplies(q, ages.eventsMs),
+    await forgetDrafts(q, ages.eventsMs),
+  ];
+  const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0);
+  return { raw: sum(raw), bodies: sum(bodies), more: [...raw, ...bodies].some((count) => count >= batch) };
 }
 
 async function forgetRaw(q: Query, ageMs: number): Promise<number> {
-  const rows = await q.all<{ id: number; raw: string }>(
-    `SELECT id, raw FROM events WHERE raw IS NOT NULL AND received_at < now_ms() - $1
-       AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $2`,
+  return q.run(
+    `UPDATE events SET raw = NULL WHERE id IN (
+       SELECT id FROM events WHERE raw IS NOT NULL AND received_at < now_ms() - $1 AND state NOT IN ('stored', 'held')
+       ORDER BY received_at LIMIT ${batch})`,
     ageMs,
-    batch,
   );
-  for (const { id, raw } of rows) {
-    const blobs = await q.all<{ blob: string | null }>("SELECT blob FROM attachments WHERE event = $1", id);
-    await q.run("UPDATE events SET raw = NULL WHERE id = $1", id);
-    await q.run("UPDATE attachments SET blob = NULL WHERE event = $1", id);
-    for (const blob of [raw, ...blobs.map((row) => row.blob)]) if (blob) await dropBlob(q, blob);
+}
+
+async function forgetAttachments(q: Query, ageMs: number): Promise<number> {
+  const rows = await q.all<{ event: number; position: number }>(
+    `SELECT attachments.event, attachments.position FROM attachments
+     JOIN blobs ON blobs.id = attachments.blob JOIN events ON events.id = attachments.event
+     WHERE blobs.stored_at < now_ms() - $1 AND events.received_at < now_ms() - $1
+       AND events.state NOT IN ('stored', 'held') LIMIT ${batch}`,
+    ageMs,
+  );
+  for (const { event, position } of rows) {
+    await q.run("UPDATE attachments SET blob = NULL WHERE event = $1 AND position = $2", event, position);
   }
   return rows.length;
 }
 
-async function dropBlob(q: Query, blob: string): Promise<void> {
-  await q.run(
-    `DELETE FROM blobs WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM events WHERE raw = $1)
-       AND NOT EXISTS (SELECT 1 FROM attachments WHERE blob = $1)`,
-    blob,
+/** Bytes that several messages share live as long as the last of them. */
+async function forgetBlobs(q: Query, ageMs: number): Promise<number> {
+  return q.run(
+    `DELETE FROM blobs WHERE id IN (
+       SELECT id FROM blobs WHERE stored_at < now_ms() - $1
+         AND NOT EXISTS (SELECT 1 FROM events WHERE events.raw = blobs.id)
+         AND NOT EXISTS (SELECT 1 FROM attachments WHERE attachments.blob = blobs.id)
+       ORDER BY stored_at LIMIT ${batch})`,
+    ageMs,
   );
 }
 
-const forgotten = "{}";
-
-async function forgetBodies(q: Query, ageMs: number): Promise<number> {
-  const rows = await q.all<{ id: number }>(
-    `SELECT id FROM events WHERE received_at < now_ms() - $1 AND body <> '${forgotten}' AND state NOT IN ('stored', 'held')
-       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.event = events.id AND open = 1) ORDER BY received_at LIMIT $2`,
+async function forgetEvents(q: Query, ageMs: number): Promise<number> {
+  return q.run(
+    `UPDATE events SET body = '{}', subject = NULL, sender = NULL WHERE id IN (
+       SELECT id FROM events WHERE body <> '{}' AND received_at < now_ms() - $1 AND state NOT IN ('stored', 'held')
+       ORDER BY received_at LIMIT ${batch})`,
     ageMs,
-    batch,
   );
-  for (const { id } of rows) {
-    await q.run(`UPDATE events SET body = '${forgotten}', subject = NULL, sender = NULL WHERE id = $1`, id);
-    await q.run("UPDATE drafts SET body = 'null' WHERE open = 0 AND reply IN (SELECT id FROM replies WHERE turn IN (SELECT id FROM turns WHERE event = $1))", id);
-    await q.run("UPDATE replies SET text = '' WHERE turn IN (SELECT id FROM turns WHERE event = $1)", id);
-    await q.run("UPDATE turns SET question = '', context = NULL WHERE event = $1", id);
-  }
-  return rows.length;
+}
+
+/** Not while its reply waits to be composed: the reply's address is the turn's. */
+async function forgetTurns(q: Query, ageMs: number): Promise<number> {
+  return q.run(
+    `UPDATE turns SET question = '', context = NULL, address = '{}' WHERE id IN (
+       SELECT id FROM turns WHERE question <> '' AND received_at < now_ms() - $1 AND open = 0
+         AND state IN ('answered', 'silent', 'failed')
+         AND NOT EXISTS (SELECT 1 FROM replies WHERE replies.turn = turns.id AND replies.state = 'ready')
+       ORDER BY received_at LIMIT ${batch})`,
+    ageMs,
+  );
+}
+
+async function forgetReplies(q: Query, ageMs: number): Promise<number> {
+  return q.run(
+    `UPDATE replies SET text = '' WHERE id IN (
+       SELECT id FROM replies WHERE text <> '' AND created_at < now_ms() - $1 AND state <> 'ready'
+       ORDER BY created_at LIMIT ${batch})`,
+    ageMs,
+  );
+}
+
+/** A held draft waits for its operator, however long. */
+async function forgetDrafts(q: Query, ageMs: number): Promise<number> {
+  return q.run(
+    `UPDATE drafts SET body = 'null' WHERE id IN (
+       SELECT id FROM drafts WHERE body <> 'null' AND updated_at < now_ms() - $1 AND open = 0
+         AND state IN ('sent', 'delivered', 'failed', 'dropped')
+       ORDER BY updated_at LIMIT ${batch})`,
+    ageMs,
+  );
 }

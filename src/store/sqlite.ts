@@ -33,7 +33,15 @@ function cachedStatements(db: Sqlite.Database): Prepare {
 const bind = (prepared: Prepared, values: readonly Value[]): Value[] =>
   prepared.order.map((index) => values[index] ?? null);
 
-function queryOn(prepare: Prepare, savepoint: Query["savepoint"]): Query {
+function queryOn(
+  prepareAny: Prepare,
+  savepoint: Query["savepoint"],
+  check: () => void = () => undefined,
+): Query {
+  const prepare: Prepare = (sql) => {
+    check();
+    return prepareAny(sql);
+  };
   return {
     async all<T>(sql: string, ...values: Value[]) {
       const prepared = prepare(sql);
@@ -90,7 +98,15 @@ export function openSqlite(file: string, now: () => number): Database {
   const release = db.prepare("RELEASE one");
   const undo = db.prepare("ROLLBACK TO one");
 
-  const q = queryOn(prepare, (work) => nested(work));
+  const q = queryOn(
+    prepare,
+    (work) => nested(work),
+    // After a full disk or an I/O error SQLite may have rolled back: nothing may be written one by one then.
+    () => {
+      if (!db.inTransaction && file !== ":memory:")
+        throw new Error("the transaction was rolled back by the database");
+    },
+  );
   async function nested<T>(work: () => Promise<T>): Promise<T> {
     save.run();
     try {
@@ -134,6 +150,9 @@ export function openSqlite(file: string, now: () => number): Database {
     for (const tell of results) tell();
   }
 
+  const idle = async (): Promise<void> => {
+    for (let running = flushing; running; running = flushing) await running;
+  };
   const flush = async (): Promise<void> => {
     await new Promise<void>((resolve) => setImmediate(resolve));
     while (waiting.length > 0) await commitTogether(waiting.splice(0, batchLimit));
@@ -144,13 +163,13 @@ export function openSqlite(file: string, now: () => number): Database {
     kind: "sqlite",
     tx: <T>(work: (q: Query) => Promise<T>) =>
       new Promise<T>((resolve, reject) => {
-        waiting.push({ run: work, resolve: resolve as (value: unknown) => void, reject });
+        waiting.push({ run: work, resolve, reject });
         flushing ??= flush();
       }),
     // Reads have a connection of their own: they see committed rows only, whatever the queue is in the middle of.
     read: async (work) => {
       if (file === ":memory:") {
-        while (flushing) await flushing;
+        await idle();
         return work(q);
       }
       reading ??= openReader(file, now);
@@ -159,7 +178,7 @@ export function openSqlite(file: string, now: () => number): Database {
     onWake: () => undefined,
     wake: async () => undefined,
     async close() {
-      while (flushing) await flushing;
+      await idle();
       reading?.db.close();
       db.pragma("wal_checkpoint(TRUNCATE)");
       db.close();

@@ -3,7 +3,13 @@
 import type { Query } from "./driver.ts";
 
 /** One more hard bounce; the address is suppressed from the `limit`-th on. Returns whether it is now. */
-export async function strike(q: Query, channel: string, address: string, limit: number, reason: string): Promise<boolean> {
+export async function strike(
+  q: Query,
+  channel: string,
+  address: string,
+  limit: number,
+  reason: string,
+): Promise<boolean> {
   const row = await q.one<{ active: number }>(
     `INSERT INTO suppressions (channel, address, strikes, active, reason, updated_at)
      VALUES ($1, $2, 1, CASE WHEN $3 <= 1 THEN 1 ELSE 0 END, $4, now_ms())

@@ -1,8 +1,8 @@
 // Stage ask: turns in their lanes, and the attempts to ask them.
 
+import type { Query } from "./driver.ts";
 import type { Lease } from "./lanes.ts";
 import { nextSeq, refreshLane } from "./lanes.ts";
-import type { Query } from "./driver.ts";
 
 export interface TurnRow {
   readonly id: string;
@@ -85,7 +85,12 @@ export async function recordAsking(q: Query, turn: TurnRow, node: string, token:
 }
 
 /** Notes what became of the newest attempt; an outcome already noted stays. */
-export async function endAttempt(q: Query, subject: string, outcome: string, detail: string | null): Promise<void> {
+export async function endAttempt(
+  q: Query,
+  subject: string,
+  outcome: string,
+  detail: string | null,
+): Promise<void> {
   await q.run(
     `UPDATE attempts SET outcome = $2, detail = $3, ended_at = now_ms()
      WHERE subject = $1 AND number = (SELECT MAX(number) FROM attempts WHERE subject = $1) AND (outcome IS NULL OR outcome = 'unknown')`,
@@ -120,7 +125,11 @@ export async function changeTurn(q: Query, id: string, change: TurnChange): Prom
 }
 
 /** Ids of platform messages that belong to other turns than `except`: never taken for the answer to that one. */
-export async function platformIds(q: Query, platformConversation: string, except: string): Promise<Set<string>> {
+export async function platformIds(
+  q: Query,
+  platformConversation: string,
+  except: string,
+): Promise<Set<string>> {
   const rows = await q.all<{ id: string | null }>(
     `SELECT question_id AS id FROM turns WHERE id <> $2 AND conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
      UNION ALL
@@ -139,14 +148,16 @@ export async function countTurns(
   value: string,
   windowMs: number,
 ): Promise<number> {
-  const where = { sender: "person = $2 AND", conversation: "conversation = $2 AND", channel: "$2 <> '' AND" }[scope];
+  const where = { sender: "person = $2 AND", conversation: "conversation = $2 AND", channel: "$2 <> '' AND" }[
+    scope
+  ];
   const row = await q.one<{ count: number }>(
     `SELECT COUNT(*) AS count FROM turns WHERE channel = $1 AND ${where} received_at > now_ms() - $3`,
     channel,
     value || "-",
     windowMs,
   );
-  return Number(row?.count ?? 0);
+  return row?.count ?? 0;
 }
 
 export async function readTurn(q: Query, id: string): Promise<TurnRow> {

@@ -35,6 +35,8 @@ CREATE TABLE blobs (
   stored_at BIGINT NOT NULL
 );
 
+CREATE INDEX blobs_stored ON blobs (stored_at);
+
 CREATE TABLE conversations (
   id TEXT PRIMARY KEY,
   channel TEXT NOT NULL,
@@ -79,8 +81,10 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_fingerprint ON events (channel, fingerprint) WHERE fingerprint IS NOT NULL;
 CREATE INDEX events_stored ON events (channel, id) WHERE state = 'stored';
 CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
-CREATE INDEX events_received ON events (received_at);
+CREATE INDEX events_listed ON events (state, id) WHERE state IN ('ignored', 'held', 'failed');
+CREATE INDEX events_kept ON events (received_at) WHERE body <> '{}';
 CREATE INDEX events_raw ON events (received_at) WHERE raw IS NOT NULL;
+CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 
 CREATE TABLE attachments (
   event BIGINT NOT NULL REFERENCES events (id),
@@ -92,6 +96,7 @@ CREATE TABLE attachments (
   ref TEXT,
   PRIMARY KEY (event, position)
 );
+CREATE INDEX attachments_blob ON attachments (blob) WHERE blob IS NOT NULL;
 
 CREATE INDEX attachments_blob ON attachments (blob) WHERE blob IS NOT NULL;
 
@@ -143,6 +148,7 @@ CREATE INDEX turns_event ON turns (event);
 CREATE INDEX turns_channel ON turns (channel, received_at);
 CREATE INDEX turns_person ON turns (channel, person, received_at);
 CREATE INDEX turns_conversation ON turns (conversation, received_at);
+CREATE INDEX turns_kept ON turns (received_at) WHERE question <> '';
 
 CREATE TABLE replies (
   id TEXT PRIMARY KEY,
@@ -158,6 +164,8 @@ CREATE TABLE replies (
 CREATE INDEX replies_turn ON replies (turn);
 CREATE INDEX replies_ready ON replies (channel, id) WHERE state = 'ready';
 CREATE INDEX replies_platform ON replies (conversation, platform_id);
+CREATE INDEX replies_turn ON replies (turn);
+CREATE INDEX replies_kept ON replies (created_at) WHERE text <> '';
 
 CREATE TABLE drafts (
   id TEXT PRIMARY KEY,
@@ -183,6 +191,7 @@ CREATE INDEX drafts_open ON drafts (conversation, seq) WHERE open = 1;
 CREATE INDEX drafts_reply ON drafts (reply);
 CREATE INDEX drafts_recipient ON drafts (channel, recipient, updated_at);
 CREATE INDEX drafts_state ON drafts (state, updated_at);
+CREATE INDEX drafts_kept ON drafts (updated_at) WHERE body <> 'null';
 
 CREATE TABLE attempts (
   subject TEXT NOT NULL,
