@@ -199,7 +199,8 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
     heal: () => faults.clear(),
     open: () => sockets.size,
     close: async () => {
-      for (const socket of sockets) socket.destroy();
+      // Under TLS the raw socket belongs to the TLS one; to destroy it from here ends the process (Node 24).
+      if (!options.tls) for (const socket of sockets) socket.destroy();
       await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   };

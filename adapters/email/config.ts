@@ -1,0 +1,221 @@
+// The keys of an e-mail channel's block. Each description is the question the key answers; the example configuration
+// and the JSON Schema are made from them.
+
+import * as z from "zod";
+import { duration, size } from "./quantities.ts";
+
+const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
+const mailAddress = z
+  .string()
+  .regex(/^[^@\s<>"',;:]+@[^@\s<>"',;:]+$/, "expected an address such as support@example.com")
+  .toLowerCase();
+
+const oauth2 = z
+  .strictObject({
+    token_url: z
+      .union([z.enum(["google", "microsoft"]), z.url()])
+      .describe("Who issues access tokens? `google`, `microsoft`, or the URL of a token endpoint."),
+    client_id: z.string().min(1).describe("Which application are we, at the issuer?"),
+    client_secret: secret("What is the application's secret? Public clients have none.").optional(),
+    refresh_token: secret("Which refresh token was granted for this mailbox?"),
+    scope: z
+      .string()
+      .optional()
+      .describe("Which scopes are asked for? Default: what the issuer needs for mail."),
+  })
+  .describe("How are access tokens obtained, for providers that no longer take passwords?");
+
+const tls = z
+  .enum(["implicit", "starttls", "none"])
+  .prefault("implicit")
+  .describe("How is the line encrypted? `none` is refused for any host but this machine.");
+const ca = z
+  .string()
+  .optional()
+  .describe("Which private CA signs the server's certificate? A file's path, or the PEM text.");
+
+/** `tls: none` would show the password to everybody on the way. */
+const noClearText = (server: { host: string; tls: string }) =>
+  server.tls !== "none" || isLoopback(server.host);
+const clearTextProblem = { path: ["tls"], error: "tls: none is only allowed for localhost" };
+
+const imap = z
+  .strictObject({
+    host: z.string().min(1).describe("Where is the IMAP server?"),
+    port: z.int().min(1).max(65_535).prefault(993).describe("On which port?"),
+    tls,
+    user: z.string().min(1).describe("Which account do we log in to?"),
+    password: secret("With which password (often an app password)?").optional(),
+    oauth2: oauth2.optional(),
+    mailbox: z.string().min(1).prefault("INBOX").describe("Which folder is read?"),
+    idle: duration("4m").describe("After how long is IDLE renewed? Some providers cut idle lines early."),
+    sweep: duration("60s").describe("How often do we look for mail that was not announced?"),
+    ca,
+  })
+  .refine(noClearText, clearTextProblem)
+  .refine((server) => (server.password === undefined) !== (server.oauth2 === undefined), {
+    path: ["password"],
+    error: "give either password or oauth2",
+  });
+
+const smtp = z
+  .strictObject({
+    host: z.string().min(1).describe("Where is the SMTP submission server?"),
+    port: z
+      .int()
+      .min(1)
+      .max(65_535)
+      .prefault(465)
+      .describe("On which port? 465 for implicit TLS, 587 for starttls."),
+    tls,
+    user: z.string().min(1).optional().describe("Which account do we log in to? Default: the one of imap."),
+    password: secret("With which password? Default: the one of imap.").optional(),
+    oauth2: oauth2.optional(),
+    login: z
+      .boolean()
+      .prefault(true)
+      .describe("Do we log in at all? `false` for a relay that knows our address."),
+    from_name: z
+      .string()
+      .optional()
+      .describe("Which name stands beside our address? Default: the agent's sender name."),
+    connections: z
+      .int()
+      .min(1)
+      .max(20)
+      .prefault(2)
+      .describe("How many lines at once? Microsoft allows three."),
+    timeout: duration("2m").describe("How long may the server say nothing before we give up on it?"),
+    ca,
+  })
+  .refine(noClearText, clearTextProblem);
+
+const mark = z
+  .strictObject({
+    with: z
+      .enum(["flag", "keyword", "move", "none"])
+      .prefault("keyword")
+      .describe(
+        "How is handled mail marked in the mailbox? `flag` sets \\Seen, `keyword` an invisible keyword, `move` moves it.",
+      ),
+    keyword: z
+      .string()
+      .regex(/^[A-Za-z$][A-Za-z0-9_$-]*$/)
+      .prefault("$Bridgehead")
+      .describe("Which keyword?"),
+    folder: z.string().min(1).prefault("Archive").describe("Which existing folder is it moved to?"),
+  })
+  .prefault({});
+
+const senderAuth = z
+  .strictObject({
+    mode: z
+      .enum(["off", "tag", "require"])
+      .prefault("off")
+      .describe(
+        "Is the sender checked? `tag` tells the agent, `require` refuses mail that is not authenticated.",
+      ),
+    by: z
+      .enum(["mailauth", "header"])
+      .prefault("mailauth")
+      .describe("By whom? `mailauth`: we verify DKIM and DMARC; `header`: the receiving server's verdict."),
+    server: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("by header: which name does the receiving server put into Authentication-Results?"),
+    dns: z
+      .array(z.string().min(1))
+      .optional()
+      .describe("by mailauth: which name servers? Default: the system's."),
+  })
+  .refine((auth) => auth.mode === "off" || auth.by !== "header" || auth.server !== undefined, {
+    path: ["server"],
+    error: "by: header needs the server's name",
+  })
+  .prefault({});
+
+const attachments = z
+  .strictObject({
+    name_to_agent: z.boolean().prefault(true).describe("Is the agent told the names of attached files?"),
+    max_count: z.int().min(0).prefault(15).describe("How many attachments of one mail are kept?"),
+    max_bytes: size("20MB").describe("How large may one be to be kept?"),
+  })
+  .prefault({});
+
+export const config = z
+  .strictObject({
+    imap,
+    smtp,
+    address: mailAddress.optional().describe("Which address is this channel? Default: imap.user."),
+    aliases: z
+      .array(mailAddress)
+      .prefault([])
+      .describe("Under which further addresses does mail for this channel arrive?"),
+    reply: z
+      .enum(["sender", "all"])
+      .prefault("sender")
+      .describe("Who gets the answer? `all` includes everybody in To and Cc."),
+    bcc: z.enum(["refuse", "answer"]).prefault("refuse").describe("What if we are only in Bcc?"),
+    mark,
+    sent_folder: z
+      .string()
+      .min(1)
+      .prefault("auto")
+      .describe(
+        "Where do copies of sent mail go? `auto`: the Sent folder, unless the provider files copies itself; `none`; or a folder.",
+      ),
+    provider_files_sent: z
+      .union([z.boolean(), z.literal("auto")])
+      .prefault("auto")
+      .describe(
+        "Does the provider itself put what we send into the Sent folder? `auto` knows the large ones.",
+      ),
+    first_start: z
+      .strictObject({
+        history: duration("0s").describe(
+          "On the very first start: how old may mail be that is still answered?",
+        ),
+      })
+      .prefault({}),
+    max_size: size("25MB").describe(
+      "How large may a mail be to be downloaded? Larger ones are listed, not answered.",
+    ),
+    attachments,
+    sender_auth: senderAuth,
+    robots: z
+      .array(
+        z
+          .string()
+          .regex(/^[^@\s]*@[^@\s]+$/)
+          .toLowerCase(),
+      )
+      .prefault([])
+      .describe("Which machines are answered like people? Addresses, or @domain."),
+    token_address: z
+      .boolean()
+      .prefault(false)
+      .describe(
+        "Does Reply-To carry the conversation's token (user+token@)? Needs a server with plus addresses.",
+      ),
+    body_marker: z
+      .boolean()
+      .prefault(true)
+      .describe(
+        "Does a short reference line end each mail? It finds the conversation where a relay changes ids.",
+      ),
+  })
+  .refine((channel) => channel.address !== undefined || channel.imap.user.includes("@"), {
+    path: ["address"],
+    error: "imap.user is no address, so address must be given",
+  });
+
+/** The block as written, defaults filled in. */
+export type EmailConfig = z.output<typeof config>;
+export type OAuth2Config = z.output<typeof oauth2>;
+export type TlsMode = "implicit" | "starttls" | "none";
+
+/** True for names that cannot leave this machine. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}

@@ -1,0 +1,74 @@
+// What a failed connection or login says about the channel's health.
+
+import type { ChannelStatus } from "bridgehead/contract";
+import { isTokenFailure } from "./oauth.ts";
+
+/** The fields that imapflow, nodemailer and Node put on their errors. */
+interface Traced {
+  readonly code?: string;
+  readonly authenticationFailed?: boolean;
+  readonly serverResponseCode?: string;
+  readonly response?: string;
+  readonly responseText?: string;
+  readonly responseCode?: number;
+  readonly tlsFailed?: boolean;
+  readonly mailboxMissing?: boolean;
+}
+
+/** Response codes (RFC 5530) that mean: these credentials will not do. */
+const certainCodes = new Set(["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED", "CONTACTADMIN"]);
+const throttling =
+  /\b(throttl|too many|rate limit|try again|temporar|unavailable|limit exceeded|bandwidth|maximum number)/i;
+/** Without a code a rejection counts as one of the credentials only after this many in a row. */
+const doubtfulLimit = 3;
+
+/**
+ * The status after the `count`th failure in a row. A login that was throttled looks like a rejected one in imapflow
+ * 2.1, so only a clear answer of the server is taken as `unauthorized` at once.
+ */
+export function statusOf(
+  error: unknown,
+  count: number,
+): Exclude<ChannelStatus, { state: "connecting" | "ready" }> {
+  const traced = (error ?? {}) as Traced;
+  if (isTokenFailure(error)) {
+    const state = error.tokenFailure.certain ? "unauthorized" : "degraded";
+    return { state, code: "token", reason: error.message };
+  }
+  if (isCredentialProblem(traced)) {
+    const text = String(traced.response ?? traced.responseText ?? "");
+    if (throttling.test(text))
+      return { state: "degraded", code: "throttled", reason: "the login was throttled" };
+    const certain = certainCodes.has(traced.serverResponseCode ?? "") || isFinalSmtp(traced);
+    if (certain || count >= doubtfulLimit) {
+      return { state: "unauthorized", code: "login", reason: "the server rejects the credentials" };
+    }
+    return { state: "degraded", code: "login", reason: "the login failed; it may be throttled" };
+  }
+  if (traced.mailboxMissing)
+    return { state: "degraded", code: "mailbox", reason: "the mailbox does not exist" };
+  if (isTlsProblem(traced, error)) {
+    return { state: "degraded", code: "tls", reason: `the encrypted line failed: ${brief(error)}` };
+  }
+  return { state: "degraded", code: "connection", reason: `the connection failed: ${brief(error)}` };
+}
+
+/** The first line of an error's message, without what a server may have put there at length. */
+export function brief(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  const code = (error as Traced | null)?.code;
+  return `${code ? `${code} ` : ""}${text.split(/[\r\n]/)[0] ?? ""}`.slice(0, 200);
+}
+
+function isCredentialProblem(traced: Traced): boolean {
+  return traced.authenticationFailed === true || traced.code === "EAUTH";
+}
+
+function isFinalSmtp(traced: Traced): boolean {
+  return traced.responseCode !== undefined && [530, 534, 535, 538].includes(traced.responseCode);
+}
+
+function isTlsProblem(traced: Traced, error: unknown): boolean {
+  if (traced.tlsFailed || traced.code === "ETLS") return true;
+  return /certificate|self.signed|ERR_TLS|ERR_SSL|STARTTLS/i.test(`${traced.code ?? ""} ${brief(error)}`);
+}

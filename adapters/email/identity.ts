@@ -1,0 +1,72 @@
+// Who this channel is: its addresses, the Message-IDs it makes and recognises, the tokens in its addresses.
+
+import {
+  type ExternalId,
+  externalId,
+  type SendKey,
+  sendKey,
+  type ThreadToken,
+  threadToken,
+} from "bridgehead/contract";
+
+export interface Identity {
+  /** Lower-cased; where answers come from. */
+  readonly address: string;
+  /** `address` and the aliases. */
+  readonly addresses: readonly string[];
+  /** The Message-ID of a draft, with angle brackets. */
+  messageId(key: SendKey): ExternalId;
+  /** The key in a Message-ID of ours (with or without brackets), or null. */
+  keyOf(messageId: string): SendKey | null;
+  /** `support+<token>@example.com` */
+  tokenAddress(token: ThreadToken): string;
+  /** The token when this is one of our addresses with a token, else null. */
+  tokenOf(address: string): ThreadToken | null;
+  /** Also true for our addresses with anything after a plus sign. */
+  isOwn(address: string): boolean;
+}
+
+/** Pure; `aliases` may lie in other domains. */
+export function identity(address: string, aliases: readonly string[]): Identity {
+  const main = address.toLowerCase();
+  const addresses = [...new Set([main, ...aliases.map((alias) => alias.toLowerCase())])];
+  const domains = new Set(addresses.map(domainOf));
+  const own = new Set(addresses);
+  return {
+    address: main,
+    addresses,
+    messageId: (key) => `<${key}.bridgehead@${domainOf(main)}>` as ExternalId,
+    keyOf(messageId) {
+      const [, key, domain] =
+        /^<?([a-z0-9]{4,64})\.bridgehead@([^>\s]{1,255})>?$/.exec(messageId.trim()) ?? [];
+      return key !== undefined && domains.has((domain ?? "").toLowerCase()) ? sendKey(key) : null;
+    },
+    tokenAddress: (token) => main.replace(/(\+[^@]*)?@/, `+${token}@`),
+    tokenOf(candidate) {
+      const [bare, plus] = withoutPlus(candidate.toLowerCase());
+      return plus !== null && own.has(bare) && /^[a-z0-9]{10,64}$/.test(plus) ? threadToken(plus) : null;
+    },
+    isOwn: (candidate) =>
+      own.has(candidate.toLowerCase()) || own.has(withoutPlus(candidate.toLowerCase())[0]),
+  };
+}
+
+/** A Message-ID for mail that has none: made from the content, so that the same mail always gets the same. */
+export function surrogateId(digest: string): ExternalId {
+  return externalId(`<${digest.slice(0, 40)}@no-message-id.invalid>`);
+}
+
+/** False for surrogates, which nobody else knows and which must not be cited. */
+export function isCitable(id: string): boolean {
+  return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith("@no-message-id.invalid>");
+}
+
+/** The part after the @. */
+export function domainOf(address: string): string {
+  return address.slice(address.lastIndexOf("@") + 1);
+}
+
+function withoutPlus(address: string): readonly [string, string | null] {
+  const [, local, plus, domain] = /^([^+@]+)\+([^@]*)(@.+)$/.exec(address) ?? [];
+  return local === undefined ? [address, null] : [`${local}${domain}`, plus ?? ""];
+}

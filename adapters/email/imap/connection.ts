@@ -1,0 +1,101 @@
+// One IMAP connection, logged in. imapflow objects are never used twice: every reconnect opens a new one.
+
+import { readFile } from "node:fs/promises";
+import { ImapFlow } from "imapflow";
+import type { EmailConfig } from "../config.ts";
+import type { AccessToken, TokenSource } from "../oauth.ts";
+
+export interface Connection {
+  readonly client: ImapFlow;
+  /** Epoch ms at which the login's token ends and the server may hang up; null with a password. */
+  readonly loginEndsAt: number | null;
+  /** Resolves, with the error if there was one, when the line is gone, for whatever reason. */
+  readonly closed: Promise<Error | null>;
+}
+
+export interface ConnectionOptions {
+  readonly imap: EmailConfig["imap"];
+  /** The largest source that will be asked for, bytes. */
+  readonly maxSource: number;
+  readonly tokens: TokenSource | null;
+}
+
+/** Room for the protocol around a message. */
+const framing = 1_000_000;
+
+/** Connects and logs in; ends early when the signal aborts. Errors are imapflow's or the token endpoint's. */
+export async function openConnection(options: ConnectionOptions, signal: AbortSignal): Promise<Connection> {
+  const { imap } = options;
+  const token = (await options.tokens?.get()) ?? null;
+  try {
+    return await attempt(options, token, signal);
+  } catch (error) {
+    // The issuer may have revoked the token in hand; a new one decides whether the grant is still good.
+    const rejected = (error as { authenticationFailed?: boolean }).authenticationFailed === true;
+    if (!rejected || options.tokens === null || signal.aborted || imap.oauth2 === undefined) throw error;
+    return attempt(options, await options.tokens.get({ fresh: true }), signal);
+  }
+}
+
+async function attempt(
+  { imap, maxSource }: ConnectionOptions,
+  token: AccessToken | null,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const ca = await privateCa(imap.ca);
+  const client = new ImapFlow({
+    host: imap.host,
+    port: imap.port,
+    secure: imap.tls === "implicit",
+    // With "starttls" a server that no longer offers it is refused, never talked to in clear.
+    doSTARTTLS: imap.tls === "starttls",
+    auth: { user: imap.user, ...(token ? { accessToken: token.value } : { pass: imap.password ?? "" }) },
+    tls: ca === null ? {} : { ca },
+    clientInfo: { name: "bridgehead" },
+    logger: false,
+    // Hundreds of mailboxes share a process: no zlib window and no extension that widens every answer.
+    disableCompression: true,
+    disableAutoEnable: true,
+    // IDLE is started by the reader itself, at once after a sweep.
+    disableAutoIdle: true,
+    missingIdleCommand: "NOOP",
+    maxIdleTime: imap.idle,
+    connectionTimeout: 30_000,
+    greetingTimeout: 16_000,
+    socketTimeout: Math.max(60_000, imap.sweep * 3),
+    maxLineLength: framing,
+    maxLiteralSize: maxSource + framing,
+    maxResponseSize: maxSource + 2 * framing,
+    maxLockHoldTime: false,
+  });
+  const closed = ending(client);
+  const abort = () => client.close();
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    signal.throwIfAborted();
+    await client.connect();
+  } catch (error) {
+    client.close();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+  return { client, loginEndsAt: token?.expiresAt ?? null, closed };
+}
+
+/** Listeners are attached before connect(): an `error` without one would end the process. */
+function ending(client: ImapFlow): Promise<Error | null> {
+  return new Promise((resolve) => {
+    let first: Error | null = null;
+    client.on("error", (error: Error) => {
+      first ??= error;
+    });
+    client.on("close", () => resolve(first));
+  });
+}
+
+/** The text of a private CA, from a file or as given; null for the public ones. */
+export async function privateCa(ca: string | undefined): Promise<string | null> {
+  if (ca === undefined) return null;
+  return ca.includes("-----BEGIN") ? ca : readFile(ca, "utf8");
+}

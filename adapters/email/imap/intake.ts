@@ -1,0 +1,188 @@
+// From listed messages to committed events: fetch, parse and commit overlap, batch by batch, in the order of arrival.
+
+import {
+  type Channel,
+  type Cursor,
+  type ExternalId,
+  externalId,
+  type InboundEvent,
+} from "bridgehead/contract";
+import type { ImapFlow } from "imapflow";
+import { type Arrival, type Reading, type Understanding, understand, unread } from "../events.ts";
+import type { ParseContext, ParseResult } from "../parse/types.ts";
+import { type Envelope, envelopes, type Fetched, type Listed, sources } from "./fetch.ts";
+import type { Mark } from "./marks.ts";
+
+/** What reading needs of its channel. */
+export type Core = Pick<Channel, "accept" | "known" | "log" | "clock">;
+
+export interface IntakeOptions {
+  readonly core: Core;
+  readonly reading: Reading;
+  readonly context: ParseContext;
+  readonly parse: (raw: Uint8Array, context: ParseContext, signal: AbortSignal) => Promise<ParseResult>;
+  readonly mark: Mark;
+  readonly client: ImapFlow;
+  /** `INBOX/1712345678`: with `/<uid>` it is a message's id. */
+  readonly prefix: string;
+  readonly signal: AbortSignal;
+  /** Told after every committed batch: the line and the store are alive. */
+  readonly proven: () => void;
+}
+
+/** One batch of a sweep. */
+export interface Batch {
+  readonly listed: readonly Listed[];
+  /** Present when listing and bytes came in one answer. */
+  readonly fetched?: readonly Fetched[];
+}
+
+/** Called with the UIDs that the events settle; answers the cursor to commit with them. */
+export type CursorAfter = (settled: readonly number[]) => Cursor | undefined;
+
+/** Batches are small enough that three of them in memory do not matter, and large enough that one commit serves many. */
+const batchCount = 50;
+const batchBytes = 4_000_000;
+/** After this many looks a mail is settled as unreadable, or its sender as not checkable. */
+const lookLimit = 3;
+
+export interface Intake {
+  /** Resolves with the number of mails that must be looked at again, once all others are committed and marked. */
+  take(batches: readonly Batch[], cursorAfter: CursorAfter): Promise<number>;
+  readonly idOf: (uid: number) => ExternalId;
+}
+
+/** One per connection; `looks` outlives it, so that a mail is not looked at for ever by ever new connections. */
+export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): Intake {
+  const { core, client, reading, signal } = options;
+  const maxSize = reading.config.max_size;
+  const idOf = (uid: number) => externalId(`${options.prefix}/${uid}`);
+
+  async function fetched(batch: Batch): Promise<Understood[]> {
+    const wanted = batch.listed.filter((one) => one.size <= maxSize);
+    const here = batch.fetched?.filter((one) => one.size <= maxSize);
+    const mails = here ?? (await sources(client, wanted, maxSize + 1));
+    const tooLarge = batch.listed.filter((one) => one.size > maxSize);
+    const understood = await Promise.all(mails.map(read));
+    const hard = [...tooLarge, ...understood.filter((one) => one.kind === "unread")];
+    const heads = await envelopes(
+      client,
+      hard.map((one) => one.uid),
+    );
+    return [
+      ...tooLarge.map((one) => refused(one, heads, "too-large", `the mail has ${one.size} bytes`, null)),
+      ...understood.map((one) =>
+        one.kind === "unread" ? refused(one.mail, heads, one.code, one.reason, one.mail.raw) : one,
+      ),
+    ].sort((a, b) => a.uid - b.uid);
+  }
+
+  async function read(mail: Fetched): Promise<Understood | Unread> {
+    const { uid, raw } = mail;
+    if (raw === null) return again(mail, "unreadable", "the server gives no content");
+    if (raw.length > maxSize) {
+      return {
+        kind: "unread",
+        uid,
+        mail: { ...mail, raw: null },
+        code: "too-large",
+        reason: "the mail is larger than its size",
+      };
+    }
+    const result = await options.parse(raw, options.context, signal);
+    if (!result.ok) {
+      const code = result.code === "malformed" ? "unparsable" : result.code;
+      return { kind: "unread", uid, mail, code, reason: result.reason };
+    }
+    const found: Understanding = understand(reading, arrival(mail), result.mail, result.auth, raw);
+    if (found.kind === "events") return { kind: "events", uid, events: found.events };
+    return again(mail, found.otherwise.code, found.otherwise.reason);
+  }
+
+  /** Puts the mail off, or gives it up after some looks. */
+  function again(mail: Fetched, code: string, reason: string): Understood | Unread {
+    const id = idOf(mail.uid);
+    const count = (looks.get(id) ?? 0) + 1;
+    if (count < lookLimit) {
+      looks.set(id, count);
+      return { kind: "again", uid: mail.uid };
+    }
+    looks.delete(id);
+    return { kind: "unread", uid: mail.uid, mail, code, reason };
+  }
+
+  function refused(
+    mail: Listed,
+    heads: ReadonlyMap<number, Envelope>,
+    code: string,
+    reason: string,
+    raw: Uint8Array | null,
+  ): Understood {
+    core.log.warn({ uid: mail.uid, size: mail.size, code }, "a mail is kept unread");
+    const event = unread(arrival(mail), heads.get(mail.uid) ?? null, { code, reason }, raw);
+    return { kind: "events", uid: mail.uid, events: [event] };
+  }
+
+  const arrival = (listed: Listed): Arrival => ({ id: idOf(listed.uid), listed, now: core.clock.now() });
+
+  async function take(batches: readonly Batch[], cursorAfter: CursorAfter): Promise<number> {
+    let pending = 0;
+    let marks: Promise<void> = Promise.resolve();
+    // Two batches ahead: while one is committed, one is parsed and one is on the line.
+    const ahead: Promise<Understood[]>[] = [];
+    const start = (batch: Batch) => {
+      const work = fetched(batch);
+      work.catch(() => {});
+      ahead.push(work);
+    };
+    const rest = [...batches];
+    for (const batch of rest.splice(0, 2)) start(batch);
+    for (let next = ahead.shift(); next !== undefined; next = ahead.shift()) {
+      const understood = await next;
+      const following = rest.shift();
+      if (following) start(following);
+      signal.throwIfAborted();
+      const settled = understood.filter((one) => one.kind === "events");
+      pending += understood.length - settled.length;
+      const uids = settled.map((one) => one.uid);
+      if (settled.length === 0) continue;
+      const events: InboundEvent[] = settled.flatMap((one) => one.events);
+      await core.accept(events, cursorAfter(uids));
+      options.proven();
+      // After the commit, and not in its way.
+      marks = marks.then(() => options.mark(client, uids));
+    }
+    await marks;
+    return pending;
+  }
+
+  return { take, idOf };
+}
+
+type Understood =
+  | { readonly kind: "events"; readonly uid: number; readonly events: readonly InboundEvent[] }
+  | { readonly kind: "again"; readonly uid: number };
+interface Unread {
+  readonly kind: "unread";
+  readonly uid: number;
+  readonly mail: Fetched;
+  readonly code: string;
+  readonly reason: string;
+}
+
+/** Cuts a listing into batches. The first is small: what comes after it is fetched while it is parsed. */
+export function batchesOf(listed: readonly Listed[]): Batch[] {
+  const batches: Listed[][] = [];
+  let bytes = 0;
+  for (const one of listed) {
+    const last = batches.at(-1);
+    if (last === undefined || last.length >= batchCount || bytes + one.size > batchBytes) {
+      batches.push([one]);
+      bytes = one.size;
+    } else {
+      last.push(one);
+      bytes += one.size;
+    }
+  }
+  return batches.map((batch) => ({ listed: batch }));
+}

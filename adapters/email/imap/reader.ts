@@ -1,0 +1,172 @@
+// Reading one mailbox for as long as a connection lives. One owner of the connection's state; everything that happens
+// to it (an announcement, a timer, the line's end) only wakes this loop.
+
+import type { Channel, Cursor, ExternalId } from "bridgehead/contract";
+import { brief, statusOf } from "../failure.ts";
+import type { Health } from "../health.ts";
+import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
+import { openMailbox } from "./fetch.ts";
+import { type Core, type IntakeOptions, intake } from "./intake.ts";
+import { originOf, validityOf } from "./origin.ts";
+import { progress } from "./progress.ts";
+import { rescan, type Sweeper, sweep } from "./sweep.ts";
+import { wakening, watchdog } from "./waking.ts";
+
+export interface ReaderOptions extends Pick<IntakeOptions, "reading" | "context" | "mark"> {
+  readonly channel: Channel;
+  readonly connection: ConnectionOptions;
+  readonly health: Health;
+  /** Called at the start of each run; closed at its end. */
+  readonly parser: () => { readonly parse: IntakeOptions["parse"]; close(): Promise<void> };
+  /** ms: how long the provider lets a line idle. */
+  readonly idleLimit: number;
+}
+
+/** How long an aborted run waits for a commit that is under way. */
+const grace = 500;
+/** A mail that could not be read is looked at again after this time, and after twice as long the next time. */
+const lookAgain = 2_000;
+
+/** `Inbound.run` of one channel. */
+export function reader(
+  options: ReaderOptions,
+): (cursor: Cursor | null, signal: AbortSignal) => Promise<void> {
+  const { channel, health } = options;
+  const looks = new Map<ExternalId, number>();
+  let failures = 0;
+
+  return async (committed, signal) => {
+    const state = health.of("imap")?.state;
+    if (state !== "degraded" && state !== "unauthorized") health.set("imap", { state: "connecting" });
+    let cursor = committed;
+    const parser = options.parser();
+    try {
+      // A login by token ends with the token: then a new connection takes over, which is no failure.
+      while (!signal.aborted) {
+        cursor = await oneConnection({ ...options, parse: parser.parse }, looks, cursor, signal, () => {
+          failures = 0;
+          health.set("imap", { state: "ready" });
+        });
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      failures += 1;
+      health.set("imap", statusOf(error, failures));
+      channel.log.warn({ reason: brief(error), failures }, "reading the mailbox was interrupted");
+      throw error;
+    } finally {
+      void parser.close();
+    }
+  };
+}
+
+/** Resolves with the last committed cursor when the login is about to end; throws when the line fails. */
+async function oneConnection(
+  options: ReaderOptions & Pick<IntakeOptions, "parse">,
+  looks: Map<ExternalId, number>,
+  cursor: Cursor | null,
+  signal: AbortSignal,
+  ready: () => void,
+): Promise<Cursor | null> {
+  const { channel } = options;
+  const ending = new AbortController();
+  const within = AbortSignal.any([signal, ending.signal]);
+  const connection = await openConnection(options.connection, signal);
+  const { client } = connection;
+  const interval = Math.min(options.connection.imap.sweep, options.connection.imap.idle, options.idleLimit);
+  const dog = watchdog(channel.clock, interval, within, () => client.close());
+  const reading = readOn({
+    ...options,
+    connection,
+    cursor,
+    interval,
+    looks,
+    ready,
+    proven: dog.proven,
+    signal: within,
+  });
+  reading.catch(() => {});
+  const aborted = new Promise<"aborted">((resolve) => {
+    if (signal.aborted) resolve("aborted");
+    else signal.addEventListener("abort", () => resolve("aborted"), { once: true, signal: ending.signal });
+  });
+  try {
+    const first = await Promise.race([reading, connection.closed.then((error) => ({ error })), aborted]);
+    if (first === "aborted") {
+      client.close();
+      await Promise.race([reading.catch(() => {}), channel.clock.sleep(grace)]);
+      return cursor;
+    }
+    if (first !== null && typeof first === "object") {
+      if (dog.barked()) throw new Error("the line was silent for too long");
+      throw first.error ?? new Error("the server closed the line");
+    }
+    return first;
+  } finally {
+    ending.abort();
+    client.close();
+  }
+}
+
+interface Reading extends Omit<ReaderOptions, "connection">, Pick<IntakeOptions, "parse"> {
+  readonly connection: Connection;
+  readonly cursor: Cursor | null;
+  readonly interval: number;
+  readonly looks: Map<ExternalId, number>;
+  readonly ready: () => void;
+  readonly proven: () => void;
+  readonly signal: AbortSignal;
+}
+
+/** The loop: sweep, idle, be woken. */
+async function readOn(options: Reading): Promise<Cursor | null> {
+  const { channel, signal, proven, interval } = options;
+  const { client, loginEndsAt } = options.connection;
+  const { clock } = channel;
+  const box = await client.mailboxOpen(options.reading.config.imap.mailbox);
+  const origin = await originOf(channel, client, options.cursor, options.reading.config.first_start.history);
+  const validity = validityOf(client);
+  let cursor = options.cursor;
+  const steps = progress(origin.position);
+  const prefix = `${box.path}/${validity}`;
+  const core: Core = {
+    log: channel.log,
+    clock,
+    known: (ids) => channel.known(ids),
+    accept: async (events, next) => {
+      const accepted = await channel.accept(events, next);
+      cursor = next ?? cursor;
+      return accepted;
+    },
+  };
+  const taking = intake({ ...options, core, client, prefix }, options.looks);
+  const sweeper: Sweeper = { core, client, intake: taking, progress: steps };
+  const waking = wakening(client, signal);
+  const started = clock.now();
+  const renewAt =
+    loginEndsAt === null
+      ? Number.POSITIVE_INFINITY
+      : loginEndsAt - Math.min(60_000, (loginEndsAt - started) / 4);
+  let rescanSince = origin.rescanSince;
+  if (options.cursor === null && rescanSince === null) await core.accept([], steps.settle([]));
+
+  let announced: number | null = null;
+  for (let retries = 0; ; ) {
+    if (validityOf(client) !== validity) throw new Error("the mailbox counts anew");
+    let pending = 0;
+    if (rescanSince !== null) {
+      pending = await rescan(sweeper, rescanSince);
+      if (pending === 0) rescanSince = null;
+    }
+    // A cursor behind the rescan would end it, so nothing else is taken before it is done.
+    if (rescanSince === null) pending += await sweep(sweeper, announced);
+    openMailbox(client);
+    proven();
+    options.ready();
+    retries = pending > 0 ? retries + 1 : 0;
+    if (clock.now() >= renewAt) return cursor;
+    const pause = pending > 0 ? Math.min(interval, lookAgain * 2 ** (retries - 1)) : interval;
+    announced = await waking.next(clock, Math.min(pause, Math.max(0, renewAt - clock.now())));
+    signal.throwIfAborted();
+  }
+}

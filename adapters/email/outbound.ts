@@ -1,0 +1,60 @@
+// The sending side of a channel.
+
+import type { Channel, Outbound } from "bridgehead/contract";
+import type { EmailConfig } from "./config.ts";
+import type { Health } from "./health.ts";
+import type { Identity } from "./identity.ts";
+import type { ConnectionOptions } from "./imap/connection.ts";
+import { providerOf } from "./providers.ts";
+import { type SentFolder, sentFolder } from "./sent/folder.ts";
+import { type Filing, reconcile } from "./sent/reconcile.ts";
+import { compose } from "./smtp/compose.ts";
+import type { Lines } from "./smtp/connection.ts";
+import { type Draft, readDraft } from "./smtp/draft.ts";
+import { sender } from "./smtp/send.ts";
+
+export interface OutboundParts {
+  readonly channel: Channel;
+  readonly config: EmailConfig;
+  readonly self: Identity;
+  readonly health: Health;
+  readonly lines: Lines;
+  readonly imap: ConnectionOptions;
+}
+
+/** Opens nothing by itself. */
+export function outbound({ channel, config, self, health, lines, imap }: OutboundParts): Outbound<Draft> {
+  const filing = filingOf(config);
+  const folder = sentFolder({
+    connection: imap,
+    folder: config.sent_folder === "none" ? "auto" : config.sent_folder,
+    log: channel.log,
+  });
+  const send = sender({ lines, health, sent: copier(config, filing, folder) });
+  return {
+    compose: (reply) => compose(config, self, reply),
+    send: (draft, attempt) => send(readDraft(draft), attempt),
+    reconcile: (draft, attempt, signal) =>
+      reconcile(folder, filing, channel.clock, readDraft(draft), attempt, signal),
+  };
+}
+
+/** What the configuration says about the provider, or what is known of it. */
+function filingOf(config: EmailConfig): Filing {
+  const known = providerOf(config.smtp.host);
+  const said = config.provider_files_sent;
+  if (said === "auto") return { byProvider: known.filesSent, keepsMessageId: known.keepsMessageId };
+  return { byProvider: said, keepsMessageId: known.keepsMessageId };
+}
+
+function copier(
+  config: EmailConfig,
+  filing: Filing,
+  folder: SentFolder,
+): (draft: Draft, bytes: Buffer) => void {
+  // Named explicitly, a folder gets copies even of a provider that files its own elsewhere.
+  const wanted = config.sent_folder === "auto" ? !filing.byProvider : config.sent_folder !== "none";
+  return (draft, bytes) => {
+    if (wanted) folder.file(draft.messageId, bytes);
+  };
+}

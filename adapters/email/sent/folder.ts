@@ -1,0 +1,145 @@
+// The Sent folder: copies are filed there, and looked for. It has a connection of its own, opened when there is
+// something to do and closed soon after, so that it never stands in the way of reading or sending.
+
+import { channel as point } from "node:diagnostics_channel";
+import type { Log } from "bridgehead/contract";
+import type { ImapFlow } from "imapflow";
+import { brief } from "../failure.ts";
+import { type Connection, type ConnectionOptions, openConnection } from "../imap/connection.ts";
+import { openMailbox } from "../imap/fetch.ts";
+
+/** `{ phase: "before" | "after", messageId }` around each copy that is filed. */
+const points = point("bridgehead:email.sent-copy");
+
+export interface SentFolder {
+  /** Files a copy, some time soon. Best effort: it never throws, and nothing depends on it. */
+  file(messageId: string, bytes: Buffer): void;
+  /** Is a mail with this Message-ID there? Null when there is no such folder; rejects when it cannot be read. */
+  has(messageId: string): Promise<boolean | null>;
+}
+
+export interface SentFolderOptions {
+  readonly connection: ConnectionOptions;
+  /** `auto`: the folder that the server says is for sent mail. */
+  readonly folder: string;
+  readonly log: Log;
+}
+
+/** More copies than this are not kept waiting; nor more bytes. */
+const pendingLimit = 1000;
+const pendingBytes = 32_000_000;
+const idleMs = 10_000;
+const patience = 60_000;
+
+type Job = (client: ImapFlow, open: boolean) => Promise<void>;
+
+/** Opens nothing by itself. */
+export function sentFolder(options: SentFolderOptions): SentFolder {
+  const { log } = options;
+  const queue: { readonly job: Job; readonly size: number; readonly fail: (error: unknown) => void }[] = [];
+  let working = false;
+  let poke: () => void = () => {};
+  let missing = false;
+
+  function add(job: Job, size: number, fail: (error: unknown) => void): void {
+    queue.push({ job, size, fail });
+    poke();
+    if (!working) void work();
+  }
+
+  async function work(): Promise<void> {
+    working = true;
+    let connection: Connection | null = null;
+    while (queue.length > 0) {
+      const next = queue.shift();
+      try {
+        if (connection === null || !connection.client.usable) connection = await connect(options);
+        await next?.job(connection.client, connection.client.mailbox !== false);
+      } catch (error) {
+        connection?.client.close();
+        connection = null;
+        next?.fail(error);
+      }
+      if (queue.length === 0 && connection !== null) await quiet();
+    }
+    working = false;
+    connection?.client.close();
+  }
+  /** Resolves when there is more to do, or nothing for a while. */
+  function quiet(): Promise<void> {
+    return new Promise((resolve) => {
+      poke = resolve;
+      AbortSignal.timeout(idleMs).addEventListener("abort", () => resolve(), { once: true });
+    });
+  }
+
+  async function append(client: ImapFlow, open: boolean, messageId: string, bytes: Buffer, again: boolean) {
+    if (!open) {
+      if (!missing)
+        log.warn({ folder: options.folder }, "there is no folder for sent mail; copies are not kept");
+      missing = true;
+      return;
+    }
+    // The first try may have gone through before its line broke.
+    if (again && (await search(client, messageId))) return;
+    if (points.hasSubscribers) points.publish({ phase: "before", messageId });
+    const done = await client.append(openMailbox(client).path, bytes, ["\\Seen"]);
+    if (!done) throw new Error("the server did not take the copy");
+    if (points.hasSubscribers) points.publish({ phase: "after", messageId });
+  }
+
+  return {
+    file(messageId, bytes) {
+      if (missing) return;
+      const waiting = queue.reduce((sum, entry) => sum + entry.size, bytes.length);
+      if (queue.length >= pendingLimit || waiting > pendingBytes) {
+        log.warn({ pending: queue.length }, "a copy of sent mail is left out; too many are waiting");
+        return;
+      }
+      const giveUp = (error: unknown) =>
+        log.warn({ reason: brief(error) }, "a copy of sent mail could not be filed");
+      const retry = () =>
+        add((client, open) => append(client, open, messageId, bytes, true), bytes.length, giveUp);
+      add((client, open) => append(client, open, messageId, bytes, false), bytes.length, retry);
+    },
+    has: (messageId) =>
+      new Promise((resolve, reject) => {
+        add(async (client, open) => resolve(open ? await search(client, messageId) : null), 0, reject);
+      }),
+  };
+}
+
+/** With the folder open, or without any when there is none. */
+async function connect(options: SentFolderOptions): Promise<Connection> {
+  const connection = await openConnection(options.connection, AbortSignal.timeout(patience));
+  try {
+    const path = options.folder === "auto" ? await specialFolder(connection.client) : options.folder;
+    if (path !== null) await connection.client.mailboxOpen(path);
+    return connection;
+  } catch (error) {
+    connection.client.close();
+    if ((error as { mailboxMissing?: boolean }).mailboxMissing !== true) throw error;
+    return openConnection(options.connection, AbortSignal.timeout(patience));
+  }
+}
+
+/** The folder marked \Sent (RFC 6154), or one of the usual name. */
+async function specialFolder(client: ImapFlow): Promise<string | null> {
+  const folders = await client.list();
+  const usual = /^sent( (items|messages|mail))?$/i;
+  const found =
+    folders.find((folder) => folder.specialUse === "\\Sent") ??
+    folders.find((folder) => usual.test(folder.name));
+  return found?.path ?? null;
+}
+
+async function search(client: ImapFlow, messageId: string): Promise<boolean> {
+  if (openMailbox(client).exists === 0) {
+    await client.noop();
+    if (openMailbox(client).exists === 0) return false;
+  }
+  const found = await client.search({ header: { "message-id": messageId } }, { uid: true });
+  // imapflow 2.1 may answer a search that could not be completed like one without hits.
+  if (!Array.isArray(found) || !client.usable) throw new Error("searching the folder for sent mail failed");
+  return found.length > 0;
+}

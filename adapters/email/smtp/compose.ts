@@ -1,0 +1,91 @@
+// One reply -> one draft. Pure: the same reply gives the same draft, and the draft the same bytes.
+
+import type { ExternalId, Party, Reply } from "bridgehead/contract";
+import type { EmailConfig } from "../config.ts";
+import { type Identity, isCitable } from "../identity.ts";
+import { markerOf } from "../parse/marker.ts";
+import type { Draft } from "./draft.ts";
+import { escapeHtml, toHtml, toText } from "./markdown.ts";
+
+/** A thread's References: the first tells where it began, the last ones are what mail programs look at. */
+const referenceLimit = 20;
+
+/** `Outbound.compose`. */
+export function compose(config: EmailConfig, self: Identity, reply: Reply): readonly Draft[] {
+  const to = reply.to.map(named);
+  const ours = (party: Party) => self.isOwn(party.address) || to.some((one) => one.address === party.address);
+  const answers = reply.answers !== null && isCitable(reply.answers) ? reply.answers : null;
+  const body = bodyOf(config, reply);
+  return [
+    {
+      v: 1,
+      key: reply.key,
+      envelopeFrom: self.address,
+      from: { address: self.address, name: clean(config.smtp.from_name ?? reply.senderName ?? "", 200) },
+      to,
+      cc: config.reply === "all" ? reply.cc.filter((party) => !ours(party)).map(named) : [],
+      replyTo: config.token_address ? self.tokenAddress(reply.token) : null,
+      subject: subjectOf(reply),
+      messageId: self.messageId(reply.key),
+      inReplyTo: answers,
+      references: referencesOf(reply.history, answers),
+      date: reply.createdAt.toISOString(),
+      automatic: reply.answers === null ? "auto-generated" : "auto-replied",
+      hops: reply.hops,
+      ...body,
+    },
+  ];
+}
+
+/** One line without control characters: nothing in a header may begin another one. */
+export function clean(text: string, limit: number): string {
+  return text
+    .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
+    .trim()
+    .slice(0, limit)
+    .toWellFormed();
+}
+
+/** Oldest first, `answers` last, bounded by leaving out the middle. */
+export function referencesOf(
+  history: readonly ExternalId[],
+  answers: ExternalId | null,
+): readonly ExternalId[] {
+  const chain = history.filter((id) => isCitable(id) && id !== answers);
+  const all = [...new Set(answers === null ? chain : [...chain, answers])];
+  if (all.length <= referenceLimit) return all;
+  return [...all.slice(0, 1), ...all.slice(-(referenceLimit - 1))];
+}
+
+/** "Re: " in front of the subject of the mail that is answered, once, whatever that mail's language calls it. */
+function subjectOf(reply: Reply): string {
+  const subject = clean(reply.subject ?? "", 900);
+  if (reply.answers === null) return subject;
+  const answered = /^(re|aw|sv|vs|antw|odp|rif|res|ynt|回复|答复|返信)(\[\d+\])?\s?[:：]/iu;
+  return answered.test(subject) ? subject : `Re: ${subject}`.trim();
+}
+
+function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string } {
+  const signature = reply.signature?.trim() || null;
+  const marker = config.body_marker ? markerOf(reply.token) : null;
+  const written = [reply.introduction?.trim(), reply.text.trim()].filter(
+    (part) => part !== undefined && part !== "",
+  );
+  const text = [
+    ...written.map((part) => toText(part as string)),
+    ...(signature === null ? [] : [`-- \n${toText(signature)}`]),
+    ...(marker === null ? [] : [marker]),
+  ].join("\n\n");
+  const html = [
+    ...written.map((part) => `<div>${toHtml(part as string)}</div>`),
+    ...(signature === null
+      ? []
+      : [`<div class="signature" style="color:#555">-- <br>${toHtml(signature)}</div>`]),
+    ...(marker === null ? [] : [`<div style="color:#999;font-size:11px">${escapeHtml(marker)}</div>`]),
+  ].join("\n");
+  return { text: `${text.toWellFormed()}\n`, html: html.toWellFormed() };
+}
+
+function named(party: Party): { address: string; name: string } {
+  return { address: clean(party.address, 320), name: clean(party.name ?? "", 200) };
+}

@@ -1,0 +1,163 @@
+// SMTP connections, logged in: opened on demand, used for one message after the other, closed when nothing is sent.
+
+import SMTPConnection from "nodemailer/lib/smtp-connection";
+import XOAuth2 from "nodemailer/lib/xoauth2";
+import type { EmailConfig } from "../config.ts";
+import { privateCa } from "../imap/connection.ts";
+import type { TokenSource } from "../oauth.ts";
+
+export interface SmtpOptions {
+  readonly smtp: EmailConfig["smtp"];
+  /** Null when no login is wanted. */
+  readonly login: {
+    readonly user: string;
+    readonly password: string;
+    readonly tokens: TokenSource | null;
+  } | null;
+}
+
+/** A line to the server; nobody else uses it until it is given back. */
+export interface Line {
+  readonly connection: SMTPConnection;
+  /** False when it was just opened. */
+  readonly used: boolean;
+}
+
+export interface Lines {
+  /** Waits for a free place, then hands out an idle line or opens one. Rejects with what nodemailer or the token
+   *  endpoint say, or with the signal's reason. `fresh` never hands out an idle one. */
+  take(signal: AbortSignal, fresh?: boolean): Promise<Line>;
+  /** Every line that was taken comes back; one that is not `good` is closed. */
+  giveBack(line: Line, good: boolean): void;
+}
+
+/** Providers close idle lines after minutes; a line that old would only cost a failed try. */
+const idleLimit = 20_000;
+/** As nodemailer's own pool: some servers limit the messages of one connection. */
+const messageLimit = 100;
+
+/** Opens nothing by itself. */
+export function lines(options: SmtpOptions): Lines {
+  const idle: { line: Line; sent: number; watch: AbortController }[] = [];
+  const sent = new WeakMap<SMTPConnection, number>();
+  const waiting: (() => void)[] = [];
+  let busy = 0;
+
+  async function place(signal: AbortSignal): Promise<void> {
+    while (busy >= options.smtp.connections) {
+      signal.throwIfAborted();
+      const turn = Promise.withResolvers<void>();
+      waiting.push(turn.resolve);
+      signal.addEventListener("abort", () => turn.resolve(), { once: true });
+      await turn.promise;
+    }
+    busy += 1;
+  }
+  function leave(): void {
+    busy -= 1;
+    waiting.shift()?.();
+  }
+  function reuse(): Line | null {
+    for (let entry = idle.pop(); entry !== undefined; entry = idle.pop()) {
+      entry.watch.abort();
+      if (!entry.line.connection.destroyed) return { connection: entry.line.connection, used: true };
+    }
+    return null;
+  }
+
+  return {
+    async take(signal, fresh = false) {
+      await place(signal);
+      try {
+        signal.throwIfAborted();
+        return (fresh ? null : reuse()) ?? { connection: await open(options, signal), used: false };
+      } catch (error) {
+        leave();
+        throw error;
+      }
+    },
+    giveBack(line, good) {
+      const count = (sent.get(line.connection) ?? 0) + 1;
+      if (!good || count >= messageLimit || line.connection.destroyed) line.connection.close();
+      else {
+        sent.set(line.connection, count);
+        const watch = new AbortController();
+        const late = AbortSignal.timeout(idleLimit);
+        late.addEventListener("abort", () => line.connection.quit(), { once: true, signal: watch.signal });
+        line.connection.once("end", () => watch.abort());
+        idle.push({ line, sent: count, watch });
+      }
+      leave();
+    },
+  };
+}
+
+/** Connects, encrypts, logs in. */
+async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<SMTPConnection> {
+  const ca = await privateCa(smtp.ca);
+  const connection = new SMTPConnection({
+    host: smtp.host,
+    port: smtp.port,
+    secure: smtp.tls === "implicit",
+    // Never opportunistic: a stripped STARTTLS is a failure, not a reason to go on in clear.
+    requireTLS: smtp.tls === "starttls",
+    ignoreTLS: smtp.tls === "none",
+    ...(ca === null ? {} : { tls: { ca } }),
+    connectionTimeout: Math.min(30_000, smtp.timeout),
+    greetingTimeout: Math.min(30_000, smtp.timeout),
+    socketTimeout: smtp.timeout,
+    socketCloseTimeout: 1000,
+    maxResponseSize: 100_000,
+    logger: false,
+  });
+  // Kept for good: an `error` on an idle line must not end the process.
+  connection.on("error", () => {});
+  const abort = () => connection.close();
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    await step(connection, (done) => connection.connect(() => done(null)));
+    if (login !== null)
+      await step(connection, (done) => connection.login(credentials(login), (error) => done(error)));
+    signal.throwIfAborted();
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+function credentials(login: NonNullable<SmtpOptions["login"]>) {
+  const { user, password, tokens } = login;
+  if (tokens === null) return { user, credentials: { user, pass: password } };
+  const oauth2 = new XOAuth2({
+    user,
+    provisionCallback: (_user, renew, done) => {
+      tokens.get({ fresh: renew }).then(
+        (token) => done(null, token.value, token.expiresAt),
+        (error: Error) => done(error),
+      );
+    },
+  });
+  return { user, oauth2, method: "XOAUTH2" };
+}
+
+/** One step of the dialogue, which ends by its callback, by an error of the connection, or with the connection. */
+function step(
+  connection: SMTPConnection,
+  begin: (done: (error: Error | null | undefined) => void) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (error: Error | null | undefined) => {
+      connection.off("error", stop);
+      connection.off("end", ended);
+      if (error) reject(error);
+      else resolve();
+    };
+    const ended = () => stop(Object.assign(new Error("the server closed the line"), { code: "ECONNECTION" }));
+    connection.on("error", stop);
+    connection.once("end", ended);
+    begin(stop);
+  });
+}

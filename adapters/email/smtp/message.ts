@@ -1,0 +1,38 @@
+// The bytes of a draft (RFC 5322). Built from nothing but the draft, so every attempt and the copy in Sent agree.
+
+import MailComposer from "nodemailer/lib/mail-composer";
+import { clean } from "./compose.ts";
+import type { Draft } from "./draft.ts";
+
+/** With CRLF line ends. */
+export async function messageBytes(draft: Draft): Promise<Buffer> {
+  const composer = new MailComposer({
+    from: mailbox(draft.from),
+    to: draft.to.map(mailbox),
+    cc: draft.cc.map(mailbox),
+    ...(draft.replyTo === null ? {} : { replyTo: clean(draft.replyTo, 400) }),
+    subject: clean(draft.subject, 1000),
+    messageId: clean(draft.messageId, 1000),
+    ...(draft.inReplyTo === null ? {} : { inReplyTo: clean(draft.inReplyTo, 1000) }),
+    references: draft.references.map((id) => clean(id, 1000)),
+    date: new Date(draft.date),
+    headers: {
+      "Auto-Submitted": draft.automatic,
+      // Not `All`: that would also suppress the bounces we want to see.
+      "X-Auto-Response-Suppress": "OOF, AutoReply, DR, RN, NRN",
+      "X-Bridgehead-Hops": String(draft.hops),
+    },
+    text: draft.text,
+    html: draft.html,
+    baseBoundary: draft.key,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+    xMailer: false,
+    newline: "windows",
+  });
+  return composer.compile().build();
+}
+
+function mailbox(party: Draft["from"]): { name: string; address: string } {
+  return { name: clean(party.name, 200), address: clean(party.address, 320) };
+}

@@ -1,0 +1,85 @@
+// What an SMTP reply, or its absence, says about a draft (RFC 5321, RFC 3463).
+
+import type { SendOutcome } from "bridgehead/contract";
+import { brief } from "../failure.ts";
+import { isTokenFailure } from "../oauth.ts";
+
+/** The fields of nodemailer's errors. */
+export interface SmtpFailure {
+  readonly code?: string;
+  readonly command?: string;
+  readonly response?: string;
+  readonly responseCode?: number;
+}
+
+const minute = 60_000;
+const loginPause = 5 * minute;
+const quotaPause = 15 * minute;
+
+/**
+ * Certain in every case but one: the message had ended (`crossed`) and no reply came. A connection that breaks before
+ * the final dot has sent nothing (RFC 5321, 4.1.1.4).
+ */
+export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
+  const failure = (error ?? {}) as SmtpFailure;
+  const code = failure.responseCode;
+  if (isTokenFailure(error) || isLogin(failure)) {
+    return { kind: "deferred", reason: brief(error), retryAfterMs: loginPause, scope: "channel" };
+  }
+  if (code === undefined || code < 400) {
+    return crossed
+      ? { kind: "unknown", reason: `no reply after the message: ${brief(error)}` }
+      : { kind: "deferred", reason: brief(error) };
+  }
+  const reason = replyText(failure);
+  if (isQuota(code, reason)) return { kind: "deferred", reason, retryAfterMs: quotaPause, scope: "channel" };
+  // 503 is a dialogue out of step, 421 the server's farewell: both say nothing about this message.
+  const aboutConnection = code === 503 || code === 421 || isGreeting(failure);
+  if (code < 500 || aboutConnection) return { kind: "deferred", reason };
+  const enhanced = /\b5\.\d{1,3}\.\d{1,3}\b/.exec(reason)?.[0];
+  return {
+    kind: "refused",
+    code: enhanced ?? String(code),
+    reason,
+    scope: isAddress(failure, code, enhanced) ? "recipient" : "draft",
+  };
+}
+
+/** True when the server rejected our credentials for good, as far as it says. */
+export function isLogin(failure: SmtpFailure): boolean {
+  if (failure.code === "EAUTH") return true;
+  // Some servers ask for a login only when the mail is handed over.
+  return failure.responseCode === 530 || failure.responseCode === 535;
+}
+
+/** Limits of the account, not of this mail: Gmail 550 5.4.5 and 450 4.2.1, Microsoft 432 and 454. */
+function isQuota(code: number, reason: string): boolean {
+  if (code === 432 || code === 454) return true;
+  if (code === 450 && /\b4\.2\.1\b/.test(reason)) return true;
+  if (code === 550 && /\b5\.4\.5\b/.test(reason)) return true;
+  return /\b(daily|sending|user) .{0,30}(limit|quota) exceeded|\b5\.7\.708\b/i.test(reason);
+}
+
+/** The recipient's address is bad: 5.1.x, or a bare 550/551/553 to RCPT that is not a matter of policy. */
+function isAddress(failure: SmtpFailure, code: number, enhanced: string | undefined): boolean {
+  if (failure.command !== "RCPT TO") return false;
+  if (enhanced !== undefined) return /^5\.1\.[0-6]$|^5\.1\.10$|^5\.2\.1$/.test(enhanced);
+  return code === 550 || code === 551 || code === 553;
+}
+
+function isGreeting(failure: SmtpFailure): boolean {
+  return (
+    failure.command === "CONN" ||
+    failure.command === "EHLO" ||
+    failure.command === "HELO" ||
+    failure.command === "STARTTLS"
+  );
+}
+
+/** The server's words, bounded; without the address it may repeat. */
+function replyText(failure: SmtpFailure): string {
+  return (failure.response ?? String(failure.responseCode))
+    .replace(/<?[^\s<>@]{1,64}@[^\s<>@]{1,255}>?/g, "<address>")
+    .replace(/[\p{Cc}]+/gu, " ")
+    .slice(0, 300);
+}

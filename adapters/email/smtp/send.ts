@@ -1,0 +1,147 @@
+// One attempt to hand a draft to the server.
+
+import { Readable } from "node:stream";
+import { type Attempt, externalId, type SendOutcome } from "bridgehead/contract";
+import { statusOf } from "../failure.ts";
+import type { Health } from "../health.ts";
+import { isTokenFailure } from "../oauth.ts";
+import type { Line, Lines } from "./connection.ts";
+import type { Draft } from "./draft.ts";
+import { messageBytes } from "./message.ts";
+import { isLogin, outcomeOf, type SmtpFailure } from "./outcome.ts";
+
+export interface SenderOptions {
+  readonly lines: Lines;
+  readonly health: Health;
+  /** Told after the server took the message, with its bytes. Must not throw. */
+  readonly sent: (draft: Draft, bytes: Buffer) => void;
+}
+
+/** `Outbound.send`, with the draft read. */
+export function sender(options: SenderOptions): (draft: Draft, attempt: Attempt) => Promise<SendOutcome> {
+  const { lines, health } = options;
+  let loginFailures = 0;
+
+  return async (draft, attempt) => {
+    const bytes = await messageBytes(draft);
+    let outcome = await once(lines, draft, bytes, attempt, false);
+    // An idle line that the server had given up in silence: certain that nothing was sent, so try once on a new one.
+    if (outcome.stale && !attempt.signal.aborted) outcome = await once(lines, draft, bytes, attempt, true);
+    const { error, result } = outcome;
+    if (error !== null && (isTokenFailure(error) || isLogin(error as SmtpFailure))) {
+      loginFailures += 1;
+      health.set("smtp", statusOf(error, loginFailures));
+    } else if (outcome.loggedIn) {
+      loginFailures = 0;
+      health.set("smtp", { state: "ready" });
+    } else if (!attempt.signal.aborted) health.set("smtp", statusOf(error, 1));
+    if (result.kind === "sent") options.sent(draft, bytes);
+    return result;
+  };
+}
+
+interface Once {
+  readonly result: SendOutcome;
+  readonly error: unknown;
+  readonly loggedIn: boolean;
+  readonly stale: boolean;
+}
+
+async function once(
+  lines: Lines,
+  draft: Draft,
+  bytes: Buffer,
+  attempt: Attempt,
+  fresh: boolean,
+): Promise<Once> {
+  let line: Line | null = null;
+  let crossed = false;
+  let good = false;
+  try {
+    line = await lines.take(attempt.signal, fresh);
+    const info = await transmit(line, draft, bytes, attempt, () => {
+      crossed = true;
+    });
+    good = true;
+    return { result: taken(draft, info), error: null, loggedIn: true, stale: false };
+  } catch (error) {
+    const result = outcomeOf(error, crossed);
+    const stale = line?.used === true && !crossed && (error as SmtpFailure).responseCode === undefined;
+    return { result, error, loggedIn: line !== null, stale };
+  } finally {
+    if (line !== null) lines.giveBack(line, good);
+  }
+}
+
+interface Info {
+  readonly response: string;
+  readonly rejected: readonly string[];
+  readonly serverMessageId?: string | undefined;
+}
+
+/** The dialogue from MAIL to the reply after the dot. The crossing is called when the last byte of the message has
+ *  been handed over and only the final dot is missing: before it a server must not deliver anything. */
+function transmit(
+  { connection }: Line,
+  draft: Draft,
+  bytes: Buffer,
+  attempt: Attempt,
+  crossed: () => void,
+): Promise<Info> {
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      reject(Object.assign(new Error("the attempt ran out of time"), { code: "ETIMEDOUT" }));
+      connection.close();
+    };
+    const fail = (error: Error) => reject(error);
+    const ended = () => fail(Object.assign(new Error("the server closed the line"), { code: "ECONNECTION" }));
+    attempt.signal.addEventListener("abort", abort, { once: true });
+    connection.on("error", fail);
+    connection.on("end", ended);
+    const message = Readable.from(
+      (function* () {
+        yield bytes;
+        attempt.crossing();
+        crossed();
+      })(),
+      { objectMode: false },
+    );
+    connection.send(envelopeOf(draft, bytes.length), message, (error, info) => {
+      attempt.signal.removeEventListener("abort", abort);
+      connection.off("error", fail);
+      connection.off("end", ended);
+      if (error) reject(error);
+      else resolve(info);
+    });
+  });
+}
+
+function envelopeOf(draft: Draft, size: number) {
+  return {
+    from: draft.envelopeFrom,
+    to: [...draft.to, ...draft.cc].map((party) => party.address),
+    size,
+    // Bounces then name the draft, where the server knows the extension.
+    dsn: { ret: "HDRS", envid: draft.key, notify: "FAILURE" },
+  };
+}
+
+/** With several recipients the server may refuse some and take the message for the others. */
+function taken(draft: Draft, info: Info): SendOutcome {
+  const refused = new Set(info.rejected.map((address) => address.toLowerCase()));
+  if (draft.to.every((party) => refused.has(party.address.toLowerCase()))) {
+    const reason = "the recipient was refused; only the copies were taken";
+    return { kind: "refused", code: "recipient", reason, scope: "recipient" };
+  }
+  const replaced = info.serverMessageId === undefined ? draft.messageId : bracketed(info.serverMessageId);
+  return {
+    kind: "sent",
+    id: externalId(draft.messageId),
+    ...(replaced === draft.messageId ? {} : { also: [externalId(replaced)] }),
+    ...(refused.size > 0 ? { detail: `${refused.size} of the recipients were refused` } : {}),
+  };
+}
+
+function bracketed(id: string): string {
+  return id.startsWith("<") ? id : `<${id}>`;
+}

@@ -1,0 +1,133 @@
+// The core's side for tests of this adapter: a channel in memory, a supervisor that starts `run` again as the core
+// does, attempts that remember their crossing, configurations for the local servers.
+
+import {
+  type Attempt,
+  type Cursor,
+  type Inbound,
+  type Reply,
+  type SendKey,
+  sendKey,
+  threadToken,
+} from "bridgehead/contract";
+import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
+import type * as z from "zod";
+import { type EmailConfig, config as schema } from "../../../adapters/email/config.ts";
+import email from "../../../adapters/email/index.ts";
+
+export type Settings = z.input<typeof schema>;
+
+/** A configuration for servers on 127.0.0.1, with short times. */
+export function settingsFor(imapPort: number, smtpPort: number, more: Partial<Settings> = {}): EmailConfig {
+  const server = { host: "127.0.0.1", tls: "none" } as const;
+  return schema.parse({
+    address: "support@example.com",
+    sent_folder: "none",
+    ...more,
+    imap: { ...server, port: imapPort, user: "support", password: "secret", sweep: "30s", ...more.imap },
+    smtp: { ...server, port: smtpPort, timeout: "5s", ...more.smtp },
+  });
+}
+
+/** The adapter on a fresh channel, or on one that an earlier life has used. */
+export function adapterFor(settings: EmailConfig, channel: RecordingChannel = recordingChannel()) {
+  return { channel, adapter: email.create(channel, settings) };
+}
+
+export interface Supervised {
+  /** Errors that `run` was restarted after. */
+  readonly errors: readonly Error[];
+  /** Starts so far. */
+  readonly starts: number;
+  /** Aborts and resolves with the milliseconds it took `run` to end. */
+  stop(): Promise<number>;
+}
+
+/** Starts `run` with the last committed cursor again and again, after a short pause. */
+export function supervise(inbound: Inbound, channel: RecordingChannel): Supervised {
+  const ending = new AbortController();
+  const errors: Error[] = [];
+  let starts = 0;
+  const done = (async () => {
+    while (!ending.signal.aborted) {
+      starts += 1;
+      try {
+        await inbound.run(channel.cursor as Cursor | null, ending.signal);
+      } catch (error) {
+        errors.push(error as Error);
+      }
+      await channel.clock.sleep(100, ending.signal);
+    }
+  })();
+  return {
+    errors,
+    get starts() {
+      return starts;
+    },
+    async stop() {
+      const from = performance.now();
+      ending.abort();
+      await done;
+      return performance.now() - from;
+    },
+  };
+}
+
+export interface Try extends Attempt {
+  readonly crossed: boolean;
+}
+
+/** An attempt that ends after `ms`. */
+export function attempt(key: SendKey = sendKey("01hzx7key"), ms = 10_000): Try {
+  let crossed = false;
+  return {
+    key,
+    number: 1,
+    signal: AbortSignal.timeout(ms),
+    crossing: () => {
+      crossed = true;
+    },
+    get crossed() {
+      return crossed;
+    },
+  };
+}
+
+/** A reply to ann@example.net. */
+export function replyTo(more: Partial<Reply> = {}): Reply {
+  return {
+    key: sendKey("01hzx7key"),
+    createdAt: new Date("2026-11-20T10:00:00Z"),
+    to: [{ address: "ann@example.net" }],
+    cc: [],
+    subject: "Where is it?",
+    text: "It is here.",
+    signature: null,
+    introduction: null,
+    senderName: null,
+    answers: null,
+    history: [],
+    token: threadToken("tok3ntok3ntok3n"),
+    hops: 1,
+    session: null,
+    ...more,
+  };
+}
+
+/** A plain mail to the channel; `more` replaces headers by name. */
+export function mail(
+  n: number | string,
+  more: Readonly<Record<string, string>> = {},
+  body = `Question ${n}`,
+): string {
+  const headers = {
+    From: "Ann <ann@example.net>",
+    To: "support@example.com",
+    Subject: `Mail ${n}`,
+    "Message-ID": `<${n}@example.net>`,
+    Date: new Date().toUTCString(),
+    ...more,
+  };
+  const lines = Object.entries(headers).filter(([, value]) => value !== "");
+  return `${lines.map(([name, value]) => `${name}: ${value}`).join("\n")}\n\n${body}\n`;
+}

@@ -1,0 +1,215 @@
+// Every way a delivery can end, against a real SMTP server: certain or not, and whom it concerns.
+
+import { type SendOutcome, sendKey } from "bridgehead/contract";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { certificate } from "../../real/certificate.ts";
+import { freePort } from "../../real/ports.ts";
+import { type Fault, type SmtpPeer, type Stage, startSmtpPeer } from "../../real/smtp-peer.ts";
+import { startTcpProxy } from "../../real/tcp-proxy.ts";
+import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "./core.ts";
+
+let peer: SmtpPeer;
+beforeAll(async () => {
+  peer = await startSmtpPeer({ users: { support: "secret" } });
+});
+afterEach(() => peer.heal());
+afterAll(() => peer.close());
+
+/** Sends one reply over a fresh adapter. */
+async function send(smtp: Partial<Settings["smtp"]> = {}, port = peer.port, ms = 10_000) {
+  const { adapter, channel } = adapterFor(settingsFor(1, port, { smtp: smtp as Settings["smtp"] }));
+  const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
+  if (!adapter.outbound || draft === undefined) throw new Error("nothing to send");
+  const tried = attempt(undefined, ms);
+  const outcome = await adapter.outbound.send(draft, tried);
+  return { outcome, crossed: tried.crossed, channel, draft };
+}
+
+it("hands a mail over once, with the crossing called", async () => {
+  const before = peer.accepted.length;
+  const { outcome, crossed } = await send();
+  expect(outcome).toEqual({ kind: "sent", id: "<01hzx7key.bridgehead@example.com>" });
+  expect(crossed).toBe(true);
+  const [mail] = peer.accepted.slice(before);
+  expect(peer.accepted.length).toBe(before + 1);
+  expect([mail?.from, mail?.to, mail?.user]).toEqual(["support@example.com", ["ann@example.net"], "support"]);
+  expect(mail?.raw).toContain("It is here.");
+});
+
+const reply = (code: number, text: string): Fault => ({ kind: "reply", code, text });
+const reset: Fault = { kind: "reset" };
+const silence: Fault = { kind: "silence" };
+const deferred = { kind: "deferred" };
+const paused = { kind: "deferred", scope: "channel" };
+const table: readonly (readonly [Stage, Fault, object])[] = [
+  ["connect", reply(421, "4.3.2 busy"), deferred],
+  ["connect", reply(554, "5.7.1 no service here"), deferred],
+  ["connect", reset, deferred],
+  ["connect", silence, deferred],
+  ["ehlo", reply(550, "5.7.1 bad name"), deferred],
+  ["ehlo", reset, deferred],
+  ["auth", reply(535, "5.7.8 credentials invalid"), paused],
+  ["auth", reply(454, "4.7.0 temporary failure"), paused],
+  ["auth", reset, deferred],
+  ["auth", silence, deferred],
+  ["mail", reply(451, "4.3.0 later"), deferred],
+  ["mail", reply(550, "5.7.60 not allowed to send as"), { kind: "refused", code: "5.7.60", scope: "draft" }],
+  ["mail", reply(550, "5.4.5 daily user sending limit exceeded"), paused],
+  ["mail", reply(432, "4.3.2 concurrent connections limit exceeded"), paused],
+  ["mail", reset, deferred],
+  ["rcpt", reply(450, "4.2.0 greylisted"), deferred],
+  ["rcpt", reply(450, "4.2.1 rate"), paused],
+  [
+    "rcpt",
+    reply(550, "5.1.1 no such user <ann@example.net>"),
+    { kind: "refused", code: "5.1.1", scope: "recipient" },
+  ],
+  ["rcpt", reply(553, "mailbox name not allowed"), { kind: "refused", code: "553", scope: "recipient" }],
+  ["rcpt", reply(550, "5.7.1 blocked by policy"), { kind: "refused", code: "5.7.1", scope: "draft" }],
+  ["rcpt", reset, deferred],
+  ["rcpt", silence, deferred],
+  ["data", reply(451, "4.3.0 later"), deferred],
+  ["data", reply(554, "5.5.1 no valid recipients"), { kind: "refused", code: "5.5.1", scope: "draft" }],
+  ["dot", reply(451, "4.3.0 later"), deferred],
+  ["dot", reply(552, "5.3.4 too big"), { kind: "refused", code: "5.3.4", scope: "draft" }],
+  ["dot", reply(550, "5.4.5 daily sending quota exceeded"), paused],
+  ["dot", reset, { kind: "unknown" }],
+  ["dot", silence, { kind: "unknown" }],
+  ["dot", { kind: "delay", ms: 300 }, { kind: "sent" }],
+];
+
+describe.concurrent("an outcome for every stage", () => {
+  it.each(table)("%s, %j", async (stage, fault, expected) => {
+    const own = await startSmtpPeer({ users: { support: "secret" } });
+    own.fail(stage, fault);
+    const { outcome, crossed } = await send({ timeout: "1s" } as Settings["smtp"], own.port, 3000);
+    expect(outcome).toMatchObject(expected);
+    expect(crossed).toBe(stage === "dot");
+    if (outcome.kind === "refused" || outcome.kind === "deferred")
+      expect(outcome.reason).not.toContain("ann@example.net");
+    await own.close();
+  });
+
+  it("is certain when the line breaks while the message flows", async () => {
+    const own = await startSmtpPeer();
+    own.fail("data", reset);
+    const { adapter } = adapterFor(settingsFor(1, own.port, { smtp: { login: false } as Settings["smtp"] }));
+    const [draft] = adapter.outbound?.compose(replyTo({ text: "x ".repeat(400_000) })) ?? [];
+    const outcome = await adapter.outbound?.send(draft as never, attempt());
+    expect(outcome?.kind === "deferred" || outcome?.kind === "unknown").toBe(true);
+    expect(own.arrived).toHaveLength(0);
+    await own.close();
+  });
+});
+
+it("defers when nobody listens, or the name is unknown", async () => {
+  expect((await send({}, await freePort())).outcome.kind).toBe("deferred");
+  const { adapter } = adapterFor(
+    settingsFor(1, 25, { smtp: { host: "nowhere.invalid", tls: "implicit" } as Settings["smtp"] }),
+  );
+  const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
+  expect((await adapter.outbound?.send(draft as never, attempt()))?.kind).toBe("deferred");
+});
+
+it("reports rejected credentials, and their recovery", async () => {
+  const { adapter, channel } = adapterFor(settingsFor(1, peer.port));
+  const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
+  peer.fail("auth", reply(535, "5.7.8 no"), 1);
+  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject(paused);
+  expect(channel.statuses.at(-1)).toMatchObject({ state: "unauthorized" });
+  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject({ kind: "sent" });
+  expect(channel.statuses.at(-1)).toEqual({ state: "ready" });
+});
+
+it("ends with the attempt's deadline, certain before the message and unknown after it", async () => {
+  peer.fail("rcpt", silence);
+  expect(await send({}, peer.port, 200)).toMatchObject({ outcome: deferred, crossed: false });
+  peer.heal();
+  peer.fail("dot", silence);
+  const late = await send({}, peer.port, 200);
+  expect(late).toMatchObject({ outcome: { kind: "unknown" }, crossed: true });
+});
+
+it("sends nothing when the crossing is refused", async () => {
+  const { adapter } = adapterFor(settingsFor(1, peer.port));
+  const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
+  const before = peer.arrived.length;
+  const refused = {
+    ...attempt(),
+    crossing: () => {
+      throw new Error("the lease is lost");
+    },
+  };
+  expect(await adapter.outbound?.send(draft as never, refused)).toMatchObject({ kind: "deferred" });
+  expect(peer.arrived.length).toBe(before);
+});
+
+it("remembers the id a server puts in place of ours", async () => {
+  const own = await startSmtpPeer({
+    confirmation: () => "2.0.0 OK <other@server> [Hostname=x.prod.outlook.com]",
+  });
+  const { outcome } = await send({ login: false } as Settings["smtp"], own.port);
+  expect(outcome.kind).toBe("sent");
+  await own.close();
+});
+
+it("tells a refused recipient from refused copies", async () => {
+  const own = await startSmtpPeer();
+  const { adapter } = adapterFor(
+    settingsFor(1, own.port, { reply: "all", smtp: { login: false } as Settings["smtp"] }),
+  );
+  const both = replyTo({ cc: [{ address: "bob@example.net" }] });
+  const [draft] = adapter.outbound?.compose(both) ?? [];
+  own.fail("rcpt", reply(550, "5.1.1 unknown"), 1);
+  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject({
+    kind: "refused",
+    scope: "recipient",
+  });
+  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject({ kind: "sent" });
+  await own.close();
+});
+
+it("uses a line again, and a new one when the idle one has died in silence", async () => {
+  const own = await startSmtpPeer({ users: { support: "secret" } });
+  const proxy = await startTcpProxy(own.port);
+  const { adapter } = adapterFor(settingsFor(1, proxy.port));
+  const all: Promise<SendOutcome>[] = [];
+  for (let n = 0; n < 20; n++) {
+    const [draft] = adapter.outbound?.compose(replyTo({ key: sendKey(`key${n}`) })) ?? [];
+    if (adapter.outbound && draft) all.push(adapter.outbound.send(draft, attempt(sendKey(`key${n}`))));
+  }
+  expect((await Promise.all(all)).map((outcome) => outcome.kind)).toEqual(Array(20).fill("sent"));
+  expect(proxy.accepted()).toBe(2);
+  proxy.cut();
+  const [draft] = adapter.outbound?.compose(replyTo({ key: sendKey("last") })) ?? [];
+  expect(await adapter.outbound?.send(draft as never, attempt(sendKey("last")))).toMatchObject({
+    kind: "sent",
+  });
+  expect(own.accepted.map((mail) => mail.messageId)).toHaveLength(21);
+  expect(new Set(own.accepted.map((mail) => mail.messageId)).size).toBe(21);
+  await proxy.close();
+  await own.close();
+});
+
+describe("encryption", () => {
+  const { key, cert } = certificate();
+  it.each(["implicit", "starttls"] as const)("%s, under a private CA", async (mode) => {
+    const own = await startSmtpPeer({
+      tls: { mode, certificate: { key, cert } },
+      users: { support: "secret" },
+    });
+    expect((await send({ tls: mode, ca: cert }, own.port)).outcome.kind).toBe("sent");
+    const unknown = await send({ tls: mode }, own.port);
+    expect(unknown.outcome.kind).toBe("deferred");
+    expect(unknown.channel.statuses.at(-1)).toMatchObject({ state: "degraded", code: "tls" });
+    await own.close();
+  });
+
+  it("never goes on in clear when STARTTLS is stripped", async () => {
+    const before = peer.stages.length;
+    const { outcome } = await send({ tls: "starttls", ca: cert });
+    expect(outcome.kind).toBe("deferred");
+    expect(peer.stages.slice(before)).not.toContain("auth");
+    expect(peer.stages.slice(before)).not.toContain("mail");
+  });
+});
