@@ -1,0 +1,199 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { type CheckOptions, run } from "../../src/commands/check.ts";
+import { exitCodes } from "../../src/commands/exit-codes.ts";
+import type { Io } from "../../src/commands/io.ts";
+import { run as schema } from "../../src/commands/schema.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+import { readAgents, startPlatform } from "../../src/platform/index.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "check-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** A channel whose probe says what its block tells it to. */
+writeFileSync(
+  join(folder, "stub.mjs"),
+  `import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
+export default {
+  name: "stub", contract: 1, config: z.strictObject({ says: z.string() }),
+  traits: { maxTextLength: 1, markup: "plain", attachments: false, conversations: "thread", platform: "email" },
+  create: (channel, { says }) => says === "nothing" ? {} : ({ probe: async () => {
+    if (says === "throw") throw new Error("no route to host");
+    return { state: says, code: "x", reason: "because " + channel.url("/a").href };
+  } }),
+};`,
+);
+
+interface Result {
+  readonly code: number;
+  readonly out: string[];
+}
+let count = 0;
+async function check(text: string, options: Partial<CheckOptions> = {}): Promise<Result> {
+  const name = `${count++}.yaml`;
+  writeFileSync(join(folder, name), text);
+  const out: string[] = [];
+  const io: Io = {
+    out: (line) => void out.push(line.replaceAll(`${folder}/${name}`, "FILE").replaceAll(folder, "DIR")),
+    err: (line) => void out.push(line),
+    env: { KEY: "key-of-ada" },
+    signal: new AbortController().signal,
+    cwd: folder,
+    interactive: false,
+    terminal: false,
+    onHangup: () => {},
+    onCrash: () => {},
+  };
+  return { code: await run({ config: name, ...options }, io), out };
+}
+
+const file = (url: string, says: readonly string[] = ["ready"], more = ""): string => `
+platform: { url: "${url}" }
+agents: { support: { key: "\${env:KEY}" } }
+channels:
+${says.map((word) => `  ${word}: { adapter: ./stub.mjs, agent: support, says: ${word} }`).join("\n")}
+store: sqlite:${more || "absent.db"}
+`;
+const agents = `
+organization: { name: Example, key: key-of-example }
+agents:
+  - { name: ada, public_name: Ada, key: key-of-ada, status: STATUS, instructions: x, skills: { email: { status: active, email: ada@example.com } } }
+`;
+
+async function platform(status = "active") {
+  return startPlatform({
+    file: ":memory:",
+    listen: { host: "127.0.0.1", port: 0 },
+    agents: readAgents(agents.replace("STATUS", status), "agents.yaml"),
+    clock: systemClock,
+    log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+  });
+}
+
+describe("check", () => {
+  it("says ok, and warns", async () => {
+    expect(await check(file("http://127.0.0.1:1"))).toEqual({
+      code: exitCodes.ok,
+      out: ["FILE: ok, 1 channel"],
+    });
+    expect((await check(file("http://p.example.com"))).out[0]).toBe(
+      "warning: FILE:2:18 platform.url: sends the agents' keys unencrypted (use https)",
+    );
+  });
+
+  it("prints every problem with place and cure, and ends with the configuration's code", async () => {
+    const { code, out } = await check(`${file("https://p.example.com")}stroe: x\n`);
+    expect(code).toBe(exitCodes.config);
+    expect(out).toEqual(["FILE:7:1 stroe: is not a known key (did you mean store?)", "1 problem"]);
+  });
+
+  it("prints JSON for machines", async () => {
+    const { out } = await check(`${file("https://p.example.com")}stroe: x\n`, { json: true });
+    expect(out).toHaveLength(1);
+    expect(JSON.parse(out[0] ?? "")).toMatchObject({
+      ok: false,
+      problems: [{ line: 7, column: 1, key: "stroe", fix: "did you mean store?" }],
+    });
+  });
+
+  it("reads the embedded platform's agents as well", async () => {
+    const text = (path: string) =>
+      file("embedded").replace('"embedded"', `embedded, embedded: { agents: ${path}, database: p.db }`);
+    writeFileSync(join(folder, "agents.yaml"), agents.replace("STATUS", "active"));
+    writeFileSync(join(folder, "bad.yaml"), agents.replace("STATUS", "asleep"));
+    expect((await check(text("agents.yaml"))).code).toBe(exitCodes.ok);
+    expect((await check(text("none.yaml"))).out[0]).toBe("DIR/none.yaml: cannot be read (ENOENT)");
+    const bad = await check(text("bad.yaml"));
+    expect([bad.code, bad.out[0]]).toEqual([exitCodes.config, expect.stringContaining("DIR/bad.yaml:")]);
+  });
+});
+
+describe("check --online", () => {
+  const online = { online: true };
+
+  it("probes the store, every agent and every channel", async () => {
+    const served = await platform();
+    const { code, out } = await check(file(served.url, ["ready", "nothing"]), online);
+    await served.close();
+    expect(code).toBe(exitCodes.ok);
+    expect(out.slice(1).sort()).toEqual([
+      "ok          agent support: Ada, active",
+      "ok          channel nothing: its adapter has nothing to probe",
+      "ok          channel ready: ready",
+      "ok          store: DIR/absent.db will be created",
+    ]);
+  });
+
+  it.each([
+    [
+      "degraded",
+      exitCodes.unreachable,
+      "unreachable channel degraded: because http://127.0.0.1/channels/degraded/a",
+    ],
+    ["throw", exitCodes.unreachable, "unreachable channel throw: no route to host"],
+    ["connecting", exitCodes.unreachable, "unreachable channel connecting: did not get through in time"],
+    ["unauthorized", exitCodes.failed, "failed      channel unauthorized: because"],
+  ])("tells a channel that is %s", async (says, expected, message) => {
+    const served = await platform();
+    const { code, out } = await check(file(served.url, [says]), online);
+    await served.close();
+    expect(out.join("\n")).toContain(message);
+    expect(code).toBe(expected);
+  });
+
+  it("tells a platform that is not there from one that refuses the key", async () => {
+    const dead = await check(file("http://127.0.0.1:1"), online);
+    expect([dead.code, dead.out.join("\n")]).toEqual([
+      exitCodes.unreachable,
+      expect.stringContaining("unreachable agent support:"),
+    ]);
+    const server = createServer((_request, response) => response.writeHead(403).end("{}")).listen(
+      0,
+      "127.0.0.1",
+    );
+    await new Promise((resolve) => server.once("listening", resolve));
+    const refused = await check(file(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), online);
+    server.close();
+    expect([refused.code, refused.out.join("\n")]).toEqual([
+      exitCodes.failed,
+      expect.stringContaining("failed      agent support:"),
+    ]);
+  });
+
+  it("warns of an agent that will not answer", async () => {
+    const served = await platform("inactive");
+    const { code, out } = await check(file(served.url), online);
+    await served.close();
+    expect(out.join("\n")).toContain("warning     agent support: Ada is inactive: nothing will be asked");
+    expect(code).toBe(exitCodes.ok);
+  });
+
+  it("knows a store that a newer version wrote, and leaves it as it is", async () => {
+    const database = openSqlite(join(folder, "newer.db"), () => systemClock.now());
+    await migrate(database);
+    await database.tx((q) => q.run("UPDATE meta SET value = 9999 WHERE name = 'schema'"));
+    await database.close();
+    const served = await platform();
+    const { code, out } = await check(file(served.url, ["ready"], "newer.db"), online);
+    await served.close();
+    expect(out.join("\n")).toContain("newer       store: has schema 9999, this version knows up to");
+    expect(code).toBe(exitCodes.newerSchema);
+  });
+});
+
+describe("schema", () => {
+  it("prints a JSON Schema with the built-in adapters", async () => {
+    const out: string[] = [];
+    const io = { out: (text: string) => void out.push(text), cwd: folder } as unknown as Io;
+    expect(await schema({}, io)).toBe(exitCodes.ok);
+    const printed = JSON.parse(out.join("")) as { $schema: string };
+    expect(printed.$schema).toBe("https://json-schema.org/draft/2020-12/schema");
+    expect(JSON.stringify(printed)).toContain('"const":"email"');
+  });
+});

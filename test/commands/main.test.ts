@@ -1,0 +1,84 @@
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { bridgehead, root, start } from "./process.ts";
+
+describe("the command line", () => {
+  it("prints the package's version and ends well", async () => {
+    const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { version: string };
+    expect(await bridgehead(["--version"])).toMatchObject({
+      code: exitCodes.ok,
+      out: `${version}\n`,
+      err: "",
+    });
+  });
+
+  it("lists its commands", async () => {
+    const { code, out } = await bridgehead(["--help"]);
+    expect(code).toBe(exitCodes.ok);
+    for (const name of ["run", "check", "demo", "schema", "outbox", "inbox", "migrate"]) {
+      expect(out).toMatch(new RegExp(`^  ${name} `, "m"));
+    }
+  });
+
+  it.each([
+    ["an unknown command", ["chekc"], "Did you mean check?"],
+    ["an unknown option", ["check", "--onlin"], "Did you mean --online?"],
+    ["an unknown action", ["outbox", "delete"], "It must be one of list, show, resend, drop."],
+    ["a count that is none", ["inbox", "list", "--limit", "many"], "It must be a whole number"],
+    ["no command at all", [], "Usage: bridgehead"],
+  ])("refuses %s with the usage code", async (_what, args, message) => {
+    const { code, out, err } = await bridgehead(args);
+    expect(err).toContain(message);
+    expect([code, out]).toEqual([exitCodes.usage, ""]);
+  });
+
+  it("ends with its own code when the configuration is wrong", async () => {
+    const ended = await bridgehead(["run", "--config", "/nonexistent/bridgehead.yaml"]);
+    expect(ended.code).toBe(exitCodes.config);
+    expect(ended.out + ended.err).toContain("/nonexistent/bridgehead.yaml: there is no such file");
+  });
+
+  it.each([
+    ["an exception", "throw new Error('boom')"],
+    ["a rejection", "void Promise.reject(new Error('boom'))"],
+  ])("ends with 70 at %s nobody caught", async (_what, defect) => {
+    // A platform that takes the call and never answers keeps the command alive until the defect is set off.
+    let called = (): void => {};
+    const busy = new Promise<void>((resolve) => (called = resolve));
+    const platform = createServer(() => called()).listen(0, "127.0.0.1");
+    await once(platform, "listening");
+    const file = join(mkdtempSync(join(tmpdir(), "main-")), "bridgehead.yaml");
+    const url = `http://127.0.0.1:${(platform.address() as AddressInfo).port}`;
+    writeFileSync(
+      file,
+      `platform: { url: "${url}" }\nagents: { a: { key: "\${env:KEY}" } }\nchannels: {}\nstore: sqlite:x.db\n`,
+    );
+    const later = `data:text/javascript,process.on('SIGUSR2',()=>{${defect}})`;
+    const args = [
+      "--conditions=source",
+      "--import",
+      later,
+      `${root}src/main.ts`,
+      "check",
+      "--online",
+      "-c",
+      file,
+    ];
+    const { child, ended } = start(process.execPath, args, { KEY: "k" });
+    await busy;
+    child.kill("SIGUSR2");
+    const { code, err } = await ended;
+    platform.closeAllConnections();
+    platform.close();
+    expect([code, err]).toEqual([
+      exitCodes.crashed,
+      expect.stringContaining("bridgehead: a defect: Error: boom\n    at "),
+    ]);
+  });
+});
