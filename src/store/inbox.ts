@@ -1,82 +1,98 @@
-// Messages that were not answered, as the operator sees and releases them.
+// What operators do with events: list what was not answered, show it, release it.
 
 import type { Query } from "./driver.ts";
 
-export interface ListedEvent {
+export interface EventSummary {
   readonly id: number;
   readonly channel: string;
   readonly external_id: string;
-  readonly sender: string | null;
-  readonly subject: string | null;
+  readonly kind: "message" | "delivery" | "session";
   readonly state: string;
   readonly code: string | null;
   readonly reason: string | null;
+  readonly sender: string | null;
+  readonly subject: string | null;
+  readonly attempts: number;
+  readonly sent_at: number | null;
   readonly received_at: number;
 }
 
-const columns = "id, channel, external_id, sender, subject, state, code, reason, received_at";
+const columns =
+  "id, channel, external_id, kind, state, code, reason, sender, subject, attempts, sent_at, received_at";
 
-/** Newest first. Without a state: every message that was not answered. */
+/** Newest first. */
 export async function listEvents(
   q: Query,
-  filter: {
-    readonly state?: string;
+  wanted: {
+    readonly state: "ignored" | "held" | "failed" | "stored";
     readonly code?: string;
     readonly channel?: string;
     readonly limit: number;
   },
-): Promise<ListedEvent[]> {
-  const state = filter.state ?? "";
-  const unanswered = ["", "ignored", "held", "failed"].includes(state);
-  // The conditions of the two partial indexes, word for word: otherwise every event ever would be read.
-  const indexed = {
-    true: "state IN ('ignored', 'held', 'failed')",
-    false: state === "stored" ? "state = 'stored'" : "1 = 1",
-  };
-  return q.all<ListedEvent>(
-    `SELECT ${columns} FROM events
-     WHERE kind = 'message' AND ${indexed[`${unanswered}`]} AND ($1 = '' OR state = $1)
-       AND ($2 = '' OR code = $2) AND ($3 = '' OR channel = $3) ORDER BY id DESC LIMIT $4`,
-    state,
-    filter.code ?? "",
-    filter.channel ?? "",
-    filter.limit,
+): Promise<EventSummary[]> {
+  // The repeated condition is the index's own: without it the databases would read every event.
+  const indexed = wanted.state === "stored" ? "state = 'stored'" : "state IN ('ignored', 'held', 'failed')";
+  return q.all<EventSummary>(
+    `SELECT ${columns} FROM events WHERE ${indexed} AND state = $1 AND (code = $2 OR $2 = '')
+       AND (channel = $3 OR $3 = '') ORDER BY id DESC LIMIT $4`,
+    wanted.state,
+    wanted.code ?? "",
+    wanted.channel ?? "",
+    wanted.limit,
   );
 }
 
-/** One event with its body, or null. */
+/** An event with its body (JSON; `{}` once forgotten) and the names of its attachments. */
 export async function showEvent(
   q: Query,
   id: number,
-): Promise<(ListedEvent & { readonly body: string }) | null> {
-  return (
-    (await q.one<ListedEvent & { body: string }>(`SELECT ${columns}, body FROM events WHERE id = $1`, id)) ??
-    null
-  );
-}
-
-/** The message as it arrived; null when it was not kept, or no longer is. */
-export async function readRaw(q: Query, id: number): Promise<Uint8Array | null> {
-  const row = await q.one<{ bytes: Uint8Array }>(
-    "SELECT blobs.bytes FROM events JOIN blobs ON blobs.id = events.raw WHERE events.id = $1",
+): Promise<
+  | (EventSummary & {
+      readonly body: string;
+      readonly conversation: string | null;
+      readonly attachments: readonly { name: string; media_type: string; size: number | null }[];
+    })
+  | null
+> {
+  const event = await q.one<EventSummary & { body: string; conversation: string | null }>(
+    `SELECT ${columns}, body, conversation FROM events WHERE id = $1`,
     id,
   );
-  return row?.bytes ?? null;
+  if (!event) return null;
+  const attachments = await q.all<{ name: string; media_type: string; size: number | null }>(
+    "SELECT name, media_type, size FROM attachments WHERE event = $1 ORDER BY position",
+    id,
+  );
+  return { ...event, attachments };
 }
 
-/** Lets a message that was ignored, held or failed be routed after all: the operator's word stands above the guards. */
+/** Routes a message that was ignored, held or failed after all: the guards are silent for it. Throws when there is none,
+ *  when it is no such message, when it is a copy of another one, and when its words were forgotten. */
 export async function releaseEvent(q: Query, id: number): Promise<void> {
-  const event = await showEvent(q, id);
-  if (!event) throw new Error(`answering message ${id}: there is no such message (see inbox list)`);
   const changed = await q.run(
     `UPDATE events SET state = 'stored', code = 'released', reason = NULL, attempts = 0, due_at = now_ms()
      WHERE id = $1 AND kind = 'message' AND state IN ('ignored', 'held', 'failed') AND body <> '{}'
-       AND (code IS NULL OR code <> 'duplicate')`,
+       AND COALESCE(code, '') <> 'duplicate'`,
     id,
   );
   if (changed === 1) return;
-  if (event.body === "{}") throw new Error(`answering message ${id}: its words are forgotten (retention)`);
-  throw new Error(
-    `answering message ${id}: it is ${event.state}${event.code === "duplicate" ? " (a duplicate)" : ""}; there is nothing to release`,
+  const event = await q.one<{ kind: string; state: string; code: string | null; body: string }>(
+    "SELECT kind, state, code, body FROM events WHERE id = $1",
+    id,
   );
+  if (!event) throw new Error(`releasing event ${id}: there is none`);
+  if (event.kind !== "message")
+    throw new Error(`releasing event ${id}: it is no message but a ${event.kind}`);
+  if (event.code === "duplicate") throw new Error(`releasing event ${id}: it is a copy of another message`);
+  if (event.body === "{}") throw new Error(`releasing event ${id}: its words were forgotten (retention)`);
+  throw new Error(`releasing event ${id}: it is ${event.state}`);
+}
+
+/** The message as it came from the provider; null when the channel kept none, or it was forgotten. */
+export async function readRaw(q: Query, event: number): Promise<Uint8Array | null> {
+  const row = await q.one<{ bytes: Uint8Array }>(
+    "SELECT blobs.bytes FROM events JOIN blobs ON blobs.id = events.raw WHERE events.id = $1",
+    event,
+  );
+  return row?.bytes ?? null;
 }

@@ -1,98 +1,105 @@
-// Drafts as the operator sees and moves them.
+// What operators do with drafts: list, show, resend, drop.
 
-import { changeDraft, type DraftRow, readDraft } from "./drafts.ts";
 import type { Query } from "./driver.ts";
 import { refreshLane } from "./lanes.ts";
 
-export interface ListedDraft {
+export interface DraftSummary {
   readonly id: string;
   readonly channel: string;
   readonly conversation: string;
   readonly recipient: string;
   readonly state: string;
   readonly attempts: number;
-  readonly due_at: number;
   readonly reason: string | null;
+  readonly external_id: string | null;
+  readonly due_at: number;
   readonly created_at: number;
+  readonly updated_at: number;
 }
 
-/** Newest first. Without a state: everything that is not yet, or not well, done. */
-export async function listDrafts(
-  q: Query,
-  filter: { readonly state?: string; readonly channel?: string; readonly limit: number },
-): Promise<ListedDraft[]> {
-  return q.all<ListedDraft>(
-    `SELECT id, channel, conversation, recipient, state, attempts, due_at, reason, created_at FROM drafts
-     WHERE CASE WHEN $1 = '' THEN state NOT IN ('sent', 'delivered', 'dropped') ELSE state = $1 END
-       AND ($2 = '' OR channel = $2) ORDER BY created_at DESC, id DESC LIMIT $3`,
-    filter.state ?? "",
-    filter.channel ?? "",
-    filter.limit,
-  );
-}
-
-export interface ShownAttempt {
+export interface AttemptRow {
   readonly number: number;
+  readonly kind: "ask" | "send";
   readonly node: string;
-  readonly outcome: string | null;
+  readonly outcome: "sent" | "refused" | "deferred" | "unknown" | null;
   readonly detail: string | null;
   readonly started_at: number;
   readonly ended_at: number | null;
 }
 
-/** A draft with every attempt on it, or null. */
+const columns =
+  "id, channel, conversation, recipient, state, attempts, reason, external_id, due_at, created_at, updated_at";
+
+/** Newest first. */
+export async function listDrafts(
+  q: Query,
+  wanted: { readonly state?: string; readonly channel?: string; readonly limit: number },
+): Promise<DraftSummary[]> {
+  const order = wanted.state === undefined ? "id DESC" : "updated_at DESC, id DESC";
+  return q.all<DraftSummary>(
+    `SELECT ${columns} FROM drafts WHERE ${wanted.state === undefined ? "state <> $1" : "state = $1"}
+       AND (channel = $2 OR $2 = '') ORDER BY ${order} LIMIT $3`,
+    wanted.state ?? "",
+    wanted.channel ?? "",
+    wanted.limit,
+  );
+}
+
+/** A draft with what will be, or was, sent (the adapter's JSON; empty once forgotten) and its attempts, oldest first. */
 export async function showDraft(
   q: Query,
   id: string,
-): Promise<{
-  readonly draft: DraftRow & { readonly reason: string | null };
-  readonly attempts: readonly ShownAttempt[];
-} | null> {
-  const draft = await readDraft(q, id);
+): Promise<(DraftSummary & { readonly body: string; readonly tries: readonly AttemptRow[] }) | null> {
+  const draft = await q.one<DraftSummary & { body: string }>(
+    `SELECT ${columns}, body FROM drafts WHERE id = $1`,
+    id,
+  );
   if (!draft) return null;
-  const row = await q.one<{ reason: string | null }>("SELECT reason FROM drafts WHERE id = $1", id);
-  const attempts = await q.all<ShownAttempt>(
-    "SELECT number, node, outcome, detail, started_at, ended_at FROM attempts WHERE subject = $1 ORDER BY number",
-    id,
-  );
-  return { draft: { ...draft, reason: row?.reason ?? null }, attempts };
+  return { ...draft, tries: await attemptsOn(q, id) };
 }
 
-/** What an operator may move a draft from; anything else is still being worked on, or done. */
-const movable = ["held", "failed", "dropped"];
+/** The attempts on a draft or a turn, oldest first. */
+export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[]> {
+  return q.all<AttemptRow>(
+    "SELECT number, kind, node, outcome, detail, started_at, ended_at FROM attempts WHERE subject = $1 ORDER BY number",
+    subject,
+  );
+}
 
-/** Queues a held, failed or dropped draft again, under the same key, before the later ones of its conversation. Throws
- *  for any other, and for one whose words are forgotten. */
+/** Sends a draft that is held, failed or dropped (again), under the same key, before the later ones of its conversation.
+ *  Throws when there is none, when it is in another state, and when its words were forgotten. */
 export async function resendDraft(q: Query, id: string): Promise<void> {
-  const draft = await movableDraft(q, id, "resending", movable);
-  if (draft.body === "null") throw new Error(`resending draft ${id}: its words are forgotten (retention)`);
-  await changeDraft(q, id, { state: "queued", open: 1, reason: "resent by the operator" });
-  await refreshLane(q, draft.conversation, "out");
+  await move(
+    q,
+    id,
+    "resending",
+    `state = 'queued', open = 1, due_at = now_ms(), looks = 0, reason = 'sent again by an operator'`,
+    `state IN ('held', 'failed', 'dropped') AND body <> ''`,
+  );
 }
 
-/** Gives a held, failed or waiting draft up. Throws for one that is being sent, or has gone out. */
+/** Never sends a draft that has not gone out for certain. Throws when there is none, or when it is in another state. */
 export async function dropDraft(q: Query, id: string): Promise<void> {
-  const draft = await movableDraft(q, id, "dropping", ["held", "failed", "queued"]);
-  await changeDraft(q, id, { state: "dropped", open: 0, reason: "dropped by the operator" });
-  await refreshLane(q, draft.conversation, "out");
+  await move(
+    q,
+    id,
+    "dropping",
+    "state = 'dropped', open = 0, reason = 'dropped by an operator'",
+    "state IN ('queued', 'unknown', 'held', 'failed')",
+  );
 }
 
-async function movableDraft(
-  q: Query,
-  id: string,
-  action: string,
-  states: readonly string[],
-): Promise<DraftRow> {
-  // Locked first: a sender that claims it meanwhile must be seen.
-  await q.one(
-    `SELECT id FROM drafts WHERE id = $1
-     FOR UPDATE -- only: postgres`,
+async function move(q: Query, id: string, what: string, change: string, from: string): Promise<void> {
+  const row = await q.one<{ conversation: string }>(
+    `UPDATE drafts SET ${change}, updated_at = now_ms() WHERE id = $1 AND ${from} RETURNING conversation`,
     id,
   );
-  const draft = await readDraft(q, id);
-  if (!draft) throw new Error(`${action} draft ${id}: there is no such draft (see outbox list)`);
-  if (!states.includes(draft.state)) {
-    throw new Error(`${action} draft ${id}: it is ${draft.state}; only ${states.join(", ")} can be`);
-  }
-  return draft;
+  if (row) return refreshLane(q, row.conversation, "out");
+  const draft = await q.one<{ state: string; body: string }>(
+    "SELECT state, body FROM drafts WHERE id = $1",
+    id,
+  );
+  if (!draft) throw new Error(`${what} draft ${id}: there is none`);
+  if (draft.body === "") throw new Error(`${what} draft ${id}: its words were forgotten (retention)`);
+  throw new Error(`${what} draft ${id}: it is ${draft.state}`);
 }

@@ -6,33 +6,34 @@ import type { Query } from "./driver.ts";
 /** So few that other transactions hardly wait. */
 const batch = 200;
 
+/** How many rows one call emptied or removed, by kind; all zero when there is nothing left to do. */
 export interface Forgotten {
-  /** Raw messages and attachments that were let go of, and bytes that nobody refers to any more. */
+  /** Raw messages that were let go of. */
   readonly raw: number;
-  /** Events, turns, replies and drafts emptied. */
-  readonly bodies: number;
-  /** There may be more: call again. */
-  readonly more: boolean;
+  readonly attachments: number;
+  /** Bytes that nobody refers to any more. */
+  readonly blobs: number;
+  readonly events: number;
+  readonly turns: number;
+  readonly replies: number;
+  readonly drafts: number;
 }
 
-/** One bounded batch. Ages in milliseconds, by the database's clock. */
+/** Forgets raw messages and attachments after `rawMs`, and the words of what is settled after `eventsMs` (milliseconds,
+ *  by the database's clock). At most one batch of each kind: call again until all counts are zero. */
 export async function forget(
   q: Query,
   ages: { readonly rawMs: number; readonly eventsMs: number },
 ): Promise<Forgotten> {
-  const raw = [
-    await forgetRaw(q, ages.rawMs),
-    await forgetAttachments(q, ages.rawMs),
-    await forgetBlobs(q, ages.rawMs),
-  ];
-  const bodies = [
-    await forgetEvents(q, ages.eventsMs),
-    await forgetTurns(q, ages.eventsMs),
-    await forgetReplies(q, ages.eventsMs),
-    await forgetDrafts(q, ages.eventsMs),
-  ];
-  const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0);
-  return { raw: sum(raw), bodies: sum(bodies), more: [...raw, ...bodies].some((count) => count >= batch) };
+  return {
+    raw: await forgetRaw(q, ages.rawMs),
+    attachments: await forgetAttachments(q, ages.rawMs),
+    blobs: await forgetBlobs(q, ages.rawMs),
+    events: await forgetEvents(q, ages.eventsMs),
+    turns: await forgetTurns(q, ages.eventsMs),
+    replies: await forgetReplies(q, ages.eventsMs),
+    drafts: await forgetDrafts(q, ages.eventsMs),
+  };
 }
 
 async function forgetRaw(q: Query, ageMs: number): Promise<number> {
@@ -103,8 +104,8 @@ async function forgetReplies(q: Query, ageMs: number): Promise<number> {
 /** A held draft waits for its operator, however long. */
 async function forgetDrafts(q: Query, ageMs: number): Promise<number> {
   return q.run(
-    `UPDATE drafts SET body = 'null' WHERE id IN (
-       SELECT id FROM drafts WHERE body <> 'null' AND updated_at < now_ms() - $1 AND open = 0
+    `UPDATE drafts SET body = '' WHERE id IN (
+       SELECT id FROM drafts WHERE body <> '' AND updated_at < now_ms() - $1 AND open = 0
          AND state IN ('sent', 'delivered', 'failed', 'dropped')
        ORDER BY updated_at LIMIT ${batch})`,
     ageMs,

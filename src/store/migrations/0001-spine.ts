@@ -84,7 +84,6 @@ CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 CREATE INDEX events_listed ON events (state, id) WHERE state IN ('ignored', 'held', 'failed');
 CREATE INDEX events_kept ON events (received_at) WHERE body <> '{}';
 CREATE INDEX events_raw ON events (received_at) WHERE raw IS NOT NULL;
-CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 
 CREATE TABLE attachments (
   event BIGINT NOT NULL REFERENCES events (id),
@@ -96,8 +95,6 @@ CREATE TABLE attachments (
   ref TEXT,
   PRIMARY KEY (event, position)
 );
-CREATE INDEX attachments_blob ON attachments (blob) WHERE blob IS NOT NULL;
-
 CREATE INDEX attachments_blob ON attachments (blob) WHERE blob IS NOT NULL;
 
 CREATE TABLE citations (
@@ -164,7 +161,6 @@ CREATE TABLE replies (
 CREATE INDEX replies_turn ON replies (turn);
 CREATE INDEX replies_ready ON replies (channel, id) WHERE state = 'ready';
 CREATE INDEX replies_platform ON replies (conversation, platform_id);
-CREATE INDEX replies_turn ON replies (turn);
 CREATE INDEX replies_kept ON replies (created_at) WHERE text <> '';
 
 CREATE TABLE drafts (
@@ -191,7 +187,7 @@ CREATE INDEX drafts_open ON drafts (conversation, seq) WHERE open = 1;
 CREATE INDEX drafts_reply ON drafts (reply);
 CREATE INDEX drafts_recipient ON drafts (channel, recipient, updated_at);
 CREATE INDEX drafts_state ON drafts (state, updated_at);
-CREATE INDEX drafts_kept ON drafts (updated_at) WHERE body <> 'null';
+CREATE INDEX drafts_kept ON drafts (updated_at) WHERE body <> '';
 
 CREATE TABLE attempts (
   subject TEXT NOT NULL,
