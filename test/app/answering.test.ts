@@ -1,0 +1,102 @@
+// Mail to agent and back: in the person's thread, in order, in one conversation of the platform.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { echoed } from "./echo.ts";
+import type { Letter } from "./letters.ts";
+import { openWorld } from "./world.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+describeReal("a person writes, the agent answers", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({ users: ["new", "twenty", "burst", "create"] });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it("answers a new mail in its thread, and says that it is a machine", async ({ onTestFinished }) => {
+    const skill = { senderName: "Ada of Bridge", emailSignature: "Ada\nBridge Ltd" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "new", skill });
+    const mail = await world.write({ subject: "My parcel", text: "Where is it?" });
+    const reply = await world.replyTo(mail);
+    expect(reply).toMatchObject({
+      inReplyTo: mail.messageId,
+      references: [mail.messageId],
+      subject: "Re: My parcel",
+      from: { name: "Ada of Bridge", address: world.address },
+      to: [mail.from],
+    });
+    expect(reply.text).toContain(echoed("Where is it?"));
+    expect(reply.text).toContain("-- \nAda\nBridge Ltd");
+    expect(reply.header("auto-submitted")).toBe("auto-replied");
+    expect(reply.header("x-auto-response-suppress")).toMatch(/OOF/);
+    expect(reply.header("x-bridgehead-hops")).toBe("1");
+    expect(world.smtp.accepted[0]?.from).toBe(world.address);
+    await world.settled([mail]);
+  });
+
+  it("answers twenty mails of one thread in order, in one conversation", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "twenty" });
+    const letters: Letter[] = [];
+    let answers: { messageId: string; references: readonly string[] } | undefined;
+    for (let round = 1; round <= 20; round++) {
+      const mail = await world.write({
+        subject: "Re: Long talk",
+        text: `Round ${round}?`,
+        ...(answers ? { answers } : {}),
+      });
+      letters.push(mail);
+      const reply = await world.replyTo(mail);
+      expect(reply.text).toContain(echoed(`Round ${round}?`));
+      expect(reply.references.at(-1)).toBe(mail.messageId);
+      answers = reply;
+    }
+    await world.settled(letters);
+    const questions = world.questions();
+    expect(new Set(questions.map((one) => one.conversation)).size).toBe(1);
+    expect(questions.map((one) => one.text.split("\n").at(-1))).toEqual(letters.map((one) => one.text));
+    expect(world.front.calls.filter((call) => call.path.endsWith("/start"))).toHaveLength(1);
+  });
+
+  it("keeps the order of what a person writes while the first question is still being asked", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "burst", platform: { timeout: "20s" } });
+    world.model.hold();
+    const first = await world.write({ subject: "Slow", text: "First?" });
+    await expect.poll(() => world.model.asked()).toBe(1);
+    const letters = [first];
+    for (let index = 2; index <= 6; index++) {
+      letters.push(await world.write({ subject: "Re: Slow", text: `Number ${index}?`, answers: first }));
+      await expect.poll(() => world.rows("SELECT id FROM turns"), { timeout: 5000 }).toHaveLength(index);
+    }
+    const other = await world.write({ from: "ben@customer.example", text: "Am I waiting too?" });
+    await expect.poll(() => world.model.asked(), { timeout: 5000 }).toBe(2);
+    expect(world.questions().map((one) => one.text.split("\n").at(-1))).toEqual([
+      "First?",
+      "Am I waiting too?",
+    ]);
+    world.model.release();
+    await world.settled([...letters, other]);
+    const sent = (await world.replies()).map((reply) => reply.inReplyTo);
+    expect(sent.filter((id) => id !== other.messageId)).toEqual(letters.map((one) => one.messageId));
+  });
+
+  it("opens by user and conversation where the start call is not wanted", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, {
+      dovecot,
+      user: "create",
+      channel: { opening: "create" },
+    });
+    const mail = await world.write();
+    await world.replyTo(mail);
+    const again = await world.write({ answers: mail });
+    await world.settled([mail, again]);
+    const posts = world.front.calls
+      .filter((call) => call.method === "POST")
+      .map((call) => call.path.split("/").at(-1));
+    expect(posts).toEqual(["users", "conversations", "messages", "messages"]);
+    expect(new Set(world.questions().map((one) => one.conversation)).size).toBe(1);
+  });
+});
