@@ -8,7 +8,7 @@ const wakeChannel = "bridgehead_wake";
 const integers: ReadonlySet<number> = new Set([20, 1700]);
 const types: CustomTypesConfig = {
   getTypeParser: (oid: number, format?: "text" | "binary") =>
-    integers.has(oid) ? Number : pgTypes.getTypeParser(oid as never, format),
+    integers.has(oid) ? Number : pgTypes.getTypeParser(oid, format),
 };
 
 /** A text of PostgreSQL holds no NUL; what a stranger wrote must not stop intake for that. */
