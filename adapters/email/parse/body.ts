@@ -127,7 +127,8 @@ function addAttachment(part: Part, pieces: Pieces, related: boolean): void {
     inline:
       (related && part.contentId !== null && part.disposition !== "attachment") ||
       (part.disposition === "inline" && part.contentId !== null),
-    bytes: part.content,
+    // A copy of its own, because it is handed over to another thread.
+    bytes: Uint8Array.prototype.slice.call(part.content),
   });
 }
 

@@ -58,17 +58,19 @@ function decodeBrokenUtf8(bytes: Uint8Array): string {
 }
 
 function decodeWith(label: string, bytes: Uint8Array): string {
-  return decoderFor(label).decode(bytes);
-}
-
-function decoderFor(label: string): InstanceType<typeof TextDecoder> {
-  for (const name of [label, aliases.get(label), label.replace(/^(?:x-|cs)/, ""), "windows-1252"]) {
+  const names = [
+    label,
+    aliases.get(label),
+    label.replace(/^(?:x-|cs)/, ""),
+    isUtf8(bytes) ? "utf-8" : "windows-1252",
+  ];
+  for (const name of names) {
     if (name === undefined) continue;
     try {
-      return new TextDecoder(name);
+      return new TextDecoder(name).decode(bytes);
     } catch {
       // An unknown name: the next candidate.
     }
   }
-  return new TextDecoder();
+  return new TextDecoder().decode(bytes);
 }

@@ -35,7 +35,8 @@ const maxNameLength = 200;
 
 /** A file's name as data: never a path, never a surprise in a terminal or a shell. */
 export function cleanFileName(name: string | null, fallback: string): string {
-  const base = cleanLine(name ?? "", 4000)
+  const whole = name ?? "";
+  const base = cleanLine(whole.length > 1000 ? whole.slice(0, 900) + whole.slice(-100) : whole)
     .replace(/[\\/:*?"<>|]+/g, "_")
     .replace(/^[.\s_]+/, "")
     .replace(/[.\s]+$/, "");

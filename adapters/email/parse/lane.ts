@@ -111,7 +111,7 @@ export class Lane {
 
   #give(task: Task): void {
     const fresh = this.#worker === null;
-    this.#worker ??= this.#start();
+    if (fresh) this.#start();
     const idle = this.#working.size === 0;
     const id = ++this.#lastId;
     this.#working.set(id, task);
@@ -134,7 +134,7 @@ export class Lane {
     );
   }
 
-  #start(): Worker {
+  #start(): void {
     this.#idleSince = this.#limits.clock.monotonic();
     const worker = new Worker(workerFile, {
       name: "mail-parser",
@@ -146,22 +146,23 @@ export class Lane {
         stackSizeMb: 4,
       },
     });
-    worker.on("online", () => {
-      if (worker === this.#worker) this.#startNextClock();
-      this.#wake.abort();
-    });
     worker.on("message", (answer: Answer) => this.#take(worker, answer));
     worker.on("error", (error: NodeJS.ErrnoException) => {
       const memory = error.code === "ERR_WORKER_OUT_OF_MEMORY";
       this.#broken(worker, memory ? "too-big-in-memory" : "malformed", error.message.slice(0, 300));
     });
     worker.on("exit", () => this.#broken(worker, "malformed", "the parser ended unexpectedly"));
+    this.#worker = worker;
     void this.#watch(worker);
-    return worker;
   }
 
   #take(worker: Worker, answer: Answer): void {
     if (worker !== this.#worker) return;
+    if (answer.kind === "ready") {
+      this.#startNextClock();
+      this.#wake.abort();
+      return;
+    }
     const task = this.#working.get(answer.id);
     if (task === undefined) return;
     if (answer.kind === "mail" && answer.more) {
@@ -243,7 +244,7 @@ export class Lane {
   }
 }
 
-function resultOf(task: Task, answer: Answer): ParseResult {
+function resultOf(task: Task, answer: Exclude<Answer, { kind: "ready" }>): ParseResult {
   switch (answer.kind) {
     case "malformed":
       return { ok: false, code: "malformed", reason: answer.reason };

@@ -2,6 +2,7 @@
 // rendering loses what we need: bytes (for wrong charsets), the kinds of parts, and which text came from which part.
 
 import PostalMime, { decodeWords } from "postal-mime";
+import { type Decoder, decoderFor } from "./transfer-encoding.ts";
 
 /** Limits of one mail; beyond them it is refused as malformed. */
 const limits = { maxNestingDepth: 64, maxHeadersSize: 1024 * 1024 };
@@ -39,7 +40,10 @@ interface Node {
   readonly contentType: { readonly parsed: Structured; readonly multipart: string | false };
   readonly contentDisposition: { readonly parsed: Structured };
   readonly contentId?: string;
-  readonly content: ArrayBuffer | null;
+  /** What our decoder gave it. */
+  readonly content: Uint8Array | null;
+  contentDecoder: Decoder | null;
+  setupContentDecoder(encoding: string): void;
   decodeFlowedText(text: string, deleteSpace: boolean): string;
 }
 interface Structured {
@@ -49,30 +53,39 @@ interface Structured {
 interface Builder {
   root?: Node;
   collectNode: () => Promise<void>;
-  parse(raw: Uint8Array): Promise<unknown>;
+  parse(raw: Uint8Array | ArrayBufferLike): Promise<unknown>;
 }
 
 /** Reads the tree. Throws an Error when the mail is beyond the limits. */
 export async function readTree(raw: Uint8Array): Promise<Part> {
   const builder = new PostalMime(limits) as unknown as Builder;
+  const { root } = builder;
+  if (root === undefined) throw new Error("the MIME parser built no tree");
   builder.collectNode = () => Promise.resolve();
-  await builder.parse(raw);
-  if (builder.root === undefined) throw new Error("the MIME parser built no tree");
-  return toPart(builder.root);
+  // All nodes share the prototype of the first; it is this thread's own copy of the library.
+  (Object.getPrototypeOf(root) as Node).setupContentDecoder = setUp;
+  await builder.parse(raw.byteLength === raw.buffer.byteLength ? raw.buffer : raw);
+  return toPart(root);
+}
+
+function setUp(this: Node, encoding: string): void {
+  this.contentDecoder = decoderFor(encoding);
 }
 
 function toPart(node: Node): Part {
   const { value, params } = node.contentType.parsed;
   const fileName = node.contentDisposition.parsed.params["filename"] ?? params["name"] ?? null;
+  // A multipart whose boundary never comes is read as the text it is.
+  const childless = node.contentType.multipart !== false && node.childNodes.length === 0;
   return {
     headers: node.headers.map(({ key, value }) => ({ name: key, value })),
-    mediaType: value || "text/plain",
+    mediaType: childless ? "text/plain" : value || "text/plain",
     parameters: params,
-    multipart: node.contentType.multipart === false ? null : node.contentType.multipart,
+    multipart: childless || node.contentType.multipart === false ? null : node.contentType.multipart,
     disposition: node.contentDisposition.parsed.value,
     fileName: fileName === null || fileName === "" ? null : decodeWords(fileName),
     contentId: node.contentId?.replace(/[<>\s]/g, "") ?? null,
-    content: new Uint8Array(node.content ?? new ArrayBuffer(0)),
+    content: node.content ?? new Uint8Array(),
     children: node.childNodes.map(toPart),
     unflow: (text) =>
       isFlowed(params) ? node.decodeFlowedText(text, params["delsp"]?.toLowerCase() === "yes") : text,

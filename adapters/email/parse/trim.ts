@@ -10,6 +10,9 @@ export interface Trimmed {
   readonly trimmed: boolean;
 }
 
+/** No person quotes as much; such a text stays whole. */
+const maxLines = 100_000;
+
 /**
  * Cuts trailing quotes and signatures, and a quote that stands above the answer. Quotes between answers stay, they are what is
  * answered. A forward is not trimmed: what it carries is what it is about.
@@ -17,7 +20,9 @@ export interface Trimmed {
 export function trimReply(text: string, forward = false): Trimmed {
   const full = text.trim();
   if (forward) return { text: full, trimmed: false };
-  const lines = scan(full.split("\n"));
+  const texts = full.split("\n", maxLines + 1);
+  if (texts.length > maxLines) return { text: full, trimmed: false };
+  const lines = scan(texts);
   const kept = keep(lines);
   const rest = kept
     .map((line) => line.text)

@@ -52,6 +52,8 @@ export interface Job {
 
 /** Worker to host: the parsed mail, then (when asked for) what is known of its sender. */
 export type Answer =
+  /** Once, when the thread has loaded its code. */
+  | { readonly id: 0; readonly kind: "ready" }
   | { readonly id: number; readonly kind: "mail"; readonly mail: Mail; readonly more: boolean }
   | { readonly id: number; readonly kind: "auth"; readonly auth: SenderAuth }
   | { readonly id: number; readonly kind: "malformed"; readonly reason: string };

@@ -17,6 +17,8 @@ port.on("message", (jobs: readonly Job[]) => {
   for (const job of jobs) last = last.then(() => work(job));
 });
 
+post({ id: 0, kind: "ready" });
+
 async function work({ id, raw, context }: Job): Promise<void> {
   let mail: Mail;
   try {

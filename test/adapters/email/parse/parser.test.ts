@@ -1,0 +1,305 @@
+import { createHash } from "node:crypto";
+import { afterAll, describe, expect, it } from "vitest";
+import { createParser, sharedParser } from "../../../../adapters/email/parse/index.ts";
+import type { ParseContext } from "../../../../adapters/email/parse/types.ts";
+import { systemClock } from "../../../../src/ops/clock.ts";
+import { html, mail, multipart, reader } from "./mails.ts";
+
+const off: ParseContext = { senderAuth: { mode: "off" } };
+const { parser, read } = reader();
+afterAll(() => parser.close());
+
+/** Takes a parser some hundred milliseconds. */
+const slow = () => html("<p>word <b>x</b> ".repeat(60_000));
+
+describe("fields", () => {
+  it("reads people, ids, dates and where a mail was delivered", async () => {
+    const read1 = await read(
+      mail({
+        From: "=?iso-8859-1?Q?J=FCrgen?= <J@Example.ORG>",
+        "Reply-To": '"Doe, A" <a@example.org>, b@example.org',
+        Cc: "Team: c@example.org, d@example.org;",
+        "In-Reply-To": "<1@x> (a comment)",
+        References: "<0@x>\r\n <1@x> junk <0@x>",
+        "Delivered-To": ["support@example.com", "Box@example.com"],
+        "X-Original-To": "<hilfe@example.de>",
+      }),
+    );
+    expect(read1).toMatchObject({
+      messageId: "<m1@example.org>",
+      inReplyTo: ["<1@x>"],
+      references: ["<0@x>", "<1@x>"],
+      from: [{ address: "j@example.org", name: "Jürgen" }],
+      fromFields: 1,
+      replyTo: [
+        { address: "a@example.org", name: "Doe, A" },
+        { address: "b@example.org", name: "" },
+      ],
+      cc: [{ address: "c@example.org" }, { address: "d@example.org" }],
+      deliveredTo: ["support@example.com", "box@example.com", "hilfe@example.de"],
+      returnPath: "anna@example.org",
+      date: Date.UTC(2024, 4, 3, 10),
+      contentType: "text/plain",
+      report: null,
+      forwarded: null,
+    });
+    expect(read1.headers.find((header) => header.name === "references")?.value).toBe(
+      "<0@x> <1@x> junk <0@x>",
+    );
+  });
+  it("says null for what is missing or broken", async () => {
+    const bare = await read(
+      mail({ "Message-ID": "no brackets", Date: "yesterday", "Return-Path": "<>", To: null }),
+    );
+    expect(bare).toMatchObject({
+      messageId: null,
+      date: null,
+      returnPath: "",
+      to: [],
+      inReplyTo: [],
+      references: [],
+    });
+  });
+  it("reads header fields with the names of an object's own", async () => {
+    const { headers } = await read(mail({ __proto__x: "1", constructor: "2", hasOwnProperty: "3" }));
+    expect(headers.filter((header) => ["constructor", "hasownproperty"].includes(header.name))).toHaveLength(
+      2,
+    );
+  });
+  it("finds our marker in text and in HTML, hidden or not", async () => {
+    expect((await read(mail({}, "x\n> [ref:bh-abcdefgh12]\n"))).markers).toEqual(["abcdefgh12"]);
+    expect((await read(html('<p>x</p><div style="display:none">[ref:bh-abcdefgh34]</div>'))).markers).toEqual(
+      ["abcdefgh34"],
+    );
+  });
+});
+
+describe("the digest", () => {
+  it("is the same for copies, and for another mail another", async () => {
+    const one = Buffer.from(mail({ "X-Spam": "no" })).toString();
+    const digest = async (text: string) => (await read(Buffer.from(text))).digest;
+    const first = await digest(one);
+    expect(await digest(one.replaceAll("\r\n", "\n"))).toBe(first);
+    expect(
+      await digest(
+        `Delivered-To: x@example.com\r\nReceived: from a\r\n\tby b\r\n${one.replace("no", "yes")}`,
+      ),
+    ).toBe(first);
+    expect(await digest(one.replace("parcel?", "parcel!"))).not.toBe(first);
+    expect(await digest(one.replace("Anna", "Hanna"))).not.toBe(first);
+  });
+  it("is SHA-256 over what is left", async () => {
+    const text = "From: a@b.example\r\n\r\nx\r\n";
+    expect((await read(Buffer.from(text))).digest).toBe(createHash("sha256").update(text).digest("hex"));
+  });
+});
+
+const japanese = Buffer.from("1b2442467c4b5c386c1b2842", "hex");
+const charsets: readonly [string, string | null, Uint8Array, string][] = [
+  ["ISO-2022-JP without a charset", null, japanese, "日本語"],
+  ["ISO-2022-JP declared as UTF-8", "utf-8", japanese, "日本語"],
+  ["ISO-2022-JP", "iso-2022-jp", japanese, "日本語"],
+  ["UTF-8 declared as ISO-2022-JP", "iso-2022-jp", Buffer.from("日本語"), "日本語"],
+  ["UTF-8 declared as Latin 1", "iso-8859-1", Buffer.from("Grüße"), "Grüße"],
+  ["UTF-8 without a charset", null, Buffer.from("Grüße"), "Grüße"],
+  ["Latin 1 without a charset", null, Buffer.from("Grüße", "latin1"), "Grüße"],
+  ["Latin 1 declared as UTF-8", "utf-8", Buffer.from("Grüße", "latin1"), "Grüße"],
+  ["Latin 1 declared as ASCII", "us-ascii", Buffer.from("Grüße", "latin1"), "Grüße"],
+  ["windows-1252", "windows-1252", Buffer.from([0x80, 0x20, 0x93, 0x78, 0x94]), "€ “x”"],
+  ["KOI8-R", "koi8-r", Buffer.from([0xf0, 0xd2, 0xc9]), "При"],
+  ["windows-1251", "cp1251", Buffer.from([0xcf, 0xf0, 0xe8]), "При"],
+  ["GB18030", "gb18030", Buffer.from([0xc4, 0xe3, 0xba, 0xc3]), "你好"],
+  ["GBK that looks like UTF-8", "gbk", Buffer.from([0xc1, 0xaa, 0xcd, 0xa8]), "联通"],
+  ["Shift_JIS", "shift_jis", Buffer.from([0x93, 0xfa, 0x96, 0x7b]), "日本"],
+  ["Shift_JIS under its other name", "cp932", Buffer.from([0x93, 0xfa, 0x96, 0x7b]), "日本"],
+  ["EUC-KR", "ks_c_5601-1987", Buffer.from([0xc7, 0xd1]), "한"],
+  ["UTF-16", "utf-16le", Buffer.from("Hallo", "utf16le"), "Hallo"],
+  ["an unknown name", "x-unknown", Buffer.from("Grüße"), "Grüße"],
+];
+
+describe("charsets", () => {
+  it.each(charsets)("%s", async (_, charset, bytes, expected) => {
+    const type = charset === null ? "text/plain" : `text/plain; charset=${charset}`;
+    const raw = mail(
+      { "Content-Type": type, "Content-Transfer-Encoding": "base64" },
+      bytes.toString().length > 0 ? Buffer.from(bytes).toString("base64") : "",
+    );
+    expect((await read(raw)).text).toBe(expected);
+  });
+  it("repairs raw bytes in headers", async () => {
+    const bytes = (text: string, encoding: BufferEncoding) =>
+      Buffer.from(
+        Buffer.from(mail({ Subject: "SUBJECT", "Content-Type": "text/plain; charset=iso-8859-1" }))
+          .toString("latin1")
+          .replace("SUBJECT", text),
+        encoding,
+      );
+    expect((await read(bytes("Grüße", "latin1"))).subject).toBe("Grüße");
+    expect((await read(Buffer.from(mail({ Subject: "Grüße" })))).subject).toBe("Grüße");
+    expect((await read(bytes(japanese.toString("latin1"), "latin1"))).subject).toBe("日本語");
+  });
+  it("joins format=flowed lines", async () => {
+    const raw = mail({ "Content-Type": "text/plain; format=flowed" }, "a long \nline\nnext\n");
+    expect((await read(raw)).text).toBe("a long line\nnext");
+  });
+});
+
+describe("attachments", () => {
+  const names: readonly [string, string][] = [
+    ["../../etc/passwd", "etc_passwd"],
+    ["C:\\Users\\a.txt", "C_Users_a.txt"],
+    ["/etc/shadow", "etc_shadow"],
+    ["a\u202egpj.exe", "agpj.exe"],
+    ["a\u0000b.txt", "ab.txt"],
+    ["....", "attachment-1.pdf"],
+    [`${"x".repeat(5000)}.pdf`, `${"x".repeat(196)}.pdf`],
+    ["a\r\nb.pdf", "a b.pdf"],
+    ["über.pdf", "über.pdf"],
+  ];
+  it.each(names)("names are data: %j", async (name, expected) => {
+    const encoded = encodeURIComponent(name);
+    const raw = multipart("mixed", [
+      { type: "text/plain", body: "see" },
+      {
+        type: "application/pdf",
+        body: Buffer.from("%PDF"),
+        fields: { "Content-Disposition": `attachment; filename*=utf-8''${encoded}` },
+      },
+    ]);
+    const [file] = (await read(raw)).attachments;
+    expect(file?.name).toBe(expected);
+    expect(Buffer.from(file?.bytes ?? []).toString()).toBe("%PDF");
+  });
+  it("tells images in the text from files, and keeps winmail.dat and carried mails", async () => {
+    const raw = multipart("mixed", [
+      {
+        type: 'multipart/related; boundary="r"',
+        body: '--r\nContent-Type: text/html\n\n<p>hi<img src="cid:i"></p>\n--r\nContent-Type: image/png\nContent-ID: <i>\nContent-Transfer-Encoding: base64\n\niVBORw==\n--r--\n',
+      },
+      { type: "application/ms-tnef; name=winmail.dat", body: Buffer.from("tnef") },
+      {
+        type: "message/rfc822",
+        body: "From: Bob <bob@example.net>\nSubject: Broken mug\n\nmy mug is broken",
+        fields: { "Content-Disposition": "inline" },
+      },
+    ]);
+    const parsed = await read(raw);
+    expect(parsed.attachments.map(({ name, mediaType, inline }) => [name, mediaType, inline])).toEqual([
+      ["image-1.png", "image/png", true],
+      ["winmail.dat", "application/ms-tnef", false],
+      ["message.eml", "message/rfc822", false],
+    ]);
+    expect(parsed.text).toContain("my mug is broken");
+    expect(parsed.forwarded).toEqual({
+      from: { address: "bob@example.net", name: "Bob" },
+      subject: "Broken mug",
+    });
+  });
+});
+
+describe("forwards in text", () => {
+  const forwards: readonly [string, string][] = [
+    [
+      "Fwd: Broken",
+      "please look\n\n---------- Forwarded message ---------\nFrom: Bob <bob@example.net>\nDate: Fri, May 3, 2024 at 10:00 AM\nSubject: Broken\nTo: <anna@example.org>\n\nmy mug is broken",
+    ],
+    [
+      "WG: Kaputt",
+      "Bitte ansehen\n\nVon: Bob <bob@example.net>\nGesendet: Freitag, 3. Mai 2024 10:00\nAn: Anna\nBetreff: Kaputt\n\nmy mug is broken",
+    ],
+    [
+      "Fwd: Broken",
+      "Begin forwarded message:\n\nFrom: Bob <bob@example.net>\nSubject: Broken\nDate: May 3, 2024 at 10:00:00 AM GMT+2\nTo: anna@example.org\n\nmy mug is broken",
+    ],
+    [
+      "TR: Cassé",
+      "-----Message d'origine-----\nDe : Bob <bob@example.net>\nEnvoyé : vendredi 3 mai 2024 10:00\nÀ : Anna\nObjet : Cassé\n\nmy mug is broken",
+    ],
+  ];
+  it.each(forwards)("%s", async (subject, body) => {
+    const parsed = await read(
+      mail({ Subject: `=?utf-8?B?${Buffer.from(subject).toString("base64")}?=` }, body),
+    );
+    expect(parsed.forwarded?.from?.address).toBe("bob@example.net");
+    expect(parsed.text).toContain("my mug is broken");
+  });
+  it("an answer to a forward is none", async () => {
+    expect((await read(mail({ Subject: "Re: Fwd: Broken" }, "ok"))).forwarded).toBeNull();
+  });
+});
+
+describe("the worker", () => {
+  it("gives up on a mail that takes too long, and goes on with the others", async () => {
+    const strict = createParser({ clock: systemClock, maxMilliseconds: 60 });
+    try {
+      const results = await Promise.all(
+        [mail(), slow(), mail({ Subject: "third" })].map((raw) => strict.parse(raw, off)),
+      );
+      expect(results.map((result) => (result.ok ? "ok" : result.code))).toEqual(["ok", "too-slow", "ok"]);
+      expect((await strict.parse(mail(), off)).ok).toBe(true);
+    } finally {
+      await strict.close();
+    }
+  });
+  it("survives a mail that needs too much memory", async () => {
+    const small = createParser({ clock: systemClock, maxHeapMb: 24, maxMilliseconds: 20_000 });
+    try {
+      const bomb = mail({}, "> x\n".repeat(2_000_000));
+      const results = await Promise.all([mail(), bomb, mail()].map((raw) => small.parse(raw, off)));
+      expect(results.map((result) => (result.ok ? "ok" : result.code))).toEqual([
+        "ok",
+        "too-big-in-memory",
+        "ok",
+      ]);
+    } finally {
+      await small.close();
+    }
+  });
+  it("leaves the caller's bytes alone", async () => {
+    const raw = mail();
+    const before = Buffer.from(raw).toString("hex");
+    await parser.parse(raw, off);
+    expect(Buffer.from(raw).toString("hex")).toBe(before);
+  });
+  it("rejects on abort and after close", async () => {
+    const own = createParser({ clock: systemClock });
+    const stop = new AbortController();
+    const pending = own.parse(slow(), off, stop.signal);
+    stop.abort(new Error("stopped"));
+    await expect(pending).rejects.toThrow("stopped");
+    await expect(own.parse(mail(), off, stop.signal)).rejects.toThrow("stopped");
+    const unfinished = own.parse(slow(), off);
+    const told = expect(unfinished).rejects.toThrow("closed");
+    await own.close();
+    await told;
+    await expect(own.parse(mail(), off)).rejects.toThrow("closed");
+  });
+  it("ends when idle and comes back", async () => {
+    const lazy = createParser({ clock: systemClock, idleMilliseconds: 20, maxMilliseconds: 200 });
+    const threads = () => process.report.getReport() as unknown as { workers: unknown[] };
+    const before = threads().workers.length;
+    expect((await lazy.parse(mail(), off)).ok).toBe(true);
+    await expect.poll(() => threads().workers.length, { timeout: 5000 }).toBeLessThanOrEqual(before);
+    expect((await lazy.parse(mail(), off)).ok).toBe(true);
+    await lazy.close();
+  });
+  it("is shared until the last one closes it", async () => {
+    const [one, two] = [sharedParser(systemClock), sharedParser(systemClock)];
+    await one.close();
+    await one.close();
+    expect((await two.parse(mail(), off)).ok).toBe(true);
+    await expect(one.parse(mail(), off)).rejects.toThrow("closed");
+    await two.close();
+    await expect(two.parse(mail(), off)).rejects.toThrow("closed");
+  });
+  it("parses small mails quickly, each with its own answer", async () => {
+    await parser.parse(mail(), off);
+    const start = performance.now();
+    const subjects = await Promise.all(
+      Array.from({ length: 2000 }, async (_, i) => (await read(mail({ Subject: `n${i}` }))).subject),
+    );
+    expect(subjects).toEqual(Array.from({ length: 2000 }, (_, i) => `n${i}`));
+    // 1500 a second on a free machine; other tests run beside this one.
+    expect(performance.now() - start).toBeLessThan(6000);
+  });
+});
