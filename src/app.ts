@@ -180,6 +180,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     async stop(drainMs) {
       await host.stop();
       await flow.drain(drainMs);
+      await host.close();
       lives.abort();
       await Promise.all([sweeping, ...[...refreshing.values()].map(({ ended }) => ended)]);
       await Promise.all([...agents.values()].map((agent) => agent.client.close()));

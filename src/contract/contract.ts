@@ -39,6 +39,9 @@ export interface Adapter<Draft extends Json = Json> {
   readonly routes?: readonly Route[];
   /** Fetches the bytes of an attachment that was announced with a `ref`. */
   open?(ref: Json, signal: AbortSignal): AsyncIterable<Uint8Array>;
+  /** Called once, when the channel ends (a reload, a shutdown) and no call of it is running any more: closes what is kept
+   *  open and finishes small things until the signal aborts. Never throws. */
+  close?(signal: AbortSignal): Promise<void>;
   /** For `check --online` and start-up: connects and logs in; sends nothing, changes nothing. */
   probe?(signal: AbortSignal): Promise<ChannelStatus>;
 }

@@ -28,8 +28,13 @@ export interface Host {
   running(): readonly RunningChannel[];
   /** The channels as the pipeline sees them. */
   lines(): ReadonlyMap<string, Line>;
+  /** Ends reading; what was accepted may still be answered. */
   stop(): Promise<void>;
+  /** Ends the adapters, when no send is running any more. */
+  close(): Promise<void>;
 }
+
+const closeMs = 5000;
 
 interface Entry {
   readonly channel: RunningChannel;
@@ -51,6 +56,12 @@ export function createHost(options: {
 }): Host {
   const entries = new Map<string, Entry>();
   const lines = new Map<string, Line>();
+  const closing = new Set<Promise<void>>();
+  const close = async (adapter: Adapter): Promise<void> => {
+    await adapter.close?.(AbortSignal.timeout(closeMs)).catch((error: unknown) => {
+      options.log.warn({ err: error }, "closing an adapter failed");
+    });
+  };
 
   function start(config: ChannelConfig, agent: Agent): Entry {
     const { clock, db, node } = options;
@@ -114,6 +125,13 @@ export function createHost(options: {
     lines.delete(id);
     entry.abort.abort();
     await entry.ended;
+    // Its replies may still be going out; nothing new begins, for the line is gone.
+    const closed = options
+      .flow()
+      .settled(id)
+      .then(() => close(entry.channel.adapter));
+    closing.add(closed);
+    void closed.finally(() => closing.delete(closed));
   }
 
   return {
@@ -138,6 +156,9 @@ export function createHost(options: {
     async stop() {
       for (const entry of entries.values()) entry.abort.abort();
       await Promise.all([...entries.values()].map((entry) => entry.ended));
+    },
+    async close() {
+      await Promise.all([...closing, ...[...entries.values()].map((entry) => close(entry.channel.adapter))]);
     },
   };
 }

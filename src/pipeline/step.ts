@@ -39,6 +39,8 @@ export interface Flow {
   wake(): void;
   /** Waits until running work has ended; after `ms` its signals abort. */
   drain(ms: number): Promise<void>;
+  /** Resolves when nothing that runs now for that channel runs any more. */
+  settled(channel: string): Promise<void>;
   /** How much is being worked on. */
   running(): number;
 }
@@ -56,7 +58,7 @@ export function createFlow(options: {
 }): Flow {
   const { db, clock, log } = options;
   const busy = new Map<string, number>();
-  const works = new Set<Promise<void>>();
+  const works = new Map<Promise<void>, string>();
   const commits = new Set<Promise<void>>();
   const abort = new AbortController();
   let stopping = false;
@@ -150,7 +152,7 @@ export function createFlow(options: {
       works.delete(done);
       nudge();
     });
-    works.add(done);
+    works.set(done, one.channel);
   }
 
   async function perform(stage: Stage, one: Claimed): Promise<void> {
@@ -195,6 +197,10 @@ export function createFlow(options: {
       await clock.sleep(ms, patience.signal);
       abort.abort();
       await ended;
+    },
+    async settled(channel) {
+      const own = [...works].filter(([, of]) => of === channel).map(([work]) => work);
+      await Promise.allSettled(own);
     },
     running: () => works.size,
   };

@@ -6,9 +6,10 @@ import { type Database, dialect, type Query, type Value } from "./driver.ts";
 const wakeChannel = "bridgehead_wake";
 // int8 (20) and numeric (1700) arrive as text by default; all our integers fit a double.
 const integers: ReadonlySet<number> = new Set([20, 1700]);
+const standardParser = pgTypes.getTypeParser as (oid: number, format?: "text" | "binary") => unknown;
 const types: CustomTypesConfig = {
-  getTypeParser: (oid: number, format?: "text" | "binary") =>
-    integers.has(oid) ? Number : pgTypes.getTypeParser(oid, format),
+  getTypeParser: ((oid: number, format?: "text" | "binary") =>
+    integers.has(oid) ? Number : standardParser(oid, format)) as CustomTypesConfig["getTypeParser"],
 };
 
 /** A text of PostgreSQL holds no NUL; what a stranger wrote must not stop intake for that. */
