@@ -173,7 +173,7 @@ export function createFlow(options: {
 
   /** Ends when nothing runs; a commit under way may still start what it has claimed. */
   async function settled(): Promise<void> {
-    while (works.size + commits.size > 0) await Promise.allSettled([...works, ...commits]);
+    while (works.size + commits.size > 0) await Promise.allSettled([...works.keys(), ...commits]);
   }
 
   return {
