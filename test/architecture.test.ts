@@ -1,0 +1,188 @@
+// The table of who may import whom, the homes of packages, sizes and names. Every rule is shown a planted violation
+// first: a gate that cannot close is no gate.
+
+import { globSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { importsOf, type SourceFile } from "./architecture/imports.ts";
+import { rules } from "./architecture/rules.ts";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { cwd: root }).map((path) => ({
+  path: path.replaceAll("\\", "/"),
+  text: readFileSync(root + path, "utf8"),
+}));
+
+const lines = (count: number): string => "x\n".repeat(count);
+const say = (...words: string[]): string => words.join("");
+
+/** rule, planted file, planted text, what the rule says about it (null: nothing) */
+const plants: readonly (readonly [keyof typeof rules, string, string, string | null])[] = [
+  [
+    "directions",
+    "src/store/a.ts",
+    'import { x } from "../pipeline/b.ts";',
+    "src/store/a.ts: store may not import src/pipeline/b.ts",
+  ],
+  [
+    "directions",
+    "src/store/a.ts",
+    'import {\n  x,\n} from "../pipeline/b.ts";',
+    "src/store/a.ts: store may not import src/pipeline/b.ts",
+  ],
+  [
+    "directions",
+    "src/store/a.ts",
+    'import type { X } from "../app.ts";',
+    "src/store/a.ts: store may not import src/app.ts",
+  ],
+  [
+    "directions",
+    "src/domain/a.ts",
+    'export * from "../ops/b.ts";',
+    "src/domain/a.ts: domain may not import src/ops/b.ts",
+  ],
+  [
+    "directions",
+    "src/host/a.ts",
+    'import "../../adapters/email/index.ts";',
+    "src/host/a.ts: host may not import adapters/email/index.ts",
+  ],
+  [
+    "directions",
+    "src/host/a.ts",
+    'const x = await import("../platform/b.ts");',
+    "src/host/a.ts: host may not import src/platform/b.ts",
+  ],
+  [
+    "directions",
+    "src/app.ts",
+    'import { x } from "./sandbox/b.ts";',
+    "src/app.ts: app.ts may not import src/sandbox/b.ts",
+  ],
+  [
+    "directions",
+    "src/pipeline/a.ts",
+    'import { x } from "../contract/ids.ts";',
+    "src/pipeline/a.ts: imports src/contract/ids.ts, which has the name bridgehead/contract",
+  ],
+  [
+    "directions",
+    "src/contract/a.ts",
+    'import { x } from "./testing/b.ts";',
+    "src/contract/a.ts: contract may not import src/contract/testing/b.ts",
+  ],
+  [
+    "directions",
+    "src/contract/a.ts",
+    'import { x } from "../ops/b.ts";',
+    "src/contract/a.ts: contract may not import src/ops/b.ts",
+  ],
+  [
+    "directions",
+    "adapters/email/a.ts",
+    'import { x } from "../sms/b.ts";',
+    "adapters/email/a.ts: an adapter imports bridgehead/contract, packages and its own files, not adapters/sms/b.ts",
+  ],
+  [
+    "directions",
+    "adapters/email/a.ts",
+    'import { x } from "../../src/ops/b.ts";',
+    "adapters/email/a.ts: an adapter imports bridgehead/contract, packages and its own files, not src/ops/b.ts",
+  ],
+  [
+    "directions",
+    "src/pipeline/a.ts",
+    '// import { x } from "../host/b.ts";\nimport { y } from "../store/b.ts";',
+    null,
+  ],
+  ["packageHomes", "src/pipeline/a.ts", 'import pg from "pg";', "src/pipeline/a.ts: pg lives in src/store/"],
+  [
+    "packageHomes",
+    "src/store/a.ts",
+    'import { ImapFlow } from "imapflow";',
+    "src/store/a.ts: imapflow lives in adapters/email/",
+  ],
+  [
+    "packageHomes",
+    "src/commands/a.ts",
+    'import x from "nodemailer/lib/mime";',
+    "src/commands/a.ts: nodemailer lives in adapters/email/",
+  ],
+  [
+    "packageHomes",
+    "src/host/a.ts",
+    'const x = require("@hono/node-server");',
+    "src/host/a.ts: @hono/node-server lives in src/http/, src/platform/",
+  ],
+  ["packageHomes", "src/store/a.ts", 'import x from "left-pad";', "src/store/a.ts: left-pad has no home"],
+  ["packageHomes", "src/store/a.ts", 'import fs from "fs";', "src/store/a.ts: fs has no home"],
+  ["packageHomes", "src/store/a.ts", 'import fs from "node:fs";', null],
+  [
+    "contractIsTypes",
+    "src/contract/a.ts",
+    'import * as z from "zod";',
+    "src/contract/a.ts: the contract imports nothing but zod's types, not zod",
+  ],
+  [
+    "contractIsTypes",
+    "src/contract/a.ts",
+    'import type { X } from "node:fs";',
+    "src/contract/a.ts: the contract imports nothing but zod's types, not node:fs",
+  ],
+  ["contractIsTypes", "src/contract/a.ts", 'import type * as z from "zod";', null],
+  [
+    "computedImports",
+    "src/app.ts",
+    "await import(name);",
+    "src/app.ts: imports what is only known at run time",
+  ],
+  [
+    "computedImports",
+    "src/app.ts",
+    "await import(`../adapters/${name}/index.ts`);",
+    "src/app.ts: imports what is only known at run time",
+  ],
+  ["sizes", "src/a.ts", lines(301), "src/a.ts: 301 lines, at most 300"],
+  ["sizes", "test/a.test.ts", lines(501), "test/a.test.ts: 501 lines, at most 500"],
+  ["sizes", "src/a.ts", lines(300), null],
+  ["names", "src/store/utils.ts", "", "src/store/utils.ts: names nothing"],
+  ["names", "src/mail-helper.ts", "", "src/mail-helper.ts: names nothing"],
+  ["names", "src/common/a.ts", "", "src/common/a.ts: names nothing"],
+  ["names", "src/database.ts", "", null],
+  ["inheritance", "src/a.ts", "class A extends Channel {}", "src/a.ts: A inherits from Channel"],
+  ["inheritance", "src/a.ts", "class A extends Error {}", null],
+  ["promises", "src/a.ts", say("// TO", "DO later"), "src/a.ts: promises to be finished"],
+  ["honestTests", "test/a.test.ts", say("vi.", "mock('x')"), say("test/a.test.ts: vi.", "mock(")],
+  ["honestTests", "test/a.test.ts", say("it.", "only('x')"), say("test/a.test.ts: it.", "only(")],
+];
+
+describe("the gate can close:", () => {
+  it.each(plants)("%s, planted in %s", (rule, path, text, expected) => {
+    expect(rules[rule]([{ path, text }])).toEqual(expected === null ? [] : [expected]);
+  });
+
+  it("every rule has a violation planted for it", () => {
+    const planted = new Set(plants.filter(([, , , expected]) => expected !== null).map(([rule]) => rule));
+    expect([...planted].sort()).toEqual(Object.keys(rules).sort());
+  });
+});
+
+describe("this repository keeps", () => {
+  it("enough files for the rules to look at", () => {
+    expect(files.filter(({ path }) => path.startsWith("src/")).length).toBeGreaterThan(50);
+    expect(files.flatMap(importsOf).length).toBeGreaterThan(300);
+  });
+
+  it.each(Object.entries(rules))("%s", (_name, rule) => {
+    expect(rule(files)).toEqual([]);
+  });
+
+  it("its files small: half of them under 110 lines", () => {
+    const sorted = files
+      .filter(({ path }) => !path.startsWith("test/"))
+      .map(({ text }) => text.split("\n").length)
+      .sort((a, b) => a - b);
+    expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThanOrEqual(110);
+  });
+});

@@ -1,0 +1,149 @@
+// The rules of the house as data and small functions: each takes files and answers what breaks it.
+
+import { type Import, importsOf, packageOf, type SourceFile, zoneOf } from "./imports.ts";
+
+type Rule = (files: readonly SourceFile[]) => string[];
+
+const contract = "bridgehead/contract";
+const tools = ["domain", "ops"];
+const parts = [...tools, "config", "store", "wire", "agent", "http"];
+
+/** Who may import whom, by folder of src. The contract is imported by its name and is not listed. */
+const allowed: Readonly<Record<string, readonly string[]>> = {
+  contract: [],
+  domain: [],
+  ops: [],
+  config: tools,
+  store: tools,
+  wire: tools,
+  agent: [...tools, "wire"],
+  http: tools,
+  pipeline: parts,
+  escalation: [...parts, "pipeline"],
+  host: [...parts, "pipeline"],
+  "app.ts": [...parts, "pipeline", "escalation", "host"],
+  platform: [...tools, "wire"],
+  sandbox: tools,
+  commands: [...parts, "pipeline", "escalation", "host", "app.ts", "platform", "sandbox"],
+  "main.ts": ["commands"],
+};
+
+/** Every package has its home: the folders that may import it. */
+const homes: Readonly<Record<string, readonly string[]>> = {
+  [contract]: ["src/", "adapters/"],
+  zod: ["src/", "adapters/"],
+  vitest: ["src/contract/testing/"],
+  "better-sqlite3": ["src/store/", "src/platform/store/"],
+  pg: ["src/store/"],
+  pino: ["src/ops/"],
+  "prom-client": ["src/ops/"],
+  hono: ["src/http/", "src/platform/"],
+  "@hono/node-server": ["src/http/", "src/platform/"],
+  undici: ["src/agent/", "src/platform/brain/", "adapters/"],
+  yaml: ["src/config/", "src/platform/"],
+  commander: ["src/commands/program.ts"],
+  "p-queue": ["src/pipeline/"],
+  "hoodiecrow-imap": ["src/sandbox/"],
+  "smtp-server": ["src/sandbox/"],
+  imapflow: ["adapters/email/"],
+  nodemailer: ["adapters/email/"],
+  "postal-mime": ["adapters/email/", "src/sandbox/"],
+  mailauth: ["adapters/email/"],
+  marked: ["adapters/email/"],
+  "html-to-text": ["adapters/email/"],
+  htmlparser2: ["adapters/email/"],
+  domhandler: ["adapters/email/"],
+  domutils: ["adapters/email/"],
+  "email-forward-parser": ["adapters/email/"],
+};
+
+const isCode = ({ path }: SourceFile): boolean => /^(src|adapters)\//.test(path);
+const importsIn = (files: readonly SourceFile[]): Import[] => files.filter(isCode).flatMap(importsOf);
+
+const directions: Rule = (files) =>
+  importsIn(files).flatMap(({ from, to, relative }) => {
+    if (!relative) return [];
+    const [here, there] = [zoneOf(from), zoneOf(to)];
+    if (here === there && !(there === "contract" && to.includes("/testing/") && !from.includes("/testing/")))
+      return [];
+    if (from.startsWith("adapters/"))
+      return [`${from}: an adapter imports ${contract}, packages and its own files, not ${to}`];
+    if (there === "contract" && here !== "contract")
+      return [`${from}: imports ${to}, which has the name ${contract}`];
+    return (allowed[here] ?? []).includes(there) ? [] : [`${from}: ${here} may not import ${to}`];
+  });
+
+const packageHomes: Rule = (files) =>
+  importsIn(files).flatMap(({ from, to, relative }) => {
+    const name = packageOf(to);
+    if (relative || name === "?" || name.startsWith("node:")) return [];
+    const home = homes[name];
+    if (home === undefined) return [`${from}: ${name} has no home`];
+    return home.some((folder) => from.startsWith(folder))
+      ? []
+      : [`${from}: ${name} lives in ${home.join(", ")}`];
+  });
+
+/** Whoever writes an adapter gets our contract without our zod. */
+const contractIsTypes: Rule = (files) =>
+  importsIn(files)
+    .filter(
+      ({ from, relative }) => from.startsWith("src/contract/") && !from.includes("/testing/") && !relative,
+    )
+    .filter(({ to, typeOnly }) => !(to === "zod" && typeOnly))
+    .map(({ from, to }) => `${from}: the contract imports nothing but zod's types, not ${to}`);
+
+/** Adapters come through the loader, which alone imports what a configuration names. */
+const computedImports: Rule = (files) =>
+  importsIn(files)
+    .filter(({ to, from }) => to === "?" && from !== "src/host/loader.ts")
+    .map(({ from }) => `${from}: imports what is only known at run time`);
+
+const sizes: Rule = (files) =>
+  files.flatMap(({ path, text }) => {
+    const lines = text.split("\n").length - 1;
+    const most = path.startsWith("test/") ? 500 : 300;
+    return lines <= most ? [] : [`${path}: ${lines} lines, at most ${most}`];
+  });
+
+const emptyName = /^(utils?|helpers?|common|managers?|services?|base|misc|stuff)$/;
+const names: Rule = (files) =>
+  files
+    .filter(({ path }) => path.split(/[/.-]/).some((word) => emptyName.test(word)))
+    .map(({ path }) => `${path}: names nothing`);
+
+const inheritance: Rule = (files) =>
+  files
+    .filter(isCode)
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/\bclass\s+(\w+)\s+extends\s+(\w+)/g)]
+        .filter(([, , parent]) => parent !== "Error")
+        .map(([, name, parent]) => `${path}: ${name} inherits from ${parent}`),
+    );
+
+const promises: Rule = (files) =>
+  files
+    .filter(isCode)
+    .filter(({ text }) => /\b(TODO|FIXME|XXX)\b/.test(text))
+    .map(({ path }) => `${path}: promises to be finished`);
+
+const honestTests: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith("test/"))
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/\bvi\.(?:mock|doMock|stubGlobal)\(|\b(?:it|test|describe)\.(?:only|todo)\(/g)].map(
+        ([word]) => `${path}: ${word}`,
+      ),
+    );
+
+export const rules = {
+  directions,
+  packageHomes,
+  contractIsTypes,
+  computedImports,
+  sizes,
+  names,
+  inheritance,
+  promises,
+  honestTests,
+} as const;
