@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { createParser } from "../../../../adapters/email/parse/index.ts";
 import type { ParseContext } from "../../../../adapters/email/parse/types.ts";

@@ -102,7 +102,7 @@ export function reader(
   options: { maxMilliseconds?: number; maxHeapMb?: number; workers?: number; idleMilliseconds?: number } = {},
 ): {
   parser: Parser;
-  read(raw: Uint8Array): Promise<Mail>;
+  read: (raw: Uint8Array) => Promise<Mail>;
 } {
   const parser = createParser({ clock: systemClock, maxMilliseconds: 20_000, ...options });
   return {
