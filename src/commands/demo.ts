@@ -6,7 +6,6 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import PostalMime, { type Email } from "postal-mime";
 import { startApp } from "../app.ts";
 import { loadConfig } from "../config/index.ts";
 import { loadAdapter } from "../host/loader.ts";
@@ -14,15 +13,10 @@ import { newToken, systemClock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";
 import { startMailServer } from "../sandbox/mail-server.ts";
+import { type ReplyMail, readReply } from "../sandbox/reply-mail.ts";
 import { agentsFile, configFile, customer, demoKey, firstMail, mailFrom, support } from "../sandbox/story.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
-
-interface ReplyMail {
-  readonly messageId: string;
-  readonly subject: string;
-  readonly text: string;
-}
 
 /** Runs until interrupted; `once` (or a closed standard input) ends after the first reply. */
 export async function run(options: { readonly once?: boolean }, io: Io): Promise<number> {
@@ -33,8 +27,7 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
   const mail = await startMailServer({
     address: support,
     password,
-    others: ({ raw }) =>
-      void PostalMime.parse(Buffer.from(raw, "latin1")).then((parsed) => reply(readReply(parsed))),
+    others: ({ raw }) => void readReply(raw).then((mail) => reply(mail)),
   });
   const platform = await startPlatform({
     file: ":memory:",
@@ -120,10 +113,6 @@ const settled = (): Promise<void> =>
 
 const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
-
-function readReply(parsed: Email): ReplyMail {
-  return { messageId: parsed.messageId ?? "", subject: parsed.subject ?? "", text: parsed.text ?? "" };
-}
 
 const stages: Readonly<Record<string, string>> = {
   "event.commit": "accepted   the mail is on disk",

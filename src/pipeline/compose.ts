@@ -34,6 +34,7 @@ const batch = 200;
 
 export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage {
   return async (q) => {
+    const committed: (() => void)[] = [];
     for (const channel of await channelsToCompose(q)) {
       const line = deps.lines().get(channel);
       if (!line || !(await lockChannel(q, channel))) continue;
@@ -46,7 +47,9 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
           });
       }
       point("draft.commit", "before", { channel });
+      committed.push(() => point("draft.commit", "after", { channel }));
     }
+    return committed;
   };
 }
 
@@ -87,7 +90,8 @@ async function dress(
     createdAt: new Date(row.created_at),
     to: address.to,
     cc: address.cc,
-    subject: address.subject ?? skill?.defaultSubject ?? null,
+    // An empty subject is none.
+    subject: address.subject || skill?.defaultSubject || null,
     text: row.text,
     signature: skill?.signature ?? null,
     introduction: first ? (skill?.introduction ?? null) : null,

@@ -35,7 +35,7 @@ export function openingOf(line: Line, conversation: ConversationRow): Opening {
   }
   const introduction = skillOf(line)?.introduction ?? "";
   if (mail) {
-    const emailSubject = conversation.subject ?? skillOf(line)?.defaultSubject ?? "";
+    const emailSubject = conversation.subject || skillOf(line)?.defaultSubject || "";
     return {
       kind: "start",
       body: { ...who, channel: "email", email: person, emailSubject, emailIntroduction: introduction },

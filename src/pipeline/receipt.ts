@@ -15,17 +15,19 @@ import type { Line } from "./line.ts";
 /** How long after sending a bounce that names only the recipient is believed to be about our draft. */
 const bounceWindow = 7 * 24 * 3_600_000;
 
+/** Settles the event; the id of the draft it is about, or null when it is about nothing we sent. */
 export async function matchReceipt(
   q: Query,
   line: Line,
   row: EventRow,
   event: DeliveryEvent,
   log: Log,
-): Promise<void> {
+): Promise<string | null> {
   const draft = await findDraft(q, line, event);
   if (!draft) {
     log.info({ channel: line.channel, event: row.id, state: event.state }, "receipt about nothing we sent");
-    return settleEvent(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });
+    await settleEvent(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });
+    return null;
   }
   await apply(q, line, draft, event, log);
   await settleEvent(q, row.id, {
@@ -34,6 +36,7 @@ export async function matchReceipt(
     reason: event.detail ?? null,
   });
   point("receipt.commit", "before", { channel: line.channel, draft: draft.id });
+  return draft.id;
 }
 
 async function findDraft(q: Query, line: Line, event: DeliveryEvent): Promise<DraftRow | null> {

@@ -41,20 +41,23 @@ const attemptLimit = 5;
 
 export function routeStage(deps: { lines: () => Lines; clock: Clock; log: Log }): PureStage {
   return async (q) => {
+    const committed: (() => void)[] = [];
     for (const channel of await channelsToRoute(q)) {
       const line = deps.lines().get(channel);
       if (!line) continue;
       if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
       for (const row of await storedEvents(q, channel, batch)) {
         await q
-          .savepoint(() => routeEvent(q, line, row, deps))
+          .savepoint(() => routeEvent(q, line, row, { ...deps, committed }))
           .catch(async (error: unknown) => {
             deps.log.error({ channel, event: row.id, err: error }, "routing an event failed");
             await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
           });
       }
       point("route.commit", "before", { channel });
+      committed.push(() => point("route.commit", "after", { channel }));
     }
+    return committed;
   };
 }
 
@@ -62,10 +65,14 @@ async function routeEvent(
   q: Query,
   line: Line,
   row: EventRow,
-  deps: { clock: Clock; log: Log },
+  deps: { clock: Clock; log: Log; committed: (() => void)[] },
 ): Promise<void> {
   const event = readBody(row.body);
-  if (event.kind === "delivery") return matchReceipt(q, line, row, event, deps.log);
+  if (event.kind === "delivery") {
+    const draft = await matchReceipt(q, line, row, event, deps.log);
+    if (draft) deps.committed.push(() => point("receipt.commit", "after", { channel: row.channel, draft }));
+    return;
+  }
   if (event.kind === "session") return settleEvent(q, row.id, { state: "ignored", code: "session" });
 
   // A released event (`inbox answer`) carries its former code: the operator has decided, the guards are silent.

@@ -27,8 +27,9 @@ export interface Stage {
   claim(q: Query, channel: string, room: number): Promise<readonly Claimed[]>;
 }
 
-/** Runs inside a transaction and finishes what it finds; returns quickly when there is nothing. */
-export type PureStage = (q: Query) => Promise<void>;
+/** Runs inside a transaction and finishes what it finds; returns quickly when there is nothing. The callbacks it
+ *  returns are called once the commit is on disk. */
+export type PureStage = (q: Query) => Promise<readonly (() => void)[]>;
 
 export interface Flow {
   /** Writes, lets the stages follow in the same transaction, and starts what they claimed after the commit. */
@@ -97,6 +98,7 @@ export function createFlow(options: {
 
   async function commitOnce<T>(write: (q: Query) => Promise<T>, waking: boolean): Promise<T> {
     let claimed: [Stage, Claimed][] = [];
+    let committed: (() => void)[] = [];
     const giveBack = () => {
       for (const [stage, one] of claimed) reserve(stage.name, one.channel, -1);
       claimed = [];
@@ -112,9 +114,10 @@ export function createFlow(options: {
       result = await db.tx(async (q) => {
         begin();
         giveBack(); // the database may run a transaction again after a deadlock
+        committed = [];
         const written = await write(q);
         // SQLite commits what is queued together: the last of them looks for what follows from all of them.
-        if (queued === 0 || db.kind === "postgres") await follow(q, claimed, giveBack);
+        if (queued === 0 || db.kind === "postgres") await follow(q, claimed, committed, giveBack);
         if (waking) await db.wake(q);
         return written;
       });
@@ -124,6 +127,7 @@ export function createFlow(options: {
       nudge();
       throw error;
     }
+    for (const tell of committed) tell();
     for (const [stage, one] of claimed) {
       one.recorded("after");
       start(stage, one);
@@ -132,10 +136,15 @@ export function createFlow(options: {
   }
 
   /** A defect in a following stage must not undo what led to it: it gets a savepoint, and the sweep tries again. */
-  async function follow(q: Query, claimed: [Stage, Claimed][], giveBack: () => void): Promise<void> {
+  async function follow(
+    q: Query,
+    claimed: [Stage, Claimed][],
+    committed: (() => void)[],
+    giveBack: () => void,
+  ): Promise<void> {
     for (const pure of options.pure) {
       await q
-        .savepoint(() => pure(q))
+        .savepoint(async () => committed.push(...(await pure(q))))
         .catch((error: unknown) => log.error({ err: error }, "a pure stage failed"));
     }
     await q
