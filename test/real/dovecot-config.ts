@@ -41,6 +41,9 @@ imap_idle_notify_interval = 30s
 mail_max_userip_connections = 1000
 service anvil {
   chroot =
+  unix_listener anvil-auth-penalty {
+    mode = 0
+  }
 }
 service imap-login {
   chroot =

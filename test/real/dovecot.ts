@@ -2,7 +2,7 @@
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { rename, writeFile } from "node:fs/promises";
+import { rename, utimes, writeFile } from "node:fs/promises";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -39,8 +39,9 @@ export interface Dovecot {
   start(): Promise<void>;
   stop(): Promise<void>;
   restart(): Promise<void>;
-  /** Puts a mail where a delivery agent would (rename into the maildir's `new`). LF becomes CRLF for the readers. */
-  deliver(user: string, raw: string | Uint8Array, mailbox?: string): Promise<void>;
+  /** Puts a mail where a delivery agent would (rename into the maildir's `new`). LF becomes CRLF for the readers.
+   *  `arrived` becomes its INTERNALDATE. */
+  deliver(user: string, raw: string | Uint8Array, mailbox?: string, arrived?: Date): Promise<void>;
   /** Everything in a mailbox, by UID, through IMAP. */
   list(user: string, mailbox?: string): Promise<StoredMail[]>;
   /** Gives the mailbox another UIDVALIDITY, as a restore from backup does. */
@@ -148,10 +149,11 @@ export async function startDovecot(options: DovecotOptions): Promise<Dovecot> {
       await stop();
       await start();
     },
-    deliver: async (user, raw, mailbox = "INBOX") => {
+    deliver: async (user, raw, mailbox = "INBOX", arrived) => {
       const name = `${Date.now()}.${process.pid}_${String(sequence++).padStart(6, "0")}.test`;
       const box = maildir(user, mailbox);
       await writeFile(join(box, "tmp", name), raw, { mode: 0o644 });
+      if (arrived !== undefined) await utimes(join(box, "tmp", name), arrived, arrived);
       await rename(join(box, "tmp", name), join(box, "new", name));
     },
     list: (user, mailbox = "INBOX") =>

@@ -29,7 +29,11 @@ const meta = { uid: true, size: true, internalDate: true } as const;
 
 /** Everything with a UID of at least `from`, in order. `N:*` also names the last message when its UID is below N. */
 export async function list(client: ImapFlow, from: number): Promise<Listed[]> {
-  if (openMailbox(client).exists === 0) return [];
+  if (openMailbox(client).exists === 0) {
+    // Some servers reject a range in an empty mailbox. Asking all the same shows that the line is alive.
+    await client.noop();
+    if (openMailbox(client).exists === 0) return [];
+  }
   const rows = await rowsOf(client, `${from}:*`, meta);
   return ordered(rows.filter((row) => row.uid >= from).map(listed));
 }

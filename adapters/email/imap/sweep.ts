@@ -44,7 +44,8 @@ export async function rescan(sweeper: Sweeper, since: number): Promise<number> {
   const { core, client, intake, progress } = sweeper;
   const limit = progress.position.uid;
   const uids = (await arrivedSince(client, since)).filter((uid) => uid <= limit);
-  const listed = (await listOnly(client, uids)).filter((one) => (one.arrived ?? since) >= since);
+  // INTERNALDATE has whole seconds.
+  const listed = (await listOnly(client, uids)).filter((one) => (one.arrived ?? since) + 1000 > since);
   const pending = await intake.take(batchesOf(await notKnown(sweeper, listed)), () => undefined);
   if (pending === 0) await core.accept([], progress.settle([]));
   return pending;
@@ -63,9 +64,14 @@ async function notKnown<T extends { readonly uid: number }>(
   return listed.filter((one) => !known.has(intake.idOf(one.uid)));
 }
 
-/** Small mails are there already; the others are fetched as in any sweep. */
+/** In their order: small mails are there already, the others are fetched as in any sweep. */
 function quickBatches(found: readonly Fetched[]): Batch[] {
-  const here = found.filter((one) => one.raw !== null || one.size <= smallMail);
-  const cut = found.filter((one) => !here.includes(one));
-  return [...(here.length > 0 ? [{ listed: here, fetched: here }] : []), ...batchesOf(cut)];
+  const batches: { listed: Fetched[]; here: boolean }[] = [];
+  for (const one of found) {
+    const here = one.raw !== null || one.size <= smallMail;
+    const last = batches.at(-1);
+    if (last?.here === here) last.listed.push(one);
+    else batches.push({ listed: [one], here });
+  }
+  return batches.flatMap(({ listed, here }) => (here ? [{ listed, fetched: listed }] : batchesOf(listed)));
 }

@@ -1,0 +1,132 @@
+// What goes wrong between us and an IMAP server: it stops, it falls silent, it refuses us, it strips encryption.
+
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../../real/debian.ts";
+import type { Dovecot } from "../../real/dovecot.ts";
+import { startTcpProxy } from "../../real/tcp-proxy.ts";
+import { adapterFor, mail, type Settings, settingsFor } from "./core.ts";
+import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+describeReal("a mailbox that is hard to reach", missing, () => {
+  let boxes: Mailboxes;
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    boxes = await startMailboxes(40, { ssl: true });
+    dovecot = boxes.dovecot;
+  });
+  afterEach(() => boxes.stopAll());
+  afterAll(() => boxes?.dispose());
+
+  it("goes on where it was when the server comes back", async () => {
+    const { channel, box, supervised } = boxes.open();
+    await ready(channel);
+    await dovecot.stop();
+    await channel.until("degraded", (c) => c.statuses.at(-1)?.state === "degraded");
+    await dovecot.deliver(box, mail(1));
+    await dovecot.start();
+    await arrived(channel, 1);
+    expect(supervised.starts).toBeGreaterThan(1);
+    await ready(channel);
+    await dovecot.deliver(box, mail(2));
+    await arrived(channel, 2);
+    expect(subjects(channel)).toEqual(["Mail 1", "Mail 2"]);
+  });
+
+  it("notices a line that is cut", async () => {
+    const proxy = await startTcpProxy(dovecot.port);
+    const { channel, box } = boxes.open({}, { port: proxy.port });
+    await ready(channel);
+    proxy.cut();
+    await dovecot.deliver(box, mail(1));
+    await arrived(channel, 1);
+    expect(proxy.accepted()).toBe(2);
+    await proxy.close();
+  });
+
+  it("notices a line that is open at one end only", async () => {
+    const proxy = await startTcpProxy(dovecot.port);
+    const { channel, box, supervised } = boxes.open({}, { port: proxy.port, sweep: "200ms" });
+    await ready(channel);
+    proxy.swallow();
+    await dovecot.deliver(box, mail(1));
+    const from = performance.now();
+    await channel.until("noticed", (c) => c.statuses.at(-1)?.state === "degraded");
+    expect(performance.now() - from).toBeLessThan(3000);
+    expect(supervised.errors[0]?.message).toMatch(/silent/);
+    proxy.resume();
+    // A connection that was being opened while bytes vanished never gets an answer.
+    proxy.cut();
+    await arrived(channel, 1);
+    await proxy.close();
+  });
+
+  it("does not read on over a hanging commit for ever", async () => {
+    const { channel, box, supervised } = boxes.open({}, { sweep: "100ms" });
+    await ready(channel);
+    channel.hold();
+    await dovecot.deliver(box, mail(1));
+    await channel.until("restart", () => supervised.starts > 1);
+    channel.release();
+    await arrived(channel, 1);
+    await ready(channel);
+    expect(subjects(channel)).toEqual(["Mail 1"]);
+  });
+
+  it("says that the credentials are wrong, once", async () => {
+    const { channel, supervised } = boxes.open({}, { password: "wrong" });
+    await channel.until("three starts", () => supervised.starts >= 3);
+    expect(channel.statuses.map((status) => status.state)).toEqual(["connecting", "unauthorized"]);
+  });
+
+  it("says that the mailbox is missing", async () => {
+    const { channel } = boxes.open({}, { mailbox: "Nowhere" });
+    await channel.until("told", (c) => c.statuses.length > 1);
+    expect(channel.statuses.at(-1)).toMatchObject({ state: "degraded", code: "mailbox" });
+  });
+
+  it.each(["implicit", "starttls"] as const)("reads under %s with a private CA", async (tls) => {
+    const port = tls === "implicit" ? dovecot.tlsPort : dovecot.port;
+    const { channel, box } = boxes.open({}, { tls, port, ca: dovecot.ca ?? "" });
+    await ready(channel);
+    await dovecot.deliver(box, mail(1));
+    await arrived(channel, 1);
+    const stranger = boxes.open({}, { tls, port });
+    await stranger.channel.until("told", (c) => c.statuses.length > 1);
+    expect(stranger.channel.statuses.at(-1)).toMatchObject({ state: "degraded", code: "tls" });
+  });
+
+  it("never logs in without the encryption it was promised", async () => {
+    const proxy = await startTcpProxy(dovecot.port);
+    let seen = "";
+    proxy.rewrite((data) => {
+      const text = data.toString("latin1").replace(/ ?STARTTLS/g, "");
+      seen += text;
+      return Buffer.from(text, "latin1");
+    });
+    const { channel } = boxes.open({}, { tls: "starttls", port: proxy.port, ca: dovecot.ca ?? "" });
+    await channel.until("told", (c) => c.statuses.length > 1);
+    expect(channel.statuses.at(-1)?.state).toBe("degraded");
+    expect(seen).not.toMatch(/Logged in|AUTHENTICATIONFAILED/);
+    await proxy.close();
+  });
+
+  it("probes both sides without a trace", async () => {
+    const box = boxes.fresh();
+    await dovecot.deliver(box, mail(1));
+    const imap = { user: box } as Settings["imap"];
+    const { adapter, channel } = adapterFor(settingsFor(dovecot.port, 1, { imap }));
+    const status = await adapter.probe?.(AbortSignal.timeout(5000));
+    expect(status).toMatchObject({ state: "degraded", reason: expect.stringMatching(/^smtp: /) });
+    expect(channel.calls).toEqual([]);
+    expect((await dovecot.list(box))[0]?.flags).toContain("\\Recent");
+    const wrong = adapterFor(
+      settingsFor(dovecot.port, 1, { imap: { user: box, password: "no" } as Settings["imap"] }),
+    );
+    expect(await wrong.adapter.probe?.(AbortSignal.timeout(5000))).toMatchObject({
+      state: "unauthorized",
+      reason: expect.stringMatching(/^imap: /),
+    });
+  });
+});

@@ -1,0 +1,230 @@
+// Mail that nobody should answer, or that nobody can read: every UID still ends as an event.
+
+import type { DeliveryEvent } from "bridgehead/contract";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../../real/debian.ts";
+import type { Dovecot } from "../../real/dovecot.ts";
+import { mail } from "./core.ts";
+import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+const bounce = (key: string, action = "failed") => `From: Mail Delivery System <MAILER-DAEMON@mx.example.net>
+To: support@example.com
+Subject: Undelivered Mail Returned to Sender
+Message-ID: <bounce-${key}@mx.example.net>
+Auto-Submitted: auto-replied
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=delivery-status; boundary="b"
+
+--b
+Content-Type: text/plain
+
+I'm sorry to have to inform you.
+--b
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; mx.example.net
+Original-Envelope-Id: ${key}
+
+Final-Recipient: rfc822; ann@example.net
+Action: ${action}
+Status: ${action === "failed" ? "5.1.1" : "4.4.1"}
+Diagnostic-Code: smtp; 550 5.1.1 no such user
+
+--b
+Content-Type: text/rfc822-headers
+
+Message-ID: <${key}.bridgehead@example.com>
+Subject: Re: Where is it?
+From: support@example.com
+To: ann@example.net
+
+--b--
+`;
+
+describeReal("hostile mail", missing, () => {
+  let boxes: Mailboxes;
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    boxes = await startMailboxes(20);
+    dovecot = boxes.dovecot;
+  });
+  afterEach(() => boxes.stopAll());
+  afterAll(() => boxes?.dispose());
+
+  it.each([
+    ["own", { From: "support@example.com" }],
+    ["own", { "Message-ID": "<01hzx7key.bridgehead@example.com>" }],
+    ["auto-reply", { "Auto-Submitted": "auto-replied" }],
+    ["list", { "List-Id": "<x.example.net>" }],
+    ["no-reply", { From: "no-reply@example.net" }],
+    ["not-addressed", { To: "somebody@example.net" }],
+  ])("is stored as %s", async (code, headers) => {
+    const { channel, box } = boxes.open({}, {}, undefined, one);
+    await ready(channel);
+    await dovecot.deliver(box, mail(code, headers));
+    await arrived(channel, 1);
+    expect(channel.messages[0]?.refusal?.code).toBe(code);
+    expect(channel.messages[0]?.raw?.length).toBeGreaterThan(0);
+  });
+  const one = "support0";
+
+  it("is not downloaded when it is too large", async () => {
+    boxes.fresh();
+    const { channel, box } = boxes.open({ max_size: "400KB" });
+    await ready(channel);
+    await dovecot.deliver(box, mail("large", {}, "x".repeat(70).concat("\n").repeat(8000)));
+    await dovecot.deliver(box, mail("middle", {}, "x".repeat(70).concat("\n").repeat(5000)));
+    await dovecot.deliver(box, mail("small"));
+    await arrived(channel, 3);
+    const [large, middle, small] = channel.messages;
+    expect(large).toMatchObject({
+      refusal: { code: "too-large" },
+      from: { address: "ann@example.net", name: "Ann" },
+      subject: "Mail large",
+      cited: "<large@example.net>",
+      text: "",
+    });
+    expect(large?.raw).toBeUndefined();
+    expect(middle?.refusal).toBeUndefined();
+    expect(middle?.text.length).toBeGreaterThan(300_000);
+    expect(small?.refusal).toBeUndefined();
+  });
+
+  it("does not hold up others when it has no content, and is given up after some looks", async () => {
+    const { channel, box } = boxes.open();
+    await ready(channel);
+    await dovecot.deliver(box, "");
+    await dovecot.deliver(box, mail("after"));
+    await arrived(channel, 1);
+    expect(subjects(channel)).toEqual(["Mail after"]);
+    expect(channel.cursor).toContain('"uid":0');
+    await arrived(channel, 2, 15_000);
+    expect(channel.messages[1]?.refusal?.code).toBe("unreadable");
+    expect(channel.messages[1]?.id).toMatch(/\/1$/);
+    expect(channel.cursor).toContain('"uid":2');
+  }, 20_000);
+
+  it("is forgotten when it vanishes before it was read", async () => {
+    const { channel, box } = boxes.open();
+    await ready(channel);
+    await dovecot.deliver(box, "");
+    await expect.poll(async () => (await dovecot.list(box)).length, { timeout: 5000 }).toBe(1);
+    await dovecot.remove(box, 1);
+    await dovecot.deliver(box, mail("after"));
+    await arrived(channel, 1);
+    await channel.until("cursor", (c) => c.cursor?.includes('"uid":2') === true, 15_000);
+    expect(subjects(channel)).toEqual(["Mail after"]);
+  }, 20_000);
+
+  it.each([
+    ["no header at all", "just text\n"],
+    ["only line ends", "\n\n\n\n"],
+    ["zeros", "\0\0\0\0\n\0\n"],
+    ["no sender", mail("x", { From: "" })],
+    ["nothing but a sender", "From: ann@example.net\n\n"],
+    ["two senders", mail("x", { From: "a@example.net, b@example.net" })],
+    ["an endless line", mail("x", { Subject: "y".repeat(300_000) })],
+    [
+      "deep nesting",
+      mail(
+        "x",
+        { "Content-Type": 'multipart/mixed; boundary="q"' },
+        "--q\nContent-Type: multipart/mixed; boundary=q\n\n".repeat(3000),
+      ),
+    ],
+  ])("with %s becomes one event, and the next mail is read", async (_what, raw) => {
+    const { channel, box } = boxes.open({ bcc: "answer" }, {}, undefined, one);
+    await ready(channel);
+    const before = channel.messages.length;
+    await dovecot.deliver(box, raw);
+    await dovecot.deliver(box, mail(`after`, { "Message-ID": `<${Math.random()}@example.net>` }));
+    await channel.until(
+      "both",
+      (c) => c.messages.length + (c.stored.length - c.messages.length) >= before + 2,
+      15_000,
+    );
+    expect(channel.messages.at(-1)?.text.trim()).toBe("Question after");
+  });
+
+  it("cites the same surrogate for the same mail without an id", async () => {
+    const { channel, box } = boxes.open();
+    await ready(channel);
+    await dovecot.deliver(box, mail("x", { "Message-ID": "" }));
+    await arrived(channel, 1);
+    const cited = channel.messages[0]?.cited;
+    expect(cited).toMatch(/^<[0-9a-f]{40}@no-message-id\.invalid>$/);
+    await dovecot.changeUidValidity(box);
+    await dovecot.deliver(box, mail("y"));
+    await arrived(channel, 2);
+    expect(subjects(channel)).toEqual(["Mail x", "Mail y"]);
+  });
+
+  it("finds the draft that a bounce is about", async () => {
+    const { channel, box } = boxes.open();
+    await ready(channel);
+    await dovecot.deliver(box, bounce("01hzx7key"));
+    await channel.until("a receipt", (c) => c.stored.length > 0);
+    const [event] = channel.stored as DeliveryEvent[];
+    expect(event).toMatchObject({ kind: "delivery", state: "failed", permanent: true });
+    expect(event?.about).toMatchObject({ key: "01hzx7key", recipient: "ann@example.net" });
+    expect(event?.about.sent).toContain("<01hzx7key.bridgehead@example.com>");
+    expect(event?.raw?.length).toBeGreaterThan(0);
+  });
+
+  it("takes a report of delay for no bounce", async () => {
+    const { channel, box } = boxes.open();
+    await ready(channel);
+    await dovecot.deliver(box, bounce("01hzx7key", "delayed"));
+    await arrived(channel, 1);
+    expect(channel.messages[0]?.refusal?.code).toBe("delivery-report");
+  });
+
+  it("is tagged or refused when nobody vouches for its sender", async () => {
+    const by = { by: "header", server: "mx.example.com" } as const;
+    const verdict = (result: string) => ({
+      "Authentication-Results": `mx.example.com; dmarc=${result} header.from=example.net`,
+    });
+    const tag = boxes.open({ sender_auth: { mode: "tag", ...by } });
+    const require = boxes.open({ sender_auth: { mode: "require", ...by } });
+    await Promise.all([ready(tag.channel), ready(require.channel)]);
+    for (const { box } of [tag, require]) {
+      await dovecot.deliver(box, mail("good", verdict("pass")));
+      await dovecot.deliver(box, mail("bad", verdict("fail")));
+      await dovecot.deliver(box, mail("none"));
+    }
+    await Promise.all([arrived(tag.channel, 3), arrived(require.channel, 3)]);
+    expect(tag.channel.messages.map((m) => m.notes?.["sender"])).toEqual([
+      "verified",
+      "unverified",
+      "unverified",
+    ]);
+    expect(tag.channel.messages.every((m) => m.refusal === undefined)).toBe(true);
+    expect(require.channel.messages.map((m) => m.refusal?.code)).toEqual([
+      undefined,
+      "unauthenticated",
+      "unauthenticated",
+    ]);
+  });
+
+  it("names its attachments to the agent, and keeps so many of them", async () => {
+    const { channel, box } = boxes.open({ attachments: { max_count: 1, max_bytes: "10KB" } });
+    await ready(channel);
+    const part = (name: string, size: number) =>
+      `--q\nContent-Type: application/pdf; name="${name}"\nContent-Disposition: attachment; filename="${name}"\n\n${"z".repeat(size)}\n`;
+    await dovecot.deliver(
+      box,
+      mail(
+        "files",
+        { "Content-Type": 'multipart/mixed; boundary="q"', "MIME-Version": "1.0" },
+        `--q\nContent-Type: text/plain\n\nSee files.\n${part("a.pdf", 10)}${part("big.pdf", 20_000)}${part("c.pdf", 10)}--q--`,
+      ),
+    );
+    await arrived(channel, 1);
+    const [message] = channel.messages;
+    expect(message?.attachments?.map((file) => file.name)).toEqual(["a.pdf"]);
+    expect(message?.notes?.["attachments"]).toMatch(/a\.pdf .*big\.pdf .*c\.pdf/);
+    expect(message?.notes?.["attachments_not_kept"]).toBe("2");
+  });
+});

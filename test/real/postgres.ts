@@ -1,0 +1,122 @@
+// Debian's PostgreSQL on a private directory and port. One server a test file, a schema a test.
+
+import { execFile, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { Client } from "pg";
+import { need } from "./debian.ts";
+import { freePort } from "./ports.ts";
+
+const run = promisify(execFile);
+const versions = "/usr/lib/postgresql";
+
+export interface Postgres {
+  readonly url: string;
+  /** Makes a schema of its own and returns its name (lower case). */
+  schema(): Promise<string>;
+  /** Removes it; a failed test's schema may be kept and its name printed. */
+  dropSchema(name: string): Promise<void>;
+  /** Ends every connection but the one that does it, as a restart of the server would. */
+  cut(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Null, or why there is no server. The probe is a directory, because the version is in the path. */
+export async function needPostgres(): Promise<string | null> {
+  return need("postgresql", versions);
+}
+
+/** PostgreSQL refuses to run as root: then it runs as the user that Debian made for it. */
+function asServer(program: string, args: readonly string[]): [string, string[]] {
+  if (process.getuid?.() !== 0) return [program, [...args]];
+  return ["setpriv", ["--reuid=postgres", "--regid=postgres", "--clear-groups", "--", program, ...args]];
+}
+
+function binaries(): string {
+  const newest = readdirSync(versions)
+    .filter((version) => existsSync(join(versions, version, "bin", "postgres")))
+    .sort((a, b) => Number(b) - Number(a))[0];
+  if (newest === undefined) throw new Error(`starting PostgreSQL: no server in ${versions}`);
+  return join(versions, newest, "bin");
+}
+
+/** Resolves when it answers a query. Without fsync: the machine does not lose power during a test. */
+export async function startPostgres(): Promise<Postgres> {
+  const bin = binaries();
+  const home = mkdtempSync(join(tmpdir(), "bridgehead-pg-"));
+  if (process.getuid?.() === 0) await run("chown", ["postgres:postgres", home]);
+  const data = join(home, "data");
+  await run(
+    ...asServer(join(bin, "initdb"), [
+      "-D",
+      data,
+      "-U",
+      "test",
+      "-A",
+      "trust",
+      "-N",
+      "-E",
+      "UTF8",
+      "--locale=C",
+    ]),
+    {
+      cwd: home,
+    },
+  );
+  const port = await freePort();
+  const flags = [
+    "listen_addresses=127.0.0.1",
+    `port=${port}`,
+    "unix_socket_directories=",
+    "fsync=off",
+    "max_connections=100",
+  ];
+  const [program, args] = asServer(join(bin, "postgres"), [
+    "-D",
+    data,
+    ...flags.flatMap((flag) => ["-c", flag]),
+  ]);
+  const server = spawn(program, args, { cwd: home, stdio: ["ignore", "ignore", "pipe"] });
+  const killed = () => void server.kill("SIGKILL");
+  process.once("exit", killed);
+  let said = "";
+  const ended = new Promise<void>((resolve) => server.once("exit", () => resolve()));
+  await new Promise<void>((resolve, reject) => {
+    server.stderr.on("data", (chunk: Buffer) => {
+      if (said.length < 10_000) said += chunk.toString();
+      if (said.includes("ready to accept connections")) resolve();
+    });
+    server.once("exit", () => reject(new Error(`starting PostgreSQL: it ended: ${said}`)));
+  });
+
+  const url = `postgres://test@127.0.0.1:${port}/postgres`;
+  const admin = new Client({ connectionString: url });
+  admin.on("error", () => undefined);
+  await admin.connect();
+  let schemas = 0;
+  return {
+    url,
+    async schema() {
+      const name = `test_${++schemas}`;
+      await admin.query(`CREATE SCHEMA ${name}`);
+      return name;
+    },
+    async dropSchema(name) {
+      await admin.query(`DROP SCHEMA ${name} CASCADE`);
+    },
+    async cut() {
+      await admin.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'",
+      );
+    },
+    async stop() {
+      await admin.end();
+      server.kill("SIGINT"); // "fast": ends open sessions
+      await ended;
+      process.removeListener("exit", killed);
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
