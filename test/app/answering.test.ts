@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { echoed } from "./echo.ts";
+import { eventually } from "./eventually.ts";
 import type { Letter } from "./letters.ts";
 import { openWorld } from "./world.ts";
 
@@ -15,7 +16,9 @@ describeReal("a person writes, the agent answers", missing, () => {
   });
   afterAll(() => dovecot?.dispose());
 
-  it("answers a new mail in its thread, and says that it is a machine", async ({ onTestFinished }) => {
+  it.concurrent("answers a new mail in its thread, and says that it is a machine", async ({
+    onTestFinished,
+  }) => {
     const skill = { senderName: "Ada of Bridge", emailSignature: "Ada\nBridge Ltd" };
     const world = await openWorld(onTestFinished, { dovecot, user: "new", skill });
     const mail = await world.write({ subject: "My parcel", text: "Where is it?" });
@@ -36,7 +39,9 @@ describeReal("a person writes, the agent answers", missing, () => {
     await world.settled([mail]);
   });
 
-  it("answers twenty mails of one thread in order, in one conversation", async ({ onTestFinished }) => {
+  it.concurrent("answers twenty mails of one thread in order, in one conversation", async ({
+    onTestFinished,
+  }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "twenty" });
     const letters: Letter[] = [];
     let answers: { messageId: string; references: readonly string[] } | undefined;
@@ -59,20 +64,23 @@ describeReal("a person writes, the agent answers", missing, () => {
     expect(world.front.calls.filter((call) => call.path.endsWith("/start"))).toHaveLength(1);
   });
 
-  it("keeps the order of what a person writes while the first question is still being asked", async ({
+  it.concurrent("keeps the order of what a person writes while the first question is still being asked", async ({
     onTestFinished,
   }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "burst", platform: { timeout: "20s" } });
     world.model.hold();
     const first = await world.write({ subject: "Slow", text: "First?" });
-    await expect.poll(() => world.model.asked()).toBe(1);
+    await eventually(async () => expect(await world.model.asked()).toBe(1));
     const letters = [first];
     for (let index = 2; index <= 6; index++) {
       letters.push(await world.write({ subject: "Re: Slow", text: `Number ${index}?`, answers: first }));
-      await expect.poll(() => world.rows("SELECT id FROM turns"), { timeout: 5000 }).toHaveLength(index);
+      await eventually(
+        async () => expect(await world.rows("SELECT id FROM turns")).toHaveLength(index),
+        5000,
+      );
     }
     const other = await world.write({ from: "ben@customer.example", text: "Am I waiting too?" });
-    await expect.poll(() => world.model.asked(), { timeout: 5000 }).toBe(2);
+    await eventually(async () => expect(await world.model.asked()).toBe(2), 5000);
     expect(world.questions().map((one) => one.text.split("\n").at(-1))).toEqual([
       "First?",
       "Am I waiting too?",
@@ -83,7 +91,9 @@ describeReal("a person writes, the agent answers", missing, () => {
     expect(sent.filter((id) => id !== other.messageId)).toEqual(letters.map((one) => one.messageId));
   });
 
-  it("opens by user and conversation where the start call is not wanted", async ({ onTestFinished }) => {
+  it.concurrent("opens by user and conversation where the start call is not wanted", async ({
+    onTestFinished,
+  }) => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "create",

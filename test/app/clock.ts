@@ -30,7 +30,7 @@ export function movableClock(): MovableClock {
       }),
     forward(ms) {
       offset += ms;
-      for (const sleeper of [...sleepers]) if (sleeper.due <= now()) sleeper.wake();
+      for (const sleeper of sleepers) if (sleeper.due <= now()) sleeper.wake();
     },
   };
 }

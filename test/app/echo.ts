@@ -55,4 +55,4 @@ function say(response: ServerResponse, content: string): void {
 }
 
 /** A new conversation's question begins with the subject. */
-const lastLine = (text: string): string => text.trim().split("\n").at(-1) ?? "";
+export const lastLine = (text: string): string => text.trim().split("\n").at(-1) ?? "";

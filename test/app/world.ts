@@ -15,7 +15,8 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { type Platform, readAgents, startPlatform } from "../../src/platform/index.ts";
 import type { Dovecot } from "../real/dovecot.ts";
 import { type SmtpPeer, type SmtpPeerOptions, startSmtpPeer } from "../real/smtp-peer.ts";
-import { type Echo, startEcho } from "./echo.ts";
+import { type Echo, lastLine, startEcho } from "./echo.ts";
+import { eventually } from "./eventually.ts";
 import { type Front, startFront } from "./front.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "./letters.ts";
 
@@ -242,7 +243,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     deliver: (raw) => dovecot.deliver(user, raw),
     async replyTo(mail, withinMs = 10_000) {
       const found = async () => (await replies()).filter((reply) => reply.inReplyTo === mail.messageId);
-      await expect.poll(found, { timeout: withinMs, interval: 25 }).not.toEqual([]);
+      await eventually(async () => expect(await found()).not.toEqual([]), withinMs);
       const [reply, ...more] = await found();
       expect(more, "replies to one mail beyond the first").toEqual([]);
       if (!reply) throw new Error("there is no reply");
@@ -251,22 +252,19 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     replies,
     report,
     async reports(expected, withinMs = 10_000) {
-      await expect.poll(report, { timeout: withinMs, interval: 25 }).toMatchObject(expected);
+      await eventually(async () => expect(await report()).toMatchObject(expected), withinMs);
     },
     rows,
     questions,
     async settled(letters, withinMs = 15_000) {
-      const answered = async () => (await replies()).map((reply) => reply.inReplyTo).sort();
-      const wanted = letters.map((one) => one.messageId).sort();
-      await expect.poll(answered, { timeout: withinMs, interval: 50 }).toEqual(wanted);
+      const answered = async () => (await replies()).map((reply) => reply.inReplyTo).toSorted(byText);
+      const wanted = letters.map((one) => one.messageId).toSorted(byText);
+      await eventually(async () => expect(await answered()).toEqual(wanted), withinMs);
       const open =
         "SELECT id, state, reason FROM turns WHERE open = 1 UNION ALL SELECT id, state, reason FROM drafts WHERE open = 1";
-      await expect.poll(() => rows(open), { timeout: withinMs, interval: 50 }).toEqual([]);
-      expect(
-        questions()
-          .map((one) => one.text.split("\n").at(-1))
-          .sort(),
-      ).toEqual(letters.map((one) => one.text).sort());
+      await eventually(async () => expect(await rows(open)).toEqual([]), withinMs);
+      const texts = questions().map((one) => lastLine(one.text));
+      expect(texts.toSorted(byText)).toEqual(letters.map((one) => one.text).toSorted(byText));
     },
   };
   if (!options.stopped) {
@@ -275,6 +273,8 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
   }
   return world;
 }
+
+const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 function agentsFile(email: string, model: string, skill: Block): string {
   return JSON.stringify({

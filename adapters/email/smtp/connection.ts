@@ -47,9 +47,16 @@ export function lines(options: SmtpOptions): Lines {
     while (busy >= options.smtp.connections) {
       signal.throwIfAborted();
       const turn = Promise.withResolvers<void>();
+      // Who gives up must not be called later in the place of one who still waits.
+      const giveUp = () => {
+        const at = waiting.indexOf(turn.resolve);
+        if (at >= 0) waiting.splice(at, 1);
+        turn.resolve();
+      };
       waiting.push(turn.resolve);
-      signal.addEventListener("abort", () => turn.resolve(), { once: true });
+      signal.addEventListener("abort", giveUp, { once: true });
       await turn.promise;
+      signal.removeEventListener("abort", giveUp);
     }
     busy += 1;
   }
@@ -84,7 +91,9 @@ export function lines(options: SmtpOptions): Lines {
         const watch = new AbortController();
         const late = AbortSignal.timeout(idleLimit);
         late.addEventListener("abort", () => line.connection.quit(), { once: true, signal: watch.signal });
-        line.connection.once("end", () => watch.abort());
+        const ended = () => watch.abort();
+        line.connection.once("end", ended);
+        watch.signal.addEventListener("abort", () => line.connection.off("end", ended), { once: true });
         idle.push({ line, sent: count, watch });
       }
       leave();

@@ -1,0 +1,189 @@
+// What becomes of replies that the SMTP server does not simply take.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { listDrafts, resendDraft } from "../../src/store/outbox.ts";
+import { overview } from "../../src/store/overview.ts";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { startTcpProxy } from "../real/tcp-proxy.ts";
+import { movableClock } from "./clock.ts";
+import { eventually } from "./eventually.ts";
+import { bounceOf, readReply } from "./letters.ts";
+import { openWorld, type World } from "./world.ts";
+
+const users = [
+  "temporary",
+  "refused",
+  "block",
+  "quota",
+  "hold",
+  "resend",
+  "drop",
+  "found",
+  "receipt",
+  "closed",
+];
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+const draft = async (world: World) => (await world.rows("SELECT * FROM drafts ORDER BY id"))[0];
+/** Polls until the first draft looks like this. */
+const drafted = (world: World, expected: object) =>
+  eventually(async () => expect(await draft(world)).toMatchObject(expected), 10_000);
+const failed = (world: World) => world.app().db.read((q) => listDrafts(q, { state: "failed", limit: 10 }));
+
+describeReal("replies that are not simply taken", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({ users });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it.concurrent("tries again later after a 4xx, with the same mail", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const world = await openWorld(onTestFinished, { dovecot, user: "temporary", clock });
+    world.smtp.fail("dot", { kind: "reply", code: 451, text: "4.3.0 later" }, 1);
+    const mail = await world.write();
+    await drafted(world, { state: "queued", attempts: 1 });
+    expect((await draft(world))?.["due_at"]).toBeGreaterThan(clock.now() + 15_000);
+    clock.forward(40_000);
+    await world.settled([mail]);
+    expect(world.smtp.arrived).toHaveLength(2);
+    expect(world.smtp.arrived[1]?.raw).toBe(world.smtp.arrived[0]?.raw);
+  });
+
+  it.concurrent("gives a refused reply up, lists it, and goes on with the next", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "refused" });
+    world.smtp.fail("dot", { kind: "reply", code: 554, text: "5.7.1 not with us" }, 1);
+    const mail = await world.write();
+    await drafted(world, { state: "failed", open: 0 });
+    expect(await failed(world)).toMatchObject([{ reason: expect.stringContaining("5.7.1") }]);
+    const next = await world.write({ answers: mail });
+    await world.replyTo(next);
+    const id = String((await draft(world))?.["id"]);
+    await world.app().db.tx((q) => resendDraft(q, id));
+    world.app().flow.wake();
+    await world.settled([mail, next]);
+  });
+
+  it.concurrent("lets nothing overtake a dead reply where the operator wants it so", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "block", channel: { on_dead: "block" } });
+    world.smtp.fail("dot", { kind: "reply", code: 554, text: "5.7.1 not with us" }, 1);
+    const mail = await world.write();
+    await drafted(world, { state: "failed", open: 1 });
+    const next = await world.write({ answers: mail });
+    await eventually(async () =>
+      expect(await world.rows("SELECT state FROM drafts ORDER BY id")).toEqual([
+        { state: "failed" },
+        { state: "queued" },
+      ]),
+    );
+    const id = String((await draft(world))?.["id"]);
+    await world.app().db.tx((q) => resendDraft(q, id));
+    world.app().flow.wake();
+    await world.settled([mail, next]);
+    expect((await world.replies()).map((reply) => reply.inReplyTo)).toEqual([mail.messageId, next.messageId]);
+  });
+
+  it.concurrent("pauses the channel when the account has sent too much", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const world = await openWorld(onTestFinished, { dovecot, user: "quota", clock });
+    world.smtp.fail("mail", { kind: "reply", code: 550, text: "5.4.5 Daily user sending limit exceeded" });
+    const first = await world.write();
+    const paused = async () => {
+      const [row] = await world.rows("SELECT paused_until, paused_reason FROM channels");
+      return { for: Number(row?.["paused_until"]) - clock.now(), why: String(row?.["paused_reason"]) };
+    };
+    await eventually(async () => expect(await (await paused()).for).toBeGreaterThan(60_000), 5000);
+    expect((await paused()).why).toContain("5.4.5");
+    const tried = world.smtp.stages.filter((stage) => stage === "mail").length;
+    const second = await world.write({ from: "ben@customer.example" });
+    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(2), 5000);
+    expect(await world.app().db.read(overview)).toMatchObject([
+      { drafts: { queued: 2 }, paused_reason: expect.stringContaining("5.4.5") },
+    ]);
+    world.smtp.heal();
+    expect(world.smtp.stages.filter((stage) => stage === "mail")).toHaveLength(tried);
+    clock.forward(16 * 60_000);
+    await world.settled([first, second]);
+  });
+
+  const lost = async (world: World) => {
+    world.smtp.fail("dot", { kind: "reset" }, 1);
+    const mail = await world.write();
+    await eventually(async () => expect(await world.smtp.arrived.length).toBe(1), 5000);
+    return mail;
+  };
+
+  it.concurrent("holds a reply of which nobody can tell whether it went out", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, {
+      dovecot,
+      user: "hold",
+      channel: { unknown_window: "1s" },
+    });
+    const mail = await lost(world);
+    await drafted(world, { state: "held", attempts: 1 });
+    const next = await world.write({ answers: mail });
+    await world.replyTo(next);
+    expect(world.smtp.arrived).toHaveLength(2);
+    expect(await world.replies()).toHaveLength(1);
+  });
+
+  it.concurrent("sends it again under the same id where that is the policy", async ({ onTestFinished }) => {
+    const channel = { unknown_window: "1s", on_unknown: "resend" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "resend", channel });
+    const mail = await lost(world);
+    await world.settled([mail]);
+    expect(world.smtp.arrived).toHaveLength(2);
+    expect(new Set(world.smtp.arrived.map((one) => one.messageId)).size).toBe(1);
+    expect(await draft(world)).toMatchObject({ state: "sent", attempts: 2 });
+  });
+
+  it.concurrent("drops it where that is the policy", async ({ onTestFinished }) => {
+    const channel = { unknown_window: "1s", on_unknown: "drop" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "drop", channel });
+    const mail = await lost(world);
+    await drafted(world, { state: "dropped", attempts: 1 });
+    const next = await world.write({ answers: mail });
+    await world.replyTo(next);
+    expect(await world.replies()).toHaveLength(1);
+  });
+
+  it.concurrent("finds in the Sent folder that it did go out", async ({ onTestFinished }) => {
+    const channel = { provider_files_sent: true, sent_folder: "auto" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "found", channel });
+    const mail = await lost(world);
+    await dovecot.deliver("found", world.smtp.arrived[0]?.raw ?? "", "Sent");
+    await drafted(world, { state: "sent", attempts: 1 });
+    const next = await world.write({ answers: mail });
+    await world.replyTo(next);
+    expect(world.smtp.arrived).toHaveLength(2);
+  });
+
+  it.concurrent("believes a bounce that it did go out", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "receipt" });
+    await lost(world);
+    await drafted(world, { state: "unknown" });
+    const arrived = world.smtp.arrived[0];
+    if (!arrived) throw new Error("nothing arrived");
+    const { messageId } = await readReply(arrived);
+    await world.deliver(bounceOf(messageId, world.address, "anna@customer.example"));
+    await drafted(world, { state: "failed", open: 0, attempts: 1 });
+  });
+
+  it.concurrent("waits while the SMTP server cannot be reached", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const proxy = await startTcpProxy(1);
+    onTestFinished(() => proxy.close());
+    proxy.refuse();
+    const channel = { smtp: { port: proxy.port } };
+    const world = await openWorld(onTestFinished, { dovecot, user: "closed", clock, channel });
+    await world.write();
+    await drafted(world, { state: "queued", attempts: 1 });
+    await world.reports({ state: "degraded" });
+    expect(world.report().reason).toMatch(/connection/);
+  });
+});

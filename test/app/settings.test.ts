@@ -1,0 +1,124 @@
+// The agent's settings on the platform, applied while the daemon runs; and the platform away when it starts.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { echoed } from "./echo.ts";
+import { eventually } from "./eventually.ts";
+import type { AgentRecord } from "./front.ts";
+import { openWorld, type World } from "./world.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+/** Changes the e-mail skill as the platform shows it, and waits until the daemon has read it. */
+async function change(world: World, fields: object, agent: Partial<AgentRecord> = {}): Promise<void> {
+  world.front.settings((record) => {
+    Object.assign(record, agent);
+    const skill = record.skills.find((one) => one.systemName === "EMAIL");
+    if (skill) Object.assign(skill, fields);
+  });
+  const seen = world.log.filter((line) => line.message === "the agent's settings changed").length;
+  const changes = () => world.log.filter((line) => line.message === "the agent's settings changed").length;
+  await eventually(async () => expect(await changes()).toBe(seen + 1), 5000);
+}
+
+describeReal("the agent's settings", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({ users: ["live", "skill", "agent", "noskill", "away"] });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it.concurrent("apply to the next reply when they change", async ({ onTestFinished }) => {
+    const skill = { senderName: "Ada", emailSignature: "Old words", defaultSubject: "Your question" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "live", skill });
+    const first = await world.write({ subject: "" });
+    const reply = await world.replyTo(first);
+    expect(reply).toMatchObject({ subject: "Re: Your question", from: { name: "Ada" } });
+    expect(reply.text).toContain("-- \nOld words");
+
+    await change(world, {
+      senderName: "Grace",
+      emailSignature: { en: "New words" },
+      defaultSubject: "Another",
+      defaultEmailIntroduction: "Thank you for writing.",
+    });
+    const second = await world.write({ subject: "", from: "ben@customer.example" });
+    const changed = await world.replyTo(second);
+    expect(changed).toMatchObject({ subject: "Re: Another", from: { name: "Grace" } });
+    expect(changed.text).toMatch(/^Thank you for writing\.\s+You asked: /);
+    expect(changed.text).not.toContain("Old words");
+
+    const third = await world.write({ from: "ben@customer.example", answers: changed });
+    const again = await world.replyTo(third);
+    expect(again.text, "the introduction opens a conversation").not.toContain("Thank you for writing.");
+    expect(again.text.startsWith(echoed(third.text))).toBe(true);
+    await world.settled([first, second, third]);
+  });
+
+  it.concurrent("with an inactive skill: mail is stored, nothing is asked, the channel says so", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "skill" });
+    await change(world, { status: "inactive" });
+    expect(world.report()).toMatchObject({ state: "ready", not_asking: expect.stringContaining("inactive") });
+    const mail = await world.write();
+    await eventually(
+      async () =>
+        expect(await world.rows("SELECT state, attempts FROM turns")).toEqual([
+          { state: "waiting", attempts: 0 },
+        ]),
+      5000,
+    );
+    expect(world.questions()).toEqual([]);
+    await change(world, { status: "active" });
+    await world.settled([mail]);
+    await world.reports({ not_asking: null });
+  });
+
+  it.concurrent("with an inactive agent, over a restart", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "agent" });
+    await change(world, {}, { status: "inactive" });
+    const mail = await world.write();
+    await eventually(async () => expect(await world.rows("SELECT id FROM turns")).toHaveLength(1), 5000);
+    await world.stop();
+    await world.start();
+    await world.reports({ state: "ready", not_asking: "the agent is inactive" });
+    expect(world.questions()).toEqual([]);
+    await change(world, {}, { status: "active" });
+    await world.settled([mail]);
+  });
+
+  it.concurrent("without the skill at all", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "noskill" });
+    await change(world, { systemName: "SMS" });
+    await world.reports({ state: "ready", not_asking: "the agent has no email skill" });
+    expect(world.log.filter((line) => line.level === "error")).toEqual([]);
+  });
+
+  it.concurrent("are in the store: the daemon starts while the platform is down", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, {
+      dovecot,
+      user: "away",
+      skill: { emailSignature: "Kept" },
+    });
+    await world.stop();
+    await world.front.down();
+    await world.start();
+    await world.reports({ state: "ready", not_asking: null });
+    const mail = await world.write();
+    await eventually(
+      async () =>
+        expect(await world.rows("SELECT state, attempts FROM turns")).toMatchObject([
+          { state: "waiting", attempts: expect.toSatisfy((n: number) => n >= 1) },
+        ]),
+      5000,
+    );
+    await world.front.up();
+    const reply = await world.replyTo(mail, 15_000);
+    expect(reply.text).toContain("-- \nKept");
+    await world.settled([mail]);
+  });
+});
