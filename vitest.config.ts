@@ -6,6 +6,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["source", "node", "default"] } },
   test: {
     include: ["test/**/*.test.ts"],
+    reporters: ["default", "./test/closing-line.ts"],
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 30_000,

@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { type Config, loadConfig, type Problem } from "../config/index.ts";
+import { type Config, loadConfig, maskSecrets, type Problem } from "../config/index.ts";
 import { loadAdapter } from "../host/loader.ts";
 import { readAgents } from "../platform/index.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -42,6 +42,7 @@ export async function run(options: CheckOptions, io: Io): Promise<number> {
         problems: problemsOut,
         warnings: loaded.warnings,
         checks: findings,
+        ...(loaded.ok && { config: maskSecrets(loaded.config) }),
       }),
     );
   }

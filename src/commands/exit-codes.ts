@@ -17,5 +17,3 @@ export const exitCodes = {
   /** The configuration is wrong (EX_CONFIG). A restart does not help. */
   config: 78,
 } as const;
-
-export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];

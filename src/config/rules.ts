@@ -83,7 +83,7 @@ export function plainPlatform(root: Block): readonly Finding[] {
   ];
 }
 
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   const plain = host.toLowerCase().replace(/^\[|\]$|\.$/g, "");
   return (
     plain === "localhost" ||

@@ -28,7 +28,7 @@ export function shapeOf(schema: z.ZodType): Shape {
 }
 
 /** Every alternative that the schema allows at a path; the schema itself for the empty path. */
-export function shapesAt(root: Shape, path: Path): readonly Shape[] {
+function shapesAt(root: Shape, path: Path): readonly Shape[] {
   let here = alternatives(root, root);
   for (const step of path) {
     here = here.flatMap((shape) => {

@@ -1,4 +1,3 @@
 // http: the one listener of the daemon.
 
-export type { Readiness } from "./health.ts";
-export { type Listener, type ListenerOptions, startListener } from "./listener.ts";
+export { type Listener, startListener } from "./listener.ts";

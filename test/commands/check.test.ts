@@ -102,6 +102,17 @@ describe("check", () => {
     });
   });
 
+  it("prints the configuration as it is understood, without its secrets", async () => {
+    const { out } = await check(file("https://p.example.com"), { json: true });
+    const { ok, config } = JSON.parse(out[0] ?? "") as { ok: boolean; config: Record<string, unknown> };
+    expect(ok).toBe(true);
+    expect(config).toMatchObject({
+      agents: { support: { key: "********", refresh: 60_000 } },
+      channels: { ready: { adapter: "./stub.mjs", says: "ready", on_unknown: "hold" } },
+    });
+    expect(out[0]).not.toContain("key-of-ada");
+  });
+
   it("reads the embedded platform's agents as well", async () => {
     const text = (path: string) =>
       file("embedded").replace('"embedded"', `embedded, embedded: { agents: ${path}, database: p.db }`);

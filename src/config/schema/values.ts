@@ -4,7 +4,6 @@
 import * as z from "zod";
 
 const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-const bytes = { B: 1, kB: 1000, KB: 1000, MB: 1_000_000, GB: 1_000_000_000 } as const;
 
 /** `"30s"` -> milliseconds. Units: ms, s, m, h, d. */
 export const duration = z
@@ -17,15 +16,6 @@ export const duration = z
 
 /** A duration of at least one millisecond. */
 export const span = duration.refine((ms) => ms > 0, "must be longer than 0");
-
-/** `"25MB"` -> bytes. Decimal units: B, kB, MB, GB. */
-export const size = z
-  .string()
-  .regex(/^\d+(B|kB|KB|MB|GB)$/, 'must be a size such as "64kB" or "25MB"')
-  .transform((text) => {
-    const unit = text.replace(/^\d+/, "") as keyof typeof bytes;
-    return Number.parseInt(text, 10) * bytes[unit];
-  });
 
 /** `"127.0.0.1:8025"` or `"[::1]:8025"` -> host and port; port 0 lets the system choose. */
 export const listen = z

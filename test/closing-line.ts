@@ -1,0 +1,23 @@
+// A vitest reporter that ends a run with one line of counts, for people and for machines.
+
+import type { Reporter, TestModule, TestResult } from "vitest/node";
+
+/** `12 passed, 0 failed, 1 skipped`. A file that could not even be loaded counts as one failure. */
+export function closingLine(states: readonly TestResult["state"][], brokenFiles: number): string {
+  const count = (state: TestResult["state"]): number => states.filter((found) => found === state).length;
+  // What was still waiting when the run was cut off did not pass.
+  const failed = count("failed") + count("pending") + brokenFiles;
+  return `${count("passed")} passed, ${failed} failed, ${count("skipped")} skipped`;
+}
+
+export default function closingLineReporter(): Reporter {
+  return {
+    onTestRunEnd(modules: readonly TestModule[], unhandled) {
+      const states = modules.flatMap((module) =>
+        [...module.children.allTests()].map((test) => test.result().state),
+      );
+      const broken = modules.filter((module) => module.errors().length > 0).length + unhandled.length;
+      process.stdout.write(`${closingLine(states, broken)}\n`);
+    },
+  };
+}
