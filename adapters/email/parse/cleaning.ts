@@ -1,7 +1,7 @@
 // Text as people see it: no control characters, nothing invisible, one kind of line end.
 
 /** Longer texts are cut; a person does not write as much, and nobody reads it. */
-export const maxTextLength = 1_000_000;
+const maxTextLength = 1_000_000;
 
 /** Controls except tab and newline; zero-width, bidi and tag characters, soft hyphens: all can hide words from a human eye. */
 // biome-ignore format: one class per line reads best

@@ -1,9 +1,7 @@
 // Mail parsing, away from the main thread, and what follows from a parsed mail.
 
-export type { Bounce } from "./bounce.ts";
 export { classify, type Finding, type OwnIdentity } from "./classify.ts";
-export type { Mail, MailAttachment, Mailbox } from "./mail.ts";
-export { markerOf } from "./marker.ts";
-export { createParser, type Parser, type ParserOptions, sharedParser } from "./parser.ts";
-export { type Trimmed, trimReply } from "./trim.ts";
-export type { ParseContext, ParseResult, SenderAuth, SenderAuthSettings } from "./types.ts";
+export type { Mail } from "./mail.ts";
+export { createParser, type Parser, sharedParser } from "./parser.ts";
+export { trimReply } from "./trim.ts";
+export type { SenderAuth, SenderAuthSettings } from "./types.ts";

@@ -32,7 +32,9 @@ const authMilliseconds = 15_000;
 /** A thread needs this to start on a busy machine; it is not the mail's fault. */
 const startMilliseconds = 20_000;
 
-const workerFile = new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url);
+/** Beside this file, and with the same ending: the source runs as it is, what was built is JavaScript. */
+const source = new URL("./worker.ts", import.meta.url);
+const workerFile = import.meta.url.endsWith(".ts") ? source : new URL(source.href.replace(/ts$/, "js"));
 
 export class Lane {
   readonly #limits: LaneLimits;

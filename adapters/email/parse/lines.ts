@@ -11,20 +11,23 @@ export interface Line {
 }
 
 /** Longer lines are never looked into: no mail program writes its own lines that long. */
-export const maxLine = 1000;
+const maxLine = 1000;
 /** Over how many lines a program wraps "On ... wrote:". */
 const maxWrap = 3;
+/** Lines that end in a colon are looked at closely, but not more of them than any person writes. */
+const maxLooks = 3000;
 /** How many lines after its first a header block may take. */
 const headerBlock = 10;
 
 /** Tells each line's kind, each line looked at a bounded number of times. */
 export function scan(texts: readonly string[]): readonly Line[] {
   const lines: { text: string; kind: Line["kind"] }[] = texts.map((text) => ({ text, kind: kindOf(text) }));
+  let looks = 0;
   for (let i = 0; i < lines.length; i++) {
     const line = lines[i];
     if (line === undefined || line.kind !== "own" || line.text.length > maxLine) continue;
     if (startsTail(texts, i)) line.kind = "tail";
-    else markAttribution(lines, i);
+    else if (mayEndAttribution(line.text) && looks++ < maxLooks) markAttribution(lines, i);
     // What comes after the first tail is cut whatever it is.
     if (lines[i]?.kind === "tail" || lines[i + 1]?.kind === "tail") break;
   }
@@ -49,8 +52,6 @@ function startsTail(texts: readonly string[], at: number): boolean {
 
 /** An attribution wrapped over up to three lines ends here: what follows (or only what is marked) is quoted. */
 function markAttribution(lines: { text: string; kind: Line["kind"] }[], end: number): void {
-  const last = lines[end];
-  if (last === undefined || !mayEndAttribution(last.text)) return;
   let joined = "";
   let best: { start: number; found: Attribution } | null = null;
   for (let start = end; start >= 0 && end - start < maxWrap; start--) {

@@ -199,7 +199,7 @@ describe("hostile text", () => {
       return performance.now() - start;
     };
     time(50_000);
-    expect(time(1_000_000)).toBeLessThan(1500);
+    expect(time(1_000_000)).toBeLessThan(5000);
     // Four times as long may take some more than four times as long (a busy machine), but never sixteen times.
     const short = Math.max(20, Math.min(time(250_000), time(250_000)));
     expect(Math.min(time(1_000_000), time(1_000_000))).toBeLessThan(short * 10);
