@@ -1,0 +1,105 @@
+// The real daemon as a child process: started, killed, stopped and started again on the same store.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const running = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
+export interface LogLine {
+  readonly level: string;
+  readonly message: string;
+  readonly [field: string]: unknown;
+}
+
+export interface End {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface Daemon {
+  /** Everything it logged; only grows. */
+  readonly lines: readonly LogLine[];
+  /** What it wrote to stderr that is no log line. */
+  readonly complaints: readonly string[];
+  /** True when it says that it is ready, false when it ended before. */
+  readonly ready: Promise<boolean>;
+  readonly ended: Promise<End>;
+  send(signal: NodeJS.Signals): void;
+  /** SIGTERM, and its end. */
+  stop(): Promise<End>;
+}
+
+export interface DaemonOptions {
+  /** The configuration file. */
+  readonly config: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** `<point>:<before|after>:<n>`, see kill-at.ts. */
+  readonly killAt?: string;
+  /** The name of a planted defect, see defects.ts. */
+  readonly defect?: string;
+}
+
+/** Resolves nothing by itself: wait for `ready` or `ended`. */
+export function startDaemon({ config, env = {}, killAt, defect }: DaemonOptions): Daemon {
+  const preloads = [
+    ...(killAt === undefined ? [] : ["kill-at.ts"]),
+    ...(defect === undefined ? [] : ["plant.ts"]),
+  ].flatMap((file) => ["--import", new URL(file, import.meta.url).href]);
+  const child = spawn(
+    process.execPath,
+    ["--conditions=source", ...preloads, "src/main.ts", "run", "--config", config],
+    {
+      cwd: root,
+      stdio: ["ignore", "ignore", "pipe"],
+      env: {
+        PATH: process.env["PATH"] ?? "",
+        NODE_NO_WARNINGS: "1",
+        ...env,
+        ...(killAt === undefined ? {} : { KILL_AT: killAt }),
+        ...(defect === undefined ? {} : { DEFECT: defect }),
+      },
+    },
+  );
+  running.add(child);
+  const lines: LogLine[] = [];
+  const complaints: string[] = [];
+  const ended = new Promise<End>((resolve) => {
+    child.once("close", (code, signal) => {
+      running.delete(child);
+      resolve({ code, signal });
+    });
+  });
+  const ready = new Promise<boolean>((resolve) => {
+    void ended.then(() => resolve(false));
+    createInterface({ input: child.stderr }).on("line", (text) => {
+      const line = parsed(text);
+      if (line === null) complaints.push(text);
+      else lines.push(line);
+      if (line?.message === "ready") resolve(true);
+    });
+  });
+  return {
+    lines,
+    complaints,
+    ready,
+    ended,
+    send: (signal) => void child.kill(signal),
+    stop: () => {
+      child.kill("SIGTERM");
+      return ended;
+    },
+  };
+}
+
+function parsed(text: string): LogLine | null {
+  try {
+    return JSON.parse(text) as LogLine;
+  } catch {
+    return null;
+  }
+}

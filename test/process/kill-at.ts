@@ -1,0 +1,34 @@
+// Loaded into the daemon before anything else (`node --import`): ends the process by SIGKILL at the n-th publication of
+// one point in one phase. KILL_AT="<point>:<before|after>:<n>". Its last words name the drafts between crossing and
+// recorded outcome: only for those may the relay see a second copy.
+
+import { subscribe } from "node:diagnostics_channel";
+import { writeSync } from "node:fs";
+import { isMainThread } from "node:worker_threads";
+
+interface Told {
+  readonly phase: "before" | "after";
+  readonly draft?: string;
+}
+
+const [name = "", phase = "", count = "1"] = (process.env["KILL_AT"] ?? "").split(":");
+
+if (isMainThread && name !== "") {
+  const crossed = new Set<string>();
+  subscribe("bridgehead:send.cross", (message) => {
+    const { phase: now, draft } = message as Told;
+    if (now === "before" && draft !== undefined) crossed.add(draft);
+  });
+  subscribe("bridgehead:outcome.commit", (message) => {
+    const { phase: now, draft } = message as Told;
+    if (now === "after" && draft !== undefined) crossed.delete(draft);
+  });
+  let left = Number(count);
+  subscribe(`bridgehead:${name}`, (message) => {
+    if ((message as Told).phase !== phase) return;
+    left -= 1;
+    if (left > 0) return;
+    writeSync(2, `${JSON.stringify({ level: "fatal", message: "killed", crossed: [...crossed] })}\n`);
+    process.kill(process.pid, "SIGKILL");
+  });
+}

@@ -1,0 +1,29 @@
+// Death before and after every durable step, and what is left of it after the next start.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../real/debian.ts";
+import { cases } from "./cases.ts";
+import { tell } from "./story.ts";
+import { openPlace, startWorld, type World } from "./world.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+const users = cases.map((_, index) => `m${index}`);
+
+describeReal("the daemon, killed and started again", missing, () => {
+  let world: World;
+  beforeAll(async () => {
+    world = await startWorld(users);
+  });
+  afterAll(() => world?.close());
+
+  for (const [index, { name, place: options, story }] of cases.entries()) {
+    it.concurrent(`at ${name}`, { timeout: 90_000 }, async () => {
+      const place = await openPlace(world, { user: users[index] ?? "", ...options });
+      try {
+        expect(await tell(place, story)).toEqual([]);
+      } finally {
+        await place.close();
+      }
+    });
+  }
+});

@@ -1,0 +1,127 @@
+// How a life of the daemon is told: start, letters, death at a point, start again, wait until all is settled, look.
+
+import Database from "better-sqlite3";
+import { type Daemon, type DaemonOptions, startDaemon } from "./daemon.ts";
+import { type Violation, violations } from "./invariants.ts";
+import { type Letter, letter } from "./letters.ts";
+import type { Place } from "./world.ts";
+
+export interface Story {
+  /** The points at which the first lives end, in order: `<point>:<before|after>:<n>`. */
+  readonly deaths: readonly string[];
+  /** Drafts found in flight at the last death must be held in the end. */
+  readonly holds?: boolean;
+  /** Planted into every life. */
+  readonly defect?: string;
+  readonly letters?: readonly Letter[];
+  /** What the world does while the daemon is dead. */
+  readonly meanwhile?: () => Promise<void>;
+  /** Milliseconds until everything must be settled. */
+  readonly patience?: number;
+}
+
+/** Two letters of one thread, and one of another. */
+export const usualLetters = (name: string): Letter[] => [
+  letter(`anna-${name}@people.test`, 0),
+  letter(`bert-${name}@people.test`, 0),
+  letter(`anna-${name}@people.test`, 1),
+];
+
+export const live = (place: Place, more: Partial<DaemonOptions> = {}): Daemon =>
+  startDaemon({ config: place.config, env: place.env, ...more });
+
+/** Tells the story and answers what is wrong at its end. Rejects when a death did not happen as told. */
+export async function tell(place: Place, story: Story): Promise<Violation[]> {
+  const { deaths, defect, patience = 20_000 } = story;
+  const planted = defect === undefined ? {} : { defect };
+  const letters = story.letters ?? usualLetters(place.options.user);
+  const crossed: string[] = [];
+  let held = 0;
+  let delivered = false;
+  for (const killAt of deaths) {
+    const daemon = live(place, { killAt, ...planted });
+    await daemon.ready;
+    if (!delivered) await place.deliver(...letters);
+    delivered = true;
+    const end = await within(daemon.ended, 15_000);
+    if (end?.signal !== "SIGKILL") {
+      daemon.send("SIGKILL");
+      throw new Error(`${killAt} was not reached: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
+    }
+    const words = daemon.lines.findLast((line) => line.message === "killed");
+    crossed.push(...((words?.["crossed"] as string[] | undefined) ?? []));
+    if (story.holds) held = inFlight(place);
+    await story.meanwhile?.();
+  }
+  const daemon = live(place, planted);
+  await daemon.ready;
+  if (!delivered) await place.deliver(...letters);
+  const settledInTime = await settled(place, patience);
+  const end = await within(daemon.stop(), 15_000);
+  if (end?.code !== 0) {
+    daemon.send("SIGKILL");
+    throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
+  }
+  const found = await violations(place, { crossed, held });
+  if (found.length > 0 && process.env["STORY_LOG"]) process.stderr.write(`${lastWords(daemon)}\n`);
+  if (!settledInTime && found.length === 0) return [{ invariant: "unsettled", detail: "not in time" }];
+  return found;
+}
+
+/** The promise's value, or null after `ms`. */
+export async function within<T>(promise: Promise<T>, ms: number): Promise<T | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<null>((resolve) => (timer = setTimeout(() => resolve(null), ms)));
+  const first = await Promise.race([promise, late]);
+  clearTimeout(timer);
+  return first;
+}
+
+export const lastWords = (daemon: Daemon): string =>
+  [...daemon.lines.slice(-60).map((line) => JSON.stringify(line)), ...daemon.complaints].join("\n");
+
+/** Drafts with a recorded attempt of which nobody knows the outcome. */
+function inFlight(place: Place): number {
+  const db = new Database(place.store, { readonly: true });
+  try {
+    return db
+      .prepare("SELECT COUNT(*) FROM drafts WHERE state IN ('sending', 'unknown', 'held')")
+      .pluck()
+      .get() as number;
+  } finally {
+    db.close();
+  }
+}
+
+/** Looks into the store until nothing is under way and every letter and bounce is there; false when time is up. */
+export async function settled(place: Place, ms: number): Promise<boolean> {
+  for (const until = Date.now() + ms; Date.now() < until; ) {
+    if (isSettled(place)) return true;
+    await new Promise((resolve) => setTimeout(resolve, 40));
+  }
+  return false;
+}
+
+function isSettled(place: Place): boolean {
+  const db = new Database(place.store, { readonly: true });
+  try {
+    const row = db
+      .prepare(
+        `SELECT
+           (SELECT COUNT(*) FROM events WHERE kind = 'message' AND state = 'routed') AS letters,
+           (SELECT COUNT(*) FROM events WHERE kind = 'delivery' AND state <> 'stored') AS bounces,
+           (SELECT COUNT(*) FROM events WHERE state = 'stored')
+             + (SELECT COUNT(*) FROM turns WHERE state IN ('waiting', 'asking', 'unknown'))
+             + (SELECT COUNT(*) FROM replies WHERE state = 'ready')
+             + (SELECT COUNT(*) FROM drafts WHERE state IN ('queued', 'sending', 'unknown')) AS busy,
+           (SELECT COUNT(*) FROM drafts) AS drafts`,
+      )
+      .get() as { letters: number; bounces: number; busy: number; drafts: number };
+    const all = row.letters >= place.letters.length && row.drafts >= place.letters.length;
+    return all && row.busy === 0 && row.bounces >= place.bounced();
+  } catch {
+    return false; // not there yet
+  } finally {
+    db.close();
+  }
+}

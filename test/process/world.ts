@@ -1,0 +1,204 @@
+// The world around the daemon: a mail store, a mail relay, a platform and its model. It lives in the test's own
+// process and survives every death of the daemon, so its logs can be held against the daemon's store.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../src/ops/clock.ts";
+import { type Platform, readAgents, startPlatform } from "../../src/platform/index.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { type SmtpPeer, startSmtpPeer } from "../real/smtp-peer.ts";
+import { type Letter, rawBounce, rawLetter, tagIn } from "./letters.ts";
+
+export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
+/** What the agent `late` waits before its answers go out. */
+export const lateSeconds = 3;
+
+export interface World {
+  readonly dovecot: Dovecot;
+  readonly platform: Platform;
+  /** GET below /external/, under an agent's key. */
+  read(agent: Agent, path: string): Promise<{ readonly status: number; readonly body: unknown }>;
+  close(): Promise<void>;
+}
+export type Agent = keyof typeof agentKeys;
+
+/** One mail store and one platform for many places. */
+export async function startWorld(users: readonly string[]): Promise<World> {
+  const dovecot = await startDovecot({ users });
+  const model = await startModel();
+  const agent = (name: Agent, delay: number) => `
+  - name: ${name}
+    key: ${agentKeys[name]}
+    model: { url: "${model.url}", name: echo }
+    skills:
+      email: { email: support@bridge.test, emailSignature: The Bridge, responseDelaySeconds: ${delay} }`;
+  const quiet = () => undefined;
+  const platform = await startPlatform({
+    file: ":memory:",
+    listen: { host: "127.0.0.1", port: 0 },
+    agents: readAgents(
+      `organization: { name: Acme }\nagents:${agent("prompt", 0)}${agent("late", lateSeconds)}\n`,
+      "agents.yaml",
+    ),
+    clock: systemClock,
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    rate: { requests: 1_000_000, perSeconds: 60 },
+  });
+  return {
+    dovecot,
+    platform,
+    async read(agent_, path) {
+      const response = await fetch(`${platform.url}/external/${path}`, {
+        headers: { "agent-secret-key": agentKeys[agent_] },
+      });
+      return { status: response.status, body: await response.json() };
+    },
+    async close() {
+      await platform.close();
+      await model.close();
+      await dovecot.dispose();
+    },
+  };
+}
+
+/** Answers every question with the tag it finds in it; slowly when the question says `slow`. */
+async function startModel(): Promise<{ readonly url: string; close(): Promise<void> }> {
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk) => (body += String(chunk)));
+    request.on("end", () => {
+      const { messages } = JSON.parse(body) as { messages: { content: string }[] };
+      const question = messages.at(-1)?.content ?? "";
+      const content = `This is the answer to ${tagIn(question)}.`;
+      const answer = () => {
+        response.writeHead(200, { "content-type": "application/json" });
+        response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content } }] }));
+      };
+      if (question.includes("slow")) setTimeout(answer, 2500);
+      else answer();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+}
+
+export interface PlaceOptions {
+  readonly user: string;
+  readonly agent?: Agent;
+  readonly onUnknown?: "hold" | "resend";
+  readonly opening?: "start" | "create";
+  /** Marks by moving to Archive instead of by keyword. */
+  readonly move?: boolean;
+  /** Mail to people whose name begins with `bert` bounces. */
+  readonly bounces?: boolean;
+  /** Keeps copies in Sent, where a later look finds them. */
+  readonly copies?: boolean;
+  /** The relay resets the line after this many final dots. */
+  readonly resets?: number;
+}
+
+/** One mailbox with its relay, its people, and the folder of the daemon that serves it. */
+export interface Place {
+  readonly world: World;
+  readonly options: Required<PlaceOptions>;
+  readonly peer: SmtpPeer;
+  readonly config: string;
+  readonly store: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** What was put into the mailbox, in this order. Only grows. */
+  readonly letters: readonly (Letter & { readonly at: number })[];
+  /** Bounces put into the mailbox so far. */
+  bounced(): number;
+  /** How often the relay fell silent after a final dot. */
+  faults(): number;
+  deliver(...letters: Letter[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openPlace(world: World, given: PlaceOptions): Promise<Place> {
+  const options: Required<PlaceOptions> = {
+    agent: "prompt",
+    onUnknown: "resend",
+    opening: "start",
+    move: false,
+    bounces: true,
+    copies: true,
+    resets: 0,
+    ...given,
+  };
+  const { user } = options;
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
+  const letters: (Letter & { at: number })[] = [];
+  let bounced = 0;
+  const peer = await startSmtpPeer({
+    deliver: async (mail) => {
+      if (!options.bounces || !mail.to.some((address) => address.startsWith("bert"))) return;
+      bounced += 1;
+      await world.dovecot.deliver(user, rawBounce(mail, bounced));
+    },
+  });
+  if (options.resets > 0) peer.fail("dot", { kind: "reset" }, options.resets);
+  if (options.move) {
+    const client = await world.dovecot.connect(user);
+    await client.mailboxCreate("Archive");
+    await client.logout();
+  }
+  const config = join(folder, "bridgehead.yaml");
+  writeFileSync(config, configFile(world, peer, options));
+  return {
+    world,
+    options,
+    peer,
+    config,
+    store: join(folder, "bridgehead.db"),
+    env: { AGENT_KEY: agentKeys[options.agent], MAIL_PASSWORD: world.dovecot.password },
+    letters,
+    bounced: () => bounced,
+    faults: () => Math.min(options.resets, peer.arrived.length),
+    async deliver(...added) {
+      for (const one of added) {
+        letters.push({ ...one, at: Date.now() });
+        await world.dovecot.deliver(user, rawLetter(one));
+      }
+    },
+    async close() {
+      await peer.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function configFile({ platform, dovecot }: World, peer: SmtpPeer, options: Required<PlaceOptions>): string {
+  const mark = options.move ? "mark: { with: move, folder: Archive }" : "mark: { with: keyword }";
+  return `
+platform: { url: "${platform.url}", timeout: 5s, settle_after: 1s, rate: { requests: 100000, per: 60s } }
+agents: { support: { key: "\${env:AGENT_KEY}" } }
+channels:
+  mail:
+    adapter: email
+    agent: support
+    address: support@bridge.test
+    imap: { host: 127.0.0.1, port: ${dovecot.port}, tls: none, user: ${options.user}, password: "\${env:MAIL_PASSWORD}", sweep: 1s }
+    smtp: { host: 127.0.0.1, port: ${peer.port}, tls: none, login: false }
+    first_start: { history: 1h }
+    sent_folder: ${options.copies ? "auto" : "none"}
+    opening: ${options.opening}
+    on_unknown: ${options.onUnknown}
+    unknown_window: 300ms
+    caps: { sender: [], conversation: [], channel: [] }
+    ${mark}
+http: { listen: "127.0.0.1:0" }
+store: sqlite:bridgehead.db
+log: { level: debug, format: json }
+`;
+}
