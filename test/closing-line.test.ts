@@ -8,22 +8,28 @@ import { expect, it } from "vitest";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Runs vitest as its own process over the given files and returns its output's last line. */
-async function lastLine(files: Record<string, string>): Promise<string> {
+async function ended(
+  files: Record<string, string>,
+  env = {},
+): Promise<{ line: string; code: number | null }> {
   const folder = mkdtempSync(join(tmpdir(), "closing-line-"));
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
   for (const [name, text] of Object.entries(files))
     writeFileSync(join(folder, name), `import { it } from "vitest";\n${text}`);
   const args = [join(root, "node_modules/vitest/vitest.mjs"), "run", "--root", folder];
   const reporter = `--reporter=${join(root, "test/closing-line.ts")}`;
-  const out = await new Promise<string>((resolve) => {
-    execFile(process.execPath, [...args, reporter], (_error, stdout) => resolve(stdout));
+  const ended = await new Promise<{ out: string; code: number | null }>((resolve) => {
+    const options = { env: { ...process.env, BRIDGEHEAD_REQUIRE_ALL: "0", ...env } };
+    const child = execFile(process.execPath, [...args, reporter], options, (_error, out) => {
+      resolve({ out, code: child.exitCode });
+    });
   });
   rmSync(folder, { recursive: true });
-  return out.trimEnd().split("\n").at(-1) ?? "";
+  return { line: ended.out.trimEnd().split("\n").at(-1) ?? "", code: ended.code };
 }
 
 it("counts what passed, failed and was skipped", async () => {
-  const line = await lastLine({
+  const { line } = await ended({
     "a.test.ts":
       'it("a", () => {}); it("b", () => {}); it.skip("c", () => {}); it("d", () => { throw new Error("x"); });',
     "b.test.ts": 'it("e", () => {});',
@@ -32,10 +38,17 @@ it("counts what passed, failed and was skipped", async () => {
 });
 
 it("counts a file that cannot be loaded, and an error outside of tests", async () => {
-  expect(await lastLine({ "a.test.ts": 'import "absent"; it("a", () => {});' })).toBe(
-    "0 passed, 1 failed, 0 skipped",
-  );
+  expect(await ended({ "a.test.ts": 'import "absent"; it("a", () => {});' })).toMatchObject({
+    line: "0 passed, 1 failed, 0 skipped",
+  });
   const stray =
     'it("a", async () => { setImmediate(() => { throw new Error("stray"); }); await new Promise((r) => setTimeout(r, 50)); });';
-  expect(await lastLine({ "a.test.ts": stray })).toBe("1 passed, 1 failed, 0 skipped");
+  expect(await ended({ "a.test.ts": stray })).toMatchObject({ line: "1 passed, 1 failed, 0 skipped" });
+});
+
+it("fails a run with skipped tests where none may be skipped", async () => {
+  const files = { "a.test.ts": 'it("a", () => {}); it.skip("b", () => {});' };
+  expect(await ended(files)).toEqual({ line: "1 passed, 0 failed, 1 skipped", code: 0 });
+  const strict = await ended(files, { BRIDGEHEAD_REQUIRE_ALL: "1" });
+  expect(strict).toEqual({ line: "1 passed, 0 failed, 1 skipped", code: 1 });
 });

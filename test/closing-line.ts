@@ -1,4 +1,5 @@
-// A vitest reporter that ends a run with one line of counts, for people and for machines.
+// A vitest reporter that ends a run with one line of counts, for people and for machines; and the run fails when tests
+// were skipped where none may be.
 
 import type { Reporter, TestModule, TestResult } from "vitest/node";
 
@@ -17,6 +18,10 @@ export default function closingLineReporter(): Reporter {
         [...module.children.allTests()].map((test) => test.result().state),
       );
       const broken = modules.filter((module) => module.errors().length > 0).length + unhandled.length;
+      if (process.env["BRIDGEHEAD_REQUIRE_ALL"] === "1" && states.includes("skipped")) {
+        process.stdout.write("tests were skipped, and BRIDGEHEAD_REQUIRE_ALL=1 allows none\n");
+        process.exitCode = 1;
+      }
       process.stdout.write(`${closingLine(states, broken)}\n`);
     },
   };

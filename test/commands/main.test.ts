@@ -48,37 +48,41 @@ describe("the command line", () => {
     ["an exception", "throw new Error('boom')"],
     ["a rejection", "void Promise.reject(new Error('boom'))"],
   ])("ends with 70 at %s nobody caught", async (_what, defect) => {
-    // A platform that takes the call and never answers keeps the command alive until the defect is set off.
-    let called = (): void => {};
-    const busy = new Promise<void>((resolve) => (called = resolve));
-    const platform = createServer(() => called()).listen(0, "127.0.0.1");
-    await once(platform, "listening");
-    const file = join(mkdtempSync(join(tmpdir(), "main-")), "bridgehead.yaml");
-    const url = `http://127.0.0.1:${(platform.address() as AddressInfo).port}`;
-    writeFileSync(
-      file,
-      `platform: { url: "${url}" }\nagents: { a: { key: "\${env:KEY}" } }\nchannels: {}\nstore: sqlite:x.db\n`,
-    );
-    const later = `data:text/javascript,process.on('SIGUSR2',()=>{${defect}})`;
-    const args = [
-      "--conditions=source",
-      "--import",
-      later,
-      `${root}src/main.ts`,
-      "check",
-      "--online",
-      "-c",
-      file,
-    ];
-    const { child, ended } = start(process.execPath, args, { KEY: "k" });
-    await busy;
+    const { child, ended, close } = await busyCheck(`process.on('SIGUSR2',()=>{${defect}})`);
     child.kill("SIGUSR2");
     const { code, err } = await ended;
-    platform.closeAllConnections();
-    platform.close();
-    expect([code, err]).toEqual([
-      exitCodes.crashed,
-      expect.stringContaining("bridgehead: a defect: Error: boom\n    at "),
-    ]);
+    close();
+    const said = expect.stringContaining("bridgehead: a defect: Error: boom\n    at ");
+    expect([code, err]).toEqual([exitCodes.crashed, said]);
+  });
+
+  it.each(["SIGTERM", "SIGINT"] as const)("lets a command end what it does at %s", async (name) => {
+    const { child, ended, close } = await busyCheck("");
+    child.kill(name);
+    const { code, out } = await ended;
+    close();
+    expect([code, out]).toEqual([exitCodes.unreachable, expect.stringContaining("unreachable agent a:")]);
   });
 });
+
+/** A command that waits for a platform which takes the call and never answers. */
+async function busyCheck(preload: string) {
+  let called = (): void => {};
+  const busy = new Promise<void>((resolve) => (called = resolve));
+  const platform = createServer(() => called()).listen(0, "127.0.0.1");
+  await once(platform, "listening");
+  const file = join(mkdtempSync(join(tmpdir(), "main-")), "bridgehead.yaml");
+  const url = `http://127.0.0.1:${(platform.address() as AddressInfo).port}`;
+  writeFileSync(
+    file,
+    `platform: { url: "${url}" }\nagents: { a: { key: "\${env:KEY}" } }\nchannels: {}\nstore: sqlite:x.db\n`,
+  );
+  const args = ["--conditions=source", "--import", `data:text/javascript,${preload}`, `${root}src/main.ts`];
+  const { child, ended } = start(process.execPath, [...args, "check", "--online", "-c", file], { KEY: "k" });
+  await busy;
+  const close = (): void => {
+    platform.closeAllConnections();
+    platform.close();
+  };
+  return { child, ended, close };
+}
