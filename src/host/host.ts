@@ -114,6 +114,7 @@ export function createHost(options: {
       outbound: adapter.outbound ?? null,
       client: agent.client,
       settings: () => agent.settings(),
+      problem: () => agent.problem(),
     };
     return { channel: running, digest: digest(config, agent), line, abort, ended };
   }

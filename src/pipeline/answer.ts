@@ -26,7 +26,9 @@ async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnCha
 export async function bound(q: Query, asking: Asking, platformId: string): Promise<void> {
   await guardLease(q, asking.lease);
   await bindPlatform(q, asking.conversation.id, platformId);
-  await leave(q, asking, "sent", { state: "waiting", open: 1 });
+  // A turn keeps its mark: losing the conversation twice is the end of it.
+  const reason = asking.turn.reason === lostMark ? lostMark : null;
+  await leave(q, asking, "sent", { state: "waiting", open: 1, reason });
 }
 
 /** Answered, or taken without an answer (`text` null: a human answers in manual mode). */

@@ -203,7 +203,8 @@ function concluded<T>(
       return done(result.value);
     case "unauthorized":
       deps.reportAgent(line.agent, result.reason);
-      return (q) => leave.waiting(q, asking, "deferred", result.reason, askDelay(4));
+      // Nothing more is asked until the agent's next reading of its settings shows that the key is accepted again.
+      return (q) => leave.waiting(q, asking, "deferred", result.reason, askDelay(0));
     case "missing":
       return (q) => leave.gone(q, asking, result.reason);
     case "refused":

@@ -28,6 +28,8 @@ export interface Line {
   readonly client: AgentClient;
   /** As last read from the platform; null until the first reading ever succeeded. */
   settings(): AgentSettings | null;
+  /** Why the platform refuses the agent's key; null while it is accepted. */
+  problem(): string | null;
 }
 
 /** The settings of the line's skill; null when the agent has none, or nothing was read yet. */
@@ -37,6 +39,8 @@ export function skillOf(line: Line): ChannelSettings | null {
 
 /** Why nothing may be asked now, or null. Mail is stored meanwhile. */
 export function whyNotAsk(line: Line): string | null {
+  const problem = line.problem();
+  if (problem !== null) return problem;
   const settings = line.settings();
   if (!settings) return "the agent's settings were never read: the platform has not answered yet";
   if (settings.status !== "active") return `the agent is ${settings.status}`;

@@ -70,7 +70,7 @@ describeReal("a person writes, the agent answers", missing, () => {
     const world = await openWorld(onTestFinished, { dovecot, user: "burst", platform: { timeout: "20s" } });
     world.model.hold();
     const first = await world.write({ subject: "Slow", text: "First?" });
-    await eventually(async () => expect(await world.model.asked()).toBe(1));
+    await eventually(() => expect(world.model.asked()).toBe(1));
     const letters = [first];
     for (let index = 2; index <= 6; index++) {
       letters.push(await world.write({ subject: "Re: Slow", text: `Number ${index}?`, answers: first }));
@@ -80,7 +80,7 @@ describeReal("a person writes, the agent answers", missing, () => {
       );
     }
     const other = await world.write({ from: "ben@customer.example", text: "Am I waiting too?" });
-    await eventually(async () => expect(await world.model.asked()).toBe(2), 5000);
+    await eventually(() => expect(world.model.asked()).toBe(2), 5000);
     expect(world.questions().map((one) => one.text.split("\n").at(-1))).toEqual([
       "First?",
       "Am I waiting too?",

@@ -31,9 +31,9 @@ describeReal("the response delay", missing, () => {
       skill: { responseDelaySeconds: 4 },
     });
     const first = await world.write();
-    await eventually(async () => expect(await world.questions().length).toBe(1), 3000);
+    await eventually(() => expect(world.questions().length).toBe(1), 3000);
     const second = await world.write({ answers: first });
-    await eventually(async () => expect(await world.questions().length).toBe(2), 3000);
+    await eventually(() => expect(world.questions().length).toBe(2), 3000);
     expect(await world.replies(), "both are asked before the first reply is due").toEqual([]);
     await world.settled([first, second]);
     for (const delay of await delays(world)) {

@@ -97,7 +97,7 @@ describeReal("replies that are not simply taken", missing, () => {
       const [row] = await world.rows("SELECT paused_until, paused_reason FROM channels");
       return { for: Number(row?.["paused_until"]) - clock.now(), why: String(row?.["paused_reason"]) };
     };
-    await eventually(async () => expect(await (await paused()).for).toBeGreaterThan(60_000), 5000);
+    await eventually(async () => expect((await paused()).for).toBeGreaterThan(60_000), 5000);
     expect((await paused()).why).toContain("5.4.5");
     const tried = world.smtp.stages.filter((stage) => stage === "mail").length;
     const second = await world.write({ from: "ben@customer.example" });
@@ -114,7 +114,7 @@ describeReal("replies that are not simply taken", missing, () => {
   const lost = async (world: World) => {
     world.smtp.fail("dot", { kind: "reset" }, 1);
     const mail = await world.write();
-    await eventually(async () => expect(await world.smtp.arrived.length).toBe(1), 5000);
+    await eventually(() => expect(world.smtp.arrived.length).toBe(1), 5000);
     return mail;
   };
 

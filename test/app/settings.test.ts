@@ -19,7 +19,7 @@ async function change(world: World, fields: object, agent: Partial<AgentRecord> 
   });
   const seen = world.log.filter((line) => line.message === "the agent's settings changed").length;
   const changes = () => world.log.filter((line) => line.message === "the agent's settings changed").length;
-  await eventually(async () => expect(await changes()).toBe(seen + 1), 5000);
+  await eventually(() => expect(changes()).toBe(seen + 1), 5000);
 }
 
 describeReal("the agent's settings", missing, () => {

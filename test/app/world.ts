@@ -78,6 +78,8 @@ export interface World {
   rows<T = Row>(sql: string, ...values: (string | number)[]): Promise<T[]>;
   /** Questions as the platform's own file has them, in their order. */
   questions(): Question[];
+  /** How many conversations the platform's own file has. */
+  conversations(): number;
   /** Nothing is on its way any more, and exactly these mails were answered and asked, once each. */
   settled(letters: readonly Letter[], withinMs?: number): Promise<void>;
 }
@@ -99,7 +101,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
   const { dovecot, user, rate = plenty, clock = systemClock } = options;
   worlds += 1;
   const channel = `mail-${worlds}`;
-  const address = `${user}@bridge.example`;
+  const address = `${user}@${user}.example`;
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-world-"));
   const file = join(folder, "bridgehead.yaml");
   const log: Logged[] = [];
@@ -194,16 +196,18 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
   const rows = <T = Row>(sql: string, ...values: (string | number)[]) =>
     running().db.read((q) => q.all<T>(sql, ...values));
 
-  function questions(): Question[] {
+  function inPlatform<T>(sql: string): T[] {
     const db = new Sqlite(platformFile(), { readonly: true });
     try {
-      const sql =
-        "SELECT conversation_id AS conversation, text FROM message WHERE sender_role = 'conversation_user' ORDER BY seq";
-      return db.prepare<[], Question>(sql).all();
+      return db.prepare<[], T>(sql).all();
     } finally {
       db.close();
     }
   }
+  const questions = () =>
+    inPlatform<Question>(
+      "SELECT conversation_id AS conversation, text FROM message WHERE sender_role = 'conversation_user' ORDER BY seq",
+    );
 
   const world: World = {
     address,
@@ -252,10 +256,11 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     replies,
     report,
     async reports(expected, withinMs = 10_000) {
-      await eventually(async () => expect(await report()).toMatchObject(expected), withinMs);
+      await eventually(() => expect(report()).toMatchObject(expected), withinMs);
     },
     rows,
     questions,
+    conversations: () => inPlatform("SELECT id FROM conversation").length,
     async settled(letters, withinMs = 15_000) {
       const answered = async () => (await replies()).map((reply) => reply.inReplyTo).toSorted(byText);
       const wanted = letters.map((one) => one.messageId).toSorted(byText);

@@ -1,0 +1,168 @@
+// The platform fails in every way: each question is put exactly once, each mail answered exactly once at the end.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { eventually } from "./eventually.ts";
+import type { FrontFault } from "./front.ts";
+import { openWorld } from "./world.ts";
+
+type Case = readonly [name: string, fault: FrontFault, times?: number];
+
+const faults: readonly Case[] = [
+  ["429 without Retry-After", { at: "before", how: { status: 429 } }, 2],
+  ["429 with Retry-After", { at: "before", how: { status: 429, headers: { "retry-after": "2" } } }],
+  ["500 before", { at: "before", how: { status: 500 } }],
+  ["500 after", { at: "after", how: { status: 500 } }],
+  ["503 before", { at: "before", how: { status: 503 } }],
+  ["hang before", { at: "before", how: "hang" }],
+  ["hang after", { at: "after", how: "hang" }],
+  ["reset before", { at: "before", how: "reset" }],
+  ["reset after", { at: "after", how: "reset" }],
+  ["truncated", { at: "after", how: "truncated" }],
+  ["html", { at: "after", how: "html" }],
+  ["wrong JSON", { at: "after", how: "shape" }],
+];
+const operations = [
+  ["the start call", "POST /conversations/start$"],
+  ["the message call", "POST /messages$"],
+] as const;
+const cases = operations.flatMap(([operation, path]) =>
+  faults.map(([name, fault, times = 1], index) => ({
+    name: `${name} on ${operation}`,
+    user: `${path.includes("start") ? "s" : "m"}${index}`,
+    path,
+    fault,
+    times,
+  })),
+);
+const creations = ["/users$", "/external/conversations$"].flatMap((path, row) =>
+  (["reset", "hang", "html"] as const).map((how, column) => ({
+    name: `${how} after POST ${path}`,
+    user: `c${row}${column}`,
+    path: `POST ${path}` as const,
+    fault: { at: "after", how } satisfies FrontFault,
+  })),
+);
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+describeReal("a platform that fails", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({
+      users: [
+        ...cases.map((one) => one.user),
+        ...creations.map((one) => one.user),
+        "forbidden",
+        "lost",
+        "refused",
+        "lookup",
+        "down",
+        "gone",
+      ],
+    });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it.concurrent.for(cases)("$name", async ({ user, path, fault, times }, { onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user });
+    world.front.fail(path, fault, times);
+    const first = await world.write();
+    const second = await world.write({ from: "ben@customer.example" });
+    await world.settled([first, second], 20_000);
+    expect(world.front.calls.filter((call) => call.faulty)).toHaveLength(times);
+    const third = await world.write({ answers: first });
+    await world.settled([first, second, third]);
+    expect(await world.rows("SELECT id FROM turns WHERE state <> 'answered'")).toEqual([]);
+  });
+
+  it.concurrent.for(creations)(
+    "$name where user and conversation are created",
+    async (one, { onTestFinished }) => {
+      const { user, path, fault } = one;
+      const world = await openWorld(onTestFinished, { dovecot, user, channel: { opening: "create" } });
+      world.front.fail(path, fault, 1);
+      const mail = await world.write();
+      await world.settled([mail]);
+      expect(world.conversations(), "conversations on the platform").toBe(1);
+    },
+  );
+
+  it.concurrent("403: the channel says so, keeps the mail, and goes on when it is well", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "forbidden" });
+    world.front.fail("POST /messages$", { at: "before", how: { status: 403 } });
+    world.front.fail("GET /by-api-key$", { at: "before", how: { status: 403 } });
+    const mail = await world.write();
+    await world.reports({ state: "ready", not_asking: expect.stringContaining("403") });
+    const another = await world.write({ from: "ben@customer.example" });
+    await eventually(async () => expect(await world.rows("SELECT id FROM turns")).toHaveLength(2));
+    expect(world.questions()).toEqual([]);
+    world.front.heal();
+    await world.settled([mail, another]);
+    await world.reports({ not_asking: null });
+  });
+
+  it.concurrent("404: the conversation is lost with the platform's data, and opened again", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "lost" });
+    const first = await world.write();
+    const reply = await world.replyTo(first);
+    await world.restartPlatform("none");
+    const second = await world.write({ answers: reply });
+    await world.replyTo(second);
+    const third = await world.write({ answers: second });
+    await world.replyTo(third);
+    expect(world.questions().map((one) => one.text.split("\n").at(-1))).toEqual([second.text, third.text]);
+    expect(new Set(world.questions().map((one) => one.conversation)).size).toBe(1);
+    expect(world.front.calls.filter((call) => call.path.endsWith("/start"))).toHaveLength(2);
+  });
+
+  it.concurrent("404 for ever: the question is given up, and listed", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "gone" });
+    world.front.fail("POST /messages$", { at: "before", how: { status: 404 } });
+    await world.write();
+    await eventually(async () =>
+      expect(await world.rows("SELECT state, open FROM turns")).toEqual([{ state: "failed", open: 0 }]),
+    );
+    expect(world.front.calls.filter((call) => call.path.endsWith("/messages"))).toHaveLength(2);
+  });
+
+  it.concurrent("400: this question is given up, the next is asked", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "refused" });
+    world.front.fail("POST /messages$", { at: "before", how: { status: 400 } }, 1);
+    const first = await world.write();
+    await eventually(async () =>
+      expect(await world.rows("SELECT state FROM turns")).toEqual([{ state: "failed" }]),
+    );
+    const second = await world.write({ answers: first });
+    await world.settled([second]);
+  });
+
+  it.concurrent("an answer lost, and the look for it failing too", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "lookup" });
+    world.front.fail("POST /messages$", { at: "after", how: "reset" }, 1);
+    world.front.fail("GET /messages", { at: "before", how: { status: 500 } }, 1);
+    world.front.fail("GET /messages", { at: "after", how: "truncated" }, 1);
+    const mail = await world.write();
+    await world.settled([mail], 20_000);
+    expect(
+      world.front.calls.filter((call) => call.method === "POST" && call.path.endsWith("/messages")),
+    ).toHaveLength(1);
+  });
+
+  it.concurrent("nobody listening while mail comes in", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "down" });
+    await world.front.down();
+    const letters = [await world.write(), await world.write({ from: "ben@customer.example" })];
+    await eventually(async () =>
+      expect(
+        (await world.rows("SELECT attempts FROM turns")).filter((row) => row["attempts"] > 0),
+      ).toHaveLength(2),
+    );
+    await world.front.up();
+    await world.settled(letters, 20_000);
+  });
+});
