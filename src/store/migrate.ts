@@ -3,10 +3,13 @@
 import { type Database, dialect, type Query } from "./driver.ts";
 import { spine } from "./migrations/0001-spine.ts";
 
-/** One step of the schema; its number is its place in the list, counted from 1. Never edit one that was released. */
-export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
-  { name: "spine", sql: spine },
-];
+export interface Migration {
+  readonly name: string;
+  readonly sql: string;
+}
+
+/** The steps of the schema; a step's number is its place in the list, counted from 1. Never edit one that was released. */
+export const migrations: readonly Migration[] = [{ name: "spine", sql: spine }];
 
 // SQLite's now_ms() is registered by its driver; PostgreSQL's is the server's clock, the same for all nodes.
 const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE SQL VOLATILE
@@ -33,12 +36,13 @@ export async function schemaVersion(db: Database): Promise<number> {
   });
 }
 
-/** Applies what is missing and returns the names of what was applied. Throws NewerSchema. */
-export async function migrate(db: Database): Promise<string[]> {
+/** Applies what is missing and returns the names of what was applied. Throws NewerSchema. `steps` are ours; tests add
+ *  some of their own. */
+export async function migrate(db: Database, steps: readonly Migration[] = migrations): Promise<string[]> {
   const start = await schemaVersion(db);
-  if (start > migrations.length) throw new NewerSchema(start);
+  if (start > steps.length) throw new NewerSchema(start);
   const applied: string[] = [];
-  for (const [index, migration] of migrations.entries()) {
+  for (const [index, migration] of steps.entries()) {
     const number = index + 1;
     const done = await db.tx(async (q) => {
       await lock(db, q);

@@ -77,6 +77,20 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
+/** The switch to WAL needs the file alone, and SQLite does not wait for that as it waits for a lock: two processes that
+ *  open a new file together meet here. Once switched, the file stays so. */
+function becomeWal(db: Sqlite.Database): void {
+  const pause = new Int32Array(new SharedArrayBuffer(4));
+  for (let attempt = 1; db.pragma("journal_mode", { simple: true }) !== "wal"; attempt++) {
+    try {
+      if (db.pragma("journal_mode = WAL", { simple: true }) === "memory") return;
+    } catch (error) {
+      if (attempt >= 250 || (error as { code?: string }).code !== "SQLITE_BUSY") throw error;
+      Atomics.wait(pause, 0, 0, 20);
+    }
+  }
+}
+
 const batchLimit = 256;
 
 /** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms(). */
@@ -84,7 +98,7 @@ export function openSqlite(file: string, now: () => number): Database {
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const db = new Sqlite(file);
   db.pragma("busy_timeout = 5000");
-  db.pragma("journal_mode = WAL");
+  becomeWal(db);
   db.pragma("synchronous = FULL");
   db.pragma("foreign_keys = ON");
   db.pragma("secure_delete = ON");

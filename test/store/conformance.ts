@@ -1,0 +1,26 @@
+// What every store must do, whichever database is under it: one suite, run against both.
+
+import { describe } from "vitest";
+import { describeDrain } from "./drain.ts";
+import { describeIntake } from "./intake.ts";
+import { describeLanes } from "./lanes.ts";
+import { describeOperators } from "./operators.ts";
+import { describeOutbound } from "./outbound.ts";
+import { describeRates } from "./rates.ts";
+import type { NewPlace } from "./rig.ts";
+import { describeSchema } from "./schema.ts";
+import { describeTransactions } from "./transactions.ts";
+
+/** Declares the suite. `place` gives the running test an empty store of its own. */
+export function describeStore(name: string, place: NewPlace): void {
+  describe(name, () => {
+    describeTransactions(place);
+    describeSchema(place);
+    describeIntake(place);
+    describeLanes(place);
+    describeOutbound(place);
+    describeRates(place);
+    describeOperators(place);
+    describeDrain(place);
+  });
+}

@@ -1,0 +1,183 @@
+// Events, cursors, conversations: what stages accept and route stand on.
+
+import { describe, expect, it } from "vitest";
+import {
+  addParticipant,
+  bindPlatform,
+  cite,
+  conversationByToken,
+  conversationsCiting,
+  conversationWith,
+  isBound,
+  participantsOf,
+  readConversation,
+  unbindPlatform,
+} from "../../src/store/conversations.ts";
+import {
+  attachmentsOf,
+  channelsToRoute,
+  ensureChannel,
+  insertEvent,
+  knownEvents,
+  lockChannel,
+  postponeEvent,
+  readCursor,
+  settleEvent,
+  storedEvents,
+  writeCursor,
+} from "../../src/store/events.ts";
+import { conversation, event, fresh, type NewPlace, stateOf, storeEvent } from "./rig.ts";
+
+const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) });
+
+export function describeIntake(place: NewPlace): void {
+  describe("intake", () => {
+    it("stores an id once in its channel, for ever", async () => {
+      const db = await fresh(place);
+      expect(await db.tx((q) => insertEvent(q, event("1")))).toBe(true);
+      expect(await db.tx((q) => insertEvent(q, event("1", { body: '"other"' })))).toBe(false);
+      expect(await db.tx((q) => insertEvent(q, event("1", { channel: "d" })))).toBe(true);
+      const [row] = await db.read((q) => storedEvents(q, "c", 10));
+      expect(row).toMatchObject({
+        state: "stored",
+        kind: "message",
+        body: '{"kind":"message"}',
+        attempts: 0,
+      });
+      await db.tx((q) => settleEvent(q, row?.id ?? 0, { state: "ignored", code: "x" }));
+      expect(await db.tx((q) => insertEvent(q, event("1")))).toBe(false);
+      expect(await db.read((q) => storedEvents(q, "c", 10))).toEqual([]);
+    });
+
+    it("knows a copy by its fingerprint, and gives the copy an outcome too", async () => {
+      const db = await fresh(place);
+      expect(await db.tx((q) => insertEvent(q, event("1", { fingerprint: "f" })))).toBe(true);
+      expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "f", raw: bytes("raw") })))).toBe(
+        false,
+      );
+      expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "g" })))).toBe(false);
+      expect(await db.tx((q) => insertEvent(q, event("3", { fingerprint: "f", channel: "d" })))).toBe(true);
+      const copy = await db.read((q) =>
+        q.one("SELECT state, code, raw FROM events WHERE channel = 'c' AND external_id = '2'"),
+      );
+      expect(copy).toEqual({ state: "ignored", code: "duplicate", raw: null });
+      expect(await db.read((q) => knownEvents(q, "c", ["1", "2", "3"]))).toEqual(new Set(["1", "2"]));
+    });
+
+    it("takes the same event from many at once, once", async () => {
+      const db = await fresh(place);
+      const results = await Promise.all(
+        Array.from({ length: 20 }, () => db.tx((q) => insertEvent(q, event("1")))),
+      );
+      expect(results.filter(Boolean)).toHaveLength(1);
+    });
+
+    it("keeps bytes once, however often they come", async () => {
+      const db = await fresh(place);
+      const attachments = [
+        { name: "a.pdf", mediaType: "application/pdf", size: 3, blob: bytes("pdf"), ref: null },
+        { name: "b.png", mediaType: "image/png", size: null, blob: null, ref: '{"at":1}' },
+      ];
+      const id = await db.tx((q) => storeEvent(q, "1", { raw: bytes("raw"), attachments }));
+      await db.tx((q) => storeEvent(q, "2", { raw: bytes("raw"), attachments }));
+      expect(await db.read((q) => attachmentsOf(q, id))).toEqual([
+        { name: "a.pdf", media_type: "application/pdf", size: 3 },
+        { name: "b.png", media_type: "image/png", size: null },
+      ]);
+      const blobs = await db.read((q) => q.all<{ bytes: Uint8Array }>("SELECT bytes FROM blobs ORDER BY id"));
+      expect(blobs.map((row) => Buffer.from(row.bytes).toString())).toEqual(["pdf", "raw"]);
+    });
+
+    it("stores events and cursor together or not at all", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => writeCursor(q, "c", "10"));
+      await expect(
+        db.tx(async (q) => {
+          await insertEvent(q, event("1"));
+          await writeCursor(q, "c", "11");
+          throw new Error("the process died here");
+        }),
+      ).rejects.toThrow("died here");
+      expect(await db.read((q) => knownEvents(q, "c", ["1"]))).toEqual(new Set());
+      expect(await db.read((q) => readCursor(q, "c"))).toBe("10");
+      await db.tx((q) => ensureChannel(q, "c"));
+      expect(await db.read((q) => readCursor(q, "c"))).toBe("10");
+      expect(await db.read((q) => readCursor(q, "unheard-of"))).toBeNull();
+    });
+
+    it("hands stored events out in the order of arrival, and only those due", async () => {
+      const db = await fresh(place);
+      const ids = await db.tx(async (q) => {
+        const made = [];
+        for (const id of ["z", "m", "a", "k"]) made.push(await storeEvent(q, id));
+        await storeEvent(q, "other", { channel: "d" });
+        return made;
+      });
+      expect((await db.read((q) => storedEvents(q, "c", 3))).map((row) => row.id)).toEqual(ids.slice(0, 3));
+      await db.tx((q) => postponeEvent(q, ids[0] ?? 0, 60_000, 5, "later"));
+      expect((await db.read((q) => storedEvents(q, "c", 9))).map((row) => row.id)).toEqual(ids.slice(1));
+      expect(await db.read(channelsToRoute)).toEqual(["c", "d"]);
+    });
+
+    it("gives an event up after as many failures as it is allowed", async () => {
+      const db = await fresh(place);
+      const id = await db.tx((q) => storeEvent(q, "1"));
+      for (const state of ["stored", "stored", "failed"]) {
+        await db.tx((q) => postponeEvent(q, id, 0, 3, "no"));
+        expect(await db.read((q) => stateOf(q, "events", id))).toBe(state);
+      }
+    });
+
+    it("locks a channel's pure stages for one transaction, without waiting", async () => {
+      const db = await fresh(place);
+      expect(await db.tx((q) => lockChannel(q, "c"))).toBe(true);
+      expect(await db.tx((q) => lockChannel(q, "unheard-of"))).toBe(false);
+      if (db.kind === "sqlite") return;
+      await db.tx(async (q) => {
+        await lockChannel(q, "c");
+        expect(await db.tx((other) => lockChannel(other, "c"))).toBe(false);
+      });
+      expect(await db.tx((q) => lockChannel(q, "c"))).toBe(true);
+    });
+
+    it("finds conversations by citation, token and person", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        for (const id of ["k1", "k2", "k3"]) await conversation(q, id);
+        await conversation(q, "k9", "d");
+        for (const id of ["k1", "k2"]) await cite(q, "c", "<m@x>", id, null);
+        await cite(q, "c", "<m@x>", "k1", "draft"); // known already: stays as it was
+        await cite(q, "d", "<m@x>", "k9", null);
+      });
+      const found = await db.read(async (q) => [
+        await conversationsCiting(q, "c", "<m@x>"),
+        await conversationsCiting(q, "c", "<n@x>"),
+        await conversationByToken(q, "c", "tokenk2"),
+        await conversationByToken(q, "d", "tokenk2"),
+        await conversationWith(q, "c", "a@example.org"),
+        await conversationWith(q, "c", "b@example.org"),
+      ]);
+      expect(found).toEqual([["k2", "k1"], [], "k2", null, "k3", null]);
+    });
+
+    it("keeps who takes part, in lower case, and to what the conversation is bound", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k1");
+        for (const address of ["A@Example.org", "a@example.org", "b@example.org"])
+          await addParticipant(q, "k1", address);
+        await bindPlatform(q, "k1", "p1");
+      });
+      expect(await db.read((q) => participantsOf(q, "k1"))).toEqual(
+        new Set(["a@example.org", "b@example.org"]),
+      );
+      expect(await db.read((q) => isBound(q, "p1"))).toBe(true);
+      await db.tx((q) => bindPlatform(q, "k1", "p2"));
+      expect(await db.read((q) => isBound(q, "p1"))).toBe(false);
+      expect((await db.read((q) => readConversation(q, "k1"))).platform_id).toBe("p2");
+      await db.tx((q) => unbindPlatform(q, "k1"));
+      expect((await db.read((q) => readConversation(q, "k1"))).platform_id).toBeNull();
+      await expect(db.read((q) => readConversation(q, "nope"))).rejects.toThrow("there is none");
+    });
+  });
+}

@@ -1,0 +1,251 @@
+// Lanes, leases and turns: strict order, fencing, caps.
+
+import { describe, expect, it } from "vitest";
+import { bindPlatform } from "../../src/store/conversations.ts";
+import { insertReply } from "../../src/store/drafts.ts";
+import type { Database } from "../../src/store/driver.ts";
+import {
+  channelsWithDueLanes,
+  endLeases,
+  guardLease,
+  type Lease,
+  LeaseLost,
+  leaseLanes,
+  nextSeq,
+  refreshLane,
+  releaseLane,
+} from "../../src/store/lanes.ts";
+import { dropLease, holdsLease, takeLease } from "../../src/store/leases.ts";
+import { attemptsOn } from "../../src/store/outbox.ts";
+import {
+  changeTurn,
+  countTurns,
+  endAttempt,
+  headTurn,
+  platformIds,
+  readTurn,
+  recordAsking,
+} from "../../src/store/turns.ts";
+import { conversation, fresh, type NewPlace, turn } from "./rig.ts";
+
+const minute = 60_000;
+const lease = (db: Database, node = "n", ms = minute, limit = 10): Promise<Lease[]> =>
+  db.tx((q) => leaseLanes(q, "in", "c", node, ms, limit));
+
+async function one(db: Database, node = "n", ms = minute): Promise<Lease> {
+  const [found] = await lease(db, node, ms, 1);
+  if (!found) throw new Error("no lane is due");
+  return found;
+}
+
+const head = async (db: Database, of: Lease) => (await db.tx((q) => headTurn(q, of)))?.id ?? null;
+
+async function withTurns(place: NewPlace, ids: readonly string[]): Promise<Database> {
+  const db = await fresh(place);
+  await db.tx(async (q) => {
+    await conversation(q, "k");
+    for (const id of ids) await turn(q, id, "k");
+  });
+  return db;
+}
+
+export function describeLanes(place: NewPlace): void {
+  describe("lanes", () => {
+    it("numbers what is put in, in order", async () => {
+      const db = await withTurns(place, []);
+      expect(await db.tx(async (q) => [await nextSeq(q, "k", "in"), await nextSeq(q, "k", "in")])).toEqual([
+        1, 2,
+      ]);
+      expect(await db.tx((q) => nextSeq(q, "k", "out"))).toBe(1);
+      await expect(db.tx((q) => nextSeq(q, "nope", "in"))).rejects.toThrow("there is no such lane");
+    });
+
+    it("works the oldest first, one at a time", async () => {
+      const db = await withTurns(place, ["t3", "t1", "t2"]);
+      const seen: (string | null)[] = [];
+      for (let i = 0; i < 3; i++) {
+        const held = await one(db);
+        expect(await lease(db, "other")).toEqual([]);
+        seen.push(await head(db, held));
+        await db.tx(async (q) => {
+          await changeTurn(q, seen.at(-1) ?? "", { state: "answered", open: 0 });
+          await releaseLane(q, held, "in");
+        });
+      }
+      expect(seen).toEqual(["t3", "t1", "t2"]);
+      expect(await db.read((q) => channelsWithDueLanes(q, "in"))).toEqual([]);
+    });
+
+    it("never lets a younger one overtake a head that is delayed", async () => {
+      const db = await withTurns(place, ["t1", "t2"]);
+      const held = await one(db);
+      await db.tx(async (q) => {
+        await changeTurn(q, "t1", { state: "waiting", open: 1, dueInMs: 150 });
+        await releaseLane(q, held, "in");
+      });
+      expect(await lease(db)).toEqual([]);
+      await expect.poll(async () => (await lease(db, "m", 1))[0]?.lane, { interval: 20 }).toBe("k/in");
+      expect(await head(db, held)).toBe("t1");
+    });
+
+    it("stands still while its head is held or failed and open, and goes on when that is settled", async () => {
+      const db = await withTurns(place, ["t1", "t2"]);
+      for (const state of ["held", "failed"]) {
+        await db.tx(async (q) => {
+          await changeTurn(q, "t1", { state, open: 1 });
+          await refreshLane(q, "k", "in");
+        });
+        expect(await lease(db), state).toEqual([]);
+      }
+      await db.tx(async (q) => {
+        await changeTurn(q, "t1", { state: "failed", open: 0 });
+        await refreshLane(q, "k", "in");
+      });
+      expect(await head(db, await one(db))).toBe("t2");
+    });
+
+    it("leases at most as many as asked for, longest due first", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        for (let i = 0; i < 6; i++) await turn(q, `t${i}`, await conversation(q, `k${i}`));
+        for (let i = 0; i < 6; i++)
+          await q.run("UPDATE lanes SET due_at = $2 WHERE id = $1", `k${i}/in`, 100 - i);
+      });
+      const first = await lease(db, "n", minute, 2);
+      expect(first.map((found) => found.conversation).sort()).toEqual(["k4", "k5"]);
+      expect((await lease(db, "n", minute, 10)).map((found) => found.conversation).sort()).toEqual([
+        "k0",
+        "k1",
+        "k2",
+        "k3",
+      ]);
+      expect(await db.tx((q) => leaseLanes(q, "in", "other", "n", minute, 10))).toEqual([]);
+    });
+
+    it("names the channels with due lanes, each once", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        for (const channel of ["b", "a", "z"]) {
+          for (let i = 0; i < 3; i++)
+            await turn(q, `${channel}${i}`, await conversation(q, `${channel}${i}`, channel), { channel });
+        }
+        await conversation(q, "idle", "idle");
+        await q.run(
+          "UPDATE lanes SET due_at = $1 WHERE channel = 'z' AND direction = 'in'",
+          Date.now() + minute,
+        );
+      });
+      expect(await db.read((q) => channelsWithDueLanes(q, "in"))).toEqual(["a", "b"]);
+      await db.tx((q) => leaseLanes(q, "in", "a", "n", minute, 10));
+      expect(await db.read((q) => channelsWithDueLanes(q, "in"))).toEqual(["b"]);
+      expect(await db.read((q) => channelsWithDueLanes(q, "out"))).toEqual([]);
+    });
+
+    it("lets a presumed dead holder write nothing", async () => {
+      const db = await withTurns(place, ["t1"]);
+      const stale = await one(db, "n", 1);
+      let next: Lease | undefined;
+      await expect.poll(async () => (next = (await lease(db, "m"))[0]), { interval: 5 }).toBeDefined();
+      expect(next?.token).toBe(stale.token + 1);
+      await expect(db.tx((q) => guardLease(q, stale))).rejects.toThrow(LeaseLost);
+      const writing = db.tx(async (q) => {
+        await changeTurn(q, "t1", { state: "answered", open: 0 });
+        await releaseLane(q, stale, "in");
+      });
+      await expect(writing).rejects.toThrow(LeaseLost);
+      expect((await db.read((q) => readTurn(q, "t1"))).state).toBe("waiting");
+      await db.tx((q) => guardLease(q, next as Lease));
+    });
+
+    it("lets a late holder write as long as nobody took over", async () => {
+      const db = await withTurns(place, ["t1"]);
+      const late = await one(db, "n", 0);
+      await db.tx((q) => guardLease(q, late));
+      await db.tx((q) => releaseLane(q, late, "in"));
+    });
+
+    it("ends all leases at a start on a store of one's own", async () => {
+      const db = await withTurns(place, ["t1"]);
+      const old = await one(db);
+      const token = await db.tx((q) => takeLease(q, "channel:c", "n", minute));
+      await db.tx(endLeases);
+      await expect(db.tx((q) => guardLease(q, old))).rejects.toThrow(LeaseLost);
+      expect(await db.tx((q) => holdsLease(q, "channel:c", token ?? 0))).toBe(false);
+      expect((await one(db)).token).toBe(old.token + 2);
+    });
+
+    it("counts a channel's reader by one token", async () => {
+      const db = await fresh(place);
+      const take = (holder: string, ms = minute) => db.tx((q) => takeLease(q, "channel:c", holder, ms));
+      expect(await take("n")).toBe(1);
+      expect(await take("n")).toBe(1);
+      expect(await take("m")).toBeNull();
+      await db.tx((q) => dropLease(q, "channel:c", "m"));
+      expect(await db.tx((q) => holdsLease(q, "channel:c", 1))).toBe(true);
+      await db.tx((q) => dropLease(q, "channel:c", "n"));
+      expect(await db.tx((q) => holdsLease(q, "channel:c", 1))).toBe(false);
+      expect(await take("m", 1)).toBe(2);
+      await expect.poll(() => take("n"), { interval: 5 }).toBe(3);
+      expect(await db.tx((q) => holdsLease(q, "channel:c", 2))).toBe(false);
+    });
+
+    it("writes attempts down, and an outcome once", async () => {
+      const db = await withTurns(place, ["t1"]);
+      const held = await one(db, "n");
+      await db.tx(async (q) => recordAsking(q, await readTurn(q, "t1"), "n", held.token));
+      expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({ state: "asking", attempts: 1 });
+      await db.tx((q) => endAttempt(q, "t1", "unknown", "reset"));
+      await db.tx(async (q) => recordAsking(q, await readTurn(q, "t1"), "n", held.token));
+      await db.tx((q) => endAttempt(q, "t1", "unknown", null));
+      await db.tx((q) => endAttempt(q, "t1", "sent", "found"));
+      await db.tx((q) => endAttempt(q, "t1", "refused", "too late"));
+      const tries = await db.read((q) => attemptsOn(q, "t1"));
+      expect(tries.map(({ number, kind, outcome, detail }) => [number, kind, outcome, detail])).toEqual([
+        [1, "ask", "unknown", "reset"],
+        [2, "ask", "sent", "found"],
+      ]);
+    });
+
+    it("counts turns by sender, conversation and channel within a window", async () => {
+      const db = await fresh(place);
+      const now = Date.now();
+      await db.tx(async (q) => {
+        await conversation(q, "k1");
+        await conversation(q, "k2");
+        await turn(q, "t1", "k1", { receivedAt: now - 90_000 });
+        await turn(q, "t2", "k1", { receivedAt: now });
+        await turn(q, "t3", "k2", { receivedAt: now });
+        await turn(q, "t4", "k2", { receivedAt: now, person: "b@example.org" });
+      });
+      const counts = await db.read(async (q) => [
+        await countTurns(q, "sender", "c", "a@example.org", minute),
+        await countTurns(q, "sender", "c", "a@example.org", 2 * minute),
+        await countTurns(q, "conversation", "c", "k1", minute),
+        await countTurns(q, "channel", "c", "c", minute),
+        await countTurns(q, "channel", "d", "d", minute),
+      ]);
+      expect(counts).toEqual([2, 3, 1, 3, 0]);
+    });
+
+    it("tells which platform messages belong to other turns", async () => {
+      const db = await withTurns(place, ["t1", "t2"]);
+      await db.tx(async (q) => {
+        await bindPlatform(q, "k", "p");
+        await changeTurn(q, "t1", { state: "answered", open: 0, questionId: "q1" });
+        await insertReply(q, {
+          id: "r1",
+          conversation: "k",
+          channel: "c",
+          turn: "t1",
+          text: "x",
+          platformId: "a1",
+        });
+        await changeTurn(q, "t2", { state: "unknown", open: 1, questionId: "q2" });
+        await changeTurn(q, "t2", { state: "unknown", open: 1 });
+      });
+      expect(await db.read((q) => platformIds(q, "p", "t2"))).toEqual(new Set(["q1", "a1"]));
+      expect((await db.read((q) => readTurn(q, "t2"))).question_id).toBe("q2");
+      await expect(db.read((q) => readTurn(q, "nope"))).rejects.toThrow("there is none");
+    });
+  });
+}

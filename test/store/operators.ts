@@ -1,0 +1,322 @@
+// What operators, health and retention see and move.
+
+import { describe, expect, it } from "vitest";
+import { changeDraft, headDraft, pauseChannel, readDraft, recordSending } from "../../src/store/drafts.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { insertEvent, settleEvent, storedEvents, writeCursor } from "../../src/store/events.ts";
+import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/inbox.ts";
+import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
+import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/outbox.ts";
+import { overview } from "../../src/store/overview.ts";
+import { forget } from "../../src/store/retention.ts";
+import { strike } from "../../src/store/suppressions.ts";
+import { changeTurn, endAttempt } from "../../src/store/turns.ts";
+import { conversation, draft, event, fresh, type NewPlace, stateOf, storeEvent, turn } from "./rig.ts";
+
+const day = 86_400_000;
+const blob = (id: string) => ({ id, bytes: Buffer.from(id) });
+
+async function withDrafts(place: NewPlace, ids: readonly string[]): Promise<Database> {
+  const db = await fresh(place);
+  await db.tx(async (q) => {
+    await conversation(q, "k");
+    for (const id of ids) await draft(q, id, "k");
+  });
+  return db;
+}
+
+export function describeOperators(place: NewPlace): void {
+  describe("operators", () => {
+    it("lists drafts by state and channel, newest first", async () => {
+      const db = await withDrafts(place, ["d1", "d2", "d3"]);
+      await db.tx(async (q) => {
+        await conversation(q, "o", "other");
+        await draft(q, "d4", "o", 0, "other");
+        await changeDraft(q, "d2", { state: "held", open: 0, reason: "why" });
+      });
+      const ids = async (wanted: Parameters<typeof listDrafts>[1]) =>
+        (await db.read((q) => listDrafts(q, wanted))).map((row) => row.id);
+      expect(await ids({ limit: 3 })).toEqual(["d4", "d3", "d2"]);
+      expect(await ids({ channel: "c", limit: 9 })).toEqual(["d3", "d2", "d1"]);
+      expect(await ids({ state: "held", limit: 9 })).toEqual(["d2"]);
+      expect(await ids({ state: "held", channel: "other", limit: 9 })).toEqual([]);
+    });
+
+    it("shows a draft with its attempts", async () => {
+      const db = await withDrafts(place, ["d1"]);
+      await db.tx(async (q) => {
+        const row = await readDraft(q, "d1");
+        if (row) await recordSending(q, row, "n", 1);
+        await endAttempt(q, "d1", "refused", "550 no");
+        await changeDraft(q, "d1", { state: "failed", open: 0, reason: "550 no" });
+      });
+      const shown = await db.read((q) => showDraft(q, "d1"));
+      expect(shown).toMatchObject({
+        id: "d1",
+        state: "failed",
+        reason: "550 no",
+        body: '{"text":"text"}',
+        attempts: 1,
+      });
+      expect(shown?.tries).toMatchObject([
+        { number: 1, kind: "send", node: "n", outcome: "refused", detail: "550 no" },
+      ]);
+      expect(await db.read((q) => showDraft(q, "nope"))).toBeNull();
+    });
+
+    it("sends a draft again before the later ones of its lane, and refuses what is under way or done", async () => {
+      const db = await withDrafts(place, ["d1", "d2"]);
+      for (const state of ["queued", "sending", "unknown", "sent", "delivered"]) {
+        await db.tx((q) => changeDraft(q, "d1", { state, open: 1 }));
+        await expect(
+          db.tx((q) => resendDraft(q, "d1")),
+          state,
+        ).rejects.toThrow(`resending draft d1: it is ${state}`);
+      }
+      await expect(db.tx((q) => resendDraft(q, "nope"))).rejects.toThrow("there is none");
+      for (const state of ["held", "failed", "dropped"]) {
+        await db.tx((q) => changeDraft(q, "d1", { state, open: 0, dueInMs: day }));
+        // d2 is being worked on meanwhile.
+        const [held] = await db.tx(async (q) => {
+          await refreshLane(q, "k", "out");
+          return leaseLanes(q, "out", "c", "n", 60_000, 1);
+        });
+        if (!held) throw new Error("the lane is not due");
+        await db.tx((q) => resendDraft(q, "d1"));
+        await db.tx((q) => releaseLane(q, held, "out"));
+        const [next] = await db.tx((q) => leaseLanes(q, "out", "c", "n", 60_000, 1));
+        if (!next) throw new Error("the lane is not due");
+        const head = await db.tx((q) => headDraft(q, next));
+        expect(head).toMatchObject({ id: "d1", state: "queued", looks: 0 });
+        expect(head?.due_in).toBeLessThanOrEqual(0);
+        await db.tx((q) => releaseLane(q, next, "out"));
+      }
+    });
+
+    it("drops a draft that has not gone out, and lets its lane go on", async () => {
+      const db = await withDrafts(place, ["d1", "d2"]);
+      for (const state of ["sending", "sent", "delivered", "dropped"]) {
+        await db.tx((q) => changeDraft(q, "d1", { state, open: 1 }));
+        await expect(
+          db.tx((q) => dropDraft(q, "d1")),
+          state,
+        ).rejects.toThrow(`dropping draft d1: it is ${state}`);
+      }
+      for (const state of ["queued", "unknown", "held", "failed"]) {
+        await db.tx(async (q) => {
+          await changeDraft(q, "d1", { state, open: 1, dueInMs: day });
+          await refreshLane(q, "k", "out");
+        });
+        expect(await db.tx((q) => leaseLanes(q, "out", "c", "n", 0, 1)), state).toEqual([]);
+        await db.tx((q) => dropDraft(q, "d1"));
+        expect(await db.read((q) => stateOf(q, "drafts", "d1"))).toBe("dropped");
+        expect(await db.tx((q) => leaseLanes(q, "out", "c", "n", 0, 1)), state).toHaveLength(1);
+      }
+    });
+
+    it("lists what was not answered, shows it, and gives its raw bytes", async () => {
+      const db = await fresh(place);
+      const attachments = [{ name: "a", mediaType: "b/c", size: 1, blob: blob("att"), ref: null }];
+      const [one, two] = await db.tx(async (q) => [
+        await storeEvent(q, "1", { raw: blob("raw"), attachments }),
+        await storeEvent(q, "2"),
+        await storeEvent(q, "3"),
+      ]);
+      await db.tx(async (q) => {
+        await settleEvent(q, one ?? 0, { state: "ignored", code: "auto-reply", reason: "machine" });
+        await settleEvent(q, two ?? 0, { state: "ignored", code: "list" });
+      });
+      const ids = async (wanted: Parameters<typeof listEvents>[1]) =>
+        (await db.read((q) => listEvents(q, wanted))).map((row) => row.external_id);
+      expect(await ids({ state: "ignored", limit: 9 })).toEqual(["2", "1"]);
+      expect(await ids({ state: "ignored", code: "list", limit: 9 })).toEqual(["2"]);
+      expect(await ids({ state: "ignored", channel: "d", limit: 9 })).toEqual([]);
+      expect(await ids({ state: "stored", limit: 9 })).toEqual(["3"]);
+      expect(await db.read((q) => showEvent(q, one ?? 0))).toMatchObject({
+        code: "auto-reply",
+        reason: "machine",
+        body: '{"kind":"message"}',
+        attachments: [{ name: "a", media_type: "b/c", size: 1 }],
+      });
+      expect(await db.read((q) => showEvent(q, 999))).toBeNull();
+      expect(Buffer.from((await db.read((q) => readRaw(q, one ?? 0))) ?? []).toString()).toBe("raw");
+      expect(await db.read((q) => readRaw(q, two ?? 0))).toBeNull();
+    });
+
+    it("releases a message that was not answered, once, and nothing else", async () => {
+      const db = await fresh(place);
+      const id = await db.tx((q) => storeEvent(q, "1", { fingerprint: "f" }));
+      for (const state of ["ignored", "held", "failed"]) {
+        await db.tx((q) => settleEvent(q, id, { state, code: "x", reason: "y" }));
+        await db.tx((q) => releaseEvent(q, id));
+        expect(await db.read((q) => storedEvents(q, "c", 9))).toMatchObject([
+          { id, code: "released", reason: null, attempts: 0 },
+        ]);
+        await expect(db.tx((q) => releaseEvent(q, id))).rejects.toThrow("it is stored");
+      }
+      const copy = await db.tx((q) => storeEvent(q, "2", { fingerprint: "f" }));
+      await expect(db.tx((q) => releaseEvent(q, copy))).rejects.toThrow("a copy of another message");
+      const receipt = await db.tx((q) => storeEvent(q, "3", { kind: "delivery" }));
+      await db.tx((q) => settleEvent(q, receipt, { state: "ignored" }));
+      await expect(db.tx((q) => releaseEvent(q, receipt))).rejects.toThrow("no message but a delivery");
+      await expect(db.tx((q) => releaseEvent(q, 999))).rejects.toThrow("there is none");
+    });
+
+    it("tells per channel what is open, how old, and what is paused", async () => {
+      const db = await withDrafts(place, ["d1", "d2", "d3"]);
+      await db.tx(async (q) => {
+        await turn(q, "t1", "k", { receivedAt: Date.now() - 5000 });
+        await turn(q, "t2", "k");
+        await turn(q, "t3", "k");
+        await changeTurn(q, "t2", { state: "answered", open: 0 });
+        await changeTurn(q, "t3", { state: "failed", open: 1 });
+        await changeDraft(q, "d2", { state: "sent", open: 0 });
+        await changeDraft(q, "d3", { state: "held", open: 0 });
+        await settleEvent(q, await storeEvent(q, "1"), { state: "held", code: "cap-sender" });
+        await settleEvent(q, await storeEvent(q, "2"), { state: "ignored" });
+        await storeEvent(q, "3");
+        await strike(q, "c", "x@example.org", 1, "bounce");
+        await strike(q, "c", "y@example.org", 2, "bounce");
+        await writeCursor(q, "c", "1");
+        await pauseChannel(q, "c", 60_000, "quota");
+        await q.run("INSERT INTO channels (id) VALUES ('idle')");
+      });
+      const [busy, idle] = await db.read(overview);
+      expect(busy).toMatchObject({
+        channel: "c",
+        suppressed: 1,
+        paused_reason: "quota",
+        events: { stored: 1, held: 1 },
+        turns: { waiting: 1, failed: 1 },
+        drafts: { queued: 1, held: 1 },
+      });
+      expect(busy?.cursor_age).toBeLessThan(30_000);
+      expect(busy?.paused_for).toBeGreaterThan(30_000);
+      expect(busy?.oldest_turn).toBeGreaterThanOrEqual(5000);
+      expect(busy?.oldest_draft).toBeGreaterThanOrEqual(0);
+      expect(idle).toEqual({
+        channel: "idle",
+        cursor_age: null,
+        paused_for: 0,
+        paused_reason: null,
+        suppressed: 0,
+        events: {},
+        turns: {},
+        drafts: {},
+        oldest_turn: null,
+        oldest_draft: null,
+      });
+    });
+
+    it("forgets raw messages first, unless a younger message has the same bytes", async () => {
+      const db = await fresh(place);
+      const attachments = [{ name: "a", mediaType: "b/c", size: 1, blob: blob("att"), ref: null }];
+      await db.tx(async (q) => {
+        await settleEvent(q, await storeEvent(q, "old", { raw: blob("one"), attachments }), {
+          state: "routed",
+        });
+        await settleEvent(q, await storeEvent(q, "shared", { raw: blob("two") }), { state: "ignored" });
+        await storeEvent(q, "waiting", { raw: blob("three") });
+        await q.run("UPDATE events SET received_at = received_at - $1", 2 * day);
+        await q.run("UPDATE blobs SET stored_at = stored_at - $1", 2 * day);
+        await settleEvent(q, await storeEvent(q, "young", { raw: blob("two") }), { state: "routed" });
+      });
+      const clean = () => db.tx((q) => forget(q, { rawMs: day, eventsMs: 9 * day }));
+      expect(await clean()).toEqual({
+        raw: 2,
+        attachments: 1,
+        blobs: 2,
+        events: 0,
+        turns: 0,
+        replies: 0,
+        drafts: 0,
+      });
+      expect(await clean()).toEqual({
+        raw: 0,
+        attachments: 0,
+        blobs: 0,
+        events: 0,
+        turns: 0,
+        replies: 0,
+        drafts: 0,
+      });
+      const left = await db.read((q) => q.all<{ id: string }>("SELECT id FROM blobs ORDER BY id"));
+      expect(left.map((row) => row.id)).toEqual(["three", "two"]);
+    });
+
+    it("forgets the words of what is settled, keeps what is not, and still knows a copy", async () => {
+      const db = await withDrafts(place, ["d1", "d2", "d3"]);
+      const [settled, held] = await db.tx(async (q) => {
+        const ids = [await storeEvent(q, "1", { fingerprint: "f" }), await storeEvent(q, "2")];
+        await settleEvent(q, ids[0] ?? 0, { state: "routed" });
+        await settleEvent(q, ids[1] ?? 0, { state: "held" });
+        await turn(q, "t1", "k");
+        await turn(q, "t2", "k");
+        await changeTurn(q, "t1", { state: "answered", open: 0 });
+        await q.run("UPDATE replies SET state = 'composed' WHERE id <> 'rd3'");
+        await changeDraft(q, "d1", { state: "sent", open: 0 });
+        await changeDraft(q, "d2", { state: "held", open: 0 });
+        await q.run("UPDATE events SET received_at = received_at - $1", 2 * day);
+        await q.run("UPDATE turns SET received_at = received_at - $1", 2 * day);
+        await q.run("UPDATE replies SET created_at = created_at - $1", 2 * day);
+        await q.run("UPDATE drafts SET updated_at = updated_at - $1", 2 * day);
+        return ids;
+      });
+      const counts = await db.tx((q) => forget(q, { rawMs: day, eventsMs: day }));
+      expect(counts).toEqual({
+        raw: 0,
+        attachments: 0,
+        blobs: 0,
+        events: 1,
+        turns: 1,
+        replies: 2,
+        drafts: 1,
+      });
+      const words = await db.read(async (q) => [
+        await q.all("SELECT body, sender FROM events ORDER BY id"),
+        await q.all("SELECT question, address FROM turns ORDER BY id"),
+        await q.all("SELECT text FROM replies ORDER BY id"),
+        await q.all("SELECT body FROM drafts ORDER BY id"),
+      ]);
+      expect(words).toEqual([
+        [
+          { body: "{}", sender: null },
+          { body: '{"kind":"message"}', sender: "a@example.org" },
+        ],
+        [
+          { question: "", address: "{}" },
+          { question: "question t2", address: '{"to":[]}' },
+        ],
+        [{ text: "" }, { text: "" }, { text: "text" }],
+        [{ body: "" }, { body: '{"text":"text"}' }, { body: '{"text":"text"}' }],
+      ]);
+      expect(await db.tx((q) => insertEvent(q, event("1")))).toBe(false);
+      expect(await db.tx((q) => insertEvent(q, event("9", { fingerprint: "f" })))).toBe(false);
+      await db.tx(async (q) => {
+        await settleEvent(q, settled ?? 0, { state: "ignored" });
+        await changeDraft(q, "d1", { state: "failed", open: 0 });
+        await releaseEvent(q, held ?? 0);
+      });
+      await expect(db.tx((q) => releaseEvent(q, settled ?? 0))).rejects.toThrow("forgotten");
+      await expect(db.tx((q) => resendDraft(q, "d1"))).rejects.toThrow("forgotten");
+    });
+
+    it("forgets in bounded batches until nothing is left", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        for (let i = 0; i < 450; i++) await insertEvent(q, event(String(i), { raw: blob(`blob${i}`) }));
+        await q.run("UPDATE events SET state = 'routed', received_at = received_at - $1", 2 * day);
+        await q.run("UPDATE blobs SET stored_at = stored_at - $1", 2 * day);
+      });
+      const counts = [];
+      do counts.push(await db.tx((q) => forget(q, { rawMs: day, eventsMs: day })));
+      while (Object.values(counts.at(-1) ?? {}).some((count) => count > 0));
+      expect(counts.map((one) => [one.raw, one.blobs, one.events])).toEqual([
+        [200, 200, 200],
+        [200, 200, 200],
+        [50, 50, 50],
+        [0, 0, 0],
+      ]);
+    });
+  });
+}

@@ -1,0 +1,196 @@
+// Replies, drafts, pauses, suppressions: what stages compose, send and settle stand on.
+
+import { describe, expect, it } from "vitest";
+import { cite } from "../../src/store/conversations.ts";
+import {
+  changeDraft,
+  changeReply,
+  channelsToCompose,
+  draftByRecipient,
+  draftBySent,
+  hasEarlierReply,
+  headDraft,
+  insertReply,
+  isPaused,
+  isSuperseded,
+  lastAttempt,
+  pauseChannel,
+  readDraft,
+  readyReplies,
+  recordSending,
+} from "../../src/store/drafts.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { leaseLanes, releaseLane } from "../../src/store/lanes.ts";
+import { strike, suppression } from "../../src/store/suppressions.ts";
+import { conversation, draft, fresh, type NewPlace, turn } from "./rig.ts";
+
+const hour = 3_600_000;
+const must = async (db: Database, id: string) => {
+  const found = await db.read((q) => readDraft(q, id));
+  if (!found) throw new Error(`no draft ${id}`);
+  return found;
+};
+
+export function describeOutbound(place: NewPlace): void {
+  describe("outbound", () => {
+    it("hands replies to compose, oldest first", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        for (const id of ["r2", "r1", "r3"]) {
+          await insertReply(q, {
+            id,
+            conversation: "k",
+            channel: "c",
+            turn: null,
+            text: id,
+            platformId: null,
+          });
+        }
+      });
+      expect(await db.read(channelsToCompose)).toEqual(["c"]);
+      await db.tx(async (q) => {
+        expect((await readyReplies(q, "c", 2)).map((row) => row.id)).toEqual(["r1", "r2"]);
+        await changeReply(q, "r1", "composed", null);
+        await changeReply(q, "r2", "failed", "why");
+      });
+      expect(await db.tx(async (q) => (await readyReplies(q, "c", 9)).map((row) => row.text))).toEqual([
+        "r3",
+      ]);
+      await db.tx((q) => changeReply(q, "r3", "composed", null));
+      expect(await db.read(channelsToCompose)).toEqual([]);
+    });
+
+    it("sends a conversation's drafts in order, none before the one in front and none before it is due", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await draft(q, "d1", "k", 200);
+        await draft(q, "d2", "k");
+      });
+      const lease = () => db.tx((q) => leaseLanes(q, "out", "c", "n", 60_000, 5));
+      expect(await lease()).toEqual([]);
+      await expect.poll(async () => (await lease()).length, { interval: 20 }).toBe(1);
+      const held = { lane: "k/out", conversation: "k", channel: "c", token: 1, until: 0 };
+      const head = await db.tx((q) => headDraft(q, held));
+      expect(head?.id).toBe("d1");
+      expect(head?.due_in).toBeLessThanOrEqual(0);
+      await db.tx(async (q) => {
+        await changeDraft(q, "d1", { state: "sent", open: 0, externalId: "x" });
+        await releaseLane(q, held, "out");
+      });
+      await expect.poll(async () => (await lease()).length).toBe(1);
+    });
+
+    it("tells how long the head is not due", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await draft(q, "d1", "k", hour);
+      });
+      expect((await must(db, "d1")).due_in).toBeGreaterThan(hour - 30_000);
+    });
+
+    it("is due now when its time is past", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await draft(q, "d1", "k", -hour);
+      });
+      expect((await must(db, "d1")).due_in).toBeGreaterThan(-30_000);
+    });
+
+    it("writes the attempt down; an earlier attempt's window of looking ends with it", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await draft(q, "d1", "k");
+      });
+      expect(await db.read((q) => lastAttempt(q, "d1"))).toBeNull();
+      await db.tx(async (q) => recordSending(q, await must(db, "d1"), "n", 1));
+      await db.tx((q) => changeDraft(q, "d1", { state: "unknown", open: 1, settleForMs: hour, looks: 1 }));
+      await db.tx((q) => changeDraft(q, "d1", { state: "unknown", open: 1, looks: 2 }));
+      const looking = await must(db, "d1");
+      expect(looking.looks).toBe(2);
+      expect(looking.settle_left).toBeGreaterThan(hour - 30_000);
+      await db.tx(async (q) => recordSending(q, await must(db, "d1"), "n", 1));
+      expect(await must(db, "d1")).toMatchObject({ state: "sending", attempts: 2, settle_left: null });
+      expect((await db.read((q) => lastAttempt(q, "d1")))?.number).toBe(2);
+    });
+
+    it("matches a receipt by the ids it was sent under, in its channel", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await draft(q, "d1", "k");
+        await cite(q, "c", "sent-1", "k", "d1");
+        await cite(q, "c", "theirs", "k", null);
+      });
+      const by = (channel: string, id: string) =>
+        db.read(async (q) => (await draftBySent(q, channel, id))?.id ?? null);
+      expect([await by("c", "sent-1"), await by("d", "sent-1"), await by("c", "theirs")]).toEqual([
+        "d1",
+        null,
+        null,
+      ]);
+    });
+
+    it("matches a bounce by recipient: the newest that went there, none that did not", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        for (const id of ["d1", "d2", "d3"]) await draft(q, id, "k");
+        await changeDraft(q, "d1", { state: "sent", open: 0 });
+        await changeDraft(q, "d2", { state: "sent", open: 0 });
+        await q.run("UPDATE drafts SET updated_at = updated_at - 1000 WHERE id = 'd2'");
+      });
+      const by = (address: string, within: number) =>
+        db.read(async (q) => (await draftByRecipient(q, "c", address, within))?.id ?? null);
+      expect([await by("A@example.org", hour), await by("b@example.org", hour)]).toEqual(["d1", null]);
+      await db.tx((q) => q.run("UPDATE drafts SET updated_at = updated_at - 7200000"));
+      expect(await by("a@example.org", hour)).toBeNull();
+    });
+
+    it("knows the first reply, and a reply to what is no longer the last word", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await turn(q, "t1", "k");
+        await insertReply(q, {
+          id: "r1",
+          conversation: "k",
+          channel: "c",
+          turn: "t1",
+          text: "x",
+          platformId: null,
+        });
+        await draft(q, "d0", "k");
+      });
+      const row = { ...(await must(db, "d0")), reply: "r1" };
+      expect(await db.read((q) => isSuperseded(q, row))).toBe(false);
+      await db.tx((q) => turn(q, "t2", "k"));
+      expect(await db.read((q) => isSuperseded(q, row))).toBe(true);
+      expect(await db.read((q) => hasEarlierReply(q, "k", "r1"))).toBe(true);
+      expect(await db.read((q) => hasEarlierReply(q, "k", "rd0"))).toBe(false);
+      expect(await db.read((q) => readDraft(q, "nope"))).toBeNull();
+    });
+
+    it("pauses a channel for a while", async () => {
+      const db = await fresh(place);
+      expect(await db.read((q) => isPaused(q, "c"))).toBe(false);
+      await db.tx((q) => pauseChannel(q, "c", 150.5, "quota"));
+      expect(await db.read((q) => isPaused(q, "c"))).toBe(true);
+      await expect.poll(() => db.read((q) => isPaused(q, "c")), { interval: 20 }).toBe(false);
+    });
+
+    it("suppresses an address after so many strikes, in its channel", async () => {
+      const db = await fresh(place);
+      const hit = (limit: number, address = "A@example.org") =>
+        db.tx((q) => strike(q, "c", address, limit, "bounced"));
+      expect([await hit(2), await hit(2), await hit(5)]).toEqual([false, true, true]);
+      expect(await hit(1, "b@example.org")).toBe(true);
+      const why = (channel: string) => db.read((q) => suppression(q, channel, "a@EXAMPLE.org"));
+      expect([await why("c"), await why("d")]).toEqual(["bounced", null]);
+    });
+  });
+}

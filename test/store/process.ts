@@ -1,0 +1,20 @@
+// A child that opens a store as the daemon does: `migrate` brings it up to date, `lock` locks it, says so and waits.
+
+import { lockStore } from "../../src/store/lock.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+
+const [, , action, file = ""] = process.argv;
+
+if (action === "lock") {
+  lockStore(file);
+  process.stdout.write("locked\n");
+  setInterval(() => undefined, 60_000); // until it is killed
+} else {
+  process.stdout.write("ready\n");
+  await new Promise((resolve) => process.stdin.once("data", resolve));
+  const db = openSqlite(file, Date.now);
+  process.stdout.write(`applied ${(await migrate(db)).join(",")}\n`);
+  await db.close();
+  process.exit(0);
+}

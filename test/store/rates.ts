@@ -1,0 +1,156 @@
+// The shared rate: never more than the limit in any window, however many ask.
+
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { penalise, type Rate, rateOf, takeRate } from "../../src/store/rates.ts";
+import { fresh, type NewPlace } from "./rig.ts";
+
+/** The same rate under a clock of our own: now_ms() in the SQL becomes a number. */
+function at(q: Query, now: () => number): Query {
+  const clock = (sql: string) => sql.replaceAll("now_ms()", `CAST(${now()} AS BIGINT)`);
+  return {
+    ...q,
+    all: (sql, ...values) => q.all(clock(sql), ...values),
+    one: (sql, ...values) => q.one(clock(sql), ...values),
+    run: (sql, ...values) => q.run(clock(sql), ...values),
+  };
+}
+
+/** The most that happens in any half-open window of `per`. */
+function most(times: readonly number[], per: number): number {
+  const sorted = [...times].sort((a, b) => a - b);
+  let from = 0;
+  return sorted.reduce((best, time, index) => {
+    while (time - (sorted[from] ?? 0) >= per) from++;
+    return Math.max(best, index - from + 1);
+  }, 0);
+}
+
+async function play(
+  db: Database,
+  name: string,
+  rate: Rate,
+  steps: readonly Step[],
+  start: number,
+): Promise<number[]> {
+  const made: number[] = [];
+  let now = start;
+  for (const { pause, count, wait, penalty } of steps) {
+    now += pause;
+    await db.tx(async (real) => {
+      const q = at(real, () => now);
+      if (penalty > 0) await penalise(q, name, penalty);
+      const turn = await takeRate(q, name, rate, count, wait);
+      if (turn.taken) for (let i = 0; i < count; i++) made.push(now + turn.waitMs);
+    });
+  }
+  return made;
+}
+
+interface Step {
+  readonly pause: number;
+  readonly count: number;
+  readonly wait: number;
+  readonly penalty: number;
+}
+
+const step = (calls: number): fc.Arbitrary<Step> =>
+  fc.record({
+    pause: fc.oneof(
+      { arbitrary: fc.constant(0), weight: 4 },
+      fc.integer({ min: 0, max: 300 }),
+      fc.integer({ min: 0, max: 20_000 }),
+    ),
+    count: fc.integer({ min: 1, max: calls }),
+    wait: fc.constantFrom(0, 100, 2000, 60_000),
+    penalty: fc.oneof({ arbitrary: fc.constant(0), weight: 20 }, fc.integer({ min: 1, max: 5000 })),
+  });
+
+export function describeRates(place: NewPlace): void {
+  describe("rates", () => {
+    it("never passes the limit in any window, for any limit and any crowd", async () => {
+      const db = await fresh(place);
+      let runs = 0;
+      const limits = fc.constantFrom(
+        [1, 1000],
+        [2, 1000],
+        [5, 1000],
+        [10, 1000],
+        [60, 10_000],
+        [100, 1000],
+        [1000, 60_000],
+      );
+      await fc.assert(
+        fc.asyncProperty(
+          limits.chain(([requests = 1, per = 1]) =>
+            fc.tuple(
+              fc.constant(requests),
+              fc.constant(per),
+              fc.array(step(requests < 5 ? 1 : 4), { minLength: 20, maxLength: 60 }),
+            ),
+          ),
+          async ([requests, per, steps]) => {
+            const made = await play(db, `r${runs++}`, rateOf(requests, per), steps, 1_800_000_000_000);
+            expect(most(made, per)).toBeLessThanOrEqual(requests);
+          },
+        ),
+        { numRuns: db.kind === "sqlite" ? 120 : 15 },
+      );
+    });
+
+    it("gives 1000 per 60 s nearly all of it, at most 990", async () => {
+      const db = await fresh(place);
+      const steps = Array.from({ length: 2600 }, () => ({ pause: 25, count: 1, wait: 0, penalty: 0 }));
+      const made = await db.tx(async (q) => {
+        const inside = { ...db, tx: <T>(work: (inner: Query) => Promise<T>) => work(q) };
+        return play(inside, "r", rateOf(1000, 60_000), steps, 1_800_000_000_000);
+      });
+      expect(most(made, 60_000)).toBeGreaterThan(950);
+      expect(most(made, 60_000)).toBeLessThanOrEqual(990);
+    });
+
+    it("lets the largest piece of work begin under a small limit", async () => {
+      for (const requests of [5, 10, 20, 44]) {
+        const { interval, tolerance } = rateOf(requests, 60_000);
+        expect(Math.floor(tolerance / interval) + 1, String(requests)).toBeGreaterThanOrEqual(4);
+      }
+      const db = await fresh(place);
+      for (const requests of [1, 2, 3]) {
+        const turn = await db.tx((q) => takeRate(q, `r${requests}`, rateOf(requests, 1000), 4, 2000));
+        expect(turn.taken, String(requests)).toBe(true);
+      }
+    });
+
+    it("takes nothing when the wait would be too long", async () => {
+      const db = await fresh(place);
+      const slow = rateOf(1, 60_000);
+      const take = (wait: number) => db.tx((q) => takeRate(q, "r", slow, 1, wait));
+      expect(await take(0)).toEqual({ taken: true, waitMs: 0 });
+      const refused = await take(1000);
+      expect(refused.taken).toBe(false);
+      const again = await take(1000);
+      expect(again.taken).toBe(false);
+      expect(again.waitMs).toBeLessThanOrEqual(refused.waitMs);
+    });
+
+    it("holds everybody back for a penalty, the longest one", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => penalise(q, "r", 30_000.4));
+      await db.tx((q) => penalise(q, "r", 10));
+      const turn = await db.tx((q) => takeRate(q, "r", rateOf(1000, 60_000), 1, 60_000));
+      expect(turn.taken).toBe(true);
+      expect(turn.waitMs).toBeGreaterThan(25_000);
+      expect((await db.tx((q) => takeRate(q, "other", rateOf(1000, 60_000), 1, 0))).taken).toBe(true);
+    });
+
+    it("is one rate for many that ask at once", async () => {
+      const db = await fresh(place);
+      const rate = rateOf(20, 600_000);
+      const turns = await Promise.all(
+        Array.from({ length: 30 }, () => db.tx((q) => takeRate(q, "r", rate, 1, 0))),
+      );
+      expect(turns.filter((turn) => turn.taken)).toHaveLength(4);
+    });
+  });
+}

@@ -1,0 +1,117 @@
+// Migrations: a fresh store equals an upgraded one; a newer one is refused; two may start at once.
+
+import { describe, expect, it } from "vitest";
+import { draftStates, eventStates, replyStates, turnStates } from "../../src/domain/states.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
+import type { NewPlace } from "./rig.ts";
+
+/** The schema as the database itself tells it. */
+export async function dump(db: Database): Promise<unknown> {
+  return db.read(async (q) => {
+    if (db.kind === "sqlite") return q.all("SELECT type, name, sql FROM sqlite_master ORDER BY type, name");
+    return [
+      await q.all(
+        `SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
+         WHERE table_schema = current_schema() ORDER BY table_name, column_name`,
+      ),
+      await q.all(
+        "SELECT replace(indexdef, current_schema(), '') AS index FROM pg_indexes WHERE schemaname = current_schema() ORDER BY indexname",
+      ),
+      await constraints(db),
+    ];
+  });
+}
+
+/** Table and text of every CHECK constraint. */
+async function constraints(db: Database): Promise<{ table: string; text: string }[]> {
+  return db.read((q) =>
+    q.all(
+      db.kind === "sqlite"
+        ? "SELECT name AS \"table\", sql AS text FROM sqlite_master WHERE type = 'table'"
+        : `SELECT conrelid::regclass::text AS "table", pg_get_constraintdef(oid) AS text FROM pg_constraint
+           WHERE connamespace = current_schema()::regnamespace AND contype = 'c' ORDER BY 1, 2`,
+    ),
+  );
+}
+
+export function describeSchema(place: NewPlace): void {
+  describe("schema", () => {
+    it("is empty, then current, then left alone; fresh equals upgraded step by step", async () => {
+      const db = await (await place()).open();
+      expect(await schemaVersion(db)).toBe(0);
+      expect(await migrate(db)).toEqual(migrations.map((one) => one.name));
+      expect(await schemaVersion(db)).toBe(migrations.length);
+      const fresh = await dump(db);
+      expect(await migrate(db)).toEqual([]);
+      expect(await dump(db)).toEqual(fresh);
+      const stepwise = await (await place()).open();
+      for (let upTo = 1; upTo <= migrations.length; upTo++)
+        await migrate(stepwise, migrations.slice(0, upTo));
+      expect(await dump(stepwise)).toEqual(fresh);
+    });
+
+    it("goes from an older schema to the newest without losing rows", async () => {
+      const db = await (await place()).open();
+      const added = {
+        name: "colour",
+        sql: "ALTER TABLE agents ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",
+      };
+      await migrate(db);
+      await db.tx((q) => q.run("INSERT INTO agents (id, settings, read_at) VALUES ('a', '{}', 1)"));
+      expect(await migrate(db, [...migrations, added])).toEqual(["colour"]);
+      expect(await db.read((q) => q.one("SELECT id, colour FROM agents"))).toEqual({
+        id: "a",
+        colour: "red",
+      });
+      const fresh = await (await place()).open();
+      await migrate(fresh, [...migrations, added]);
+      expect(await dump(db)).toEqual(await dump(fresh));
+    });
+
+    it("leaves the old schema whole when a migration fails", async () => {
+      const db = await (await place()).open();
+      await migrate(db);
+      const before = await dump(db);
+      const broken = {
+        name: "broken",
+        sql: "CREATE TABLE half (id TEXT PRIMARY KEY); ALTER TABLE nowhere ADD COLUMN x TEXT",
+      };
+      await expect(migrate(db, [...migrations, broken])).rejects.toThrow(/nowhere/);
+      expect(await dump(db)).toEqual(before);
+      expect(await schemaVersion(db)).toBe(migrations.length);
+    });
+
+    it("refuses a newer schema and changes nothing", async () => {
+      const db = await (await place()).open();
+      await migrate(db);
+      await db.tx((q) => q.run("UPDATE meta SET value = 99 WHERE name = 'schema'"));
+      const before = await dump(db);
+      await expect(migrate(db)).rejects.toThrow(NewerSchema);
+      await expect(migrate(db)).rejects.toThrow(`schema 99, this version knows up to ${migrations.length}`);
+      expect(await dump(db)).toEqual(before);
+      expect(await schemaVersion(db)).toBe(99);
+    });
+
+    it("is migrated once by two that start together", async () => {
+      const store = await place();
+      const both = await Promise.all([store.open(), store.open()]);
+      const applied = await Promise.all(both.map((db) => migrate(db)));
+      expect(applied.flat()).toEqual(migrations.map((one) => one.name));
+    });
+
+    it("allows exactly the states of src/domain/states.ts", async () => {
+      const db = await (await place()).open();
+      await migrate(db);
+      const found = await constraints(db);
+      const machines = { events: eventStates, turns: turnStates, replies: replyStates, drafts: draftStates };
+      for (const [table, states] of Object.entries(machines)) {
+        const text = found.find((one) => one.table === table && /\bstate\b[^,]*'/.test(one.text))?.text ?? "";
+        const check = /CHECK \(+state (?:IN \(|= ANY \(+ARRAY\[)([^\])]*)/.exec(text)?.[1] ?? "";
+        expect(new Set([...check.matchAll(/'([a-z]+)'/g)].map((match) => match[1])), table).toEqual(
+          new Set(Object.keys(states)),
+        );
+      }
+    });
+  });
+}

@@ -1,0 +1,142 @@
+// Transactions, savepoints, reads and wake-ups.
+
+import { describe, expect, it } from "vitest";
+import { readSettings, writeSettings } from "../../src/store/agents.ts";
+import type { Query } from "../../src/store/driver.ts";
+import { readCursor, writeCursor } from "../../src/store/events.ts";
+import { fresh, type NewPlace } from "./rig.ts";
+
+const names = async (q: Query) =>
+  (await q.all<{ id: string }>("SELECT id FROM agents ORDER BY id")).map((row) => row.id);
+
+export function describeTransactions(place: NewPlace): void {
+  describe("transactions", () => {
+    it("commits what work wrote, and only then shows it to readers", async () => {
+      const db = await fresh(place);
+      let during: string[] | undefined;
+      await db.tx(async (q) => {
+        await writeSettings(q, "one", "{}");
+        during = await db.read(names);
+      });
+      expect(during).toEqual([]);
+      expect(await db.read(names)).toEqual(["one"]);
+    });
+
+    it("rolls back what throws, itself alone, whatever is committed beside it", async () => {
+      const db = await fresh(place);
+      const all = await Promise.allSettled(
+        Array.from({ length: 20 }, (_, i) =>
+          db.tx(async (q) => {
+            await writeSettings(q, `agent${String(i).padStart(2, "0")}`, "{}");
+            if (i % 3 === 0) throw new Error(`no ${i}`);
+            return i;
+          }),
+        ),
+      );
+      const kept = [...Array(20).keys()].filter((i) => i % 3 !== 0);
+      expect(all.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []))).toEqual(kept);
+      expect(all.flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []))[1]).toBe(
+        "Error: no 3",
+      );
+      expect(await db.read(names)).toEqual(kept.map((i) => `agent${String(i).padStart(2, "0")}`));
+    });
+
+    it("rolls back a failed statement and goes on with the next transaction", async () => {
+      const db = await fresh(place);
+      await expect(
+        db.tx(async (q) => {
+          await writeSettings(q, "one", "{}");
+          await q.run("INSERT INTO agents (id) VALUES ('two')"); // settings must not be null
+        }),
+      ).rejects.toThrow(/null/i);
+      await db.tx((q) => writeSettings(q, "three", "{}"));
+      expect(await db.read(names)).toEqual(["three"]);
+    });
+
+    it("undoes a savepoint's writes, nested ones too, and keeps the rest", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await writeSettings(q, "a", "{}");
+        await q.savepoint(async () => {
+          await writeSettings(q, "b", "{}");
+          await expect(
+            q.savepoint(async () => {
+              await writeSettings(q, "c", "{}");
+              await q.run("INSERT INTO agents (id) VALUES ('broken')");
+            }),
+          ).rejects.toThrow(/null/i);
+        });
+        await expect(
+          q.savepoint(async () => {
+            await q.savepoint(() => writeSettings(q, "d", "{}"));
+            throw new Error("outer");
+          }),
+        ).rejects.toThrow("outer");
+        await writeSettings(q, "e", "{}");
+      });
+      expect(await db.read(names)).toEqual(["a", "b", "e"]);
+    });
+
+    it("binds placeholders by number, twice and out of order", async () => {
+      const db = await fresh(place);
+      const row = await db.read((q) =>
+        q.one("SELECT CAST($2 AS TEXT) AS b, CAST($1 AS TEXT) AS a, CAST($2 AS TEXT) AS c", "one", "two"),
+      );
+      expect(row).toEqual({ a: "one", b: "two", c: "two" });
+    });
+
+    it("keeps large integers, bytes, and text with any character", async () => {
+      const db = await fresh(place);
+      const text = "ö 漢 🙂 ' \" \\ $1 ? -- only: sqlite";
+      const bytes = Uint8Array.from([0, 255, 1, 39, 0]).subarray(1, 4);
+      const row = await db.tx(async (q) => {
+        await q.run("INSERT INTO blobs (id, bytes, stored_at) VALUES ($1, $2, $3)", text, bytes, 2 ** 52 + 1);
+        return q.one<{ bytes: Uint8Array; stored_at: number }>(
+          "SELECT bytes, stored_at FROM blobs WHERE id = $1",
+          text,
+        );
+      });
+      expect(row && [[...row.bytes], row.stored_at]).toEqual([[255, 1, 39], 2 ** 52 + 1]);
+    });
+
+    it("stores what a stranger wrote with a NUL in it", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => writeSettings(q, "nul", "a\0b"));
+      const row = await db.read((q) => readSettings(q, "nul"));
+      expect(row?.settings.replace("\0", "")).toBe("ab");
+    });
+
+    it("replaces settings, and knows none of another agent", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => writeSettings(q, "one", "1"));
+      await db.tx((q) => writeSettings(q, "one", "2"));
+      expect((await db.read((q) => readSettings(q, "one")))?.settings).toBe("2");
+      expect(await db.read((q) => readSettings(q, "other"))).toBeNull();
+    });
+
+    it("keeps order: a later transaction sees the earlier one", async () => {
+      const db = await fresh(place);
+      let last = Promise.resolve<string | null>(null);
+      for (let i = 0; i < 600; i++) {
+        const write = db.tx(async (q) => {
+          const before = await readCursor(q, "c");
+          if (db.kind === "sqlite") expect(before).toBe(i === 0 ? null : String(i - 1));
+          await writeCursor(q, "c", String(i));
+          return before;
+        });
+        last = write;
+        if (db.kind === "postgres" && i % 50 === 0) await write;
+      }
+      await last;
+    });
+
+    it("is open again after it was closed", async () => {
+      const store = await place();
+      const { migrate } = await import("../../src/store/migrate.ts");
+      const first = await store.open();
+      await migrate(first);
+      await first.tx((q) => writeSettings(q, "one", "{}"));
+      expect(await (await store.open()).read(names)).toEqual(["one"]);
+    });
+  });
+}
