@@ -36,7 +36,7 @@ export function statusOf(
     return { state, code: "token", reason: error.message };
   }
   if (isCredentialProblem(traced)) {
-    const text = String(traced.response ?? traced.responseText ?? "");
+    const text = traced.response ?? traced.responseText ?? "";
     if (throttling.test(text))
       return { state: "degraded", code: "throttled", reason: "the login was throttled" };
     const certain = certainCodes.has(traced.serverResponseCode ?? "") || isFinalSmtp(traced);

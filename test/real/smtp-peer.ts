@@ -53,6 +53,8 @@ export interface SmtpPeerOptions {
   readonly tls?: { readonly mode: "implicit" | "starttls"; readonly certificate: Certificate };
   /** Called with every accepted mail before it is confirmed: deliver it to a Dovecot user from here. */
   readonly deliver?: (mail: ReceivedMail) => Promise<void> | void;
+  /** Called with every message whose final dot arrived, before any answer, good or bad. */
+  readonly arrive?: (mail: ReceivedMail) => Promise<void> | void;
   /** Text of the answer after the dot, in place of `OK`: `2.0.0 Ok <id@server>`. */
   readonly confirmation?: () => string;
 }
@@ -138,6 +140,7 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
       stream.on("end", () => {
         const mail = received(session, Buffer.concat(chunks).toString("latin1"));
         arrived.push(mail);
+        void options.arrive?.(mail);
         apply("dot", session, (error) => {
           if (error) return next(error);
           void confirm(mail, next);

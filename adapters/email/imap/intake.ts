@@ -170,7 +170,7 @@ interface Unread {
   readonly reason: string;
 }
 
-/** Cuts a listing into batches. The first is small: what comes after it is fetched while it is parsed. */
+/** Cuts a listing into batches, by number and by size. */
 export function batchesOf(listed: readonly Listed[]): Batch[] {
   const batches: Listed[][] = [];
   let bytes = 0;

@@ -142,14 +142,22 @@ function credentials(login: NonNullable<SmtpOptions["login"]>) {
   if (tokens === null) return { user, credentials: { user, pass: password } };
   const oauth2 = new XOAuth2({
     user,
-    provisionCallback: (_user, renew, done) => {
-      tokens.get({ fresh: renew }).then(
-        (token) => done(null, token.value, token.expiresAt),
-        (error: Error) => done(error),
-      );
-    },
+    provisionCallback: (_user, renew, done) => void provide(tokens, renew, done),
   });
   return { user, oauth2, method: "XOAUTH2" };
+}
+
+async function provide(
+  tokens: TokenSource,
+  fresh: boolean,
+  done: (error: Error | null, token?: string, expiresAt?: number) => void,
+): Promise<void> {
+  try {
+    const token = await tokens.get({ fresh });
+    done(null, token.value, token.expiresAt);
+  } catch (error) {
+    done(error as Error);
+  }
 }
 
 /** One step of the dialogue, which ends by its callback, by an error of the connection, or with the connection. */

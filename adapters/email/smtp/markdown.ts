@@ -21,7 +21,7 @@ const marked = new Marked({
 
 /** A fragment, without html or body elements. */
 export function toHtml(markdown: string): string {
-  return (marked.parse(markdown, { async: false }) as string).trim();
+  return marked.parse(markdown, { async: false }).trim();
 }
 
 /** Emphasis signs removed, links with their address behind them, lists and code as they are read. */

@@ -1,7 +1,7 @@
 // What is written under a reply: threading, signature, markup, and no way for anybody's text into the headers.
 
 import { externalId, type Reply, sendKey, threadToken } from "bridgehead/contract";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type * as z from "zod";
 import { config as schema } from "../../../adapters/email/config.ts";
@@ -237,24 +237,18 @@ describe("the bytes", () => {
         ),
       )
       .map((parts) => parts.join(""));
+    // 2000 times five places: 10,000 texts.
+    const five = fc.tuple(hostile, hostile, hostile, hostile, hostile);
     await fc.assert(
-      fc.asyncProperty(hostile, async (text) => {
-        const raw = await sent(
-          {
-            subject: text,
-            senderName: text,
-            text,
-            signature: text,
-            introduction: text,
-            to: [{ address: "ann@example.net", name: text }],
-          },
-          settings({ reply: "all", token_address: true }),
-        );
+      fc.asyncProperty(five, async ([subject, name, text, signature, introduction]) => {
+        const to = [{ address: "ann@example.net", name }];
+        const more = { subject, senderName: name, text, signature, introduction, to };
+        const raw = await sent(more, settings({ reply: "all", token_address: true }));
         expect(headersOf(raw).map((line) => line.split(":")[0])).toEqual(names);
         expect(header(raw, "To")).toHaveLength(1);
         expect(header(raw, "To")[0]).toMatch(/(^|<)ann@example\.net>?$/);
       }),
-      { numRuns: 10_000, seed: 7 },
+      { numRuns: 2000, seed: 7 },
     );
   }, 120_000);
 });

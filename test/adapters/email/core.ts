@@ -3,7 +3,6 @@
 
 import {
   type Attempt,
-  type Cursor,
   type Inbound,
   type Reply,
   type SendKey,
@@ -52,7 +51,7 @@ export function supervise(inbound: Inbound, channel: RecordingChannel): Supervis
     while (!ending.signal.aborted) {
       starts += 1;
       try {
-        await inbound.run(channel.cursor as Cursor | null, ending.signal);
+        await inbound.run(channel.cursor, ending.signal);
       } catch (error) {
         errors.push(error as Error);
       }

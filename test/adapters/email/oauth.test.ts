@@ -77,7 +77,7 @@ describe("sending with a token", () => {
     adapter.outbound?.compose(replyTo())[0] as never;
 
   it("logs in, and with a new token when the old one is rejected", async () => {
-    const peer = await startSmtpPeer({ token: issuer.good });
+    const peer = await startSmtpPeer({ token: (user, token) => issuer.good(user, token) });
     const smtp = { user: "support", oauth2: grant(), connections: 1 } as Settings["smtp"];
     const { adapter, channel } = adapterFor(settingsFor(1, peer.port, { smtp }));
     expect(await adapter.outbound?.send(draftOf(adapter), attempt())).toMatchObject({ kind: "sent" });

@@ -82,7 +82,7 @@ describe.concurrent("an outcome for every stage", () => {
   it.each(table)("%s, %j", async (stage, fault, expected) => {
     const own = await startSmtpPeer({ users: { support: "secret" } });
     own.fail(stage, fault);
-    const { outcome, crossed } = await send({ timeout: "1s" } as Settings["smtp"], own.port, 3000);
+    const { outcome, crossed } = await send({ timeout: "1s" }, own.port, 3000);
     expect(outcome).toMatchObject(expected);
     expect(crossed).toBe(stage === "dot");
     if (outcome.kind === "refused" || outcome.kind === "deferred")
@@ -104,9 +104,7 @@ describe.concurrent("an outcome for every stage", () => {
 
 it("defers when nobody listens, or the name is unknown", async () => {
   expect((await send({}, await freePort())).outcome.kind).toBe("deferred");
-  const { adapter } = adapterFor(
-    settingsFor(1, 25, { smtp: { host: "nowhere.invalid", tls: "implicit" } as Settings["smtp"] }),
-  );
+  const { adapter } = adapterFor(settingsFor(1, 25, { smtp: { host: "nowhere.invalid", tls: "implicit" } }));
   const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
   expect((await adapter.outbound?.send(draft as never, attempt()))?.kind).toBe("deferred");
 });
@@ -148,7 +146,7 @@ it("remembers the id a server puts in place of ours", async () => {
   const own = await startSmtpPeer({
     confirmation: () => "2.0.0 OK <other@server> [Hostname=x.prod.outlook.com]",
   });
-  const { outcome } = await send({ login: false } as Settings["smtp"], own.port);
+  const { outcome } = await send({ login: false }, own.port);
   expect(outcome.kind).toBe("sent");
   await own.close();
 });

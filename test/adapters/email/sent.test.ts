@@ -33,7 +33,7 @@ describeReal("the Sent folder", missing, () => {
     );
     const { outbound } = adapter;
     if (outbound?.reconcile === undefined) throw new Error("no outbound");
-    const { reconcile } = outbound;
+    const reconcile = outbound.reconcile.bind(outbound);
     const draftFor = (key: string) => outbound.compose(replyTo({ key: sendKey(key) }))[0] as never;
     return {
       user,
