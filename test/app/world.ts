@@ -177,7 +177,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
       file,
       JSON.stringify(text, (_key, value: unknown) => (value === null ? undefined : value)),
     );
-    const env = { AGENT_KEY: agentKey, MAIL_PASSWORD: dovecot.password, SECRET: "secret" };
+    const env = { AGENT_KEY: agentKey, MAIL_PASSWORD: dovecot.password, SECRET: "secret", GRANT: "granted" };
     const loaded = await loadConfig(file, { env, adapters: loadAdapter });
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems, null, 1));
     return loaded.config;

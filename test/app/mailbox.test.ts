@@ -1,0 +1,224 @@
+// What happens to the mailbox and the line to it: marks, a new UIDVALIDITY, a server that goes away, a line that is
+// only half there, tokens that end.
+
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { closeServer, listen } from "../agent/fault-server.ts";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { startTcpProxy } from "../real/tcp-proxy.ts";
+import { eventually } from "./eventually.ts";
+import { openWorld } from "./world.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+describeReal("the mailbox and the line to it", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({
+      users: ["keyword", "flag", "move", "copy", "validity", "halfopen", "cut"],
+    });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it.concurrent("marks what is handled: by a keyword, nothing that people see", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "keyword" });
+    const mail = await world.write();
+    await world.settled([mail]);
+    await eventually(async () =>
+      expect((await dovecot.list("keyword")).map((one) => one.flags)).toEqual([
+        expect.arrayContaining(["$Bridgehead"]),
+      ]),
+    );
+    expect((await dovecot.list("keyword"))[0]?.flags).not.toContain("\\Seen");
+  });
+
+  it.concurrent("marks it as read where that is wanted, also what is not answered", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, {
+      dovecot,
+      user: "flag",
+      channel: { mark: { with: "flag" } },
+    });
+    const mail = await world.write();
+    await world.write({ headers: { "List-Id": "<news.example>" } });
+    await world.settled([mail]);
+    await eventually(async () =>
+      expect((await dovecot.list("flag")).map((one) => one.flags.includes("\\Seen"))).toEqual([true, true]),
+    );
+  });
+
+  it.concurrent("moves it where that is wanted, and still finds the thread", async ({ onTestFinished }) => {
+    const client = await dovecot.connect("move");
+    await client.mailboxCreate("Done");
+    await client.logout();
+    const channel = { mark: { with: "move", folder: "Done" } };
+    const world = await openWorld(onTestFinished, { dovecot, user: "move", channel });
+    const first = await world.write();
+    const second = await world.write({ answers: await world.replyTo(first) });
+    await world.settled([first, second]);
+    await eventually(async () => expect(await dovecot.list("move")).toEqual([]));
+    expect(await dovecot.list("move", "Done")).toHaveLength(2);
+    expect(world.conversations()).toBe(1);
+  });
+
+  it.concurrent("files a copy of what it sends, the same bytes", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, {
+      dovecot,
+      user: "copy",
+      channel: { sent_folder: "auto" },
+    });
+    const mail = await world.write();
+    const { messageId } = await world.replyTo(mail);
+    await eventually(async () => expect(await dovecot.list("copy", "Sent")).toHaveLength(1));
+    const [copy] = await dovecot.list("copy", "Sent");
+    expect(copy?.raw).toContain(messageId);
+    expect(copy?.raw.trimEnd()).toBe(world.smtp.accepted[0]?.raw.trimEnd());
+  });
+
+  it.concurrent("answers nothing twice and loses nothing when the mailbox counts anew", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "validity" });
+    const letters = [await world.write(), await world.write({ from: "ben@customer.example" })];
+    await world.settled(letters);
+    await world.stop();
+    await dovecot.changeUidValidity("validity");
+    letters.push(await world.write({ from: "carl@customer.example" }));
+    await world.start();
+    await world.settled(letters);
+    // And once more under the running daemon.
+    await dovecot.changeUidValidity("validity");
+    letters.push(await world.write({ from: "dora@customer.example" }));
+    await world.settled(letters, 20_000);
+    await world.reports({ state: "ready" });
+  });
+
+  it.concurrent("notices a line that is only half there, and reads on over a new one", async ({
+    onTestFinished,
+  }) => {
+    const proxy = await startTcpProxy(dovecot.port);
+    onTestFinished(() => proxy.close());
+    const channel = { imap: { port: proxy.port } };
+    const world = await openWorld(onTestFinished, { dovecot, user: "halfopen", channel });
+    const first = await world.write();
+    await world.settled([first]);
+    proxy.swallow();
+    const lines = proxy.accepted();
+    const second = await world.write({ answers: first });
+    await world.reports({ state: "degraded" });
+    proxy.resume();
+    await world.settled([first, second], 20_000);
+    expect(proxy.accepted()).toBeGreaterThan(lines);
+    await world.reports({ state: "ready" });
+  });
+
+  it.concurrent("reads on after lines that were cut, again and again", async ({ onTestFinished }) => {
+    const proxy = await startTcpProxy(dovecot.port);
+    onTestFinished(() => proxy.close());
+    const channel = { imap: { port: proxy.port } };
+    const world = await openWorld(onTestFinished, { dovecot, user: "cut", channel });
+    const letters = [];
+    for (let round = 0; round < 3; round++) {
+      letters.push(await world.write({ from: `person${round}@customer.example` }));
+      proxy.cut();
+      await world.settled(letters, 20_000);
+    }
+  });
+});
+
+describeReal("a mail server that is stopped and started", missing, () => {
+  it("is waited for; what came meanwhile is answered", async ({ onTestFinished }) => {
+    const dovecot = await startDovecot({ users: ["stop"] });
+    const world = await openWorld(onTestFinished, { dovecot, user: "stop" });
+    onTestFinished(() => dovecot.dispose());
+    const first = await world.write();
+    await world.settled([first]);
+    await dovecot.stop();
+    await world.reports({ state: "degraded" });
+    const second = await world.write({ from: "ben@customer.example" });
+    await dovecot.start();
+    await world.settled([first, second], 20_000);
+    await world.reports({ state: "ready" });
+  });
+});
+
+/** An issuer of tokens that live for some seconds, and the mail server's way to ask it about them. */
+async function startIssuer(seconds: number) {
+  const until = new Map<string, number>();
+  let issued = 0;
+  let refusing = false;
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk) => (body += String(chunk)));
+    request.on("end", () => {
+      const form = new URLSearchParams(body);
+      const answer = (status: number, value: object) =>
+        response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+      if (request.url === "/introspect") {
+        const token = form.get("token") ?? "";
+        return void answer(200, { active: (until.get(token) ?? 0) > Date.now(), username: "token" });
+      }
+      if (refusing || form.get("refresh_token") !== "granted")
+        return void answer(400, { error: "invalid_grant" });
+      const token = `token-${++issued}`;
+      until.set(token, Date.now() + seconds * 1000);
+      answer(200, { access_token: token, expires_in: seconds, token_type: "Bearer" });
+    });
+  });
+  await listen(server);
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    issued: () => issued,
+    good: (token: string) => (until.get(token) ?? 0) > Date.now(),
+    revoke: () => {
+      refusing = true;
+      until.clear();
+    },
+    grant: () => void (refusing = false),
+    close: () => closeServer(server),
+  };
+}
+
+describeReal("a login by token", missing, () => {
+  it("goes on over the tokens' ends; a revoked grant is reported, and a new one used", async ({
+    onTestFinished,
+  }) => {
+    const issuer = await startIssuer(4);
+    const dovecot = await startDovecot({ users: ["token"], introspectionUrl: `${issuer.url}/introspect` });
+    const oauth2 = {
+      token_url: `${issuer.url}/token`,
+      client_id: "bridgehead",
+      client_secret: "${env:SECRET}",
+      refresh_token: "${env:GRANT}",
+    };
+    const world = await openWorld(onTestFinished, {
+      dovecot,
+      user: "token",
+      channel: { imap: { password: null, oauth2 }, smtp: { login: true } },
+      smtp: { token: (_user, token) => issuer.good(token) },
+    });
+    onTestFinished(() => dovecot.dispose());
+    onTestFinished(() => issuer.close());
+    const letters = [];
+    for (let round = 0; round < 3; round++) {
+      const before = issuer.issued();
+      letters.push(await world.write({ from: `person${round}@customer.example` }));
+      await world.settled(letters);
+      await eventually(() => expect(issuer.issued()).toBeGreaterThan(before));
+    }
+    expect(world.log.filter((line) => line.level === "error")).toEqual([]);
+    expect(world.smtp.accepted.every((mail) => mail.user === "token")).toBe(true);
+
+    issuer.revoke();
+    await world.reports({ state: "unauthorized" });
+    letters.push(await world.write());
+    issuer.grant();
+    await world.settled(letters, 25_000);
+    await world.reports({ state: "ready" });
+  });
+});
