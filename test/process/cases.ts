@@ -2,12 +2,12 @@
 
 import { type PointName, pointNames } from "../../src/ops/points.ts";
 import type { Story } from "./story.ts";
-import type { PlaceOptions } from "./world.ts";
+import type { Place, PlaceOptions } from "./world.ts";
 
 export interface Case {
   readonly name: string;
   readonly place: Omit<PlaceOptions, "user">;
-  readonly story: Pick<Story, "deaths" | "holds">;
+  readonly story: Pick<Story, "deaths" | "holds" | "meanwhile" | "plant">;
 }
 
 type Point = PointName | "email.mark" | "email.sent-copy";
@@ -28,6 +28,9 @@ const holding = (point: Point, hit = 1): Case[] =>
     place: { onUnknown: "hold", bounces: false, copies: false },
     story: { ...one.story, holds: true },
   }));
+
+/** As a restore from a backup does: every mail gets another position. */
+const renumber = (place: Place) => place.world.dovecot.changeUidValidity(place.options.user);
 
 /** What the world must do for the point to be reached at all. */
 const worlds: { readonly [point in PointName]?: Case["place"] } = { "verdict.commit": { resets: 1 } };
@@ -54,6 +57,10 @@ export const cases: readonly Case[] = [
   ...(["answer.commit", "send.record"] as const).flatMap((point) =>
     both(point, 1, "late", { place: { agent: "late" } }),
   ),
+  ...(["event.commit", "outcome.commit"] as const).flatMap((point) =>
+    both(point, 1, "renumbered").map((one) => ({ ...one, story: { ...one.story, meanwhile: renumber } })),
+  ),
+  { name: "stalled holder", place: { slow: true }, story: { deaths: [], plant: ["short-lease"] } },
 ];
 
 /** The case of that name; throws when there is none. */

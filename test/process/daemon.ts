@@ -40,15 +40,15 @@ export interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** `<point>:<before|after>:<n>`, see kill-at.ts. */
   readonly killAt?: string;
-  /** The name of a planted defect, see defects.ts. */
-  readonly defect?: string;
+  /** Defects and circumstances to plant, see defects.ts. */
+  readonly plant?: readonly string[];
 }
 
 /** Resolves nothing by itself: wait for `ready` or `ended`. */
-export function startDaemon({ config, env = {}, killAt, defect }: DaemonOptions): Daemon {
+export function startDaemon({ config, env = {}, killAt, plant = [] }: DaemonOptions): Daemon {
   const preloads = [
     ...(killAt === undefined ? [] : ["kill-at.ts"]),
-    ...(defect === undefined ? [] : ["plant.ts"]),
+    ...(plant.length === 0 ? [] : ["plant.ts"]),
   ].flatMap((file) => ["--import", new URL(file, import.meta.url).href]);
   const child = spawn(
     process.execPath,
@@ -61,7 +61,7 @@ export function startDaemon({ config, env = {}, killAt, defect }: DaemonOptions)
         NODE_NO_WARNINGS: "1",
         ...env,
         ...(killAt === undefined ? {} : { KILL_AT: killAt }),
-        ...(defect === undefined ? {} : { DEFECT: defect }),
+        ...(plant.length === 0 ? {} : { PLANT: plant.join() }),
       },
     },
   );

@@ -105,7 +105,9 @@ function checkAnswers(place: Place, drafts: readonly Draft[], allowed: Allowed, 
     const answers = answersTo(place, letter);
     if (answers.length === 0 && !held.has(letter.tag)) say("lost", `no answer to ${letter.tag}`);
     const ids = new Set(answers.map((mail) => mail.messageId));
-    if (ids.size > 1) say("changed-id", `${letter.tag} was answered under ${[...ids].join(" and ")}`);
+    const drafted = drafts.filter(({ id }) => [...ids].some((messageId) => messageId.includes(id)));
+    if (drafted.length > 1) say("sent-twice", `${letter.tag} was answered by ${drafted.length} drafts`);
+    else if (ids.size > 1) say("changed-id", `${letter.tag} was answered under ${[...ids].join(" and ")}`);
     for (const answer of answers) checkThread(place, letter, answer, say);
   }
   checkCrossings(place, drafts, allowed, say);

@@ -12,10 +12,10 @@ export interface Story {
   /** Drafts found in flight at the last death must be held in the end. */
   readonly holds?: boolean;
   /** Planted into every life. */
-  readonly defect?: string;
+  readonly plant?: readonly string[];
   readonly letters?: readonly Letter[];
   /** What the world does while the daemon is dead. */
-  readonly meanwhile?: () => Promise<void>;
+  readonly meanwhile?: (place: Place) => Promise<void>;
   /** Milliseconds until everything must be settled. */
   readonly patience?: number;
 }
@@ -32,14 +32,13 @@ export const live = (place: Place, more: Partial<DaemonOptions> = {}): Daemon =>
 
 /** Tells the story and answers what is wrong at its end. Rejects when a death did not happen as told. */
 export async function tell(place: Place, story: Story): Promise<Violation[]> {
-  const { deaths, defect, patience = 20_000 } = story;
-  const planted = defect === undefined ? {} : { defect };
+  const { deaths, plant = [], patience = 20_000 } = story;
   const letters = story.letters ?? usualLetters(place.options.user);
   const crossed: string[] = [];
   let held = 0;
   let delivered = false;
   for (const killAt of deaths) {
-    const daemon = live(place, { killAt, ...planted });
+    const daemon = live(place, { killAt, plant });
     await daemon.ready;
     if (!delivered) await place.deliver(...letters);
     delivered = true;
@@ -51,9 +50,9 @@ export async function tell(place: Place, story: Story): Promise<Violation[]> {
     const words = daemon.lines.findLast((line) => line.message === "killed");
     crossed.push(...((words?.["crossed"] as string[] | undefined) ?? []));
     if (story.holds) held = inFlight(place);
-    await story.meanwhile?.();
+    await story.meanwhile?.(place);
   }
-  const daemon = live(place, planted);
+  const daemon = live(place, { plant });
   await daemon.ready;
   if (!delivered) await place.deliver(...letters);
   const settledInTime = await settled(place, patience);

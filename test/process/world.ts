@@ -2,7 +2,7 @@
 // process and survives every death of the daemon, so its logs can be held against the daemon's store.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ export async function startWorld(users: readonly string[]): Promise<World> {
   const agent = (name: Agent, delay: number) => `
   - name: ${name}
     key: ${agentKeys[name]}
-    model: { url: "${model.url}", name: echo }
+    model: { url: "${model.url}/v1", name: echo }
     skills:
       email: { email: support@bridge.test, emailSignature: The Bridge, responseDelaySeconds: ${delay} }`;
   const quiet = () => undefined;
@@ -64,8 +64,8 @@ export async function startWorld(users: readonly string[]): Promise<World> {
   };
 }
 
-/** Answers every question with the tag it finds in it; slowly when the question says `slow`. */
-async function startModel(): Promise<{ readonly url: string; close(): Promise<void> }> {
+/** Answers every question with the tag it finds in it. */
+async function startModel(): Promise<Served> {
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (chunk) => (body += String(chunk)));
@@ -73,17 +73,47 @@ async function startModel(): Promise<{ readonly url: string; close(): Promise<vo
       const { messages } = JSON.parse(body) as { messages: { content: string }[] };
       const question = messages.at(-1)?.content ?? "";
       const content = `This is the answer to ${tagIn(question)}.`;
-      const answer = () => {
-        response.writeHead(200, { "content-type": "application/json" });
-        response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content } }] }));
-      };
-      if (question.includes("slow")) setTimeout(answer, 2500);
-      else answer();
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content } }] }));
     });
   });
+  return serve(server);
+}
+
+const slowMs = 2500;
+
+/** Stands before the platform and keeps the answers to questions back for a while. */
+async function startDetour(to: string): Promise<Served> {
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => void forward(Buffer.concat(chunks)));
+    async function forward(body: Buffer): Promise<void> {
+      const { method = "GET", url = "/", headers } = request;
+      const key = String(headers["agent-secret-key"]);
+      const answer = await fetch(`${to}${url}`, {
+        method,
+        headers: { "agent-secret-key": key, "content-type": "application/json" },
+        ...(method === "POST" ? { body: body.toString() } : {}),
+      });
+      const text = await answer.text();
+      const asked = method === "POST" && url.endsWith("/messages");
+      if (asked) await new Promise((resolve) => setTimeout(resolve, slowMs));
+      response.writeHead(answer.status, { "content-type": "application/json" }).end(text);
+    }
+  });
+  return serve(server);
+}
+
+interface Served {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+async function serve(server: Server): Promise<Served> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     close: () =>
       new Promise((resolve) => {
         server.closeAllConnections();
@@ -105,6 +135,8 @@ export interface PlaceOptions {
   readonly copies?: boolean;
   /** The relay resets the line after this many final dots. */
   readonly resets?: number;
+  /** The platform's answers to questions are long on the way. */
+  readonly slow?: boolean;
 }
 
 /** One mailbox with its relay, its people, and the folder of the daemon that serves it. */
@@ -134,6 +166,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     bounces: true,
     copies: true,
     resets: 0,
+    slow: false,
     ...given,
   };
   const { user } = options;
@@ -153,8 +186,9 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     await client.mailboxCreate("Archive");
     await client.logout();
   }
+  const detour = options.slow ? await startDetour(world.platform.url) : null;
   const config = join(folder, "bridgehead.yaml");
-  writeFileSync(config, configFile(world, peer, options));
+  writeFileSync(config, configFile(detour?.url ?? world.platform.url, world.dovecot, peer, options));
   return {
     world,
     options,
@@ -173,15 +207,21 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     },
     async close() {
       await peer.close();
+      await detour?.close();
       rmSync(folder, { recursive: true, force: true });
     },
   };
 }
 
-function configFile({ platform, dovecot }: World, peer: SmtpPeer, options: Required<PlaceOptions>): string {
+function configFile(
+  platform: string,
+  dovecot: Dovecot,
+  peer: SmtpPeer,
+  options: Required<PlaceOptions>,
+): string {
   const mark = options.move ? "mark: { with: move, folder: Archive }" : "mark: { with: keyword }";
   return `
-platform: { url: "${platform.url}", timeout: 5s, settle_after: 1s, rate: { requests: 100000, per: 60s } }
+platform: { url: "${platform}", timeout: 5s, settle_after: 1s, rate: { requests: 100000, per: 60s } }
 agents: { support: { key: "\${env:AGENT_KEY}" } }
 channels:
   mail:

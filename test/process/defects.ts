@@ -1,0 +1,291 @@
+// Defects to plant: each is what somebody could plausibly write, and each must be caught by a case of the matrix. They
+// prove that the matrix can fail.
+
+import type { Invariant } from "./invariants.ts";
+
+export interface Edit {
+  /** From the package's folder. */
+  readonly file: string;
+  /** Must occur in the file, once. */
+  readonly find: string;
+  readonly put: string;
+}
+
+export interface Defect {
+  readonly what: string;
+  /** The case in which it shows. */
+  readonly caught: string;
+  /** One of these invariants must be broken there. */
+  readonly by: readonly Invariant[];
+  readonly edits: readonly Edit[];
+}
+
+/** The source with the edits in place. Throws when one does not fit. */
+export function planted(source: string, edits: readonly Edit[]): string {
+  return edits.reduce((text, { file, find, put }) => {
+    const parts = text.split(find);
+    if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} times: ${find}`);
+    return parts.join(put);
+  }, source);
+}
+
+const ask = "src/pipeline/ask.ts";
+const answer = "src/pipeline/answer.ts";
+const accept = "src/pipeline/accept.ts";
+const send = "src/pipeline/send.ts";
+const settle = "src/pipeline/settle.ts";
+const lanes = "src/store/lanes.ts";
+const intake = "adapters/email/imap/intake.ts";
+
+export const defects: { readonly [name: string]: Defect } = {
+  "marks-first": {
+    what: "a mail is moved out of the mailbox before it is committed",
+    caught: "event.commit before 2 move",
+    by: ["lost"],
+    edits: [
+      {
+        file: intake,
+        find: "await core.accept(events, cursorAfter(uids));",
+        put: "await options.mark(client, uids); await core.accept(events, cursorAfter(uids));",
+      },
+    ],
+  },
+  "cursor-first": {
+    what: "the cursor is written in a transaction of its own, before the events",
+    caught: "event.commit before 2",
+    by: ["lost"],
+    edits: [
+      { file: accept, find: "if (position) await writeCursor(q, channel, position.cursor);", put: "" },
+      {
+        file: accept,
+        find: "const accepted = await flow.commit(",
+        put: "if (position) await flow.commit((q) => writeCursor(q, channel, position.cursor));\n  const accepted = await flow.commit(",
+      },
+    ],
+  },
+  "cursor-last-no-dedupe": {
+    what: "the cursor follows in a transaction of its own, and ids are not recognised",
+    caught: "event.commit after 2",
+    by: ["asked-twice"],
+    edits: [
+      { file: accept, find: "if (position) await writeCursor(q, channel, position.cursor);", put: "" },
+      {
+        file: accept,
+        find: "  return accepted;",
+        put: "  if (position) await flow.commit((q) => writeCursor(q, channel, position.cursor));\n  return accepted;",
+      },
+      { file: accept, find: "externalId: event.id,", put: "externalId: `${event.id}?${Math.random()}`," },
+      {
+        file: accept,
+        find: 'fingerprint: ("fingerprint" in event ? event.fingerprint : undefined) ?? null,',
+        put: "fingerprint: null,",
+      },
+    ],
+  },
+  "no-fingerprint": {
+    what: "copies under another position in the mailbox are not recognised",
+    caught: "outcome.commit after 1 renumbered",
+    by: ["asked-twice"],
+    edits: [
+      {
+        file: accept,
+        find: 'fingerprint: ("fingerprint" in event ? event.fingerprint : undefined) ?? null,',
+        put: "fingerprint: null,",
+      },
+    ],
+  },
+  "attempt-not-recorded": {
+    what: "a question is put before the attempt is written down",
+    caught: "ask.cross after 1",
+    by: ["asked-twice"],
+    edits: [
+      {
+        file: ask,
+        find: 'if (turn.state === "waiting") await recordAsking(q, turn, deps.node, lease.token);',
+        put: "",
+      },
+    ],
+  },
+  "asked-blindly-again": {
+    what: "a question of unknown outcome is put again without looking",
+    caught: "ask.cross after 1",
+    by: ["asked-twice"],
+    edits: [
+      {
+        file: ask,
+        find: "return repeated ? lookUp(asking, platformId, signal, deps) : ask(asking, platformId, signal, deps);",
+        put: "return ask(asking, platformId, signal, deps);",
+      },
+    ],
+  },
+  "opened-blindly-again": {
+    what: "the conversation of an unanswered opening is not looked for",
+    caught: "open.cross after 1 create",
+    by: ["stray-conversation"],
+    edits: [{ file: ask, find: "if (adopted) return", put: "if (adopted === undefined) return" }],
+  },
+  "binding-with-the-answer": {
+    what: "the platform's conversation is only remembered when it has answered",
+    caught: "ask.cross after 1",
+    by: ["asked-twice"],
+    edits: [
+      {
+        file: ask,
+        find: "return concluded(asking, result, deps, (started) => (q) => leave.bound(q, asking, started.conversationId));",
+        put: `if (result.kind !== "ok") return concluded(asking, result, deps, () => async () => undefined);
+  const { bindPlatform } = await import("../store/conversations.ts");
+  const question = effect("ask.cross", asking, signal, deps);
+  const said = await line.client.ask(result.value.conversationId, { text: asking.turn.question }, question);
+  question.crossed();
+  return concluded(asking, said, deps, (answer: Answer) => async (q) => {
+    await bindPlatform(q, conversation.id, result.value.conversationId);
+    await leave.answered(q, asking, answer, deps.clock);
+  });`,
+      },
+    ],
+  },
+  "reply-outside": {
+    what: "the reply is stored in a transaction after the one that closes the turn",
+    caught: "answer.commit after 1",
+    by: ["lost"],
+    edits: [
+      {
+        file: answer,
+        find: "await insertReply(q, {",
+        put: "void clock.sleep(50).then(() => globalThis.plantedDb.tx((later) => insertReply(later, {",
+      },
+      {
+        file: answer,
+        find: "platformId: answer.replyId,\n  });",
+        put: "platformId: answer.replyId,\n  })));",
+      },
+      {
+        file: ask,
+        find: "export function askStage(deps: AskDeps): Stage {",
+        put: "export function askStage(deps: AskDeps): Stage {\n  globalThis.plantedDb = deps.db;",
+      },
+    ],
+  },
+  "unknown-sent-again": {
+    what: "a draft of unknown outcome is sent again, whatever the policy says",
+    caught: "send.cross after 1 hold",
+    by: ["sent-twice"],
+    edits: [
+      {
+        file: send,
+        find: "work: (signal) => (fresh ? send(sending, signal, deps) : settle(sending, signal, deps)),",
+        put: "work: (signal) => send(sending, signal, deps),",
+      },
+    ],
+  },
+  "sending-not-recorded": {
+    what: "a draft is sent before the attempt is written down",
+    caught: "send.cross after 1 hold",
+    by: ["sent-twice"],
+    edits: [
+      {
+        file: send,
+        find: 'if (sending.draft.state === "queued") await recordSending(q, sending.draft, deps.node, lease.token);',
+        put: "",
+      },
+    ],
+  },
+  "silence-is-no": {
+    what: "no reply after the final dot is taken for a refusal that may be repeated",
+    caught: "verdict.commit after 1 hold",
+    by: ["sent-twice"],
+    edits: [
+      {
+        file: "adapters/email/smtp/outcome.ts",
+        find: '{ kind: "unknown", reason: `no reply after the message: ${brief(error)}` }',
+        put: '{ kind: "deferred", reason: brief(error), retryAfterMs: 100 }',
+      },
+    ],
+  },
+  "fresh-message-id": {
+    what: "every attempt has a Message-ID of its own",
+    caught: "send.cross after 1",
+    by: ["changed-id"],
+    edits: [
+      {
+        file: "adapters/email/smtp/message.ts",
+        find: "messageId: clean(draft.messageId, 1000),",
+        put: 'messageId: draft.messageId.replace("@", `.${Math.random()}@`),',
+      },
+    ],
+  },
+  "policy-ignored": {
+    what: "`hold` resends",
+    caught: "send.cross after 1 hold",
+    by: ["sent-twice"],
+    edits: [{ file: settle, find: "switch (rules.on_unknown) {", put: 'switch ("resend" as string) {' }],
+  },
+  "leases-left": {
+    what: "leases of a dead process are waited for",
+    caught: "ask.record after 1",
+    by: ["lost", "unsettled"],
+    edits: [
+      {
+        file: lanes,
+        find: '"UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0"',
+        put: '"UPDATE lanes SET holder = NULL WHERE lease_until > 0"',
+      },
+    ],
+  },
+  "delay-forgotten": {
+    what: "after a restart everything is due",
+    caught: "answer.commit after 1 late",
+    by: ["too-early"],
+    edits: [
+      {
+        file: lanes,
+        find: "export async function endLeases(q: Query): Promise<void> {",
+        put: `export async function endLeases(q: Query): Promise<void> {
+  await q.run("UPDATE drafts SET due_at = 0 WHERE state = 'queued'");
+  await q.run("UPDATE lanes SET due_at = 0 WHERE due_at IS NOT NULL");`,
+      },
+    ],
+  },
+  "youngest-first": {
+    what: "a lane is worked from its end",
+    caught: "route.commit after 1",
+    by: ["order"],
+    edits: [
+      {
+        file: "src/store/turns.ts",
+        find: "FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1",
+        put: "FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
+      },
+    ],
+  },
+  "no-guard": {
+    what: "a holder whose lease was taken over writes all the same",
+    caught: "stalled holder",
+    by: ["sent-twice"],
+    edits: [
+      {
+        file: lanes,
+        find: "if (changed !== 1) throw new LeaseLost(lease.lane);\n}",
+        put: "void changed;\n}",
+      },
+      {
+        file: lanes,
+        find: "if (changed !== 1) throw new LeaseLost(lease.lane);\n  await refreshLane",
+        put: "void changed;\n  await refreshLane",
+      },
+    ],
+  },
+};
+
+/** No defects, but circumstances that would take too long to wait for. */
+export const circumstances: { readonly [name: string]: readonly Edit[] } = {
+  /** A lease shorter than a call, so that a slow answer finds its lane taken over. */
+  "short-lease": [{ file: ask, find: "const leaseMargin = 15_000;", put: "const leaseMargin = -6_600;" }],
+};
+
+/** Throws when there is no such defect or circumstance. */
+export function editsOf(name: string): readonly Edit[] {
+  const edits = defects[name]?.edits ?? circumstances[name];
+  if (!edits) throw new Error(`there is no defect ${name}`);
+  return edits;
+}
