@@ -43,8 +43,10 @@ export type CursorAfter = (settled: readonly number[]) => Cursor | undefined;
 /** Batches are small enough that three of them in memory do not matter, and large enough that one commit serves many. */
 const batchCount = 50;
 const batchBytes = 4_000_000;
-/** After this many looks a mail is settled as unreadable, or its sender as not checkable. */
-const lookLimit = 3;
+/** After this many looks a mail is settled as unreadable. */
+const readLimit = 3;
+/** After this many its sender is taken as one that cannot be checked; with the pauses between them some minutes. */
+const senderLimit = 8;
 
 export interface Intake {
   /** Resolves with the number of mails that must be looked at again, once all others are committed and marked. */
@@ -79,7 +81,7 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
 
   async function read(mail: Fetched): Promise<Understood | Unread> {
     const { uid, raw } = mail;
-    if (raw === null) return again(mail, "unreadable", "the server gives no content");
+    if (raw === null) return again(mail, readLimit, "unreadable", "the server gives no content");
     if (raw.length > maxSize) {
       return {
         kind: "unread",
@@ -96,14 +98,14 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     }
     const found: Understanding = understand(reading, arrival(mail), result.mail, result.auth, raw);
     if (found.kind === "events") return { kind: "events", uid, events: found.events };
-    return again(mail, found.otherwise.code, found.otherwise.reason);
+    return again(mail, senderLimit, found.otherwise.code, found.otherwise.reason);
   }
 
   /** Puts the mail off, or gives it up after some looks. */
-  function again(mail: Fetched, code: string, reason: string): Understood | Unread {
+  function again(mail: Fetched, limit: number, code: string, reason: string): Understood | Unread {
     const id = idOf(mail.uid);
     const count = (looks.get(id) ?? 0) + 1;
-    if (count < lookLimit) {
+    if (count < limit) {
       looks.set(id, count);
       return { kind: "again", uid: mail.uid };
     }

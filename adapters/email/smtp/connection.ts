@@ -38,7 +38,7 @@ const messageLimit = 100;
 
 /** Opens nothing by itself. */
 export function lines(options: SmtpOptions): Lines {
-  const idle: { line: Line; sent: number; watch: AbortController }[] = [];
+  const idle: { readonly connection: SMTPConnection; readonly reused: AbortController }[] = [];
   const sent = new WeakMap<SMTPConnection, number>();
   const waiting: (() => void)[] = [];
   let busy = 0;
@@ -66,10 +66,24 @@ export function lines(options: SmtpOptions): Lines {
   }
   function reuse(): Line | null {
     for (let entry = idle.pop(); entry !== undefined; entry = idle.pop()) {
-      entry.watch.abort();
-      if (!entry.line.connection.destroyed) return { connection: entry.line.connection, used: true };
+      entry.reused.abort();
+      if (!entry.connection.destroyed) return { connection: entry.connection, used: true };
     }
     return null;
+  }
+
+  function keep(connection: SMTPConnection): void {
+    const entry = { connection, reused: new AbortController() };
+    idle.push(entry);
+    const tooLong = () => {
+      idle.splice(idle.indexOf(entry), 1);
+      if (connection.destroyed) connection.close();
+      else connection.quit();
+    };
+    AbortSignal.timeout(idleLimit).addEventListener("abort", tooLong, {
+      once: true,
+      signal: entry.reused.signal,
+    });
   }
 
   return {
@@ -88,13 +102,7 @@ export function lines(options: SmtpOptions): Lines {
       if (!good || count >= messageLimit || line.connection.destroyed) line.connection.close();
       else {
         sent.set(line.connection, count);
-        const watch = new AbortController();
-        const late = AbortSignal.timeout(idleLimit);
-        late.addEventListener("abort", () => line.connection.quit(), { once: true, signal: watch.signal });
-        const ended = () => watch.abort();
-        line.connection.once("end", ended);
-        watch.signal.addEventListener("abort", () => line.connection.off("end", ended), { once: true });
-        idle.push({ line, sent: count, watch });
+        keep(line.connection);
       }
       leave();
     },

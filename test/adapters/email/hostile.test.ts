@@ -1,10 +1,16 @@
 // Mail that nobody should answer, or that nobody can read: every UID still ends as an event.
 
 import type { DeliveryEvent } from "bridgehead/contract";
+import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { health } from "../../../adapters/email/health.ts";
+import { identity } from "../../../adapters/email/identity.ts";
+import { marker } from "../../../adapters/email/imap/marks.ts";
+import { reader } from "../../../adapters/email/imap/reader.ts";
 import { describeReal, need } from "../../real/debian.ts";
 import type { Dovecot } from "../../real/dovecot.ts";
-import { mail } from "./core.ts";
+import { freePort } from "../../real/ports.ts";
+import { mail, type Settings, settingsFor, supervise } from "./core.ts";
 import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -93,17 +99,27 @@ describeReal("hostile mail", missing, () => {
   });
 
   it("does not hold up others when it has no content, and is given up after some looks", async () => {
-    const { channel, box } = boxes.open();
+    const { channel, box, supervised } = boxes.open({}, { sweep: "300ms" });
     await ready(channel);
+    channel.hold();
     await dovecot.deliver(box, "");
     await dovecot.deliver(box, mail("after"));
+    await channel.until("accept", (c) => c.calls.some((call) => call.events.length > 0));
+    channel.release();
     await arrived(channel, 1);
     expect(subjects(channel)).toEqual(["Mail after"]);
+    // The cursor stays before the mail that could not be read; a new start does not bring the other one again.
     expect(channel.cursor).toContain('"uid":0');
+    await supervised.stop();
+    const again = boxes.open({}, { sweep: "300ms" }, channel, box);
     await arrived(channel, 2, 15_000);
-    expect(channel.messages[1]?.refusal?.code).toBe("unreadable");
-    expect(channel.messages[1]?.id).toMatch(/\/1$/);
+    await again.supervised.stop();
+    expect(channel.messages[1]).toMatchObject({
+      refusal: { code: "unreadable" },
+      id: expect.stringMatching(/\/1$/),
+    });
     expect(channel.cursor).toContain('"uid":2');
+    expect(channel.calls.flatMap((call) => call.events)).toHaveLength(2);
   }, 20_000);
 
   it("is forgotten when it vanishes before it was read", async () => {
@@ -206,6 +222,46 @@ describeReal("hostile mail", missing, () => {
       "unauthenticated",
       "unauthenticated",
     ]);
+  });
+
+  it("waits for a name server that does not answer, but not for ever", async () => {
+    const dns = [`127.0.0.1:${await freePort()}`];
+    const { channel, box } = boxes.open({ sender_auth: { mode: "require", dns } }, { sweep: "200ms" });
+    await ready(channel);
+    await dovecot.deliver(box, mail("x"));
+    await channel.until("settled", (c) => c.messages.length > 0, 30_000);
+    expect(channel.messages[0]?.refusal?.code).toBe("unauthenticated-temporary");
+    expect(channel.messages[0]?.from.address).toBe("ann@example.net");
+  }, 40_000);
+
+  it("becomes an event when the parser gives it up", async () => {
+    const box = boxes.fresh();
+    const channel = recordingChannel();
+    const settings = settingsFor(dovecot.port, 1, { imap: { user: box } as Settings["imap"] });
+    const read = reader({
+      channel,
+      connection: { imap: settings.imap, maxSource: settings.max_size, tokens: null },
+      health: health(channel),
+      reading: { config: settings, self: identity("support@example.com", []) },
+      context: { senderAuth: { mode: "off" } },
+      mark: marker(settings.mark, channel.log),
+      idleLimit: Number.POSITIVE_INFINITY,
+      parser: () => ({
+        parse: () => Promise.resolve({ ok: false, code: "too-slow", reason: "planted" }),
+        close: () => Promise.resolve(),
+      }),
+    });
+    const running = supervise({ run: read }, channel);
+    await ready(channel);
+    await dovecot.deliver(box, mail("slow"));
+    await arrived(channel, 1);
+    await running.stop();
+    expect(channel.messages[0]).toMatchObject({
+      refusal: { code: "too-slow", reason: "planted" },
+      from: { address: "ann@example.net" },
+      subject: "Mail slow",
+    });
+    expect(channel.messages[0]?.raw?.length).toBeGreaterThan(0);
   });
 
   it("names its attachments to the agent, and keeps so many of them", async () => {

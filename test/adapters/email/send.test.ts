@@ -189,6 +189,19 @@ it("uses a line again, and a new one when the idle one has died in silence", asy
   await own.close();
 });
 
+it("lets nobody who gave up waiting take another's turn", async () => {
+  const own = await startSmtpPeer({ users: { support: "secret" } });
+  const { adapter } = adapterFor(settingsFor(1, own.port, { smtp: { connections: 1 } as Settings["smtp"] }));
+  const sending = (n: number, ms: number) => {
+    const key = sendKey(`wait${n}`);
+    return adapter.outbound?.send(adapter.outbound.compose(replyTo({ key }))[0] as never, attempt(key, ms));
+  };
+  own.fail("rcpt", { kind: "delay", ms: 500 }, 1);
+  const outcomes = await Promise.all([sending(1, 5000), sending(2, 100), sending(3, 5000)]);
+  expect(outcomes.map((outcome) => outcome?.kind)).toEqual(["sent", "deferred", "sent"]);
+  await own.close();
+});
+
 describe("encryption", () => {
   const { key, cert } = certificate();
   it.each(["implicit", "starttls"] as const)("%s, under a private CA", async (mode) => {
