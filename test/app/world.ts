@@ -57,12 +57,15 @@ export interface World {
   readonly front: Front;
   readonly model: Echo;
   readonly log: readonly Logged[];
-  /** The configuration file; write it anew with `configure`. */
-  readonly file: string;
-  config(change?: Block): Promise<Config>;
+  /** What the configuration refers to. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Writes the configuration and reads it. Its `file` serves another process as well. */
+  config(): Promise<Config>;
   /** The running daemon; throws when it does not run. */
   app(): App;
   start(): Promise<App>;
+  /** One more daemon on the same configuration; stop it yourself. */
+  another(): Promise<App>;
   stop(drainMs?: number): Promise<void>;
   /** The embedded platform goes away and comes back with the same data, or with none. */
   restartPlatform(data: "same" | "none"): Promise<void>;
@@ -111,6 +114,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
 
   const model = await startEcho();
   const smtp = await startSmtpPeer(options.smtp);
+  const env = { AGENT_KEY: agentKey, MAIL_PASSWORD: dovecot.password, SECRET: "secret", GRANT: "granted" };
   let generation = 0;
   let platform: Platform = await openPlatform();
   const front = await startFront(() => platform.url);
@@ -138,7 +142,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     return join(folder, `platform-${generation}.db`);
   }
 
-  async function config(change: Block = {}): Promise<Config> {
+  async function config(): Promise<Config> {
     const { imap, smtp: out, ...keys } = options.channel ?? {};
     const server = { host: "127.0.0.1", tls: "none" };
     const text = {
@@ -167,9 +171,9 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
           smtp: { ...server, port: smtp.port, login: false, ...out },
           sent_folder: "none",
           ...keys,
-          ...change,
         },
       },
+      http: { listen: "127.0.0.1:0" },
       store: options.store ?? "sqlite:bridgehead.db",
     };
     // JSON is YAML.
@@ -177,12 +181,19 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
       file,
       JSON.stringify(text, (_key, value: unknown) => (value === null ? undefined : value)),
     );
-    const env = { AGENT_KEY: agentKey, MAIL_PASSWORD: dovecot.password, SECRET: "secret", GRANT: "granted" };
     const loaded = await loadConfig(file, { env, adapters: loadAdapter });
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems, null, 1));
     return loaded.config;
   }
 
+  const compose = async (): Promise<App> =>
+    startApp({
+      config: await config(),
+      platformUrl: front.url,
+      clock,
+      log: logger,
+      publicUrl: () => "http://127.0.0.1",
+    });
   const running = (): App => {
     if (app === null) throw new Error("the daemon does not run");
     return app;
@@ -216,19 +227,14 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     front,
     model,
     log,
-    file,
+    env,
     config,
     app: running,
     async start() {
-      app = await startApp({
-        config: await config(),
-        platformUrl: front.url,
-        clock,
-        log: logger,
-        publicUrl: () => "http://127.0.0.1",
-      });
+      app = await compose();
       return app;
     },
+    another: compose,
     async stop(drainMs = 5000) {
       const ending = running();
       app = null;

@@ -1,0 +1,131 @@
+// The same on PostgreSQL, and with two nodes on one mailbox: one reads, both ask and send, and when one dies the other
+// takes its place.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { startDaemon } from "../process/daemon.ts";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { echoed } from "./echo.ts";
+import { eventually } from "./eventually.ts";
+import type { Letter } from "./letters.ts";
+import { openWorld, type World } from "./world.ts";
+
+const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
+
+/** `count` people write a first mail each. */
+async function people(world: World, count: number, prefix: string): Promise<Letter[]> {
+  const letters: Letter[] = [];
+  for (let index = 0; index < count; index++)
+    letters.push(await world.write({ from: `${prefix}${index}@customer.example` }));
+  return letters;
+}
+
+describeReal("on PostgreSQL", missing, () => {
+  let dovecot: Dovecot;
+  let postgres: Postgres;
+  beforeAll(async () => {
+    [dovecot, postgres] = await Promise.all([
+      startDovecot({ users: ["main", "two", "killed"] }),
+      startPostgres(),
+    ]);
+  });
+  afterAll(async () => {
+    await dovecot?.dispose();
+    await postgres?.stop();
+  });
+  const store = async () => {
+    const options = encodeURIComponent(`-c search_path=${await postgres.schema()}`);
+    return `${postgres.url}?options=${options}`;
+  };
+
+  it.concurrent("answers in the thread, after the delay, over a restart", async ({ onTestFinished }) => {
+    const skill = { responseDelaySeconds: 2, emailSignature: "Ada" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "main", store: await store(), skill });
+    const first = await world.write();
+    const reply = await world.replyTo(first);
+    expect(reply.text).toContain(echoed(first.text));
+    const [turn] = await world.rows("SELECT received_at FROM turns");
+    expect(reply.at - Number(turn?.["received_at"])).toBeGreaterThanOrEqual(2000);
+    const second = await world.write({ answers: reply });
+    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(2));
+    await world.stop();
+    await world.start();
+    await world.settled([first, second]);
+    expect(world.conversations()).toBe(1);
+  });
+
+  it.concurrent("two nodes: one reads, both work, each mail is answered once and in order", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "two", store: await store() });
+    const other = await world.another();
+    let stopped = false;
+    onTestFinished(async () => {
+      if (!stopped) await other.stop(2000);
+    });
+    const logins = () => dovecot.log().match(/imap-login: (Info: )?Login: user=<two>/g)?.length ?? 0;
+    const letters = await people(world, 10, "first");
+    await world.settled(letters);
+    expect(logins(), "one node reads").toBe(1);
+    for (const first of letters.slice(0, 10))
+      for (const text of ["Second?", "Third?"])
+        letters.push(await world.write({ from: first.from, answers: first, text: `${first.from} ${text}` }));
+    await world.settled(letters);
+    const questions = world.questions();
+    for (const conversation of new Set(questions.map((one) => one.conversation))) {
+      const said = questions.filter((one) => one.conversation === conversation).map((one) => one.text);
+      expect(said.slice(1).map((text) => text.split(" ").at(-1))).toEqual(["Second?", "Third?"]);
+    }
+    const nodes = await world.rows("SELECT DISTINCT node FROM attempts");
+    expect(nodes, "both nodes have asked and sent").toHaveLength(2);
+
+    // The reader leaves: the other one reads.
+    await world.stop();
+    letters.push(await world.write({ from: "late@customer.example" }));
+    await eventually(() => expect(logins()).toBe(2), 20_000);
+    await eventually(() => expect(world.smtp.accepted).toHaveLength(letters.length), 10_000);
+    await other.stop(2000);
+    stopped = true;
+    await world.start();
+    await world.settled(letters);
+  }, 60_000);
+
+  it.concurrent("a node is killed: the other takes over within its lease, nothing is lost, nothing done twice", async ({
+    onTestFinished,
+  }) => {
+    const platform = { timeout: "5s" };
+    const world = await openWorld(onTestFinished, {
+      dovecot,
+      user: "killed",
+      store: await store(),
+      platform,
+      stopped: true,
+    });
+    const { file } = await world.config();
+    const doomed = startDaemon({ config: file, env: world.env });
+    onTestFinished(async () => {
+      doomed.send("SIGKILL");
+      await doomed.ended;
+    });
+    expect(await doomed.ready).toBe(true);
+    await eventually(() => expect(doomed.lines.some((line) => line["state"] === "ready")).toBe(true));
+    const letters = await people(world, 3, "before");
+    await eventually(() => expect(world.smtp.accepted).toHaveLength(3));
+
+    // It dies while four questions are being answered; the answers are lost with it.
+    world.model.hold();
+    letters.push(...(await people(world, 4, "during")));
+    await eventually(() => expect(world.model.asked()).toBe(7));
+    await world.start();
+    doomed.send("SIGKILL");
+    await doomed.ended;
+    const died = Date.now();
+    world.model.release();
+    letters.push(...(await people(world, 3, "after")));
+    await world.reports({ state: "ready" }, 45_000);
+    expect(Date.now() - died, "a lease lasts 30 s, and is looked at every 10 s").toBeLessThan(44_000);
+    await world.settled(letters, 20_000);
+    expect(world.conversations()).toBe(10);
+  }, 90_000);
+});
