@@ -213,9 +213,8 @@ export const config = z
 /** The block as written, defaults filled in. */
 export type EmailConfig = z.output<typeof config>;
 export type OAuth2Config = z.output<typeof oauth2>;
-export type TlsMode = "implicit" | "starttls" | "none";
 
 /** True for names that cannot leave this machine. */
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }

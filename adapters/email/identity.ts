@@ -62,7 +62,7 @@ export function isCitable(id: string): boolean {
 }
 
 /** The part after the @. */
-export function domainOf(address: string): string {
+function domainOf(address: string): string {
   return address.slice(address.lastIndexOf("@") + 1);
 }
 

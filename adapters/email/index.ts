@@ -47,9 +47,11 @@ export default defineAdapter({
       idleLimit: providerOf(settings.imap.host).idleLimit ?? Number.POSITIVE_INFINITY,
       parser: () => sharedParser(channel.clock),
     });
+    const sending = outbound({ channel, config: settings, self, health: state, lines: smtp, imap });
     return {
       inbound: { run: read },
-      outbound: outbound({ channel, config: settings, self, health: state, lines: smtp, imap }),
+      outbound: sending.outbound,
+      close: (signal) => sending.close(signal),
       probe: (signal) => probe(channel, settings, imap, smtp, signal),
     };
   },

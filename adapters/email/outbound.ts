@@ -22,8 +22,11 @@ export interface OutboundParts {
   readonly imap: ConnectionOptions;
 }
 
-/** Opens nothing by itself. */
-export function outbound({ channel, config, self, health, lines, imap }: OutboundParts): Outbound<Draft> {
+/** Opens nothing by itself. `close` ends what sending has opened. */
+export function outbound({ channel, config, self, health, lines, imap }: OutboundParts): {
+  readonly outbound: Outbound<Draft>;
+  close(signal: AbortSignal): Promise<void>;
+} {
   const filing = filingOf(config);
   const folder = sentFolder({
     connection: imap,
@@ -32,10 +35,16 @@ export function outbound({ channel, config, self, health, lines, imap }: Outboun
   });
   const send = sender({ lines, health, sent: copier(config, filing, folder) });
   return {
-    compose: (reply) => compose(config, self, reply),
-    send: (draft, attempt) => send(readDraft(draft), attempt),
-    reconcile: (draft, attempt, signal) =>
-      reconcile(folder, filing, channel.clock, readDraft(draft), attempt, signal),
+    outbound: {
+      compose: (reply) => compose(config, self, reply),
+      send: (draft, attempt) => send(readDraft(draft), attempt),
+      reconcile: (draft, attempt, signal) =>
+        reconcile(folder, filing, channel.clock, readDraft(draft), attempt, signal),
+    },
+    async close(signal) {
+      lines.close();
+      await folder.close(signal);
+    },
   };
 }
 

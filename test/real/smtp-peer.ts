@@ -1,6 +1,7 @@
 // A real SMTP server with a log of its own that only grows, and faults on demand at every stage of a delivery.
 
 import type { AddressInfo, Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import { SMTPServer, type SMTPServerSession } from "smtp-server";
 import type { Certificate } from "./certificate.ts";
 
@@ -81,7 +82,7 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
     const fault = due(stage);
     if (fault === null) next();
     else if (fault.kind === "reply") next(answer(fault));
-    else if (fault.kind === "reset") socketOf(session)?.resetAndDestroy();
+    else if (fault.kind === "reset") reset(session);
     else if (fault.kind === "delay") setTimeout(next, fault.ms);
   }
 
@@ -132,7 +133,7 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
     onData(stream, session, next) {
       if (faults.get("data")?.fault.kind === "reset") {
         due("data");
-        stream.once("data", () => socketOf(session)?.resetAndDestroy());
+        stream.once("data", () => reset(session));
         return;
       }
       const chunks: Buffer[] = [];
@@ -168,8 +169,11 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
     const all = [...(server as unknown as { connections: Set<Inner> }).connections];
     return all.find((one) => one.session?.id === session.id);
   }
-  function socketOf(session: SMTPServerSession): Socket | undefined {
-    return [...sockets].find((socket) => socket.remotePort === session.remotePort);
+  /** Under TLS the line is only ended: to touch the socket below a TLS one ends the process (Node 24). */
+  function reset(session: SMTPServerSession): void {
+    const { _socket: socket } = inner(session) ?? {};
+    if (socket instanceof TLSSocket) socket.destroy();
+    else socket?.resetAndDestroy();
   }
   function hookEhlo(session: SMTPServerSession): void {
     const connection = inner(session);

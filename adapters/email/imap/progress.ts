@@ -6,6 +6,8 @@ import type { Listed } from "./fetch.ts";
 export interface Progress {
   /** The position as far as it has been handed out. */
   readonly position: Position;
+  /** True while settled mail lies behind an open one: a listing from the position on then names it again. */
+  readonly gap: boolean;
   /** Of a fresh listing (from the position on, in order): what is still to be done. */
   open(listed: readonly Listed[]): Listed[];
   /** Records these UIDs as settled and answers the cursor to commit with them. */
@@ -23,6 +25,9 @@ export function progress(start: Position): Progress {
   return {
     get position() {
       return position;
+    },
+    get gap() {
+      return settled.size > 0;
     },
     open(listed) {
       listing = listed;

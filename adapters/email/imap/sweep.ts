@@ -23,7 +23,7 @@ export async function sweep(sweeper: Sweeper, announced: number | null): Promise
   const { client, intake, progress } = sweeper;
   const from = progress.position.uid + 1;
   // Without a new one `N:*` would bring the last mail once more, so a look of our own only lists.
-  const quick = announced !== null && announced > 0 && announced <= fewMails;
+  const quick = announced !== null && announced > 0 && announced <= fewMails && !progress.gap;
   const found = quick ? await listWithSource(client, from, smallMail) : await list(client, from);
   const open = progress.open(found);
   if (open.length === 0) {

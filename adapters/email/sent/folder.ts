@@ -16,6 +16,8 @@ export interface SentFolder {
   file(messageId: string, bytes: Buffer): void;
   /** Is a mail with this Message-ID there? Null when there is no such folder; rejects when it cannot be read. */
   has(messageId: string): Promise<boolean | null>;
+  /** Files what is waiting, until the signal aborts; then the connection ends. */
+  close(signal: AbortSignal): Promise<void>;
 }
 
 export interface SentFolderOptions {
@@ -39,12 +41,14 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
   const queue: { readonly job: Job; readonly size: number; readonly fail: (error: unknown) => void }[] = [];
   let working = false;
   let poke: () => void = () => {};
+  let closing = false;
+  let idle = Promise.resolve();
   let missing = false;
 
   function add(job: Job, size: number, fail: (error: unknown) => void): void {
     queue.push({ job, size, fail });
     poke();
-    if (!working) void work();
+    if (!working) idle = work();
   }
 
   async function work(): Promise<void> {
@@ -60,7 +64,7 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
         connection = null;
         next?.fail(error);
       }
-      if (queue.length === 0 && connection !== null) await quiet();
+      if (queue.length === 0 && connection !== null && !closing) await quiet();
     }
     working = false;
     connection?.client.close();
@@ -106,6 +110,17 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
       new Promise((resolve, reject) => {
         add(async (client, open) => resolve(open ? await search(client, messageId) : null), 0, reject);
       }),
+    async close(signal) {
+      closing = true;
+      poke();
+      const late = new Promise<void>((resolve) =>
+        signal.addEventListener("abort", () => resolve(), { once: true }),
+      );
+      await Promise.race([idle, late]);
+      if (queue.length > 0)
+        log.warn({ pending: queue.length }, "copies of sent mail were not filed before the end");
+      queue.length = 0;
+    },
   };
 }
 

@@ -29,6 +29,8 @@ export interface Lines {
   take(signal: AbortSignal, fresh?: boolean): Promise<Line>;
   /** Every line that was taken comes back; one that is not `good` is closed. */
   giveBack(line: Line, good: boolean): void;
+  /** Ends the idle lines; one that comes back later ends then. */
+  close(): void;
 }
 
 /** Providers close idle lines after minutes; a line that old would only cost a failed try. */
@@ -42,6 +44,7 @@ export function lines(options: SmtpOptions): Lines {
   const sent = new WeakMap<SMTPConnection, number>();
   const waiting: (() => void)[] = [];
   let busy = 0;
+  let closed = false;
 
   async function place(signal: AbortSignal): Promise<void> {
     while (busy >= options.smtp.connections) {
@@ -99,12 +102,16 @@ export function lines(options: SmtpOptions): Lines {
     },
     giveBack(line, good) {
       const count = (sent.get(line.connection) ?? 0) + 1;
-      if (!good || count >= messageLimit || line.connection.destroyed) line.connection.close();
+      if (!good || closed || count >= messageLimit || line.connection.destroyed) line.connection.close();
       else {
         sent.set(line.connection, count);
         keep(line.connection);
       }
       leave();
+    },
+    close() {
+      closed = true;
+      for (let line = reuse(); line !== null; line = reuse()) line.connection.quit();
     },
   };
 }

@@ -210,6 +210,8 @@ describe("encryption", () => {
       users: { support: "secret" },
     });
     expect((await send({ tls: mode, ca: cert }, own.port)).outcome.kind).toBe("sent");
+    own.fail("dot", reset, 1);
+    expect((await send({ tls: mode, ca: cert }, own.port)).outcome.kind).toBe("unknown");
     const unknown = await send({ tls: mode }, own.port);
     expect(unknown.outcome.kind).toBe("deferred");
     expect(unknown.channel.statuses.at(-1)).toMatchObject({ state: "degraded", code: "tls" });
