@@ -24,24 +24,24 @@ async function people(world: World, count: number, prefix: string): Promise<Lett
 describeReal("on PostgreSQL", missing, () => {
   let dovecot: Dovecot;
   let postgres: Postgres;
+  const schemas = { main: "", two: "", killed: "" };
   beforeAll(async () => {
     [dovecot, postgres] = await Promise.all([
       startDovecot({ users: ["main", "two", "killed"] }),
       startPostgres(),
     ]);
+    for (const user of ["main", "two", "killed"] as const) schemas[user] = await postgres.schema();
   });
   afterAll(async () => {
     await dovecot?.dispose();
     await postgres?.stop();
   });
-  const store = async () => {
-    const options = encodeURIComponent(`-c search_path=${await postgres.schema()}`);
-    return `${postgres.url}?options=${options}`;
-  };
+  const store = (schema: keyof typeof schemas) =>
+    `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schemas[schema]}`)}`;
 
   it.concurrent("answers in the thread, after the delay, over a restart", async ({ onTestFinished }) => {
     const skill = { responseDelaySeconds: 2, emailSignature: "Ada" };
-    const world = await openWorld(onTestFinished, { dovecot, user: "main", store: await store(), skill });
+    const world = await openWorld(onTestFinished, { dovecot, user: "main", store: store("main"), skill });
     const first = await world.write();
     const reply = await world.replyTo(first);
     expect(reply.text).toContain(echoed(first.text));
@@ -58,7 +58,7 @@ describeReal("on PostgreSQL", missing, () => {
   it.concurrent("two nodes: one reads, both work, each mail is answered once and in order", async ({
     onTestFinished,
   }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user: "two", store: await store() });
+    const world = await openWorld(onTestFinished, { dovecot, user: "two", store: store("two") });
     const other = await world.another();
     let stopped = false;
     onTestFinished(async () => {
@@ -98,7 +98,7 @@ describeReal("on PostgreSQL", missing, () => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "killed",
-      store: await store(),
+      store: store("killed"),
       platform,
       stopped: true,
     });

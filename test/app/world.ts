@@ -14,7 +14,7 @@ import { type ChannelReport, reportChannels } from "../../src/host/readiness.ts"
 import { systemClock } from "../../src/ops/clock.ts";
 import { type Platform, readAgents, startPlatform } from "../../src/platform/index.ts";
 import type { Dovecot } from "../real/dovecot.ts";
-import { type SmtpPeer, type SmtpPeerOptions, startSmtpPeer } from "../real/smtp-peer.ts";
+import { type ReceivedMail, type SmtpPeer, type SmtpPeerOptions, startSmtpPeer } from "../real/smtp-peer.ts";
 import { type Echo, lastLine, startEcho } from "./echo.ts";
 import { eventually } from "./eventually.ts";
 import { type Front, startFront } from "./front.ts";
@@ -203,7 +203,15 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     if (!found) throw new Error("the channel does not run");
     return found;
   }
-  const replies = () => Promise.all(smtp.accepted.map(readReply));
+  const parsed = new Map<ReceivedMail, Promise<Reply>>();
+  const replies = () =>
+    Promise.all(
+      smtp.accepted.map((mail) => {
+        const reply = parsed.get(mail) ?? readReply(mail);
+        parsed.set(mail, reply);
+        return reply;
+      }),
+    );
   const rows = <T = Row>(sql: string, ...values: (string | number)[]) =>
     running().db.read((q) => q.all<T>(sql, ...values));
 
