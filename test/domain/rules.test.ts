@@ -1,0 +1,236 @@
+// The pure rules: who is answered, where, in which conversation, when again.
+
+import { externalId, type MessageEvent, sessionId, threadToken } from "bridgehead/contract";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { answerTo } from "../../src/domain/address.ts";
+import { capped, matches, refuse } from "../../src/domain/guards.ts";
+import { questionContext, questionText } from "../../src/domain/question.ts";
+import { askDelay, hopLimit, lookDelay, sendDelay, sendLifetime } from "../../src/domain/retry.ts";
+import { draftStates, eventStates, replyStates, turnStates } from "../../src/domain/states.ts";
+import { chooseConversation, referenceLimit, references } from "../../src/domain/thread.ts";
+
+const hour = 3_600_000;
+const now = 1_800_000_000_000;
+const message = (over: Partial<MessageEvent> = {}): MessageEvent => ({
+  kind: "message",
+  id: externalId("id-1"),
+  from: { address: "Ann@Example.org" },
+  to: [],
+  thread: { answers: [] },
+  sentAt: new Date(now),
+  text: "hello",
+  ...over,
+});
+const ids = (...texts: string[]) => texts.map(externalId);
+
+describe("thread", () => {
+  const candidate = (conversation: string, ...people: string[]) => ({
+    conversation,
+    participants: new Set(people),
+  });
+
+  it.each([
+    ["nothing cited opens a new one", [], null],
+    [
+      "the first in which the sender takes part",
+      [candidate("a", "bob@x"), candidate("b", "ann@example.org"), candidate("c", "ann@example.org")],
+      "b",
+    ],
+    ["a stranger never joins", [candidate("a", "bob@x"), candidate("b")], null],
+    [
+      "the order is the references' order",
+      [candidate("z", "ann@example.org"), candidate("a", "ann@example.org")],
+      "z",
+    ],
+  ])("%s", (_, candidates, found) => {
+    expect(chooseConversation("Ann@Example.org", candidates)).toBe(found);
+  });
+
+  it("follows references in their order, each once, and not without end", () => {
+    const answers = ids("b", "a", "b", ...Array.from({ length: 50 }, (_, i) => `r${i}`));
+    const tokens = Array.from({ length: 50 }, (_, i) => threadToken(`t${i}`));
+    const found = references(message({ thread: { answers, tokens } }));
+    expect(found.answers.slice(0, 3)).toEqual(["b", "a", "r0"]);
+    expect([found.answers.length, found.tokens.length]).toEqual([referenceLimit, referenceLimit]);
+    expect(references(message({ thread: { session: sessionId("s") } }))).toEqual({ answers: [], tokens: [] });
+  });
+});
+
+describe("guards", () => {
+  const rules = { max_age: hour, allow: [] as string[], deny: [] as string[] };
+
+  it.each<[string, Partial<MessageEvent>, Partial<typeof rules>, string | null]>([
+    ["answers a plain message", {}, {}, null],
+    ["keeps the adapter's refusal", { refusal: { code: "list", reason: "x" } }, { deny: ["*"] }, "list"],
+    ["is not too old at the limit", { sentAt: new Date(now - hour) }, {}, null],
+    ["is too old after it", { sentAt: new Date(now - hour - 1) }, {}, "too-old"],
+    ["denies before it allows", {}, { deny: ["*@example.org"], allow: ["*"] }, "denied"],
+    ["denies in any case", {}, { deny: ["ANN@example.ORG"] }, "denied"],
+    ["does not allow others", {}, { allow: ["*@other.org"] }, "not-allowed"],
+    ["allows by pattern", {}, { allow: ["nobody@x", "*@example.org"] }, null],
+    ["answers below the hop limit", { hops: hopLimit - 1 }, {}, null],
+    ["falls silent at it", { hops: hopLimit }, {}, "loop"],
+  ])("%s", (_, over, changed, code) => {
+    expect(refuse(message(over), { ...rules, ...changed }, now)?.code ?? null).toBe(code);
+  });
+
+  it("names the first cap that one more turn would break", () => {
+    const cap = { max: 3, per: 60_000 };
+    expect(capped([])).toBeNull();
+    expect(capped([{ name: "sender", cap, count: 2 }])).toBeNull();
+    const over = capped([
+      { name: "sender", cap, count: 2 },
+      { name: "channel", cap, count: 3 },
+      { name: "conversation", cap, count: 9 },
+    ]);
+    expect(over).toEqual({ code: "cap-channel", reason: "3 per 1 min reached" });
+  });
+
+  /** Slow and plain: every way to place the first part, then the rest. */
+  function oracle(pattern: string, text: string): boolean {
+    const [first] = pattern;
+    if (first === undefined) return text === "";
+    if (first !== "*") return text[0] === first && oracle(pattern.slice(1), text.slice(1));
+    return oracle(pattern.slice(1), text) || (text !== "" && oracle(pattern, text.slice(1)));
+  }
+
+  it("matches patterns as a slow and plain matcher does", () => {
+    const letters = (chars: string, maxLength: number) =>
+      fc.array(fc.constantFrom(...chars), { maxLength }).map((list) => list.join(""));
+    fc.assert(
+      fc.property(letters("ab*", 8), letters("ab", 10), (pattern, text) => {
+        expect(matches(pattern, text)).toBe(oracle(pattern, text));
+      }),
+      { numRuns: 5000 },
+    );
+    fc.assert(
+      fc.property(letters("ab", 4), letters("ab", 4), letters("ab", 4), (a, b, c) => {
+        expect(matches(`${a}*${c}`, a + b + c)).toBe(true);
+      }),
+    );
+  });
+
+  it("takes time in proportion to the address", () => {
+    const pattern = `${"*a".repeat(50)}*b`;
+    const began = performance.now();
+    expect(matches(pattern, "a".repeat(1_000_000))).toBe(false);
+    expect(performance.now() - began).toBeLessThan(2000);
+  });
+});
+
+describe("question", () => {
+  const pdf = { name: "a.pdf", media_type: "application/pdf", size: 5000 };
+  it.each([
+    ["the words alone", message({ text: "  hi \n" }), false, [], "hi"],
+    [
+      "the subject leads a new conversation",
+      message({ subject: " Order " }),
+      true,
+      [],
+      "Subject: Order\n\nhello",
+    ],
+    ["and no other", message({ subject: "Order" }), false, [], "hello"],
+    ["an empty subject is none", message({ subject: " " }), true, [], "hello"],
+    [
+      "attachments are named",
+      message(),
+      false,
+      [pdf, { ...pdf, name: "b", size: null }],
+      "hello\n\n[Attachment: a.pdf (application/pdf, 5 kB)]\n[Attachment: b (application/pdf)]",
+    ],
+    [
+      "a small attachment is at least 1 kB",
+      message({ text: "" }),
+      false,
+      [{ ...pdf, size: 3 }],
+      "[Attachment: a.pdf (application/pdf, 1 kB)]",
+    ],
+    ["nothing at all is said", message({ text: " " }), true, [], "(empty message)"],
+    [
+      "control characters go, lines and tabs stay",
+      message({ text: "a\u0000b\u001b[31m\tc\r\nd", subject: "x\u0000y" }),
+      true,
+      [],
+      "Subject: xy\n\nab[31m\tc\r\nd",
+    ],
+  ])("%s", (_, event, first, attachments, text) => {
+    expect(questionText(event, first, attachments)).toBe(text);
+  });
+
+  it("tells facts beside the words", () => {
+    expect(questionContext(message())).toBeNull();
+    expect(questionContext(message({ notes: {} }))).toBeNull();
+    expect(questionContext(message({ notes: { sender: "unverified", list: "no" } }))).toBe(
+      "sender: unverified\nlist: no",
+    );
+  });
+});
+
+describe("address", () => {
+  it("answers the message, under the id others cite, at the end of its history", () => {
+    const event = message({
+      cited: externalId("<m@x>"),
+      thread: { answers: ids("p", "gp") },
+      subject: "s",
+      hops: 1,
+    });
+    expect(answerTo(event)).toEqual({
+      to: [{ address: "Ann@Example.org" }],
+      cc: [],
+      subject: "s",
+      answers: "<m@x>",
+      history: ["gp", "p", "<m@x>"],
+      hops: 2,
+      session: null,
+    });
+  });
+
+  it("goes to Reply-To and keeps Cc", () => {
+    const event = message({ replyTo: { address: "r@x" }, cc: [{ address: "c@x" }] });
+    expect(answerTo(event)).toMatchObject({
+      to: [{ address: "r@x" }],
+      cc: [{ address: "c@x" }],
+      subject: null,
+      hops: 1,
+    });
+  });
+
+  it("names itself once when it cites itself, and stays in its session", () => {
+    expect(answerTo(message({ thread: { answers: ids("id-1", "p") } })).history).toEqual(["p", "id-1"]);
+    const call = answerTo(message({ thread: { session: sessionId("call") } }));
+    expect([call.session, call.history]).toEqual(["call", ["id-1"]]);
+  });
+});
+
+describe("retry", () => {
+  it.each([
+    ["send", sendDelay, [30_000, 300_000, 900_000, hour, 2 * hour, 4 * hour, 4 * hour]],
+    ["ask", askDelay, [1000, 5000, 15_000, 60_000, 300_000, 300_000]],
+  ] as const)("%s waits longer each time, and then as long as the longest", (_, delay, expected) => {
+    expect(expected.map((__, i) => delay(i + 1))).toEqual(expected);
+    expect(delay(0)).toBe(expected[0]);
+  });
+
+  it("looks soon, then less often", () => {
+    expect([0, 1, 2, 3, 4, 9].map(lookDelay)).toEqual([500, 2000, 5000, 15_000, 60_000, 60_000]);
+  });
+
+  it("retries mail over days, as often as RFC 5321 4.5.4.1 wants", () => {
+    let tries = 0;
+    for (let at = 0; at < sendLifetime; at += sendDelay(tries)) tries++;
+    expect(tries).toBeGreaterThan(15);
+  });
+});
+
+describe("states", () => {
+  it.each(Object.entries({ eventStates, turnStates, replyStates, draftStates }))(
+    "%s leads only to states that exist",
+    (_, machine) => {
+      const names = Object.keys(machine);
+      for (const followers of Object.values<readonly string[]>(machine)) {
+        for (const state of followers) expect(names).toContain(state);
+      }
+    },
+  );
+});

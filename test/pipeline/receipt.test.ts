@@ -1,0 +1,132 @@
+// What a receipt makes of a draft, as a table, on a real store.
+
+import { type DeliveryEvent, externalId, sendKey } from "bridgehead/contract";
+import { expect, it } from "vitest";
+import { matchReceipt } from "../../src/pipeline/receipt.ts";
+import { cite } from "../../src/store/conversations.ts";
+import { readDraft, recordSending } from "../../src/store/drafts.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { storedEvents } from "../../src/store/events.ts";
+import { channelsWithDueLanes } from "../../src/store/lanes.ts";
+import { attemptsOn } from "../../src/store/outbox.ts";
+import { suppression } from "../../src/store/suppressions.ts";
+import { conversation, draft, stateOf, storeEvent } from "../store/rig.ts";
+import { lineOf, listen, put, receipt, watched } from "./rig.ts";
+
+/** A draft that has been tried once and is in `state` now, with another behind it. */
+async function tried(state: string, open: 0 | 1): Promise<Database> {
+  const db = await watched();
+  await db.tx(async (q) => {
+    await conversation(q, "k");
+    await draft(q, "d1", "k");
+    await draft(q, "d2", "k");
+    const row = await readDraft(q, "d1");
+    if (row) await recordSending(q, row, "n", 1);
+    await cite(q, "c", "sent-1", "k", "d1");
+    await put(q, "drafts", "d1", `state = '${state}', open = ${open}`);
+    await q.run("UPDATE lanes SET due_at = NULL");
+  });
+  return db;
+}
+
+async function arrives(
+  db: Database,
+  event: Partial<DeliveryEvent>,
+): Promise<{ state: string; code: string | null }> {
+  return db.tx(async (q) => {
+    const id = await storeEvent(q, "receipt", { kind: "delivery" });
+    const [row] = await storedEvents(q, "c", 1);
+    if (!row) throw new Error("the receipt was not stored");
+    await matchReceipt(q, lineOf(), row, receipt(event), listen().log);
+    const found = await q.one<{ state: string; code: string | null }>(
+      "SELECT state, code FROM events WHERE id = $1",
+      id,
+    );
+    if (!found) throw new Error("the receipt is gone");
+    return found;
+  });
+}
+
+const about = { sent: [externalId("sent-1")] };
+const open = ["queued", "sending", "unknown"];
+
+it.each([
+  // state now: after accepted, delivered, read, failed
+  ["queued", "sent", "delivered", "delivered", "failed"],
+  ["sending", "sent", "delivered", "delivered", "failed"],
+  ["unknown", "sent", "delivered", "delivered", "failed"],
+  ["held", "sent", "delivered", "delivered", "failed"],
+  ["dropped", "sent", "delivered", "delivered", "failed"],
+  ["sent", "sent", "delivered", "delivered", "failed"],
+  ["delivered", "delivered", "delivered", "delivered", "failed"],
+  ["failed", "failed", "failed", "failed", "failed"],
+])(
+  "a draft that is %s becomes, by accepted, delivered, read, failed: %s %s %s %s",
+  async (state, ...expected) => {
+    const found: (string | undefined)[] = [];
+    for (const said of ["accepted", "delivered", "read", "failed"] as const) {
+      const db = await tried(state, open.includes(state) ? 1 : 0);
+      expect(await arrives(db, { about, state: said })).toEqual({ state: "routed", code: null });
+      const after = await db.read((q) => stateOf(q, "drafts", "d1"));
+      found.push(after);
+      // What stood in front of its lane stands there no more.
+      if (open.includes(state))
+        expect(await db.read((q) => channelsWithDueLanes(q, "out")), said).toEqual(["c"]);
+      const [attempt] = await db.read((q) => attemptsOn(q, "d1"));
+      if (open.includes(state)) expect(attempt?.outcome).toBe(said === "failed" ? "refused" : "sent");
+    }
+    expect(found).toEqual(expected);
+  },
+);
+
+it("says nothing about a draft that was never tried", async () => {
+  const db = await tried("queued", 1);
+  for (const said of ["delivered", "failed"] as const) {
+    await db.tx((q) => q.run("DELETE FROM events"));
+    await arrives(db, { about: { key: sendKey("d2") }, state: said, permanent: true });
+    expect(await db.read((q) => stateOf(q, "drafts", "d2"))).toBe("queued");
+  }
+  expect(await db.read((q) => suppression(q, "c", "a@example.org"))).toBeNull();
+});
+
+it("finds the draft by key, then by id, then by recipient", async () => {
+  const by = async (event: Partial<DeliveryEvent>) => {
+    const db = await tried("sent", 0);
+    const settled = await arrives(db, { ...event, state: "delivered" });
+    return [settled.state, settled.code, await db.read((q) => stateOf(q, "drafts", "d1"))];
+  };
+  const hit = ["routed", null, "delivered"];
+  const miss = ["ignored", "unmatched", "sent"];
+  expect(await by({ about: { key: sendKey("d1") } })).toEqual(hit);
+  expect(
+    await by({ about: { key: sendKey("nobody"), sent: [externalId("x"), externalId("sent-1")] } }),
+  ).toEqual(hit);
+  expect(await by({ about: { recipient: "A@Example.org" } })).toEqual(hit);
+  expect(await by({ about: { recipient: "b@example.org" } })).toEqual(miss);
+  expect(await by({ about: { sent: [externalId("x")] } })).toEqual(miss);
+  expect(await by({ about: {} })).toEqual(miss);
+});
+
+it("suppresses an address at the second hard bounce, and counts one draft's bounce once", async () => {
+  const db = await tried("sent", 0);
+  const why = () => db.read((q) => suppression(q, "c", "a@example.org"));
+  const bounce = async (key: string) => {
+    await db.tx((q) => q.run("DELETE FROM events"));
+    await arrives(db, {
+      about: { key: sendKey(key) },
+      state: "failed",
+      permanent: true,
+      detail: "550 5.1.1",
+    });
+  };
+  await bounce("d1");
+  await bounce("d1");
+  expect(await why()).toBeNull();
+  await db.tx(async (q) => {
+    const row = await readDraft(q, "d2");
+    if (row) await recordSending(q, row, "n", 1);
+    await q.run("UPDATE drafts SET state = 'sent' WHERE id = 'd2'");
+  });
+  await bounce("d2");
+  expect(await why()).toBe("550 5.1.1");
+});

@@ -1,0 +1,120 @@
+// A real store for the pipeline's stages, in which every change of a state is written down and held against states.ts.
+
+import type { Clock, DeliveryEvent, Log, Outbound } from "bridgehead/contract";
+import { channelId } from "bridgehead/contract";
+import { expect, onTestFinished } from "vitest";
+import type { AgentClient, AgentSettings } from "../../src/agent/calls.ts";
+import { draftStates, eventStates, replyStates, turnStates } from "../../src/domain/states.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+import type { Line, LineRules } from "../../src/pipeline/line.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { fresh, type NewPlace, sqlitePlace } from "../store/rig.ts";
+
+const machines = { events: eventStates, turns: turnStates, replies: replyStates, drafts: draftStates };
+
+/** A store whose transitions are checked when the test ends. SQLite: its triggers are short. */
+export async function watched(place: NewPlace = sqlitePlace): Promise<Database> {
+  const db = await fresh(place);
+  await db.tx(async (q) => {
+    await q.run("CREATE TABLE moves (what TEXT, before TEXT, after TEXT)");
+    for (const table of Object.keys(machines)) {
+      await q.run(
+        `CREATE TRIGGER watch_${table} AFTER UPDATE OF state ON ${table} WHEN OLD.state <> NEW.state
+         BEGIN INSERT INTO moves VALUES ('${table}', OLD.state, NEW.state); END`,
+      );
+    }
+  });
+  onTestFinished(async () => expect(await forbidden(db)).toEqual([]));
+  return db;
+}
+
+/** Moves that states.ts does not know. */
+export async function forbidden(db: Database): Promise<string[]> {
+  const moves = await db.read((q) =>
+    q.all<{ what: keyof typeof machines; before: string; after: string }>(
+      "SELECT DISTINCT what, before, after FROM moves",
+    ),
+  );
+  return moves
+    .filter(
+      ({ what, before, after }) =>
+        !(machines[what] as Record<string, readonly string[]>)[before]?.includes(after),
+    )
+    .map(({ what, before, after }) => `${what}: ${before} -> ${after}`);
+}
+
+/** Puts a row into a state to begin with, without that being a move. */
+export async function put(q: Query, table: keyof typeof machines, id: string, set: string): Promise<void> {
+  await q.run(`UPDATE ${table} SET ${set} WHERE id = $1`, id);
+  await q.run("DELETE FROM moves");
+}
+
+export const clock: Clock = systemClock;
+
+export interface Heard {
+  readonly log: Log;
+  readonly lines: string[];
+}
+
+/** A log that keeps its texts. */
+export function listen(): Heard {
+  const lines: string[] = [];
+  const hear = (_: unknown, text: string) => void lines.push(text);
+  return { lines, log: { debug: () => undefined, info: hear, warn: hear, error: hear } };
+}
+
+const rules: LineRules = {
+  max_age: 3_600_000,
+  allow: [],
+  deny: [],
+  opening: "start",
+  caps: { sender: [], conversation: [], channel: [] },
+  on_unknown: "hold",
+  unknown_window: 60_000,
+  on_dead: "skip",
+  on_newer: "send",
+  concurrency: 10,
+};
+
+export const activeSettings = (over: { delay?: number } = {}): AgentSettings => ({
+  agentId: "a",
+  organizationId: "o",
+  name: "agent",
+  status: "active",
+  email: {
+    status: "active",
+    responseDelaySeconds: over.delay ?? 0,
+    signature: "-- us",
+    senderName: "Us",
+    defaultSubject: "Your message",
+    introduction: "Hello!",
+    address: null,
+  },
+  sms: null,
+  voice: null,
+});
+
+/** Channel `c` with an outbound that is given, or none. */
+export function lineOf(
+  over: { rules?: Partial<LineRules>; outbound?: Outbound; settings?: AgentSettings } = {},
+): Line {
+  return {
+    channel: channelId("c"),
+    agent: "agent",
+    traits: {
+      maxTextLength: 1000,
+      markup: "plain",
+      attachments: false,
+      conversations: "thread",
+      platform: "email",
+    },
+    rules: { ...rules, ...over.rules },
+    outbound: over.outbound ?? null,
+    client: {} as AgentClient, // no test of this folder asks
+    settings: () => over.settings ?? activeSettings(),
+    problem: () => null,
+  };
+}
+
+export const receipt = (over: Partial<DeliveryEvent>): DeliveryEvent =>
+  ({ kind: "delivery", id: "receipt", about: {}, state: "delivered", ...over }) as DeliveryEvent;

@@ -1,0 +1,359 @@
+// Stages compose, send and settle on a real store: each outcome, each verdict, each policy.
+
+import type { Attempt, ExternalId, Outbound, Reply, SendOutcome, Verdict } from "bridgehead/contract";
+import { externalId } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import { composeStage } from "../../src/pipeline/compose.ts";
+import type { LineRules } from "../../src/pipeline/line.ts";
+import { sendStage } from "../../src/pipeline/send.ts";
+import { changeAfter } from "../../src/pipeline/settle.ts";
+import { createFlow } from "../../src/pipeline/step.ts";
+import { insertReply, isPaused, readDraft, recordSending } from "../../src/store/drafts.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { attemptsOn } from "../../src/store/outbox.ts";
+import { strike, suppression } from "../../src/store/suppressions.ts";
+import { conversation, draft, stateOf, turn } from "../store/rig.ts";
+import { activeSettings, clock, lineOf, listen, put, watched } from "./rig.ts";
+
+const sent: SendOutcome = { kind: "sent", id: externalId("x1"), also: [externalId("x2")] };
+
+function outboundOf(
+  send: (attempt: Attempt) => SendOutcome | Promise<SendOutcome>,
+  verdict?: Verdict,
+): Outbound {
+  return {
+    compose: (reply) => [{ text: reply.text }, { text: reply.signature }],
+    send: async (_, attempt) => send(attempt),
+    ...(verdict ? { reconcile: async () => verdict } : {}),
+  };
+}
+
+/** One look at what is due; ends when what began has ended. */
+async function round(db: Database, outbound: Outbound, rules: Partial<LineRules> = {}): Promise<string[]> {
+  const heard = listen();
+  const lines = () => new Map([["c", lineOf({ outbound, rules })]]);
+  const flow = createFlow({
+    db,
+    clock,
+    log: heard.log,
+    pure: [],
+    stages: [sendStage({ lines, db, clock, log: heard.log, node: "n", timeout: 1000 })],
+    concurrency: () => 1,
+  });
+  await flow.commit(async () => undefined);
+  await flow.drain(5000);
+  return heard.lines;
+}
+
+async function withDrafts(...due: number[]): Promise<Database> {
+  const db = await watched();
+  await db.tx(async (q) => {
+    await conversation(q, "k");
+    for (const [i, inMs] of due.entries()) await draft(q, `d${i + 1}`, "k", inMs);
+  });
+  return db;
+}
+
+const row = async (db: Database, id: string) => {
+  const found = await db.read((q) => readDraft(q, id));
+  if (!found) throw new Error(`no draft ${id}`);
+  return found;
+};
+/** Makes the lane's head `unknown`, or `sending` as a dead process leaves it. */
+async function half(q: Query, state: "unknown" | "sending", left: number | null): Promise<void> {
+  const found = await readDraft(q, "d1");
+  if (found) await recordSending(q, found, "n", 1);
+  await put(
+    q,
+    "drafts",
+    "d1",
+    `state = '${state}', settle_until = ${left === null ? "NULL" : `now_ms() + ${left}`}`,
+  );
+}
+
+describe("send", () => {
+  it.each<[string, SendOutcome, string, string]>([
+    ["sent", sent, "sent", "sent"],
+    ["refused", { kind: "refused", code: "550", reason: "no" }, "failed", "refused"],
+    ["deferred", { kind: "deferred", reason: "later" }, "queued", "deferred"],
+    ["unknown", { kind: "unknown", reason: "cut" }, "unknown", "unknown"],
+  ])("%s", async (_, outcome, state, noted) => {
+    const db = await withDrafts(0);
+    await round(
+      db,
+      outboundOf(() => outcome),
+    );
+    expect(await row(db, "d1")).toMatchObject({ state, attempts: 1 });
+    expect(await db.read((q) => attemptsOn(q, "d1"))).toMatchObject([
+      { number: 1, outcome: noted, node: "n" },
+    ]);
+  });
+
+  it("remembers every id it was sent under", async () => {
+    const db = await withDrafts(0);
+    await round(
+      db,
+      outboundOf(() => sent),
+    );
+    const ids = await db.read((q) => q.all("SELECT external_id, draft FROM citations ORDER BY external_id"));
+    expect(ids).toEqual([
+      { external_id: "x1", draft: "d1" },
+      { external_id: "x2", draft: "d1" },
+    ]);
+  });
+
+  it("gives the adapter the same key with a rising number, and waits as the schedule says", async () => {
+    const db = await withDrafts(0);
+    const seen: [string, number][] = [];
+    const outbound = outboundOf((attempt) => {
+      seen.push([attempt.key, attempt.number]);
+      return { kind: "deferred", reason: "later" };
+    });
+    await round(db, outbound);
+    expect((await row(db, "d1")).due_in).toBeGreaterThan(20_000);
+    await round(db, outbound);
+    expect(seen).toEqual([["d1", 1]]);
+    await db.tx(async (q) => {
+      await q.run("UPDATE drafts SET due_at = 0");
+      await q.run("UPDATE lanes SET due_at = 0 WHERE id = 'k/out'");
+    });
+    await round(db, outbound);
+    expect(seen).toEqual([
+      ["d1", 1],
+      ["d1", 2],
+    ]);
+    expect((await row(db, "d1")).due_in).toBeGreaterThan(200_000);
+  });
+
+  it("knows a throw before the crossing from one after it", async () => {
+    for (const [crossed, state] of [
+      [false, "queued"],
+      [true, "unknown"],
+    ] as const) {
+      const db = await withDrafts(0);
+      await round(
+        db,
+        outboundOf((attempt) => {
+          if (crossed) attempt.crossing();
+          throw new Error("reset");
+        }),
+      );
+      expect((await row(db, "d1")).state).toBe(state);
+    }
+  });
+
+  it("gives up on what was deferred for days", async () => {
+    const db = await withDrafts(0);
+    await db.tx((q) => q.run("UPDATE drafts SET created_at = 0"));
+    await round(
+      db,
+      outboundOf(() => ({ kind: "deferred", reason: "later" })),
+    );
+    expect((await row(db, "d1")).state).toBe("failed");
+  });
+
+  it("pauses the channel, strikes the recipient, as far as the outcome says", async () => {
+    const db = await withDrafts(0);
+    await round(
+      db,
+      outboundOf(() => ({ kind: "deferred", reason: "quota", scope: "channel", retryAfterMs: 60_000 })),
+    );
+    expect(await db.read((q) => isPaused(q, "c"))).toBe(true);
+    const other = await withDrafts(0, 0);
+    const refused: SendOutcome = { kind: "refused", code: "550", reason: "unknown", scope: "recipient" };
+    await round(
+      other,
+      outboundOf(() => refused),
+    );
+    await round(
+      other,
+      outboundOf(() => refused),
+    );
+    expect(await other.read((q) => suppression(q, "c", "a@example.org"))).toBe("unknown");
+  });
+
+  it("drops what is suppressed, and sends nothing early in its place", async () => {
+    const db = await withDrafts(0, 60_000);
+    await db.tx((q) => strike(q, "c", "a@example.org", 1, "bounced"));
+    await round(
+      db,
+      outboundOf(() => sent),
+    );
+    expect([(await row(db, "d1")).state, (await row(db, "d2")).state]).toEqual(["dropped", "queued"]);
+    await db.tx((q) => q.run("DELETE FROM suppressions"));
+    await round(
+      db,
+      outboundOf(() => sent),
+    );
+    expect((await row(db, "d2")).state).toBe("queued");
+  });
+
+  it.each([
+    ["skip", 0, "sent"],
+    ["block", 1, "queued"],
+  ] as const)("a dead draft, on_dead %s", async (on_dead, open, next) => {
+    const db = await withDrafts(0, 0);
+    let calls = 0;
+    const outbound = outboundOf(() =>
+      ++calls === 1 ? { kind: "refused", code: "550", reason: "no" } : sent,
+    );
+    for (let i = 0; i < 2; i++) await round(db, outbound, { on_dead });
+    expect((await db.read((q) => q.one("SELECT open FROM drafts WHERE id = 'd1'")))?.["open"]).toBe(open);
+    expect((await row(db, "d2")).state).toBe(next);
+  });
+});
+
+describe("settle", () => {
+  const rules = (on_unknown: LineRules["on_unknown"], on_dead: LineRules["on_dead"] = "skip") =>
+    lineOf({ rules: { on_unknown, on_dead } }).rules;
+  const found: Verdict = { kind: "sent", id: externalId("x") as ExternalId };
+
+  it.each<[Verdict, number, number, LineRules, object]>([
+    [found, 0, 1000, rules("hold"), { state: "sent", open: 0, externalId: "x" }],
+    [found, 9, -1, rules("drop"), { state: "sent", open: 0, externalId: "x" }],
+    [{ kind: "not-sent" }, 0, -1, rules("drop"), { state: "queued", open: 1 }],
+    [{ kind: "unsure" }, 0, 60_000, rules("drop"), { state: "unknown", open: 1, dueInMs: 500, looks: 1 }],
+    [{ kind: "unsure" }, 3, 60_000, rules("drop"), { state: "unknown", open: 1, dueInMs: 15_000, looks: 4 }],
+    [{ kind: "unsure" }, 3, 700, rules("drop"), { state: "unknown", open: 1, dueInMs: 700 }],
+    [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 700, rules("drop"), { state: "unknown", dueInMs: 9 }],
+    [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 0, rules("hold"), { state: "held", open: 0 }],
+    [{ kind: "unsure" }, 3, 0, rules("hold", "block"), { state: "held", open: 1 }],
+    [{ kind: "unsure" }, 3, -1, rules("resend"), { state: "queued", open: 1 }],
+    [{ kind: "unsure" }, 3, -1, rules("drop"), { state: "dropped", open: 0 }],
+  ])("%o after %i looks with %i ms left", (verdict, looks, left, policy, change) => {
+    expect(changeAfter(verdict, looks, left, policy)).toMatchObject(change);
+  });
+
+  it.each<
+    ["unknown" | "sending", Verdict | undefined, Partial<LineRules>, number | null, string, string | null]
+  >([
+    ["unknown", found, {}, 60_000, "sent", "sent"],
+    ["sending", found, {}, null, "sent", "sent"],
+    ["sending", { kind: "not-sent" }, {}, null, "queued", "deferred"],
+    ["sending", undefined, {}, null, "unknown", "unknown"],
+    ["sending", undefined, { unknown_window: 0 }, null, "held", "unknown"],
+    ["unknown", undefined, { on_unknown: "drop" }, 0, "dropped", "unknown"],
+    ["unknown", undefined, { on_unknown: "resend" }, 0, "queued", "unknown"],
+  ])("a draft %s, verdict %o, %o", async (state, verdict, over, left, after, noted) => {
+    const db = await withDrafts(0);
+    await db.tx((q) => half(q, state, left));
+    const outbound = outboundOf(() => {
+      throw new Error("nothing is sent by a look");
+    }, verdict);
+    await round(db, outbound, over);
+    expect(await row(db, "d1")).toMatchObject({ state: after, attempts: 1 });
+    expect((await db.read((q) => attemptsOn(q, "d1")))[0]?.outcome).toBe(noted);
+    if (verdict?.kind === "sent") {
+      expect(await db.read((q) => q.all("SELECT external_id, draft FROM citations"))).toEqual([
+        { external_id: "x", draft: "d1" },
+      ]);
+    }
+  });
+
+  it("lets a receipt that came during the look stand", async () => {
+    const db = await withDrafts(0);
+    await db.tx((q) => half(q, "unknown", 60_000));
+    await round(db, {
+      ...outboundOf(() => sent),
+      async reconcile() {
+        await db.tx((q) => q.run("UPDATE drafts SET state = 'delivered', open = 0 WHERE id = 'd1'"));
+        return { kind: "not-sent" };
+      },
+    });
+    expect((await row(db, "d1")).state).toBe("delivered");
+  });
+
+  it("looks at the second attempt for as long as at the first", async () => {
+    const db = await withDrafts(0);
+    await db.tx((q) => half(q, "unknown", 5));
+    await round(
+      db,
+      outboundOf(() => sent, { kind: "not-sent" }),
+    );
+    await db.tx(async (q) => {
+      const found2 = await readDraft(q, "d1");
+      if (found2) await recordSending(q, found2, "n", 1); // and the process dies
+    });
+    await round(
+      db,
+      outboundOf(() => sent, { kind: "unsure" }),
+    );
+    expect(await row(db, "d1")).toMatchObject({ state: "unknown", attempts: 2 });
+  });
+});
+
+describe("compose", () => {
+  async function composed(receivedAgo: number, delay: number, compose?: Outbound["compose"]) {
+    const db = await watched();
+    const seen: Reply[] = [];
+    const outbound: Outbound = {
+      ...outboundOf(() => sent),
+      compose: compose ?? ((reply) => (seen.push(reply), [{ text: "one" }, { text: "two" }])),
+    };
+    const stage = composeStage({
+      lines: () => new Map([["c", lineOf({ outbound, settings: activeSettings({ delay }) })]]),
+      log: listen().log,
+    });
+    await db.tx(async (q) => {
+      await conversation(q, "k");
+      await turn(q, "t1", "k", { receivedAt: Date.now() - receivedAgo });
+      await q.run(
+        "UPDATE turns SET address = $1",
+        '{"to":[{"address":"B@x"}],"cc":[],"subject":null,"answers":null,"history":[],"hops":1,"session":null}',
+      );
+      for (const id of ["r1", "r2"]) {
+        await insertReply(q, { id, conversation: "k", channel: "c", turn: "t1", text: id, platformId: null });
+      }
+    });
+    await db.tx(stage);
+    const drafts = await db.read((q) =>
+      q.all<{ seq: number; reply: string; body: string; recipient: string; wait: number }>(
+        "SELECT seq, reply, body, recipient, due_at - now_ms() AS wait FROM drafts ORDER BY seq",
+      ),
+    );
+    return { db, drafts, seen };
+  }
+
+  it("leaves drafts in order, for whom the turn was to be answered, in the skill's dress", async () => {
+    const { db, drafts, seen } = await composed(0, 0);
+    expect(drafts.map((one) => [one.seq, one.reply, one.body, one.recipient])).toEqual([
+      [1, "r1", '{"text":"one"}', "b@x"],
+      [2, "r1", '{"text":"two"}', "b@x"],
+      [3, "r2", '{"text":"one"}', "b@x"],
+      [4, "r2", '{"text":"two"}', "b@x"],
+    ]);
+    expect(
+      seen.map((reply) => [reply.introduction, reply.signature, reply.subject, reply.senderName]),
+    ).toEqual([
+      ["Hello!", "-- us", "Your message", "Us"],
+      [null, "-- us", "Your message", "Us"],
+    ]);
+    expect(await db.read((q) => q.all("SELECT DISTINCT state FROM replies"))).toEqual([
+      { state: "composed" },
+    ]);
+  });
+
+  it.each([
+    [0, 0, 0],
+    [0, 100, 100_000],
+    [40_000, 100, 60_000],
+    [200_000, 100, 0],
+  ])("received %i ms ago with a delay of %i s: due in %i ms", async (ago, delay, wait) => {
+    const { drafts } = await composed(ago, delay);
+    for (const one of drafts) expect(Math.abs(one.wait - wait)).toBeLessThan(10_000);
+  });
+
+  it("fails a reply that the adapter cannot compose, and goes on with the next", async () => {
+    let calls = 0;
+    const { db, drafts } = await composed(0, 0, () => {
+      if (++calls === 1) throw new Error("a defect");
+      return [{ text: "x" }];
+    });
+    expect(drafts.map((one) => one.reply)).toEqual(["r2"]);
+    expect(await db.read((q) => q.all("SELECT id, state, reason FROM replies ORDER BY id"))).toEqual([
+      { id: "r1", state: "failed", reason: "Error: a defect" },
+      { id: "r2", state: "composed", reason: null },
+    ]);
+    expect(await db.read((q) => stateOf(q, "turns", "t1"))).toBe("waiting");
+  });
+});

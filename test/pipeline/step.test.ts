@@ -1,0 +1,260 @@
+// The loop of all stages: capacity, failures, drain.
+
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type Claimed, createFlow, type Flow, type PureStage, type Stage } from "../../src/pipeline/step.ts";
+import { writeSettings } from "../../src/store/agents.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { channelsWithDueLanes, guardLease, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
+import { changeTurn, endAttempt, headTurn, recordAsking, type TurnRow } from "../../src/store/turns.ts";
+import { describeReal } from "../real/debian.ts";
+import { needPostgres, startPostgres } from "../real/postgres.ts";
+import { conversation, fresh, postgresPlace, turn } from "../store/rig.ts";
+import { clock, listen, watched } from "./rig.ts";
+
+/** A stage that answers turns with `work`. */
+function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, leaseMs = 60_000): Stage {
+  return {
+    name: "ask",
+    channels: (q) => channelsWithDueLanes(q, "in"),
+    async claim(q, channel, room) {
+      const claimed: Claimed[] = [];
+      for (const lease of await leaseLanes(q, "in", channel, "n", leaseMs, room)) {
+        const row = await headTurn(q, lease);
+        if (!row) throw new Error("a lane was due without a head");
+        if (row.state === "waiting") await recordAsking(q, row, "n", lease.token);
+        claimed.push({
+          channel,
+          recorded: () => undefined,
+          committing: () => undefined,
+          async work(signal) {
+            await work(row, signal);
+            return async (inner) => {
+              await guardLease(inner, lease);
+              await endAttempt(inner, row.id, "sent", null);
+              await changeTurn(inner, row.id, { state: "answered", open: 0 });
+              await releaseLane(inner, lease, "in");
+            };
+          },
+        });
+      }
+      return claimed;
+    },
+  };
+}
+
+function flowOf(
+  db: Database,
+  stages: readonly Stage[],
+  over: { pure?: PureStage[]; room?: () => number } = {},
+) {
+  const heard = listen();
+  const flow = createFlow({
+    db,
+    clock,
+    log: heard.log,
+    pure: over.pure ?? [],
+    stages,
+    concurrency: over.room ?? (() => 10),
+  });
+  return { flow, heard };
+}
+
+/** Sweeps until the test ends. */
+function sweep(flow: Flow): void {
+  const abort = new AbortController();
+  const swept = flow.run(abort.signal);
+  onTestFinished(async () => {
+    abort.abort();
+    await flow.drain(1000);
+    await swept;
+  });
+}
+
+const put = (flow: Flow, count: number, from = 0) =>
+  flow.commit(async (q) => {
+    for (let i = from; i < from + count; i++) await turn(q, `t${i}`, await conversation(q, `k${i}`));
+  });
+const left = async (db: Database) =>
+  (await db.read((q) => q.all("SELECT 1 FROM turns WHERE open = 1"))).length;
+
+describe("flow", () => {
+  it("starts what a commit made ready, at most as much as there is room for, and all in the end", async () => {
+    const db = await watched();
+    let [now, most] = [0, 0];
+    const stage = answering(async () => {
+      most = Math.max(most, ++now);
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      now -= 1;
+    });
+    const { flow, heard } = flowOf(db, [stage], { room: () => 3 });
+    sweep(flow);
+    await put(flow, 40);
+    expect(flow.running()).toBe(3);
+    await expect.poll(() => left(db)).toBe(0);
+    expect(most).toBe(3);
+    expect(heard.lines).toEqual([]);
+  });
+
+  it("does nothing on a channel without room, until there is some", async () => {
+    const db = await watched();
+    let room = 0;
+    const { flow } = flowOf(db, [answering(async () => undefined)], { room: () => room });
+    await put(flow, 1);
+    expect([flow.running(), await left(db)]).toEqual([0, 1]);
+    room = 1;
+    sweep(flow);
+    await expect.poll(() => left(db)).toBe(0);
+  });
+
+  it("finds work again that a defect in a stage left lying, when its lease has ended", async () => {
+    const db = await watched();
+    let calls = 0;
+    const stage = answering(async () => {
+      calls += 1;
+      if (calls === 1) throw new Error("a defect");
+    }, 100);
+    const { flow, heard } = flowOf(db, [stage], { room: () => 1 });
+    sweep(flow);
+    await put(flow, 1);
+    await expect.poll(() => left(db), { timeout: 5000 }).toBe(0);
+    expect([calls, heard.lines]).toEqual([2, ["a stage failed"]]);
+    const [attempt] = await db.read((q) => q.all("SELECT number, outcome FROM attempts"));
+    expect(attempt).toEqual({ number: 1, outcome: "sent" });
+  });
+
+  it("keeps what was written when what follows from it fails, and tries that again", async () => {
+    const db = await watched();
+    let [broken, told] = [true, 0];
+    const pure: PureStage = async (q) => {
+      await writeSettings(q, "half", "{}");
+      if (broken) throw new Error("a defect");
+      return [() => told++];
+    };
+    const { flow, heard } = flowOf(db, [answering(async () => undefined)], { pure: [pure] });
+    await put(flow, 1);
+    expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([]);
+    expect(heard.lines).toEqual(["a pure stage failed"]);
+    await expect.poll(() => left(db)).toBe(0);
+    broken = false;
+    await flow.commit(async () => undefined);
+    expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([{ id: "half" }]);
+    expect(told).toBe(1);
+  });
+
+  it("gives room back when claiming fails, and leaves no lease behind", async () => {
+    const db = await watched();
+    let broken = true;
+    const good = answering(async () => undefined);
+    const stage: Stage = {
+      ...good,
+      async claim(q, channel, room) {
+        const claimed = await good.claim(q, channel, room);
+        if (broken) throw new Error("a defect");
+        return claimed;
+      },
+    };
+    const after: Stage = {
+      name: "after",
+      channels: async () => {
+        if (broken) throw new Error("a later defect");
+        return [];
+      },
+      claim: async () => [],
+    };
+    for (const stages of [[stage], [good, after]]) {
+      broken = true;
+      const { flow, heard } = flowOf(db, stages, { room: () => 1 });
+      await put(flow, 1, stages.length);
+      expect([flow.running(), heard.lines]).toEqual([0, ["claiming work failed"]]);
+      expect(await db.read((q) => q.all("SELECT 1 FROM lanes WHERE lease_until > 0"))).toEqual([]);
+      broken = false;
+      await flow.commit(async () => undefined);
+      await expect.poll(() => left(db)).toBe(0);
+      await flow.drain(1000);
+    }
+  });
+
+  it("rejects a write that throws, gives room back, and follows up on the others of its commit", async () => {
+    const db = await watched();
+    const { flow } = flowOf(db, [answering(async () => undefined)], { room: () => 1 });
+    sweep(flow);
+    await expect.poll(() => flow.running()).toBe(0);
+    const good = put(flow, 1);
+    const bad = flow.commit(async () => {
+      throw new Error("no");
+    });
+    await expect(bad).rejects.toThrow("no");
+    await good;
+    await expect.poll(() => left(db), { timeout: 500 }).toBe(0);
+  });
+
+  it("drains: what runs ends, nothing new begins", async () => {
+    const db = await watched();
+    let finish = () => undefined as void;
+    const gate = new Promise<void>((resolve) => (finish = resolve));
+    const { flow } = flowOf(db, [answering(() => gate)], { room: () => 1 });
+    await put(flow, 2);
+    const drained = flow.drain(60_000);
+    finish();
+    await drained;
+    expect([flow.running(), await left(db)]).toEqual([0, 1]);
+    await flow.commit(async () => undefined);
+    expect(flow.running()).toBe(0);
+  });
+
+  it("drains: after the given time the signal aborts", async () => {
+    const db = await watched();
+    const { flow } = flowOf(db, [
+      answering(
+        (_, signal) => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
+      ),
+    ]);
+    await put(flow, 1);
+    await flow.drain(20);
+    expect([flow.running(), await left(db)]).toEqual([0, 0]);
+  });
+
+  it("drains: waits for what a commit under way has claimed", async () => {
+    const db = await watched();
+    let drained: Promise<void> | undefined;
+    const stage = answering(async () => new Promise<void>((resolve) => setImmediate(resolve)));
+    const draining: Stage = {
+      ...stage,
+      async claim(q, channel, room) {
+        const claimed = await stage.claim(q, channel, room);
+        drained ??= flow.drain(60_000);
+        return claimed;
+      },
+    };
+    const { flow } = flowOf(db, [draining]);
+    void put(flow, 1);
+    await expect.poll(() => drained !== undefined).toBe(true);
+    await drained;
+    expect(await left(db)).toBe(0);
+  });
+});
+
+describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
+  it("rest when there is nothing to do, and take up at once what the other one has no room for", async () => {
+    const server = await startPostgres();
+    onTestFinished(() => server.stop());
+    const store = await postgresPlace(server);
+    const db = await fresh(async () => store);
+    const looks: number[] = [];
+    const idle: PureStage = async () => {
+      looks.push(performance.now());
+      return [];
+    };
+    const busy = flowOf(db, [answering(async () => undefined)], { room: () => 0, pure: [idle] });
+    const free = flowOf(await store.open(), [answering(async () => undefined)], { pure: [idle] });
+    sweep(busy.flow);
+    sweep(free.flow);
+    await expect.poll(() => looks.length, { timeout: 5000 }).toBeGreaterThan(5);
+    // Two nodes that look once a second: six looks take two seconds. Waking each other, they would take none.
+    expect((looks[5] ?? 0) - (looks[0] ?? 0)).toBeGreaterThan(1500);
+    const began = performance.now();
+    await put(busy.flow, 5);
+    await expect.poll(() => left(db), { interval: 5 }).toBe(0);
+    expect(performance.now() - began).toBeLessThan(900);
+  });
+});
