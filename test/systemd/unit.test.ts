@@ -54,7 +54,7 @@ describe("bridgehead.service", () => {
     it("has no word it does not know", () => {
       const verify = (text: string): string => {
         const copy = join(folder, "bridgehead.service");
-        writeFileSync(copy, text.replace("/usr/bin/bridgehead", process.execPath));
+        writeFileSync(copy, text.replace("ExecStart=bridgehead", `ExecStart=${process.execPath}`));
         const { stderr, status } = spawnSync("systemd-analyze", ["verify", "--man=no", copy], {
           encoding: "utf8",
         });
