@@ -63,7 +63,8 @@ export interface World {
   config(): Promise<Config>;
   /** The running daemon; throws when it does not run. */
   app(): App;
-  start(): Promise<App>;
+  /** With its configuration, or that one. */
+  start(config?: Config): Promise<App>;
   /** One more daemon on the same configuration; stop it yourself. */
   another(): Promise<App>;
   stop(drainMs?: number): Promise<void>;
@@ -186,9 +187,9 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     return loaded.config;
   }
 
-  const compose = async (): Promise<App> =>
+  const compose = async (given?: Config): Promise<App> =>
     startApp({
-      config: await config(),
+      config: given ?? (await config()),
       platformUrl: front.url,
       clock,
       log: logger,
@@ -238,11 +239,11 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     env,
     config,
     app: running,
-    async start() {
-      app = await compose();
+    async start(given) {
+      app = await compose(given);
       return app;
     },
-    another: compose,
+    another: () => compose(),
     async stop(drainMs = 5000) {
       const ending = running();
       app = null;

@@ -1,0 +1,149 @@
+// How threads are found where mail programs and relays lose what they should keep, and what the agent gets to read.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { listEvents } from "../../src/store/inbox.ts";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { lastLine } from "./echo.ts";
+import { eventually } from "./eventually.ts";
+import { letter, mailOf } from "./letters.ts";
+import { openWorld } from "./world.ts";
+
+const users = ["marker", "plus", "server", "twice", "without", "large", "quoted", "files", "cc", "history"];
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+describeReal("threads, and what is read in them", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({ users });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it.concurrent("finds the thread by the line in the quoted body", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "marker" });
+    const first = await world.write();
+    const reply = await world.replyTo(first);
+    const quoted = `And now?\n\nOn Fri, 3 May 2024 at 10:00, Support <${world.address}> wrote:\n${reply.text.replace(/^/gm, "> ")}`;
+    const second = await world.write({ text: quoted, subject: "Re: lost" });
+    await world.replyTo(second);
+    expect(world.conversations()).toBe(1);
+    expect(await world.rows("SELECT id FROM conversations")).toHaveLength(1);
+    expect(
+      world
+        .questions()
+        .map((one) => one.text)
+        .at(-1),
+    ).toBe("And now?");
+    const elsewhere = await world.write({ text: quoted, from: "mallory@elsewhere.example" });
+    await world.replyTo(elsewhere);
+    expect(await world.rows("SELECT id FROM conversations"), "the line alone lets nobody in").toHaveLength(2);
+  });
+
+  it.concurrent("finds the thread by the address", async ({ onTestFinished }) => {
+    const channel = { token_address: true, body_marker: false };
+    const world = await openWorld(onTestFinished, { dovecot, user: "plus", channel });
+    const first = await world.write();
+    const reply = await world.replyTo(first);
+    expect(reply.header("reply-to")).toMatch(/plus\+[a-z0-9]+@plus\.example/);
+    const second = await world.write({ to: reply.header("reply-to") });
+    await world.settled([first, second]);
+    expect(await world.rows("SELECT id FROM conversations")).toHaveLength(1);
+  });
+
+  it.concurrent("remembers the id that the server gave the mail in place of ours", async ({
+    onTestFinished,
+  }) => {
+    const smtp = {
+      confirmation: () => "2.0.0 Ok <0102-given@x.prod.outlook.com> [Hostname=x.prod.outlook.com]",
+    };
+    const channel = { body_marker: false };
+    const world = await openWorld(onTestFinished, { dovecot, user: "server", smtp, channel });
+    const first = await world.write();
+    await world.replyTo(first);
+    const second = await world.write({ answers: { messageId: "<0102-given@x.prod.outlook.com>" } });
+    await world.settled([first, second]);
+    expect(await world.rows("SELECT id FROM conversations")).toHaveLength(1);
+  });
+
+  it.concurrent("answers a mail once that lies in the mailbox twice", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "twice" });
+    const mail = await world.write();
+    await world.settled([mail]);
+    await world.deliver(mail.raw);
+    await eventually(async () => expect(await world.rows("SELECT id FROM events")).toHaveLength(2));
+    await world.settled([mail]);
+    expect(await world.rows("SELECT state, code FROM events ORDER BY id DESC LIMIT 1")).toEqual([
+      { state: "ignored", code: "duplicate" },
+    ]);
+  });
+
+  it.concurrent("answers a mail without a Message-ID", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "without" });
+    await world.write({ headers: { "Message-ID": "" }, subject: "No id" });
+    await eventually(async () => expect(await world.replies()).toHaveLength(1));
+    expect((await world.replies())[0]).toMatchObject({ inReplyTo: "", references: [], subject: "Re: No id" });
+  });
+
+  it.concurrent("lists what is too large without fetching it", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "large", channel: { max_size: "20KB" } });
+    await world.write({ text: "x".repeat(70).concat("\n").repeat(400), subject: "Big" });
+    const small = await world.write();
+    await world.settled([small]);
+    const ignored = await world.app().db.read((q) => listEvents(q, { state: "ignored", limit: 5 }));
+    expect(ignored).toMatchObject([{ code: "too-large", subject: "Big" }]);
+  });
+
+  it.concurrent("asks only what is new in the mail", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "quoted" });
+    const first = await world.write({ subject: "Lamp", text: "Does it fit?" });
+    const reply = await world.replyTo(first);
+    const text = `It does not.\n\nOn Fri, 3 May 2024 at 10:00, Support <${world.address}> wrote:\n> ${reply.text.split("\n")[0]}\n\n-- \nAnna\n+49 123`;
+    const second = await world.write({ answers: reply, text });
+    await world.replyTo(second);
+    expect(world.questions().map((one) => one.text)).toEqual([
+      "Subject: Lamp\n\nDoes it fit?",
+      "It does not.",
+    ]);
+  });
+
+  it.concurrent("names what is attached", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "files" });
+    const plain = letter(world.address);
+    const body = [
+      "--b\r\nContent-Type: text/plain\r\n\r\nSee the picture.",
+      '--b\r\nContent-Type: image/png; name="lamp.png"\r\nContent-Disposition: attachment; filename="lamp.png"\r\nContent-Transfer-Encoding: base64\r\n\r\niVBORw0KGgo=',
+      "--b--",
+    ].join("\r\n");
+    const headers = { From: plain.from, To: world.address, Subject: "Broken", "Message-ID": plain.messageId };
+    await world.deliver(
+      mailOf({ ...headers, "MIME-Version": "1.0", "Content-Type": 'multipart/mixed; boundary="b"' }, body),
+    );
+    await world.replyTo(plain);
+    expect(world.questions()[0]?.text).toMatch(
+      /See the picture\.\n\n\[Attachment: lamp\.png \(image\/png, 1 kB\)\]$/,
+    );
+  });
+
+  it.concurrent("answers everybody where that is wanted, and only people in the thread", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "cc", channel: { reply: "all" } });
+    const mail = await world.write({ headers: { Cc: `Ben <ben@customer.example>, ${world.address}` } });
+    const reply = await world.replyTo(mail);
+    expect(reply.to).toEqual(["anna@customer.example", "ben@customer.example"]);
+    const fromBen = await world.write({ from: "ben@customer.example", answers: reply });
+    await world.settled([mail, fromBen]);
+    expect(await world.rows("SELECT id FROM conversations"), "Ben takes part").toHaveLength(1);
+  });
+
+  it.concurrent("answers on the first start what is younger than the history that is wanted", async ({
+    onTestFinished,
+  }) => {
+    const channel = { first_start: { history: "1h" } };
+    const world = await openWorld(onTestFinished, { dovecot, user: "history", channel, stopped: true });
+    const mail = await world.write();
+    await world.start();
+    await world.settled([mail]);
+    expect(lastLine(world.questions()[0]?.text ?? "")).toBe(mail.text);
+  });
+});
