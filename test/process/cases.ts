@@ -22,11 +22,13 @@ function both(point: Point, hit: number, variant = "", more: Partial<Case> = {})
   }));
 }
 
+const held: Case["place"] = { onUnknown: "hold", bounces: false, copies: false };
+
 const holding = (point: Point, hit = 1): Case[] =>
   both(point, hit, "hold").map((one) => ({
     ...one,
-    place: { onUnknown: "hold", bounces: false, copies: false },
-    story: { ...one.story, holds: true },
+    place: held,
+    story: { ...one.story, holds: "in flight" as const },
   }));
 
 /** As a restore from a backup does: every mail gets another position. */
@@ -54,13 +56,31 @@ export const cases: readonly Case[] = [
   ...(["event.commit", "email.mark"] as const).flatMap((point) =>
     both(point, point === "event.commit" ? 2 : 1, "move", { place: { move: true } }),
   ),
-  ...(["answer.commit", "send.record"] as const).flatMap((point) =>
-    both(point, 1, "late", { place: { agent: "late" } }),
-  ),
+  ...both("answer.commit", 1, "late", { place: { agent: "late" } }),
   ...(["event.commit", "outcome.commit"] as const).flatMap((point) =>
     both(point, 1, "renumbered").map((one) => ({ ...one, story: { ...one.story, meanwhile: renumber } })),
   ),
+  { name: "silent relay hold", place: { ...held, resets: 1 }, story: { deaths: [], holds: 1 } },
   { name: "stalled holder", place: { slow: true }, story: { deaths: [], plant: ["short-lease"] } },
+];
+
+const life = (place: Case["place"], story: Case["story"]): Case => ({
+  name: story.deaths.map((death) => death.replaceAll(":", " ")).join(", then "),
+  place,
+  story,
+});
+
+/** Death again while the first one is being cleared up. */
+export const doubleDeaths: readonly Case[] = [
+  life({}, { deaths: ["settings.commit:before:1", "settings.commit:after:1"] }),
+  life({}, { deaths: ["event.commit:after:2", "ask.record:after:1"] }),
+  life({ opening: "create" }, { deaths: ["open.cross:after:1", "open.commit:before:1"] }),
+  life({}, { deaths: ["ask.cross:after:1", "answer.commit:before:1"] }),
+  life({}, { deaths: ["answer.commit:after:1", "send.record:before:1"] }),
+  life({}, { deaths: ["send.cross:after:1", "verdict.commit:before:1"] }),
+  life({}, { deaths: ["send.cross:after:1", "send.cross:after:1"] }),
+  life({}, { deaths: ["outcome.commit:before:1", "outcome.commit:before:1"] }),
+  life(held, { deaths: ["send.cross:after:1", "verdict.commit:after:1"], holds: "in flight" }),
 ];
 
 /** The case of that name; throws when there is none. */

@@ -17,6 +17,8 @@ export interface Defect {
   readonly caught: string;
   /** One of these invariants must be broken there. */
   readonly by: readonly Invariant[];
+  /** Set when nothing ever settles under it: then there is no point in waiting. */
+  readonly endless?: true;
   readonly edits: readonly Edit[];
 }
 
@@ -42,6 +44,7 @@ export const defects: { readonly [name: string]: Defect } = {
     what: "a mail is moved out of the mailbox before it is committed",
     caught: "event.commit before 2 move",
     by: ["lost"],
+    endless: true,
     edits: [
       {
         file: intake,
@@ -54,6 +57,7 @@ export const defects: { readonly [name: string]: Defect } = {
     what: "the cursor is written in a transaction of its own, before the events",
     caught: "event.commit before 2",
     by: ["lost"],
+    endless: true,
     edits: [
       { file: accept, find: "if (position) await writeCursor(q, channel, position.cursor);", put: "" },
       {
@@ -148,6 +152,7 @@ export const defects: { readonly [name: string]: Defect } = {
     what: "the reply is stored in a transaction after the one that closes the turn",
     caught: "answer.commit after 1",
     by: ["lost"],
+    endless: true,
     edits: [
       {
         file: answer,
@@ -182,6 +187,7 @@ export const defects: { readonly [name: string]: Defect } = {
     what: "a draft is sent before the attempt is written down",
     caught: "send.cross after 1 hold",
     by: ["sent-twice"],
+    endless: true,
     edits: [
       {
         file: send,
@@ -192,7 +198,7 @@ export const defects: { readonly [name: string]: Defect } = {
   },
   "silence-is-no": {
     what: "no reply after the final dot is taken for a refusal that may be repeated",
-    caught: "verdict.commit after 1 hold",
+    caught: "silent relay hold",
     by: ["sent-twice"],
     edits: [
       {
@@ -224,6 +230,7 @@ export const defects: { readonly [name: string]: Defect } = {
     what: "leases of a dead process are waited for",
     caught: "ask.record after 1",
     by: ["lost", "unsettled"],
+    endless: true,
     edits: [
       {
         file: lanes,

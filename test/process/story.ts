@@ -9,8 +9,8 @@ import type { Place } from "./world.ts";
 export interface Story {
   /** The points at which the first lives end, in order: `<point>:<before|after>:<n>`. */
   readonly deaths: readonly string[];
-  /** Drafts found in flight at the last death must be held in the end. */
-  readonly holds?: boolean;
+  /** How many drafts must be held in the end; `in flight`: those that were at the last death. Default 0. */
+  readonly holds?: number | "in flight";
   /** Planted into every life. */
   readonly plant?: readonly string[];
   readonly letters?: readonly Letter[];
@@ -32,31 +32,31 @@ export const live = (place: Place, more: Partial<DaemonOptions> = {}): Daemon =>
 
 /** Tells the story and answers what is wrong at its end. Rejects when a death did not happen as told. */
 export async function tell(place: Place, story: Story): Promise<Violation[]> {
-  const { deaths, plant = [], patience = 20_000 } = story;
+  const { deaths, plant = [], patience = 30_000 } = story;
   const letters = story.letters ?? usualLetters(place.options.user);
   const crossed: string[] = [];
-  let held = 0;
+  let held = typeof story.holds === "number" ? story.holds : 0;
   let delivered = false;
   for (const killAt of deaths) {
     const daemon = live(place, { killAt, plant });
     await daemon.ready;
     if (!delivered) await place.deliver(...letters);
     delivered = true;
-    const end = await within(daemon.ended, 15_000);
+    const end = await within(daemon.ended, 30_000);
     if (end?.signal !== "SIGKILL") {
       daemon.send("SIGKILL");
       throw new Error(`${killAt} was not reached: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
     }
     const words = daemon.lines.findLast((line) => line.message === "killed");
     crossed.push(...((words?.["crossed"] as string[] | undefined) ?? []));
-    if (story.holds) held = inFlight(place);
+    if (story.holds === "in flight") held = inFlight(place);
     await story.meanwhile?.(place);
   }
   const daemon = live(place, { plant });
   await daemon.ready;
   if (!delivered) await place.deliver(...letters);
   const settledInTime = await settled(place, patience);
-  const end = await within(daemon.stop(), 15_000);
+  const end = await within(daemon.stop(), 30_000);
   if (end?.code !== 0) {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
@@ -76,6 +76,15 @@ export async function within<T>(promise: Promise<T>, ms: number): Promise<T | nu
   return first;
 }
 
+/** Waits until the check holds; rejects when it does not within `ms`. Tests that run at the same time cannot share
+ *  `expect.poll`. */
+export async function until(what: string, check: () => boolean, ms: number): Promise<void> {
+  for (const end = Date.now() + ms; !check(); ) {
+    if (Date.now() > end) throw new Error(`waited ${ms} ms in vain until ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
 export const lastWords = (daemon: Daemon): string =>
   [...daemon.lines.slice(-60).map((line) => JSON.stringify(line)), ...daemon.complaints].join("\n");
 
@@ -92,10 +101,14 @@ function inFlight(place: Place): number {
   }
 }
 
-/** Looks into the store until nothing is under way and every letter and bounce is there; false when time is up. */
+/** Looks into the store until nothing is under way and every letter and bounce is there, and stays so for a moment;
+ *  false when time is up. */
 export async function settled(place: Place, ms: number): Promise<boolean> {
-  for (const until = Date.now() + ms; Date.now() < until; ) {
-    if (isSettled(place)) return true;
+  const calm = place.options.slow ? 1000 : 100;
+  const end = Date.now() + ms;
+  for (let since = Date.now(); Date.now() < end; ) {
+    if (place.underway() > 0 || !isSettled(place)) since = Date.now();
+    else if (Date.now() - since > calm) return true;
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
   return false;

@@ -14,7 +14,7 @@ import { type Letter, rawBounce, rawLetter, tagIn } from "./letters.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
 /** What the agent `late` waits before its answers go out. */
-export const lateSeconds = 3;
+export const lateSeconds = 10;
 
 export interface World {
   readonly dovecot: Dovecot;
@@ -83,7 +83,8 @@ async function startModel(): Promise<Served> {
 const slowMs = 2500;
 
 /** Stands before the platform and keeps the answers to questions back for a while. */
-async function startDetour(to: string): Promise<Served> {
+async function startDetour(to: string): Promise<Served & { underway(): number }> {
+  let underway = 0;
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -91,18 +92,20 @@ async function startDetour(to: string): Promise<Served> {
     async function forward(body: Buffer): Promise<void> {
       const { method = "GET", url = "/", headers } = request;
       const key = String(headers["agent-secret-key"]);
+      const asked = method === "POST" && url.endsWith("/messages");
+      if (asked) underway += 1;
       const answer = await fetch(`${to}${url}`, {
         method,
         headers: { "agent-secret-key": key, "content-type": "application/json" },
         ...(method === "POST" ? { body: body.toString() } : {}),
       });
       const text = await answer.text();
-      const asked = method === "POST" && url.endsWith("/messages");
       if (asked) await new Promise((resolve) => setTimeout(resolve, slowMs));
       response.writeHead(answer.status, { "content-type": "application/json" }).end(text);
+      if (asked) underway -= 1;
     }
   });
-  return serve(server);
+  return { ...(await serve(server)), underway: () => underway };
 }
 
 interface Served {
@@ -151,6 +154,8 @@ export interface Place {
   readonly letters: readonly (Letter & { readonly at: number })[];
   /** Bounces put into the mailbox so far. */
   bounced(): number;
+  /** Questions whose answer is still on its way to the daemon; always 0 unless `slow`. */
+  underway(): number;
   /** How often the relay fell silent after a final dot. */
   faults(): number;
   deliver(...letters: Letter[]): Promise<void>;
@@ -198,6 +203,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     env: { AGENT_KEY: agentKeys[options.agent], MAIL_PASSWORD: world.dovecot.password },
     letters,
     bounced: () => bounced,
+    underway: () => detour?.underway() ?? 0,
     faults: () => Math.min(options.resets, peer.arrived.length),
     async deliver(...added) {
       for (const one of added) {
@@ -228,7 +234,7 @@ channels:
     adapter: email
     agent: support
     address: support@bridge.test
-    imap: { host: 127.0.0.1, port: ${dovecot.port}, tls: none, user: ${options.user}, password: "\${env:MAIL_PASSWORD}", sweep: 1s }
+    imap: { host: 127.0.0.1, port: ${dovecot.port}, tls: none, user: ${options.user}, password: "\${env:MAIL_PASSWORD}", sweep: 10s }
     smtp: { host: 127.0.0.1, port: ${peer.port}, tls: none, login: false }
     first_start: { history: 1h }
     sent_folder: ${options.copies ? "auto" : "none"}

@@ -1,0 +1,99 @@
+// Other ways to end: death during the clearing up after a death, SIGTERM, SIGTERM and then SIGKILL, and a process that
+// was stopped for longer than its leases last.
+
+import Database from "better-sqlite3";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../real/debian.ts";
+import { doubleDeaths } from "./cases.ts";
+import { violations } from "./invariants.ts";
+import { letter } from "./letters.ts";
+import { live, settled, tell, until, within } from "./story.ts";
+import { openPlace, type Place, type PlaceOptions, startWorld, type World } from "./world.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+const users = [...doubleDeaths.map((_, index) => `d${index}`), "drain", "impatient", "stopped"];
+const timeout = 120_000;
+
+describeReal("the daemon, ended in other ways", missing, () => {
+  let world: World;
+  beforeAll(async () => {
+    world = await startWorld(users);
+  });
+  afterAll(() => world?.close());
+
+  async function at(options: PlaceOptions, act: (place: Place) => Promise<void>): Promise<void> {
+    const place = await openPlace(world, options);
+    try {
+      await act(place);
+    } finally {
+      await place.close();
+    }
+  }
+
+  for (const [index, { name, place, story }] of doubleDeaths.entries())
+    it.concurrent(`dies at ${name}`, { timeout }, () =>
+      at({ user: `d${index}`, ...place }, async (here) => {
+        expect(await tell(here, story)).toEqual([]);
+      }),
+    );
+
+  it.concurrent("drains on SIGTERM: what was begun is finished, and nothing is left open", { timeout }, () =>
+    at({ user: "drain", slow: true, bounces: false }, async (place) => {
+      const daemon = await withQuestionsUnderway(place);
+      expect(await within(daemon.stop(), 20_000)).toEqual({ code: 0, signal: null });
+      expect(unfinished(place)).toEqual([]);
+      expect(await tell(place, { deaths: [], letters: [] })).toEqual([]);
+    }),
+  );
+
+  it.concurrent("is killed while it drains", { timeout }, () =>
+    at({ user: "impatient", slow: true, bounces: false }, async (place) => {
+      const daemon = await withQuestionsUnderway(place);
+      const ended = daemon.stop();
+      // It has heard of SIGTERM when it reads the mailbox no more.
+      const left = /imap\(impatient\).*(Disconnected|Logged out|Connection closed)/;
+      await until("the mailbox is left", () => left.test(world.dovecot.log()), 10_000);
+      daemon.send("SIGKILL");
+      expect(await ended).toEqual({ code: null, signal: "SIGKILL" });
+      expect(unfinished(place)).not.toEqual([]);
+      expect(await tell(place, { deaths: [], letters: [] })).toEqual([]);
+    }),
+  );
+
+  it.concurrent("wakes from SIGSTOP with its leases long over", { timeout }, () =>
+    at({ user: "stopped", slow: true, bounces: false }, async (place) => {
+      const daemon = await withQuestionsUnderway(place, ["short-lease"]);
+      daemon.send("SIGSTOP");
+      await until("all answers are sent", () => place.underway() === 0, 10_000);
+      daemon.send("SIGCONT");
+      expect(await settled(place, 20_000)).toBe(true);
+      expect(await daemon.stop()).toEqual({ code: 0, signal: null });
+      expect(await violations(place, { crossed: [], held: 0 })).toEqual([]);
+    }),
+  );
+});
+
+/** A daemon that has asked several questions and waits for the answers. */
+async function withQuestionsUnderway(place: Place, plant: readonly string[] = []) {
+  const daemon = live(place, { plant });
+  expect(await daemon.ready).toBe(true);
+  const people = ["ada", "ben", "cleo", "dora"].map((name) => `${name}-${place.options.user}@people.test`);
+  await place.deliver(...people.map((person) => letter(person, 0)));
+  await until("all questions are put", () => place.underway() === people.length, 15_000);
+  return daemon;
+}
+
+/** Turns and drafts that were begun and have no outcome. */
+function unfinished(place: Place): unknown[] {
+  const db = new Database(place.store, { readonly: true });
+  try {
+    return db
+      .prepare(
+        `SELECT id, state FROM turns WHERE state IN ('asking', 'unknown')
+         UNION ALL SELECT id, state FROM drafts WHERE state IN ('sending', 'unknown')`,
+      )
+      .all();
+  } finally {
+    db.close();
+  }
+}

@@ -1,0 +1,89 @@
+// Death at any time: mail keeps coming, and the daemon is killed and started again, over and over.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../real/debian.ts";
+import { violations } from "./invariants.ts";
+import { letter } from "./letters.ts";
+import { lastWords, live, settled, within } from "./story.ts";
+import { openPlace, type Place, startWorld, type World } from "./world.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+const seeds = [20_261, 20_262];
+const killsEach = 20;
+/** Milliseconds: a letter comes this often, and a life lasts this long after its readiness at most. */
+const rhythm = 150;
+const longestLife = 700;
+
+describeReal("the daemon, killed at random times", missing, () => {
+  let world: World;
+  beforeAll(async () => {
+    world = await startWorld(seeds.map(userOf));
+  });
+  afterAll(() => world?.close());
+
+  for (const seed of seeds)
+    it.concurrent(`loses nothing and repeats nothing (seed ${seed})`, { timeout: 150_000 }, async () => {
+      const place = await openPlace(world, { user: userOf(seed), bounces: false });
+      try {
+        const random = generator(seed);
+        const writing = write(place, random);
+        try {
+          for (let kill = 0; kill < killsEach; kill += 1) await oneLife(place, random);
+        } finally {
+          await writing.stop();
+        }
+        expect(place.letters.length).toBeGreaterThan(killsEach);
+        const daemon = live(place);
+        expect(await settled(place, 60_000), lastWords(daemon)).toBe(true);
+        expect(await within(daemon.stop(), 20_000)).toEqual({ code: 0, signal: null });
+        expect(await violations(place, { crossed: null, held: 0 })).toEqual([]);
+      } finally {
+        await place.close();
+      }
+    });
+});
+
+const userOf = (seed: number) => `r${seed}`;
+
+/** Mostly the daemon dies while it works, now and then while it starts. */
+async function oneLife(place: Place, random: () => number): Promise<void> {
+  const daemon = live(place);
+  const early = random() < 0.2;
+  const ms = random() * longestLife;
+  if (!early) await daemon.ready;
+  await within(daemon.ended, ms);
+  daemon.send("SIGKILL");
+  expect((await daemon.ended).signal, lastWords(daemon)).toBe("SIGKILL");
+}
+
+/** Puts letters of five people into the mailbox until it is stopped; resolves then. */
+function write(place: Place, random: () => number): { stop(): Promise<void> } {
+  const end = new AbortController();
+  const people = ["ada", "ben", "cleo", "dora", "emil"].map((name) => `${name}-${place.options.user}`);
+  const written = people.map(() => 0);
+  const done = (async () => {
+    while (!end.signal.aborted) {
+      const who = Math.floor(random() * people.length);
+      await place.deliver(letter(`${people[who]}@people.test`, written[who] ?? 0));
+      written[who] = (written[who] ?? 0) + 1;
+      await new Promise((resolve) => setTimeout(resolve, rhythm));
+    }
+  })();
+  return {
+    stop: () => {
+      end.abort();
+      return done;
+    },
+  };
+}
+
+/** Numbers in [0, 1), the same ones for the same seed (mulberry32). */
+function generator(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
