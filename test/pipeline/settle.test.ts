@@ -1,6 +1,6 @@
 // Stages compose, send and settle on a real store: each outcome, each verdict, each policy.
 
-import type { Attempt, ExternalId, Outbound, Reply, SendOutcome, Verdict } from "bridgehead/contract";
+import type { Attempt, Outbound, Reply, SendOutcome, Verdict } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { composeStage } from "../../src/pipeline/compose.ts";
@@ -206,7 +206,7 @@ describe("send", () => {
 describe("settle", () => {
   const rules = (on_unknown: LineRules["on_unknown"], on_dead: LineRules["on_dead"] = "skip") =>
     lineOf({ rules: { on_unknown, on_dead } }).rules;
-  const found: Verdict = { kind: "sent", id: externalId("x") as ExternalId };
+  const found: Verdict = { kind: "sent", id: externalId("x") };
 
   it.each<[Verdict, number, number, LineRules, object]>([
     [found, 0, 1000, rules("hold"), { state: "sent", open: 0, externalId: "x" }],

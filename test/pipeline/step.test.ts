@@ -216,20 +216,25 @@ describe("flow", () => {
 
   it("drains: waits for what a commit under way has claimed", async () => {
     const db = await watched();
-    let drained: Promise<void> | undefined;
-    const stage = answering(async () => new Promise<void>((resolve) => setImmediate(resolve)));
+    const begun = Promise.withResolvers<void>();
+    let worked = false;
+    const stage = answering(async () => {
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      worked = true;
+    });
     const draining: Stage = {
       ...stage,
       async claim(q, channel, room) {
         const claimed = await stage.claim(q, channel, room);
-        drained ??= flow.drain(60_000);
+        begun.resolve(flow.drain(60_000));
         return claimed;
       },
     };
     const { flow } = flowOf(db, [draining]);
-    void put(flow, 1);
-    await expect.poll(() => drained !== undefined).toBe(true);
-    await drained;
+    const written = put(flow, 1);
+    await begun.promise;
+    expect(worked).toBe(true);
+    await written;
     expect(await left(db)).toBe(0);
   });
 });
