@@ -8,30 +8,29 @@ import { type Database, dialect, type Query, type Value } from "./driver.ts";
 
 interface Prepared {
   readonly statement: Sqlite.Statement;
-  /** Which value each placeholder takes, in the order they stand: the driver knows only anonymous ones. */
-  readonly order: readonly number[];
+  /** The values in the order in which their placeholders stand: the driver knows only anonymous ones. */
+  inOrder(values: readonly Value[]): Value[];
 }
 type Prepare = (sql: string) => Prepared;
 
-function cachedStatements(db: Sqlite.Database): Prepare {
+/** now_ms() is bound like a value, once for a statement: a function would be called for every row that is looked at. */
+function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
   const statements = new Map<string, Prepared>();
   return (sql) => {
     let prepared = statements.get(sql);
     if (!prepared) {
-      const order: number[] = [];
-      const text = dialect(sql, "sqlite").replace(/\$(\d+)/g, (_, number: string) => {
-        order.push(Number(number) - 1);
+      const order: ((values: readonly Value[]) => Value)[] = [];
+      const text = dialect(sql, "sqlite").replace(/\$(\d+)|now_ms\(\)/g, (_, number?: string) => {
+        const index = Number(number) - 1;
+        order.push(number === undefined ? () => Math.floor(now()) : (values) => values[index] ?? null);
         return "?";
       });
-      prepared = { statement: db.prepare(text), order };
+      prepared = { statement: db.prepare(text), inOrder: (values) => order.map((take) => take(values)) };
       statements.set(sql, prepared);
     }
     return prepared;
   };
 }
-
-const bind = (prepared: Prepared, values: readonly Value[]): Value[] =>
-  prepared.order.map((index) => values[index] ?? null);
 
 function queryOn(
   prepareAny: Prepare,
@@ -45,15 +44,15 @@ function queryOn(
   return {
     async all<T>(sql: string, ...values: Value[]) {
       const prepared = prepare(sql);
-      return prepared.statement.all(bind(prepared, values)) as T[];
+      return prepared.statement.all(prepared.inOrder(values)) as T[];
     },
     async one<T>(sql: string, ...values: Value[]) {
       const prepared = prepare(sql);
-      return prepared.statement.get(bind(prepared, values)) as T | undefined;
+      return prepared.statement.get(prepared.inOrder(values)) as T | undefined;
     },
     async run(sql, ...values) {
       const prepared = prepare(sql);
-      return prepared.statement.run(bind(prepared, values)).changes;
+      return prepared.statement.run(prepared.inOrder(values)).changes;
     },
     savepoint,
   };
@@ -67,8 +66,7 @@ interface Reader {
 function openReader(file: string, now: () => number): Reader {
   const db = new Sqlite(file, { readonly: true });
   db.pragma("busy_timeout = 5000");
-  db.function("now_ms", { deterministic: false }, () => Math.floor(now()));
-  return { db, query: queryOn(cachedStatements(db), (work) => work()) };
+  return { db, query: queryOn(cachedStatements(db, now), (work) => work()) };
 }
 
 interface Waiting {
@@ -102,9 +100,10 @@ export function openSqlite(file: string, now: () => number): Database {
   db.pragma("synchronous = FULL");
   db.pragma("foreign_keys = ON");
   db.pragma("secure_delete = ON");
-  db.function("now_ms", { deterministic: false }, () => Math.floor(now()));
+  // What a savepoint would need to undo is kept in memory: in files it is the larger part of all that is written.
+  db.pragma("temp_store = MEMORY");
 
-  const prepare = cachedStatements(db);
+  const prepare = cachedStatements(db, now);
   const begin = db.prepare("BEGIN IMMEDIATE");
   const commit = db.prepare("COMMIT");
   const rollback = db.prepare("ROLLBACK");
