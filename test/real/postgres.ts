@@ -28,10 +28,12 @@ export async function needPostgres(): Promise<string | null> {
   return need("postgresql", versions);
 }
 
-/** PostgreSQL refuses to run as root: then it runs as the user that Debian made for it. */
+/** PostgreSQL refuses to run as root: then it runs as the user that Debian made for it. It dies with this process, even
+ *  when that is killed. */
 function asServer(program: string, args: readonly string[]): [string, string[]] {
-  if (process.getuid?.() !== 0) return [program, [...args]];
-  return ["setpriv", ["--reuid=postgres", "--regid=postgres", "--clear-groups", "--", program, ...args]];
+  const user = ["--reuid=postgres", "--regid=postgres", "--clear-groups"];
+  const root = process.getuid?.() === 0;
+  return ["setpriv", [...(root ? user : []), "--pdeathsig=KILL", "--", program, ...args]];
 }
 
 function binaries(): string {
