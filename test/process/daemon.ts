@@ -1,6 +1,8 @@
 // The real daemon as a child process: started, killed, stopped and started again on the same store.
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
@@ -59,6 +61,8 @@ export function startDaemon({ config, env = {}, killAt, plant = [] }: DaemonOpti
       env: {
         PATH: process.env["PATH"] ?? "",
         NODE_NO_WARNINGS: "1",
+        // Hundreds of starts: compiling the sources anew would be most of the work.
+        NODE_COMPILE_CACHE: join(tmpdir(), "bridgehead-compile-cache"),
         ...env,
         ...(killAt === undefined ? {} : { KILL_AT: killAt }),
         ...(plant.length === 0 ? {} : { PLANT: plant.join() }),

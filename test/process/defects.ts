@@ -39,6 +39,13 @@ const settle = "src/pipeline/settle.ts";
 const lanes = "src/store/lanes.ts";
 const intake = "adapters/email/imap/intake.ts";
 
+/** For edits that write where no transaction is at hand. */
+const keepDatabase: Edit = {
+  file: ask,
+  find: "export function askStage(deps: AskDeps): Stage {",
+  put: "export function askStage(deps: AskDeps): Stage {\n  globalThis.plantedDb = deps.db;",
+};
+
 export const defects: { readonly [name: string]: Defect } = {
   "marks-first": {
     what: "a mail is moved out of the mailbox before it is committed",
@@ -164,10 +171,31 @@ export const defects: { readonly [name: string]: Defect } = {
         find: "platformId: answer.replyId,\n  });",
         put: "platformId: answer.replyId,\n  })));",
       },
+      keepDatabase,
+    ],
+  },
+  "bounce-outside": {
+    what: "what a bounce says of its draft is written after the bounce itself",
+    caught: "receipt.commit after 1",
+    by: ["bounce"],
+    edits: [
       {
-        file: ask,
-        find: "export function askStage(deps: AskDeps): Stage {",
-        put: "export function askStage(deps: AskDeps): Stage {\n  globalThis.plantedDb = deps.db;",
+        file: "src/pipeline/receipt.ts",
+        find: "await apply(q, line, draft, event, log);",
+        put: "setTimeout(() => void globalThis.plantedDb.tx((later) => apply(later, line, draft, event, log)), 50);",
+      },
+      keepDatabase,
+    ],
+  },
+  "sent-in-advance": {
+    what: "a draft counts as sent when its attempt begins",
+    caught: "send.record after 1",
+    by: ["phantom"],
+    edits: [
+      {
+        file: "src/store/drafts.ts",
+        find: "UPDATE drafts SET state = 'sending', attempts",
+        put: "UPDATE drafts SET state = 'sent', open = 0, attempts",
       },
     ],
   },

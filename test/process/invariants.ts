@@ -169,10 +169,12 @@ function checkDrafts(place: Place, drafts: readonly Draft[], { held }: Allowed, 
   if (held !== null && count !== held) say("held", `${count} drafts are held, not ${held}`);
   const taken = new Set(place.peer.accepted.map((mail) => mail.messageId));
   for (const { id, state, external_id } of drafts) {
-    const there = [...taken].some((messageId) => messageId.includes(id));
+    const there = place.peer.accepted.find((mail) => mail.messageId.includes(id));
+    if (there !== undefined && place.bouncing(there) && state !== "failed")
+      say("bounce", `draft ${id} bounced and is ${state}`);
     if (["sent", "delivered"].includes(state) && !(external_id !== null && taken.has(external_id)))
       say("phantom", `draft ${id} is ${state}, and the relay has nothing`);
-    if (state === "failed" && !there) say("phantom", `draft ${id} bounced, and was never sent`);
+    if (state === "failed" && there === undefined) say("phantom", `draft ${id} bounced, and was never sent`);
   }
   for (const messageId of taken)
     if (!drafts.some(({ id }) => messageId.includes(id)))

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { systemClock } from "../../src/ops/clock.ts";
 import { type Platform, readAgents, startPlatform } from "../../src/platform/index.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
-import { type SmtpPeer, startSmtpPeer } from "../real/smtp-peer.ts";
+import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../real/smtp-peer.ts";
 import { type Letter, rawBounce, rawLetter, tagIn } from "./letters.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
@@ -152,6 +152,8 @@ export interface Place {
   readonly env: Readonly<Record<string, string>>;
   /** What was put into the mailbox, in this order. Only grows. */
   readonly letters: readonly (Letter & { readonly at: number })[];
+  /** Whether that mail reaches nobody, so that a bounce comes back. */
+  bouncing(mail: ReceivedMail): boolean;
   /** Bounces put into the mailbox so far. */
   bounced(): number;
   /** Questions whose answer is still on its way to the daemon; always 0 unless `slow`. */
@@ -178,9 +180,11 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
   const letters: (Letter & { at: number })[] = [];
   let bounced = 0;
+  const bouncing = (mail: ReceivedMail) =>
+    options.bounces && mail.to.some((address) => address.startsWith("bert"));
   const peer = await startSmtpPeer({
     deliver: async (mail) => {
-      if (!options.bounces || !mail.to.some((address) => address.startsWith("bert"))) return;
+      if (!bouncing(mail)) return;
       bounced += 1;
       await world.dovecot.deliver(user, rawBounce(mail, bounced));
     },
@@ -202,6 +206,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     store: join(folder, "bridgehead.db"),
     env: { AGENT_KEY: agentKeys[options.agent], MAIL_PASSWORD: world.dovecot.password },
     letters,
+    bouncing,
     bounced: () => bounced,
     underway: () => detour?.underway() ?? 0,
     faults: () => Math.min(options.resets, peer.arrived.length),
