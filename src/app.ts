@@ -15,7 +15,6 @@ import type { Database } from "./store/driver.ts";
 import { endLeases } from "./store/lanes.ts";
 import { lockStore } from "./store/lock.ts";
 import { migrate } from "./store/migrate.ts";
-import { openPostgres } from "./store/postgres.ts";
 import { rateOf } from "./store/rates.ts";
 import { openSqlite } from "./store/sqlite.ts";
 
@@ -44,7 +43,10 @@ const sendTimeout = 120_000;
 
 /** The configured store as it is: no lock, no migration. For commands beside the running daemon. */
 export async function openDatabase({ store }: Config, clock: Clock): Promise<Database> {
-  return store.kind === "sqlite" ? openSqlite(store.file, () => clock.now()) : openPostgres(store.url);
+  if (store.kind === "sqlite") return openSqlite(store.file, () => clock.now());
+  // Loaded only when wanted: most daemons do without its memory.
+  const { openPostgres } = await import("./store/postgres.ts");
+  return openPostgres(store.url);
 }
 
 /** Opens the store for this process alone (SQLite) or with others (PostgreSQL), and brings its schema up to date. */
@@ -101,7 +103,6 @@ export async function startApp(options: AppOptions): Promise<App> {
         rate,
         timeout: config.platform.timeout,
         settleAfter: config.platform.settle_after,
-        reportAgent: (name, problem) => agents.get(name)?.report(problem),
       }),
       sendStage({ ...deps, timeout: sendTimeout }),
     ],

@@ -115,6 +115,7 @@ export function createHost(options: {
       client: agent.client,
       settings: () => agent.settings(),
       problem: () => agent.problem(),
+      report: (problem) => agent.report(problem),
     };
     return { channel: running, digest: digest(config, agent), line, abort, ended };
   }

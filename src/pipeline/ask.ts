@@ -31,8 +31,6 @@ export interface AskDeps {
   readonly timeout: number;
   /** Milliseconds after an unanswered call before "the question is not there" is believed. */
   readonly settleAfter: number;
-  /** Told when a key is refused or accepted again. */
-  reportAgent(agent: string, problem: string | null): void;
 }
 
 /** One claimed turn with all that deciding needs. */
@@ -199,10 +197,10 @@ function concluded<T>(
   }
   switch (result.kind) {
     case "ok":
-      deps.reportAgent(line.agent, null);
+      line.report(null);
       return done(result.value);
     case "unauthorized":
-      deps.reportAgent(line.agent, result.reason);
+      line.report(result.reason);
       // Nothing more is asked until the agent's next reading of its settings shows that the key is accepted again.
       return (q) => leave.waiting(q, asking, "deferred", result.reason, askDelay(0));
     case "missing":

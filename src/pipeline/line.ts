@@ -30,6 +30,8 @@ export interface Line {
   settings(): AgentSettings | null;
   /** Why the platform refuses the agent's key; null while it is accepted. */
   problem(): string | null;
+  /** Told by each call's result: the refusal's reason, or null. Goes to the agent this line was built with. */
+  report(problem: string | null): void;
 }
 
 /** The settings of the line's skill; null when the agent has none, or nothing was read yet. */

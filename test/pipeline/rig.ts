@@ -113,6 +113,7 @@ export function lineOf(
     client: {} as AgentClient, // no test of this folder asks
     settings: () => over.settings ?? activeSettings(),
     problem: () => null,
+    report: () => undefined,
   };
 }
 
