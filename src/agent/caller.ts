@@ -2,7 +2,8 @@
 // once; whether to try again is the pipeline's to decide, because only it knows what a second try would do.
 
 import type { Clock, Log } from "bridgehead/contract";
-import { Pool } from "undici";
+// Only the pool: the whole of undici is a third of an idle daemon's own memory.
+import Pool from "undici/lib/dispatcher/pool.js";
 import type * as z from "zod";
 import { type Dropped, once, type Reading, read } from "../wire/record.ts";
 import type { CallResult } from "./calls.ts";

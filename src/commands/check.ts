@@ -2,12 +2,13 @@
 
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { type Config, loadConfig, maskSecrets, type Problem } from "../config/index.ts";
+import { type Config, loadConfig, maskSecrets } from "../config/index.ts";
 import { loadAdapter } from "../host/loader.ts";
 import { readAgents } from "../platform/index.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { type Finding, probeAll } from "./probes.ts";
+import { problemLine } from "./problem.ts";
 
 export interface CheckOptions {
   readonly config: string;
@@ -47,12 +48,6 @@ export async function run(options: CheckOptions, io: Io): Promise<number> {
     );
   }
   return code;
-}
-
-/** `file:line:column key: message (fix)` */
-export function problemLine({ file, line, column, key, message, fix }: Problem): string {
-  const place = line === 0 ? file : `${file}:${line}:${column}`;
-  return `${place}${key === "" ? "" : ` ${key}`}: ${message} (${fix})`;
 }
 
 const findingLine = ({ subject, state, message }: Finding): string =>

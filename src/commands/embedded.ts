@@ -4,12 +4,14 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Clock, Log } from "bridgehead/contract";
 import type { Config } from "../config/index.ts";
-import { type Platform, readAgents, startPlatform } from "../platform/index.ts";
+import type { Platform } from "../platform/index.ts";
 
 /** Starts it when the configuration says so; null otherwise. Rejects with the agents file's problems. */
 export async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise<Platform | null> {
   const { embedded, rate } = config.platform;
   if (!embedded) return null;
+  // Loaded only when wanted: a daemon in front of a real platform does without it.
+  const { readAgents, startPlatform } = await import("../platform/index.ts");
   const folder = dirname(config.file);
   const file = resolve(folder, embedded.agents);
   const platform = await startPlatform({

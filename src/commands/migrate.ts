@@ -8,9 +8,9 @@ import { loadAdapter } from "../host/loader.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { schemaVersion } from "../store/migrate.ts";
-import { problemLine } from "./check.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
+import { problemLine } from "./problem.ts";
 
 export async function run(options: { readonly config: string }, io: Io): Promise<number> {
   const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });

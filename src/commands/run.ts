@@ -9,16 +9,17 @@ import { isReady, reportChannels, statusText, stuckChannels, waitingIn } from ".
 import { type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, isJournal, type RunningLog } from "../ops/log.ts";
+import { collectGarbage } from "../ops/memory.ts";
 import { createMetrics } from "../ops/metrics.ts";
 import { createNotifier, type Notifier } from "../ops/notify.ts";
 import { taskGroup } from "../ops/tasks.ts";
 import { runWatchdog } from "../ops/watchdog.ts";
 import { overview } from "../store/overview.ts";
 import { type Forgotten, forget } from "../store/retention.ts";
-import { problemLine } from "./check.ts";
 import { embeddedPlatform } from "./embedded.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
+import { problemLine } from "./problem.ts";
 
 const drainMs = 20_000;
 /** READY is said when every channel's first connection has been tried, or after this. */
@@ -110,6 +111,7 @@ async function serve(app: App, service: Service): Promise<void> {
     const channels = reportChannels(app.host, app.agents);
     log.info({ channels: channels.length }, "ready");
     await notifier.ready(statusText(channels, 0));
+    collectGarbage();
     tasks.start("status", (signal) => tellStatus(app, notifier, signal));
     tasks.start("retention", (signal) => keepTidy(app, service.config, signal));
     if (notifier.watchdogMs !== null) {

@@ -7,9 +7,9 @@ import { loadAdapter } from "../host/loader.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import type { Database } from "../store/driver.ts";
 import { migrations, schemaVersion } from "../store/migrate.ts";
-import { problemLine } from "./check.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
+import { problemLine } from "./problem.ts";
 
 /** Opens the configured store, runs `work`, closes it. A refused configuration or schema is printed and becomes the code. */
 export async function withStore(
