@@ -53,12 +53,25 @@ const transient = (error: unknown): boolean => {
   return code === "40001" || code === "40P01";
 };
 
+const timedOut = (error: unknown): boolean =>
+  error instanceof Error && error.message === "Query read timeout";
+
+/** A machine that loses its line says nothing: neither side may wait for the other for ever. The server ends what a lost
+ *  node left open, so that its locks hold nobody up; a node gives up on a server that does not answer. */
+const patience = {
+  idle_in_transaction_session_timeout: 20_000,
+  query_timeout: 60_000,
+  connectionTimeoutMillis: 10_000,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: 10_000,
+};
+
 /** Connects lazily; `schema` keeps tests apart. Throws when the server cannot be reached. */
 export async function openPostgres(
   url: string,
   options: { schema?: string; connections?: number } = {},
 ): Promise<Database> {
-  const setup = options.schema ? { options: `-c search_path=${options.schema}` } : {};
+  const setup = { ...patience, ...(options.schema ? { options: `-c search_path=${options.schema}` } : {}) };
   const pool = new Pool({ connectionString: url, max: options.connections ?? 10, types, ...setup });
   pool.on("error", () => undefined); // an idle connection that dies is replaced by the pool
   pool.on("connect", (client) => client.on("error", () => undefined)); // one in use: its query rejects as well
@@ -93,9 +106,12 @@ export async function openPostgres(
         throw new Error("committing: the transaction was rolled back after a failed statement");
       return result;
     } catch (error) {
-      await client.query("ROLLBACK").catch((cause: unknown) => {
-        broken = cause as Error;
-      });
+      // A line that did not answer in time would not answer this either: it is closed, which rolls back as well.
+      if (timedOut(error)) broken = error as Error;
+      else
+        await client.query("ROLLBACK").catch((cause: unknown) => {
+          broken = cause as Error;
+        });
       throw error;
     } finally {
       client.release(broken);
@@ -120,10 +136,14 @@ export async function openPostgres(
     },
     async read(work) {
       const client = await pool.connect();
+      let broken: Error | undefined;
       try {
         return await work(query(client));
+      } catch (error) {
+        if (timedOut(error)) broken = error as Error;
+        throw error;
       } finally {
-        client.release();
+        client.release(broken);
       }
     },
     onWake: (listener) => void listeners.push(listener),

@@ -2,10 +2,12 @@
 // takes its place.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { lockChannel } from "../../src/store/events.ts";
 import { startDaemon } from "../process/daemon.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { startTcpProxy } from "../real/tcp-proxy.ts";
 import { echoed } from "./echo.ts";
 import { eventually } from "./eventually.ts";
 import type { Letter } from "./letters.ts";
@@ -24,13 +26,13 @@ async function people(world: World, count: number, prefix: string): Promise<Lett
 describeReal("on PostgreSQL", missing, () => {
   let dovecot: Dovecot;
   let postgres: Postgres;
-  const schemas = { main: "", two: "", killed: "" };
+  const schemas = { main: "", two: "", killed: "", apart: "" };
   beforeAll(async () => {
     [dovecot, postgres] = await Promise.all([
-      startDovecot({ users: ["main", "two", "killed"] }),
+      startDovecot({ users: ["main", "two", "killed", "apart"] }),
       startPostgres(),
     ]);
-    for (const user of ["main", "two", "killed"] as const) schemas[user] = await postgres.schema();
+    for (const user of ["main", "two", "killed", "apart"] as const) schemas[user] = await postgres.schema();
   });
   afterAll(async () => {
     await dovecot?.dispose();
@@ -127,5 +129,45 @@ describeReal("on PostgreSQL", missing, () => {
     expect(Date.now() - died, "a lease lasts 30 s, and is looked at every 10 s").toBeLessThan(50_000);
     await world.settled(letters, 20_000);
     expect(world.conversations()).toBe(10);
+  }, 120_000);
+
+  it.concurrent("a node loses its database in the middle of a transaction: its locks and leases hold nobody up", async ({
+    onTestFinished,
+  }) => {
+    const direct = store("apart");
+    const apart = Promise.withResolvers<void>();
+    const url = new URL(direct);
+    const proxy = await startTcpProxy(Number(url.port));
+    url.port = String(proxy.port);
+    onTestFinished(() => proxy.close());
+    const world = await openWorld(onTestFinished, { dovecot, user: "apart", store: url.href });
+    // Registered later, so undone earlier: the node must be able to stop.
+    onTestFinished(async () => {
+      apart.resolve();
+      proxy.resume();
+      proxy.cut();
+    });
+    const letters = await people(world, 2, "before");
+    await world.settled(letters);
+
+    const stuck = world.app().db.tx(async (q) => {
+      await lockChannel(q, world.channel);
+      proxy.swallow();
+      await apart.promise;
+    });
+    stuck.catch(() => undefined);
+    await eventually(() => expect(proxy.open()).toBeGreaterThan(0));
+    const config = await world.config();
+    const other = await world.another({ ...config, store: { kind: "postgres", url: direct } });
+    onTestFinished(() => other.stop(2000));
+    letters.push(...(await people(world, 3, "during")));
+    await eventually(() => expect(world.smtp.accepted).toHaveLength(letters.length), 70_000);
+
+    proxy.resume();
+    proxy.cut();
+    apart.resolve();
+    await expect(stuck).rejects.toThrow();
+    letters.push(...(await people(world, 2, "after")));
+    await world.settled(letters, 20_000);
   }, 120_000);
 });

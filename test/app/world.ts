@@ -65,8 +65,8 @@ export interface World {
   app(): App;
   /** With its configuration, or that one. */
   start(config?: Config): Promise<App>;
-  /** One more daemon on the same configuration; stop it yourself. */
-  another(): Promise<App>;
+  /** One more daemon on the same configuration, or that one; stop it yourself. */
+  another(config?: Config): Promise<App>;
   stop(drainMs?: number): Promise<void>;
   /** The embedded platform goes away and comes back with the same data, or with none. */
   restartPlatform(data: "same" | "none"): Promise<void>;
@@ -243,7 +243,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
       app = await compose(given);
       return app;
     },
-    another: () => compose(),
+    another: compose,
     async stop(drainMs = 5000) {
       const ending = running();
       app = null;

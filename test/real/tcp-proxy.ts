@@ -42,6 +42,8 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
         if (!line.lost) to.write(alter && change ? change(data) : data);
       });
       from.on("close", () => {
+        // The client of a lost line does not hear of its end; it can still be cut.
+        if (line.lost && from === server) return;
         lines.delete(line);
         if (!line.lost) to.destroySoon();
       });
