@@ -17,8 +17,9 @@ export interface Query {
 export interface Database {
   readonly kind: "sqlite" | "postgres";
   /** Runs `work` in a transaction and resolves after the commit is on disk. A throw rolls it back and is thrown on.
-   *  SQLite runs several in one commit, each in its savepoint. */
-  tx<T>(work: (q: Query) => Promise<T>): Promise<T>;
+   *  SQLite runs several in one commit, each in its savepoint. PostgreSQL gives up on locks and statements that take too
+   *  long, unless it is `unhurried`: a migration waits for its turn and takes what it needs. */
+  tx<T>(work: (q: Query) => Promise<T>, options?: { readonly unhurried?: boolean }): Promise<T>;
   /** Reads outside any transaction. */
   read<T>(work: (q: Query) => Promise<T>): Promise<T>;
   /** Calls back when another node changed something worth looking at. */

@@ -26,6 +26,8 @@ export class NewerSchema extends Error {
   }
 }
 
+const unhurried = { unhurried: true };
+
 /** The schema's number; 0 for an empty store. */
 export async function schemaVersion(db: Database): Promise<number> {
   return db.tx(async (q) => {
@@ -33,7 +35,7 @@ export async function schemaVersion(db: Database): Promise<number> {
     await q.run("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)");
     const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'schema'");
     return row?.value ?? 0;
-  });
+  }, unhurried);
 }
 
 /** Applies what is missing and returns the names of what was applied. Throws NewerSchema. `steps` are ours; tests add
@@ -55,7 +57,7 @@ export async function migrate(db: Database, steps: readonly Migration[] = migrat
         number,
       );
       return true;
-    });
+    }, unhurried);
     if (done) applied.push(migration.name);
   }
   return applied;

@@ -1,7 +1,10 @@
 // PostgreSQL: a pool, one connection a transaction, LISTEN/NOTIFY to wake the other nodes.
 
-import { Client, type ClientBase, type CustomTypesConfig, Pool, types as pgTypes } from "pg";
+import type { Clock } from "bridgehead/contract";
+import { type ClientBase, type CustomTypesConfig, DatabaseError, Pool, types as pgTypes } from "pg";
+import { systemClock } from "../ops/clock.ts";
 import { type Database, dialect, type Query, type Value } from "./driver.ts";
+import { listenFor } from "./listener.ts";
 
 const wakeChannel = "bridgehead_wake";
 // int8 (20) and numeric (1700) arrive as text by default; all our integers fit a double.
@@ -18,117 +21,145 @@ function toParameter(value: Value): Value {
   return typeof value === "string" ? value.replaceAll("\0", "") : value;
 }
 
-function query(client: ClientBase): Query {
+/** A connection in use, and why it must not be used again. */
+interface Line {
+  readonly query: Query;
+  /** BEGIN and the like. */
+  command(sql: string): Promise<string>;
+  /** The first failure that was not the server's own answer: nobody knows in what state the connection is. */
+  lost(): Error | undefined;
+}
+
+function lineOn(client: ClientBase, queryMs: number): Line {
   let depth = 0;
-  const send = (sql: string, values: readonly Value[]) =>
-    client.query({
-      text: dialect(sql, "postgres"),
-      values: values.map(toParameter),
-    });
-  return {
-    all: async <T>(sql: string, ...values: Value[]) => (await send(sql, values)).rows as T[],
-    one: async <T>(sql: string, ...values: Value[]) => (await send(sql, values)).rows[0] as T | undefined,
-    run: async (sql, ...values) => (await send(sql, values)).rowCount ?? 0,
+  let lost: Error | undefined;
+  const send = async (sql: string, values: readonly Value[]) => {
+    try {
+      // `query_timeout` is pg's own, and not in its types.
+      const config = { text: sql, values: values.map(toParameter), query_timeout: queryMs };
+      return await client.query<Record<string, unknown>>(config);
+    } catch (error) {
+      if (!(error instanceof DatabaseError) || error.severity === "FATAL") lost ??= error as Error;
+      throw error;
+    }
+  };
+  const ask = (sql: string, values: readonly Value[]) => send(dialect(sql, "postgres"), values);
+  const query: Query = {
+    all: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows as T[],
+    one: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows[0] as T | undefined,
+    run: async (sql, ...values) => (await ask(sql, values)).rowCount ?? 0,
     async savepoint(work) {
       const name = `s${++depth}`;
-      await client.query(`SAVEPOINT ${name}`);
+      await send(`SAVEPOINT ${name}`, []);
       try {
         const result = await work();
-        await client.query(`RELEASE ${name}`);
+        await send(`RELEASE ${name}`, []);
         return result;
       } catch (error) {
-        await client.query(`ROLLBACK TO ${name}`);
-        await client.query(`RELEASE ${name}`);
+        if (!lost) {
+          await send(`ROLLBACK TO ${name}`, []);
+          await send(`RELEASE ${name}`, []);
+        }
         throw error;
       } finally {
         depth--;
       }
     },
   };
+  return { query, lost: () => lost, command: async (sql) => (await send(sql, [])).command };
 }
 
-/** Serialisation failures and deadlocks: the transaction did not happen and may simply run again. */
-const transient = (error: unknown): boolean => {
-  const code = (error as { code?: string }).code;
-  return code === "40001" || code === "40P01";
+/** Serialisation failures, deadlocks and locks that were not to be had in time: the transaction did not happen and may
+ *  simply run again. */
+const transient = (error: unknown): boolean =>
+  ["40001", "40P01", "55P03"].includes((error as { code?: string }).code ?? "");
+
+/** A machine that stops or loses its line says nothing: neither side may wait for the other for ever. In milliseconds. */
+export interface Patience {
+  /** The server ends what a lost node left open, so that its locks hold nobody up. */
+  readonly idleMs: number;
+  /** Waits for another node's lock, then tries the transaction again. */
+  readonly lockMs: number;
+  /** The server gives a statement up. */
+  readonly statementMs: number;
+  /** We give up on a server that does not answer; longer than `statementMs`. */
+  readonly answerMs: number;
+  /** For a connection, or for a free place among ours. */
+  readonly connectMs: number;
+}
+
+const standard: Patience = {
+  idleMs: 10_000,
+  lockMs: 5000,
+  statementMs: 30_000,
+  answerMs: 35_000,
+  connectMs: 15_000,
 };
 
-const timedOut = (error: unknown): boolean =>
-  error instanceof Error && error.message === "Query read timeout";
+/** Milliseconds of a day: longer than any migration may take, and a timer can still hold it. */
+const unhurriedMs = 86_400_000;
 
-/** A machine that loses its line says nothing: neither side may wait for the other for ever. The server ends what a lost
- *  node left open, so that its locks hold nobody up; a node gives up on a server that does not answer. */
-const patience = {
-  idle_in_transaction_session_timeout: 20_000,
-  query_timeout: 60_000,
-  connectionTimeoutMillis: 10_000,
-  keepAlive: true,
-  keepAliveInitialDelayMillis: 10_000,
-};
-
-/** Connects lazily; `schema` keeps tests apart. Throws when the server cannot be reached. */
+/** Connects; `schema` keeps tests apart. Rejects when the server cannot be reached. */
 export async function openPostgres(
   url: string,
-  options: { schema?: string; connections?: number } = {},
+  options: {
+    readonly schema?: string;
+    readonly connections?: number;
+    readonly clock?: Clock;
+    readonly patience?: Partial<Patience>;
+  } = {},
 ): Promise<Database> {
-  const setup = { ...patience, ...(options.schema ? { options: `-c search_path=${options.schema}` } : {}) };
-  const pool = new Pool({ connectionString: url, max: options.connections ?? 10, types, ...setup });
+  const patience = { ...standard, ...options.patience };
+  const setup = {
+    connectionString: url,
+    types,
+    idle_in_transaction_session_timeout: patience.idleMs,
+    lock_timeout: patience.lockMs,
+    statement_timeout: patience.statementMs,
+    connectionTimeoutMillis: patience.connectMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    ...(options.schema ? { options: `-c search_path=${options.schema}` } : {}),
+  };
+  const pool = new Pool({ ...setup, max: options.connections ?? 10 });
   pool.on("error", () => undefined); // an idle connection that dies is replaced by the pool
   pool.on("connect", (client) => client.on("error", () => undefined)); // one in use: its query rejects as well
   const listeners: (() => void)[] = [];
   const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
-  let listening: Client | null = null;
-  let closed = false;
-  let connecting: Promise<void> | null = null;
+  const listening = await listenFor(channel, () => listeners.forEach((listener) => listener()), {
+    setup,
+    clock: options.clock ?? systemClock,
+  });
 
-  async function listen(): Promise<void> {
-    const client = new Client({ connectionString: url, types, ...setup });
-    client.on("notification", () => listeners.forEach((listener) => listener()));
-    client.on("error", () => undefined);
-    client.on("end", () => {
-      if (listening === client) listening = null;
-    });
-    await client.connect();
-    await client.query(`LISTEN "${channel}"`);
-    listening = client;
-  }
-  await listen();
-
-  async function once<T>(work: (q: Query) => Promise<T>): Promise<T> {
+  async function once<T>(work: (q: Query) => Promise<T>, unhurried: boolean): Promise<T> {
     const client = await pool.connect();
-    let broken: Error | undefined;
+    const line = lineOn(client, unhurried ? unhurriedMs : patience.answerMs);
     try {
-      await client.query("BEGIN");
-      const result = await work(query(client));
+      await line.command("BEGIN");
+      if (unhurried) {
+        await line.command("SET LOCAL lock_timeout = 0");
+        await line.command("SET LOCAL statement_timeout = 0");
+      }
+      const result = await work(line.query);
       // A failed statement that `work` kept to itself turns the commit into a rollback, without an error.
-      const { command } = await client.query("COMMIT");
-      if (command !== "COMMIT")
+      if ((await line.command("COMMIT")) !== "COMMIT")
         throw new Error("committing: the transaction was rolled back after a failed statement");
       return result;
     } catch (error) {
-      // A line that did not answer in time would not answer this either: it is closed, which rolls back as well.
-      if (timedOut(error)) broken = error as Error;
-      else
-        await client.query("ROLLBACK").catch((cause: unknown) => {
-          broken = cause as Error;
-        });
+      // What is lost is closed, and the server rolls back by itself.
+      if (!line.lost()) await line.command("ROLLBACK").catch(() => undefined);
       throw error;
     } finally {
-      client.release(broken);
+      client.release(line.lost());
     }
   }
 
   return {
     kind: "postgres",
-    async tx(work) {
-      // A lost listener is only a lost wake-up (the sweep finds the work); it comes back with the next transaction.
-      if (!listening && !closed) {
-        connecting ??= listen().finally(() => (connecting = null));
-        await connecting.catch(() => undefined);
-      }
+    async tx(work, { unhurried = false } = {}) {
       for (let attempt = 1; ; attempt++) {
         try {
-          return await once(work);
+          return await once(work, unhurried);
         } catch (error) {
           if (attempt >= 5 || !transient(error)) throw error;
         }
@@ -136,21 +167,17 @@ export async function openPostgres(
     },
     async read(work) {
       const client = await pool.connect();
-      let broken: Error | undefined;
+      const line = lineOn(client, patience.answerMs);
       try {
-        return await work(query(client));
-      } catch (error) {
-        if (timedOut(error)) broken = error as Error;
-        throw error;
+        return await work(line.query);
       } finally {
-        client.release(broken);
+        client.release(line.lost());
       }
     },
     onWake: (listener) => void listeners.push(listener),
     wake: async (q) => void (await q.run("SELECT pg_notify($1, '')", channel)),
     async close() {
-      closed = true;
-      await listening?.end();
+      await listening.close();
       await pool.end();
     },
   };

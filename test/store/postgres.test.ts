@@ -1,9 +1,15 @@
 // The store on PostgreSQL, and what only PostgreSQL has: other nodes, and a server that goes away.
 
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { readSettings, writeSettings } from "../../src/store/agents.ts";
+import { migrate, migrations } from "../../src/store/migrate.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { startTcpProxy } from "../real/tcp-proxy.ts";
 import { describeStore } from "./conformance.ts";
 import { fresh, postgresPlace } from "./rig.ts";
 
@@ -94,5 +100,101 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     });
     await expect(quiet).rejects.toThrow("rolled back");
     expect(await db.read((q) => readSettings(q, "one"))).toBeNull();
+  });
+
+  it("waits for no node that was stopped in a transaction, and that node goes on when it wakes", async () => {
+    const store = await place();
+    const db = await store.open();
+    await migrate(db);
+    const script = fileURLToPath(new URL("stopped.ts", import.meta.url));
+    const child = spawn(
+      process.execPath,
+      ["--conditions=source", script, server.url, store.schema ?? "", "1500"],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    onTestFinished(() => void child.kill("SIGKILL"));
+    let said = "";
+    child.stdout.on("data", (chunk: Buffer) => (said += chunk.toString()));
+    await expect.poll(() => said, { timeout: 15_000 }).toBe("stopping\n");
+    await db.tx((q) => writeSettings(q, "row", "of the other one"));
+    const ended = once(child, "exit");
+    child.kill("SIGCONT");
+    await ended;
+    expect(said).toBe("stopping\nrejected\n");
+    expect((await db.read((q) => readSettings(q, "row")))?.settings).toBe("of the other one");
+  });
+
+  it("tries again what waited too long for a lock", async () => {
+    const store = await place();
+    const db = await store.open();
+    await migrate(db);
+    await db.tx((q) => writeSettings(q, "row", "0"));
+    const hasty = await openPostgres(server.url, {
+      schema: store.schema ?? "",
+      patience: { lockMs: 100 },
+    });
+    onTestFinished(() => hasty.close());
+    let tries = 0;
+    const waiting = await db.tx(async (q) => {
+      await writeSettings(q, "row", "1");
+      const second = hasty.tx(async (other) => {
+        tries++;
+        await writeSettings(other, "row", "2");
+      });
+      await expect.poll(() => tries).toBe(3);
+      return { second };
+    });
+    await waiting.second;
+    expect((await db.read((q) => readSettings(q, "row")))?.settings).toBe("2");
+  });
+
+  it("lets a migration wait for its turn and take its time", async () => {
+    const store = await place();
+    await migrate(await store.open());
+    const hasty = await openPostgres(server.url, {
+      schema: store.schema ?? "",
+      patience: { lockMs: 50, statementMs: 200, answerMs: 300 },
+    });
+    onTestFinished(() => hasty.close());
+    const slow = { name: "slow", sql: "SELECT pg_sleep(0.6)" };
+    await expect(hasty.tx((q) => q.all(slow.sql))).rejects.toThrow("statement timeout");
+    // Both want the lock; the second one waits longer than any other statement may.
+    const applied = await Promise.all([1, 2].map(() => migrate(hasty, [...migrations, slow])));
+    expect(applied.flat()).toEqual(["slow"]);
+  });
+
+  it("gives up on a line that became silent, and works on a new one", async () => {
+    const store = await place();
+    await migrate(await store.open());
+    const url = new URL(server.url);
+    const proxy = await startTcpProxy(Number(url.port));
+    url.port = String(proxy.port);
+    const db = await openPostgres(url.href, {
+      schema: store.schema ?? "",
+      connections: 1,
+      patience: { answerMs: 200, idleMs: 500, connectMs: 300 },
+    });
+    onTestFinished(async () => {
+      proxy.cut();
+      await db.close();
+      await proxy.close();
+    });
+    let woken = 0;
+    db.onWake(() => woken++);
+    await expect(
+      db.tx(async (q) => {
+        await writeSettings(q, "one", "{}");
+        proxy.swallow();
+        await writeSettings(q, "two", "{}");
+      }),
+    ).rejects.toThrow("timeout");
+    await expect(db.read((q) => readSettings(q, "one"))).rejects.toThrow("timeout");
+    proxy.resume();
+    await db.tx((q) => writeSettings(q, "one", "new"));
+    expect((await db.read((q) => readSettings(q, "one")))?.settings).toBe("new");
+    expect(await db.read((q) => readSettings(q, "two"))).toBeNull();
+    // The wake-ups' line is silent too. It ends, as its keep-alive would find out, and comes back by itself.
+    proxy.cut();
+    await expect.poll(() => woken, { timeout: 5000 }).toBeGreaterThan(0);
   });
 });
