@@ -4,7 +4,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { createAgentClient } from "./agent/index.ts";
 import type { Config } from "./config/index.ts";
 import { createHost, type Host } from "./host/host.ts";
-import { newToken } from "./ops/clock.ts";
+import { newToken, steadyNow } from "./ops/clock.ts";
 import { askStage } from "./pipeline/ask.ts";
 import { composeStage } from "./pipeline/compose.ts";
 import { routeStage } from "./pipeline/route.ts";
@@ -43,7 +43,7 @@ const sendTimeout = 120_000;
 
 /** The configured store as it is: no lock, no migration. For commands beside the running daemon. */
 export async function openDatabase({ store }: Config, clock: Clock): Promise<Database> {
-  if (store.kind === "sqlite") return openSqlite(store.file, () => clock.now());
+  if (store.kind === "sqlite") return openSqlite(store.file, steadyNow(clock));
   // Loaded only when wanted: most daemons do without its memory.
   const { openPostgres } = await import("./store/postgres.ts");
   return openPostgres(store.url);

@@ -124,7 +124,7 @@ function messageOf(
     ...(mail.subject ? { subject: mail.subject } : {}),
     text: mail.text,
     ...(mail.fullText === mail.text ? {} : { fullText: mail.fullText }),
-    ...(kept.length > 0 ? { attachments: kept.map(attachmentOf) } : {}),
+    ...(kept.length > 0 ? { attachments: kept.map((file) => attachmentOf(config, file)) } : {}),
     ...(refusal ? { refusal } : {}),
     ...(hops > 0 ? { hops } : {}),
     ...notesOf(config, mail, auth, kept.length),
@@ -158,21 +158,15 @@ function notesOf(config: EmailConfig, mail: Mail, auth: SenderAuth | null, kept:
   const notes: Record<string, string> = {};
   if (config.sender_auth.mode !== "off")
     notes["sender"] = auth?.verdict === "pass" ? "verified" : "unverified";
-  const files = mail.attachments.filter((file) => !file.inline);
-  if (config.attachments.name_to_agent && files.length > 0) {
-    const named = files
-      .slice(0, 30)
-      .map((file) => `${file.name} (${file.mediaType}, ${file.bytes.length} bytes)`);
-    notes["attachments"] = named.join(", ");
-    if (kept < mail.attachments.length)
-      notes["attachments_not_kept"] = String(mail.attachments.length - kept);
-  }
+  if (config.attachments.name_to_agent && kept < mail.attachments.length)
+    notes["attachments_not_kept"] = String(mail.attachments.length - kept);
   if (mail.forwarded?.from) notes["forwarded_from"] = mail.forwarded.from.address;
   return Object.keys(notes).length > 0 ? { notes } : {};
 }
 
-function attachmentOf(file: Mail["attachments"][number]): Attachment {
-  return { name: file.name, mediaType: file.mediaType, bytes: file.bytes };
+function attachmentOf(config: EmailConfig, file: Mail["attachments"][number]): Attachment {
+  const named = config.attachments.name_to_agent && !file.inline;
+  return { name: file.name, mediaType: file.mediaType, bytes: file.bytes, named };
 }
 
 function partyOf(mailbox: Mailbox): Party {

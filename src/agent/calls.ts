@@ -6,11 +6,12 @@ export type CallResult<T> =
   | { readonly kind: "ok"; readonly value: T }
   /** 401 or 403: the key is refused. Certain: not done. */
   | { readonly kind: "unauthorized"; readonly reason: string }
-  /** 404. Certain: not done. */
+  /** 404 in the interface's own form, about something the path names. Certain: not done. */
   | { readonly kind: "missing"; readonly reason: string }
-  /** Another 4xx (400, 409, 413, 422 ...) or a redirect. Certain: no, and never. */
+  /** Another 4xx (400, 409, 413, 422 ...). Certain: no, and never. */
   | { readonly kind: "refused"; readonly status: number; readonly reason: string }
-  /** Certain: not done, worth another try. `limited`: the platform said 429. */
+  /** Certain: not done, worth another try: no connection, 429 (`limited`; `retryAfterMs` above 0 where it says so), or
+   *  not the platform's own word: a redirect, 405, 408, 425, any other 404. */
   | {
       readonly kind: "deferred";
       readonly reason: string;
@@ -22,7 +23,7 @@ export type CallResult<T> =
 
 /** What an effectful call needs from its caller. */
 export interface Call {
-  /** Deadline, end of the lease, or shutdown. */
+  /** End of the lease, or shutdown. The client has its own deadline for each request. */
   readonly signal: AbortSignal;
   /** Called just before the first byte of the request that could have the effect leaves. At most once; what it throws
    *  keeps the request from being sent (the result is `deferred`). */

@@ -19,6 +19,7 @@ export function createAgentClient(options: AgentClientOptions): AgentClient {
         method: "GET",
         path: "/external/agents/by-api-key",
         signal,
+        mayBeMissing: true,
         read: caller.as(agentRecord.read, (record) => settingsOf(record, caller.dropped)),
       }),
     start: (request, call) =>
@@ -31,7 +32,9 @@ export function createAgentClient(options: AgentClientOptions): AgentClient {
         read: caller.as(startResponse.read, ({ conversationId }) => ({ conversationId })),
       }),
     async create(request, call) {
-      const person = await findOrMakeUser(caller, request, call.signal);
+      // One limit for all of it, so that finding the person takes no longer than one call.
+      const finding = AbortSignal.any([call.signal, AbortSignal.timeout(options.timeoutMs)]);
+      const person = await findOrMakeUser(caller, request, finding);
       if (person.kind !== "ok") return person;
       return caller.call({
         method: "POST",
@@ -54,6 +57,7 @@ export function createAgentClient(options: AgentClientOptions): AgentClient {
         body: { message: question.text, ...(question.context ? { context: question.context } : {}) },
         signal: call.signal,
         crossing: () => call.crossing(),
+        mayBeMissing: true,
         read: caller.as(message.read, answerOf),
       }),
     lookUp: (conversationId, question, signal) =>
@@ -61,6 +65,7 @@ export function createAgentClient(options: AgentClientOptions): AgentClient {
         method: "GET",
         path: `${pathOf(conversationId)}/messages?orderDirection=ASC`,
         signal,
+        mayBeMissing: true,
         read: (body) => {
           const reading = readMessages(body, caller.dropped);
           return reading.ok ? { ok: true, value: findQuestion(reading.value, question) } : reading;
@@ -71,6 +76,7 @@ export function createAgentClient(options: AgentClientOptions): AgentClient {
         method: "GET",
         path: pathOf(conversationId),
         signal,
+        mayBeMissing: true,
         read: caller.as(conversation.read, modeOf),
       }),
     close: () => caller.close(),

@@ -2,6 +2,7 @@
 // instant before the first byte is written: everything that fails earlier is certainly not done.
 
 import type { Dispatcher, Pool } from "undici";
+import type { Places } from "./places.ts";
 
 /** Larger answers are not read on: nothing the interface returns comes near it. */
 const maxResponseBytes = 10 * 1024 * 1024;
@@ -13,6 +14,9 @@ export interface Outgoing {
   readonly headers: { readonly [name: string]: string };
   readonly body?: string;
   readonly signal: AbortSignal;
+  /** For a connection: to be opened, or to come free. */
+  readonly connectionWaitMs: number;
+  /** From the first byte that leaves to the last that comes back. */
   readonly timeoutMs: number;
   /** Called just before the first byte leaves; what it throws stops the request unsent. */
   crossing?(): void;
@@ -31,34 +35,42 @@ export type Exchange =
 
 type Headers = { readonly [name: string]: string | string[] | undefined };
 
+/** Where the requests go: each holds one of the places from before it is sent until it is settled. */
+export interface Connections {
+  readonly pool: Pool;
+  readonly places: Places;
+}
+
 /** Sends one request and reads the whole answer. Never rejects, never sends twice, never follows a redirect. */
-export function exchange(pool: Pool, outgoing: Outgoing): Promise<Exchange> {
-  return new Promise((resolve) => {
-    const deadline = AbortSignal.timeout(outgoing.timeoutMs);
-    const state = new ExchangeState(outgoing, (result) => {
-      deadline.removeEventListener("abort", onDeadline);
-      outgoing.signal.removeEventListener("abort", onAbort);
-      resolve(result);
-    });
-    const onDeadline = () => state.stop(`no answer within ${outgoing.timeoutMs} ms`);
-    const onAbort = () => state.stop("stopped by the caller");
-    if (outgoing.signal.aborted) return state.stop("stopped by the caller");
-    deadline.addEventListener("abort", onDeadline, { once: true });
-    outgoing.signal.addEventListener("abort", onAbort, { once: true });
-    try {
-      pool.dispatch(
-        {
-          method: outgoing.method,
-          path: outgoing.path,
-          headers: outgoing.headers,
-          body: outgoing.body ?? null,
-        },
-        state,
-      );
-    } catch (error) {
-      state.fail(error instanceof Error ? error : new Error(String(error)));
-    }
-  });
+export async function exchange({ pool, places }: Connections, outgoing: Outgoing): Promise<Exchange> {
+  const { signal, connectionWaitMs } = outgoing;
+  const { promise, resolve } = Promise.withResolvers<Exchange>();
+  const state = new ExchangeState(outgoing, resolve);
+  const onAbort = () => state.stop(whyAborted(signal));
+  state.limit(connectionWaitMs, `no connection within ${connectionWaitMs} ms`);
+  signal.addEventListener("abort", onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  const leave = places.enter(() => dispatch(pool, outgoing, state));
+  try {
+    return await promise;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    leave();
+  }
+}
+
+function dispatch(pool: Pool, { method, path, headers, body }: Outgoing, state: ExchangeState): void {
+  if (state.settled) return;
+  try {
+    pool.dispatch({ method, path, headers, body: body ?? null }, state);
+  } catch (error) {
+    state.fail(error instanceof Error ? error : new Error(String(error)));
+  }
+}
+
+function whyAborted(signal: AbortSignal): string {
+  const reason = signal.reason as { name?: string } | null | undefined;
+  return reason?.name === "TimeoutError" ? "the caller's time is up" : "stopped by the caller";
 }
 
 /** What is known about one request while it is under way. */
@@ -70,12 +82,26 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   #retryAfter: string | undefined;
   #chunks: Buffer[] = [];
   #bytes = 0;
+  #lift = () => {};
   readonly #outgoing: Outgoing;
   readonly #settle: (result: Exchange) => void;
 
   constructor(outgoing: Outgoing, settle: (result: Exchange) => void) {
     this.#outgoing = outgoing;
     this.#settle = settle;
+  }
+
+  get settled(): boolean {
+    return this.#settled;
+  }
+
+  /** Gives up after `ms` from now. Takes the place of the limit before. */
+  limit(ms: number, reason: string): void {
+    this.#lift();
+    const timer = AbortSignal.timeout(ms);
+    const onEnd = () => this.stop(reason);
+    timer.addEventListener("abort", onEnd, { once: true });
+    this.#lift = () => timer.removeEventListener("abort", onEnd);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -85,6 +111,8 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     try {
       this.#outgoing.crossing?.();
       this.#crossed = true;
+      // Only now: a question that waited for a connection has as much time for its answer as any other.
+      this.limit(this.#outgoing.timeoutMs, `no answer within ${this.#outgoing.timeoutMs} ms`);
     } catch (error) {
       controller.abort(error instanceof Error ? error : new Error(String(error)));
     }
@@ -129,6 +157,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   #finish(broken?: string): void {
     if (this.#settled) return;
     this.#settled = true;
+    this.#lift();
     if (this.#status === 0) {
       const reason = broken ?? "the connection ended without an answer";
       return this.#settle({ kind: "failed", crossed: this.#crossed, reason });

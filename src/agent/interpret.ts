@@ -1,45 +1,69 @@
 // From an exchange to a `CallResult`: the one table of what a status, a broken line or an unreadable body means.
 
-import { failureReason } from "../wire/failure.ts";
+import { failureReason, notFound } from "../wire/failure.ts";
 import type { Reading } from "../wire/record.ts";
 import type { CallResult } from "./calls.ts";
 import type { Exchange } from "./exchange.ts";
+import { brief, discreet } from "./reason.ts";
 
 /** No platform's word makes us wait longer than this before the next try. */
 const maxRetryAfterMs = 15 * 60_000;
 
-/** `now`: wall-clock milliseconds, for a Retry-After given as a date. `readBody` gets the parsed JSON of a success. */
-export function interpret<T>(
-  result: Exchange,
-  now: number,
-  readBody: (body: unknown) => Reading<T>,
-): CallResult<T> {
-  if (result.kind === "failed")
-    return { kind: result.crossed ? "unknown" : "deferred", reason: result.reason };
+/** Said by a proxy, or by a platform that is being deployed: about the line or the moment, not about the request. */
+const passing = new Set([405, 407, 408, 421, 425]);
+
+interface Expectation<T> {
+  /** Wall-clock milliseconds, for a Retry-After given as a date. */
+  readonly now: number;
+  /** The path names something that may not be there. */
+  readonly mayBeMissing: boolean;
+  /** Gets the parsed JSON of a success. */
+  readonly readBody: (body: unknown) => Reading<T>;
+}
+
+type Answered = Exchange & { kind: "answered" };
+
+/** What the exchange means for the caller. Every reason is one short line without addresses or telephone numbers. */
+export function interpret<T>(result: Exchange, expected: Expectation<T>): CallResult<T> {
+  const meaning = result.kind === "failed" ? interpretSilence(result) : interpretAnswer(result, expected);
+  return meaning.kind === "ok" ? meaning : { ...meaning, reason: brief(meaning.reason) };
+}
+
+function interpretSilence({ crossed, reason }: Exchange & { kind: "failed" }): CallResult<never> {
+  return { kind: crossed ? "unknown" : "deferred", reason };
+}
+
+function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallResult<T> {
   const { status } = result;
-  if (status >= 200 && status < 300) return interpretSuccess(result, readBody);
-  const said = failureReason(parseJson(result.body));
+  if (status >= 200 && status < 300) return interpretSuccess(result, expected.readBody);
+  const failure = parseJson(result.body);
+  const said = failureReason(discreetly(failure));
   const reason = said ? `HTTP ${status}: ${said}` : `HTTP ${status}`;
   if (status === 401 || status === 403) return { kind: "unauthorized", reason };
-  if (status === 404) return { kind: "missing", reason };
+  if (status === 404) {
+    // Anything before the platform answers 404 as well, for paths it does not know at the moment.
+    const kind = expected.mayBeMissing && isNotFound(failure) ? "missing" : "deferred";
+    return { kind, reason };
+  }
   if (status === 429)
-    return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, now) };
+    return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected.now) };
   if (status >= 500) return { kind: "unknown", reason };
+  if (status < 400 || passing.has(status)) return { kind: "deferred", reason };
   return { kind: "refused", status, reason };
 }
 
 /** The platform did it; when what it says about it cannot be read, only a look can tell what. */
-function interpretSuccess<T>(
-  result: Exchange & { kind: "answered" },
-  readBody: (body: unknown) => Reading<T>,
-): CallResult<T> {
+function interpretSuccess<T>(result: Answered, readBody: (body: unknown) => Reading<T>): CallResult<T> {
   if (result.broken !== undefined)
     return { kind: "unknown", reason: `HTTP ${result.status}, answer cut off: ${result.broken}` };
   const body = parseJson(result.body);
   if (body === undefined) return { kind: "unknown", reason: `HTTP ${result.status}, answer is not JSON` };
   const reading = readBody(body);
   if (!reading.ok)
-    return { kind: "unknown", reason: `HTTP ${result.status}, answer unreadable: ${reading.reason}` };
+    return {
+      kind: "unknown",
+      reason: `HTTP ${result.status}, answer unreadable: ${discreet(reading.reason)}`,
+    };
   return { kind: "ok", value: reading.value };
 }
 
@@ -52,11 +76,25 @@ function parseJson(body: Buffer): unknown {
   }
 }
 
-/** RFC 9110 section 10.2.3: seconds or a date. What is neither says nothing; what is absurd is capped. */
+/** The fields of an error body, each without what it repeats of people. */
+function discreetly(failure: unknown): unknown {
+  if (typeof failure !== "object" || failure === null) return failure;
+  const fields = Object.entries(failure).map(([name, value]) => [
+    name,
+    typeof value === "string" ? discreet(value) : value,
+  ]);
+  return Object.fromEntries(fields);
+}
+
+/** The interface's own 404 (External API 7). */
+function isNotFound(failure: unknown): boolean {
+  return (failure as { name?: unknown } | null | undefined)?.name === notFound.name;
+}
+
+/** RFC 9110 section 10.2.3: seconds or a date. What is neither, or gone by, says nothing; what is absurd is capped. */
 function retryAfter(header: string | undefined, now: number): { retryAfterMs?: number } {
   const text = header?.trim();
   if (!text) return {};
-  const ms = /^[-+]?\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now;
-  if (Number.isNaN(ms)) return {};
-  return { retryAfterMs: Math.round(Math.min(Math.max(ms, 0), maxRetryAfterMs)) };
+  const ms = Math.round(/^[-+]?\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now);
+  return ms > 0 ? { retryAfterMs: Math.min(ms, maxRetryAfterMs) } : {};
 }

@@ -21,6 +21,7 @@ export function searchUser(
     method: "GET",
     path: `/external/users/search?${name}=${encodeURIComponent(value)}`,
     signal,
+    mayBeMissing: true,
     read: caller.as(userSearch.read, (found) => ({
       id: found.user.id,
       conversationIds: found.conversationIds,

@@ -85,6 +85,9 @@ export type Thread =
   | { readonly session: SessionId };
 
 /** Bytes in hand are stored in the event's own transaction; bytes elsewhere are fetched later through `Adapter.open()`. */
-export type Attachment =
-  | { readonly name: string; readonly mediaType: string; readonly bytes: Uint8Array }
-  | { readonly name: string; readonly mediaType: string; readonly size?: number; readonly ref: Json };
+export type Attachment = {
+  readonly name: string;
+  readonly mediaType: string;
+  /** False: kept, but the agent is not told of it (pictures of a signature). */
+  readonly named?: boolean;
+} & ({ readonly bytes: Uint8Array } | { readonly size?: number; readonly ref: Json });

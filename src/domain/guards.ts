@@ -61,10 +61,11 @@ export interface Counted {
 }
 
 /** The first cap that one more turn would break, or null. */
-export function capped(counts: readonly Counted[]): Refusal | null {
+export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
   const over = counts.find(({ cap, count }) => count >= cap.max);
   if (!over) return null;
   return {
+    ...over,
     code: `cap-${over.name}`,
     reason: `${over.cap.max} per ${Math.round(over.cap.per / 60_000)} min reached`,
   };

@@ -23,6 +23,8 @@ export const lookDelay = (looks: number): number => at(lookSchedule, looks);
 export const sendLifetime = 3 * 24 * hour;
 /** After this a question that the platform only ever deferred has failed. */
 export const askLifetime = 3 * 24 * hour;
+/** A question that leaves no trace on the platform is put at most this often (openings count). */
+export const attemptLimit = 8;
 /** How long the platform may take to answer a question that it certainly has. */
 export const answerLifetime = 30 * minute;
 /** Hard bounces after which an address gets nothing more. */

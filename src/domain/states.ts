@@ -6,24 +6,24 @@ type Machine = { readonly [state: string]: readonly string[] };
 
 export const eventStates = {
   stored: ["routed", "ignored", "held", "failed"],
-  routed: [],
+  /** It has a turn. When that fails, or the platform gives no answer, the message is listed again. */
+  routed: ["failed", "ignored"],
   /** Never answered; the reason is stored. An operator may route it all the same. */
-  ignored: ["stored"],
+  ignored: ["stored", "routed"],
   /** A cap was reached. An operator may release it. */
   held: ["stored"],
-  failed: ["stored"],
+  failed: ["stored", "routed"],
 } as const satisfies Machine;
 
 export const turnStates = {
-  waiting: ["asking", "held"],
+  waiting: ["asking"],
   asking: ["answered", "silent", "waiting", "unknown", "failed"],
   /** The question may have been put; only a look at the platform's messages leads out. */
   unknown: ["answered", "silent", "waiting", "unknown", "failed"],
   answered: [],
-  /** The platform took the question and gives no answer now (manual mode). */
-  silent: [],
-  failed: ["waiting"],
-  held: ["waiting"],
+  /** The platform took the question and gives no answer now (manual mode). An operator may have it looked up again. */
+  silent: ["waiting", "unknown"],
+  failed: ["waiting", "unknown"],
 } as const satisfies Machine;
 
 export const replyStates = {

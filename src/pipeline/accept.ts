@@ -61,10 +61,11 @@ function toRow(channel: string, event: InboundEvent): NewEvent {
 
 function toAttachment(attachment: Attachment): NewAttachment {
   const { name, mediaType } = attachment;
+  const common = { name, mediaType, named: attachment.named ?? true };
   if ("bytes" in attachment) {
-    return { name, mediaType, size: attachment.bytes.byteLength, blob: blob(attachment.bytes), ref: null };
+    return { ...common, size: attachment.bytes.byteLength, blob: blob(attachment.bytes), ref: null };
   }
-  return { name, mediaType, size: attachment.size ?? null, blob: null, ref: JSON.stringify(attachment.ref) };
+  return { ...common, size: attachment.size ?? null, blob: null, ref: JSON.stringify(attachment.ref) };
 }
 
 /** The event as JSON, without what has tables of its own. `readBody` is its inverse. */

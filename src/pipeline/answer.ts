@@ -4,13 +4,14 @@
 import type { Clock } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
 import { newId } from "../ops/clock.ts";
-import { bindPlatform, unbindPlatform } from "../store/conversations.ts";
+import { bindPlatform, isBound, unbindPlatform } from "../store/conversations.ts";
 import { insertReply } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
+import { settleEvent } from "../store/events.ts";
 import { guardLease, releaseLane } from "../store/lanes.ts";
 import { penalise } from "../store/rates.ts";
 import { changeTurn, endAttempt, type TurnChange } from "../store/turns.ts";
-import type { Asking } from "./ask.ts";
+import type { Asking } from "./asking.ts";
 import { rateName } from "./rate.ts";
 
 type Outcome = "sent" | "refused" | "deferred" | "unknown";
@@ -28,7 +29,22 @@ export async function bound(q: Query, asking: Asking, platformId: string): Promi
   await bindPlatform(q, asking.conversation.id, platformId);
   // A turn keeps its mark: losing the conversation twice is the end of it.
   const reason = asking.turn.reason === lostMark ? lostMark : null;
-  await leave(q, asking, "sent", { state: "waiting", open: 1, reason });
+  // In its old place among what waits: answering those who came first goes before opening for those who came later.
+  await leave(q, asking, "sent", { state: "waiting", open: 1, reason, dueInMs: -asking.turn.age });
+}
+
+/** Like bound, for a conversation found after the fact; another turn may have found it first. */
+export async function adopted(q: Query, asking: Asking, platformId: string): Promise<void> {
+  await guardLease(q, asking.lease);
+  if (await isBound(q, platformId)) return unknown(q, asking, "the conversation found is another's", 1000);
+  return bound(q, asking, platformId);
+}
+
+const noAnswer = "the platform took the message and gives no answer now (manual mode?)";
+
+/** What will not be answered by itself is listed, and may be released from there (`inbox`). */
+async function list(q: Query, asking: Asking, state: string, code: string, reason: string): Promise<void> {
+  if (asking.turn.event !== null) await settleEvent(q, asking.turn.event, { state, code, reason });
 }
 
 /** Answered, or taken without an answer (`text` null: a human answers in manual mode). */
@@ -39,9 +55,9 @@ export async function answered(q: Query, asking: Asking, answer: Answer, clock: 
     state: silent ? "silent" : "answered",
     open: 0,
     questionId: answer.questionId,
-    reason: silent ? "the platform gives no answer now" : null,
+    reason: silent ? noAnswer : null,
   });
-  if (silent || answer.text === null) return;
+  if (silent || answer.text === null) return list(q, asking, "ignored", "silent", noAnswer);
   await insertReply(q, {
     id: newId(clock.now()),
     conversation: conversation.id,
@@ -72,6 +88,7 @@ export async function unknown(
   reason: string,
   delayMs: number,
   questionId: string | null = null,
+  penaltyMs = 0,
 ): Promise<void> {
   const looks = asking.turn.state === "waiting" ? 0 : asking.turn.looks + 1;
   await leave(q, asking, "unknown", {
@@ -82,15 +99,23 @@ export async function unknown(
     looks,
     questionId,
   });
+  if (penaltyMs > 0) await penalise(q, rateName, penaltyMs);
 }
 
-export async function failed(q: Query, asking: Asking, outcome: Outcome, reason: string): Promise<void> {
+/** Nothing more is tried by itself. `questionId` when the platform certainly has the question. */
+export async function failed(
+  q: Query,
+  asking: Asking,
+  outcome: Outcome,
+  reason: string,
+  questionId: string | null = null,
+): Promise<void> {
   const block = asking.line.rules.on_dead === "block";
-  await leave(q, asking, outcome, { state: "failed", open: block ? 1 : 0, reason });
+  await leave(q, asking, outcome, { state: "failed", open: block ? 1 : 0, reason, questionId });
+  await list(q, asking, "failed", "not-asked", reason);
 }
 
-/** Why a turn goes back to opening: what is found under the same foreign key is the lost one. */
-export const lostMark = "the platform had lost the conversation";
+const lostMark = "the platform had lost the conversation";
 
 /** 404: the platform no longer has the conversation. Open another one and ask there; once. */
 export async function gone(q: Query, asking: Asking, reason: string): Promise<void> {

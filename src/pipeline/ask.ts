@@ -5,47 +5,29 @@
 // If it fails: by outcome; a question that may have been put is looked up, never repeated.
 // If the process dies: the turn is `asking` with a dead lease: the next holder treats it as `unknown`.
 
-import type { Clock, Log } from "bridgehead/contract";
-import type { Answer, CallResult, Found, Started } from "../agent/calls.ts";
-import { answerLifetime, askDelay, askLifetime, lookDelay } from "../domain/retry.ts";
+import type { Answer, CallResult, Started } from "../agent/calls.ts";
+import { askDelay, askLifetime, lookDelay } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
-import { type ConversationRow, isBound, readConversation } from "../store/conversations.ts";
-import type { Database, Query } from "../store/driver.ts";
-import { channelsWithDueLanes, type Lease, leaseLanes, releaseLane } from "../store/lanes.ts";
-import { type Rate, takeRate } from "../store/rates.ts";
-import { headTurn, platformIds, recordAsking, type TurnRow } from "../store/turns.ts";
+import { readConversation } from "../store/conversations.ts";
+import { abandonLane, channelsWithDueLanes, leaseLanes, releaseLane } from "../store/lanes.ts";
+import { takeRate } from "../store/rates.ts";
+import { headTurn, recordAsking } from "../store/turns.ts";
 import * as leave from "./answer.ts";
-import { type Line, type Lines, whyNotAsk } from "./line.ts";
-import { foreignKey, openingOf } from "./opening.ts";
+import { type AskDeps, type Asking, readTimeout } from "./asking.ts";
+import { whyNotAsk } from "./line.ts";
+import { findOpened, lookUp } from "./lookup.ts";
+import { openingOf } from "./opening.ts";
 import { rateName } from "./rate.ts";
 import type { Claimed, Stage, Transition } from "./step.ts";
-
-export interface AskDeps {
-  readonly lines: () => Lines;
-  readonly db: Database;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
-  readonly rate: Rate;
-  /** Milliseconds one call may take. */
-  readonly timeout: number;
-  /** Milliseconds after an unanswered call before "the question is not there" is believed. */
-  readonly settleAfter: number;
-}
-
-/** One claimed turn with all that deciding needs. */
-export interface Asking {
-  readonly line: Line;
-  readonly lease: Lease;
-  readonly turn: TurnRow;
-  readonly conversation: ConversationRow;
-}
+import { TooLate, tenure } from "./tenure.ts";
 
 const leaseMargin = 15_000;
 const maxWait = 2000;
 
 export function askStage(deps: AskDeps): Stage {
   let nextRateAt = 0;
+  // One lease holds a wait for the rate, a look and an effect; it is never renewed.
+  const leaseMs = maxWait + readTimeout(deps) + deps.timeout + leaseMargin;
   return {
     name: "ask",
     async channels(q) {
@@ -59,21 +41,21 @@ export function askStage(deps: AskDeps): Stage {
     async claim(q, channel, room) {
       const line = deps.lines().get(channel);
       if (!line) return [];
+      if (deps.clock.monotonic() < nextRateAt) return [];
       const claimed: Claimed[] = [];
-      for (const lease of await leaseLanes(
-        q,
-        "in",
-        channel,
-        deps.node,
-        deps.timeout + maxWait + leaseMargin,
-        room,
-      )) {
+      for (const lease of await leaseLanes(q, "in", channel, deps.node, leaseMs, room)) {
         const turn = await headTurn(q, lease);
         if (!turn) {
           await releaseLane(q, lease, "in");
           continue;
         }
-        const asking = { line, lease, turn, conversation: await readConversation(q, turn.conversation) };
+        const asking = {
+          line,
+          lease,
+          tenure: tenure(deps.clock, leaseMs),
+          turn,
+          conversation: await readConversation(q, turn.conversation),
+        };
         const rate = await takeRate(q, rateName, deps.rate, callsOf(asking), maxWait);
         if (!rate.taken) {
           // The lane stays due; nobody looks again before the rate has room.
@@ -92,7 +74,7 @@ export function askStage(deps: AskDeps): Stage {
 /** How many calls the work can make at most: each is taken from the shared rate. */
 function callsOf({ line, turn, conversation }: Asking): number {
   if (conversation.platform_id !== null) return turn.state === "waiting" ? 1 : 2;
-  return (turn.attempts > 0 ? 1 : 0) + (line.rules.opening === "create" ? 3 : 1);
+  return (turn.state === "waiting" ? 0 : 1) + (line.rules.opening === "create" ? 3 : 1);
 }
 
 function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
@@ -100,6 +82,8 @@ function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
   const opening = asking.conversation.platform_id === null;
   return {
     channel: asking.line.channel,
+    left: () => asking.tenure.left(),
+    abandon: (q) => abandonLane(q, asking.lease),
     recorded: (phase) => point("ask.record", phase, fields),
     committing: (phase) => point(opening ? "open.commit" : "answer.commit", phase, fields),
     async work(signal) {
@@ -118,12 +102,17 @@ async function decide(asking: Asking, signal: AbortSignal, deps: AskDeps): Promi
   return repeated ? lookUp(asking, platformId, signal, deps) : ask(asking, platformId, signal, deps);
 }
 
-/** `crossed` tells a shutdown before the first byte (certain) from one after it. */
+/** What an effectful call is given: it ends with the lease, and does not begin unless all of it fits. How long the call
+ *  itself may take is the client's to watch. */
 function effect(point_: "open.cross" | "ask.cross", asking: Asking, signal: AbortSignal, deps: AskDeps) {
   const fields = { channel: asking.line.channel, turn: asking.turn.id };
   return {
-    signal: AbortSignal.any([signal, AbortSignal.timeout(deps.timeout)]),
-    crossing: () => point(point_, "before", fields),
+    signal: asking.tenure.signal(signal),
+    crossing: () => {
+      const left = asking.tenure.left();
+      if (left < deps.timeout) throw new TooLate(left);
+      point(point_, "before", fields);
+    },
     crossed: () => point(point_, "after", fields),
   };
 }
@@ -135,9 +124,9 @@ async function open(
   deps: AskDeps,
 ): Promise<Transition> {
   const { line, conversation } = asking;
-  if ((repeated || asking.turn.attempts > 0) && asking.turn.reason !== leave.lostMark) {
-    const adopted = await findOpened(asking, signal, deps);
-    if (adopted) return (q) => leave.bound(q, asking, adopted);
+  if (repeated) {
+    const known = await findOpened(asking, signal, deps);
+    if (known) return known;
   }
   const call = effect("open.cross", asking, signal, deps);
   const request = openingOf(line, conversation);
@@ -147,18 +136,6 @@ async function open(
       : await line.client.create(request.body, call);
   call.crossed();
   return concluded(asking, result, deps, (started) => (q) => leave.bound(q, asking, started.conversationId));
-}
-
-/** A conversation the platform opened for this person in an attempt whose answer never came back. */
-async function findOpened(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<string | null> {
-  const { line, conversation } = asking;
-  const deadline = AbortSignal.any([signal, AbortSignal.timeout(deps.timeout)]);
-  const result = await line.client.findConversations(foreignKey(conversation), deadline);
-  if (result.kind !== "ok") return null;
-  for (const id of [...result.value].reverse()) {
-    if (!(await deps.db.read((q) => isBound(q, id)))) return id;
-  }
-  return null;
 }
 
 async function ask(
@@ -200,77 +177,26 @@ function concluded<T>(
       line.report(null);
       return done(result.value);
     case "unauthorized":
+      // The agent reads its settings now: if the key is accepted there, this conversation alone is refused.
       line.report(result.reason);
-      // Nothing more is asked until the agent's next reading of its settings shows that the key is accepted again.
-      return (q) => leave.waiting(q, asking, "deferred", result.reason, askDelay(0));
+      return again(asking, result.reason, 0, false);
     case "missing":
       return (q) => leave.gone(q, asking, result.reason);
     case "refused":
       return (q) => leave.failed(q, asking, "refused", result.reason);
-    case "deferred": {
-      if (turn.age > askLifetime)
-        return (q) => leave.failed(q, asking, "deferred", `given up: ${result.reason}`);
-      const delay = result.retryAfterMs ?? askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0));
-      return (q) => leave.waiting(q, asking, "deferred", result.reason, delay, result.limited ? delay : 0);
-    }
+    case "deferred":
+      return again(asking, result.reason, result.retryAfterMs ?? 0, result.limited === true);
     case "unknown":
       return (q) => leave.unknown(q, asking, result.reason, lookDelay(0));
   }
 }
 
-async function lookUp(
-  asking: Asking,
-  platformId: string,
-  signal: AbortSignal,
-  deps: AskDeps,
-): Promise<Transition> {
-  const { line, turn } = asking;
-  const deadline = AbortSignal.any([signal, AbortSignal.timeout(deps.timeout)]);
-  const knownIds = await deps.db.read((q: Query) => platformIds(q, platformId, turn.id));
-  const result = await line.client.lookUp(platformId, { text: turn.question, knownIds }, deadline);
-  if (result.kind === "ok") return found(asking, platformId, result.value, deadline, deps);
-  deps.log.warn(
-    { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason },
-    "looking a question up failed",
-  );
-  const old = (turn.asked_ago ?? 0) > deps.settleAfter;
-  // 404 for the whole conversation: what was asked in it is gone with it, so the question is not there either.
-  if (result.kind === "missing" && old) return (q) => leave.gone(q, asking, result.reason);
-  return (q) => leave.unknown(q, asking, result.reason, lookDelay(turn.looks + 1));
-}
-
-async function found(
-  asking: Asking,
-  platformId: string,
-  state: Found,
-  deadline: AbortSignal,
-  deps: AskDeps,
-): Promise<Transition> {
-  const { turn, line } = asking;
-  const askedAgo = turn.asked_ago ?? 0;
-  switch (state.state) {
-    case "answered":
-      return (q) => leave.answered(q, asking, state.answer, deps.clock);
-    case "absent":
-      if (askedAgo >= deps.settleAfter)
-        return (q) => leave.waiting(q, asking, "refused", "the question never arrived", 0);
-      return (q) =>
-        leave.unknown(
-          q,
-          asking,
-          "not there yet",
-          Math.min(lookDelay(turn.looks), deps.settleAfter - askedAgo + 10),
-        );
-    case "pending": {
-      const mode = await line.client.mode(platformId, deadline);
-      if (mode.kind === "ok" && mode.value === "manual") {
-        return (q) =>
-          leave.answered(q, asking, { questionId: state.questionId, replyId: null, text: null }, deps.clock);
-      }
-      if (askedAgo > answerLifetime)
-        return (q) => leave.failed(q, asking, "sent", "the platform has the question and gave no answer");
-      return (q) =>
-        leave.unknown(q, asking, "asked, not answered yet", lookDelay(turn.looks), state.questionId);
-    }
+/** Certainly not done: tried again, not sooner than `leastMs`, until the lifetime of trying is over. */
+function again(asking: Asking, reason: string, leastMs: number, limited: boolean): Transition {
+  const { turn } = asking;
+  if ((turn.trying_for ?? 0) > askLifetime) {
+    return (q) => leave.failed(q, asking, "deferred", `given up: ${reason}`);
   }
+  const delay = Math.max(leastMs, askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0)));
+  return (q) => leave.waiting(q, asking, "deferred", reason, delay, limited ? delay : 0);
 }

@@ -25,7 +25,7 @@ import {
   readyReplies,
 } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
-import { lockChannel } from "../store/events.ts";
+import { lockChannel, settleEvent } from "../store/events.ts";
 import { readTurn } from "../store/turns.ts";
 import { type Line, type Lines, skillOf } from "./line.ts";
 import type { PureStage } from "./step.ts";
@@ -44,6 +44,7 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
           .catch(async (error: unknown) => {
             deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");
             await changeReply(q, row.id, "failed", String(error));
+            await listFailed(q, row, String(error));
           });
       }
       point("draft.commit", "before", { channel });
@@ -51,6 +52,12 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
     }
     return committed;
   };
+}
+
+/** The person waits for an answer that will not come by itself: `inbox` lists the message, and can let it try again. */
+async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void> {
+  const turn = row.turn === null ? null : await readTurn(q, row.turn);
+  if (turn?.event) await settleEvent(q, turn.event, { state: "failed", code: "not-composed", reason });
 }
 
 async function compose(q: Query, line: Line, row: ReplyRow): Promise<void> {

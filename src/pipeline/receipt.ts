@@ -7,7 +7,7 @@ import { point } from "../ops/points.ts";
 import { changeDraft, type DraftRow, draftByRecipient, draftBySent, readDraft } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
 import { type EventRow, settleEvent } from "../store/events.ts";
-import { refreshLane } from "../store/lanes.ts";
+import { lockLane, refreshLane } from "../store/lanes.ts";
 import { strike } from "../store/suppressions.ts";
 import { endAttempt } from "../store/turns.ts";
 import type { Line } from "./line.ts";
@@ -23,13 +23,16 @@ export async function matchReceipt(
   event: DeliveryEvent,
   log: Log,
 ): Promise<string | null> {
-  const draft = await findDraft(q, line, event);
-  if (!draft) {
+  const found = await findDraft(q, line, event);
+  if (!found) {
     log.info({ channel: line.channel, event: row.id, state: event.state }, "receipt about nothing we sent");
     await settleEvent(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });
     return null;
   }
-  await apply(q, line, draft, event, log);
+  // A sender may be about to write its outcome: first it, or first we, never in between.
+  await lockLane(q, found.draft.conversation, "out");
+  const draft = (await readDraft(q, found.draft.id)) ?? found.draft;
+  await apply(q, line, draft, found.certain, event, log);
   await settleEvent(q, row.id, {
     state: "routed",
     conversation: draft.conversation,
@@ -39,38 +42,55 @@ export async function matchReceipt(
   return draft.id;
 }
 
-async function findDraft(q: Query, line: Line, event: DeliveryEvent): Promise<DraftRow | null> {
+interface Match {
+  readonly draft: DraftRow;
+  /** False when only the recipient and the time speak for it. */
+  readonly certain: boolean;
+}
+
+async function findDraft(q: Query, line: Line, event: DeliveryEvent): Promise<Match | null> {
   const { key, sent, recipient } = event.about;
   if (key) {
     const draft = await readDraft(q, key);
-    if (draft?.channel === line.channel) return draft;
+    if (draft?.channel === line.channel) return { draft, certain: true };
   }
   for (const id of sent ?? []) {
     const draft = await draftBySent(q, line.channel, id);
-    if (draft) return draft;
+    if (draft) return { draft, certain: true };
   }
-  return recipient ? draftByRecipient(q, line.channel, recipient, bounceWindow) : null;
+  const draft = recipient ? await draftByRecipient(q, line.channel, recipient, bounceWindow) : null;
+  return draft ? { draft, certain: false } : null;
 }
 
 /** Ranks only rise: a late "accepted" never takes a "delivered" back, and what has failed stays failed. A draft about
  *  to be sent again (`queued`, by policy) is not, when the first attempt turns out to have arrived. */
-async function apply(q: Query, line: Line, draft: DraftRow, event: DeliveryEvent, log: Log): Promise<void> {
+async function apply(
+  q: Query,
+  line: Line,
+  draft: DraftRow,
+  certain: boolean,
+  event: DeliveryEvent,
+  log: Log,
+): Promise<void> {
   if (draft.attempts === 0) return;
+  const recipient = event.about.recipient?.toLowerCase() ?? draft.recipient;
+  // Without our own ids in it anybody can write a bounce: it marks the draft, but silences nobody.
+  if (
+    event.state === "failed" &&
+    event.permanent &&
+    certain &&
+    !(draft.state === "failed" && recipient === draft.recipient)
+  ) {
+    const suppressed = await strike(q, line.channel, recipient, strikeLimit, event.detail ?? "hard bounce");
+    log.warn({ channel: line.channel, draft: draft.id, suppressed }, "a reply bounced");
+  }
+  // A copy that bounced says nothing about the person it was for.
+  if (recipient !== draft.recipient) return;
   const pending = !["sent", "delivered", "failed"].includes(draft.state);
   const settled = { open: 0 as const, reason: event.detail ?? null };
   if (event.state === "failed") {
     if (draft.state === "failed") return;
     await changeDraft(q, draft.id, { state: "failed", ...settled });
-    if (event.permanent) {
-      const suppressed = await strike(
-        q,
-        line.channel,
-        draft.recipient,
-        strikeLimit,
-        event.detail ?? "hard bounce",
-      );
-      log.warn({ channel: line.channel, draft: draft.id, suppressed }, "a reply bounced");
-    }
   } else if (event.state === "accepted") {
     if (pending) await changeDraft(q, draft.id, { state: "sent", ...settled });
   } else if (pending || draft.state === "sent") {

@@ -6,7 +6,7 @@
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
 import { answerTo } from "../domain/address.ts";
-import { type Counted, capped, refuse } from "../domain/guards.ts";
+import { type Cap, type Counted, capped, refuse } from "../domain/guards.ts";
 import { questionContext, questionText } from "../domain/question.ts";
 import { chooseConversation, references } from "../domain/thread.ts";
 import { newId, newToken } from "../ops/clock.ts";
@@ -26,11 +26,12 @@ import {
   channelsToRoute,
   type EventRow,
   lockChannel,
+  postponeChannel,
   postponeEvent,
   settleEvent,
   storedEvents,
 } from "../store/events.ts";
-import { countTurns, enqueueTurn } from "../store/turns.ts";
+import { countTurns, enqueueTurn, roomIn } from "../store/turns.ts";
 import { readBody } from "./accept.ts";
 import type { Line, Lines } from "./line.ts";
 import { matchReceipt } from "./receipt.ts";
@@ -42,13 +43,15 @@ const attemptLimit = 5;
 export function routeStage(deps: { lines: () => Lines; clock: Clock; log: Log }): PureStage {
   return async (q) => {
     const committed: (() => void)[] = [];
+    const full = new Set<string>();
     for (const channel of await channelsToRoute(q)) {
       const line = deps.lines().get(channel);
       if (!line) continue;
       if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
       for (const row of await storedEvents(q, channel, batch)) {
+        if (full.has(channel)) break;
         await q
-          .savepoint(() => routeEvent(q, line, row, { ...deps, committed }))
+          .savepoint(() => routeEvent(q, line, row, { ...deps, committed, full }))
           .catch(async (error: unknown) => {
             deps.log.error({ channel, event: row.id, err: error }, "routing an event failed");
             await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
@@ -65,7 +68,7 @@ async function routeEvent(
   q: Query,
   line: Line,
   row: EventRow,
-  deps: { clock: Clock; log: Log; committed: (() => void)[] },
+  deps: { clock: Clock; log: Log; committed: (() => void)[]; full: Set<string> },
 ): Promise<void> {
   const event = readBody(row.body);
   if (event.kind === "delivery") {
@@ -84,9 +87,10 @@ async function routeEvent(
   }
   const known = await findConversation(q, line, event);
   const over = released ? null : capped(await counts(q, line, event, known));
+  if (over?.name === "channel") return waitForRoom(q, line, over.cap, deps);
   if (over) {
     deps.log.warn({ channel: row.channel, event: row.id, code: over.code }, "message held by a cap");
-    return settleEvent(q, row.id, { state: "held", ...over });
+    return settleEvent(q, row.id, { state: "held", code: over.code, reason: over.reason });
   }
   const conversation = known ?? (await openConversation(q, line, event, deps.clock));
   await remember(q, line, event, conversation);
@@ -102,6 +106,20 @@ async function routeEvent(
     receivedAt: row.received_at,
   });
   await settleEvent(q, row.id, { state: "routed", conversation });
+}
+
+/** The channel as a whole is at its cap: a storm, or the mail of a long outage. Nothing is decided about this message; it
+ *  and all behind it wait until the window has room. */
+async function waitForRoom(
+  q: Query,
+  line: Line,
+  cap: Cap,
+  deps: { log: Log; full: Set<string> },
+): Promise<void> {
+  deps.full.add(line.channel);
+  const delay = await roomIn(q, line.channel, cap.max, cap.per);
+  deps.log.warn({ channel: line.channel, wait_ms: delay }, "the channel is at its cap; messages wait");
+  await postponeChannel(q, line.channel, delay);
 }
 
 async function findConversation(q: Query, line: Line, event: MessageEvent): Promise<string | null> {

@@ -21,12 +21,20 @@ import {
   recordSending,
 } from "../store/drafts.ts";
 import type { Database, Query } from "../store/driver.ts";
-import { channelsWithDueLanes, guardLease, type Lease, leaseLanes, releaseLane } from "../store/lanes.ts";
+import {
+  abandonLane,
+  channelsWithDueLanes,
+  guardLease,
+  type Lease,
+  leaseLanes,
+  releaseLane,
+} from "../store/lanes.ts";
 import { strike, suppression } from "../store/suppressions.ts";
 import { endAttempt } from "../store/turns.ts";
 import type { Line, Lines } from "./line.ts";
 import { settle } from "./settle.ts";
 import type { Claimed, Stage, Transition } from "./step.ts";
+import { type Tenure, TooLate, tenure } from "./tenure.ts";
 
 export interface SendDeps {
   readonly lines: () => Lines;
@@ -41,10 +49,15 @@ export interface SendDeps {
 export interface Sending {
   readonly line: Line;
   readonly lease: Lease;
+  readonly tenure: Tenure;
   readonly draft: DraftRow;
 }
 
 const leaseMargin = 15_000;
+/** What a crossing needs of the lease: the provider's answer is waited for no longer than that lasts. */
+const leastLeft = 10_000;
+/** A provider's "try again at once" is not taken at its word. */
+const shortestPause = 1000;
 
 export function sendStage(deps: SendDeps): Stage {
   return {
@@ -60,12 +73,14 @@ export function sendStage(deps: SendDeps): Stage {
       const line = deps.lines().get(channel);
       if (!line) return [];
       const claimed: Claimed[] = [];
-      for (const lease of await leaseLanes(q, "out", channel, deps.node, deps.timeout + leaseMargin, room)) {
-        const sending = await nextToSend(q, line, lease);
-        if (!sending) {
+      const leaseMs = deps.timeout + leaseMargin;
+      for (const lease of await leaseLanes(q, "out", channel, deps.node, leaseMs, room)) {
+        const draft = await nextToSend(q, line, lease, deps.log);
+        if (!draft) {
           await releaseLane(q, lease, "out");
           continue;
         }
+        const sending = { line, lease, tenure: tenure(deps.clock, leaseMs), draft };
         if (sending.draft.state === "queued") await recordSending(q, sending.draft, deps.node, lease.token);
         claimed.push(piece(sending, deps));
       }
@@ -76,18 +91,22 @@ export function sendStage(deps: SendDeps): Stage {
 
 /** The lane's head, after dropping what must not go out any more. Checked here and not when the draft was made: a
  *  reply that waited for its delay dies when the address was suppressed meanwhile. */
-async function nextToSend(q: Query, line: Line, lease: Lease): Promise<Sending | null> {
+async function nextToSend(q: Query, line: Line, lease: Lease, log: Log): Promise<DraftRow | null> {
   for (;;) {
     const draft = await headDraft(q, lease);
     if (!draft || draft.state === "held" || draft.state === "failed") return null;
-    if (draft.state !== "queued") return { line, lease, draft };
+    if (draft.state !== "queued") return draft;
     // The lane was due for the one before, which has just been dropped.
     if (draft.due_in > 0) return null;
     const suppressed = await suppression(q, line.channel, draft.recipient);
     const superseded = line.rules.on_newer === "drop" && (await isSuperseded(q, draft));
-    if (suppressed === null && !superseded) return { line, lease, draft };
+    if (suppressed === null && !superseded) return draft;
     const reason =
       suppressed === null ? "the person wrote again before it was due" : `suppressed: ${suppressed}`;
+    log.info(
+      { channel: line.channel, draft: draft.id, suppressed: suppressed !== null },
+      "a reply is not sent",
+    );
     await changeDraft(q, draft.id, { state: "dropped", open: 0, reason });
   }
 }
@@ -97,6 +116,8 @@ function piece(sending: Sending, deps: SendDeps): Claimed {
   const fresh = sending.draft.state === "queued";
   return {
     channel: sending.line.channel,
+    left: () => sending.tenure.left(),
+    abandon: (q) => abandonLane(q, sending.lease),
     recorded: (phase) => point("send.record", phase, fields),
     committing: (phase) => point(fresh ? "outcome.commit" : "verdict.commit", phase, fields),
     work: (signal) => (fresh ? send(sending, signal, deps) : settle(sending, signal, deps)),
@@ -113,8 +134,10 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
     outcome = await line.outbound.send(JSON.parse(draft.body) as Json, {
       key: sendKey(draft.id),
       number: draft.attempts + 1,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(deps.timeout)]),
+      signal: AbortSignal.any([sending.tenure.signal(signal), AbortSignal.timeout(deps.timeout)]),
       crossing: () => {
+        const left = sending.tenure.left();
+        if (left < leastLeft) throw new TooLate(left);
         crossed = true;
         point("send.cross", "before", fields);
       },
@@ -162,14 +185,15 @@ async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
         reason: `${outcome.code}: ${outcome.reason}`,
       } as const;
     case "deferred": {
-      if (draft.age > sendLifetime) {
+      if ((draft.trying_for ?? 0) > sendLifetime) {
         return {
           state: "failed",
           open: line.rules.on_dead === "block" ? 1 : 0,
           reason: `given up: ${outcome.reason}`,
         } as const;
       }
-      const dueInMs = outcome.retryAfterMs ?? jitter(sendDelay(draft.attempts + 1));
+      const asked = outcome.retryAfterMs ?? jitter(sendDelay(draft.attempts + 1));
+      const dueInMs = Math.max(asked, shortestPause);
       if (outcome.scope === "channel") await pauseChannel(q, line.channel, dueInMs, outcome.reason);
       return { state: "queued", open: 1, dueInMs, reason: outcome.reason } as const;
     }

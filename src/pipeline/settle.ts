@@ -41,7 +41,7 @@ async function look(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   if (!line.outbound?.reconcile || !attempt) return { kind: "unsure" };
   const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(attempt.started_at) };
   try {
-    const deadline = AbortSignal.any([signal, AbortSignal.timeout(deps.timeout)]);
+    const deadline = AbortSignal.any([sending.tenure.signal(signal), AbortSignal.timeout(deps.timeout)]);
     return await line.outbound.reconcile(JSON.parse(draft.body) as Json, past, deadline);
   } catch (error) {
     deps.log.warn(
@@ -60,7 +60,8 @@ export function changeAfter(verdict: Verdict, looks: number, left: number, rules
     case "not-sent":
       return { state: "queued", open: 1, reason: "a later look found that it had not gone out" };
     case "unsure": {
-      const delay = Math.min(verdict.lookAgainAfterMs ?? lookDelay(looks), Math.max(left, 0));
+      const asked = Math.max(verdict.lookAgainAfterMs ?? lookDelay(looks), lookDelay(0));
+      const delay = Math.min(asked, Math.max(left, 0));
       if (left > 0) {
         return {
           state: "unknown",

@@ -15,6 +15,10 @@ export interface Claimed {
   work(signal: AbortSignal): Promise<Transition>;
   /** Published as the "before" and "after" of the transition's commit. */
   committing(phase: "before" | "after"): void;
+  /** Milliseconds left of the lease. */
+  left(): number;
+  /** Lets go of the lane when the work ended without a transition that could be written. */
+  abandon(q: Query): Promise<void>;
   /** Published when the claim itself (the recorded attempt) is about to be, and has been, committed. */
   recorded(phase: "before" | "after"): void;
 }
@@ -47,6 +51,8 @@ export interface Flow {
 }
 
 const sweepMs = 1000;
+/** How many lanes of a channel are claimed before the next channel has its turn. */
+const share = 4;
 
 export function createFlow(options: {
   readonly db: Database;
@@ -65,6 +71,8 @@ export function createFlow(options: {
   let stopping = false;
   /** Writes that wait for their transaction. */
   let queued = 0;
+  let round = 0;
+  let abandoned: Claimed[] = [];
   let nudge: () => void = () => undefined;
 
   const reserve = (stage: string, channel: string, by: number) => {
@@ -74,16 +82,41 @@ export function createFlow(options: {
 
   async function claimAll(q: Query, claimed: [Stage, Claimed][]): Promise<void> {
     for (const stage of stopping ? [] : options.stages) {
-      for (const channel of await stage.channels(q)) {
-        const room = options.concurrency(stage.name, channel) - (busy.get(`${stage.name} ${channel}`) ?? 0);
-        if (room <= 0) continue;
-        for (const one of await stage.claim(q, channel, room)) {
-          reserve(stage.name, channel, 1);
-          claimed.push([stage, one]);
+      // Another channel is the first each time, and each gets a small share in turn: what is scarce (the platform's
+      // rate) is not used up by whoever has the first name and the longest queue.
+      let waiting = rotated(await stage.channels(q), round++);
+      while (waiting.length > 0) {
+        const more: string[] = [];
+        for (const channel of waiting) {
+          const busyNow = busy.get(`${stage.name} ${channel}`) ?? 0;
+          const room = Math.min(share, options.concurrency(stage.name, channel) - busyNow);
+          if (room > 0 && (await claimSome(q, stage, channel, room, claimed)) === room) more.push(channel);
         }
+        waiting = more;
       }
     }
     for (const [, one] of claimed) one.recorded("before");
+  }
+
+  /** A channel that cannot be claimed from does not keep the others from their work. */
+  async function claimSome(
+    q: Query,
+    stage: Stage,
+    channel: string,
+    room: number,
+    claimed: [Stage, Claimed][],
+  ): Promise<number> {
+    try {
+      const found = await q.savepoint(() => stage.claim(q, channel, room));
+      for (const one of found) {
+        reserve(stage.name, channel, 1);
+        claimed.push([stage, one]);
+      }
+      return found.length;
+    } catch (error) {
+      log.error({ stage: stage.name, channel, err: error }, "claiming work failed");
+      return 0;
+    }
   }
 
   function commit<T>(write: (q: Query) => Promise<T>, waking = true): Promise<T> {
@@ -124,7 +157,8 @@ export function createFlow(options: {
     } catch (error) {
       begin();
       giveBack();
-      nudge();
+      // Others that shared the commit may have left something to claim. Not for the sweep itself: it would never rest.
+      if (waking) nudge();
       throw error;
     }
     for (const tell of committed) tell();
@@ -166,17 +200,35 @@ export function createFlow(options: {
 
   async function perform(stage: Stage, one: Claimed): Promise<void> {
     try {
-      const transition = await one.work(abort.signal);
-      await commit(async (q) => {
-        await transition(q);
-        one.committing("before");
-      });
+      await apply(stage, one, await one.work(abort.signal));
       one.committing("after");
     } catch (error) {
       // The lease runs out by itself; whoever takes the lane next treats the attempt as of unknown outcome.
+      abandoned.push(one);
       if (error instanceof LeaseLost)
         log.warn({ stage: stage.name, channel: one.channel, err: error }, "lease lost");
       else log.error({ stage: stage.name, channel: one.channel, err: error }, "a stage failed");
+    }
+  }
+
+  /** What is known is not thrown away because the store is busy or full for a moment: tried again while the lease lasts.
+   *  A commit whose answer was lost is not written twice, for it has given the lane back. */
+  async function apply(stage: Stage, one: Claimed, transition: Transition): Promise<void> {
+    for (let pause = 50; ; pause = Math.min(pause * 2, 2000)) {
+      try {
+        await commit(async (q) => {
+          await transition(q);
+          one.committing("before");
+        });
+        return;
+      } catch (error) {
+        if (error instanceof LeaseLost || one.left() <= pause) throw error;
+        log.warn(
+          { stage: stage.name, channel: one.channel, err: error },
+          "an outcome could not be written yet",
+        );
+        await clock.sleep(pause);
+      }
     }
   }
 
@@ -185,17 +237,32 @@ export function createFlow(options: {
     while (works.size + commits.size > 0) await Promise.allSettled([...works.keys(), ...commits]);
   }
 
+  /** Looks for due work, and lets go of what this process could not finish. False when the store did not let it. */
+  async function sweep(): Promise<boolean> {
+    const letGo = abandoned;
+    try {
+      await commit(async (q) => {
+        for (const one of letGo) await one.abandon(q);
+      }, false); // a sweep wakes nobody: nodes that wake each other by looking would never rest
+      abandoned = abandoned.filter((one) => !letGo.includes(one));
+      return true;
+    } catch (error) {
+      log.error({ err: error }, "the sweep failed");
+      return false;
+    }
+  }
+
   return {
     commit: (write) => commit(write),
     async run(signal) {
       db.onWake(() => nudge());
       while (!signal.aborted) {
         const rested = new Promise<void>((resolve) => (nudge = resolve));
-        // A sweep wakes nobody: nodes that wake each other by looking would never rest.
-        await commit(async () => undefined, false).catch((error: unknown) =>
-          log.error({ err: error }, "the sweep failed"),
-        );
-        await Promise.race([rested, clock.sleep(sweepMs, signal)]);
+        const well = await sweep();
+        const slept = new AbortController();
+        const until = AbortSignal.any([signal, slept.signal]);
+        if (well) void rested.then(() => slept.abort());
+        await clock.sleep(sweepMs, until);
       }
     },
     wake: () => nudge(),
@@ -213,4 +280,10 @@ export function createFlow(options: {
     },
     running: () => works.size,
   };
+}
+
+/** The list begun at another place each time. */
+function rotated<T>(list: readonly T[], by: number): readonly T[] {
+  const start = list.length === 0 ? 0 : by % list.length;
+  return [...list.slice(start), ...list.slice(0, start)];
 }

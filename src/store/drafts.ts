@@ -81,8 +81,8 @@ export interface DraftRow {
   readonly looks: number;
   /** Milliseconds that an unknown outcome is still looked into; null when it is not unknown. */
   readonly settle_left: number | null;
-  /** Milliseconds since the draft was made. */
-  readonly age: number;
+  /** Milliseconds since the first attempt of this round; null before it. A resend begins a new round. */
+  readonly trying_for: number | null;
   /** Milliseconds until it may be sent; zero or less when it is due. */
   readonly due_in: number;
   readonly created_at: number;
@@ -90,7 +90,7 @@ export interface DraftRow {
 }
 
 const columns =
-  "id, conversation, channel, reply, recipient, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - created_at AS age, due_at - now_ms() AS due_in, created_at, updated_at";
+  "id, conversation, channel, reply, recipient, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, due_at - now_ms() AS due_in, created_at, updated_at";
 
 /** Puts a draft at the end of its conversation's outbound lane. */
 export async function enqueueDraft(
@@ -139,7 +139,7 @@ export async function recordSending(q: Query, draft: DraftRow, node: string, tok
     token,
   );
   await q.run(
-    "UPDATE drafts SET state = 'sending', attempts = attempts + 1, settle_until = NULL, updated_at = now_ms() WHERE id = $1",
+    "UPDATE drafts SET state = 'sending', attempts = attempts + 1, settle_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms() WHERE id = $1",
     draft.id,
   );
 }

@@ -22,6 +22,8 @@ export interface NewAttachment {
   readonly size: number | null;
   readonly blob: { readonly id: string; readonly bytes: Uint8Array } | null;
   readonly ref: string | null;
+  /** Whether the agent is told of it. */
+  readonly named: boolean;
 }
 
 export interface EventRow {
@@ -69,7 +71,7 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
   for (const [position, attachment] of event.attachments.entries()) {
     if (attachment.blob) await insertBlob(q, attachment.blob);
     await q.run(
-      "INSERT INTO attachments (event, position, name, media_type, size, blob, ref) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+      "INSERT INTO attachments (event, position, name, media_type, size, blob, ref, named) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
       row.id,
       position,
       attachment.name,
@@ -77,6 +79,7 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
       attachment.size,
       attachment.blob?.id ?? null,
       attachment.ref,
+      attachment.named ? 1 : 0,
     );
   }
   return true;
@@ -160,6 +163,15 @@ export async function settleEvent(
   );
 }
 
+/** The channel's cap has no room: everything that waits to be routed there waits `delayMs`, in its order. */
+export async function postponeChannel(q: Query, channel: string, delayMs: number): Promise<void> {
+  await q.run(
+    "UPDATE events SET due_at = now_ms() + $2 WHERE channel = $1 AND state = 'stored' AND due_at < now_ms() + $2",
+    channel,
+    Math.ceil(delayMs),
+  );
+}
+
 /** Routing threw: later again, and after `limit` attempts never. */
 export async function postponeEvent(
   q: Query,
@@ -184,9 +196,10 @@ export interface AttachmentRow {
   readonly size: number | null;
 }
 
+/** Those the agent is told of. */
 export async function attachmentsOf(q: Query, event: number): Promise<AttachmentRow[]> {
   return q.all<AttachmentRow>(
-    "SELECT name, media_type, size FROM attachments WHERE event = $1 ORDER BY position",
+    "SELECT name, media_type, size FROM attachments WHERE event = $1 AND named = 1 ORDER BY position",
     event,
   );
 }

@@ -1,6 +1,7 @@
 // What operators do with events: list what was not answered, show it, release it.
 
 import type { Query } from "./driver.ts";
+import { reviveTurn } from "./turns.ts";
 
 export interface EventSummary {
   readonly id: number;
@@ -69,6 +70,7 @@ export async function showEvent(
 /** Routes a message that was ignored, held or failed after all: the guards are silent for it. Throws when there is none,
  *  when it is no such message, when it is a copy of another one, and when its words were forgotten. */
 export async function releaseEvent(q: Query, id: number): Promise<void> {
+  if (await reviveAsked(q, id)) return;
   const changed = await q.run(
     `UPDATE events SET state = 'stored', code = 'released', reason = NULL, attempts = 0, due_at = now_ms()
      WHERE id = $1 AND kind = 'message' AND state IN ('ignored', 'held', 'failed') AND body <> '{}'
@@ -86,6 +88,23 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
   if (event.code === "duplicate") throw new Error(`releasing event ${id}: it is a copy of another message`);
   if (event.body === "{}") throw new Error(`releasing event ${id}: its words were forgotten (retention)`);
   throw new Error(`releasing event ${id}: it is ${event.state}`);
+}
+
+/** A message whose question failed, or was left without an answer, or whose reply could not be composed, goes on where
+ *  it stopped. False for one that never came so far. */
+async function reviveAsked(q: Query, id: number): Promise<boolean> {
+  const event = await q.one(
+    "SELECT 1 FROM events WHERE id = $1 AND state IN ('ignored', 'failed') AND body <> ''",
+    id,
+  );
+  if (!event) return false;
+  const composed = await q.run(
+    "UPDATE replies SET state = 'ready', reason = NULL WHERE state = 'failed' AND turn IN (SELECT id FROM turns WHERE event = $1)",
+    id,
+  );
+  if (composed === 0 && !(await reviveTurn(q, id))) return false;
+  await q.run("UPDATE events SET state = 'routed', code = 'released', reason = NULL WHERE id = $1", id);
+  return true;
 }
 
 /** The message as it came from the provider; null when the channel kept none, or it was forgotten. */

@@ -10,8 +10,6 @@ export interface Lease {
   readonly conversation: string;
   readonly channel: string;
   readonly token: number;
-  /** Until when, by the database's clock. */
-  readonly until: number;
 }
 
 /** The lane was taken over meanwhile: whatever was about to be written belongs to the new holder. */
@@ -33,7 +31,14 @@ export async function nextSeq(q: Query, conversation: string, direction: Directi
   return row.seq;
 }
 
-/** The lane is due when its head is. Call after every change of an item. */
+/** Waits for whoever is writing in the lane. Before any change of an item by somebody who holds no lease (a receipt, the
+ *  operator): else a head read before a concurrent commit would be written after it, and the lane would sleep for ever. */
+export async function lockLane(q: Query, conversation: string, direction: Direction): Promise<void> {
+  await q.run("UPDATE lanes SET lease_until = lease_until WHERE id = $1", `${conversation}/${direction}`);
+}
+
+/** The lane is due when its head is. Call after every change of an item, holding the lane's row (a lease's guard,
+ *  nextSeq, lockLane). */
 export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   await q.run(
     `UPDATE lanes SET due_at = (
@@ -64,8 +69,9 @@ export async function channelsWithDueLanes(q: Query, direction: Direction): Prom
   return rows.map((row) => row.channel);
 }
 
-/** Leases up to `limit` due lanes of a channel, longest due first. Read the head in a later statement: one that claims
- *  and reads at once sees stale heads under READ COMMITTED. */
+/** Leases up to `limit` due lanes of a channel, longest due first. Never one that `holder` itself still holds, even when
+ *  the clock says that lease is over: after a jump of the clock it is still working. Read the head in a later statement:
+ *  one that claims and reads at once sees stale heads under READ COMMITTED. */
 export async function leaseLanes(
   q: Query,
   direction: Direction,
@@ -74,15 +80,16 @@ export async function leaseLanes(
   leaseMs: number,
   limit: number,
 ): Promise<Lease[]> {
-  const rows = await q.all<{ id: string; conversation: string; token: number; lease_until: number }>(
+  const rows = await q.all<{ id: string; conversation: string; token: number }>(
     `WITH picked AS MATERIALIZED (
        SELECT id FROM lanes
        WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND lease_until <= now_ms()
+         AND (holder IS NULL OR holder <> $3)
        ORDER BY due_at LIMIT $5
        FOR UPDATE SKIP LOCKED -- only: postgres
      )
      UPDATE lanes SET holder = $3, token = token + 1, lease_until = now_ms() + $4
-     WHERE id IN (SELECT id FROM picked) RETURNING id, conversation, token, lease_until`,
+     WHERE id IN (SELECT id FROM picked) RETURNING id, conversation, token`,
     direction,
     channel,
     holder,
@@ -94,18 +101,24 @@ export async function leaseLanes(
     conversation: row.conversation,
     channel,
     token: row.token,
-    until: row.lease_until,
   }));
 }
 
-/** Throws LeaseLost unless the lease is still ours. First statement of every transition. */
+/** Throws LeaseLost unless the lease is still ours. First statement of every transition; it also makes a transition
+ *  safe to repeat, for the first one that was committed has given the lane back. */
 export async function guardLease(q: Query, lease: Lease): Promise<void> {
   const changed = await q.run(
-    "UPDATE lanes SET lease_until = lease_until WHERE id = $1 AND token = $2",
+    "UPDATE lanes SET lease_until = lease_until WHERE id = $1 AND token = $2 AND holder IS NOT NULL",
     lease.lane,
     lease.token,
   );
   if (changed !== 1) throw new LeaseLost(lease.lane);
+}
+
+/** The work on the lane ended without an outcome: when the lease is over, anybody may take the lane, the same process
+ *  included. */
+export async function abandonLane(q: Query, lease: Lease): Promise<void> {
+  await q.run("UPDATE lanes SET holder = NULL WHERE id = $1 AND token = $2", lease.lane, lease.token);
 }
 
 /** Gives the lane back, due when its head is. Throws LeaseLost. */

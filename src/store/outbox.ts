@@ -1,7 +1,7 @@
 // What operators do with drafts: list, show, resend, drop.
 
 import type { Query } from "./driver.ts";
-import { refreshLane } from "./lanes.ts";
+import { lockLane, refreshLane } from "./lanes.ts";
 
 export interface DraftSummary {
   readonly id: string;
@@ -73,7 +73,7 @@ export async function resendDraft(q: Query, id: string): Promise<void> {
     q,
     id,
     "resending",
-    `state = 'queued', open = 1, due_at = now_ms(), looks = 0, reason = 'sent again by an operator'`,
+    `state = 'queued', open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, reason = 'sent again by an operator'`,
     `state IN ('held', 'failed', 'dropped') AND body <> ''`,
   );
 }
@@ -90,16 +90,18 @@ export async function dropDraft(q: Query, id: string): Promise<void> {
 }
 
 async function move(q: Query, id: string, what: string, change: string, from: string): Promise<void> {
-  const row = await q.one<{ conversation: string }>(
-    `UPDATE drafts SET ${change}, updated_at = now_ms() WHERE id = $1 AND ${from} RETURNING conversation`,
+  const before = await q.one<{ conversation: string }>("SELECT conversation FROM drafts WHERE id = $1", id);
+  if (!before) throw new Error(`${what} draft ${id}: there is none`);
+  await lockLane(q, before.conversation, "out");
+  const changed = await q.run(
+    `UPDATE drafts SET ${change}, updated_at = now_ms() WHERE id = $1 AND ${from}`,
     id,
   );
-  if (row) return refreshLane(q, row.conversation, "out");
+  if (changed === 1) return refreshLane(q, before.conversation, "out");
   const draft = await q.one<{ state: string; body: string }>(
     "SELECT state, body FROM drafts WHERE id = $1",
     id,
   );
-  if (!draft) throw new Error(`${what} draft ${id}: there is none`);
-  if (draft.body === "") throw new Error(`${what} draft ${id}: its words were forgotten (retention)`);
-  throw new Error(`${what} draft ${id}: it is ${draft.state}`);
+  if (draft?.body === "") throw new Error(`${what} draft ${id}: its words were forgotten (retention)`);
+  throw new Error(`${what} draft ${id}: it is ${draft?.state}`);
 }

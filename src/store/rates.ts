@@ -13,6 +13,10 @@ export interface Rate {
 /** One piece of work makes up to this many calls; a smaller burst would never let it begin. */
 const smallestBurst = 4;
 
+/** Microseconds: the longest Retry-After that is believed, and the longest anybody waits for his turn. */
+const longestPenalty = 15 * 60_000_000;
+const longestWait = 61_000_000;
+
 /** The GCRA for at most `requests` in any window of `perMs`: burst + window * rate stays just under the limit, with a
  *  tenth of the limit as burst. 1000 per 60 s gives burst 90 and 15 a second: at most 990. */
 export function rateOf(requests: number, perMs: number): Rate {
@@ -39,9 +43,11 @@ export async function takeRate(
   );
   if (!row) throw new Error(`taking from rate ${name}: there is no such row`);
   const now = row.now * 1000;
-  const penalty = row.penalty_until * 1000;
+  // After a step back of the clock what was written lies in the future: nobody waits longer than could be right.
+  const penalty = Math.min(row.penalty_until * 1000, now + longestPenalty);
   // Whoever waits for the end of a penalty is counted then: else everybody's calls would meet there.
-  const base = Math.max(row.arrival, now, penalty);
+  const ahead = rate.tolerance + rate.interval * smallestBurst + longestWait;
+  const base = Math.max(Math.min(row.arrival, now + ahead), now, penalty);
   const arrival = base + count * rate.interval;
   // More calls than the burst allows at once can only be charged, not made to fit.
   const together = Math.min(count, Math.floor(rate.tolerance / rate.interval) + 1);

@@ -90,6 +90,8 @@ function becomeWal(db: Sqlite.Database): void {
 }
 
 const batchLimit = 256;
+/** Turns of the event loop in which a commit waits for others. */
+const gatherLimit = 8;
 
 /** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms(). */
 export function openSqlite(file: string, now: () => number): Database {
@@ -166,9 +168,16 @@ export function openSqlite(file: string, now: () => number): Database {
   const idle = async (): Promise<void> => {
     for (let running = flushing; running; running = flushing) await running;
   };
+  /** How many waited for the last commit. */
+  let crowd = 1;
   const flush = async (): Promise<void> => {
-    await new Promise<void>((resolve) => setImmediate(resolve));
-    while (waiting.length > 0) await commitTogether(waiting.splice(0, batchLimit));
+    while (waiting.length > 0) {
+      // The busier it is, the longer others may come along: turns of the event loop, which cost nothing to who is alone.
+      for (let turn = 0; turn < Math.min(gatherLimit, crowd * 2); turn += 1)
+        await new Promise<void>((resolve) => setImmediate(resolve));
+      crowd = waiting.length;
+      await commitTogether(waiting.splice(0, batchLimit));
+    }
     flushing = null;
   };
 

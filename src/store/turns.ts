@@ -2,7 +2,7 @@
 
 import type { Query } from "./driver.ts";
 import type { Lease } from "./lanes.ts";
-import { nextSeq, refreshLane } from "./lanes.ts";
+import { lockLane, nextSeq, refreshLane } from "./lanes.ts";
 
 export interface TurnRow {
   readonly id: string;
@@ -16,8 +16,12 @@ export interface TurnRow {
   readonly address: string;
   readonly attempts: number;
   readonly looks: number;
-  /** Milliseconds since the newest attempt began, by the database's clock; null before the first. */
-  readonly asked_ago: number | null;
+  /** The event it came from. */
+  readonly event: number | null;
+  /** Milliseconds since the newest attempt was over (answered, cut off, or found dead); null while nobody knows. */
+  readonly over_ago: number | null;
+  /** Milliseconds since the first attempt of this round; null before it. A release begins a new round. */
+  readonly trying_for: number | null;
   /** Milliseconds since the person's message was accepted. */
   readonly age: number;
   readonly question_id: string | null;
@@ -25,8 +29,9 @@ export interface TurnRow {
   readonly received_at: number;
 }
 
-const columns =
-  "id, conversation, channel, person, seq, state, question, context, address, attempts, looks, now_ms() - asked_at AS asked_ago, now_ms() - received_at AS age, question_id, reason, received_at";
+const columns = `id, conversation, channel, person, seq, event, state, question, context, address, attempts, looks,
+   (SELECT now_ms() - ended_at FROM attempts WHERE subject = turns.id AND number = turns.attempts) AS over_ago,
+   now_ms() - tried_at AS trying_for, now_ms() - received_at AS age, question_id, reason, received_at`;
 
 export interface NewTurn {
   readonly id: string;
@@ -44,8 +49,8 @@ export interface NewTurn {
 export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
   const seq = await nextSeq(q, turn.conversation, "in");
   await q.run(
-    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, now_ms(), $10, now_ms())`,
+    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at)
+     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, now_ms(), $10, now_ms(), now_ms())`,
     turn.id,
     turn.conversation,
     turn.channel,
@@ -79,12 +84,12 @@ export async function recordAsking(q: Query, turn: TurnRow, node: string, token:
     token,
   );
   await q.run(
-    "UPDATE turns SET state = 'asking', attempts = attempts + 1, asked_at = now_ms(), updated_at = now_ms() WHERE id = $1",
+    "UPDATE turns SET state = 'asking', attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms() WHERE id = $1",
     turn.id,
   );
 }
 
-/** Notes what became of the newest attempt; an outcome already noted stays. */
+/** Notes what became of the newest attempt; an outcome already noted stays, and so does the time of its end. */
 export async function endAttempt(
   q: Query,
   subject: string,
@@ -92,7 +97,7 @@ export async function endAttempt(
   detail: string | null,
 ): Promise<void> {
   await q.run(
-    `UPDATE attempts SET outcome = $2, detail = $3, ended_at = now_ms()
+    `UPDATE attempts SET outcome = $2, detail = $3, ended_at = COALESCE(ended_at, now_ms())
      WHERE subject = $1 AND number = (SELECT MAX(number) FROM attempts WHERE subject = $1) AND (outcome IS NULL OR outcome = 'unknown')`,
     subject,
     outcome,
@@ -152,7 +157,7 @@ export async function countTurns(
     scope
   ];
   const row = await q.one<{ count: number }>(
-    `SELECT COUNT(*) AS count FROM turns WHERE channel = $1 AND ${where} received_at > now_ms() - $3`,
+    `SELECT COUNT(*) AS count FROM turns WHERE channel = $1 AND ${where} made_at > now_ms() - $3`,
     channel,
     value || "-",
     windowMs,
@@ -164,4 +169,34 @@ export async function readTurn(q: Query, id: string): Promise<TurnRow> {
   const row = await q.one<TurnRow>(`SELECT ${columns} FROM turns WHERE id = $1`, id);
   if (!row) throw new Error(`reading turn ${id}: there is none`);
   return row;
+}
+
+/** When the channel has room for one more turn under a cap: milliseconds from now, by the database's clock. */
+export async function roomIn(q: Query, channel: string, max: number, windowMs: number): Promise<number> {
+  const row = await q.one<{ wait: number }>(
+    "SELECT made_at + $3 - now_ms() AS wait FROM turns WHERE channel = $1 ORDER BY made_at DESC LIMIT 1 OFFSET $2",
+    channel,
+    Math.max(0, max - 1),
+    windowMs,
+  );
+  return Math.max(1, row?.wait ?? windowMs);
+}
+
+/** Begins a new round for a turn that had failed, or was left without an answer. One that the platform certainly has is
+ *  looked up, not put again. False when the event has no such turn. */
+export async function reviveTurn(q: Query, event: number): Promise<boolean> {
+  const turn = await q.one<{ id: string; conversation: string }>(
+    "SELECT id, conversation FROM turns WHERE event = $1 AND state IN ('failed', 'silent')",
+    event,
+  );
+  if (!turn) return false;
+  await lockLane(q, turn.conversation, "in");
+  await q.run(
+    `UPDATE turns SET state = CASE WHEN question_id IS NULL THEN 'waiting' ELSE 'unknown' END, open = 1, looks = 0,
+       reason = 'released by an operator', tried_at = NULL, due_at = now_ms(), updated_at = now_ms()
+     WHERE id = $1 AND state IN ('failed', 'silent')`,
+    turn.id,
+  );
+  await refreshLane(q, turn.conversation, "in");
+  return true;
 }

@@ -2,7 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import * as leave from "../../src/pipeline/answer.ts";
-import type { Asking } from "../../src/pipeline/ask.ts";
+import type { Asking } from "../../src/pipeline/asking.ts";
+import { tenure } from "../../src/pipeline/tenure.ts";
 import { bindPlatform, readConversation } from "../../src/store/conversations.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { endLeases, LeaseLost, leaseLanes } from "../../src/store/lanes.ts";
@@ -20,7 +21,13 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
     if (!row) throw new Error("no turn is due");
     if (row.state === "waiting") await recordAsking(q, row, "n", lease.token);
     const line = lineOf({ rules: { on_dead } });
-    return { line, lease, turn: row, conversation: await readConversation(q, "k") };
+    return {
+      line,
+      lease,
+      tenure: tenure(clock, 60_000),
+      turn: row,
+      conversation: await readConversation(q, "k"),
+    };
   });
 }
 

@@ -4,7 +4,13 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { type Claimed, createFlow, type Flow, type PureStage, type Stage } from "../../src/pipeline/step.ts";
 import { writeSettings } from "../../src/store/agents.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { channelsWithDueLanes, guardLease, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
+import {
+  abandonLane,
+  channelsWithDueLanes,
+  guardLease,
+  leaseLanes,
+  releaseLane,
+} from "../../src/store/lanes.ts";
 import { changeTurn, endAttempt, headTurn, recordAsking, type TurnRow } from "../../src/store/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, startPostgres } from "../real/postgres.ts";
@@ -24,6 +30,8 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
         if (row.state === "waiting") await recordAsking(q, row, "n", lease.token);
         claimed.push({
           channel,
+          left: () => leaseMs,
+          abandon: (inner) => abandonLane(inner, lease),
           recorded: () => undefined,
           committing: () => undefined,
           async work(signal) {

@@ -75,8 +75,8 @@ export function describeIntake(place: NewPlace): void {
     it("keeps bytes once, however often they come", async () => {
       const db = await fresh(place);
       const attachments = [
-        { name: "a.pdf", mediaType: "application/pdf", size: 3, blob: bytes("pdf"), ref: null },
-        { name: "b.png", mediaType: "image/png", size: null, blob: null, ref: '{"at":1}' },
+        { name: "a.pdf", mediaType: "application/pdf", size: 3, blob: bytes("pdf"), ref: null, named: true },
+        { name: "b.png", mediaType: "image/png", size: null, blob: null, ref: '{"at":1}', named: true },
       ];
       const id = await db.tx((q) => storeEvent(q, "1", { raw: bytes("raw"), attachments }));
       await db.tx((q) => storeEvent(q, "2", { raw: bytes("raw"), attachments }));

@@ -116,7 +116,9 @@ export function describeOperators(place: NewPlace): void {
 
     it("lists what was not answered, shows it, and gives its raw bytes", async () => {
       const db = await fresh(place);
-      const attachments = [{ name: "a", mediaType: "b/c", size: 1, blob: blob("att"), ref: null }];
+      const attachments = [
+        { name: "a", mediaType: "b/c", size: 1, blob: blob("att"), ref: null, named: true },
+      ];
       const [one, two] = await db.tx(async (q) => [
         await storeEvent(q, "1", { raw: blob("raw"), attachments }),
         await storeEvent(q, "2"),
@@ -210,7 +212,9 @@ export function describeOperators(place: NewPlace): void {
 
     it("forgets raw messages first, unless a younger message has the same bytes", async () => {
       const db = await fresh(place);
-      const attachments = [{ name: "a", mediaType: "b/c", size: 1, blob: blob("att"), ref: null }];
+      const attachments = [
+        { name: "a", mediaType: "b/c", size: 1, blob: blob("att"), ref: null, named: true },
+      ];
       await db.tx(async (q) => {
         await settleEvent(q, await storeEvent(q, "old", { raw: blob("one"), attachments }), {
           state: "routed",

@@ -69,7 +69,7 @@ export function lines(options: SmtpOptions): Lines {
   }
   function reuse(): Line | null {
     for (let entry = idle.pop(); entry !== undefined; entry = idle.pop()) {
-      entry.reused.abort();
+      entry.reused.abort("reused"); // with a reason, else an error with its stack is made for nobody
       if (!entry.connection.destroyed) return { connection: entry.connection, used: true };
     }
     return null;

@@ -93,6 +93,7 @@ CREATE TABLE attachments (
   size BIGINT,
   blob TEXT REFERENCES blobs (id),
   ref TEXT,
+  named BIGINT NOT NULL,
   PRIMARY KEY (event, position)
 );
 CREATE INDEX attachments_blob ON attachments (blob) WHERE blob IS NOT NULL;
@@ -125,7 +126,7 @@ CREATE TABLE turns (
   person TEXT NOT NULL,
   seq BIGINT NOT NULL,
   event BIGINT REFERENCES events (id),
-  state TEXT NOT NULL CHECK (state IN ('waiting', 'asking', 'unknown', 'answered', 'silent', 'failed', 'held')),
+  state TEXT NOT NULL CHECK (state IN ('waiting', 'asking', 'unknown', 'answered', 'silent', 'failed')),
   open BIGINT NOT NULL,
   question TEXT NOT NULL,
   context TEXT,
@@ -133,18 +134,19 @@ CREATE TABLE turns (
   attempts BIGINT NOT NULL DEFAULT 0,
   looks BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL,
-  asked_at BIGINT,
+  tried_at BIGINT,
   question_id TEXT,
   reason TEXT,
   received_at BIGINT NOT NULL,
+  made_at BIGINT NOT NULL,
   updated_at BIGINT NOT NULL,
   UNIQUE (conversation, seq)
 );
 CREATE INDEX turns_open ON turns (conversation, seq) WHERE open = 1;
 CREATE INDEX turns_event ON turns (event);
-CREATE INDEX turns_channel ON turns (channel, received_at);
-CREATE INDEX turns_person ON turns (channel, person, received_at);
-CREATE INDEX turns_conversation ON turns (conversation, received_at);
+CREATE INDEX turns_channel ON turns (channel, made_at);
+CREATE INDEX turns_person ON turns (channel, person, made_at);
+CREATE INDEX turns_conversation ON turns (conversation, made_at);
 CREATE INDEX turns_kept ON turns (received_at) WHERE question <> '';
 
 CREATE TABLE replies (
@@ -177,6 +179,7 @@ CREATE TABLE drafts (
   looks BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL,
   settle_until BIGINT,
+  tried_at BIGINT,
   external_id TEXT,
   reason TEXT,
   created_at BIGINT NOT NULL,

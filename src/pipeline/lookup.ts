@@ -1,0 +1,119 @@
+// Part of stage ask: what became of a call whose outcome is unknown. Reads only; a question is asked again when it is
+// certain that the platform does not have it, and not before.
+
+import type { CallResult, Found } from "../agent/calls.ts";
+import { answerLifetime, askDelay, askLifetime, attemptLimit, lookDelay } from "../domain/retry.ts";
+import { isBound } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { platformIds } from "../store/turns.ts";
+import * as leave from "./answer.ts";
+import { type AskDeps, type Asking, readSignal } from "./asking.ts";
+import { foreignKey } from "./opening.ts";
+import type { Transition } from "./step.ts";
+
+/** After a start call of unknown outcome: the conversation it opened, if it did; or what to do until that is certain.
+ *  Null when there certainly is none, so that opening may be tried again. */
+export async function findOpened(
+  asking: Asking,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Transition | null> {
+  const { line, conversation, turn } = asking;
+  const result = await line.client.findConversations(
+    foreignKey(conversation),
+    readSignal(asking, signal, deps),
+  );
+  if (result.kind !== "ok") return unreadable(asking, result, deps);
+  for (const id of [...result.value].reverse()) {
+    if (await deps.db.read((q) => isBound(q, id))) continue;
+    return (q) => leave.adopted(q, asking, id);
+  }
+  const missing = deps.settleAfter - (turn.over_ago ?? 0);
+  if (missing <= 0) return null;
+  return (q) => leave.unknown(q, asking, "not opened yet", Math.min(lookDelay(turn.looks), missing + 10));
+}
+
+/** A look that could not be taken: again later. What the platform says about our rate counts for everybody. */
+function unreadable(
+  asking: Asking,
+  result: Exclude<CallResult<unknown>, { kind: "ok" }>,
+  deps: AskDeps,
+): Transition {
+  const { line, turn } = asking;
+  deps.log.warn(
+    { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason },
+    "looking a question up failed",
+  );
+  if (result.kind === "unauthorized") line.report(result.reason);
+  if ((turn.trying_for ?? 0) > askLifetime) {
+    return (q) =>
+      leave.failed(q, asking, "unknown", `it may have been asked, and cannot be looked up: ${result.reason}`);
+  }
+  const delay = Math.max(lookDelay(turn.looks + 1), ("retryAfterMs" in result && result.retryAfterMs) || 0);
+  const penalty = result.kind === "deferred" && result.limited ? delay : 0;
+  return (q) => leave.unknown(q, asking, result.reason, delay, null, penalty);
+}
+
+/** Was the question put, and what was the answer? */
+export async function lookUp(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Transition> {
+  const { line, turn } = asking;
+  const deadline = readSignal(asking, signal, deps);
+  const knownIds = await deps.db.read((q: Query) => platformIds(q, platformId, turn.id));
+  const result = await line.client.lookUp(platformId, { text: turn.question, knownIds }, deadline);
+  if (result.kind === "ok") return found(asking, platformId, result.value, deadline, deps);
+  // 404 for the whole conversation: what was asked in it is gone with it, so the question is not there either.
+  const settled = (turn.over_ago ?? 0) >= deps.settleAfter;
+  if (result.kind === "missing" && settled) return (q) => leave.gone(q, asking, result.reason);
+  return unreadable(asking, result, deps);
+}
+
+async function found(
+  asking: Asking,
+  platformId: string,
+  state: Found,
+  deadline: AbortSignal,
+  deps: AskDeps,
+): Promise<Transition> {
+  const { turn, line } = asking;
+  const overFor = turn.over_ago ?? 0;
+  switch (state.state) {
+    case "answered":
+      return (q) => leave.answered(q, asking, state.answer, deps.clock);
+    case "absent": {
+      const missing = deps.settleAfter - overFor;
+      if (missing > 0) {
+        return (q) =>
+          leave.unknown(q, asking, "not there yet", Math.min(lookDelay(turn.looks), missing + 10));
+      }
+      if (turn.attempts >= attemptLimit) {
+        return (q) =>
+          leave.failed(q, asking, "refused", `tried ${turn.attempts} times, and the question never arrived`);
+      }
+      return (q) =>
+        leave.waiting(q, asking, "refused", "the question never arrived", askDelay(turn.attempts));
+    }
+    case "pending": {
+      const mode = await line.client.mode(platformId, deadline);
+      if (mode.kind === "ok" && mode.value === "manual") {
+        return (q) =>
+          leave.answered(q, asking, { questionId: state.questionId, replyId: null, text: null }, deps.clock);
+      }
+      if (overFor > answerLifetime)
+        return (q) =>
+          leave.failed(
+            q,
+            asking,
+            "sent",
+            "the platform has the question and gave no answer",
+            state.questionId,
+          );
+      return (q) =>
+        leave.unknown(q, asking, "asked, not answered yet", lookDelay(turn.looks), state.questionId);
+    }
+  }
+}
