@@ -1,0 +1,52 @@
+// npm run bench [-- --quick] [-- --only burst,single,cpu,memory]: Bridgehead against a bare script, on this machine, now.
+// Absolute figures say as much about the machine as about us; the ratios are what is worth comparing. A missed goal is
+// a result, so it exits with 0; a mail lost or answered twice is a defect, so it exits with 1.
+
+import { existsSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { burst } from "./burst.ts";
+import { memory } from "./memory.ts";
+import { noTally, printHead, sum } from "./report.ts";
+import { startRig, type Tally } from "./rig.ts";
+import { single } from "./single.ts";
+import { steady } from "./steady.ts";
+
+const names = ["burst", "single", "cpu", "memory"];
+const { values } = parseArgs({
+  options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
+});
+const wanted = values.only?.split(",") ?? names;
+const unknown = wanted.filter((name) => !names.includes(name));
+
+async function bench(quick: boolean): Promise<Tally> {
+  const rig = await startRig();
+  process.stdout.write(
+    `Node ${process.version}; IMAP: ${rig.imap}; platform and SMTP: stubs in another process; store: SQLite, synchronous=FULL\n` +
+      "bare: parse, ask and answer one mail after the other, nothing stored. The goals are against it.\n\n",
+  );
+  printHead();
+  const tallies: Tally[] = [];
+  try {
+    if (wanted.includes("burst")) tallies.push(await burst(rig, quick ? 1 : 3, quick ? 500 : 2000));
+    if (wanted.includes("single")) tallies.push(await single(rig, quick ? 5 : 40));
+    if (wanted.includes("cpu")) tallies.push(await steady(rig, quick ? 1 : 4));
+    if (wanted.includes("memory")) await memory(rig, quick ? 3000 : 10_000);
+  } finally {
+    await rig.close();
+  }
+  return sum([noTally, ...tallies]);
+}
+
+// What was started is ended by listeners of `exit`, which a signal alone would skip.
+for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => process.exit(130));
+
+if (unknown.length > 0) {
+  process.stderr.write(`--only: ${unknown.join(", ")} is none of ${names.join(", ")}\n`);
+  process.exitCode = 2;
+} else if (existsSync("/proc/self/stat")) {
+  const { lost, duplicated } = await bench(values.quick);
+  process.exitCode = lost + duplicated > 0 ? 1 : 0;
+} else {
+  process.stderr.write("the bench reads /proc, so it needs Linux\n");
+  process.exitCode = 2;
+}
