@@ -19,7 +19,14 @@ export interface Built {
 export async function build(): Promise<Built> {
   const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-built-"));
   const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  const argv = [tsc, "-p", join(root, "tsconfig.build.json"), "--noCheck", "--outDir", join(directory, "dist")];
+  const argv = [
+    tsc,
+    "-p",
+    join(root, "tsconfig.build.json"),
+    "--noCheck",
+    "--outDir",
+    join(directory, "dist"),
+  ];
   await promisify(execFile)(process.execPath, argv);
   copyFileSync(join(root, "package.json"), join(directory, "package.json"));
   symlinkSync(join(root, "node_modules"), join(directory, "node_modules"));

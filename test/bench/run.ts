@@ -3,8 +3,10 @@
 // a result, so it exits with 0; a mail lost or answered twice is a defect, so it exits with 1.
 
 import { existsSync } from "node:fs";
+import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import { burst } from "./burst.ts";
+import { syncTime } from "./disk.ts";
 import { memory } from "./memory.ts";
 import { noTally, printHead, sum } from "./report.ts";
 import { startRig, type Tally } from "./rig.ts";
@@ -22,7 +24,10 @@ async function bench(quick: boolean): Promise<Tally> {
   const rig = await startRig();
   process.stdout.write(
     `Node ${process.version}; IMAP: ${rig.imap}; platform and SMTP: stubs in another process; store: SQLite, synchronous=FULL\n` +
-      "bare: parse, ask and answer one mail after the other, nothing stored. The goals are against it.\n\n",
+      "bare: parse, ask and answer one mail after the other, nothing stored. The goals are against it.\n",
+  );
+  process.stdout.write(
+    `load ${loadavg()[0]?.toFixed(1)} on ${availableParallelism()} processors; disk: ${syncTime().toFixed(2)} ms a sync\n\n`,
   );
   printHead();
   const tallies: Tally[] = [];
