@@ -3,13 +3,19 @@
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { forbidden, notFound, tooManyRequests } from "../../src/wire/failure.ts";
 import { closeServer, listen } from "../agent/fault-server.ts";
 
 export interface FrontFault {
   /** `before`: the platform never sees the request. `after`: it has done what was asked. */
   readonly at: "before" | "after";
   readonly how:
-    | { readonly status: number; readonly headers?: { readonly [name: string]: string } }
+    | {
+        readonly status: number;
+        readonly headers?: { readonly [name: string]: string };
+        /** In the words of some proxy, not of the platform. */
+        readonly foreign?: true;
+      }
     /** hang: no answer; reset: the line; truncated: an answer cut off; html, shape: an answer nobody can read. */
     | "hang"
     | "reset"
@@ -130,8 +136,10 @@ function misbehave(
   const type = { "content-type": "application/json" };
   if (typeof how === "object") {
     call.status = how.status;
-    const body = { status: how.status, name: "FAULT", message: "made by the test", details: [] };
-    response.writeHead(how.status, { ...type, ...how.headers }).end(JSON.stringify(body));
+    const own = [forbidden, notFound, tooManyRequests].find((failure) => failure.status === how.status);
+    const body = own ?? { status: how.status, name: "FAULT", message: "made by the test", details: [] };
+    const said = how.foreign ? "<html>not here</html>" : JSON.stringify(body);
+    response.writeHead(how.status, { ...type, ...how.headers }).end(said);
   } else if (how === "reset") request.socket.resetAndDestroy();
   else if (how === "html") response.writeHead(200, { "content-type": "text/html" }).end("<html>Hello</html>");
   else if (how === "shape") response.writeHead(200, type).end('{"message":{"not":"a text"}}');

@@ -12,6 +12,7 @@ type Case = readonly [name: string, fault: FrontFault, times?: number];
 const faults: readonly Case[] = [
   ["429 without Retry-After", { at: "before", how: { status: 429 } }, 2],
   ["429 with Retry-After", { at: "before", how: { status: 429, headers: { "retry-after": "2" } } }],
+  ["404 of a proxy", { at: "before", how: { status: 404, foreign: true } }],
   ["500 before", { at: "before", how: { status: 500 } }],
   ["500 after", { at: "after", how: { status: 500 } }],
   ["503 before", { at: "before", how: { status: 503 } }],
