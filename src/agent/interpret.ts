@@ -62,7 +62,7 @@ function interpretSuccess<T>(result: Answered, readBody: (body: unknown) => Read
   if (!reading.ok)
     return {
       kind: "unknown",
-      reason: `HTTP ${result.status}, answer unreadable: ${discreet(reading.reason)}`,
+      reason: `HTTP ${result.status}, answer unreadable: ${reading.reason}`,
     };
   return { kind: "ok", value: reading.value };
 }

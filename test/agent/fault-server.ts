@@ -2,6 +2,7 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { notFound } from "../../src/wire/failure.ts";
 
 interface Received {
   readonly method: string;
@@ -14,6 +15,8 @@ export type Fault = (request: Received, response: ServerResponse, socket: Socket
 export interface FaultServer {
   readonly url: string;
   readonly received: Received[];
+  /** How many connections were made so far. */
+  connections(): number;
   script(...faults: readonly Fault[]): void;
   close(): Promise<void>;
 }
@@ -35,10 +38,13 @@ export async function startFaultServer(): Promise<FaultServer> {
       (fault ?? status(500))(got, response, request.socket);
     });
   });
+  let connections = 0;
+  server.on("connection", () => connections++);
   await listen(server);
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
+    connections: () => connections,
     script: (...next) => {
       faults = [...next];
     },
@@ -64,6 +70,9 @@ export const json =
 
 export const status = (code: number, headers: { [name: string]: string } = {}) =>
   json({ status: code, name: "SOME_ERROR", message: "SOME_MESSAGE", details: [] }, code, headers);
+
+/** 404 in the interface's own form. */
+export const entityNotFound: Fault = json(notFound, 404);
 
 export const text =
   (body: string, type = "text/html", code = 200): Fault =>

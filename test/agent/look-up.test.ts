@@ -1,7 +1,7 @@
 // After an unknown outcome the messages are read back: is the question there, and is its answer?
 
 import { describe, expect, test } from "vitest";
-import { json, status } from "./fault-server.ts";
+import { entityNotFound, json, status } from "./fault-server.ts";
 import { messageRecord } from "./records.ts";
 import { startRig } from "./rig.ts";
 
@@ -113,7 +113,7 @@ describe("the list", () => {
 
   test("that is refused or missing says so", async () => {
     const { client, server, signal } = await startRig();
-    server.script(status(404), status(503));
+    server.script(entityNotFound, status(503));
     const question = { text: "A", knownIds: new Set<string>() };
     expect(await client.lookUp("c-1", question, signal)).toMatchObject({ kind: "missing" });
     expect(await client.lookUp("c-1", question, signal)).toMatchObject({ kind: "unknown" });

@@ -1,7 +1,7 @@
 // Each operation against scripted answers: what it sends, what it makes of the answer.
 
 import { describe, expect, test } from "vitest";
-import { json, status } from "./fault-server.ts";
+import { entityNotFound, json, status } from "./fault-server.ts";
 import { agentRecord, conversationRecord, emailSkill, messageRecord } from "./records.ts";
 import { startClient, startRig } from "./rig.ts";
 
@@ -137,7 +137,7 @@ describe("opening a conversation", () => {
   test("create finds the user who exists, by whatever identifies them", async () => {
     const { client, server, effect } = await startRig();
     const found = json({ user: userRecord, conversationIds: [] });
-    server.script(status(400), status(404), found, json(conversationRecord(), 201));
+    server.script(status(400), entityNotFound, found, json(conversationRecord(), 201));
     expect(await client.create(person, effect())).toMatchObject({ kind: "ok" });
     const search = "/external/users/search?";
     expect(server.received.slice(1, 3).map(({ path }) => path)).toEqual([
@@ -148,7 +148,7 @@ describe("opening a conversation", () => {
 
   test("create is refused when the user is neither acceptable nor found", async () => {
     const { client, server, effect } = await startRig();
-    server.script(status(422), status(404));
+    server.script(status(422), entityNotFound);
     const call = effect();
     expect(await client.create(person, call)).toMatchObject({ kind: "refused", status: 422 });
     expect(call.crossings()).toBe(0);
@@ -164,7 +164,7 @@ describe("opening a conversation", () => {
 
   test("findConversations gives none for an unknown person", async () => {
     const { client, server, signal } = await startRig();
-    server.script(json({ user: userRecord, conversationIds: ["c-1", "c-2"] }), status(404));
+    server.script(json({ user: userRecord, conversationIds: ["c-1", "c-2"] }), entityNotFound);
     expect(await client.findConversations("jo", signal)).toEqual({ kind: "ok", value: ["c-1", "c-2"] });
     expect(await client.findConversations("jo", signal)).toEqual({ kind: "ok", value: [] });
   });

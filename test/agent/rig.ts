@@ -1,7 +1,12 @@
 // A client against a fault server, and what it logged and crossed.
 
 import { onTestFinished } from "vitest";
-import { type AgentClient, type Call, createAgentClient } from "../../src/agent/index.ts";
+import {
+  type AgentClient,
+  type AgentClientOptions,
+  type Call,
+  createAgentClient,
+} from "../../src/agent/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { type FaultServer, startFaultServer } from "./fault-server.ts";
 
@@ -20,7 +25,12 @@ export async function startRig(timeoutMs = 5_000): Promise<Rig> {
   return { server, ...startClient(server.url, timeoutMs) };
 }
 
-export function startClient(url: string, timeoutMs = 5_000, agentKey = "agent-key"): Omit<Rig, "server"> {
+export function startClient(
+  url: string,
+  timeoutMs = 5_000,
+  agentKey = "agent-key",
+  limits: Pick<AgentClientOptions, "connections" | "connectionWaitMs"> = {},
+): Omit<Rig, "server"> {
   const warnings: { readonly [name: string]: unknown }[] = [];
   const quiet = () => {};
   const log = {
@@ -29,7 +39,7 @@ export function startClient(url: string, timeoutMs = 5_000, agentKey = "agent-ke
     error: quiet,
     warn: (fields: object) => void warnings.push({ ...fields }),
   };
-  const client = createAgentClient({ url, agentKey, timeoutMs, clock: systemClock, log });
+  const client = createAgentClient({ url, agentKey, timeoutMs, ...limits, clock: systemClock, log });
   onTestFinished(() => client.close());
   const signal = new AbortController().signal;
   return {
