@@ -11,21 +11,14 @@ import {
   type Refusal,
   threadToken,
 } from "bridgehead/contract";
+import type { Arrival } from "./arrival.ts";
 import type { EmailConfig } from "./config.ts";
 import { type Identity, surrogateId } from "./identity.ts";
-import type { Envelope, Listed } from "./imap/fetch.ts";
+import type { Envelope } from "./imap/fetch.ts";
 import { classify } from "./parse/index.ts";
 import type { Mail, Mailbox } from "./parse/mail.ts";
 import type { SenderAuth } from "./parse/types.ts";
 import { deliveries } from "./receipts.ts";
-
-/** What is known of a mail beside its text. */
-export interface Arrival {
-  readonly id: ExternalId;
-  readonly listed: Listed;
-  /** Epoch ms, when the server tells no arrival time. */
-  readonly now: number;
-}
 
 export interface Reading {
   readonly config: EmailConfig;

@@ -1,7 +1,7 @@
 // Delivery reports (RFC 3464) and bounces that follow no standard: what they say about what we sent.
 
 import { type DeliveryEvent, type ExternalId, externalId, type SendKey } from "bridgehead/contract";
-import type { Arrival } from "./events.ts";
+import type { Arrival } from "./arrival.ts";
 import type { Identity } from "./identity.ts";
 import type { Finding } from "./parse/index.ts";
 import type { Mail } from "./parse/mail.ts";

@@ -128,7 +128,8 @@ async function findConversation(q: Query, line: Line, event: MessageEvent): Prom
   }
   const { answers, tokens } = references(event);
   const ids: string[] = [];
-  for (const answer of answers) ids.push(...(await conversationsCiting(q, line.channel, answer)));
+  const sender = event.from.address;
+  for (const answer of answers) ids.push(...(await conversationsCiting(q, line.channel, answer, sender)));
   for (const token of tokens) {
     const found = await conversationByToken(q, line.channel, token);
     if (found) ids.push(found);

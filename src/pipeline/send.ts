@@ -4,7 +4,7 @@
 // Leaves: draft `sent`, `failed`, `queued` until, or `unknown` until the first look.
 // If it fails: by outcome.  If the process dies: the draft is `sending` with a dead lease: unknown, so settle looks.
 
-import type { Clock, Json, Log, SendOutcome } from "bridgehead/contract";
+import type { Json, Log, SendOutcome } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
 import { lookDelay, sendDelay, sendLifetime, strikeLimit } from "../domain/retry.ts";
 import { jitter } from "../ops/clock.ts";
@@ -20,7 +20,7 @@ import {
   readDraft,
   recordSending,
 } from "../store/drafts.ts";
-import type { Database, Query } from "../store/driver.ts";
+import type { Query } from "../store/driver.ts";
 import {
   abandonLane,
   channelsWithDueLanes,
@@ -31,27 +31,11 @@ import {
 } from "../store/lanes.ts";
 import { strike, suppression } from "../store/suppressions.ts";
 import { endAttempt } from "../store/turns.ts";
-import type { Line, Lines } from "./line.ts";
+import type { Line } from "./line.ts";
+import type { SendDeps, Sending } from "./sending.ts";
 import { settle } from "./settle.ts";
 import type { Claimed, Stage, Transition } from "./step.ts";
-import { type Tenure, TooLate, tenure } from "./tenure.ts";
-
-export interface SendDeps {
-  readonly lines: () => Lines;
-  readonly db: Database;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
-  /** Milliseconds one attempt may take. */
-  readonly timeout: number;
-}
-
-export interface Sending {
-  readonly line: Line;
-  readonly lease: Lease;
-  readonly tenure: Tenure;
-  readonly draft: DraftRow;
-}
+import { TooLate, tenure } from "./tenure.ts";
 
 const leaseMargin = 15_000;
 /** What a crossing needs of the lease: the provider's answer is waited for no longer than that lasts. */

@@ -14,7 +14,7 @@ import type { Query } from "../store/driver.ts";
 import { guardLease, releaseLane } from "../store/lanes.ts";
 import { endAttempt } from "../store/turns.ts";
 import type { LineRules } from "./line.ts";
-import type { SendDeps, Sending } from "./send.ts";
+import type { SendDeps, Sending } from "./sending.ts";
 import type { Transition } from "./step.ts";
 
 export async function settle(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {

@@ -8,7 +8,8 @@ import {
   type InboundEvent,
 } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
-import { type Arrival, type Reading, type Understanding, understand, unread } from "../events.ts";
+import type { Arrival } from "../arrival.ts";
+import { type Reading, type Understanding, understand, unread } from "../events.ts";
 import type { ParseContext, ParseResult } from "../parse/types.ts";
 import { type Envelope, envelopes, type Fetched, type Listed, sources } from "./fetch.ts";
 import type { Mark } from "./marks.ts";
