@@ -7,7 +7,7 @@ import type { Place, PlaceOptions } from "./world.ts";
 export interface Case {
   readonly name: string;
   readonly place: Omit<PlaceOptions, "user">;
-  readonly story: Pick<Story, "deaths" | "holds" | "meanwhile" | "plant">;
+  readonly story: Pick<Story, "deaths" | "holds" | "meanwhile" | "plant" | "stalls">;
 }
 
 type Point = PointName | "email.mark" | "email.sent-copy";
@@ -61,7 +61,11 @@ export const cases: readonly Case[] = [
     both(point, 1, "renumbered").map((one) => ({ ...one, story: { ...one.story, meanwhile: renumber } })),
   ),
   { name: "silent relay hold", place: { ...held, resets: 1 }, story: { deaths: [], holds: 1 } },
-  { name: "stalled holder", place: { slow: true }, story: { deaths: [], plant: ["short-lease"] } },
+  {
+    name: "stalled holder",
+    place: { slow: true, bounces: false },
+    story: { deaths: [], stalls: true, plant: ["shared-store"] },
+  },
 ];
 
 const life = (place: Case["place"], story: Case["story"]): Case => ({

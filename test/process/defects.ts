@@ -133,7 +133,7 @@ export const defects: { readonly [name: string]: Defect } = {
     what: "the conversation of an unanswered opening is not looked for",
     caught: "open.cross after 1 create",
     by: ["stray-conversation"],
-    edits: [{ file: ask, find: "if (adopted) return", put: "if (adopted === undefined) return" }],
+    edits: [{ file: ask, find: "if (known) return known;", put: "void known;" }],
   },
   "binding-with-the-answer": {
     what: "the platform's conversation is only remembered when it has answered",
@@ -181,8 +181,8 @@ export const defects: { readonly [name: string]: Defect } = {
     edits: [
       {
         file: "src/pipeline/receipt.ts",
-        find: "await apply(q, line, draft, event, log);",
-        put: "setTimeout(() => void globalThis.plantedDb.tx((later) => apply(later, line, draft, event, log)), 50);",
+        find: "await apply(q, line, draft, found.certain, event, log);",
+        put: "setTimeout(() => void globalThis.plantedDb.tx((later) => apply(later, line, draft, found.certain, event, log)), 50);",
       },
       keepDatabase,
     ],
@@ -312,10 +312,24 @@ export const defects: { readonly [name: string]: Defect } = {
   },
 };
 
-/** No defects, but circumstances that would take too long to wait for. */
+/** No defects, but circumstances that would take too long to wait for, or need more than one machine. */
 export const circumstances: { readonly [name: string]: readonly Edit[] } = {
-  /** A lease shorter than a call, so that a slow answer finds its lane taken over. */
-  "short-lease": [{ file: ask, find: "const leaseMargin = 15_000;", put: "const leaseMargin = -6_600;" }],
+  /** A lease that hardly holds one call. */
+  "short-lease": [
+    {
+      file: ask,
+      find: "const leaseMs = maxWait + readTimeout(deps) + deps.timeout + leaseMargin;",
+      put: "const leaseMs = deps.timeout + 500;",
+    },
+  ],
+  /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
+  "shared-store": [
+    {
+      file: "src/app.ts",
+      find: 'const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;',
+      put: "void lockStore;\n  const unlock = () => undefined;",
+    },
+  ],
 };
 
 /** Throws when there is no such defect or circumstance. */

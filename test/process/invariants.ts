@@ -78,7 +78,9 @@ function readStore(place: Place, say: Say): Draft[] {
       )
       .all() as { what: string; id: string; state: string }[];
     for (const { what, id, state } of open) say("unsettled", `${what} ${id} is ${state}`);
-    const bounces = db.prepare("SELECT state, code FROM events WHERE kind = 'delivery'").all() as {
+    const bounces = db
+      .prepare("SELECT state, code FROM events WHERE kind = 'delivery' AND code IS NOT 'duplicate'")
+      .all() as {
       state: string;
       code: string | null;
     }[];

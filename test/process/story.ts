@@ -16,6 +16,9 @@ export interface Story {
   readonly letters?: readonly Letter[];
   /** What the world does while the daemon is dead. */
   readonly meanwhile?: (place: Place) => Promise<void>;
+  /** Instead of dying, the first daemon is stopped while it waits for answers, and wakes when a second one on the same
+   *  store has taken over and finished its work. */
+  readonly stalls?: boolean;
   /** Milliseconds until everything must be settled. */
   readonly patience?: number;
 }
@@ -34,6 +37,7 @@ export const live = (place: Place, more: Partial<DaemonOptions> = {}): Daemon =>
 export async function tell(place: Place, story: Story): Promise<Violation[]> {
   const { deaths, plant = [], patience = 30_000 } = story;
   const letters = story.letters ?? usualLetters(place.options.user);
+  if (story.stalls) return takeOver(place, letters, plant, patience);
   const crossed: string[] = [];
   let held = typeof story.holds === "number" ? story.holds : 0;
   let delivered = false;
@@ -65,6 +69,28 @@ export async function tell(place: Place, story: Story): Promise<Violation[]> {
   if (found.length > 0 && process.env["STORY_LOG"]) process.stderr.write(`${lastWords(daemon)}\n`);
   if (!settledInTime && found.length === 0) return [{ invariant: "unsettled", detail: "not in time" }];
   return found;
+}
+
+async function takeOver(
+  place: Place,
+  letters: readonly Letter[],
+  plant: readonly string[],
+  patience: number,
+): Promise<Violation[]> {
+  const first = live(place, { plant });
+  await first.ready;
+  await place.deliver(...letters);
+  const people = new Set(letters.map(({ person }) => person)).size;
+  await until("all questions are put", () => place.underway() === people, 30_000);
+  first.send("SIGSTOP");
+  const second = live(place, { plant });
+  await settled(place, patience);
+  first.send("SIGCONT");
+  // It ends when it has done with the answers that came while it was stopped.
+  await within(first.stop(), 30_000);
+  await settled(place, patience);
+  await within(second.stop(), 30_000);
+  return violations(place, { crossed: [], held: 0 });
 }
 
 /** The promise's value, or null after `ms`. */
@@ -121,7 +147,7 @@ function isSettled(place: Place): boolean {
       .prepare(
         `SELECT
            (SELECT COUNT(*) FROM events WHERE kind = 'message' AND state = 'routed') AS letters,
-           (SELECT COUNT(*) FROM events WHERE kind = 'delivery' AND state <> 'stored') AS bounces,
+           (SELECT COUNT(*) FROM events WHERE kind = 'delivery' AND state = 'routed') AS bounces,
            (SELECT COUNT(*) FROM events WHERE state = 'stored')
              + (SELECT COUNT(*) FROM turns WHERE state IN ('waiting', 'asking', 'unknown'))
              + (SELECT COUNT(*) FROM replies WHERE state = 'ready')

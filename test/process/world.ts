@@ -140,6 +140,8 @@ export interface PlaceOptions {
   readonly resets?: number;
   /** The platform's answers to questions are long on the way. */
   readonly slow?: boolean;
+  /** How long a call may take. */
+  readonly timeout?: string;
 }
 
 /** One mailbox with its relay, its people, and the folder of the daemon that serves it. */
@@ -174,6 +176,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     copies: true,
     resets: 0,
     slow: false,
+    timeout: "20s",
     ...given,
   };
   const { user } = options;
@@ -232,7 +235,7 @@ function configFile(
 ): string {
   const mark = options.move ? "mark: { with: move, folder: Archive }" : "mark: { with: keyword }";
   return `
-platform: { url: "${platform}", timeout: 5s, settle_after: 1s, rate: { requests: 100000, per: 60s } }
+platform: { url: "${platform}", timeout: ${options.timeout}, settle_after: 1s, rate: { requests: 100000, per: 60s } }
 agents: { support: { key: "\${env:AGENT_KEY}" } }
 channels:
   mail:
