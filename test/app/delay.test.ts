@@ -28,17 +28,17 @@ describeReal("the response delay", missing, () => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "delay",
-      skill: { responseDelaySeconds: 4 },
+      skill: { responseDelaySeconds: 8 },
     });
     const first = await world.write();
-    await eventually(() => expect(world.questions().length).toBe(1), 3000);
+    await eventually(() => expect(world.questions().length).toBe(1), 6000);
     const second = await world.write({ answers: first });
-    await eventually(() => expect(world.questions().length).toBe(2), 3000);
+    await eventually(() => expect(world.questions().length).toBe(2), 6000);
     expect(await world.replies(), "both are asked before the first reply is due").toEqual([]);
-    await world.settled([first, second]);
+    await world.settled([first, second], 20_000);
     for (const delay of await delays(world)) {
-      expect(delay).toBeGreaterThanOrEqual(4000);
-      expect(delay).toBeLessThan(7000);
+      expect(delay).toBeGreaterThanOrEqual(8000);
+      expect(delay).toBeLessThan(13_000);
     }
     expect((await world.replies()).map((reply) => reply.inReplyTo)).toEqual([
       first.messageId,
@@ -50,17 +50,17 @@ describeReal("the response delay", missing, () => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "restart",
-      skill: { responseDelaySeconds: 5 },
+      skill: { responseDelaySeconds: 8 },
     });
     const mail = await world.write();
-    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(1), 4000);
+    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(1), 6000);
     await world.stop();
     expect(await world.replies()).toEqual([]);
     await world.start();
-    await world.settled([mail]);
+    await world.settled([mail], 20_000);
     const [delay] = await delays(world);
-    expect(delay).toBeGreaterThanOrEqual(5000);
-    expect(delay).toBeLessThan(9000);
+    expect(delay).toBeGreaterThanOrEqual(8000);
+    expect(delay).toBeLessThan(16_000);
   });
 
   it.concurrent("drops a waiting reply when the person writes again, where that is wanted", async ({
@@ -71,12 +71,12 @@ describeReal("the response delay", missing, () => {
       dovecot,
       user: "newer",
       channel,
-      skill: { responseDelaySeconds: 4 },
+      skill: { responseDelaySeconds: 8 },
     });
     const first = await world.write();
-    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(1), 3000);
+    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(1), 6000);
     const second = await world.write({ answers: first });
-    const reply = await world.replyTo(second);
+    const reply = await world.replyTo(second, 20_000);
     expect(reply.inReplyTo).toBe(second.messageId);
     expect(await world.rows("SELECT state FROM drafts ORDER BY id")).toEqual([
       { state: "dropped" },
@@ -93,8 +93,8 @@ describeReal("the response delay", missing, () => {
       skill: { responseDelaySeconds: null },
     });
     const mail = await world.write();
-    await world.settled([mail]);
+    await world.settled([mail], 20_000);
     const [delay] = await delays(world);
-    expect(delay).toBeLessThan(3000);
+    expect(delay).toBeLessThan(6000);
   });
 });

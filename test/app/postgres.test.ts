@@ -2,6 +2,7 @@
 // takes its place.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import type { App } from "../../src/app.ts";
 import { lockChannel } from "../../src/store/events.ts";
 import { startDaemon } from "../process/daemon.ts";
 import { describeReal, need } from "../real/debian.ts";
@@ -66,10 +67,15 @@ describeReal("on PostgreSQL", missing, () => {
     onTestFinished(async () => {
       if (!stopped) await other.stop(2000);
     });
-    const logins = () => dovecot.log().match(/imap-login: (Info: )?Login: user=<two>/g)?.length ?? 0;
+    const holder = async (app: App) => {
+      const sql = "SELECT holder FROM leases WHERE name = $1";
+      return (await app.db.read((q) => q.one<{ holder: string | null }>(sql, `channel:${world.channel}`)))
+        ?.holder;
+    };
+    const reader = await holder(other);
     const letters = await people(world, 10, "first");
     await world.settled(letters);
-    expect(logins(), "one node reads").toBe(1);
+    expect(await holder(other), "one node reads").toBe(reader);
     for (const first of letters.slice(0, 10))
       for (const text of ["Second?", "Third?"])
         letters.push(await world.write({ from: first.from, answers: first, text: `${first.from} ${text}` }));
@@ -85,7 +91,10 @@ describeReal("on PostgreSQL", missing, () => {
     // The reader leaves: the other one reads.
     await world.stop();
     letters.push(await world.write({ from: "late@customer.example" }));
-    await eventually(() => expect(logins()).toBe(2), 20_000);
+    await eventually(async () => {
+      expect(await holder(other)).toEqual(expect.any(String));
+      expect(await holder(other)).not.toBe(reader);
+    }, 20_000);
     await eventually(() => expect(world.smtp.accepted).toHaveLength(letters.length), 10_000);
     await other.stop(2000);
     stopped = true;
