@@ -5,7 +5,7 @@ import type { Metrics } from "../ops/metrics.ts";
 import type { Agent } from "../pipeline/settings.ts";
 import type { Flow } from "../pipeline/step.ts";
 import type { Database } from "../store/driver.ts";
-import { overview } from "../store/overview.ts";
+import { type ChannelOverview, overview } from "../store/overview.ts";
 import type { Host } from "./host.ts";
 import { reportChannels } from "./readiness.ts";
 
@@ -20,6 +20,10 @@ export function defineGauges(
   },
   clock: Clock,
 ): void {
+  // The gauges of one scrape are sampled together: the first one looks, the others share what it sees.
+  let looking: Promise<ChannelOverview[]> | null = null;
+  const look = (): Promise<ChannelOverview[]> =>
+    (looking ??= app.db.read(overview).finally(() => (looking = null)));
   metrics.gauge({
     name: "channel_ready",
     help: "1 while the channel works.",
@@ -42,14 +46,15 @@ export function defineGauges(
       }
     },
   });
-  for (const kind of ["events", "turns", "drafts"] as const) {
+  const kinds = { events: "Messages", turns: "Questions", replies: "Answers", drafts: "Outgoing messages" };
+  for (const kind of ["events", "turns", "replies", "drafts"] as const) {
     metrics.gauge({
       name: `open_${kind}`,
-      help: `${{ events: "Messages", turns: "Questions", drafts: "Outgoing messages" }[kind]} that are not done, by state.`,
+      help: `${kinds[kind]} that are not done, by state.`,
       labels: ["channel", "state"],
       sample: async (gauge) => {
         gauge.reset();
-        for (const one of await app.db.read(overview)) {
+        for (const one of await look()) {
           for (const [state, count] of Object.entries(one[kind]))
             gauge.set({ channel: one.channel, state }, count);
         }
@@ -62,7 +67,7 @@ export function defineGauges(
     labels: ["channel"],
     sample: async (gauge) => {
       gauge.reset();
-      for (const { channel, oldest_turn, oldest_draft } of await app.db.read(overview)) {
+      for (const { channel, oldest_turn, oldest_draft } of await look()) {
         gauge.set({ channel }, Math.max(oldest_turn ?? 0, oldest_draft ?? 0) / 1000);
       }
     },

@@ -36,12 +36,11 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): 
   });
 }
 
-/** How many turns and drafts wait, in all channels. */
+/** How many turns, replies and drafts wait, in all channels. */
 export function waitingIn(channels: readonly ChannelOverview[]): number {
-  const counts = channels.flatMap(({ turns, drafts }) => [
-    ...Object.entries(turns),
-    ...Object.entries(drafts),
-  ]);
+  const counts = channels.flatMap(({ turns, replies, drafts }) =>
+    [turns, replies, drafts].flatMap((one) => Object.entries(one)),
+  );
   return counts.reduce(
     (sum, [state, count]) => (state === "held" || state === "failed" ? sum : sum + count),
     0,

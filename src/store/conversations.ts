@@ -24,8 +24,8 @@ export async function readConversation(q: Query, id: string): Promise<Conversati
 /** Opens a conversation with its two lanes. */
 export async function insertConversation(q: Query, row: Omit<ConversationRow, "platform_id">): Promise<void> {
   await q.run(
-    `INSERT INTO conversations (id, channel, agent, person, person_name, subject, token, opened_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms())`,
+    `INSERT INTO conversations (id, channel, agent, person, person_name, subject, token, opened_at, seen_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms())`,
     row.id,
     row.channel,
     row.agent,
@@ -79,12 +79,21 @@ export async function cite(
   );
 }
 
-/** Conversations in which that id was seen, newest first. */
-export async function conversationsCiting(q: Query, channel: string, externalId: string): Promise<string[]> {
+/** Conversations in which that id was seen and `sender` takes part, newest first. Strangers who cite the id have
+ *  conversations of their own with it: those must not hide the one that is meant. */
+export async function conversationsCiting(
+  q: Query,
+  channel: string,
+  externalId: string,
+  sender: string,
+): Promise<string[]> {
   const rows = await q.all<{ conversation: string }>(
-    "SELECT conversation FROM citations WHERE channel = $1 AND external_id = $2 ORDER BY conversation DESC LIMIT 5",
+    `SELECT citations.conversation FROM citations
+     JOIN participants ON participants.conversation = citations.conversation AND participants.address = $3
+     WHERE citations.channel = $1 AND citations.external_id = $2 ORDER BY citations.conversation DESC LIMIT 5`,
     channel,
     externalId,
+    sender.toLowerCase(),
   );
   return rows.map((row) => row.conversation);
 }

@@ -2,6 +2,7 @@
 
 import type { Query } from "./driver.ts";
 import { type Lease, nextSeq, refreshLane } from "./lanes.ts";
+import { channelsIn } from "./stepping.ts";
 
 export interface ReplyRow {
   readonly id: string;
@@ -36,9 +37,7 @@ export async function insertReply(
 }
 
 export async function channelsToCompose(q: Query): Promise<string[]> {
-  const rows = await q.all<{ channel: string }>(
-    "SELECT DISTINCT channel FROM replies WHERE state = 'ready' ORDER BY channel",
-  );
+  const rows = await q.all<{ channel: string }>(channelsIn("replies", "state = 'ready'"));
   return rows.map((row) => row.channel);
 }
 

@@ -1,6 +1,7 @@
 // Stage accept and route: events, their bytes, the channel's cursor.
 
 import type { Query } from "./driver.ts";
+import { channelsIn } from "./stepping.ts";
 
 export interface NewEvent {
   readonly channel: string;
@@ -133,7 +134,7 @@ export async function lockChannel(q: Query, channel: string): Promise<boolean> {
 
 export async function channelsToRoute(q: Query): Promise<string[]> {
   const rows = await q.all<{ channel: string }>(
-    "SELECT DISTINCT channel FROM events WHERE state = 'stored' AND due_at <= now_ms() ORDER BY channel",
+    channelsIn("events", "state = 'stored'", "due_at <= now_ms()"),
   );
   return rows.map((row) => row.channel);
 }

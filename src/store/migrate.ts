@@ -11,8 +11,9 @@ export interface Migration {
 /** The steps of the schema; a step's number is its place in the list, counted from 1. Never edit one that was released. */
 export const migrations: readonly Migration[] = [{ name: "spine", sql: spine }];
 
-// SQLite's now_ms() is registered by its driver; PostgreSQL's is the server's clock, the same for all nodes.
-const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE SQL VOLATILE
+// SQLite's now_ms() is filled in by its driver; PostgreSQL's is the server's clock, the same for all nodes. Read once for
+// a statement on both, hence STABLE: an index is of no use to a comparison with something that changes from row to row.
+const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE SQL STABLE
   AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT $$`;
 
 /** The store was written by a newer Bridgehead. Nothing was changed; run that version or restore a backup. */

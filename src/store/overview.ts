@@ -1,5 +1,5 @@
 // The state of every channel at a glance, for health and metrics. Reads what is open, never what is done: its cost does
-// not grow with the history.
+// not grow with the history, for every statement has a partial index of its own.
 
 import type { Query } from "./driver.ts";
 
@@ -16,8 +16,10 @@ export interface ChannelOverview {
   readonly suppressed: number;
   /** By state: stored, held, failed. */
   readonly events: Counts;
-  /** By state, of what occupies a lane: waiting, asking, unknown; failed or held where that blocks. */
+  /** By state, of what occupies a lane: waiting, asking, unknown; failed where that blocks. */
   readonly turns: Counts;
+  /** By state: ready, failed. */
+  readonly replies: Counts;
   /** By state: queued, sending, unknown, held; failed where that blocks. */
   readonly drafts: Counts;
   /** Milliseconds since the oldest unanswered message was accepted; null when there is none. */
@@ -44,12 +46,17 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
     q,
     `SELECT channel, state, COUNT(*) AS count FROM events WHERE state = 'stored' GROUP BY channel, state
      UNION ALL
-     SELECT channel, state, COUNT(*) AS count FROM events
-     WHERE state IN ('ignored', 'held', 'failed') AND state IN ('held', 'failed') GROUP BY channel, state`,
+     SELECT channel, state, COUNT(*) AS count FROM events WHERE state IN ('held', 'failed') GROUP BY channel, state`,
   );
   const turns = await counts(
     q,
     "SELECT channel, state, COUNT(*) AS count FROM turns WHERE open = 1 GROUP BY channel, state",
+  );
+  const replies = await counts(
+    q,
+    `SELECT channel, state, COUNT(*) AS count FROM replies WHERE state = 'ready' GROUP BY channel, state
+     UNION ALL
+     SELECT channel, state, COUNT(*) AS count FROM replies WHERE state = 'failed' GROUP BY channel, state`,
   );
   const drafts = await counts(
     q,
@@ -74,6 +81,7 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
     paused_reason: paused_for > 0 ? paused_reason : null,
     events: events.get(channel) ?? {},
     turns: turns.get(channel) ?? {},
+    replies: replies.get(channel) ?? {},
     drafts: drafts.get(channel) ?? {},
     oldest_turn: oldestTurn.get(channel) ?? null,
     oldest_draft: oldestDraft.get(channel) ?? null,

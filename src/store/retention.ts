@@ -2,6 +2,7 @@
 // stays, so that an old mail that turns up again is still known.
 
 import type { Query } from "./driver.ts";
+import { lockChannel } from "./events.ts";
 
 /** So few that other transactions hardly wait. */
 const batch = 200;
@@ -17,10 +18,12 @@ export interface Forgotten {
   readonly turns: number;
   readonly replies: number;
   readonly drafts: number;
+  /** Conversations that were looked at: whose people were forgotten, or which turned out to be alive. */
+  readonly people: number;
 }
 
-/** Forgets raw messages and attachments after `rawMs`, and the words of what is settled after `eventsMs` (milliseconds,
- *  by the database's clock). At most one batch of each kind: call again until all counts are zero. */
+/** Forgets raw messages and attachments after `rawMs`, and after `eventsMs` the words of what is settled, and who wrote
+ *  them (milliseconds, by the database's clock). At most one batch of each kind: call again until all counts are zero. */
 export async function forget(
   q: Query,
   ages: { readonly rawMs: number; readonly eventsMs: number },
@@ -33,6 +36,7 @@ export async function forget(
     turns: await forgetTurns(q, ages.eventsMs),
     replies: await forgetReplies(q, ages.eventsMs),
     drafts: await forgetDrafts(q, ages.eventsMs),
+    people: await forgetPeople(q, ages.eventsMs),
   };
 }
 
@@ -45,12 +49,17 @@ async function forgetRaw(q: Query, ageMs: number): Promise<number> {
   );
 }
 
+/** Events are numbered in the order of their arrival: those before the first young one are the old ones. */
 async function forgetAttachments(q: Query, ageMs: number): Promise<number> {
+  const young = await q.one<{ id: number }>(
+    "SELECT id FROM events WHERE body <> '{}' AND received_at >= now_ms() - $1 ORDER BY received_at LIMIT 1",
+    ageMs,
+  );
   const rows = await q.all<{ event: number; position: number }>(
-    `SELECT attachments.event, attachments.position FROM attachments
-     JOIN blobs ON blobs.id = attachments.blob JOIN events ON events.id = attachments.event
-     WHERE blobs.stored_at < now_ms() - $1 AND events.received_at < now_ms() - $1
-       AND events.state NOT IN ('stored', 'held') LIMIT ${batch}`,
+    `SELECT attachments.event, attachments.position FROM attachments JOIN events ON events.id = attachments.event
+     WHERE attachments.blob IS NOT NULL AND attachments.event < $1 AND events.received_at < now_ms() - $2
+       AND events.state NOT IN ('stored', 'held') ORDER BY attachments.event LIMIT ${batch}`,
+    young?.id ?? Number.MAX_SAFE_INTEGER,
     ageMs,
   );
   for (const { event, position } of rows) {
@@ -82,14 +91,15 @@ async function forgetEvents(q: Query, ageMs: number): Promise<number> {
 
 /** Not while its reply waits to be composed: the reply's address is the turn's. */
 async function forgetTurns(q: Query, ageMs: number): Promise<number> {
-  return q.run(
+  const rows = await q.all<{ id: string }>(
     `UPDATE turns SET question = '', context = NULL, address = '{}' WHERE id IN (
        SELECT id FROM turns WHERE question <> '' AND received_at < now_ms() - $1 AND open = 0
          AND state IN ('answered', 'silent', 'failed')
          AND NOT EXISTS (SELECT 1 FROM replies WHERE replies.turn = turns.id AND replies.state = 'ready')
-       ORDER BY received_at LIMIT ${batch})`,
+       ORDER BY received_at LIMIT ${batch}) RETURNING id`,
     ageMs,
   );
+  return forgetAttempts(q, rows);
 }
 
 async function forgetReplies(q: Query, ageMs: number): Promise<number> {
@@ -103,11 +113,72 @@ async function forgetReplies(q: Query, ageMs: number): Promise<number> {
 
 /** A held draft waits for its operator, however long. */
 async function forgetDrafts(q: Query, ageMs: number): Promise<number> {
-  return q.run(
+  const rows = await q.all<{ id: string }>(
     `UPDATE drafts SET body = '' WHERE id IN (
        SELECT id FROM drafts WHERE body <> '' AND updated_at < now_ms() - $1 AND open = 0
          AND state IN ('sent', 'delivered', 'failed', 'dropped')
-       ORDER BY updated_at LIMIT ${batch})`,
+       ORDER BY updated_at LIMIT ${batch}) RETURNING id`,
     ageMs,
   );
+  return forgetAttempts(q, rows);
+}
+
+/** What the providers said of them may name people. */
+async function forgetAttempts(q: Query, subjects: readonly { readonly id: string }[]): Promise<number> {
+  for (const { id } of subjects) await q.run("DELETE FROM attempts WHERE subject = $1", id);
+  return subjects.length;
+}
+
+/** Conversations in which nothing was said for so long lose the names and addresses of their people; the rows stay.
+ *  One that is alive is looked at again when it can be old enough. Routing is kept out of the channel meanwhile. */
+async function forgetPeople(q: Query, ageMs: number): Promise<number> {
+  const rows = await q.all<{ id: string; channel: string }>(
+    `SELECT id, channel FROM conversations WHERE person <> '' AND seen_at < now_ms() - $1
+     ORDER BY seen_at LIMIT ${batch}`,
+    ageMs,
+  );
+  const locked = new Map<string, boolean>();
+  let looked = 0;
+  for (const { id, channel } of rows) {
+    if (!locked.has(channel)) locked.set(channel, await lockChannel(q, channel));
+    if (!locked.get(channel)) continue;
+    await forgetParticipants(q, id, ageMs);
+    looked += 1;
+  }
+  return looked;
+}
+
+const day = 86_400_000;
+
+async function forgetParticipants(q: Query, conversation: string, ageMs: number): Promise<void> {
+  const found = await q.one<{ seen_at: number | null; kept: number | null }>(
+    `SELECT MAX(at) AS seen_at, MAX(kept) AS kept FROM (
+       SELECT received_at AS at, CASE WHEN open = 1 OR question <> '' THEN 1 ELSE 0 END AS kept
+       FROM turns WHERE conversation = $1
+       UNION ALL
+       SELECT created_at AS at, CASE WHEN text <> '' THEN 1 ELSE 0 END AS kept FROM replies WHERE conversation = $1
+       UNION ALL
+       SELECT updated_at AS at, CASE WHEN open = 1 OR body <> '' THEN 1 ELSE 0 END AS kept
+       FROM drafts WHERE conversation = $1
+     ) AS said`,
+    conversation,
+  );
+  if (found?.kept === 1) {
+    // Something old that is held or stuck is looked at once a day.
+    await q.run(
+      `UPDATE conversations SET seen_at = CASE WHEN $2 > now_ms() - $3 THEN $2 ELSE now_ms() - $3 + ${day} END
+       WHERE id = $1`,
+      conversation,
+      found.seen_at,
+      ageMs,
+    );
+    return;
+  }
+  await q.run(
+    "UPDATE conversations SET person = '', person_name = NULL, subject = NULL WHERE id = $1",
+    conversation,
+  );
+  await q.run("DELETE FROM participants WHERE conversation = $1", conversation);
+  await q.run("UPDATE turns SET person = '' WHERE conversation = $1", conversation);
+  await q.run("UPDATE drafts SET recipient = '' WHERE conversation = $1", conversation);
 }

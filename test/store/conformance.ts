@@ -8,6 +8,7 @@ import { describeOperators } from "./operators.ts";
 import { describeOutbound } from "./outbound.ts";
 import { describeRates } from "./rates.ts";
 import type { NewPlace } from "./rig.ts";
+import { describeScans } from "./scans.ts";
 import { describeSchema } from "./schema.ts";
 import { describeTransactions } from "./transactions.ts";
 
@@ -22,5 +23,6 @@ export function describeStore(name: string, place: NewPlace): void {
     describeRates(place);
     describeOperators(place);
     describeDrain(place);
+    describeScans(place);
   });
 }

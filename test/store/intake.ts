@@ -148,16 +148,23 @@ export function describeIntake(place: NewPlace): void {
         for (const id of ["k1", "k2"]) await cite(q, "c", "<m@x>", id, null);
         await cite(q, "c", "<m@x>", "k1", "draft"); // known already: stays as it was
         await cite(q, "d", "<m@x>", "k9", null);
+        for (const id of ["k1", "k2", "k9"]) await addParticipant(q, id, "A@example.org");
+        // Strangers who know the id have their own, newer conversations with it.
+        for (let i = 0; i < 9; i++) {
+          await conversation(q, `ka${i}`);
+          await addParticipant(q, `ka${i}`, "stranger@example.net");
+          await cite(q, "c", "<m@x>", `ka${i}`, null);
+        }
       });
       const found = await db.read(async (q) => [
-        await conversationsCiting(q, "c", "<m@x>"),
-        await conversationsCiting(q, "c", "<n@x>"),
+        await conversationsCiting(q, "c", "<m@x>", "A@Example.org"),
+        await conversationsCiting(q, "c", "<n@x>", "a@example.org"),
         await conversationByToken(q, "c", "tokenk2"),
         await conversationByToken(q, "d", "tokenk2"),
-        await conversationWith(q, "c", "a@example.org"),
+        await conversationWith(q, "d", "a@example.org"),
         await conversationWith(q, "c", "b@example.org"),
       ]);
-      expect(found).toEqual([["k2", "k1"], [], "k2", null, "k3", null]);
+      expect(found).toEqual([["k2", "k1"], [], "k2", null, "k9", null]);
     });
 
     it("keeps who takes part, in lower case, and to what the conversation is bound", async () => {

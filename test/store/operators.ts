@@ -1,7 +1,15 @@
 // What operators, health and retention see and move.
 
 import { describe, expect, it } from "vitest";
-import { changeDraft, headDraft, pauseChannel, readDraft, recordSending } from "../../src/store/drafts.ts";
+import { addParticipant } from "../../src/store/conversations.ts";
+import {
+  changeDraft,
+  changeReply,
+  headDraft,
+  pauseChannel,
+  readDraft,
+  recordSending,
+} from "../../src/store/drafts.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { insertEvent, settleEvent, storedEvents, writeCursor } from "../../src/store/events.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/inbox.ts";
@@ -107,10 +115,11 @@ export function describeOperators(place: NewPlace): void {
           await changeDraft(q, "d1", { state, open: 1, dueInMs: day });
           await refreshLane(q, "k", "out");
         });
-        expect(await db.tx((q) => leaseLanes(q, "out", "c", "n", 0, 1)), state).toEqual([]);
+        const leased = () => db.tx((q) => leaseLanes(q, "out", "c", `node of ${state}`, 0, 1));
+        expect(await leased(), state).toEqual([]);
         await db.tx((q) => dropDraft(q, "d1"));
         expect(await db.read((q) => stateOf(q, "drafts", "d1"))).toBe("dropped");
-        expect(await db.tx((q) => leaseLanes(q, "out", "c", "n", 0, 1)), state).toHaveLength(1);
+        expect(await leased(), state).toHaveLength(1);
       }
     });
 
@@ -176,6 +185,9 @@ export function describeOperators(place: NewPlace): void {
         await changeDraft(q, "d3", { state: "held", open: 0 });
         await settleEvent(q, await storeEvent(q, "1"), { state: "held", code: "cap-sender" });
         await settleEvent(q, await storeEvent(q, "2"), { state: "ignored" });
+        await settleEvent(q, await storeEvent(q, "4"), { state: "failed" });
+        await changeReply(q, "rd1", "failed", "defect");
+        await changeReply(q, "rd2", "composed", null);
         await storeEvent(q, "3");
         await strike(q, "c", "x@example.org", 1, "bounce");
         await strike(q, "c", "y@example.org", 2, "bounce");
@@ -188,8 +200,9 @@ export function describeOperators(place: NewPlace): void {
         channel: "c",
         suppressed: 1,
         paused_reason: "quota",
-        events: { stored: 1, held: 1 },
+        events: { stored: 1, held: 1, failed: 1 },
         turns: { waiting: 1, failed: 1 },
+        replies: { ready: 1, failed: 1 },
         drafts: { queued: 1, held: 1 },
       });
       expect(busy?.cursor_age).toBeLessThan(30_000);
@@ -204,6 +217,7 @@ export function describeOperators(place: NewPlace): void {
         suppressed: 0,
         events: {},
         turns: {},
+        replies: {},
         drafts: {},
         oldest_turn: null,
         oldest_draft: null,
@@ -234,6 +248,7 @@ export function describeOperators(place: NewPlace): void {
         turns: 0,
         replies: 0,
         drafts: 0,
+        people: 0,
       });
       expect(await clean()).toEqual({
         raw: 0,
@@ -243,6 +258,7 @@ export function describeOperators(place: NewPlace): void {
         turns: 0,
         replies: 0,
         drafts: 0,
+        people: 0,
       });
       const left = await db.read((q) => q.all<{ id: string }>("SELECT id FROM blobs ORDER BY id"));
       expect(left.map((row) => row.id)).toEqual(["three", "two"]);
@@ -275,6 +291,7 @@ export function describeOperators(place: NewPlace): void {
         turns: 1,
         replies: 2,
         drafts: 1,
+        people: 0,
       });
       const words = await db.read(async (q) => [
         await q.all("SELECT body, sender FROM events ORDER BY id"),
@@ -303,6 +320,69 @@ export function describeOperators(place: NewPlace): void {
       });
       await expect(db.tx((q) => releaseEvent(q, settled ?? 0))).rejects.toThrow("forgotten");
       await expect(db.tx((q) => resendDraft(q, "d1"))).rejects.toThrow("forgotten");
+    });
+
+    it("forgets the attempts with the words, and who it was when nothing of a conversation is left", async () => {
+      const db = await fresh(place);
+      const person = "a@example.org";
+      await db.tx(async (q) => {
+        for (const id of ["old", "alive", "held"]) {
+          await conversation(q, id);
+          await addParticipant(q, id, person);
+          await turn(q, `t-${id}`, id, { receivedAt: Date.now() - 3 * day });
+          await changeTurn(q, `t-${id}`, { state: "answered", open: 0 });
+          await draft(q, `d-${id}`, id);
+          const row = await readDraft(q, `d-${id}`);
+          if (row) await recordSending(q, row, "n", 1);
+          await changeDraft(q, `d-${id}`, { state: id === "held" ? "held" : "sent", open: 0 });
+        }
+        await q.run(
+          "UPDATE conversations SET person_name = 'A', subject = 'S', seen_at = seen_at - $1",
+          3 * day,
+        );
+        await q.run("UPDATE replies SET state = 'composed', created_at = created_at - $1", 3 * day);
+        await q.run("UPDATE drafts SET updated_at = updated_at - $1", 3 * day);
+        await turn(q, "t-new", "alive");
+      });
+      const clean = () => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));
+      expect(await clean()).toMatchObject({ turns: 3, replies: 3, drafts: 2, people: 3 });
+      const left = () =>
+        db.read(async (q) => [
+          await q.all("SELECT id, person, person_name, subject FROM conversations ORDER BY id"),
+          await q.all("SELECT conversation FROM participants ORDER BY conversation"),
+          await q.all("SELECT id, person FROM turns ORDER BY id"),
+          await q.all("SELECT id, recipient FROM drafts ORDER BY id"),
+          await q.all("SELECT subject FROM attempts"),
+        ]);
+      const known = { person, person_name: "A", subject: "S" };
+      expect(await left()).toEqual([
+        [
+          { id: "alive", ...known },
+          { id: "held", ...known },
+          { id: "old", person: "", person_name: null, subject: null },
+        ],
+        [{ conversation: "alive" }, { conversation: "held" }],
+        [
+          { id: "t-alive", person },
+          { id: "t-held", person },
+          { id: "t-new", person },
+          { id: "t-old", person: "" },
+        ],
+        [
+          { id: "d-alive", recipient: person },
+          { id: "d-held", recipient: person },
+          { id: "d-old", recipient: "" },
+        ],
+        [{ subject: "d-held" }],
+      ]);
+      // What is alive is not looked at again at once; what was held is, when it has been decided.
+      expect(await clean()).toMatchObject({ people: 0 });
+      await db.tx((q) => dropDraft(q, "d-held"));
+      await db.tx((q) => q.run("UPDATE drafts SET updated_at = updated_at - $1", 3 * day));
+      await db.tx((q) => q.run("UPDATE conversations SET seen_at = seen_at - $1", day));
+      expect(await clean()).toMatchObject({ drafts: 1, people: 1 });
+      expect((await left())[1]).toEqual([{ conversation: "alive" }]);
+      expect((await left())[4]).toEqual([]);
     });
 
     it("forgets in bounded batches until nothing is left", async () => {

@@ -46,8 +46,10 @@ CREATE TABLE conversations (
   subject TEXT,
   token TEXT NOT NULL UNIQUE,
   platform_id TEXT,
-  opened_at BIGINT NOT NULL
+  opened_at BIGINT NOT NULL,
+  seen_at BIGINT NOT NULL DEFAULT 0
 );
+CREATE INDEX conversations_kept ON conversations (seen_at) WHERE person <> '';
 CREATE INDEX conversations_person ON conversations (channel, person);
 CREATE INDEX conversations_platform ON conversations (platform_id);
 
@@ -80,6 +82,8 @@ CREATE TABLE events (
 );
 CREATE UNIQUE INDEX events_fingerprint ON events (channel, fingerprint) WHERE fingerprint IS NOT NULL;
 CREATE INDEX events_stored ON events (channel, id) WHERE state = 'stored';
+CREATE INDEX events_due ON events (channel, due_at) WHERE state = 'stored';
+CREATE INDEX events_stuck ON events (channel, state) WHERE state IN ('held', 'failed');
 CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 CREATE INDEX events_listed ON events (state, id) WHERE state IN ('ignored', 'held', 'failed');
 CREATE INDEX events_kept ON events (received_at) WHERE body <> '{}';
@@ -97,6 +101,7 @@ CREATE TABLE attachments (
   PRIMARY KEY (event, position)
 );
 CREATE INDEX attachments_blob ON attachments (blob) WHERE blob IS NOT NULL;
+CREATE INDEX attachments_kept ON attachments (event) WHERE blob IS NOT NULL;
 
 CREATE TABLE citations (
   channel TEXT NOT NULL,
@@ -143,6 +148,7 @@ CREATE TABLE turns (
   UNIQUE (conversation, seq)
 );
 CREATE INDEX turns_open ON turns (conversation, seq) WHERE open = 1;
+CREATE INDEX turns_now ON turns (channel, state, received_at) WHERE open = 1;
 CREATE INDEX turns_event ON turns (event);
 CREATE INDEX turns_channel ON turns (channel, made_at);
 CREATE INDEX turns_person ON turns (channel, person, made_at);
@@ -162,6 +168,7 @@ CREATE TABLE replies (
 );
 CREATE INDEX replies_turn ON replies (turn);
 CREATE INDEX replies_ready ON replies (channel, id) WHERE state = 'ready';
+CREATE INDEX replies_failed ON replies (channel) WHERE state = 'failed';
 CREATE INDEX replies_platform ON replies (conversation, platform_id);
 CREATE INDEX replies_kept ON replies (created_at) WHERE text <> '';
 
@@ -187,6 +194,8 @@ CREATE TABLE drafts (
   UNIQUE (conversation, seq)
 );
 CREATE INDEX drafts_open ON drafts (conversation, seq) WHERE open = 1;
+CREATE INDEX drafts_now ON drafts (channel, state, due_at) WHERE open = 1;
+CREATE INDEX drafts_held ON drafts (channel) WHERE state = 'held';
 CREATE INDEX drafts_reply ON drafts (reply);
 CREATE INDEX drafts_recipient ON drafts (channel, recipient, updated_at);
 CREATE INDEX drafts_state ON drafts (state, updated_at);
@@ -214,4 +223,5 @@ CREATE TABLE suppressions (
   updated_at BIGINT NOT NULL,
   PRIMARY KEY (channel, address)
 );
+CREATE INDEX suppressions_active ON suppressions (channel) WHERE active = 1;
 `;

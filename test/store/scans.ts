@@ -1,0 +1,176 @@
+// What is asked often reads what is open, never the history: proven by the databases' own plans over a history.
+
+import { describe, expect, it } from "vitest";
+import { addParticipant, cite, conversationsCiting } from "../../src/store/conversations.ts";
+import { channelsToCompose } from "../../src/store/drafts.ts";
+import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
+import { channelsToRoute } from "../../src/store/events.ts";
+import { channelsWithDueLanes } from "../../src/store/lanes.ts";
+import { overview } from "../../src/store/overview.ts";
+import { forget } from "../../src/store/retention.ts";
+import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
+
+const rows = 2000;
+const large = [
+  "attachments",
+  "blobs",
+  "citations",
+  "conversations",
+  "drafts",
+  "events",
+  "lanes",
+  "replies",
+  "turns",
+];
+
+/** `rows` copies of the table's only row; `changes` tells what differs, as SQL over the copy's number `n.i`. */
+async function copy(q: Query, table: string, changes: Readonly<Record<string, string>>): Promise<void> {
+  const row = await q.one(`SELECT * FROM ${table}`);
+  const columns = Object.keys(row ?? {}).filter((name) => name !== "id" || "id" in changes);
+  await q.run(
+    `INSERT INTO ${table} (${columns.join(", ")})
+     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${rows})
+     SELECT ${columns.map((name) => changes[name] ?? `${table}.${name}`).join(", ")} FROM ${table}, n`,
+  );
+}
+
+const numbered = (prefix: string): string => `'${prefix}' || CAST(n.i AS TEXT)`;
+
+/** Everything is done: `rows` of each kind, all young enough to be kept. */
+async function withHistory(place: NewPlace): Promise<Database> {
+  const db = await fresh(place);
+  await db.tx(async (q) => {
+    const blob = { id: "att", bytes: Buffer.from("a") };
+    const attachments = [{ name: "a", mediaType: "b/c", size: 1, blob, ref: null, named: true }];
+    const event = await storeEvent(q, "e", { raw: { id: "raw", bytes: Buffer.from("raw") }, attachments });
+    await conversation(q, "k");
+    await addParticipant(q, "k", "a@example.org");
+    await cite(q, "c", "<m>", "k", null);
+    await turn(q, "t", "k");
+    await draft(q, "d", "k");
+    await q.run("UPDATE events SET state = 'routed'");
+    await q.run("UPDATE turns SET state = 'answered', open = 0");
+    await q.run("UPDATE replies SET state = 'composed'");
+    await q.run("UPDATE drafts SET state = 'sent', open = 0");
+    await q.run("DELETE FROM lanes WHERE id = 'k/in'");
+    await q.run("UPDATE lanes SET due_at = NULL");
+    await copy(q, "events", { external_id: numbered("e") });
+    await copy(q, "attachments", { event: `n.i + ${event}` });
+    await copy(q, "conversations", { id: numbered("k"), token: numbered("token") });
+    await copy(q, "participants", { conversation: numbered("k") });
+    await copy(q, "citations", { external_id: numbered("<m"), conversation: numbered("k") });
+    await copy(q, "lanes", { id: numbered("l"), conversation: numbered("k") });
+    await copy(q, "turns", { id: numbered("t"), conversation: numbered("k") });
+    await copy(q, "replies", { id: numbered("r"), conversation: numbered("k") });
+    await copy(q, "drafts", { id: numbered("d"), conversation: numbered("k") });
+  });
+  // SQLite is never told to analyze.
+  if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
+  return db;
+}
+
+interface Asked {
+  readonly sql: string;
+  readonly values: readonly Value[];
+}
+
+/** Notes what `work` asks, and lets it have the answers. */
+function noting(q: Query, asked: Asked[]): Query {
+  const note = <T>(sql: string, values: Value[], run: (sql: string, ...values: Value[]) => Promise<T>) => {
+    asked.push({ sql, values });
+    return run(sql, ...values);
+  };
+  return {
+    ...q,
+    all: <T = Row>(sql: string, ...values: Value[]) => note(sql, values, (s, ...v) => q.all<T>(s, ...v)),
+    one: <T = Row>(sql: string, ...values: Value[]) => note(sql, values, (s, ...v) => q.one<T>(s, ...v)),
+    run: (sql, ...values) => note(sql, values, q.run),
+  };
+}
+
+interface Plan {
+  readonly "Actual Rows": number;
+  readonly "Actual Loops": number;
+  readonly "Rows Removed by Filter"?: number;
+  readonly "Relation Name"?: string;
+  readonly Plans?: readonly Plan[];
+}
+
+const touched = (plan: Plan): number =>
+  (large.includes(plan["Relation Name"] ?? "")
+    ? (plan["Actual Rows"] + (plan["Rows Removed by Filter"] ?? 0)) * plan["Actual Loops"]
+    : 0) + (plan.Plans ?? []).reduce((sum, inner) => sum + touched(inner), 0);
+
+/** The statements that read more than a few rows, each with what the database says of it. */
+async function scans(db: Database, work: (q: Query) => Promise<unknown>): Promise<string[]> {
+  return db.tx(async (q) => {
+    const asked: Asked[] = [];
+    await work(noting(q, asked));
+    expect(asked.length).toBeGreaterThan(0);
+    const found: string[] = [];
+    for (const { sql, values } of asked) {
+      if (db.kind === "sqlite") found.push(...(await sqliteScans(q, sql, values)));
+      else {
+        const [row] = await q.all<Record<string, [{ Plan: Plan }]>>(
+          `EXPLAIN (ANALYZE, FORMAT JSON) ${sql}`,
+          ...values,
+        );
+        const plan = row?.["QUERY PLAN"]?.[0].Plan;
+        if (!plan) throw new Error("there is no plan");
+        if (touched(plan) > rows / 10) found.push(`${sql}: ${touched(plan)} rows`);
+      }
+    }
+    return found;
+  });
+}
+
+/** A scan is a whole table, or an index that holds every row of it; one over a partial index reads what is open. */
+async function sqliteScans(q: Query, sql: string, values: readonly Value[]): Promise<string[]> {
+  const partial = await q.all<{ name: string }>(
+    "SELECT name FROM sqlite_master WHERE type = 'index' AND sql LIKE '% WHERE %'",
+  );
+  const names = new Set(partial.map(({ name }) => name));
+  const plan = await q.all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...values);
+  return plan
+    .map(({ detail }) => detail)
+    .filter((detail) => {
+      const [, table = "", index = ""] =
+        /^SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?/.exec(detail) ?? [];
+      return large.includes(table) && !names.has(index);
+    })
+    .map((detail) => `${sql}: ${detail}`);
+}
+
+export function describeScans(place: NewPlace): void {
+  describe("scans", () => {
+    it("are none, over a history, in what is asked at every commit, scrape and clean-up", async () => {
+      const db = await withHistory(place);
+      expect(await scans(db, overview)).toEqual([]);
+      expect(await scans(db, channelsToRoute)).toEqual([]);
+      expect(await scans(db, channelsToCompose)).toEqual([]);
+      expect(await scans(db, (q) => channelsWithDueLanes(q, "out"))).toEqual([]);
+      expect(await scans(db, (q) => conversationsCiting(q, "c", "<m7", "a@example.org"))).toEqual([]);
+      const ages = { rawMs: 86_400_000, eventsMs: 86_400_000 };
+      expect(await scans(db, (q) => forget(q, ages))).toEqual([]);
+      // The judge is no yes-man.
+      expect(
+        await scans(db, (q) => q.all("SELECT id FROM turns WHERE open = 0 AND reason IS NULL")),
+      ).toHaveLength(1);
+    });
+
+    it("are none when a backlog waits: channels are found without reading it", async () => {
+      const db = await withHistory(place);
+      await db.tx(async (q) => {
+        await q.run("UPDATE events SET state = 'stored', due_at = now_ms() + 60000");
+        await q.run("UPDATE replies SET state = 'ready'");
+        await storeEvent(q, "now", { channel: "d" });
+      });
+      if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
+      expect(await db.read(channelsToRoute)).toEqual(["d"]);
+      expect(await db.read(channelsToCompose)).toEqual(["c"]);
+      if (db.kind === "sqlite") return; // its plan does not tell how many rows it reads
+      expect(await scans(db, channelsToRoute)).toEqual([]);
+      expect(await scans(db, channelsToCompose)).toEqual([]);
+    });
+  });
+}
