@@ -16,6 +16,7 @@ export interface Agent {
   settings(): AgentSettings | null;
   /** Why the platform refuses us, or does not answer; null when the last call was well. */
   problem(): string | null;
+  /** Told by each call's result. A refusal makes `run` read the settings at once: it ends there when the key is accepted. */
   report(problem: string | null): void;
   /** Reads what the store has, so that settings() is there before the first call. */
   load(): Promise<void>;
@@ -26,6 +27,8 @@ export interface Agent {
 }
 
 const retryMs = 5000;
+/** Between two readings, however often calls are refused. */
+const leastMs = 1000;
 const callTimeout = 30_000;
 
 export function createAgent(options: {
@@ -42,13 +45,20 @@ export function createAgent(options: {
   const { name, client, db, clock, log } = options;
   let settings: AgentSettings | null = null;
   let problem: string | null = null;
+  /** Ends the sleep between two readings. */
+  let nudge: () => void = () => undefined;
 
-  function report(next: string | null): void {
+  function note(next: string | null): void {
     if (next !== null && problem === null)
       log.error({ agent: name, reason: next }, "the platform refuses this agent's calls");
     if (next === null && problem !== null)
       log.info({ agent: name }, "the platform accepts this agent's calls again");
     problem = next;
+  }
+
+  function report(next: string | null): void {
+    note(next);
+    if (next !== null) nudge();
   }
 
   async function keep(next: AgentSettings): Promise<void> {
@@ -71,10 +81,10 @@ export function createAgent(options: {
     if (!turn.taken || signal.aborted) return;
     const result = await client.describe(AbortSignal.any([signal, AbortSignal.timeout(callTimeout)]));
     if (result.kind === "ok") {
-      report(null);
+      note(null);
       return keep(result.value);
     }
-    if (result.kind === "unauthorized") report(result.reason);
+    if (result.kind === "unauthorized") note(result.reason);
     else if (!signal.aborted)
       log.warn({ agent: name, reason: result.reason }, "reading the agent's settings failed");
     if (result.kind === "deferred" && result.limited) {
@@ -95,14 +105,15 @@ export function createAgent(options: {
     },
     async run(signal) {
       while (!signal.aborted) {
+        const refused = new AbortController();
+        nudge = () => refused.abort();
         await refresh(signal).catch((error: unknown) =>
           log.error({ agent: name, err: error }, "refreshing an agent's settings failed"),
         );
+        await clock.sleep(leastMs, signal);
         // Until the first reading ever nothing can be asked: try sooner then.
-        await clock.sleep(
-          jitter(settings ? options.refreshMs : Math.min(retryMs, options.refreshMs), 0.1),
-          signal,
-        );
+        const pause = jitter(settings ? options.refreshMs : Math.min(retryMs, options.refreshMs), 0.1);
+        await clock.sleep(pause - leastMs, AbortSignal.any([signal, refused.signal]));
       }
     },
   };

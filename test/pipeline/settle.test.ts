@@ -10,7 +10,8 @@ import { changeAfter } from "../../src/pipeline/settle.ts";
 import { createFlow } from "../../src/pipeline/step.ts";
 import { insertReply, isPaused, readDraft, recordSending } from "../../src/store/drafts.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { attemptsOn } from "../../src/store/outbox.ts";
+import { refreshLane } from "../../src/store/lanes.ts";
+import { attemptsOn, resendDraft } from "../../src/store/outbox.ts";
 import { strike, suppression } from "../../src/store/suppressions.ts";
 import { conversation, draft, stateOf, turn } from "../store/rig.ts";
 import { activeSettings, clock, lineOf, listen, put, watched } from "./rig.ts";
@@ -142,14 +143,24 @@ describe("send", () => {
     }
   });
 
-  it("gives up on what was deferred for days", async () => {
+  it("gives up on what was deferred for days, counted from the first try of the round", async () => {
     const db = await withDrafts(0);
-    await db.tx((q) => q.run("UPDATE drafts SET created_at = 0"));
-    await round(
-      db,
-      outboundOf(() => ({ kind: "deferred", reason: "later" })),
-    );
+    const later = outboundOf(() => ({ kind: "deferred", reason: "later" }));
+    const daysAgo = (column: string) =>
+      db.tx(async (q) => {
+        await q.run(`UPDATE drafts SET ${column} = now_ms() - 4 * 86400000, due_at = 0`);
+        await refreshLane(q, "k", "out");
+      });
+    await daysAgo("created_at");
+    await round(db, later);
+    expect((await row(db, "d1")).state).toBe("queued");
+    await daysAgo("tried_at");
+    await round(db, later);
     expect((await row(db, "d1")).state).toBe("failed");
+    // An operator's resend begins a new round.
+    await db.tx((q) => resendDraft(q, "d1"));
+    await round(db, later);
+    expect(await row(db, "d1")).toMatchObject({ state: "queued", attempts: 3 });
   });
 
   it("pauses the channel, strikes the recipient, as far as the outcome says", async () => {
@@ -215,7 +226,7 @@ describe("settle", () => {
     [{ kind: "unsure" }, 0, 60_000, rules("drop"), { state: "unknown", open: 1, dueInMs: 500, looks: 1 }],
     [{ kind: "unsure" }, 3, 60_000, rules("drop"), { state: "unknown", open: 1, dueInMs: 15_000, looks: 4 }],
     [{ kind: "unsure" }, 3, 700, rules("drop"), { state: "unknown", open: 1, dueInMs: 700 }],
-    [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 700, rules("drop"), { state: "unknown", dueInMs: 9 }],
+    [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 700, rules("drop"), { state: "unknown", dueInMs: 500 }],
     [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 0, rules("hold"), { state: "held", open: 0 }],
     [{ kind: "unsure" }, 3, 0, rules("hold", "block"), { state: "held", open: 1 }],
     [{ kind: "unsure" }, 3, -1, rules("resend"), { state: "queued", open: 1 }],

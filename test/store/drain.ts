@@ -32,10 +32,10 @@ async function fill(db: Database): Promise<void> {
     for (let from = 0; from < jobs; from += 500) {
       const rows = Array.from({ length: 500 }, (_, i) => {
         const [id, lane, seq] = [from + i, (from + i) % lanes, Math.floor((from + i) / lanes) + 1];
-        return `('t${String(id).padStart(5, "0")}', 'k${lane}', 'c', 'p', ${seq}, 'waiting', 1, 'q', '{}', 0, 0, 0)`;
+        return `('t${String(id).padStart(5, "0")}', 'k${lane}', 'c', 'p', ${seq}, 'waiting', 1, 'q', '{}', 0, 0, 0, 0)`;
       });
       await q.run(
-        `INSERT INTO turns (id, conversation, channel, person, seq, state, open, question, address, due_at, received_at, updated_at)
+        `INSERT INTO turns (id, conversation, channel, person, seq, state, open, question, address, due_at, received_at, made_at, updated_at)
          VALUES ${rows.join(", ")}`,
       );
     }

@@ -88,15 +88,13 @@ export function describeLanes(place: NewPlace): void {
       expect(await head(db, held)).toBe("t1");
     });
 
-    it("stands still while its head is held or failed and open, and goes on when that is settled", async () => {
+    it("stands still while its head is failed and open, and goes on when that is settled", async () => {
       const db = await withTurns(place, ["t1", "t2"]);
-      for (const state of ["held", "failed"]) {
-        await db.tx(async (q) => {
-          await changeTurn(q, "t1", { state, open: 1 });
-          await refreshLane(q, "k", "in");
-        });
-        expect(await lease(db), state).toEqual([]);
-      }
+      await db.tx(async (q) => {
+        await changeTurn(q, "t1", { state: "failed", open: 1 });
+        await refreshLane(q, "k", "in");
+      });
+      expect(await lease(db)).toEqual([]);
       await db.tx(async (q) => {
         await changeTurn(q, "t1", { state: "failed", open: 0 });
         await refreshLane(q, "k", "in");
@@ -206,16 +204,17 @@ export function describeLanes(place: NewPlace): void {
       ]);
     });
 
-    it("counts turns by sender, conversation and channel within a window", async () => {
+    it("counts turns by sender, conversation and channel within a window, from when they were made", async () => {
       const db = await fresh(place);
-      const now = Date.now();
       await db.tx(async (q) => {
         await conversation(q, "k1");
         await conversation(q, "k2");
-        await turn(q, "t1", "k1", { receivedAt: now - 90_000 });
-        await turn(q, "t2", "k1", { receivedAt: now });
-        await turn(q, "t3", "k2", { receivedAt: now });
-        await turn(q, "t4", "k2", { receivedAt: now, person: "b@example.org" });
+        await turn(q, "t1", "k1");
+        await q.run("UPDATE turns SET made_at = made_at - 90000 WHERE id = 't1'");
+        // Its mail lay in the mailbox for long: asking about it counts all the same.
+        await turn(q, "t2", "k1", { receivedAt: 1 });
+        await turn(q, "t3", "k2");
+        await turn(q, "t4", "k2", { person: "b@example.org" });
       });
       const counts = await db.read(async (q) => [
         await countTurns(q, "sender", "c", "a@example.org", minute),
