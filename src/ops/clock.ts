@@ -15,7 +15,7 @@ export const systemClock: Clock = {
         signal?.removeEventListener("abort", done);
         resolve();
       };
-      const timer = setTimeout(done, Math.min(ms, 2 ** 31 - 1));
+      const timer = setTimeout(done, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
       signal?.addEventListener("abort", done, { once: true });
     }),
 };

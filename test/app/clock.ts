@@ -24,7 +24,7 @@ export function movableClock(): MovableClock {
           resolve();
         };
         const sleeper = { due: now() + ms, wake };
-        const timer = setTimeout(wake, Math.min(ms, 2 ** 31 - 1));
+        const timer = setTimeout(wake, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
         sleepers.add(sleeper);
         signal?.addEventListener("abort", wake, { once: true });
       }),
