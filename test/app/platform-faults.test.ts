@@ -99,6 +99,11 @@ describeReal("a platform that fails", missing, () => {
     await world.reports({ state: "ready", not_asking: expect.stringContaining("403") });
     const another = await world.write({ from: "ben@customer.example" });
     await eventually(async () => expect(await world.rows("SELECT id FROM turns")).toHaveLength(2));
+    const readings = () => world.front.calls.filter((call) => call.path.endsWith("/by-api-key")).length;
+    const before = readings();
+    await eventually(() => expect(readings()).toBeGreaterThan(before + 1));
+    const attempts = await world.rows("SELECT attempts FROM turns ORDER BY id");
+    expect(attempts.at(-1), "nothing is asked under a refused key").toEqual({ attempts: 0 });
     expect(world.questions()).toEqual([]);
     world.front.heal();
     await world.settled([mail, another]);
