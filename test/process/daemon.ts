@@ -7,6 +7,8 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
+const killing = new URL("./kill-at.ts", import.meta.url).href;
+const planting = new URL("./plant.ts", import.meta.url).href;
 const running = new Set<ChildProcess>();
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
@@ -49,9 +51,9 @@ export interface DaemonOptions {
 /** Resolves nothing by itself: wait for `ready` or `ended`. */
 export function startDaemon({ config, env = {}, killAt, plant = [] }: DaemonOptions): Daemon {
   const preloads = [
-    ...(killAt === undefined ? [] : ["kill-at.ts"]),
-    ...(plant.length === 0 ? [] : ["plant.ts"]),
-  ].flatMap((file) => ["--import", new URL(file, import.meta.url).href]);
+    ...(killAt === undefined ? [] : ["--import", killing]),
+    ...(plant.length === 0 ? [] : ["--import", planting]),
+  ];
   const child = spawn(
     process.execPath,
     ["--conditions=source", ...preloads, "src/main.ts", "run", "--config", config],

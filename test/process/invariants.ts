@@ -59,7 +59,7 @@ export async function violations(place: Place, allowed: Allowed): Promise<Violat
 
 type Say = (invariant: Invariant, detail: string) => void;
 
-export const answersTo = (place: Place, letter: Letter): ReceivedMail[] =>
+const answersTo = (place: Place, letter: Letter): ReceivedMail[] =>
   place.peer.accepted.filter((mail) => header(mail.raw, "in-reply-to") === letter.id);
 
 function readStore(place: Place, say: Say): Draft[] {

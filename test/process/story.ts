@@ -24,7 +24,7 @@ export interface Story {
 }
 
 /** Two letters of one thread, and one of another. */
-export const usualLetters = (name: string): Letter[] => [
+const usualLetters = (name: string): Letter[] => [
   letter(`anna-${name}@people.test`, 0),
   letter(`bert-${name}@people.test`, 0),
   letter(`anna-${name}@people.test`, 1),
