@@ -1,15 +1,15 @@
 // The composition root: builds everything in order, stops it in reverse, and exchanges what a reload changed.
 
 import type { Clock, Log } from "bridgehead/contract";
-import { createAgentClient } from "./agent/index.ts";
 import type { Config } from "./config/index.ts";
+import { createAgents } from "./host/agents.ts";
 import { createHost, type Host } from "./host/host.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
 import { askStage } from "./pipeline/ask.ts";
 import { composeStage } from "./pipeline/compose.ts";
 import { routeStage } from "./pipeline/route.ts";
 import { sendStage } from "./pipeline/send.ts";
-import { type Agent, createAgent } from "./pipeline/settings.ts";
+import type { Agent } from "./pipeline/settings.ts";
 import { createFlow, type Flow } from "./pipeline/step.ts";
 import type { Database } from "./store/driver.ts";
 import { endLeases } from "./store/lanes.ts";
@@ -22,6 +22,7 @@ export interface App {
   readonly db: Database;
   readonly flow: Flow;
   readonly host: Host;
+  /** Those that run now; a reload makes it another map. */
   readonly agents: ReadonlyMap<string, Agent>;
   /** Exchanges the agents and channels that differ. What else changed needs a restart and is named in the result. */
   reload(config: Config): Promise<readonly string[]>;
@@ -37,24 +38,27 @@ export interface AppOptions {
   readonly log: Log;
   /** Under which address providers reach the listener; known once it listens. */
   publicUrl(): string;
+  /** Opened by openStore; when absent, opened here. Closed with the app, or when its start fails. */
+  readonly store?: OpenedStore;
+}
+
+export interface OpenedStore {
+  readonly db: Database;
+  unlock(): void;
 }
 
 const sendTimeout = 120_000;
 
 /** The configured store as it is: no lock, no migration. For commands beside the running daemon. */
-export async function openDatabase({ store }: Config, clock: Clock): Promise<Database> {
+export async function openDatabase({ store }: Pick<Config, "store">, clock: Clock): Promise<Database> {
   if (store.kind === "sqlite") return openSqlite(store.file, steadyNow(clock));
   // Loaded only when wanted: most daemons do without its memory.
   const { openPostgres } = await import("./store/postgres.ts");
-  return openPostgres(store.url);
+  return openPostgres(store.url, { clock });
 }
 
 /** Opens the store for this process alone (SQLite) or with others (PostgreSQL), and brings its schema up to date. */
-export async function openStore(
-  config: Config,
-  clock: Clock,
-  log: Log,
-): Promise<{ db: Database; unlock: () => void }> {
+export async function openStore(config: Pick<Config, "store">, clock: Clock, log: Log): Promise<OpenedStore> {
   const { store } = config;
   const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;
   const db = await openDatabase(config, clock);
@@ -75,11 +79,10 @@ export async function openStore(
 export async function startApp(options: AppOptions): Promise<App> {
   const { clock, log } = options;
   let { config } = options;
-  const { db, unlock } = await openStore(config, clock, log);
+  const store = options.store ?? (await openStore(config, clock, log));
+  const { db } = store;
   const node = `${config.node}/${newToken(6)}`;
   const rate = rateOf(config.platform.rate.requests, config.platform.rate.per);
-  const agents = new Map<string, Agent>();
-  const refreshing = new Map<string, { abort: AbortController; ended: Promise<void>; digest: string }>();
   const lives = new AbortController();
 
   const host = createHost({
@@ -89,8 +92,9 @@ export async function startApp(options: AppOptions): Promise<App> {
     log,
     node,
     publicUrl: () => options.publicUrl(),
-    agent: (name) => agents.get(name),
   });
+  const { platformUrl } = options;
+  const agents = createAgents({ db, platformUrl, rate, clock, log, changed: () => flow.wake() });
   const deps = { lines: () => host.lines(), db, clock, log, node };
   const flow = createFlow({
     db,
@@ -109,71 +113,42 @@ export async function startApp(options: AppOptions): Promise<App> {
     concurrency: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
   });
 
-  /** Returns what ends the replaced agents' connections, for when no channel uses them any more. */
-  async function applyAgents(next: Config): Promise<() => Promise<void>> {
-    const replaced: Agent[] = [];
-    for (const [name, { abort, ended, digest }] of Array.from(refreshing)) {
-      if (digest === JSON.stringify(next.agents[name])) continue;
-      abort.abort();
-      await ended;
-      refreshing.delete(name);
-      const agent = agents.get(name);
-      if (agent) replaced.push(agent);
-      agents.delete(name);
+  /** Builds everything that differs before it touches what runs: what fails here leaves all as it is. */
+  async function apply(next: Config): Promise<void> {
+    const nextAgents = await agents.prepare(next);
+    let exchange: () => Promise<void>;
+    try {
+      exchange = await host.prepare(next.channels, (name) => nextAgents.agent(name));
+    } catch (error) {
+      await nextAgents.discard();
+      throw error;
     }
-    for (const [name, block] of Object.entries(next.agents)) {
-      if (agents.has(name)) continue;
-      const agent = await buildAgent(name, next);
-      agents.set(name, agent);
-      const abort = new AbortController();
-      const ended = agent.run(AbortSignal.any([lives.signal, abort.signal]));
-      refreshing.set(name, { abort, ended, digest: JSON.stringify(block) });
-    }
-    return async () => {
-      for (const agent of replaced) await agent.client.close();
-    };
+    const using = [...host.lines().values()].filter((line) => nextAgents.replaced.includes(line.agent));
+    const retire = nextAgents.begin();
+    await exchange();
+    retire(Promise.all(using.map(({ channel }) => flow.settled(channel))));
   }
 
-  async function buildAgent(name: string, from: Config): Promise<Agent> {
-    const block = from.agents[name];
-    if (!block) throw new Error(`starting agent ${name}: it is not configured`);
-    const organizationKey = from.platform.organization_key;
-    const client = createAgentClient({
-      url: options.platformUrl,
-      agentKey: block.key,
-      ...(organizationKey === undefined ? {} : { organizationKey }),
-      timeoutMs: from.platform.timeout,
-      clock,
-      log,
-    });
-    const agent = createAgent({
-      name,
-      client,
-      refreshMs: block.refresh,
-      db,
-      rate,
-      clock,
-      log,
-      changed: () => flow.wake(),
-    });
-    await agent.load();
-    return agent;
+  try {
+    await apply(config);
+  } catch (error) {
+    await agents.close();
+    await db.close();
+    store.unlock();
+    throw error;
   }
-
-  await applyAgents(config);
-  await host.apply(config.channels);
   const sweeping = flow.run(lives.signal);
 
   return {
     db,
     flow,
     host,
-    agents,
+    get agents() {
+      return agents.running();
+    },
     async reload(next) {
       const restart = needRestart(config, next);
-      const closeReplaced = await applyAgents(next);
-      await host.apply(next.channels);
-      await closeReplaced();
+      await apply(next);
       config = next;
       flow.wake();
       return restart;
@@ -183,16 +158,17 @@ export async function startApp(options: AppOptions): Promise<App> {
       await flow.drain(drainMs);
       await host.close();
       lives.abort();
-      await Promise.all([sweeping, ...[...refreshing.values()].map(({ ended }) => ended)]);
-      await Promise.all([...agents.values()].map((agent) => agent.client.close()));
+      await sweeping;
+      await agents.close();
       await db.close();
-      unlock();
+      store.unlock();
     },
   };
 }
 
-/** The keys a running process cannot exchange. */
+/** The keys a running process cannot exchange; what is not named here it does: agents, channels, retention, log.level. */
 function needRestart(before: Config, after: Config): string[] {
-  const keys = ["platform", "http", "store", "node", "log"] as const;
-  return keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  const keys = ["platform", "http", "store", "node"] as const;
+  const different = keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  return before.log.format === after.log.format ? different : [...different, "log.format"];
 }

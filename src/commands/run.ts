@@ -6,7 +6,7 @@ import { type Config, loadConfig, secretValues } from "../config/index.ts";
 import { defineGauges } from "../host/gauges.ts";
 import { loadAdapter } from "../host/loader.ts";
 import { isReady, reportChannels, statusText, stuckChannels, waitingIn } from "../host/readiness.ts";
-import { type Listener, startListener } from "../http/index.ts";
+import { askHealth, type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, isJournal, type RunningLog } from "../ops/log.ts";
 import { collectGarbage } from "../ops/memory.ts";
@@ -20,6 +20,7 @@ import { embeddedPlatform } from "./embedded.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { problemLine } from "./problem.ts";
+import { reachStore } from "./reach-store.ts";
 
 const drainMs = 20_000;
 /** READY is said when every channel's first connection has been tried, or after this. */
@@ -65,16 +66,19 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       ready: async () => readiness(app),
       metrics: () => metrics.expose(),
     });
-    const { publicUrl } = listener;
+    const { publicUrl, url } = listener;
+    const store = await reachStore(config, { clock, log, notifier, signal: io.signal });
+    if (!store) return exitCodes.ok;
     app = await startApp({
       config,
+      store,
       platformUrl: platform?.url ?? config.platform.url,
       clock,
       log,
       publicUrl: () => publicUrl,
     });
     defineGauges(metrics, app, clock);
-    await serve(app, { config, load, notifier, log, io });
+    await serve(app, { config, url, load, notifier, log, io });
     listener.drain();
     await notifier.stopping();
     return exitCodes.ok;
@@ -87,7 +91,10 @@ export async function run(options: { readonly config: string }, io: Io): Promise
 }
 
 interface Service {
-  readonly config: Config;
+  /** As last loaded. */
+  config: Config;
+  /** The listener's own address. */
+  readonly url: string;
   readonly load: () => ReturnType<typeof loadConfig>;
   readonly notifier: Notifier;
   readonly log: RunningLog;
@@ -113,15 +120,18 @@ async function serve(app: App, service: Service): Promise<void> {
     await notifier.ready(statusText(channels, 0));
     collectGarbage();
     tasks.start("status", (signal) => tellStatus(app, notifier, signal));
-    tasks.start("retention", (signal) => keepTidy(app, service.config, signal));
+    tasks.start("retention", (signal) => keepTidy(app, service, signal));
     if (notifier.watchdogMs !== null) {
       const watchdog = {
         clock,
         log,
         intervalMs: notifier.watchdogMs,
         feed: () => notifier.watchdog(),
-        probe: async () =>
-          void (await app.db.tx((q) => q.run("UPDATE meta SET value = value WHERE name = 'schema'"))),
+        probes: {
+          "the store": async () =>
+            void (await app.db.tx((q) => q.run("UPDATE meta SET value = value WHERE name = 'schema'"))),
+          "the listener": (signal: AbortSignal) => askHealth(service.url, signal),
+        },
         stuck: () => stuckChannels(app.host, clock, stuckMs),
       };
       tasks.start("watchdog", (signal) => runWatchdog(watchdog, signal));
@@ -147,9 +157,10 @@ async function tellStatus(app: App, notifier: Notifier, signal: AbortSignal): Pr
   }
 }
 
-async function keepTidy(app: App, config: Config, signal: AbortSignal): Promise<void> {
-  const ages = { rawMs: config.retention.raw, eventsMs: config.retention.events };
+async function keepTidy(app: App, service: Service, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
+    const { raw, events } = service.config.retention;
+    const ages = { rawMs: raw, eventsMs: events };
     // One small batch a transaction: a large clean-up never holds the store for long.
     while (!signal.aborted && forgotSomething(await app.db.tx((q) => forget(q, ages))))
       await clock.sleep(50, signal);
@@ -169,19 +180,27 @@ async function readiness(app: App | null) {
   }
 }
 
-/** SIGHUP: what is wrong leaves everything as it is. */
-async function reload(app: App, { load, notifier, log, io }: Service): Promise<void> {
+/** SIGHUP: what is wrong leaves everything as it is. Never rejects. */
+async function reload(app: App, service: Service): Promise<void> {
+  const { load, notifier, log, io } = service;
   await notifier.reloading();
-  const next = await load();
-  if (next.ok) {
-    log.setSecrets(secretValues(next.config));
-    log.setLevel(next.config.log.level);
-    const restart = await app.reload(next.config);
-    log.info({ channels: next.config.channels.length }, "configuration reloaded");
-    if (restart.length > 0) log.warn({ keys: restart }, "these keys take effect at the next restart");
-  } else {
-    log.error({ problems: next.problems.length }, "the configuration was not reloaded: it is refused");
-    for (const problem of next.problems) io.err(problemLine(problem));
+  try {
+    const next = await load();
+    if (next.ok) {
+      const secrets = secretValues(next.config);
+      log.setSecrets([...secretValues(service.config), ...secrets]);
+      const restart = await app.reload(next.config);
+      service.config = next.config;
+      log.setSecrets(secrets);
+      log.setLevel(next.config.log.level);
+      log.info({ channels: next.config.channels.length }, "configuration reloaded");
+      if (restart.length > 0) log.warn({ keys: restart }, "these keys take effect at the next restart");
+    } else {
+      log.error({ problems: next.problems.length }, "the configuration was not reloaded: it is refused");
+      for (const problem of next.problems) io.err(problemLine(problem));
+    }
+  } catch (error) {
+    log.error({ err: error }, "the configuration was not reloaded: what runs goes on as it was");
   }
   await notifier.ready(statusText(reportChannels(app.host, app.agents), 0));
 }

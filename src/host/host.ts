@@ -23,8 +23,12 @@ export interface RunningChannel {
 }
 
 export interface Host {
-  /** Starts, keeps, exchanges and stops channels so that exactly these run. Resolves when they have been started. */
-  apply(configs: readonly ChannelConfig[]): Promise<void>;
+  /** Builds the channels that are new or different. Nothing changes yet; rejects when one cannot be built. Call the
+   *  result to start, exchange and stop channels so that exactly these run: it resolves when they have been started. */
+  prepare(
+    configs: readonly ChannelConfig[],
+    agentOf: (name: string) => Agent | undefined,
+  ): Promise<() => Promise<void>>;
   running(): readonly RunningChannel[];
   /** The channels as the pipeline sees them. */
   lines(): ReadonlyMap<string, Line>;
@@ -41,7 +45,10 @@ interface Entry {
   readonly digest: string;
   readonly line: Line;
   readonly abort: AbortController;
-  readonly ended: Promise<void>;
+  /** Starts its inbound. */
+  begin(): void;
+  /** Resolves when its inbound does not run any more. */
+  ended(): Promise<void>;
 }
 
 export function createHost(options: {
@@ -52,7 +59,6 @@ export function createHost(options: {
   readonly log: Log;
   readonly node: string;
   publicUrl(): string;
-  agent(name: string): Agent | undefined;
 }): Host {
   const entries = new Map<string, Entry>();
   const lines = new Map<string, Line>();
@@ -63,7 +69,7 @@ export function createHost(options: {
     });
   };
 
-  function start(config: ChannelConfig, agent: Agent): Entry {
+  function build(config: ChannelConfig, agent: Agent): Entry {
     const { clock, db, node } = options;
     const log = options.log;
     let reader: Reader | null = null;
@@ -82,30 +88,32 @@ export function createHost(options: {
     const running: RunningChannel = { config, adapter, state, tickedAt: null, failures: 0 };
     const abort = new AbortController();
     const { inbound } = adapter;
-    const ended = inbound
-      ? supervise(
-          {
-            channel: config.id,
-            inbound,
-            db,
-            clock,
-            log,
-            node,
-            setReader: (next) => (reader = next),
-            isReady: () => state.status.state === "ready",
-            tick: () => (running.tickedAt = clock.monotonic()),
-            fell: (error, againInMs) => {
-              running.failures += 1;
-              log.warn(
-                { channel: config.id, err: error, failures: running.failures, again_in_ms: againInMs },
-                "the channel's connection ended",
-              );
-              if (state.status.state !== "unauthorized") channel.report(afterFall(error));
-            },
+    let ended = Promise.resolve();
+    const begin = () => {
+      if (!inbound) return;
+      ended = supervise(
+        {
+          channel: config.id,
+          inbound,
+          db,
+          clock,
+          log,
+          node,
+          setReader: (next) => (reader = next),
+          isReady: () => state.status.state === "ready",
+          tick: () => (running.tickedAt = clock.monotonic()),
+          fell: (error, againInMs) => {
+            running.failures += 1;
+            log.warn(
+              { channel: config.id, err: error, failures: running.failures, again_in_ms: againInMs },
+              "the channel's connection ended",
+            );
+            if (state.status.state !== "unauthorized") channel.report(afterFall(error));
           },
-          abort.signal,
-        )
-      : Promise.resolve();
+        },
+        abort.signal,
+      );
+    };
     const line: Line = {
       channel: config.id,
       agent: agent.name,
@@ -117,52 +125,83 @@ export function createHost(options: {
       problem: () => agent.problem(),
       report: (problem) => agent.report(problem),
     };
-    return { channel: running, digest: digest(config, agent), line, abort, ended };
+    return { channel: running, digest: digest(config, agent), line, abort, begin, ended: () => ended };
   }
 
-  async function remove(id: string): Promise<void> {
-    const entry = entries.get(id);
-    if (!entry) return;
-    entries.delete(id);
-    lines.delete(id);
+  /** Resolves when it reads no more. Its replies may still be going out; its adapter is closed after them. */
+  async function end(entry: Entry): Promise<void> {
     entry.abort.abort();
-    await entry.ended;
-    // Its replies may still be going out; nothing new begins, for the line is gone.
+    await entry.ended();
     const closed = options
       .flow()
-      .settled(id)
-      .then(() => close(entry.channel.adapter));
+      .settled(entry.channel.config.id)
+      .then(() => close(entry.channel.adapter))
+      .finally(() => closing.delete(closed));
     closing.add(closed);
-    void closed.finally(() => closing.delete(closed));
+  }
+
+  /** The pipeline goes on with the new one at once; reading begins when the old one has ended, for they share a lease. */
+  async function exchange(id: string, next: Entry | null): Promise<void> {
+    const old = entries.get(id);
+    if (next) {
+      entries.set(id, next);
+      lines.set(id, next.line);
+    } else {
+      entries.delete(id);
+      lines.delete(id);
+    }
+    if (old) await end(old);
+    if (!next?.abort.signal.aborted) next?.begin();
   }
 
   return {
-    async apply(configs) {
-      const wanted = new Map(
-        configs.filter((config) => config.core.enabled).map((config) => [config.id as string, config]),
-      );
-      for (const id of Array.from(entries.keys())) if (!wanted.has(id)) await remove(id);
-      for (const [id, config] of wanted) {
-        const agent = options.agent(config.core.agent);
-        if (!agent) throw new Error(`starting channel ${id}: there is no agent ${config.core.agent}`);
-        if (entries.get(id)?.digest === digest(config, agent)) continue;
-        await remove(id);
-        await options.db.tx((q) => ensureChannel(q, id));
-        const entry = start(config, agent);
-        entries.set(id, entry);
-        lines.set(id, entry.line);
+    async prepare(configs, agentOf) {
+      const wanted = configs.filter((config) => config.core.enabled);
+      const built = new Map<string, Entry>();
+      try {
+        for (const config of wanted) {
+          const agent = agentOf(config.core.agent);
+          if (!agent)
+            throw new Error(`starting channel ${config.id}: there is no agent ${config.core.agent}`);
+          if (entries.get(config.id)?.digest === digest(config, agent)) continue;
+          built.set(config.id, build(config, agent));
+        }
+        await options.db.tx(async (q) => {
+          for (const id of built.keys()) await ensureChannel(q, id);
+        });
+      } catch (error) {
+        await Promise.all([...built.values()].map((entry) => close(entry.channel.adapter)));
+        throw error;
       }
+      const ids = wanted.map((config) => config.id as string);
+      return async () => {
+        const gone = [...entries.keys()].filter((id) => !ids.includes(id));
+        const all = [...gone, ...built.keys()];
+        const exchanged = all.map((id) => exchange(id, built.get(id) ?? null));
+        inOrder(entries, ids);
+        await Promise.all(exchanged);
+      };
     },
     running: () => [...entries.values()].map((entry) => entry.channel),
     lines: () => lines,
     async stop() {
       for (const entry of entries.values()) entry.abort.abort();
-      await Promise.all([...entries.values()].map((entry) => entry.ended));
+      await Promise.all([...entries.values()].map((entry) => entry.ended()));
     },
     async close() {
       await Promise.all([...closing, ...[...entries.values()].map((entry) => close(entry.channel.adapter))]);
     },
   };
+}
+
+/** The configuration's order is the one in which channels are shown. */
+function inOrder<T>(map: Map<string, T>, keys: readonly string[]): void {
+  for (const key of keys) {
+    const value = map.get(key);
+    if (value === undefined) continue;
+    map.delete(key);
+    map.set(key, value);
+  }
 }
 
 const afterFall = (error: unknown): ChannelStatus => ({

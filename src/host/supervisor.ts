@@ -72,6 +72,8 @@ async function runOnce(one: Supervised, reader: Reader, signal: AbortSignal): Pr
   const renewing = renew(one, reader, life).finally(() => stop.abort());
   try {
     const position = await one.db.read((q) => readCursor(q, one.channel));
+    // Asked to end meanwhile: an adapter that only listens for the abort would never hear of it.
+    if (life.aborted) return null;
     await one.inbound.run(position === null ? null : cursor(position), life);
     return new Error("the adapter's run ended by itself");
   } catch (error) {

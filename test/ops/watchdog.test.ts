@@ -1,5 +1,8 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
 import type { Log } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { askHealth, startListener } from "../../src/http/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { runWatchdog, type WatchdogOptions } from "../../src/ops/watchdog.ts";
 
@@ -15,7 +18,7 @@ function start(changes: Partial<WatchdogOptions>) {
       log: { debug: say, info: say, warn: say, error: say },
       intervalMs: 40,
       feed: async () => void (seen.fed += 1),
-      probe: async () => {},
+      probes: { "the store": async () => {} },
       stuck: () => [],
       ...changes,
     },
@@ -44,8 +47,11 @@ describe("the watchdog", () => {
     let answers = true;
     const { seen, stop } = start({
       maxProbeAgeMs: 100,
-      probe: async () => {
-        if (!answers) throw new Error("database is locked");
+      probes: {
+        "the store": async () => {
+          if (!answers) throw new Error("database is locked");
+        },
+        "the listener": async () => {},
       },
     });
     await feedings(seen, 2);
@@ -60,9 +66,38 @@ describe("the watchdog", () => {
   });
 
   it("is not fed while a probe hangs", async () => {
-    const { seen, stop } = start({ maxProbeAgeMs: 60, probe: () => new Promise(() => {}) });
-    await expect.poll(() => seen.said).toEqual(["the watchdog is not fed the store does not answer"]);
+    const { seen, stop } = start({
+      maxProbeAgeMs: 60,
+      probes: { "the store": async () => {}, "the listener": () => new Promise(() => {}) },
+    });
+    await expect.poll(() => seen.said).toEqual(["the watchdog is not fed the listener does not answer"]);
     await stop();
+  });
+
+  it("asks the listener over a connection: one that is closed, or takes the connection only, does not answer", async () => {
+    const front = await startListener({
+      listen: { host: "127.0.0.1", port: 0 },
+      clock: systemClock,
+      log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+      routes: () => null,
+      ready: async () => ({ ready: true }),
+      metrics: async () => ({ contentType: "text/plain", body: "" }),
+    });
+    const { seen, stop } = start({
+      maxProbeAgeMs: 200,
+      probes: { "the listener": (signal) => askHealth(front.url, signal) },
+    });
+    await feedings(seen, 3);
+    await front.close();
+    const fed = "the watchdog is not fed the listener does not answer";
+    await expect.poll(() => seen.said).toContain(fed);
+    // Something has the port and says nothing.
+    const mute = createServer().listen(Number(new URL(front.url).port), "127.0.0.1");
+    await once(mute, "listening");
+    await once(mute, "connection");
+    expect(seen.said.at(-1)).not.toBe("the watchdog is fed again");
+    await stop();
+    mute.close();
   });
 
   it("is not fed while a supervisor is stuck", async () => {

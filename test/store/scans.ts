@@ -84,7 +84,7 @@ function noting(q: Query, asked: Asked[]): Query {
     ...q,
     all: <T = Row>(sql: string, ...values: Value[]) => note(sql, values, (s, ...v) => q.all<T>(s, ...v)),
     one: <T = Row>(sql: string, ...values: Value[]) => note(sql, values, (s, ...v) => q.one<T>(s, ...v)),
-    run: (sql, ...values) => note(sql, values, q.run),
+    run: (sql, ...values) => note(sql, values, (s, ...v) => q.run(s, ...v)),
   };
 }
 

@@ -24,6 +24,8 @@ describe("bridgehead.service", () => {
     const { usage, newerSchema, oldNode, config } = exitCodes;
     expect(codes.sort((a, b) => a - b)).toEqual([usage, newerSchema, oldNode, config]);
     expect(settings("Restart")).toEqual(["on-failure"]);
+    // Never given up for good.
+    expect(settings("StartLimitIntervalSec")).toEqual(["0"]);
   });
 
   it("waits for READY, watches, and gives the drain time to end", () => {

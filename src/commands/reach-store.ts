@@ -1,0 +1,46 @@
+// The store at the start of the daemon: a database server that is not there yet is waited for, as after a power cut when
+// both machines start at once.
+
+import type { Clock, Log } from "bridgehead/contract";
+import { type OpenedStore, openStore } from "../app.ts";
+import type { Config } from "../config/index.ts";
+import { jitter } from "../ops/clock.ts";
+import type { Notifier } from "../ops/notify.ts";
+import { isUnreachable } from "../store/unreachable.ts";
+
+const firstPause = 1000;
+const longestPause = 30_000;
+/** What one attempt may take at most, and some time for the migrations after it. */
+const attemptMs = 60_000;
+
+/** Opens it, however long it takes to be there; null when `signal` aborts before. Rejects when waiting does not help. */
+export async function reachStore(
+  config: Pick<Config, "store">,
+  service: {
+    readonly clock: Clock;
+    readonly log: Log;
+    readonly notifier: Pick<Notifier, "extend" | "status">;
+    readonly signal: AbortSignal;
+  },
+): Promise<OpenedStore | null> {
+  const { clock, log, notifier, signal } = service;
+  const ended = new Promise<null>((resolve) => {
+    if (signal.aborted) resolve(null);
+    signal.addEventListener("abort", () => resolve(null), { once: true });
+  });
+  for (let pause = firstPause; !signal.aborted; pause = Math.min(pause * 2, longestPause)) {
+    const opening = openStore(config, clock, log);
+    // Nobody waits for an attempt that is under way when the daemon is to end.
+    void opening.catch(() => undefined);
+    try {
+      return await Promise.race([opening, ended]);
+    } catch (error) {
+      if (!isUnreachable(error)) throw error;
+      const again = jitter(pause);
+      log.warn({ err: error, again_in_ms: again }, "the store cannot be reached yet");
+      await Promise.all([notifier.extend(again + attemptMs), notifier.status("waiting for the store")]);
+      await clock.sleep(again, signal);
+    }
+  }
+  return null;
+}

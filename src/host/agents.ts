@@ -1,0 +1,127 @@
+// The agents behind the channels, and their exchange at a reload: built first, begun when nothing can go wrong any more,
+// and the replaced ones end when nothing uses their connections.
+
+import type { Clock, Log } from "bridgehead/contract";
+import { createAgentClient } from "../agent/index.ts";
+import type { Config } from "../config/index.ts";
+import { type Agent, createAgent } from "../pipeline/settings.ts";
+import type { Database } from "../store/driver.ts";
+import type { Rate } from "../store/rates.ts";
+
+export interface Agents {
+  running(): ReadonlyMap<string, Agent>;
+  /** Builds what is new or different. Nothing changes yet; rejects when one cannot be built. */
+  prepare(config: Config): Promise<NextAgents>;
+  /** Ends them all. */
+  close(): Promise<void>;
+}
+
+export interface NextAgents {
+  agent(name: string): Agent | undefined;
+  /** Names of running agents that will be replaced or go. */
+  readonly replaced: readonly string[];
+  /** The new ones begin, the replaced ones read no settings any more. Call the result with what the last use of the
+   *  replaced ones waits for: their connections are closed then. */
+  begin(): (unused: Promise<unknown>) => void;
+  discard(): Promise<void>;
+}
+
+interface Entry {
+  readonly agent: Agent;
+  readonly digest: string;
+  readonly abort: AbortController;
+  ended: Promise<void>;
+}
+
+export function createAgents(options: {
+  readonly db: Database;
+  readonly platformUrl: string;
+  readonly rate: Rate;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called when an agent's settings changed. */
+  changed(): void;
+}): Agents {
+  const { db, clock, log } = options;
+  let entries = new Map<string, Entry>();
+  let agents = new Map<string, Agent>();
+  const closing = new Set<Promise<void>>();
+
+  async function build(name: string, config: Config): Promise<Entry> {
+    const block = config.agents[name];
+    if (!block) throw new Error(`starting agent ${name}: it is not configured`);
+    const organizationKey = config.platform.organization_key;
+    const client = createAgentClient({
+      url: options.platformUrl,
+      agentKey: block.key,
+      ...(organizationKey === undefined ? {} : { organizationKey }),
+      timeoutMs: config.platform.timeout,
+      clock,
+      log,
+    });
+    const { rate } = options;
+    const changed = () => options.changed();
+    const agent = createAgent({ name, client, refreshMs: block.refresh, db, rate, clock, log, changed });
+    try {
+      await agent.load();
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+    return {
+      agent,
+      digest: JSON.stringify(block),
+      abort: new AbortController(),
+      ended: Promise.resolve(),
+    };
+  }
+
+  const end = async (gone: readonly Entry[], unused: Promise<unknown>): Promise<void> => {
+    await Promise.allSettled([unused, ...gone.map(({ ended }) => ended)]);
+    await Promise.allSettled(gone.map(({ agent }) => agent.client.close()));
+  };
+
+  return {
+    running: () => agents,
+    async prepare(config) {
+      const next = new Map<string, Entry>();
+      const built: Entry[] = [];
+      const discard = async () => void (await Promise.all(built.map(({ agent }) => agent.client.close())));
+      try {
+        for (const [name, block] of Object.entries(config.agents)) {
+          const known = entries.get(name);
+          const same = known !== undefined && known.digest === JSON.stringify(block);
+          const entry = same ? known : await build(name, config);
+          if (!same) built.push(entry);
+          next.set(name, entry);
+        }
+      } catch (error) {
+        await discard();
+        throw error;
+      }
+      const gone = [...entries].filter(([name, entry]) => next.get(name) !== entry);
+      return {
+        agent: (name) => next.get(name)?.agent,
+        replaced: gone.map(([name]) => name),
+        begin() {
+          for (const [, entry] of gone) entry.abort.abort();
+          for (const entry of built) entry.ended = entry.agent.run(entry.abort.signal);
+          entries = next;
+          agents = new Map([...next].map(([name, { agent }]) => [name, agent]));
+          return (unused) => {
+            const closed = end(
+              gone.map(([, entry]) => entry),
+              unused,
+            ).finally(() => closing.delete(closed));
+            closing.add(closed);
+          };
+        },
+        discard,
+      };
+    },
+    async close() {
+      for (const { abort } of entries.values()) abort.abort();
+      await Promise.all([end([...entries.values()], Promise.resolve()), ...closing]);
+    },
+  };
+}

@@ -1,0 +1,151 @@
+// A reload exchanges what differs, and only when everything that is new could be built.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type AdapterDefinition, type Channel, defineAdapter } from "bridgehead/contract";
+import { expect, it, onTestFinished } from "vitest";
+import * as z from "zod";
+import { startApp } from "../../src/app.ts";
+import { type Config, loadConfig } from "../../src/config/index.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+
+const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** An adapter whose readers say when they begin and end, and end when they are let. */
+function recorder() {
+  const events: string[] = [];
+  let leave: () => Promise<void> = async () => undefined;
+  const definition = defineAdapter({
+    name: "probe",
+    contract: 1,
+    config: z.strictObject({ version: z.int().default(1), broken: z.boolean().default(false) }),
+    traits: {
+      maxTextLength: 1000,
+      markup: "plain",
+      attachments: false,
+      conversations: "person",
+      platform: "sms",
+    },
+    create(channel: Channel, { version, broken }) {
+      if (broken) throw new Error("no paper");
+      const name = `${channel.id}@${version}`;
+      return {
+        inbound: {
+          async run(_cursor, signal) {
+            events.push(`${name} begins`);
+            channel.report({ state: "ready" });
+            await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+            await leave();
+            events.push(`${name} ends`);
+          },
+        },
+        close: async () => void events.push(`${name} closed`),
+      };
+    },
+  });
+  return {
+    definition: definition as unknown as AdapterDefinition,
+    events,
+    holdUntil: (all: () => Promise<void>) => (leave = all),
+  };
+}
+
+type Text = { key?: string; raw?: string; url?: string; channels: Record<string, object> };
+
+async function setUp(first: Text) {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-reload-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const probe = recorder();
+  const read = async ({ key = "k-1", raw = "1d", url = "http://127.0.0.1:9", channels }: Text) => {
+    const blocks = Object.entries(channels).map(([id, own]) => [
+      id,
+      { adapter: "probe", agent: "support", ...own },
+    ]);
+    const text = {
+      platform: { url },
+      agents: { support: { key: "${env:KEY}" } },
+      channels: Object.fromEntries(blocks) as object,
+      retention: { raw },
+      store: "sqlite:store.db",
+      node: "n",
+    };
+    const file = join(folder, "bridgehead.yaml");
+    writeFileSync(file, JSON.stringify(text));
+    const loaded = await loadConfig(file, { env: { KEY: key }, adapters: async () => probe.definition });
+    if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+    return loaded.config;
+  };
+  const start = async (config: Config) =>
+    startApp({
+      config,
+      platformUrl: "http://127.0.0.1:9",
+      clock: systemClock,
+      log: quiet,
+      publicUrl: () => "http://127.0.0.1",
+    });
+  const app = await start(await read(first));
+  let stopped = false;
+  const stop = async () => {
+    if (!stopped) await app.stop(1000);
+    stopped = true;
+  };
+  onTestFinished(stop);
+  const reload = async (text: Text) => app.reload(await read(text));
+  const shown = () => app.host.running().map(({ config }) => config.id as string);
+  return { app, probe, reload, shown, stop };
+}
+
+it("changes nothing when one of the new channels cannot be built", async () => {
+  const { app, probe, reload, shown } = await setUp({ channels: { a: {}, b: {}, c: {} } });
+  await expect.poll(() => probe.events).toHaveLength(3);
+  const [agent, lines] = [app.agents.get("support"), [...app.host.lines().values()]];
+  const broken = { key: "k-2", channels: { a: { version: 2 }, b: { version: 2, broken: true } } };
+  await expect(reload(broken)).rejects.toThrow("no paper");
+  expect(shown()).toEqual(["a", "b", "c"]);
+  expect([...app.host.lines().values()]).toEqual(lines);
+  expect(app.agents.get("support")).toBe(agent);
+  // What was built in vain is closed; nothing that runs was touched.
+  expect(probe.events.slice(3)).toEqual(["a@2 closed"]);
+  await reload({ channels: { a: { version: 3 }, b: {}, c: {} } });
+  await expect.poll(() => probe.events).toContain("a@3 begins");
+});
+
+it("exchanges channels side by side, each reader after the one it replaces, in the file's order", async () => {
+  const { probe, reload, shown, stop } = await setUp({ channels: { a: {}, b: {}, gone: {} } });
+  await expect.poll(() => probe.events).toHaveLength(3);
+  let waiting = 0;
+  const all = Promise.withResolvers<void>();
+  probe.holdUntil(() => {
+    if (++waiting === 3) all.resolve(); // one after the other they would wait for ever
+    return all.promise;
+  });
+  await reload({ channels: { b: { version: 2 }, fresh: {}, a: { version: 2 } } });
+  expect(shown()).toEqual(["b", "fresh", "a"]);
+  await expect.poll(() => probe.events.filter((one) => one.endsWith("begins"))).toHaveLength(6);
+  for (const id of ["a", "b"]) {
+    const own = probe.events.filter((one) => one.startsWith(`${id}@`) && !one.endsWith("closed"));
+    expect(own).toEqual([`${id}@1 begins`, `${id}@1 ends`, `${id}@2 begins`]);
+  }
+  await expect.poll(() => probe.events).toContain("gone@1 closed");
+  probe.holdUntil(async () => undefined);
+  await stop();
+  expect(probe.events.filter((one) => one.endsWith("closed"))).toHaveLength(6);
+});
+
+it("keeps a replaced agent's late refusal from the one that took its place", async () => {
+  const { app, reload } = await setUp({ channels: { a: {} } });
+  const before = app.host.lines().get("a");
+  await reload({ key: "k-2", channels: { a: {} } });
+  const after = app.host.lines().get("a");
+  before?.report("the old key is refused");
+  expect(before?.problem()).toBe("the old key is refused");
+  expect(after?.problem()).toBeNull();
+  expect(app.agents.get("support")?.problem()).toBeNull();
+});
+
+it("names the keys that need a restart, and not those it takes over", async () => {
+  const { reload } = await setUp({ channels: { a: {} } });
+  expect(await reload({ raw: "2d", channels: { a: {} } })).toEqual([]);
+  expect(await reload({ raw: "2d", url: "http://127.0.0.1:8", channels: { a: {} } })).toEqual(["platform"]);
+});
