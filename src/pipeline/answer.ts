@@ -10,7 +10,7 @@ import type { Query } from "../store/driver.ts";
 import { settleEvent } from "../store/events.ts";
 import { guardLease, releaseLane } from "../store/lanes.ts";
 import { penalise } from "../store/rates.ts";
-import { changeTurn, endAttempt, type TurnChange } from "../store/turns.ts";
+import { changeTurn, endAttempt, readTurn, type TurnChange } from "../store/turns.ts";
 import type { Asking } from "./asking.ts";
 import { rateName } from "./rate.ts";
 
@@ -30,7 +30,8 @@ export async function bound(q: Query, asking: Asking, platformId: string): Promi
   // A turn keeps its mark: losing the conversation twice is the end of it.
   const reason = asking.turn.reason === lostMark ? lostMark : null;
   // In its old place among what waits: answering those who came first goes before opening for those who came later.
-  await leave(q, asking, "sent", { state: "waiting", open: 1, reason, dueInMs: -asking.turn.age });
+  const { age } = await readTurn(q, asking.turn.id);
+  await leave(q, asking, "sent", { state: "waiting", open: 1, reason, dueInMs: -age });
 }
 
 /** Like bound, for a conversation found after the fact; another turn may have found it first. */

@@ -30,6 +30,7 @@ export function askStage(deps: AskDeps): Stage {
   const leaseMs = maxWait + readTimeout(deps) + deps.timeout + leaseMargin;
   return {
     name: "ask",
+    takes: "turns",
     async channels(q) {
       if (deps.clock.monotonic() < nextRateAt) return [];
       const due = await channelsWithDueLanes(q, "in");

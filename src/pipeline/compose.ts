@@ -33,24 +33,27 @@ import type { PureStage } from "./step.ts";
 const batch = 200;
 
 export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage {
-  return async (q) => {
-    const committed: (() => void)[] = [];
-    for (const channel of await channelsToCompose(q)) {
-      const line = deps.lines().get(channel);
-      if (!line || !(await lockChannel(q, channel))) continue;
-      for (const row of await readyReplies(q, channel, batch)) {
-        await q
-          .savepoint(() => compose(q, line, row))
-          .catch(async (error: unknown) => {
-            deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");
-            await changeReply(q, row.id, "failed", String(error));
-            await listFailed(q, row, String(error));
-          });
+  return {
+    takes: "replies",
+    async run(q) {
+      const committed: (() => void)[] = [];
+      for (const channel of await channelsToCompose(q)) {
+        const line = deps.lines().get(channel);
+        if (!line || !(await lockChannel(q, channel))) continue;
+        for (const row of await readyReplies(q, channel, batch)) {
+          await q
+            .savepoint(() => compose(q, line, row))
+            .catch(async (error: unknown) => {
+              deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");
+              await changeReply(q, row.id, "failed", String(error));
+              await listFailed(q, row, String(error));
+            });
+        }
+        point("draft.commit", "before", { channel });
+        committed.push(() => point("draft.commit", "after", { channel }));
       }
-      point("draft.commit", "before", { channel });
-      committed.push(() => point("draft.commit", "after", { channel }));
-    }
-    return committed;
+      return committed;
+    },
   };
 }
 

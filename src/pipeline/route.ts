@@ -41,26 +41,29 @@ const batch = 200;
 const attemptLimit = 5;
 
 export function routeStage(deps: { lines: () => Lines; clock: Clock; log: Log }): PureStage {
-  return async (q) => {
-    const committed: (() => void)[] = [];
-    const full = new Set<string>();
-    for (const channel of await channelsToRoute(q)) {
-      const line = deps.lines().get(channel);
-      if (!line) continue;
-      if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
-      for (const row of await storedEvents(q, channel, batch)) {
-        if (full.has(channel)) break;
-        await q
-          .savepoint(() => routeEvent(q, line, row, { ...deps, committed, full }))
-          .catch(async (error: unknown) => {
-            deps.log.error({ channel, event: row.id, err: error }, "routing an event failed");
-            await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
-          });
+  return {
+    takes: "events",
+    async run(q) {
+      const committed: (() => void)[] = [];
+      const full = new Set<string>();
+      for (const channel of await channelsToRoute(q)) {
+        const line = deps.lines().get(channel);
+        if (!line) continue;
+        if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
+        for (const row of await storedEvents(q, channel, batch)) {
+          if (full.has(channel)) break;
+          await q
+            .savepoint(() => routeEvent(q, line, row, { ...deps, committed, full }))
+            .catch(async (error: unknown) => {
+              deps.log.error({ channel, event: row.id, err: error }, "routing an event failed");
+              await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
+            });
+        }
+        point("route.commit", "before", { channel });
+        committed.push(() => point("route.commit", "after", { channel }));
       }
-      point("route.commit", "before", { channel });
-      committed.push(() => point("route.commit", "after", { channel }));
-    }
-    return committed;
+      return committed;
+    },
   };
 }
 

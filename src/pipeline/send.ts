@@ -46,6 +46,7 @@ const shortestPause = 1000;
 export function sendStage(deps: SendDeps): Stage {
   return {
     name: "send",
+    takes: "drafts",
     async channels(q) {
       const channels: string[] = [];
       for (const channel of await channelsWithDueLanes(q, "out")) {

@@ -3,7 +3,7 @@
 // same commit, so a message that meets no queue costs four commits from intake to "sent".
 
 import type { Clock, Log } from "bridgehead/contract";
-import type { Database, Query } from "../store/driver.ts";
+import type { Database, Query, Work } from "../store/driver.ts";
 import { LeaseLost } from "../store/lanes.ts";
 
 /** What one finished piece of work writes: begins with the guard of its lease. */
@@ -25,6 +25,7 @@ export interface Claimed {
 
 export interface Stage {
   readonly name: string;
+  readonly takes: Work;
   /** Channels with something due. */
   channels(q: Query): Promise<readonly string[]>;
   /** Leases at most `room` lanes of that channel and records their attempts. */
@@ -33,13 +34,18 @@ export interface Stage {
 
 /** Runs inside a transaction and finishes what it finds; returns quickly when there is nothing. The callbacks it
  *  returns are called once the commit is on disk. */
-export type PureStage = (q: Query) => Promise<readonly (() => void)[]>;
+export interface PureStage {
+  readonly takes: Work;
+  run(q: Query): Promise<readonly (() => void)[]>;
+}
 
 export interface Flow {
   /** Writes, lets the stages follow in the same transaction, and starts what they claimed after the commit. */
   commit<T>(write: (q: Query) => Promise<T>): Promise<T>;
   /** Lives until the signal aborts: the sweep that finds due work, and the work others left behind. */
   run(signal: AbortSignal): Promise<void>;
+  /** Looks once for all due work, and lets go of what this process could not finish. False when the store fails. */
+  sweep(): Promise<boolean>;
   /** Look now instead of at the next sweep. */
   wake(): void;
   /** Waits until running work has ended; after `ms` its signals abort. */
@@ -51,6 +57,8 @@ export interface Flow {
 }
 
 const sweepMs = 1000;
+/** How long after its lease a claim of unknown fate is let go. */
+const doubtMs = 30_000;
 /** How many lanes of a channel are claimed before the next channel has its turn. */
 const share = 4;
 
@@ -72,7 +80,11 @@ export function createFlow(options: {
   /** Writes that wait for their transaction. */
   let queued = 0;
   let round = 0;
+  /** Stages that found more than they had room for. */
+  const backlog = new Set<Stage>();
   let abandoned: Claimed[] = [];
+  /** Claimed in a commit that failed, or of which only the answer was lost. */
+  let doubtful: Claimed[] = [];
   let nudge: () => void = () => undefined;
 
   const reserve = (stage: string, channel: string, by: number) => {
@@ -80,8 +92,10 @@ export function createFlow(options: {
     busy.set(key, (busy.get(key) ?? 0) + by);
   };
 
-  async function claimAll(q: Query, claimed: [Stage, Claimed][]): Promise<void> {
+  async function claimAll(q: Query, everything: boolean, claimed: [Stage, Claimed][]): Promise<void> {
     for (const stage of stopping ? [] : options.stages) {
+      if (!everything && !q.touched.has(stage.takes) && !backlog.has(stage)) continue;
+      backlog.delete(stage);
       // Another channel is the first each time, and each gets a small share in turn: what is scarce (the platform's
       // rate) is not used up by whoever has the first name and the longest queue.
       let waiting = rotated(await stage.channels(q), round++);
@@ -90,6 +104,8 @@ export function createFlow(options: {
         for (const channel of waiting) {
           const busyNow = busy.get(`${stage.name} ${channel}`) ?? 0;
           const room = Math.min(share, options.concurrency(stage.name, channel) - busyNow);
+          // Found again as soon as one of those that fill it has ended.
+          if (room <= 0) backlog.add(stage);
           if (room > 0 && (await claimSome(q, stage, channel, room, claimed)) === room) more.push(channel);
         }
         waiting = more;
@@ -150,12 +166,13 @@ export function createFlow(options: {
         committed = [];
         const written = await write(q);
         // SQLite commits what is queued together: the last of them looks for what follows from all of them.
-        if (queued === 0 || db.kind === "postgres") await follow(q, claimed, committed, giveBack);
+        if (queued === 0 || db.kind === "postgres") await follow(q, !waking, claimed, committed, giveBack);
         if (waking) await db.wake(q);
         return written;
       });
     } catch (error) {
       begin();
+      doubtful.push(...claimed.map(([, one]) => one));
       giveBack();
       // Others that shared the commit may have left something to claim. Not for the sweep itself: it would never rest.
       if (waking) nudge();
@@ -172,21 +189,24 @@ export function createFlow(options: {
   /** A defect in a following stage must not undo what led to it: it gets a savepoint, and the sweep tries again. */
   async function follow(
     q: Query,
+    everything: boolean,
     claimed: [Stage, Claimed][],
     committed: (() => void)[],
     giveBack: () => void,
   ): Promise<void> {
     for (const pure of options.pure) {
+      if (!everything && !q.touched.has(pure.takes)) continue;
       await q
-        .savepoint(async () => committed.push(...(await pure(q))))
+        .savepoint(async () => committed.push(...(await pure.run(q))))
         .catch((error: unknown) => log.error({ err: error }, "a pure stage failed"));
     }
     await q
-      .savepoint(() => claimAll(q, claimed))
+      .savepoint(() => claimAll(q, everything, claimed))
       .catch((error: unknown) => {
         giveBack();
         log.error({ err: error }, "claiming work failed");
       });
+    q.touched.clear();
   }
 
   function start(stage: Stage, one: Claimed): void {
@@ -237,14 +257,16 @@ export function createFlow(options: {
     while (works.size + commits.size > 0) await Promise.allSettled([...works.keys(), ...commits]);
   }
 
-  /** Looks for due work, and lets go of what this process could not finish. False when the store did not let it. */
   async function sweep(): Promise<boolean> {
-    const letGo = abandoned;
+    // A doubtful claim that was rolled back may have been made again, under the same token: not before that is over, too.
+    const over = doubtful.filter((one) => one.left() < -doubtMs);
+    const letGo = [...abandoned, ...over];
     try {
       await commit(async (q) => {
         for (const one of letGo) await one.abandon(q);
       }, false); // a sweep wakes nobody: nodes that wake each other by looking would never rest
       abandoned = abandoned.filter((one) => !letGo.includes(one));
+      doubtful = doubtful.filter((one) => !over.includes(one));
       return true;
     } catch (error) {
       log.error({ err: error }, "the sweep failed");
@@ -265,6 +287,7 @@ export function createFlow(options: {
         await clock.sleep(sweepMs, until);
       }
     },
+    sweep,
     wake: () => nudge(),
     async drain(ms) {
       stopping = true;

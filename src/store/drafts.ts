@@ -34,6 +34,7 @@ export async function insertReply(
     reply.text,
     reply.platformId,
   );
+  q.touched.add("replies");
 }
 
 export async function channelsToCompose(q: Query): Promise<string[]> {

@@ -4,12 +4,18 @@
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
 
+/** What stages take: stored events, due turns, ready replies, due drafts. */
+export type Work = "events" | "turns" | "replies" | "drafts";
+
 /** Statements inside one transaction. Await each before the next; no other I/O in between. */
 export interface Query {
   all<T = Row>(sql: string, ...values: Value[]): Promise<T[]>;
   one<T = Row>(sql: string, ...values: Value[]): Promise<T | undefined>;
   /** The number of rows changed. */
   run(sql: string, ...values: Value[]): Promise<number>;
+  /** What became due since somebody last looked. A hint, so that a commit looks only where it may find something; what it
+   *  misses (other nodes, the passing of time) is found by the sweep. */
+  readonly touched: Set<Work>;
   /** What `work` wrote is undone when it throws; the transaction around it lives on. */
   savepoint<T>(work: () => Promise<T>): Promise<T>;
 }

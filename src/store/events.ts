@@ -65,6 +65,7 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
     event.sentAt,
   );
   if (!row || copy) return false;
+  q.touched.add("events");
   if (event.raw) {
     await insertBlob(q, event.raw);
     await q.run("UPDATE events SET raw = $2 WHERE id = $1", row.id, event.raw.id);

@@ -77,7 +77,10 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
        AND COALESCE(code, '') <> 'duplicate'`,
     id,
   );
-  if (changed === 1) return;
+  if (changed === 1) {
+    q.touched.add("events");
+    return;
+  }
   const event = await q.one<{ kind: string; state: string; code: string | null; body: string }>(
     "SELECT kind, state, code, body FROM events WHERE id = $1",
     id,
@@ -103,6 +106,7 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
     id,
   );
   if (composed === 0 && !(await reviveTurn(q, id))) return false;
+  if (composed > 0) q.touched.add("replies");
   await q.run("UPDATE events SET state = 'routed', code = 'released', reason = NULL WHERE id = $1", id);
   return true;
 }

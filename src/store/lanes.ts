@@ -40,14 +40,15 @@ export async function lockLane(q: Query, conversation: string, direction: Direct
 /** The lane is due when its head is. Call after every change of an item, holding the lane's row (a lease's guard,
  *  nextSeq, lockLane). */
 export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
-  await q.run(
+  const lane = await q.one<{ due_at: number | null }>(
     `UPDATE lanes SET due_at = (
        SELECT CASE WHEN state IN ('held', 'failed') THEN NULL ELSE due_at END FROM ${itemTable[direction]}
        WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1
-     ) WHERE id = $2`,
+     ) WHERE id = $2 RETURNING due_at`,
     conversation,
     `${conversation}/${direction}`,
   );
+  if (lane && lane.due_at !== null) q.touched.add(itemTable[direction]);
 }
 
 /** Channels with a due lane nobody holds. Steps from channel to channel through the index: a plain DISTINCT would read

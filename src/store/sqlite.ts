@@ -54,6 +54,7 @@ function queryOn(
       const prepared = prepare(sql);
       return prepared.statement.run(prepared.inOrder(values)).changes;
     },
+    touched: new Set(),
     savepoint,
   };
 }

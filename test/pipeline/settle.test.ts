@@ -41,7 +41,7 @@ async function round(db: Database, outbound: Outbound, rules: Partial<LineRules>
     stages: [sendStage({ lines, db, clock, log: heard.log, node: "n", timeout: 1000 })],
     concurrency: () => 1,
   });
-  await flow.commit(async () => undefined);
+  await flow.sweep();
   await flow.drain(5000);
   return heard.lines;
 }
@@ -316,7 +316,7 @@ describe("compose", () => {
         await insertReply(q, { id, conversation: "k", channel: "c", turn: "t1", text: id, platformId: null });
       }
     });
-    await db.tx(stage);
+    await db.tx((q) => stage.run(q));
     const drafts = await db.read((q) =>
       q.all<{ seq: number; reply: string; body: string; recipient: string; wait: number }>(
         "SELECT seq, reply, body, recipient, due_at - now_ms() AS wait FROM drafts ORDER BY seq",

@@ -21,6 +21,7 @@ import { clock, listen, watched } from "./rig.ts";
 function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, leaseMs = 60_000): Stage {
   return {
     name: "ask",
+    takes: "turns",
     channels: (q) => channelsWithDueLanes(q, "in"),
     async claim(q, channel, room) {
       const claimed: Claimed[] = [];
@@ -133,10 +134,13 @@ describe("flow", () => {
   it("keeps what was written when what follows from it fails, and tries that again", async () => {
     const db = await watched();
     let [broken, told] = [true, 0];
-    const pure: PureStage = async (q) => {
-      await writeSettings(q, "half", "{}");
-      if (broken) throw new Error("a defect");
-      return [() => told++];
+    const pure: PureStage = {
+      takes: "turns",
+      async run(q) {
+        await writeSettings(q, "half", "{}");
+        if (broken) throw new Error("a defect");
+        return [() => told++];
+      },
     };
     const { flow, heard } = flowOf(db, [answering(async () => undefined)], { pure: [pure] });
     await put(flow, 1);
@@ -144,7 +148,7 @@ describe("flow", () => {
     expect(heard.lines).toEqual(["a pure stage failed"]);
     await expect.poll(() => left(db)).toBe(0);
     broken = false;
-    await flow.commit(async () => undefined);
+    await flow.sweep();
     expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([{ id: "half" }]);
     expect(told).toBe(1);
   });
@@ -163,6 +167,7 @@ describe("flow", () => {
     };
     const after: Stage = {
       name: "after",
+      takes: "turns",
       channels: async () => {
         if (broken) throw new Error("a later defect");
         return [];
@@ -176,7 +181,7 @@ describe("flow", () => {
       expect([flow.running(), heard.lines]).toEqual([0, ["claiming work failed"]]);
       expect(await db.read((q) => q.all("SELECT 1 FROM lanes WHERE lease_until > 0"))).toEqual([]);
       broken = false;
-      await flow.commit(async () => undefined);
+      await flow.sweep();
       await expect.poll(() => left(db)).toBe(0);
       await flow.drain(1000);
     }
@@ -206,7 +211,7 @@ describe("flow", () => {
     finish();
     await drained;
     expect([flow.running(), await left(db)]).toEqual([0, 1]);
-    await flow.commit(async () => undefined);
+    await flow.sweep();
     expect(flow.running()).toBe(0);
   });
 
@@ -254,9 +259,12 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const store = await postgresPlace(server);
     const db = await fresh(async () => store);
     const looks: number[] = [];
-    const idle: PureStage = async () => {
-      looks.push(performance.now());
-      return [];
+    const idle: PureStage = {
+      takes: "turns",
+      async run() {
+        looks.push(performance.now());
+        return [];
+      },
     };
     const busy = flowOf(db, [answering(async () => undefined)], { room: () => 0, pure: [idle] });
     const free = flowOf(await store.open(), [answering(async () => undefined)], { pure: [idle] });

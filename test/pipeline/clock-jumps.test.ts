@@ -1,0 +1,153 @@
+// What the clocks do must not make us ask or send twice, nor give up on a look too early.
+
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { Outbound, SendOutcome } from "bridgehead/contract";
+import { externalId } from "bridgehead/contract";
+import { expect, it, onTestFinished } from "vitest";
+import type { PointName } from "../../src/ops/points.ts";
+import { endLeases } from "../../src/store/lanes.ts";
+import { attemptsOn } from "../../src/store/outbox.ts";
+import { type House, mail, openHouse, testClock } from "./house.ts";
+import { type Asked, cutting } from "./scripted-platform.ts";
+
+const minutes = 60_000;
+
+/** Some looks of the flow at what is due; what has begun may still be running. */
+async function looks(house: House): Promise<void> {
+  for (let i = 0; i < 5; i++) await house.flow.sweep();
+}
+
+/** Holds the platform's questions back: `begun` resolves with each. */
+function holding(house: House): { begun: Promise<Asked> } {
+  const { promise, resolve } = Promise.withResolvers<Asked>();
+  house.platform.faults.ask = resolve;
+  return { begun: promise };
+}
+
+/** At the next such point, once. */
+function when(name: PointName, act: () => void): void {
+  const once = (message: unknown) => {
+    if ((message as { phase: string }).phase !== "after") return;
+    unsubscribe(`bridgehead:${name}`, once);
+    act();
+  };
+  subscribe(`bridgehead:${name}`, once);
+  onTestFinished(() => void unsubscribe(`bridgehead:${name}`, once));
+}
+
+it("asks once when the clock is set forward while the platform thinks", async () => {
+  const house = await openHouse();
+  house.sweeps();
+  const { begun } = holding(house);
+  await house.accepts("c", mail({ text: "hello" }));
+  const asked = await begun;
+  house.clock.set(10 * minutes);
+  await looks(house);
+  asked.answer(200, asked.perform());
+  await expect.poll(() => house.sent).toEqual(["answer to hello"]);
+  expect([house.platform.count("ask"), house.platform.count("look")]).toEqual([1, 0]);
+  expect((await house.turns())[0]).toMatchObject({ state: "answered" });
+});
+
+it("sends once when the clock is set forward while the provider takes its time", async () => {
+  const begun = Promise.withResolvers<void>();
+  const outcome = Promise.withResolvers<SendOutcome>();
+  let sends = 0;
+  const outbound: Partial<Outbound> = {
+    send(_, attempt) {
+      attempt.crossing();
+      sends += 1;
+      begun.resolve();
+      return outcome.promise;
+    },
+    reconcile: async () => ({ kind: "not-sent" }),
+  };
+  const house = await openHouse({ outbound });
+  house.sweeps();
+  await house.accepts("c", mail({ text: "hello" }));
+  await begun.promise;
+  house.clock.set(10 * minutes);
+  await looks(house);
+  outcome.resolve({ kind: "sent", id: externalId("x") });
+  await house.settles();
+  expect([sends, await house.drafts()]).toEqual([1, ["sent"]]);
+});
+
+it("does not begin to ask when too little of the lease is left", async () => {
+  const house = await openHouse({ timeout: 5000 });
+  // The first attempt opens, the second one asks.
+  when("ask.record", () => when("ask.record", () => house.clock.set(24_000)));
+  await house.arrives({ text: "hello" });
+  expect(house.platform.count("ask")).toBe(0);
+  expect((await house.turns())[0]).toMatchObject({ state: "waiting" });
+  await house.passes(20_000);
+  expect([house.platform.count("ask"), house.sent]).toEqual([1, ["answer to hello"]]);
+});
+
+it("does not begin to send when too little of the lease is left", async () => {
+  const house = await openHouse();
+  when("send.record", () => house.clock.set(70_000));
+  await house.arrives({ text: "hello" });
+  expect([house.sent, await house.drafts()]).toEqual([[], ["queued"]]);
+  await house.passes(60_000);
+  expect(house.sent).toEqual(["answer to hello"]);
+});
+
+it("goes on when the clock is set back by an hour", async () => {
+  const house = await openHouse({ rate: { interval: 1_000_000, tolerance: 3_000_000 } });
+  await house.arrives({ text: "before" });
+  await house.passes(10_000);
+  house.clock.set(-60 * minutes);
+  await house.arrives({ text: "after", from: { address: "bob@example.org" } });
+  await house.passes(10_000);
+  expect(house.sent).toEqual(["answer to before", "answer to after"]);
+});
+
+it("believes that a question is not there only some time after the attempt was over", async () => {
+  const house = await openHouse({ settleAfter: 10_000, timeout: 12_000 });
+  const { begun } = holding(house);
+  await house.accepts("c", mail({ text: "hello" }));
+  const asked = await begun;
+  // It takes as long as the platform may need to write a question down.
+  house.clock.forward(11_000);
+  asked.cut();
+  await house.settles();
+  expect((await house.turns())[0]).toMatchObject({ state: "unknown" });
+  await house.passes(9000, 500);
+  expect(house.platform.count("look")).toBeGreaterThan(2);
+  expect(house.platform.count("ask")).toBe(1);
+  delete house.platform.faults.ask;
+  await house.passes(15_000, 500);
+  expect([house.platform.count("ask"), house.sent]).toEqual([2, ["answer to hello"]]);
+});
+
+it("counts that time from the first look when the process died in the attempt", async () => {
+  const clock = testClock();
+  const dead = await openHouse({ clock });
+  const { begun } = holding(dead);
+  await dead.accepts("c", mail({ text: "hello" }));
+  const asked = await begun;
+  clock.forward(5 * minutes);
+  // What a start of the daemon does with the leases of the one before.
+  await dead.db.tx(endLeases);
+  const house = await openHouse({ clock, db: dead.db, platform: dead.platform, node: "m" });
+  await house.settles();
+  await house.passes(9000, 500);
+  expect((await house.turns())[0]).toMatchObject({ state: "unknown", attempts: 2 });
+  expect(house.platform.count("ask")).toBe(1);
+  const [turn] = await house.turns();
+  const tries = await house.db.read((q) => attemptsOn(q, turn?.id ?? ""));
+  expect((tries.at(-1)?.ended_at ?? 0) - (tries.at(-1)?.started_at ?? 0)).toBeGreaterThanOrEqual(5 * minutes);
+  delete house.platform.faults.ask;
+  asked.cut();
+  await house.passes(20_000, 500);
+  expect([house.platform.count("ask"), house.sent]).toEqual([2, ["answer to hello"]]);
+});
+
+it("finds the answer of a question whose line was cut, and does not ask again", async () => {
+  const house = await openHouse();
+  house.platform.faults.ask = cutting("after");
+  await house.arrives({ text: "hello" });
+  await house.passes(5000, 500);
+  expect([house.platform.count("ask"), house.sent]).toEqual([1, ["answer to hello"]]);
+});

@@ -1,0 +1,225 @@
+// The whole pipeline on a real store, with the real client against a scripted platform, in a time that tests set
+// forward. Nothing sweeps unless a test lets it: what is due begins with the next commit.
+
+import type { Clock, MessageEvent, Outbound } from "bridgehead/contract";
+import { externalId } from "bridgehead/contract";
+import { expect, onTestFinished } from "vitest";
+import { createAgentClient } from "../../src/agent/index.ts";
+import { steadyNow } from "../../src/ops/clock.ts";
+import { accept } from "../../src/pipeline/accept.ts";
+import { askStage } from "../../src/pipeline/ask.ts";
+import { composeStage } from "../../src/pipeline/compose.ts";
+import type { Line, LineRules } from "../../src/pipeline/line.ts";
+import { routeStage } from "../../src/pipeline/route.ts";
+import { sendStage } from "../../src/pipeline/send.ts";
+import { createFlow, type Flow } from "../../src/pipeline/step.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { ensureChannel } from "../../src/store/events.ts";
+import { type EventSummary, listEvents, releaseEvent } from "../../src/store/inbox.ts";
+import { type Rate, rateOf } from "../../src/store/rates.ts";
+import { sqlitePlace } from "../store/rig.ts";
+import { lineOf, listen, watched } from "./rig.ts";
+import { type ScriptedPlatform, startPlatform } from "./scripted-platform.ts";
+
+export interface TestClock extends Clock {
+  /** Time passes. */
+  forward(ms: number): void;
+  /** Somebody sets the wall clock; no time passes. */
+  set(ms: number): void;
+  /** How many wait for time to pass. */
+  sleeping(): number;
+}
+
+export function testClock(): TestClock {
+  let [passed, moved] = [0, 0];
+  const sleepers = new Set<{ readonly due: number; readonly wake: () => void }>();
+  const monotonic = () => performance.now() + passed;
+  return {
+    now: () => Math.floor(Date.now() + passed + moved),
+    monotonic,
+    sleep: (ms, signal) =>
+      new Promise((resolve) => {
+        if (signal?.aborted) return resolve();
+        const wake = () => {
+          clearTimeout(timer);
+          sleepers.delete(sleeper);
+          signal?.removeEventListener("abort", wake);
+          resolve();
+        };
+        const sleeper = { due: monotonic() + ms, wake };
+        const timer = setTimeout(wake, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
+        sleepers.add(sleeper);
+        signal?.addEventListener("abort", wake, { once: true });
+      }),
+    forward(ms) {
+      passed += ms;
+      for (const sleeper of sleepers) if (sleeper.due <= monotonic()) sleeper.wake();
+    },
+    set: (ms) => void (moved += ms),
+    sleeping: () => sleepers.size,
+  };
+}
+
+export interface HouseOptions {
+  readonly channels?: readonly string[];
+  readonly rules?: Partial<LineRules>;
+  readonly outbound?: Partial<Outbound>;
+  readonly rate?: Rate;
+  readonly timeout?: number;
+  readonly settleAfter?: number;
+  readonly node?: string;
+  readonly clock?: TestClock;
+  readonly platform?: ScriptedPlatform;
+  /** The store as the pipeline meets it. */
+  readonly db?: Database;
+  readonly faulty?: (db: Database) => Database;
+  readonly line?: (line: Line) => Line;
+}
+
+export interface House {
+  readonly platform: ScriptedPlatform;
+  readonly clock: TestClock;
+  readonly db: Database;
+  readonly flow: Flow;
+  readonly client: Line["client"];
+  readonly rate: Rate;
+  readonly heard: readonly string[];
+  /** The texts that went out. */
+  readonly sent: string[];
+  /** A mail comes in. Resolves when all that could follow at once has. */
+  arrives(...mails: readonly (Partial<MessageEvent> & { readonly text: string })[]): Promise<void>;
+  /** Mail for another channel; nothing is waited for. */
+  accepts(channel: string, ...mails: readonly MessageEvent[]): Promise<void>;
+  /** All that is due is begun and ended. */
+  settles(): Promise<void>;
+  /** Time passes, in steps; at each one all that is due is begun and ended. */
+  passes(ms: number, step?: number): Promise<void>;
+  turns(): Promise<readonly { id: string; state: string; attempts: number; reason: string | null }[]>;
+  drafts(): Promise<readonly string[]>;
+  listed(state: EventSummary["state"]): Promise<readonly (string | null)[]>;
+  /** What the operator's `inbox answer` does. */
+  releases(event?: number): Promise<void>;
+  /** Sweeps until the test ends. */
+  sweeps(): void;
+}
+
+let letters = 0;
+export function mail(over: Partial<MessageEvent> & { readonly text: string }): MessageEvent {
+  const id = externalId(`mail-${++letters}`);
+  return {
+    kind: "message",
+    id,
+    from: { address: "ada@example.org" },
+    to: [{ address: "us@example.org" }],
+    thread: { answers: [] },
+    sentAt: new Date(),
+    ...over,
+  };
+}
+
+const generous = rateOf(100_000, 60_000);
+
+export async function openHouse(options: HouseOptions = {}): Promise<House> {
+  const channels = options.channels ?? ["c"];
+  const clock = options.clock ?? testClock();
+  const platform = options.platform ?? (await startPlatform());
+  const db = options.db ?? (await watched(() => sqlitePlace(steadyNow(clock))));
+  for (const channel of channels) await db.tx((q) => ensureChannel(q, channel));
+  const { log, lines: heard } = listen();
+  const timeout = options.timeout ?? 5000;
+  const rate = options.rate ?? generous;
+  const client = createAgentClient({ url: platform.url, agentKey: "key", timeoutMs: timeout, clock, log });
+  const sent: string[] = [];
+  const outbound: Outbound = {
+    compose: (reply) => [{ text: reply.text }],
+    send: async (body, attempt) => {
+      attempt.crossing();
+      sent.push((body as { text: string }).text);
+      return { kind: "sent", id: externalId(`sent-${attempt.key}`) };
+    },
+    ...options.outbound,
+  };
+  const wrap = options.line ?? ((line: Line) => line);
+  const lines = new Map(
+    channels.map((channel) => [
+      channel,
+      wrap({
+        ...lineOf({ outbound, ...(options.rules ? { rules: options.rules } : {}) }),
+        channel,
+        client,
+      }),
+    ]),
+  );
+  const deps = { lines: () => lines, db, clock, log, node: options.node ?? "n" };
+  const flow = createFlow({
+    db: options.faulty?.(db) ?? db,
+    clock,
+    log,
+    pure: [routeStage(deps), composeStage(deps)],
+    stages: [
+      askStage({ ...deps, rate, timeout, settleAfter: options.settleAfter ?? 10_000 }),
+      sendStage({ ...deps, timeout: 60_000 }),
+    ],
+    concurrency: (_, channel) => lines.get(channel)?.rules.concurrency ?? 0,
+  });
+  onTestFinished(async () => {
+    await flow.drain(0);
+    await client.close();
+  });
+
+  /** Work beyond a stage's room begins when what runs has ended. */
+  async function settles(running = () => flow.running()): Promise<void> {
+    for (;;) {
+      await flow.sweep();
+      if (running() === 0) return;
+      await expect.poll(running, { interval: 1, timeout: 10_000 }).toBe(0);
+    }
+  }
+  return {
+    platform,
+    clock,
+    db,
+    flow,
+    client,
+    rate,
+    heard,
+    sent,
+    settles: () => settles(),
+    async accepts(channel, ...mails) {
+      await accept(flow, channel, mails, null);
+    },
+    async arrives(...mails) {
+      await accept(flow, "c", mails.map(mail), null);
+      await settles();
+    },
+    async passes(ms, step = ms / 10) {
+      for (let gone = 0; gone < ms; gone += step) {
+        clock.forward(step);
+        // What waits for its turn in the rate waits for the next step.
+        await settles(() => Math.max(0, flow.running() - clock.sleeping()));
+      }
+    },
+    turns: () =>
+      db.read((q) => q.all("SELECT id, state, attempts, reason FROM turns ORDER BY conversation, seq")),
+    drafts: async () =>
+      (await db.read((q) => q.all<{ state: string }>("SELECT state FROM drafts ORDER BY id"))).map(
+        ({ state }) => state,
+      ),
+    listed: async (state) =>
+      (await db.read((q) => listEvents(q, { state: state as "failed" | "ignored" | "held", limit: 9 }))).map(
+        ({ code }) => code,
+      ),
+    async releases(event = 1) {
+      await flow.commit((q) => releaseEvent(q, event));
+      await settles();
+    },
+    sweeps() {
+      const abort = new AbortController();
+      const swept = flow.run(abort.signal);
+      onTestFinished(async () => {
+        abort.abort();
+        await swept;
+      });
+    },
+  };
+}

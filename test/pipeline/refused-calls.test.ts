@@ -1,0 +1,100 @@
+// 403: of the key, and of one conversation alone.
+
+import { expect, it, onTestFinished } from "vitest";
+import { type Agent, createAgent } from "../../src/pipeline/settings.ts";
+import type { House } from "./house.ts";
+import { openHouse } from "./house.ts";
+import { listen } from "./rig.ts";
+import { refusing, type ScriptedPlatform, startPlatform } from "./scripted-platform.ts";
+
+/** A house whose agent reads its settings from the platform, seldom, as the daemon's does. */
+async function withAgent(): Promise<{ house: House; agent: Agent; platform: ScriptedPlatform }> {
+  const platform = await startPlatform();
+  let agent: Agent | null = null;
+  const house = await openHouse({
+    platform,
+    line: (line) => ({
+      ...line,
+      settings: () => agent?.settings() ?? null,
+      problem: () => agent?.problem() ?? null,
+      report: (problem) => agent?.report(problem),
+    }),
+  });
+  agent = createAgent({
+    name: "agent",
+    client: house.client,
+    refreshMs: 3_600_000,
+    db: house.db,
+    rate: house.rate,
+    clock: house.clock,
+    log: listen().log,
+    changed: () => house.flow.wake(),
+  });
+  const abort = new AbortController();
+  const running = agent.run(abort.signal);
+  onTestFinished(async () => {
+    abort.abort();
+    await running;
+  });
+  house.sweeps();
+  await expect.poll(() => agent?.settings(), { interval: 5 }).not.toBeNull();
+  return { house, agent, platform };
+}
+
+it("goes on with the others when one conversation alone is refused, and tries that one later", async () => {
+  const { house, agent, platform } = await withAgent();
+  platform.faults.ask = (asked) =>
+    asked.words === "forbidden" ? refusing(403)(asked) : asked.answer(200, asked.perform());
+  await house.arrives({ text: "forbidden" });
+  await house.arrives({ text: "hello", from: { address: "bob@example.org" } });
+  await expect
+    .poll(
+      () => {
+        house.clock.forward(100);
+        return house.sent;
+      },
+      { interval: 5 },
+    )
+    .toEqual(["answer to hello"]);
+  const tries = platform.count("ask forbidden");
+  await expect
+    .poll(
+      () => {
+        house.clock.forward(1000);
+        return platform.count("ask forbidden");
+      },
+      { interval: 10 },
+    )
+    .toBeGreaterThan(tries + 2);
+  expect(await house.turns()).toContainEqual(expect.objectContaining({ state: "waiting" }));
+  delete platform.faults.ask;
+  await expect
+    .poll(
+      () => {
+        house.clock.forward(10_000);
+        return house.sent;
+      },
+      { interval: 10 },
+    )
+    .toContain("answer to forbidden");
+  await expect.poll(() => agent.problem()).toBeNull();
+});
+
+it("asks nothing while the key is refused, reads the settings once a refusal and not again at once", async () => {
+  const { house, agent, platform } = await withAgent();
+  platform.faults.ask = refusing(403);
+  platform.faults.describe = refusing(403);
+  await house.arrives({ text: "hello" });
+  await expect
+    .poll(
+      () => {
+        house.clock.forward(100);
+        return platform.count("describe");
+      },
+      { interval: 5 },
+    )
+    .toBe(2);
+  await house.passes(600_000, 10_000);
+  expect([platform.count("describe"), platform.count("ask")]).toEqual([2, 1]);
+  expect(agent.problem()).toContain("403");
+});

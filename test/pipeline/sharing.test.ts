@@ -1,0 +1,83 @@
+// What is scarce (the platform's rate, a channel's cap) goes to everybody in turn, in order.
+
+import { expect, it } from "vitest";
+import { mail, openHouse } from "./house.ts";
+
+const minute = 60_000;
+const from = (name: string, text = `from ${name}`) =>
+  mail({ text, from: { address: `${name}@example.org` } });
+/** In no order: those that became due in one millisecond. */
+const sorted = (texts: readonly string[]) => [...texts].sort();
+const many = (count: number, name: string) => Array.from({ length: count }, (_, i) => from(`${name}${i}`));
+
+it("lets messages wait in order while the channel is at its cap, and goes on when there is room", async () => {
+  const caps = { sender: [], conversation: [], channel: [{ max: 2, per: minute }] };
+  const house = await openHouse({ rules: { caps, concurrency: 1 } });
+  await house.arrives(...many(5, "p"));
+  expect(sorted(house.sent)).toEqual(["answer to from p0", "answer to from p1"]);
+  expect(await house.listed("held")).toEqual([]);
+  expect(await house.listed("stored")).toHaveLength(3);
+  await house.passes(50_000);
+  expect(house.sent).toHaveLength(2);
+  // What comes meanwhile stands behind.
+  await house.arrives(from("late"));
+  await house.passes(11_000, 500);
+  expect(sorted(house.sent.slice(2))).toEqual(["answer to from p2", "answer to from p3"]);
+  await house.passes(61_000, 500);
+  expect(sorted(house.sent.slice(4))).toEqual(["answer to from late", "answer to from p4"]);
+});
+
+it("holds what is over the cap of its sender or conversation, for an operator to release", async () => {
+  const cap = { max: 1, per: minute };
+  const caps = { sender: [cap], conversation: [], channel: [{ max: 50, per: minute }] };
+  const house = await openHouse({ rules: { caps } });
+  await house.arrives(from("p", "one"), from("p", "two"), from("q", "three"));
+  expect(sorted(house.sent)).toEqual(["answer to one", "answer to three"]);
+  expect(await house.listed("held")).toEqual(["cap-sender"]);
+  await house.passes(2 * minute);
+  expect(house.sent).toHaveLength(2);
+  await house.releases(2);
+  console.log(
+    house.heard,
+    await house.turns(),
+    house.platform.calls,
+    await house.db.read((q) => q.all("SELECT id, state, code, reason FROM events")),
+  );
+  expect(house.sent[2]).toBe("answer to two");
+  const first = from("r", "first");
+  const conversation = await openHouse({ rules: { caps: { sender: [], conversation: [cap], channel: [] } } });
+  await conversation.arrives(first);
+  await conversation.arrives({ ...from("r", "second"), thread: { answers: [first.id] } });
+  expect(await conversation.listed("held")).toEqual(["cap-conversation"]);
+  expect(conversation.sent).toEqual(["answer to first"]);
+});
+
+it("gives a channel with little its turn while others have hundreds waiting", async () => {
+  const channels = ["a", "b", "c", "d"];
+  // Ten calls a second, and no more than four at once.
+  const house = await openHouse({ channels, rate: { interval: 100_000, tolerance: 300_000 } });
+  for (const channel of ["a", "b", "c"]) await house.accepts(channel, ...many(40, channel));
+  await house.accepts("d", ...many(2, "d"));
+  const done = () => house.platform.calls.filter((call) => call.includes("from d")).length;
+  // A fair quarter of the calls suffices for its two openings and two questions; in twice that time it is done.
+  for (let calls = 0; done() < 2 && calls < 80; calls = house.platform.calls.length)
+    await house.passes(500, 100);
+  expect(done()).toBe(2);
+  expect(house.platform.calls.length).toBeLessThan(60);
+  expect(house.platform.count("start a")).toBeGreaterThan(0);
+});
+
+it("answers who came first before it opens for who came later", async () => {
+  const house = await openHouse({
+    rules: { concurrency: 1 },
+    rate: { interval: 100_000, tolerance: 0 },
+  });
+  for (const letter of many(4, "p")) {
+    await house.accepts("c", letter);
+    house.clock.forward(5);
+  }
+  await house.passes(20_000, 100);
+  expect(house.platform.calls).toEqual(
+    ["p0", "p1", "p2", "p3"].flatMap((name) => [`start ${name}@example.org`, `ask from ${name}`]),
+  );
+});

@@ -1,0 +1,118 @@
+// A store that fails for a moment, or for long.
+
+import { expect, it, onTestFinished } from "vitest";
+import { createFlow } from "../../src/pipeline/step.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { openHouse, testClock } from "./house.ts";
+import { listen } from "./rig.ts";
+
+const busy = () => new Error("SQLITE_BUSY: database is locked");
+
+/** The store, in which the next `commits` fail: before anything is written, or with their answer lost. */
+function failing(how: "rejected" | "answer lost") {
+  let commits = 0;
+  return {
+    fail: (next: number) => void (commits = next),
+    left: () => commits,
+    around: (db: Database): Database => ({
+      ...db,
+      async tx(work) {
+        if (commits === 0) return db.tx(work);
+        commits -= 1;
+        if (how === "answer lost") await db.tx(work);
+        throw busy();
+      },
+    }),
+  };
+}
+
+it.each([1, 3])("writes an outcome later when the store fails %i times, and sends once", async (times) => {
+  const store = failing("rejected");
+  let sends = 0;
+  const house = await openHouse({
+    faulty: store.around,
+    outbound: {
+      async send(_, attempt) {
+        attempt.crossing();
+        sends += 1;
+        store.fail(times);
+        return { kind: "unknown", reason: "to be settled" };
+      },
+      reconcile: async () => ({ kind: "unsure" }),
+    },
+  });
+  await house.arrives({ text: "hello" });
+  expect([sends, await house.drafts(), store.left()]).toEqual([1, ["unknown"], 0]);
+  expect(house.heard.filter((text) => text === "an outcome could not be written yet")).toHaveLength(times);
+});
+
+it("writes an answer later when the store fails, and asks once", async () => {
+  const store = failing("rejected");
+  const house = await openHouse({ faulty: store.around });
+  house.platform.faults.ask = (asked) => {
+    store.fail(2);
+    asked.answer(200, asked.perform());
+  };
+  await house.arrives({ text: "hello" });
+  expect([house.platform.count("ask"), house.platform.count("look"), house.sent]).toEqual([
+    1,
+    0,
+    ["answer to hello"],
+  ]);
+});
+
+it("does not write an outcome twice when only the answer of its commit was lost", async () => {
+  const store = failing("answer lost");
+  const house = await openHouse({
+    faulty: store.around,
+    outbound: { reconcile: async () => ({ kind: "not-sent" }) },
+  });
+  house.sweeps();
+  house.platform.faults.ask = (asked) => {
+    store.fail(1);
+    asked.answer(200, asked.perform());
+  };
+  await house.arrives({ text: "hello" });
+  await house.passes(120_000, 2000);
+  const replies = await house.db.read((q) => q.all("SELECT text FROM replies"));
+  expect(replies).toEqual([{ text: "answer to hello" }]);
+  expect(house.platform.count("ask")).toBe(1);
+  // The reply's draft was claimed in that very commit, by nobody who knows of it.
+  expect([await house.drafts(), house.sent]).toEqual([["sent"], ["answer to hello"]]);
+});
+
+it("looks once a second at a store that is gone, and says so each time", async () => {
+  const clock = testClock();
+  const heard = listen();
+  let tries = 0;
+  const db: Database = {
+    kind: "postgres",
+    tx: async () => {
+      tries += 1;
+      throw new Error("ECONNREFUSED");
+    },
+    read: async () => {
+      throw new Error("ECONNREFUSED");
+    },
+    onWake: () => undefined,
+    wake: async () => undefined,
+    close: async () => undefined,
+  };
+  const flow = createFlow({ db, clock, log: heard.log, pure: [], stages: [], concurrency: () => 1 });
+  const abort = new AbortController();
+  const swept = flow.run(abort.signal);
+  onTestFinished(async () => {
+    abort.abort();
+    await swept;
+  });
+  for (let i = 1; i <= 3; i++) {
+    await expect.poll(() => tries, { interval: 1 }).toBe(i);
+    // Whoever commits in vain meanwhile does not make it look again either.
+    await expect(flow.commit(async () => undefined)).rejects.toThrow("ECONNREFUSED");
+    for (let turns = 0; turns < 200; turns++) await new Promise((resolve) => setImmediate(resolve));
+    expect(tries).toBe(i + 1);
+    tries -= 1;
+    clock.forward(1000);
+  }
+  expect(heard.lines.filter((text) => text === "the sweep failed")).toHaveLength(3);
+});
