@@ -1,5 +1,5 @@
 // The whole pipeline on a real store, with the real client against a scripted platform, in a time that tests set
-// forward. Nothing sweeps unless a test lets it: what is due begins with the next commit.
+// forward. Nothing sweeps by itself unless a test lets it.
 
 import type { Clock, MessageEvent, Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";

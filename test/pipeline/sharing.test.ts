@@ -37,12 +37,6 @@ it("holds what is over the cap of its sender or conversation, for an operator to
   await house.passes(2 * minute);
   expect(house.sent).toHaveLength(2);
   await house.releases(2);
-  console.log(
-    house.heard,
-    await house.turns(),
-    house.platform.calls,
-    await house.db.read((q) => q.all("SELECT id, state, code, reason FROM events")),
-  );
   expect(house.sent[2]).toBe("answer to two");
   const first = from("r", "first");
   const conversation = await openHouse({ rules: { caps: { sender: [], conversation: [cap], channel: [] } } });

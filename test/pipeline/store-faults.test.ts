@@ -2,27 +2,39 @@
 
 import { expect, it, onTestFinished } from "vitest";
 import { createFlow } from "../../src/pipeline/step.ts";
-import type { Database } from "../../src/store/driver.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
 import { openHouse, testClock } from "./house.ts";
 import { listen } from "./rig.ts";
 
 const busy = () => new Error("SQLITE_BUSY: database is locked");
 
-/** The store, in which the next `commits` fail: before anything is written, or with their answer lost. */
+/** The store, in which the next `commits` of an outcome fail: nothing is written, or only the answer is lost. */
 function failing(how: "rejected" | "answer lost") {
   let commits = 0;
+  async function tx<T>(db: Database, work: (q: Query) => Promise<T>): Promise<T> {
+    let fails = false;
+    const result = await db.tx(async (q) => {
+      let outcome = false;
+      const run: Query["run"] = (sql, ...values) => {
+        outcome ||= sql.startsWith("UPDATE attempts");
+        return q.run(sql, ...values);
+      };
+      const written = await work({ ...q, run });
+      fails = outcome && commits > 0;
+      if (fails && how === "rejected") {
+        commits -= 1;
+        throw busy();
+      }
+      return written;
+    });
+    if (!fails) return result;
+    commits -= 1;
+    throw busy();
+  }
   return {
     fail: (next: number) => void (commits = next),
     left: () => commits,
-    around: (db: Database): Database => ({
-      ...db,
-      async tx(work) {
-        if (commits === 0) return db.tx(work);
-        commits -= 1;
-        if (how === "answer lost") await db.tx(work);
-        throw busy();
-      },
-    }),
+    around: (db: Database): Database => ({ ...db, tx: (work) => tx(db, work) }),
   };
 }
 

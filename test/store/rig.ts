@@ -47,11 +47,11 @@ function keeping(where: string, remove: () => unknown, open: () => Promise<Datab
   };
 }
 
-export async function sqlitePlace(): Promise<Place> {
+export async function sqlitePlace(now: () => number = Date.now): Promise<Place> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-store-"));
   const file = join(folder, "store.db");
   const remove = () => rmSync(folder, { recursive: true, force: true });
-  return { file, ...keeping(folder, remove, async () => openSqlite(file, Date.now)) };
+  return { file, ...keeping(folder, remove, async () => openSqlite(file, now)) };
 }
 
 export async function postgresPlace(server: Postgres): Promise<Place> {
