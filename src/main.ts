@@ -55,6 +55,7 @@ function surroundings(): Io {
     stream.on("error", () => process.exit(exitCodes.failed));
   return {
     out: lines(process.stdout),
+    write: (bytes) => void process.stdout.write(bytes),
     err: lines(process.stderr),
     env: process.env,
     signal: interruption(),

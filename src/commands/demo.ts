@@ -71,11 +71,11 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
   };
 
   try {
-    await write(firstMail.subject, firstMail.text);
-    if (!options.once && io.interactive) await converse(io, write, mail.smtpPort);
+    await Promise.race([write(firstMail.subject, firstMail.text), aborted(io.signal)]);
+    if (!options.once && io.interactive && !io.signal.aborted) await converse(io, write, mail.smtpPort);
   } finally {
     quiet();
-    await app.stop(5000);
+    await app.stop(io.signal.aborted ? 0 : 5000);
     await platform.close();
     await mail.close();
     await rm(folder, { recursive: true, force: true });
@@ -112,7 +112,10 @@ const settled = (): Promise<void> =>
   });
 
 const aborted = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 
 const stages: Readonly<Record<string, string>> = {
   "event.commit": "accepted   the mail is on disk",

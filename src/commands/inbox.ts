@@ -78,9 +78,11 @@ async function show(db: Database, id: number, options: InboxOptions, io: Io): Pr
   }
   if (options.raw) {
     const bytes = await db.read((q) => readRaw(q, id));
-    io.out(
-      bytes ? Buffer.from(bytes).toString("utf8") : "the message as it arrived was not kept, or no longer is",
-    );
+    if (!bytes) {
+      io.err(`message ${id} as it arrived was not kept, or no longer is`);
+      return exitCodes.failed;
+    }
+    io.write(bytes);
     return exitCodes.ok;
   }
   io.out(JSON.stringify({ ...event, body: JSON.parse(event.body) as unknown }, null, options.json ? 0 : 2));

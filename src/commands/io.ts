@@ -3,7 +3,9 @@
 export interface Io {
   /** One or more lines to standard output; the last line end is added when missing. */
   readonly out: (text: string) => void;
-  /** Likewise to standard error. */
+  /** Bytes to standard output, as they are. */
+  readonly write: (bytes: Uint8Array) => void;
+  /** One or more lines to standard error. */
   readonly err: (text: string) => void;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Aborts at SIGTERM or SIGINT: end what you do, then return. A second signal ends the process at once. */

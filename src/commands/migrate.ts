@@ -3,8 +3,7 @@
 
 import { resolve } from "node:path";
 import { openStore } from "../app.ts";
-import { loadConfig } from "../config/index.ts";
-import { loadAdapter } from "../host/loader.ts";
+import { loadStore } from "../config/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { schemaVersion } from "../store/migrate.ts";
@@ -13,13 +12,13 @@ import type { Io } from "./io.ts";
 import { problemLine } from "./problem.ts";
 
 export async function run(options: { readonly config: string }, io: Io): Promise<number> {
-  const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
+  const loaded = await loadStore(resolve(io.cwd, options.config), { env: io.env });
   if (!loaded.ok) {
     for (const problem of loaded.problems) io.err(problemLine(problem));
     return exitCodes.config;
   }
   const log = createLog({ level: "info", format: "text", out: { write: io.err }, clock });
-  const { db, unlock } = await openStore(loaded.config, clock, log);
+  const { db, unlock } = await openStore(loaded, clock, log);
   try {
     io.out(`schema ${await schemaVersion(db)}: up to date`);
   } finally {

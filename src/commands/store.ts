@@ -1,9 +1,9 @@
 // The store for a command beside the running daemon: no lock, no migration, the same file or server.
 
+import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { openDatabase } from "../app.ts";
-import { loadConfig } from "../config/index.ts";
-import { loadAdapter } from "../host/loader.ts";
+import { loadStore } from "../config/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import type { Database } from "../store/driver.ts";
 import { migrations, schemaVersion } from "../store/migrate.ts";
@@ -11,18 +11,24 @@ import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { problemLine } from "./problem.ts";
 
-/** Opens the configured store, runs `work`, closes it. A refused configuration or schema is printed and becomes the code. */
+/** Opens the configured store, runs `work`, closes it. A refused configuration or schema is printed and becomes the code.
+ *  Of the configuration only `store` is read: secrets that systemd gives to the service alone are not needed. */
 export async function withStore(
   options: { readonly config: string },
   io: Io,
   work: (db: Database) => Promise<number>,
 ): Promise<number> {
-  const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
+  const loaded = await loadStore(resolve(io.cwd, options.config), { env: io.env });
   if (!loaded.ok) {
     for (const problem of loaded.problems) io.err(problemLine(problem));
     return exitCodes.config;
   }
-  const db = await openDatabase(loaded.config, clock);
+  const missing = loaded.store.kind === "sqlite" ? whyNoFile(loaded.store.file) : null;
+  if (missing !== null) {
+    io.err(`${missing} (the key store of ${loaded.file} names it)`);
+    return exitCodes.failed;
+  }
+  const db = await openDatabase(loaded, clock);
   try {
     const found = await schemaVersion(db);
     if (found === migrations.length) return await work(db);
@@ -32,6 +38,17 @@ export async function withStore(
     return found > migrations.length ? exitCodes.newerSchema : exitCodes.failed;
   } finally {
     await db.close();
+  }
+}
+
+/** Looking at a store must not create one where none is. */
+function whyNoFile(file: string): string | null {
+  try {
+    statSync(file);
+    return null;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return `there is no store ${file}`;
+    return `the store ${file} cannot be opened: run this as the daemon's user`;
   }
 }
 

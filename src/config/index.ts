@@ -2,5 +2,5 @@
 
 export type { ChannelConfig, Config, Problem } from "./config.ts";
 export { jsonSchema } from "./json-schema.ts";
-export { type Loaded, loadConfig } from "./load.ts";
+export { type Loaded, loadConfig, loadStore } from "./load.ts";
 export { maskSecrets, secretValues } from "./mask.ts";

@@ -38,13 +38,8 @@ const coreKeys = Object.keys(coreChannel.shape);
 /** Reads the configuration at `path`. Never rejects for what is in the file. */
 export async function loadConfig(path: string, options: LoadOptions): Promise<Loaded> {
   const file = resolve(path);
-  let text: string;
-  try {
-    text = await readFile(file, "utf8");
-  } catch (error) {
-    return { ok: false, warnings: [], problems: [unreadable(file, error as NodeJS.ErrnoException)] };
-  }
-  const document = readDocument(text);
+  const document = await openDocument(file);
+  if ("message" in document) return { ok: false, warnings: [], problems: [document] };
   const faults = document.faults.map(({ line, column, key, message, fix }) => ({
     file,
     line,
@@ -82,6 +77,56 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
   }
   const config = assemble(file, folder, root.data, channels.read);
   return { ok: true, config, warnings };
+}
+
+export type LoadedStore =
+  | { readonly ok: true; readonly file: string; readonly store: StoreConfig }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** The key `store` of the configuration at `path`, for commands that need nothing else: whatever stands in the other
+ *  keys, secrets that cannot be had here included, does not stop them. */
+export async function loadStore(path: string, options: Omit<LoadOptions, "adapters">): Promise<LoadedStore> {
+  const file = resolve(path);
+  const document = await openDocument(file);
+  if ("message" in document) return { ok: false, problems: [document] };
+  const faults = document.faults.filter((fault) => !fault.readable || fault.key === "store");
+  if (faults.length > 0) {
+    const told = faults.map(({ line, column, key, message, fix }) => ({
+      file,
+      line,
+      column,
+      key,
+      message,
+      fix,
+    }));
+    return { ok: false, problems: told };
+  }
+  const folder = dirname(file);
+  const resolved = resolveReferences(
+    { store: block(document.value)["store"] },
+    {
+      env: options.env,
+      credentialsDirectory: options.credentialsDirectory ?? options.env["CREDENTIALS_DIRECTORY"],
+      folder,
+    },
+  );
+  const schema = fileSchema.pick({ store: true });
+  const result = schema.safeParse(resolved.value);
+  if (result.success && resolved.problems.length === 0)
+    return { ok: true, file, store: storeConfig(result.data.store, folder) };
+  const shape = shapeOf(schema);
+  const issues = result.success ? [] : result.error.issues;
+  const findings = issues.flatMap((issue) => explain(issue, { input: resolved.value, shape }));
+  const all = [...resolved.problems, ...withoutUnresolved(findings, resolved.problems)];
+  return { ok: false, problems: all.map((finding) => locate(finding, document, file)) };
+}
+
+async function openDocument(file: string): Promise<Document | Problem> {
+  try {
+    return readDocument(await readFile(file, "utf8"));
+  } catch (error) {
+    return unreadable(file, error as NodeJS.ErrnoException);
+  }
 }
 
 type Read = Pick<ChannelConfig, "adapter" | "settings">;

@@ -45,7 +45,7 @@ export function createLog(options: LogOptions): RunningLog {
       messageKey: "message",
       timestamp: () => `,"time":"${new Date(options.clock.now()).toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: stdSerializers.errWithCause, error: stdSerializers.errWithCause },
+      serializers: { err: tellError, error: tellError },
     },
     { write },
   );
@@ -63,6 +63,26 @@ export function createLog(options: LogOptions): RunningLog {
         .sort((a, b) => b.length - a.length); // a secret inside another one must not leave the rest of it standing
     },
   };
+}
+
+/** What PostgreSQL adds to an error holds rows and statements, and so may hold people's addresses. */
+const unsaid: ReadonlySet<string> = new Set(["detail", "where", "internalQuery"]);
+
+/** An error with its causes; whatever is no error stays as it is. */
+function tellError(value: unknown): unknown {
+  return value instanceof Error ? withoutUnsaid(stdSerializers.errWithCause(value)) : value;
+}
+
+function withoutUnsaid(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutUnsaid);
+  if (value === null || typeof value !== "object") return value;
+  const said = Object.entries(value).filter(([key]) => !unsaid.has(key));
+  return Object.fromEntries(
+    said.map(([key, inner]) => [
+      key,
+      key === "cause" || key === "aggregateErrors" ? withoutUnsaid(inner) : inner,
+    ]),
+  );
 }
 
 // A shorter text would blacken innocent words.

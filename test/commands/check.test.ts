@@ -45,6 +45,7 @@ async function check(text: string, options: Partial<CheckOptions> = {}): Promise
     env: { KEY: "key-of-ada" },
     signal: new AbortController().signal,
     cwd: folder,
+    write: () => undefined,
     interactive: false,
     terminal: false,
     onHangup: () => {},

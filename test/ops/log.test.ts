@@ -36,6 +36,21 @@ describe("the log", () => {
     );
   });
 
+  it("leaves out of an error what a database adds to it: rows may hold addresses", () => {
+    const { log, written } = record();
+    const added = {
+      code: "23505",
+      detail: "Key (address)=(ann@example.org) already exists.",
+      where: "COPY ann@",
+    };
+    const refused = Object.assign(new Error("duplicate key"), added);
+    log.error({ err: refused }, "one");
+    log.error({ err: new Error("storing", { cause: refused }) }, "two");
+    log.error({ err: new AggregateError([refused], "all") }, "three");
+    expect(written()).toContain("23505");
+    expect(written()).not.toContain("ann@");
+  });
+
   it("keeps an error's message, stack and cause", () => {
     const json = record();
     const error = new Error("reading the mailbox", { cause: new Error("reset by peer") });

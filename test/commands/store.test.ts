@@ -1,0 +1,137 @@
+// The commands beside the daemon: they need the store, and nothing else of the configuration.
+
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { run } from "../../src/commands/inbox.ts";
+import { ensureChannel, insertEvent, settleEvent } from "../../src/store/events.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { bridgehead, root, start } from "./process.ts";
+
+/** The service's secrets are not to be had in a shell. */
+const configuration = (store: string): string => `
+platform: { url: https://platform.example.com, organization_key: "\${credential:organization}" }
+agents: { support: { key: "\${env:ABSENT}" } }
+channels:
+  office: { adapter: "@acme/not-installed-here", agent: support, password: "\${file:/nonexistent/password}" }
+store: ${store}
+`;
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), "bridgehead-commands-"));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+async function withStore(): Promise<{ file: string; store: string }> {
+  const home = folder();
+  const file = join(home, "bridgehead.yaml");
+  writeFileSync(file, configuration('"sqlite:data/store.db"'));
+  mkdirSync(join(home, "data"));
+  const migrated = await bridgehead(["migrate", "--config", file]);
+  expect(migrated).toMatchObject({ code: exitCodes.ok, out: expect.stringContaining("up to date") });
+  return { file, store: join(home, "data/store.db") };
+}
+
+describe("outbox, inbox and migrate", () => {
+  it("work without the secrets and adapters of the service", async () => {
+    const { file } = await withStore();
+    expect(await bridgehead(["outbox", "list", "--config", file])).toMatchObject({
+      code: exitCodes.ok,
+      out: "nothing\n",
+    });
+    expect(await bridgehead(["inbox", "list", "--json", "--config", file])).toMatchObject({
+      code: exitCodes.ok,
+      out: "[]\n",
+    });
+  });
+
+  it("say what is wrong with the store's key, and with it alone", async () => {
+    const file = join(folder(), "bridgehead.yaml");
+    writeFileSync(file, configuration("mysql://here"));
+    const refused = await bridgehead(["outbox", "list", "--config", file]);
+    expect(refused.code).toBe(exitCodes.config);
+    expect(refused.err).toMatch(/^\S+:6:8 store: must be "sqlite:<path>"[^\n]*\n$/);
+    writeFileSync(file, configuration('"postgres://b:${env:PGPASSWORD}@127.0.0.1/b"'));
+    const unresolved = await bridgehead(["migrate", "--config", file]);
+    expect(unresolved.code).toBe(exitCodes.config);
+    expect(unresolved.err).toContain("store: needs the environment variable PGPASSWORD");
+  });
+
+  it("make no store where none is", async () => {
+    const home = folder();
+    const file = join(home, "bridgehead.yaml");
+    writeFileSync(file, configuration("sqlite:mistyped/store.db"));
+    for (const command of ["outbox", "inbox"]) {
+      const ended = await bridgehead([command, "list", "--config", file]);
+      expect(ended.code).toBe(exitCodes.failed);
+      expect(ended.err).toContain(`there is no store ${join(home, "mistyped/store.db")}`);
+    }
+    expect(existsSync(join(home, "mistyped"))).toBe(false);
+  });
+
+  it("give a raw message byte by byte", async () => {
+    const { file, store } = await withStore();
+    const bytes = Buffer.from([0x46, 0xfc, 0x72, 0x00, 0xff, 0xfe, 0x0d, 0x0a, 0xe4]); // no UTF-8, no line end
+    const db = openSqlite(store, Date.now);
+    await db.tx(async (q) => {
+      await ensureChannel(q, "office");
+      const event = {
+        channel: "office",
+        kind: "message",
+        sender: null,
+        subject: null,
+        sentAt: null,
+      } as const;
+      const common = { ...event, fingerprint: null, body: "{}", attachments: [] };
+      await insertEvent(q, { ...common, externalId: "1", raw: { id: "raw", bytes } });
+      await insertEvent(q, { ...common, externalId: "2", raw: null });
+      for (const id of [1, 2]) await settleEvent(q, id, { state: "ignored" });
+    });
+    await db.close();
+    const said = { out: [] as string[], err: [] as string[], bytes: [] as Uint8Array[] };
+    const io = {
+      out: (text: string) => void said.out.push(text),
+      err: (text: string) => void said.err.push(text),
+      write: (some: Uint8Array) => void said.bytes.push(some),
+      env: {},
+      signal: new AbortController().signal,
+      cwd: "/",
+      interactive: false,
+      terminal: false,
+      onHangup: () => undefined,
+      onCrash: () => undefined,
+    };
+    const show = { config: file, action: "show", limit: 1, raw: true } as const;
+    expect(await run({ ...show, id: "1" }, io)).toBe(exitCodes.ok);
+    expect([Buffer.concat(said.bytes), said.out, said.err]).toEqual([bytes, [], []]);
+    expect(await run({ ...show, id: "2" }, io)).toBe(exitCodes.failed);
+    expect(said.err[0]).toContain("was not kept");
+  });
+});
+
+describe("the demo", () => {
+  // On a busy machine the reply may be there before the signal.
+  it("ends at once and well when it is interrupted while the first reply is awaited", {
+    retry: 2,
+  }, async () => {
+    const arguments_ = ["--conditions=source", `${root}src/main.ts`, "demo"];
+    const { child, ended } = start(process.execPath, arguments_);
+    let said = "";
+    const writes = new Promise<void>((resolve) =>
+      child.stdout?.on("data", (chunk: Buffer | string) => {
+        said += chunk.toString();
+        if (said.includes("> Subject")) resolve();
+      }),
+    );
+    await writes;
+    const interrupted = performance.now();
+    child.kill("SIGINT");
+    const { code, err } = await ended;
+    expect([code, err]).toEqual([exitCodes.ok, ""]);
+    expect(performance.now() - interrupted).toBeLessThan(4000);
+    expect(said).not.toContain("< Subject");
+  });
+});
