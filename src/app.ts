@@ -44,7 +44,7 @@ export interface AppOptions {
 
 export interface OpenedStore {
   readonly db: Database;
-  unlock(): void;
+  readonly unlock: () => void;
 }
 
 const sendTimeout = 120_000;

@@ -67,6 +67,10 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       metrics: () => metrics.expose(),
     });
     const { publicUrl, url } = listener;
+    // Without a listener SIGHUP would end the process; waiting for the store may take long.
+    io.onHangup(() => {
+      if (!app) log.warn({}, "the configuration was not reloaded: the daemon is still starting");
+    });
     const store = await reachStore(config, { clock, log, notifier, signal: io.signal });
     if (!store) return exitCodes.ok;
     app = await startApp({

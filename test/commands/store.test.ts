@@ -117,8 +117,8 @@ describe("the demo", () => {
   it("ends at once and well when it is interrupted while the first reply is awaited", {
     retry: 2,
   }, async () => {
-    const arguments_ = ["--conditions=source", `${root}src/main.ts`, "demo"];
-    const { child, ended } = start(process.execPath, arguments_);
+    const given = ["--conditions=source", `${root}src/main.ts`, "demo"];
+    const { child, ended } = start(process.execPath, given);
     let said = "";
     const writes = new Promise<void>((resolve) =>
       child.stdout?.on("data", (chunk: Buffer | string) => {
