@@ -130,3 +130,33 @@ it("suppresses an address at the second hard bounce, and counts one draft's boun
   await bounce("d2");
   expect(await why()).toBe("550 5.1.1");
 });
+
+/** The drafts `d1` and `d2` went out; each bounces, the bounce naming `recipient`. */
+async function bothBounce(about: (key: string) => DeliveryEvent["about"]): Promise<Database> {
+  const db = await tried("sent", 0);
+  await db.tx(async (q) => {
+    const row = await readDraft(q, "d2");
+    if (row) await recordSending(q, row, "n", 1);
+    await put(q, "drafts", "d2", "state = 'sent', open = 0");
+  });
+  for (const key of ["d1", "d2"]) {
+    await db.tx((q) => q.run("DELETE FROM events"));
+    await arrives(db, { about: about(key), state: "failed", permanent: true, detail: "550 5.1.1" });
+  }
+  return db;
+}
+const states = (db: Database) =>
+  db.read(async (q) => [await stateOf(q, "drafts", "d1"), await stateOf(q, "drafts", "d2")]);
+
+it("strikes the copy's address that bounced, and leaves the person and the reply alone", async () => {
+  const db = await bothBounce((key) => ({ key: sendKey(key), recipient: "Dead@Example.net" }));
+  expect(await states(db)).toEqual(["sent", "sent"]);
+  expect(await db.read((q) => suppression(q, "c", "dead@example.net"))).toBe("550 5.1.1");
+  expect(await db.read((q) => suppression(q, "c", "a@example.org"))).toBeNull();
+});
+
+it("marks what a bounce without our ids seems to mean, and silences nobody for it", async () => {
+  const db = await bothBounce(() => ({ recipient: "a@example.org" }));
+  expect(await states(db)).toEqual(["failed", "failed"]);
+  expect(await db.read((q) => q.all("SELECT address FROM suppressions"))).toEqual([]);
+});

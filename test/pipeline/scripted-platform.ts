@@ -1,7 +1,7 @@
 // A platform on a real socket that keeps people, conversations and messages, and misbehaves where a test says so.
 
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { notFound } from "../../src/wire/failure.ts";
 import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../agent/records.ts";
@@ -115,7 +115,7 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
         words: said,
         perform: () => perform(operation, conversation, body),
         answer: (status, answer, headers) => respond(response, status, answer, headers),
-        cut: () => (request.socket as Socket).resetAndDestroy(),
+        cut: () => request.socket.resetAndDestroy(),
       };
       const fault = platform.faults[operation];
       if (fault) fault(asked);

@@ -144,6 +144,18 @@ export function describeRates(place: NewPlace): void {
       expect((await db.tx((q) => takeRate(q, "other", rateOf(1000, 60_000), 1, 0))).taken).toBe(true);
     });
 
+    it("lets nobody wait for times that a clock set back has left in the future", async () => {
+      const db = await fresh(place);
+      const rate = rateOf(1000, 60_000);
+      const hour = 3_600_000;
+      const take = () => db.tx((q) => takeRate(q, "r", rate, 1, hour));
+      await take();
+      await db.tx((q) => q.run("UPDATE rates SET arrival = (now_ms() + $1) * 1000", hour));
+      expect((await take()).waitMs).toBeLessThan(65_000);
+      await db.tx((q) => q.run("UPDATE rates SET arrival = 0, penalty_until = now_ms() + $1", hour));
+      expect((await take()).waitMs).toBeLessThan(16 * 60_000);
+    });
+
     it("is one rate for many that ask at once", async () => {
       const db = await fresh(place);
       const rate = rateOf(20, 600_000);

@@ -1,0 +1,126 @@
+// Whoever changes a draft while another one is put behind it: the lane must be due for what stands in front then. On
+// PostgreSQL, where the two transactions do not see each other.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { matchReceipt } from "../../src/pipeline/receipt.ts";
+import { enqueueDraft, insertReply, readDraft, recordSending } from "../../src/store/drafts.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { storedEvents } from "../../src/store/events.ts";
+import { releaseEvent } from "../../src/store/inbox.ts";
+import { leaseLanes } from "../../src/store/lanes.ts";
+import { dropDraft } from "../../src/store/outbox.ts";
+import { changeTurn } from "../../src/store/turns.ts";
+import { describeReal } from "../real/debian.ts";
+import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { conversation, draft, fresh, postgresPlace, storeEvent, turn } from "../store/rig.ts";
+import { lineOf, listen, receipt } from "./rig.ts";
+
+const hour = 3_600_000;
+
+/** `first` has written but not committed when `second` begins; both are over at the end. */
+async function crossing(
+  db: Database,
+  first: (q: Query) => Promise<void>,
+  second: (q: Query) => Promise<unknown>,
+): Promise<void> {
+  const written = Promise.withResolvers<void>();
+  const go = Promise.withResolvers<void>();
+  const one = db.tx(async (q) => {
+    await first(q);
+    written.resolve();
+    await go.promise;
+  });
+  await written.promise;
+  let over = false;
+  const two = db.tx(second).finally(() => (over = true));
+  const waits = () =>
+    db.read((q) =>
+      q.all("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"),
+    );
+  await expect.poll(async () => over || (await waits()).length > 0, { interval: 5 }).toBe(true);
+  go.resolve();
+  await Promise.all([one, two]);
+}
+
+describeReal("a lane on PostgreSQL", await needPostgres(), () => {
+  let server: Postgres;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server?.stop());
+
+  /** `d1` was tried and stands in front, due in an hour. */
+  async function waiting(): Promise<Database> {
+    const db = await fresh(() => postgresPlace(server));
+    await db.tx(async (q) => {
+      await conversation(q, "k");
+      await draft(q, "d1", "k", hour);
+      const row = await readDraft(q, "d1");
+      if (row) await recordSending(q, row, "n", 1);
+      await q.run("UPDATE drafts SET state = 'queued' WHERE id = 'd1'");
+      await insertReply(q, {
+        id: "rd2",
+        conversation: "k",
+        channel: "c",
+        turn: null,
+        text: "text",
+        platformId: null,
+      });
+    });
+    return db;
+  }
+
+  const follows = (q: Query): Promise<void> =>
+    enqueueDraft(q, {
+      id: "d2",
+      conversation: "k",
+      channel: "c",
+      reply: "rd2",
+      recipient: "a@example.org",
+      body: "{}",
+      dueAt: 0,
+    });
+
+  async function isDue(db: Database, direction: "in" | "out"): Promise<boolean> {
+    return (await db.tx((q) => leaseLanes(q, direction, "c", "m", 1000, 1))).length === 1;
+  }
+
+  it("is due for the draft behind one that an operator drops", async () => {
+    const db = await waiting();
+    await crossing(db, follows, (q) => dropDraft(q, "d1"));
+    expect(await isDue(db, "out")).toBe(true);
+  });
+
+  it("is due for the draft behind one that a receipt settles", async () => {
+    const db = await waiting();
+    await db.tx((q) => storeEvent(q, "receipt", { kind: "delivery" }));
+    await crossing(db, follows, async (q) => {
+      const [row] = await storedEvents(q, "c", 1);
+      const event = receipt({ about: { recipient: "a@example.org" }, state: "delivered" });
+      await q.run("UPDATE drafts SET state = 'unknown' WHERE id = 'd1'");
+      if (row) await matchReceipt(q, lineOf(), row, event, listen().log);
+    });
+    expect((await db.read((q) => readDraft(q, "d1")))?.state).toBe("delivered");
+    expect(await isDue(db, "out")).toBe(true);
+  });
+
+  it("is due for a released question while another one comes in", async () => {
+    const db = await fresh(() => postgresPlace(server));
+    const event = await db.tx(async (q) => {
+      const id = await storeEvent(q, "mail");
+      await conversation(q, "k");
+      await turn(q, "t1", "k");
+      await changeTurn(q, "t1", { state: "failed", open: 1 });
+      await q.run("UPDATE turns SET event = $1", id);
+      await q.run("UPDATE events SET state = 'failed', code = 'not-asked'");
+      await q.run("UPDATE lanes SET due_at = NULL");
+      return id;
+    });
+    await crossing(
+      db,
+      (q) => turn(q, "t2", "k"),
+      (q) => releaseEvent(q, event),
+    );
+    expect(await isDue(db, "in")).toBe(true);
+  });
+});
