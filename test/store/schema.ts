@@ -7,7 +7,7 @@ import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store
 import type { NewPlace } from "./rig.ts";
 
 /** The schema as the database itself tells it. */
-export async function dump(db: Database): Promise<unknown> {
+async function dump(db: Database): Promise<unknown> {
   return db.read(async (q) => {
     if (db.kind === "sqlite") return q.all("SELECT type, name, sql FROM sqlite_master ORDER BY type, name");
     return [
