@@ -18,7 +18,7 @@ import { whyNotAsk } from "./line.ts";
 import { findOpened, lookUp } from "./lookup.ts";
 import { openingOf } from "./opening.ts";
 import { rateName } from "./rate.ts";
-import type { Claimed, Stage, Transition } from "./step.ts";
+import type { Claimed, Stage, Transition } from "./stage.ts";
 import { TooLate, tenure } from "./tenure.ts";
 
 const leaseMargin = 15_000;

@@ -28,7 +28,7 @@ import type { Query } from "../store/driver.ts";
 import { lockChannel, settleEvent } from "../store/events.ts";
 import { readTurn } from "../store/turns.ts";
 import { type Line, type Lines, skillOf } from "./line.ts";
-import type { PureStage } from "./step.ts";
+import type { PureStage } from "./stage.ts";
 
 const batch = 200;
 

@@ -9,7 +9,7 @@ import { platformIds } from "../store/turns.ts";
 import * as leave from "./answer.ts";
 import { type AskDeps, type Asking, readSignal } from "./asking.ts";
 import { foreignKey } from "./opening.ts";
-import type { Transition } from "./step.ts";
+import type { Transition } from "./stage.ts";
 
 /** After a start call of unknown outcome: the conversation it opened, if it did; or what to do until that is certain.
  *  Null when there certainly is none, so that opening may be tried again. */

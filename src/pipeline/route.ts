@@ -35,7 +35,7 @@ import { countTurns, enqueueTurn, roomIn } from "../store/turns.ts";
 import { readBody } from "./accept.ts";
 import type { Line, Lines } from "./line.ts";
 import { matchReceipt } from "./receipt.ts";
-import type { PureStage } from "./step.ts";
+import type { PureStage } from "./stage.ts";
 
 const batch = 200;
 const attemptLimit = 5;

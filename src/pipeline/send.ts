@@ -34,7 +34,7 @@ import { endAttempt } from "../store/turns.ts";
 import type { Line } from "./line.ts";
 import type { SendDeps, Sending } from "./sending.ts";
 import { settle } from "./settle.ts";
-import type { Claimed, Stage, Transition } from "./step.ts";
+import type { Claimed, Stage, Transition } from "./stage.ts";
 import { TooLate, tenure } from "./tenure.ts";
 
 const leaseMargin = 15_000;

@@ -15,7 +15,7 @@ import { guardLease, releaseLane } from "../store/lanes.ts";
 import { endAttempt } from "../store/turns.ts";
 import type { LineRules } from "./line.ts";
 import type { SendDeps, Sending } from "./sending.ts";
-import type { Transition } from "./step.ts";
+import type { Transition } from "./stage.ts";
 
 export async function settle(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
   const { line, draft } = sending;

@@ -3,41 +3,9 @@
 // same commit, so a message that meets no queue costs four commits from intake to "sent".
 
 import type { Clock, Log } from "bridgehead/contract";
-import type { Database, Query, Work } from "../store/driver.ts";
+import type { Database, Query } from "../store/driver.ts";
 import { LeaseLost } from "../store/lanes.ts";
-
-/** What one finished piece of work writes: begins with the guard of its lease. */
-export type Transition = (q: Query) => Promise<void>;
-
-export interface Claimed {
-  readonly channel: string;
-  /** All I/O; never throws for an expected failure; writes nothing. */
-  work(signal: AbortSignal): Promise<Transition>;
-  /** Published as the "before" and "after" of the transition's commit. */
-  committing(phase: "before" | "after"): void;
-  /** Milliseconds left of the lease. */
-  left(): number;
-  /** Lets go of the lane when the work ended without a transition that could be written. */
-  abandon(q: Query): Promise<void>;
-  /** Published when the claim itself (the recorded attempt) is about to be, and has been, committed. */
-  recorded(phase: "before" | "after"): void;
-}
-
-export interface Stage {
-  readonly name: string;
-  readonly takes: Work;
-  /** Channels with something due. */
-  channels(q: Query): Promise<readonly string[]>;
-  /** Leases at most `room` lanes of that channel and records their attempts. */
-  claim(q: Query, channel: string, room: number): Promise<readonly Claimed[]>;
-}
-
-/** Runs inside a transaction and finishes what it finds; returns quickly when there is nothing. The callbacks it
- *  returns are called once the commit is on disk. */
-export interface PureStage {
-  readonly takes: Work;
-  run(q: Query): Promise<readonly (() => void)[]>;
-}
+import type { Claimed, PureStage, Stage, Transition } from "./stage.ts";
 
 export interface Flow {
   /** Writes, lets the stages follow in the same transaction, and starts what they claimed after the commit. */

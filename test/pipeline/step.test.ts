@@ -1,7 +1,8 @@
 // The loop of all stages: capacity, failures, drain.
 
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type Claimed, createFlow, type Flow, type PureStage, type Stage } from "../../src/pipeline/step.ts";
+import type { Claimed, PureStage, Stage } from "../../src/pipeline/stage.ts";
+import { createFlow, type Flow } from "../../src/pipeline/step.ts";
 import { writeSettings } from "../../src/store/agents.ts";
 import type { Database } from "../../src/store/driver.ts";
 import {

@@ -6,7 +6,8 @@ CREATE TABLE leases (
   holder TEXT,
   token BIGINT NOT NULL DEFAULT 0,
   until BIGINT NOT NULL DEFAULT 0
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 
 CREATE TABLE channels (
   id TEXT PRIMARY KEY,
@@ -14,19 +15,22 @@ CREATE TABLE channels (
   cursor_at BIGINT,
   paused_until BIGINT NOT NULL DEFAULT 0,
   paused_reason TEXT
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 
 CREATE TABLE agents (
   id TEXT PRIMARY KEY,
   settings TEXT NOT NULL,
   read_at BIGINT NOT NULL
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 
 CREATE TABLE rates (
   name TEXT PRIMARY KEY,
   arrival BIGINT NOT NULL DEFAULT 0,
   penalty_until BIGINT NOT NULL DEFAULT 0
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 
 CREATE TABLE blobs (
   id TEXT PRIMARY KEY,
@@ -48,7 +52,8 @@ CREATE TABLE conversations (
   platform_id TEXT,
   opened_at BIGINT NOT NULL,
   seen_at BIGINT NOT NULL DEFAULT 0
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 CREATE INDEX conversations_kept ON conversations (seen_at) WHERE person <> '';
 CREATE INDEX conversations_person ON conversations (channel, person);
 CREATE INDEX conversations_platform ON conversations (platform_id);
@@ -57,7 +62,8 @@ CREATE TABLE participants (
   conversation TEXT NOT NULL REFERENCES conversations (id),
   address TEXT NOT NULL,
   PRIMARY KEY (conversation, address)
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 
 CREATE TABLE events (
   id INTEGER PRIMARY KEY, -- only: sqlite
@@ -109,7 +115,8 @@ CREATE TABLE citations (
   conversation TEXT NOT NULL REFERENCES conversations (id),
   draft TEXT,
   PRIMARY KEY (channel, external_id, conversation)
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 
 CREATE TABLE lanes (
   id TEXT PRIMARY KEY,
@@ -121,7 +128,8 @@ CREATE TABLE lanes (
   holder TEXT,
   token BIGINT NOT NULL DEFAULT 0,
   lease_until BIGINT NOT NULL DEFAULT 0
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 CREATE INDEX lanes_due ON lanes (direction, channel, due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE turns (
@@ -152,7 +160,6 @@ CREATE INDEX turns_now ON turns (channel, state, received_at) WHERE open = 1;
 CREATE INDEX turns_event ON turns (event);
 CREATE INDEX turns_channel ON turns (channel, made_at);
 CREATE INDEX turns_person ON turns (channel, person, made_at);
-CREATE INDEX turns_conversation ON turns (conversation, made_at);
 CREATE INDEX turns_kept ON turns (received_at) WHERE question <> '';
 
 CREATE TABLE replies (
@@ -197,7 +204,7 @@ CREATE INDEX drafts_open ON drafts (conversation, seq) WHERE open = 1;
 CREATE INDEX drafts_now ON drafts (channel, state, due_at) WHERE open = 1;
 CREATE INDEX drafts_held ON drafts (channel) WHERE state = 'held';
 CREATE INDEX drafts_reply ON drafts (reply);
-CREATE INDEX drafts_recipient ON drafts (channel, recipient, updated_at);
+CREATE INDEX drafts_recipient ON drafts (channel, recipient);
 CREATE INDEX drafts_state ON drafts (state, updated_at);
 CREATE INDEX drafts_kept ON drafts (updated_at) WHERE body <> '';
 
@@ -212,7 +219,8 @@ CREATE TABLE attempts (
   started_at BIGINT NOT NULL,
   ended_at BIGINT,
   PRIMARY KEY (subject, number)
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 
 CREATE TABLE suppressions (
   channel TEXT NOT NULL,
@@ -222,6 +230,7 @@ CREATE TABLE suppressions (
   reason TEXT NOT NULL,
   updated_at BIGINT NOT NULL,
   PRIMARY KEY (channel, address)
-);
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 CREATE INDEX suppressions_active ON suppressions (channel) WHERE active = 1;
 `;

@@ -1,0 +1,36 @@
+// What a stage is: pure, or with effects. step.ts runs them.
+
+import type { Query, Work } from "../store/driver.ts";
+
+/** What one finished piece of work writes: begins with the guard of its lease. */
+export type Transition = (q: Query) => Promise<void>;
+
+export interface Claimed {
+  readonly channel: string;
+  /** All I/O; never throws for an expected failure; writes nothing. */
+  work(signal: AbortSignal): Promise<Transition>;
+  /** Published as the "before" and "after" of the transition's commit. */
+  committing(phase: "before" | "after"): void;
+  /** Milliseconds left of the lease. */
+  left(): number;
+  /** Lets go of the lane when the work ended without a transition that could be written. */
+  abandon(q: Query): Promise<void>;
+  /** Published when the claim itself (the recorded attempt) is about to be, and has been, committed. */
+  recorded(phase: "before" | "after"): void;
+}
+
+export interface Stage {
+  readonly name: string;
+  readonly takes: Work;
+  /** Channels with something due. */
+  channels(q: Query): Promise<readonly string[]>;
+  /** Leases at most `room` lanes of that channel and records their attempts. */
+  claim(q: Query, channel: string, room: number): Promise<readonly Claimed[]>;
+}
+
+/** Runs inside a transaction and finishes what it finds; returns quickly when there is nothing. The callbacks it
+ *  returns are called once the commit is on disk. */
+export interface PureStage {
+  readonly takes: Work;
+  run(q: Query): Promise<readonly (() => void)[]>;
+}
