@@ -51,7 +51,8 @@ export function routeStage(deps: { lines: () => Lines; clock: Clock; log: Log })
         if (!line) continue;
         if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
         for (const row of await storedEvents(q, channel, batch)) {
-          if (full.has(channel)) break;
+          // Receipts do not wait for room, nor what an operator has released.
+          if (full.has(channel) && row.kind === "message" && row.code !== "released") continue;
           await q
             .savepoint(() => routeEvent(q, line, row, { ...deps, committed, full }))
             .catch(async (error: unknown) => {

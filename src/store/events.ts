@@ -165,10 +165,12 @@ export async function settleEvent(
   );
 }
 
-/** The channel's cap has no room: everything that waits to be routed there waits `delayMs`, in its order. */
+/** The channel's cap has no room: every message that waits to be routed there waits `delayMs`, in its order, but for what
+ *  an operator has released. */
 export async function postponeChannel(q: Query, channel: string, delayMs: number): Promise<void> {
   await q.run(
-    "UPDATE events SET due_at = now_ms() + $2 WHERE channel = $1 AND state = 'stored' AND due_at < now_ms() + $2",
+    `UPDATE events SET due_at = now_ms() + $2 WHERE channel = $1 AND state = 'stored' AND due_at < now_ms() + $2
+       AND kind = 'message' AND COALESCE(code, '') <> 'released'`,
     channel,
     Math.ceil(delayMs),
   );

@@ -1,7 +1,7 @@
 // The whole pipeline on a real store, with the real client against a scripted platform, in a time that tests set
 // forward. Nothing sweeps by itself unless a test lets it.
 
-import type { Clock, MessageEvent, Outbound } from "bridgehead/contract";
+import type { Clock, InboundEvent, MessageEvent, Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
@@ -88,8 +88,8 @@ export interface House {
   readonly sent: string[];
   /** A mail comes in. Resolves when all that could follow at once has. */
   arrives(...mails: readonly (Partial<MessageEvent> & { readonly text: string })[]): Promise<void>;
-  /** Mail for another channel; nothing is waited for. */
-  accepts(channel: string, ...mails: readonly MessageEvent[]): Promise<void>;
+  /** Events of any channel; nothing is waited for. */
+  accepts(channel: string, ...events: readonly InboundEvent[]): Promise<void>;
   /** All that is due is begun and ended. */
   settles(): Promise<void>;
   /** Time passes, in steps; at each one all that is due is begun and ended. */
@@ -185,8 +185,8 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     heard,
     sent,
     settles: () => settles(),
-    async accepts(channel, ...mails) {
-      await accept(flow, channel, mails, null);
+    async accepts(channel, ...events) {
+      await accept(flow, channel, events, null);
     },
     async arrives(...mails) {
       await accept(flow, "c", mails.map(mail), null);

@@ -2,6 +2,7 @@
 
 import { expect, it } from "vitest";
 import { mail, openHouse } from "./house.ts";
+import { receipt } from "./rig.ts";
 
 const minute = 60_000;
 const from = (name: string, text = `from ${name}`) =>
@@ -25,6 +26,21 @@ it("lets messages wait in order while the channel is at its cap, and goes on whe
   expect(sorted(house.sent.slice(2))).toEqual(["answer to from p2", "answer to from p3"]);
   await house.passes(61_000, 500);
   expect(sorted(house.sent.slice(4))).toEqual(["answer to from late", "answer to from p4"]);
+});
+
+it("lets neither receipts nor what was released wait while the channel is at its cap", async () => {
+  const one = [{ max: 1, per: minute }];
+  const house = await openHouse({ rules: { caps: { sender: one, conversation: [], channel: one } } });
+  await house.arrives(from("p"));
+  await house.arrives(from("p", "held"), from("q"), from("r"));
+  expect([await house.listed("held"), await house.listed("stored")]).toEqual([["cap-sender"], [null, null]]);
+  const recipient = "p@example.org";
+  await house.accepts("c", receipt({ about: { recipient }, state: "delivered" }));
+  await house.settles();
+  expect(await house.drafts()).toEqual(["delivered"]);
+  await house.releases(2);
+  expect(sorted(house.sent)).toEqual(["answer to from p", "answer to held"]);
+  expect(await house.listed("stored")).toEqual([null, null]);
 });
 
 it("holds what is over the cap of its sender or conversation, for an operator to release", async () => {
