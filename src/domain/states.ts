@@ -44,8 +44,3 @@ export const draftStates = {
   held: ["queued", "dropped", "sent", "delivered", "failed"],
   dropped: ["queued", "sent", "delivered", "failed"],
 } as const satisfies Machine;
-
-export type EventState = keyof typeof eventStates;
-export type TurnState = keyof typeof turnStates;
-export type ReplyState = keyof typeof replyStates;
-export type DraftState = keyof typeof draftStates;

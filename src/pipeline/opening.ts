@@ -15,7 +15,7 @@ export function foreignKey(conversation: ConversationRow): string {
 }
 
 /** The names the platform wants apart: everything before the last word, and the last word. */
-export function splitName(name: string | null, address: string): { firstName: string; lastName: string } {
+function splitName(name: string | null, address: string): { firstName: string; lastName: string } {
   const words = (name ?? "").trim().split(/\s+/).filter(Boolean);
   if (words.length === 0) return { firstName: address.split("@")[0] || address, lastName: "-" };
   if (words.length === 1) return { firstName: words[0] ?? address, lastName: "-" };

@@ -251,7 +251,7 @@ export function createFlow(options: {
         const well = await sweep();
         const slept = new AbortController();
         const until = AbortSignal.any([signal, slept.signal]);
-        if (well) void rested.then(() => slept.abort());
+        if (well) void rested.then(() => slept.abort("woken"));
         await clock.sleep(sweepMs, until);
       }
     },

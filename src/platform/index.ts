@@ -1,6 +1,5 @@
 // The embedded platform.
 
 export { readAgents } from "./agents.ts";
-export type { AgentDefinition } from "./definition.ts";
 export type { Platform, PlatformOptions } from "./platform.ts";
 export { startPlatform } from "./platform.ts";

@@ -84,7 +84,13 @@ describe("guards", () => {
       { name: "channel", cap, count: 3 },
       { name: "conversation", cap, count: 9 },
     ]);
-    expect(over).toEqual({ name: "channel", cap, count: 3, code: "cap-channel", reason: "3 per 1 min reached" });
+    expect(over).toEqual({
+      name: "channel",
+      cap,
+      count: 3,
+      code: "cap-channel",
+      reason: "3 per 1 min reached",
+    });
   });
 
   /** Slow and plain: every way to place the first part, then the rest. */

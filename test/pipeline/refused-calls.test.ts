@@ -66,7 +66,7 @@ it("goes on with the others when one conversation alone is refused, and tries th
       { interval: 10 },
     )
     .toBeGreaterThan(tries + 2);
-  expect(await house.turns()).toContainEqual(expect.objectContaining({ state: "waiting" }));
+  await expect.poll(() => house.turns()).toContainEqual(expect.objectContaining({ state: "waiting" }));
   delete platform.faults.ask;
   await expect
     .poll(

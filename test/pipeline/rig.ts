@@ -29,7 +29,7 @@ export async function watched(place: NewPlace = sqlitePlace): Promise<Database> 
 }
 
 /** Moves that states.ts does not know. */
-export async function forbidden(db: Database): Promise<string[]> {
+async function forbidden(db: Database): Promise<string[]> {
   const moves = await db.read((q) =>
     q.all<{ what: keyof typeof machines; before: string; after: string }>(
       "SELECT DISTINCT what, before, after FROM moves",
