@@ -7,7 +7,8 @@ import { openSqlite } from "../../src/store/sqlite.ts";
 const [, , action, file = ""] = process.argv;
 
 if (action === "lock") {
-  lockStore(file);
+  // Kept: a lock that nothing refers to is collected, and let go.
+  process.once("SIGTERM", lockStore(file));
   process.stdout.write("locked\n");
   setInterval(() => undefined, 60_000); // until it is killed
 } else {
