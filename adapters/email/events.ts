@@ -120,7 +120,7 @@ function messageOf(
     ...(kept.length > 0 ? { attachments: kept.map((file) => attachmentOf(config, file)) } : {}),
     ...(refusal ? { refusal } : {}),
     ...(hops > 0 ? { hops } : {}),
-    ...notesOf(config, mail, auth, kept.length),
+    ...notesOf(config, mail, auth, kept),
     raw,
   };
 }
@@ -147,12 +147,18 @@ function checkSender(config: EmailConfig, auth: SenderAuth | null): Refusal | "a
   return { code: "unauthenticated", reason: auth?.detail ?? "the sender was not checked" };
 }
 
-function notesOf(config: EmailConfig, mail: Mail, auth: SenderAuth | null, kept: number) {
+function notesOf(config: EmailConfig, mail: Mail, auth: SenderAuth | null, kept: Mail["attachments"]) {
   const notes: Record<string, string> = {};
   if (config.sender_auth.mode !== "off")
     notes["sender"] = auth?.verdict === "pass" ? "verified" : "unverified";
-  if (config.attachments.name_to_agent && kept < mail.attachments.length)
-    notes["attachments_not_kept"] = String(mail.attachments.length - kept);
+  // What is kept is named with the message; of the rest the agent learns here that it exists.
+  const lost = mail.attachments.filter((file) => !file.inline && !kept.includes(file));
+  if (config.attachments.name_to_agent && lost.length > 0) {
+    const named = lost
+      .slice(0, 30)
+      .map((file) => `${file.name} (${file.mediaType}, ${file.bytes.length} bytes)`);
+    notes["attachments_not_kept"] = named.join(", ");
+  }
   if (mail.forwarded?.from) notes["forwarded_from"] = mail.forwarded.from.address;
   return Object.keys(notes).length > 0 ? { notes } : {};
 }
