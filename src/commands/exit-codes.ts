@@ -17,3 +17,22 @@ export const exitCodes = {
   /** The configuration is wrong (EX_CONFIG). A restart does not help. */
   config: 78,
 } as const;
+
+const meanings: Readonly<Record<keyof typeof exitCodes, string>> = {
+  ok: "it went well",
+  failed: "it could not be done; the reason was printed",
+  usage: "the command line is wrong",
+  newerSchema: "the store was written by a newer version",
+  unreachable: "a server or the platform did not answer (check --online)",
+  crashed: "a defect; please report it",
+  oldNode: "Node.js is too old",
+  config: "the configuration is wrong",
+};
+
+/** The table as `--help` shows it. */
+export function exitCodeHelp(): string {
+  const lines = Object.entries(meanings).map(
+    ([name, meaning]) => `  ${String(exitCodes[name as keyof typeof exitCodes]).padEnd(4)}${meaning}`,
+  );
+  return `\nExit codes:\n${lines.join("\n")}`;
+}

@@ -1,6 +1,7 @@
 // The command line: which commands there are and what they take. A command's code is loaded when it is called.
 
 import { InvalidArgumentError, Command as Program } from "commander";
+import { exitCodeHelp } from "./exit-codes.ts";
 import type { Command, Io } from "./io.ts";
 
 const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
@@ -22,7 +23,8 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .version(version, "-V, --version")
     .exitOverride()
     .configureOutput({ writeOut: io.out, writeErr: io.err })
-    .showHelpAfterError("(see --help)");
+    .showHelpAfterError("(see --help)")
+    .addHelpText("after", exitCodeHelp());
   const add = (name: string, description: string) => {
     const command = program.command(name).description(description);
     return command;
