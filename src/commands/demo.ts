@@ -73,6 +73,7 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
   try {
     await Promise.race([write(firstMail.subject, firstMail.text), aborted(io.signal)]);
     if (!options.once && io.interactive && !io.signal.aborted) await converse(io, write, mail.smtpPort);
+    else io.out("To write the next mail, run it in a terminal: npm run demo");
   } finally {
     quiet();
     await app.stop(io.signal.aborted ? 0 : 5000);
