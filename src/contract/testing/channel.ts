@@ -143,7 +143,7 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
       rejections = times;
       planted = error;
     },
-    until: (what, test, ms = 10_000) => watch(what, () => test(channel), watchers, ms),
+    until: (what, test, ms = 20_000) => watch(what, () => test(channel), watchers, ms),
   };
   return channel;
 }

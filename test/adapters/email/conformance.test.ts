@@ -85,6 +85,7 @@ const harness: Harness = {
   start,
   lacks: { http: "mail comes over the line we open", socket: "mail comes over the line we open" },
   quietMs: 300,
+  patienceMs: 20_000,
 };
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
