@@ -1,6 +1,7 @@
 // A clock that tests may set forward. Whoever sleeps wakes when the new time has passed his.
 
 import type { Clock } from "bridgehead/contract";
+import { sleepersOn } from "../real/sleepers.ts";
 
 export interface MovableClock extends Clock {
   /** Sets the wall clock forward; `monotonic` goes on as the machine's. */
@@ -9,28 +10,15 @@ export interface MovableClock extends Clock {
 
 export function movableClock(): MovableClock {
   let offset = 0;
-  const sleepers = new Set<{ readonly due: number; readonly wake: () => void }>();
   const now = () => Date.now() + offset;
+  const sleepers = sleepersOn(now);
   return {
     now,
     monotonic: () => performance.now(),
-    sleep: (ms, signal) =>
-      new Promise((resolve) => {
-        if (signal?.aborted) return resolve();
-        const wake = () => {
-          clearTimeout(timer);
-          sleepers.delete(sleeper);
-          signal?.removeEventListener("abort", wake);
-          resolve();
-        };
-        const sleeper = { due: now() + ms, wake };
-        const timer = setTimeout(wake, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
-        sleepers.add(sleeper);
-        signal?.addEventListener("abort", wake, { once: true });
-      }),
+    sleep: sleepers.sleep,
     forward(ms) {
       offset += ms;
-      for (const sleeper of sleepers) if (sleeper.due <= now()) sleeper.wake();
+      sleepers.rouse();
     },
   };
 }

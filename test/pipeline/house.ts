@@ -17,6 +17,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { ensureChannel } from "../../src/store/events.ts";
 import { type EventSummary, listEvents, releaseEvent } from "../../src/store/inbox.ts";
 import { type Rate, rateOf } from "../../src/store/rates.ts";
+import { sleepersOn } from "../real/sleepers.ts";
 import { sqlitePlace } from "../store/rig.ts";
 import { lineOf, listen, watched } from "./rig.ts";
 import { type ScriptedPlatform, startPlatform } from "./scripted-platform.ts";
@@ -32,31 +33,18 @@ export interface TestClock extends Clock {
 
 export function testClock(): TestClock {
   let [passed, moved] = [0, 0];
-  const sleepers = new Set<{ readonly due: number; readonly wake: () => void }>();
   const monotonic = () => performance.now() + passed;
+  const sleepers = sleepersOn(monotonic);
   return {
     now: () => Math.floor(Date.now() + passed + moved),
     monotonic,
-    sleep: (ms, signal) =>
-      new Promise((resolve) => {
-        if (signal?.aborted) return resolve();
-        const wake = () => {
-          clearTimeout(timer);
-          sleepers.delete(sleeper);
-          signal?.removeEventListener("abort", wake);
-          resolve();
-        };
-        const sleeper = { due: monotonic() + ms, wake };
-        const timer = setTimeout(wake, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
-        sleepers.add(sleeper);
-        signal?.addEventListener("abort", wake, { once: true });
-      }),
+    sleep: sleepers.sleep,
     forward(ms) {
       passed += ms;
-      for (const sleeper of sleepers) if (sleeper.due <= monotonic()) sleeper.wake();
+      sleepers.rouse();
     },
     set: (ms) => void (moved += ms),
-    sleeping: () => sleepers.size,
+    sleeping: () => sleepers.count(),
   };
 }
 
