@@ -1,4 +1,3 @@
-import { env } from "node:process";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -11,9 +10,6 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 60_000,
-    // These tests wait, within bounds, for real servers and processes. On a machine that others keep busy a bound may run
-    // out: a second try in CI tells that from a defect. Every first failure is still printed.
-    retry: env["CI"] === undefined ? 0 : 1,
     hookTimeout: 120_000,
   },
 });

@@ -14,7 +14,7 @@ import { type Letter, rawBounce, rawLetter, tagIn } from "./letters.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
 /** What the agent `late` waits before its answers go out. */
-export const lateSeconds = 10;
+export const lateSeconds = 25;
 
 export interface World {
   readonly dovecot: Dovecot;

@@ -136,6 +136,7 @@ async function readOn(options: Reading): Promise<Cursor | null> {
     accept: async (events, next) => {
       const accepted = await channel.accept(events, next);
       cursor = next ?? cursor;
+      proven(); // a long backlog is read batch by batch: each one that is stored is a sign of life
       return accepted;
     },
   };

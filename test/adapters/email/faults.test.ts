@@ -63,7 +63,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
   });
 
   it("does not read on over a hanging commit for ever", async () => {
-    const { channel, box, supervised } = boxes.open({}, { sweep: "100ms" });
+    const { channel, box, supervised } = boxes.open({}, { sweep: "1s" });
     await ready(channel);
     channel.hold();
     await dovecot.deliver(box, mail(1));
