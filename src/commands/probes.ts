@@ -150,6 +150,8 @@ async function probeChannel(
     url: (path) => new URL(`${base}/channels/${id}${path}`),
     accept: () => Promise.reject(new Error("nothing is accepted while checking")),
     known: async () => new Set(),
+    session: async () => null,
+    agent: () => null,
     report: () => {},
   };
   try {

@@ -1,7 +1,7 @@
 // What the core gives an adapter for one configured channel.
 
-import type { InboundEvent } from "./events.ts";
-import type { ChannelId, Cursor, ExternalId } from "./ids.ts";
+import type { InboundEvent, Party } from "./events.ts";
+import type { ChannelId, Cursor, ExternalId, SessionId } from "./ids.ts";
 import type { ChannelStatus } from "./outcomes.ts";
 import type { RoutePath } from "./routes.ts";
 
@@ -16,6 +16,10 @@ export interface Channel {
   accept(events: readonly InboundEvent[], cursor?: Cursor): Promise<readonly Accepted[]>;
   /** Which of these ids are stored already: saves fetching what `accept` would only call a duplicate. */
   known(ids: readonly ExternalId[]): Promise<ReadonlySet<ExternalId>>;
+  /** What is stored about a session of this channel; null when it was never opened. Survives a restart, as a socket does not. */
+  session(id: SessionId): Promise<SessionFacts | null>;
+  /** What the platform says of the agent on this channel; null until it was read once. */
+  agent(): AgentFacts | null;
   /** Call at every change of health; cheap, never throws. */
   report(status: ChannelStatus): void;
 }
@@ -24,6 +28,27 @@ export interface Accepted {
   readonly id: ExternalId;
   /** True when this id, or a message with the same fingerprint, was stored before. */
   readonly duplicate: boolean;
+}
+
+export interface SessionFacts {
+  readonly state: "open" | "lost" | "closed";
+  readonly from: Party;
+  readonly openedAt: Date;
+  /** How often it was opened: above 1 after a resume. */
+  readonly openings: number;
+  /** Why it is being given to a human; null when it is not. */
+  readonly handingOver: string | null;
+  /** The newest message of the session while it waits for its answer. */
+  readonly pending: ExternalId | null;
+}
+
+/** The agent as its skill for this channel describes it. */
+export interface AgentFacts {
+  /** False: messages are stored, nothing is asked. */
+  readonly active: boolean;
+  readonly name: string;
+  /** The first thing the agent says: a call's greeting, a text's introduction. */
+  readonly introduction: string | null;
 }
 
 /** Structured log: fields are columns (`uid`, `attempt` ...), the message is a constant text. No bodies, no addresses, no secrets. */

@@ -28,6 +28,8 @@ export interface Traits {
   readonly attachments: boolean;
   /** `thread`: a message that answers nothing opens a new conversation (e-mail). `person`: one conversation a person (SMS). */
   readonly conversations: "thread" | "person";
+  /** What the core's keys of a channel block are when the file leaves them out, as one would write them there: `{ "join": "3s" }`. */
+  readonly defaults?: { readonly [key: string]: Json };
   /** The platform's name of the channel, its skill and what its start call expects. */
   readonly platform: "email" | "sms" | "voice";
 }
@@ -83,6 +85,9 @@ export interface PastAttempt {
 
 /** One answer of the agent, ready to be dressed for the channel. Everything in it is frozen when it is made. */
 export interface Reply {
+  /** `answer`: of the agent, to a message. `opening`: we write (or call) first. `notice`: words of the channel's own
+   *  (a HELP text) or for a human; sent as it is. Signature and introduction are null but for answers. */
+  readonly kind: "answer" | "opening" | "notice";
   /** The key of the first part; part n sends under `partKey(key, n)`. */
   readonly key: SendKey;
   readonly createdAt: Date;
@@ -105,5 +110,6 @@ export interface Reply {
   readonly token: ThreadToken;
   /** What our loop header says: the hops of the message this answers, plus one. */
   readonly hops: number;
+  /** The live session to answer in. Null for a channel of calls: place one. */
   readonly session: SessionId | null;
 }

@@ -30,12 +30,23 @@ export interface MessageEvent {
   readonly attachments?: readonly Attachment[];
   /** Set when the message must never be answered: machine mail, bounces, lists, own mail, too old, denied ... Stored with this reason. */
   readonly refusal?: Refusal;
+  /** The whole message is the person's word on being written to (STOP, START, HELP): acted on, never shown to the agent. */
+  readonly consent?: Consent;
+  /** Meant for people, not for the agent (a voicemail): stored and told to the channel's `humans`, never asked. */
+  readonly forHumans?: { readonly subject: string };
   /** How many automatic answers of other agents this thread has seen, as their loop header counts them. Default 0. */
   readonly hops?: number;
   /** Facts the agent is told beside the text, such as the verdict on the sender: `{ "sender": "unverified" }`. */
   readonly notes?: { readonly [name: string]: string };
   /** Kept for replay. */
   readonly raw?: Uint8Array;
+}
+
+/** `stop` suppresses the sender's address on this channel until `start`; `help` changes nothing. */
+export interface Consent {
+  readonly word: "stop" | "start" | "help";
+  /** What the channel says in return: sent as it is, past a suppression. Absent when the provider says something itself. */
+  readonly answer?: string;
 }
 
 /** Why a message is not answered. `code` is short and stable (`auto-reply`, `list`, `bounce`, `own`, `too-large` ...). */
@@ -62,15 +73,22 @@ export interface DeliveryEvent {
   readonly raw?: Uint8Array;
 }
 
-/** A live conversation began, was interrupted or ended. */
+/** A live conversation (a call) began or goes on over a new connection (`opened`), was interrupted, is given to a human
+ *  (`handing-over`), lost its connection (`lost`: another may follow) or ended (`closed`: none will). */
 export interface SessionEvent {
   readonly kind: "session";
   readonly id: ExternalId;
   readonly session: SessionId;
-  readonly state: "opened" | "interrupted" | "closed";
+  readonly state: "opened" | "interrupted" | "handing-over" | "lost" | "closed";
   readonly from: Party;
-  /** interrupted: what the caller really heard of our sentence. */
+  /** interrupted: what the caller really heard of our answer. */
   readonly heard?: string;
+  /** interrupted: the message whose answer was cut. */
+  readonly about?: ExternalId;
+  /** handing-over, lost, closed: why; short and stable (`asked`, `no-answer`, `hung-up`, `socket` ...). */
+  readonly reason?: string;
+  /** closed: how long the call was, in milliseconds. */
+  readonly durationMs?: number;
 }
 
 /** `address` is the channel's canonical form: a lower-cased mailbox, an E.164 number with its prefix. */

@@ -16,14 +16,16 @@ export const eventStates = {
 } as const satisfies Machine;
 
 export const turnStates = {
-  waiting: ["asking"],
-  asking: ["answered", "silent", "waiting", "unknown", "failed"],
+  waiting: ["asking", "dropped"],
+  asking: ["answered", "silent", "waiting", "unknown", "failed", "dropped"],
   /** The question may have been put; only a look at the platform's messages leads out. */
-  unknown: ["answered", "silent", "waiting", "unknown", "failed"],
+  unknown: ["answered", "silent", "waiting", "unknown", "failed", "dropped"],
   answered: [],
   /** The platform took the question and gives no answer now (manual mode). An operator may have it looked up again. */
   silent: ["waiting", "unknown"],
   failed: ["waiting", "unknown"],
+  /** In a call the caller said something newer, or hung up: the answer is not wanted any more. */
+  dropped: [],
 } as const satisfies Machine;
 
 export const replyStates = {

@@ -1,10 +1,22 @@
 // What an adapter is given: the contract's Channel, made of the pipeline and the channel's own state.
 
-import type { Channel, ChannelId, ChannelStatus, Clock, ExternalId, Log } from "bridgehead/contract";
+import {
+  type AgentFacts,
+  type Channel,
+  type ChannelId,
+  type ChannelStatus,
+  type Clock,
+  type ExternalId,
+  externalId,
+  type Log,
+  type SessionFacts,
+  type SessionId,
+} from "bridgehead/contract";
 import { accept, type Reader } from "../pipeline/accept.ts";
 import type { Flow } from "../pipeline/step.ts";
-import type { Database } from "../store/driver.ts";
+import type { Database, Query } from "../store/driver.ts";
 import { knownEvents } from "../store/events.ts";
+import { readSession, sessionParty } from "../store/sessions.ts";
 
 export interface ChannelState {
   status: ChannelStatus;
@@ -22,6 +34,8 @@ export function createChannel(options: {
   readonly log: Log;
   readonly publicUrl: string;
   readonly state: ChannelState;
+  /** What the platform says of the agent on this channel now. */
+  agent(): AgentFacts | null;
   /** The lease under which this process reads the channel now. */
   reader(): Reader | null;
 }): Channel {
@@ -43,6 +57,8 @@ export function createChannel(options: {
     async known(ids) {
       return (await db.read((q) => knownEvents(q, id, ids))) as Set<ExternalId>;
     },
+    session: (session) => db.read((q) => sessionFacts(q, id, session)),
+    agent: () => options.agent(),
     report(status) {
       if (status.state !== state.status.state) {
         state.since = clock.now();
@@ -54,6 +70,20 @@ export function createChannel(options: {
       state.status = status;
       if (status.state === "ready") state.heardAt = clock.now();
     },
+  };
+}
+
+async function sessionFacts(q: Query, channel: string, id: SessionId): Promise<SessionFacts | null> {
+  const row = await readSession(q, channel, id);
+  if (!row) return null;
+  const { person, pending } = await sessionParty(q, row);
+  return {
+    state: row.state,
+    from: { address: person },
+    openedAt: new Date(row.opened_at),
+    openings: row.openings,
+    handingOver: row.handing_over,
+    pending: pending === null ? null : externalId(pending),
   };
 }
 

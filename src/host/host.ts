@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import type { Adapter, ChannelStatus, Clock, Log } from "bridgehead/contract";
 import type { ChannelConfig } from "../config/index.ts";
 import type { Reader } from "../pipeline/accept.ts";
-import type { Line } from "../pipeline/line.ts";
+import { agentFacts, type Line } from "../pipeline/line.ts";
 import type { Agent } from "../pipeline/settings.ts";
 import type { Flow } from "../pipeline/step.ts";
 import type { Database } from "../store/driver.ts";
@@ -83,6 +83,7 @@ export function createHost(options: {
       publicUrl: options.publicUrl(),
       state,
       reader: () => reader,
+      agent: () => agentFacts(line),
     });
     const adapter = config.adapter.create(channel, config.settings);
     const running: RunningChannel = { config, adapter, state, tickedAt: null, failures: 0 };

@@ -7,7 +7,7 @@ import type { AdapterDefinition } from "bridgehead/contract";
 import * as z from "zod";
 import { packageEntry, pathEntry } from "./entry.ts";
 
-const builtIn: readonly string[] = ["email"];
+const builtIn: readonly string[] = ["email", "sms", "voice"];
 const contractNumber = 1;
 
 /** What `loadAdapter` rejects with: a message and a cure for the operator. */

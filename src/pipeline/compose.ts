@@ -96,6 +96,7 @@ async function dress(
   const skill = skillOf(line);
   const first = !(await hasEarlierReply(q, row.conversation, row.id));
   return {
+    kind: "answer",
     key: sendKey(row.id),
     createdAt: new Date(row.created_at),
     to: address.to,

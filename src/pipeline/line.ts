@@ -1,6 +1,6 @@
 // A line: a configured channel as the pipeline sees it, with the agent behind it.
 
-import type { Outbound, Traits } from "bridgehead/contract";
+import type { AgentFacts, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
 
@@ -37,6 +37,17 @@ export interface Line {
 /** The settings of the line's skill; null when the agent has none, or nothing was read yet. */
 export function skillOf(line: Line): ChannelSettings | null {
   return line.settings()?.[line.traits.platform] ?? null;
+}
+
+/** What the adapter is told of the agent. */
+export function agentFacts(line: Line): AgentFacts | null {
+  const settings = line.settings();
+  if (!settings) return null;
+  return {
+    active: whyNotAsk(line) === null,
+    name: settings.name,
+    introduction: skillOf(line)?.introduction ?? null,
+  };
 }
 
 /** Why nothing may be asked now, or null. Mail is stored meanwhile. */

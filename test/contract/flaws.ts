@@ -45,6 +45,8 @@ export const methods = (channel: Channel): Channel => ({
   url: (path) => channel.url(path),
   accept: (events, cursor) => channel.accept(events, cursor),
   known: (ids) => channel.known(ids),
+  session: (id) => channel.session(id),
+  agent: () => channel.agent(),
   report: (status) => channel.report(status),
 });
 

@@ -2,9 +2,9 @@
 // with an `accept` a test can hold up or fail.
 
 import { setImmediate as turn } from "node:timers/promises";
-import type { Accepted, Channel, Clock, Log, LogFields } from "../channel.ts";
+import type { Accepted, AgentFacts, Channel, Clock, Log, LogFields, SessionFacts } from "../channel.ts";
 import type { InboundEvent, MessageEvent } from "../events.ts";
-import { type Cursor, channelId } from "../ids.ts";
+import { type Cursor, channelId, type SessionId } from "../ids.ts";
 import type { ChannelStatus } from "../outcomes.ts";
 import { wallClock } from "./clock.ts";
 
@@ -50,6 +50,8 @@ export interface RecordingChannelOptions {
   readonly publicUrl?: string;
   /** What an earlier life of this channel committed last. */
   readonly cursor?: Cursor | null;
+  /** What `agent()` says. Default: an active agent called Agent, without an introduction. */
+  readonly agent?: AgentFacts | null;
 }
 
 /** Makes a fresh channel: nothing stored, nothing held. */
@@ -116,6 +118,9 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
       return done;
     },
     known: (wanted) => Promise.resolve(new Set(wanted.filter((one) => ids.has(one)))),
+    session: (session) => Promise.resolve(factsOf(stored, session)),
+    agent: () =>
+      options.agent === undefined ? { active: true, name: "Agent", introduction: null } : options.agent,
     report(status) {
       statuses.push(status);
       changed();
@@ -146,6 +151,33 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
     until: (what, test, ms = 20_000) => watch(what, () => test(channel), watchers, ms),
   };
   return channel;
+}
+
+/** What the core would know of a session, from the events alone; it answers nothing, so every message is pending. */
+function factsOf(stored: readonly InboundEvent[], id: SessionId): SessionFacts | null {
+  const own = stored.filter((event) => event.kind === "session" && event.session === id);
+  const openings = own.filter((event) => event.kind === "session" && event.state === "opened");
+  const [first] = openings;
+  if (first?.kind !== "session") return null;
+  const said = stored.findLast(
+    (event) => event.kind === "message" && "session" in event.thread && event.thread.session === id,
+  );
+  let state: SessionFacts["state"] = "open";
+  let handingOver: string | null = null;
+  for (const event of own) {
+    if (event.kind !== "session") continue;
+    if (event.state === "opened") state = "open";
+    if (event.state === "lost" || event.state === "closed") state = event.state;
+    if (event.state === "handing-over") handingOver = event.reason ?? "asked";
+  }
+  return {
+    state,
+    from: first.from,
+    openedAt: new Date(0),
+    openings: openings.length,
+    handingOver,
+    pending: said?.id ?? null,
+  };
 }
 
 async function watch(

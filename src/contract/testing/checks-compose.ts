@@ -25,6 +25,7 @@ export function replyWith(rig: Rig, text: string): Reply {
     token: threadToken(`t${letters(12)}`),
     hops: 0,
     session: null,
+    kind: "answer",
     ...ours,
   };
 }

@@ -80,6 +80,7 @@ CREATE TABLE events (
   body TEXT NOT NULL,
   raw TEXT REFERENCES blobs (id),
   conversation TEXT REFERENCES conversations (id),
+  turn TEXT,
   attempts BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL,
   sent_at BIGINT,
@@ -87,6 +88,7 @@ CREATE TABLE events (
   UNIQUE (channel, external_id)
 );
 CREATE UNIQUE INDEX events_fingerprint ON events (channel, fingerprint) WHERE fingerprint IS NOT NULL;
+CREATE INDEX events_turn ON events (turn) WHERE turn IS NOT NULL;
 CREATE INDEX events_stored ON events (channel, id) WHERE state = 'stored';
 CREATE INDEX events_due ON events (channel, due_at) WHERE state = 'stored';
 CREATE INDEX events_stuck ON events (channel, state) WHERE state IN ('held', 'failed');
@@ -118,12 +120,32 @@ CREATE TABLE citations (
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 
+CREATE TABLE sessions (
+  channel TEXT NOT NULL,
+  id TEXT NOT NULL,
+  conversation TEXT NOT NULL REFERENCES conversations (id),
+  state TEXT NOT NULL CHECK (state IN ('open', 'lost', 'closed')),
+  node TEXT NOT NULL,
+  openings BIGINT NOT NULL,
+  handing_over TEXT,
+  reason TEXT,
+  opened_at BIGINT NOT NULL,
+  lost_at BIGINT,
+  closed_at BIGINT,
+  duration BIGINT,
+  PRIMARY KEY (channel, id)
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
+CREATE INDEX sessions_live ON sessions (conversation) WHERE state <> 'closed';
+CREATE INDEX sessions_node ON sessions (node) WHERE state = 'open';
+
 CREATE TABLE lanes (
   id TEXT PRIMARY KEY,
   conversation TEXT NOT NULL REFERENCES conversations (id),
   channel TEXT NOT NULL,
   direction TEXT NOT NULL CHECK (direction IN ('in', 'out')),
   next_seq BIGINT NOT NULL DEFAULT 1,
+  node TEXT,
   due_at BIGINT,
   holder TEXT,
   token BIGINT NOT NULL DEFAULT 0,
@@ -139,10 +161,12 @@ CREATE TABLE turns (
   person TEXT NOT NULL,
   seq BIGINT NOT NULL,
   event BIGINT REFERENCES events (id),
-  state TEXT NOT NULL CHECK (state IN ('waiting', 'asking', 'unknown', 'answered', 'silent', 'failed')),
+  session TEXT,
+  state TEXT NOT NULL CHECK (state IN ('waiting', 'asking', 'unknown', 'answered', 'silent', 'failed', 'dropped')),
   open BIGINT NOT NULL,
   question TEXT NOT NULL,
   context TEXT,
+  opening TEXT,
   address TEXT NOT NULL,
   attempts BIGINT NOT NULL DEFAULT 0,
   looks BIGINT NOT NULL DEFAULT 0,
@@ -167,6 +191,8 @@ CREATE TABLE replies (
   conversation TEXT NOT NULL REFERENCES conversations (id),
   channel TEXT NOT NULL,
   turn TEXT REFERENCES turns (id),
+  kind TEXT NOT NULL DEFAULT 'answer' CHECK (kind IN ('answer', 'opening', 'notice')),
+  address TEXT,
   state TEXT NOT NULL CHECK (state IN ('ready', 'composed', 'failed')),
   text TEXT NOT NULL,
   platform_id TEXT,
@@ -185,6 +211,9 @@ CREATE TABLE drafts (
   channel TEXT NOT NULL,
   reply TEXT NOT NULL REFERENCES replies (id),
   recipient TEXT NOT NULL,
+  session TEXT,
+  heard TEXT,
+  forced BIGINT NOT NULL DEFAULT 0,
   seq BIGINT NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'unknown', 'sent', 'delivered', 'failed', 'held', 'dropped')),
   open BIGINT NOT NULL,

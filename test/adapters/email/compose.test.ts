@@ -20,6 +20,7 @@ const settings = (more: Partial<z.input<typeof schema>> = {}) =>
   });
 const self = identity("support@example.com", ["help@example.org"]);
 const reply: Reply = {
+  kind: "answer",
   key: sendKey("01hzx7key"),
   createdAt: new Date("2026-11-20T10:00:00Z"),
   to: [{ address: "ann@example.net", name: "Ann" }],

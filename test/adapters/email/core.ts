@@ -95,6 +95,7 @@ export function attempt(key: SendKey = sendKey("01hzx7key"), ms = 10_000): Try {
 /** A reply to ann@example.net. */
 export function replyTo(more: Partial<Reply> = {}): Reply {
   return {
+    kind: "answer",
     key: sendKey("01hzx7key"),
     createdAt: new Date("2026-11-20T10:00:00Z"),
     to: [{ address: "ann@example.net" }],
