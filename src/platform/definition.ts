@@ -1,5 +1,7 @@
 // An agent as its operator defines it, after the file was read and checked.
 
+import type * as z from "zod";
+import type { servedSkill } from "../wire/skill.ts";
 import type { Passage } from "./store/passages.ts";
 
 export interface AgentDefinition {
@@ -22,11 +24,8 @@ export interface AgentDefinition {
   readonly model: ModelDefinition | null;
 }
 
-export type SkillDefinition = {
-  readonly systemName: "EMAIL" | "SMS";
-  readonly status: "active" | "inactive";
-  readonly [field: string]: unknown;
-};
+/** Any skill of the interface, as it is served. */
+export type SkillDefinition = z.input<typeof servedSkill>;
 
 export interface RuleDefinition {
   /** `refund|money back`: whole words or phrases, whatever their case; or `/a regular expression/`. */

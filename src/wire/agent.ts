@@ -2,8 +2,9 @@
 
 import * as z from "zod";
 import { record } from "./record.ts";
-import { skill } from "./skill.ts";
+import { servedSkill, skill } from "./skill.ts";
 
+/** `model` is any string: the interface lists some families, and a model outside them still answers. */
 const aiConfig = z.looseObject({
   id: z.string(),
   model: z.string(),
@@ -13,11 +14,13 @@ const aiConfig = z.looseObject({
   isCodeInterpreterEnabled: z.boolean(),
   isFileSearchEnabled: z.boolean(),
   fileSearchMaxNumResults: z.number(),
+  reasoningEffort: z.enum(["low", "medium", "high", "xhigh", "minimal", "none", "max"]).nullish(),
+  reasoningMode: z.enum(["standard", "pro"]).nullish(),
+  isOutputJsonSchemaEnabled: z.boolean().optional(),
   outputJsonSchema: z.string(),
 });
 
-/** `status` is active, inactive or draft; read as any string, so that a new state does not stop the reader. */
-export const agent = record(
+const lenient = record(
   "agent",
   {
     id: z.string(),
@@ -40,3 +43,15 @@ export const agent = record(
     restrictDocumentsToOwnerOnly: z.boolean(),
   },
 );
+
+/** Read, `status` is any string, so that a new state does not stop the reader; served, it is one of three, and each skill
+ *  is one of the interface's. */
+export const agent = {
+  read: lenient.read,
+  exact: lenient.exact.extend({
+    id: z.uuid(),
+    organizationId: z.uuid(),
+    status: z.enum(["active", "inactive", "draft"]),
+    skills: z.array(servedSkill),
+  }),
+};

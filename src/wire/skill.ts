@@ -3,65 +3,86 @@
 
 import * as z from "zod";
 import { record } from "./record.ts";
-import { textOrObject } from "./text.ts";
+import { apiSkill, emailSkill, smsSkill, voiceSkill, webhookSkill } from "./skills/channels.ts";
+import { skillOf } from "./skills/kinds.ts";
+import {
+  calendarSkill,
+  memorySkill,
+  retrieversSkill,
+  scrapingSkill,
+  webSearchSkill,
+} from "./skills/knowledge.ts";
+import { liveChatSkill } from "./skills/live-chat.ts";
+import {
+  escalationSkill,
+  feedbackSkill,
+  reportSkill,
+  retentionSkill,
+  scoringSkill,
+} from "./skills/oversight.ts";
+import { chatWorkspaceSkill, teamsChatSkill } from "./skills/workspaces.ts";
 
-const status = z.enum(["active", "inactive"]);
-const delay = z.number().min(0).max(3600).nullable();
+export { apiSkill, emailSkill, escalationSkill, smsSkill, voiceSkill };
 
 /** Any skill, as far as all skills agree. `status` is read as any string: what is not "active" is not active. */
 export const skill = record("skill", { systemName: z.string(), status: z.string() }, {}, {});
 
-export const emailSkill = record(
-  "EMAIL skill",
-  {},
-  { systemName: z.literal("EMAIL"), status, email: z.string() },
-  {
-    senderName: z.string(),
-    defaultSubject: z.string(),
-    defaultEmailIntroduction: textOrObject,
-    emailSignature: textOrObject,
-    responseDelaySeconds: delay,
-  },
-);
+/** All skills of the interface, by system name. */
+export const skills = {
+  LIVE_CHAT: liveChatSkill,
+  SMS: smsSkill,
+  EMAIL: emailSkill,
+  WEBHOOK: webhookSkill,
+  FUNCTION: skillOf("FUNCTION", {}, {}),
+  SCORING: scoringSkill,
+  API: apiSkill,
+  VOICE: voiceSkill,
+  MEMORY: memorySkill,
+  AGENT_REPORT: reportSkill,
+  SCRAPING: scrapingSkill,
+  NOTIFICATIONS: skillOf("NOTIFICATIONS", {}, {}),
+  EXTERNAL_RETRIEVERS: retrieversSkill,
+  WEB_SEARCH: webSearchSkill,
+  FEEDBACK: feedbackSkill,
+  ESCALATION: escalationSkill,
+  CALENDAR: calendarSkill,
+  AUDITOR: skillOf("AUDITOR", {}, {}),
+  COPILOT: skillOf("COPILOT", {}, {}),
+  MCP: skillOf("MCP", {}, {}),
+  ENHANCED_PROMPTING: skillOf("ENHANCED_PROMPTING", {}, {}),
+  "<CHAT_WORKSPACE>": chatWorkspaceSkill,
+  DATA_RETENTION: retentionSkill,
+  ORCHESTRATOR: skillOf("ORCHESTRATOR", {}, {}),
+  "<TEAMS_CHAT>": teamsChatSkill,
+  MESSAGE_QUOTA: skillOf("MESSAGE_QUOTA", {}, {}),
+} as const;
 
-export const smsSkill = record(
-  "SMS skill",
-  {},
-  { systemName: z.literal("SMS"), status, phoneNumber: z.string() },
-  { defaultSmsIntroduction: textOrObject, smsSignature: textOrObject, responseDelaySeconds: delay },
-);
-
-/** The two ids carry the voice provider's name in their keys, so they only pass through. */
-export const voiceSkill = record("VOICE skill", {}, { systemName: z.literal("VOICE"), status }, {});
-
-export const apiSkill = record(
-  "API skill",
-  {},
-  { systemName: z.literal("API"), status, apiKey: z.string() },
-  {},
-);
-
-const recipient = z.looseObject({
-  channel: z.enum(["sms", "email", "webhook"]),
-  value: z.string(),
-  headers: z.record(z.string(), z.unknown()).optional(),
-});
-
-export const escalationSkill = record(
-  "ESCALATION skill",
-  {},
-  {
-    systemName: z.literal("ESCALATION"),
-    status,
-    escalations: z.array(
-      z.looseObject({
-        topic: z.string(),
-        escalationPrompt: z.string(),
-        autoChangeConversationMode: z.boolean(),
-        response: z.string(),
-        recipients: z.array(recipient),
-      }),
-    ),
-  },
-  {},
-);
+/** A skill as it is served: exactly one of the above. */
+export const servedSkill = z.discriminatedUnion("systemName", [
+  skills.LIVE_CHAT.exact,
+  skills.SMS.exact,
+  skills.EMAIL.exact,
+  skills.WEBHOOK.exact,
+  skills.FUNCTION.exact,
+  skills.SCORING.exact,
+  skills.API.exact,
+  skills.VOICE.exact,
+  skills.MEMORY.exact,
+  skills.AGENT_REPORT.exact,
+  skills.SCRAPING.exact,
+  skills.NOTIFICATIONS.exact,
+  skills.EXTERNAL_RETRIEVERS.exact,
+  skills.WEB_SEARCH.exact,
+  skills.FEEDBACK.exact,
+  skills.ESCALATION.exact,
+  skills.CALENDAR.exact,
+  skills.AUDITOR.exact,
+  skills.COPILOT.exact,
+  skills.MCP.exact,
+  skills.ENHANCED_PROMPTING.exact,
+  skills["<CHAT_WORKSPACE>"].exact,
+  skills.DATA_RETENTION.exact,
+  skills.ORCHESTRATOR.exact,
+  skills["<TEAMS_CHAT>"].exact,
+  skills.MESSAGE_QUOTA.exact,
+]);

@@ -1,0 +1,20 @@
+// What skills are made of (External API 2.6).
+
+import * as z from "zod";
+import { record } from "../record.ts";
+
+export const status = z.enum(["active", "inactive"]);
+
+/** Seconds between an answer and its sending; null is 0. */
+export const delay = z.number().min(0).max(3600).nullable();
+
+type Fields = { readonly [name: string]: z.ZodType };
+
+/** One skill: the base fields, what the interface requires besides, and what it allows. */
+export function skillOf<Name extends string, Promises extends Fields, May extends Fields>(
+  name: Name,
+  promises: Promises,
+  may: May,
+) {
+  return record(`${name} skill`, {}, { systemName: z.literal(name), status, ...promises }, may);
+}
