@@ -1,0 +1,168 @@
+// The keys of a voice channel's block. Each description is the question the key answers; the example configuration and
+// the JSON Schema are made from them.
+
+import * as z from "zod";
+import { digits, fillers, giveUp, handOver, resume, silence } from "./limits.ts";
+import { duration, span } from "./quantities.ts";
+
+const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
+const languageCode = z
+  .string()
+  .regex(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, "expected a language such as en-US or de");
+const phrase = z.string().min(1).max(400);
+
+const speech = {
+  voice: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("With which of the provider's voices? Default: its own choice."),
+  tts_provider: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Who turns text into speech (ElevenLabs, Google, Amazon)? It has to know the voice."),
+  transcription_provider: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Who turns speech into text (Deepgram, Google)?"),
+  speech_model: z.string().min(1).optional().describe("With which model?"),
+};
+
+const phrases = z
+  .strictObject({
+    fillers: z
+      .array(phrase)
+      .min(1)
+      .optional()
+      .describe("What is said while the agent thinks? One after the other."),
+    apology: phrase.optional().describe("What is said when no answer comes?"),
+    still_there: z.array(phrase).min(1).optional().describe("What is a silent caller asked?"),
+    goodbye: phrase.optional().describe("How does a call end?"),
+    lost_you: phrase.optional().describe("What is said after the line to us was cut?"),
+    one_moment: phrase.optional().describe("What is said before a human takes over?"),
+    rest_offered: phrase.optional().describe("What ends an answer that is too long to be spoken whole?"),
+    voicemail: phrase.optional().describe("How is a caller asked to leave a message?"),
+  })
+  .describe("Which words replace the built-in ones in this language?");
+
+/** Which keys a dialect cannot do without. */
+const needed = {
+  twilio: ["auth_tokens"],
+  gather: ["auth_tokens"],
+  telnyx: ["telnyx"],
+  retell: ["retell"],
+  jambonz: ["jambonz"],
+} as const;
+
+export const config = z
+  .strictObject({
+    dialect: z
+      .enum(["twilio", "telnyx", "retell", "jambonz", "gather"])
+      .prefault("twilio")
+      .describe("Whose calls are these? `gather`: Twilio without a websocket, turn by turn."),
+    auth_tokens: z
+      .array(secret("A token of the Twilio account."))
+      .min(1)
+      .optional()
+      .describe("twilio, gather: with which tokens may requests be signed? Two while one is replaced."),
+    telnyx: z
+      .strictObject({
+        public_key: z
+          .string()
+          .min(1)
+          .describe("With which public key (base64, Ed25519) are webhooks checked?"),
+        token_key: secret("From which secret of yours are the tokens of single calls made?"),
+      })
+      .optional()
+      .describe("telnyx: how do we know that it is Telnyx?"),
+    retell: z
+      .strictObject({
+        secret: secret("Which secret stands in the address that Retell connects to, as ?secret=...?"),
+        api_key: secret("With which API key are its webhooks signed?").optional(),
+      })
+      .optional()
+      .describe("retell: how do we know that it is Retell?"),
+    jambonz: z
+      .strictObject({
+        user: z.string().min(1).describe("Which user name does jambonz log in with?"),
+        password: secret("With which password?"),
+      })
+      .optional()
+      .describe("jambonz: how do we know that it is your jambonz?"),
+    account_sid: z
+      .string()
+      .regex(/^AC\w+$/)
+      .optional()
+      .describe("Outbound calls: which Twilio account places them? Without it none are."),
+    api_key: z
+      .strictObject({
+        sid: z.string().min(1).describe("Which API key?"),
+        secret: secret("And its secret?"),
+      })
+      .optional()
+      .describe("Outbound calls: which API key is used? Default: the first of auth_tokens."),
+    api_url: z.url().prefault("https://api.twilio.com").describe("Where is Twilio's API?"),
+    number: z
+      .string()
+      .regex(/^\+[1-9]\d{4,14}$/, "expected a number such as +15005550006")
+      .optional()
+      .describe("Which number are we? Outbound calls come from it."),
+    language: languageCode.prefault("en-US").describe("In which language does a call begin?"),
+    languages: z
+      .array(z.strictObject({ code: languageCode.describe("Which language?"), ...speech }))
+      .prefault([])
+      .describe("Which further languages are understood and spoken?"),
+    ...speech,
+    hints: z
+      .array(z.string().min(1))
+      .prefault([])
+      .describe("Which names and words should the recogniser expect?"),
+    interruptible: z
+      .enum(["none", "dtmf", "speech", "any"])
+      .prefault("any")
+      .describe("With what may the caller cut us short?"),
+    speech_timeout: z
+      .union([z.literal("auto"), span()])
+      .prefault("auto")
+      .describe("How much silence ends what the caller says? 600ms to 5s."),
+    greeting: z
+      .union([phrase, z.record(languageCode, phrase)])
+      .optional()
+      .describe(
+        "How does a call begin? One text, or one for each language. Default: the agent's introduction.",
+      ),
+    phrases: z.record(languageCode, phrases).prefault({}),
+    fillers,
+    give_up: giveUp,
+    silence,
+    resume,
+    digits,
+    hand_over: handOver.optional(),
+    fallback: z
+      .enum(["none", "gather"])
+      .prefault("none")
+      .describe("twilio: what if the websocket cannot be reached? `gather` goes on turn by turn."),
+    collect: duration("250ms").describe("How long is it waited for more after the caller's last word?"),
+    max_call: duration("30m").describe("How long may a call be?"),
+    max_sentences: z.int().min(1).max(50).prefault(4).describe("How much of a long answer is spoken?"),
+    speaking_rate: z
+      .number()
+      .min(5)
+      .max(40)
+      .prefault(15)
+      .describe(
+        "How many characters are spoken in a second, where the provider does not say when it has finished?",
+      ),
+  })
+  .superRefine((channel, context) => {
+    for (const key of needed[channel.dialect]) {
+      if (channel[key] !== undefined) continue;
+      context.addIssue({ code: "custom", path: [key], message: `dialect ${channel.dialect} needs ${key}` });
+    }
+  });
+
+/** The block as written, defaults filled in; durations in milliseconds. */
+export type VoiceConfig = z.output<typeof config>;
+export type PhraseOverrides = z.output<typeof phrases>;

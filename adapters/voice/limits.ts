@@ -1,0 +1,88 @@
+// The keys of a voice channel that say how long, how often and what then.
+
+import * as z from "zod";
+import { duration } from "./quantities.ts";
+
+export const fillers = z
+  .strictObject({
+    first: duration("1200ms").describe("After how long without an answer is the first thing said?"),
+    second: duration("6s").describe("When is the second?"),
+    then: duration("8s").describe("And how often after that?"),
+  })
+  .prefault({});
+
+export const giveUp = z
+  .strictObject({
+    after: duration("25s").describe("How long is an answer waited for?"),
+    then: z
+      .enum(["human", "end"])
+      .prefault("human")
+      .describe("What then? `human`: hand_over, if there is one; `end`: apologize and hang up."),
+  })
+  .prefault({});
+
+export const silence = z
+  .strictObject({
+    after: duration("10s").describe("How long may the caller say nothing after we have spoken?"),
+    asks: z.int().min(0).max(10).prefault(2).describe("How often is asked whether anybody is there?"),
+  })
+  .prefault({});
+
+export const resume = z
+  .strictObject({
+    times: z
+      .int()
+      .min(0)
+      .max(10)
+      .prefault(3)
+      .describe("How often is a call whose line to us was cut taken up again?"),
+  })
+  .prefault({});
+
+export const digits = z
+  .strictObject({
+    human: z
+      .string()
+      .regex(/^[0-9*#]?$/)
+      .prefault("0")
+      .describe('Which single key reaches a human? "" for none.'),
+    as_message: z.boolean().prefault(true).describe("Is the agent told the keys that were pressed?"),
+    pause: duration("2500ms").describe("Which pause ends a row of keys? A # always does."),
+  })
+  .prefault({});
+
+const target = z
+  .string()
+  .regex(/^(\+[1-9]\d{4,14}|sip:[^\s<>"&]+)$/, "expected a number such as +15005550006, or a sip: address");
+
+export const handOver = z
+  .strictObject({
+    dial: z
+      .array(target)
+      .min(1)
+      .max(10)
+      .optional()
+      .describe("Which numbers or sip: addresses ring, all at once?"),
+    enqueue: z
+      .strictObject({
+        workflow_sid: z.string().min(1).describe("Which TaskRouter workflow gets the call?"),
+        attributes: z.record(z.string(), z.string()).prefault({}).describe("What else is the task told?"),
+      })
+      .optional()
+      .describe("Or which queue?"),
+    redirect: z.url().optional().describe("Or which address says what comes next, such as a Studio flow's?"),
+    timeout: duration("25s").describe("How long does it ring?"),
+    caller_id: target.optional().describe("Which number do they see? Default: the caller's."),
+    no_answer: z
+      .enum(["voicemail", "agent", "end"])
+      .prefault("voicemail")
+      .describe("What if nobody answers? `agent`: back to the agent."),
+    voicemail_length: duration("2m").describe("How long may a message be?"),
+  })
+  .refine(
+    (over) => [over.dial, over.enqueue, over.redirect].filter((way) => way !== undefined).length === 1,
+    {
+      error: "give one of dial, enqueue and redirect",
+    },
+  )
+  .describe("How does a human take over?");
