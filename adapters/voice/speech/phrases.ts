@@ -1,0 +1,206 @@
+// What the channel itself says in a call, in the languages we speak. Everything the agent says comes from the agent.
+
+/** The channel's own words in one language: plain sentences, ready to be spoken. */
+export interface Phrases {
+  /** The short language tag they are in: `de`. */
+  readonly lang: string;
+  /** The first words of a call when neither the configuration nor the agent has any. */
+  readonly greeting: string;
+  /** Said while the agent thinks, one after the other, starting again at the end; no two alike. */
+  readonly fillers: readonly string[];
+  /** The agent did not answer, or something broke: said before a hand-over or the end. */
+  readonly apology: string;
+  /** To a silent caller, first and second time. */
+  readonly stillThere: readonly [string, string];
+  readonly goodbye: string;
+  /** After a dropped connection, in place of a greeting. */
+  readonly lostYou: string;
+  /** Before a human takes over. */
+  readonly oneMoment: string;
+  /** After the last sentence we say at once, when there is more. */
+  readonly restOffered: string;
+  /** Nobody picked up: before the tone. */
+  readonly voicemail: string;
+  /** For an answer of which nothing can be spoken (only code, only pictures). */
+  readonly unreadable: string;
+}
+
+const en: Phrases = {
+  lang: "en",
+  greeting: "Hello, how can I help you?",
+  fillers: [
+    "One moment, please.",
+    "I am looking into it.",
+    "This takes a little longer, please stay on the line.",
+    "I am still on it.",
+    "Thank you for your patience.",
+    "I will have it in a moment.",
+  ],
+  apology: "I am sorry, I cannot answer that right now.",
+  stillThere: ["Are you still there?", "I cannot hear you. Are you still on the line?"],
+  goodbye: "Thank you for calling. Goodbye.",
+  lostYou: "Sorry, I lost you for a second. Please go on.",
+  oneMoment: "I am putting you through to a colleague. Please hold the line.",
+  restOffered: "There is more to say about it. Shall I go on?",
+  voicemail: "Nobody can take your call right now. Please leave a message after the tone.",
+  unreadable: "I am sorry, I cannot read that out on the phone.",
+};
+
+const de: Phrases = {
+  lang: "de",
+  greeting: "Guten Tag, wie kann ich Ihnen helfen?",
+  fillers: [
+    "Einen Moment, bitte.",
+    "Ich sehe gerade nach.",
+    "Das dauert einen Augenblick länger, bitte bleiben Sie dran.",
+    "Ich bin noch dabei.",
+    "Danke für Ihre Geduld.",
+    "Gleich habe ich es.",
+  ],
+  apology: "Es tut mir leid, das kann ich gerade nicht beantworten.",
+  stillThere: ["Sind Sie noch da?", "Ich höre Sie nicht. Sind Sie noch am Apparat?"],
+  goodbye: "Vielen Dank für Ihren Anruf. Auf Wiederhören.",
+  lostYou: "Entschuldigung, ich habe Sie kurz verloren. Bitte sprechen Sie weiter.",
+  oneMoment: "Ich verbinde Sie mit einem Kollegen. Bitte bleiben Sie dran.",
+  restOffered: "Dazu gibt es noch mehr zu sagen. Soll ich weitermachen?",
+  voicemail: "Zurzeit ist niemand erreichbar. Bitte hinterlassen Sie nach dem Ton eine Nachricht.",
+  unreadable: "Es tut mir leid, das kann ich am Telefon nicht vorlesen.",
+};
+
+const fr: Phrases = {
+  lang: "fr",
+  greeting: "Bonjour, comment puis-je vous aider ?",
+  fillers: [
+    "Un instant, s'il vous plaît.",
+    "Je regarde cela.",
+    "Cela prend un peu plus de temps, ne quittez pas.",
+    "Je m'en occupe toujours.",
+    "Merci de votre patience.",
+    "J'y suis presque.",
+  ],
+  apology: "Je suis désolé, je ne peux pas vous répondre pour le moment.",
+  stillThere: ["Vous êtes toujours là ?", "Je ne vous entends pas. Êtes-vous toujours en ligne ?"],
+  goodbye: "Merci de votre appel. Au revoir.",
+  lostYou: "Excusez-moi, je vous ai perdu un instant. Vous pouvez continuer.",
+  oneMoment: "Je vous mets en relation avec un collègue. Ne quittez pas.",
+  restOffered: "Il y a encore des choses à dire à ce sujet. Voulez-vous que je continue ?",
+  voicemail: "Personne n'est disponible pour le moment. Laissez un message après le signal sonore.",
+  unreadable: "Je suis désolé, je ne peux pas lire cela au téléphone.",
+};
+
+const es: Phrases = {
+  lang: "es",
+  greeting: "Hola, ¿en qué puedo ayudarle?",
+  fillers: [
+    "Un momento, por favor.",
+    "Lo estoy consultando.",
+    "Tarda un poco más, no cuelgue, por favor.",
+    "Sigo en ello.",
+    "Gracias por su paciencia.",
+    "Enseguida lo tengo.",
+  ],
+  apology: "Lo siento, ahora mismo no puedo responder a eso.",
+  stillThere: ["¿Sigue ahí?", "No le oigo. ¿Sigue al teléfono?"],
+  goodbye: "Gracias por su llamada. Adiós.",
+  lostYou: "Perdone, le he perdido un segundo. Continúe, por favor.",
+  oneMoment: "Le paso con un compañero. No cuelgue, por favor.",
+  restOffered: "Hay más que decir sobre esto. ¿Quiere que siga?",
+  voicemail: "Ahora mismo nadie puede atenderle. Deje un mensaje después de la señal.",
+  unreadable: "Lo siento, no puedo leer eso por teléfono.",
+};
+
+const it: Phrases = {
+  lang: "it",
+  greeting: "Buongiorno, come posso aiutarla?",
+  fillers: [
+    "Un momento, per favore.",
+    "Sto controllando.",
+    "Ci vuole ancora un po', resti in linea.",
+    "Ci sto ancora lavorando.",
+    "Grazie per la pazienza.",
+    "Ci sono quasi.",
+  ],
+  apology: "Mi dispiace, in questo momento non posso rispondere.",
+  stillThere: ["È ancora lì?", "Non la sento. È ancora in linea?"],
+  goodbye: "Grazie per la chiamata. Arrivederci.",
+  lostYou: "Mi scusi, l'ho persa per un attimo. Continui pure.",
+  oneMoment: "La metto in contatto con un collega. Resti in linea.",
+  restOffered: "C'è altro da dire. Vuole che continui?",
+  voicemail: "Al momento nessuno può rispondere. Lasci un messaggio dopo il segnale acustico.",
+  unreadable: "Mi dispiace, non posso leggerlo al telefono.",
+};
+
+const pt: Phrases = {
+  lang: "pt",
+  greeting: "Olá, como posso ajudar?",
+  fillers: [
+    "Um momento, por favor.",
+    "Estou a verificar.",
+    "Demora mais um pouco, não desligue, por favor.",
+    "Ainda estou a tratar disso.",
+    "Obrigado pela paciência.",
+    "Está quase.",
+  ],
+  apology: "Lamento, neste momento não consigo responder a isso.",
+  stillThere: ["Ainda está aí?", "Não consigo ouvir. Ainda está em linha?"],
+  goodbye: "Obrigado pela sua chamada. Até logo.",
+  lostYou: "Desculpe, perdi a ligação por um segundo. Pode continuar.",
+  oneMoment: "Vou passar a chamada a um colega. Não desligue, por favor.",
+  restOffered: "Há mais a dizer sobre isto. Quer que continue?",
+  voicemail: "De momento ninguém pode atender. Deixe uma mensagem após o sinal.",
+  unreadable: "Lamento, não consigo ler isso ao telefone.",
+};
+
+const nl: Phrases = {
+  lang: "nl",
+  greeting: "Goedendag, waarmee kan ik u helpen?",
+  fillers: [
+    "Een ogenblik, alstublieft.",
+    "Ik kijk het even na.",
+    "Het duurt iets langer, blijf alstublieft aan de lijn.",
+    "Ik ben er nog mee bezig.",
+    "Dank u voor uw geduld.",
+    "Ik heb het zo.",
+  ],
+  apology: "Het spijt me, dat kan ik nu niet beantwoorden.",
+  stillThere: ["Bent u er nog?", "Ik hoor u niet. Bent u nog aan de lijn?"],
+  goodbye: "Bedankt voor uw telefoontje. Tot ziens.",
+  lostYou: "Sorry, ik was u even kwijt. Gaat u verder.",
+  oneMoment: "Ik verbind u door met een collega. Blijf alstublieft aan de lijn.",
+  restOffered: "Er is nog meer over te zeggen. Zal ik doorgaan?",
+  voicemail: "Er is nu niemand beschikbaar. Spreek een bericht in na de toon.",
+  unreadable: "Het spijt me, dat kan ik niet voorlezen aan de telefoon.",
+};
+
+const pl: Phrases = {
+  lang: "pl",
+  greeting: "Dzień dobry, w czym mogę pomóc?",
+  fillers: [
+    "Chwileczkę, proszę.",
+    "Już sprawdzam.",
+    "To potrwa trochę dłużej, proszę się nie rozłączać.",
+    "Wciąż nad tym pracuję.",
+    "Dziękuję za cierpliwość.",
+    "Zaraz będę wiedzieć.",
+  ],
+  apology: "Przepraszam, w tej chwili nie mogę na to odpowiedzieć.",
+  stillThere: ["Czy jest tam ktoś?", "Nic nie słyszę. Czy jesteśmy nadal połączeni?"],
+  goodbye: "Dziękuję za telefon. Do usłyszenia.",
+  lostYou: "Przepraszam, połączenie na chwilę się urwało. Proszę mówić dalej.",
+  oneMoment: "Łączę z naszym pracownikiem. Proszę się nie rozłączać.",
+  restOffered: "Jest jeszcze więcej do powiedzenia. Czy mam kontynuować?",
+  voicemail: "W tej chwili nikt nie może odebrać. Proszę zostawić wiadomość po sygnale.",
+  unreadable: "Przepraszam, nie mogę tego odczytać przez telefon.",
+};
+
+const spoken: Readonly<Record<string, Phrases>> = { en, de, fr, es, it, pt, nl, pl };
+
+/** The phrases for a language tag (`de`, `de-AT`, `DE_at`); English for any other. */
+export function phrases(lang: string): Phrases {
+  return spoken[primary(lang)] ?? en;
+}
+
+/** The language of a tag without region or script: `de` of `de-AT`. */
+export function primary(lang: string): string {
+  return (/^[a-z]+/i.exec(lang)?.[0] ?? "").toLowerCase();
+}

@@ -1,0 +1,254 @@
+// How addresses are pronounced, how letters close, and which words end in a full stop that ends no sentence.
+
+import { primary } from "./phrases.ts";
+
+/** What one language needs to turn writing into speech. */
+export interface Words {
+  readonly at: string;
+  readonly dot: string;
+  readonly dash: string;
+  readonly underscore: string;
+  readonly slash: string;
+  /** Words with which a letter closes; what follows is a signature. Lower case, without punctuation. */
+  readonly closings: readonly string[];
+  /** Abbreviations without their last full stop, lower case. */
+  readonly abbreviations: readonly string[];
+  /** True where `3.` means "third", so that a sentence does not end there. */
+  readonly ordinalStops: boolean;
+}
+
+const table: Readonly<Record<string, Words>> = {
+  en: {
+    at: "at",
+    dot: "dot",
+    dash: "dash",
+    underscore: "underscore",
+    slash: "slash",
+    closings: [
+      "best regards",
+      "kind regards",
+      "warm regards",
+      "regards",
+      "sincerely",
+      "yours sincerely",
+      "best wishes",
+      "cheers",
+    ],
+    abbreviations: [
+      "mr",
+      "mrs",
+      "ms",
+      "dr",
+      "prof",
+      "st",
+      "jr",
+      "sr",
+      "vs",
+      "e.g",
+      "i.e",
+      "no",
+      "inc",
+      "ltd",
+      "approx",
+      "dept",
+      "ext",
+      "fig",
+    ],
+    ordinalStops: false,
+  },
+  de: {
+    at: "ät",
+    dot: "Punkt",
+    dash: "Minus",
+    underscore: "Unterstrich",
+    slash: "Schrägstrich",
+    closings: [
+      "mit freundlichen grüßen",
+      "freundliche grüße",
+      "viele grüße",
+      "beste grüße",
+      "herzliche grüße",
+      "liebe grüße",
+      "mfg",
+    ],
+    abbreviations: [
+      "dr",
+      "prof",
+      "hr",
+      "fr",
+      "nr",
+      "str",
+      "z.b",
+      "d.h",
+      "u.a",
+      "ca",
+      "bzw",
+      "evtl",
+      "ggf",
+      "inkl",
+      "zzgl",
+      "tel",
+      "abs",
+      "st",
+      "mio",
+      "mrd",
+    ],
+    ordinalStops: true,
+  },
+  fr: {
+    at: "arobase",
+    dot: "point",
+    dash: "tiret",
+    underscore: "tiret bas",
+    slash: "barre oblique",
+    closings: [
+      "cordialement",
+      "bien cordialement",
+      "bien à vous",
+      "sincères salutations",
+      "salutations distinguées",
+    ],
+    abbreviations: ["m", "mm", "mme", "mlle", "dr", "pr", "st", "p.ex", "env", "tél", "art", "av", "bd"],
+    ordinalStops: false,
+  },
+  es: {
+    at: "arroba",
+    dot: "punto",
+    dash: "guion",
+    underscore: "guion bajo",
+    slash: "barra",
+    closings: ["saludos", "saludos cordiales", "un saludo", "atentamente", "un cordial saludo"],
+    abbreviations: [
+      "sr",
+      "sra",
+      "srta",
+      "dr",
+      "dra",
+      "ud",
+      "uds",
+      "p.ej",
+      "tel",
+      "núm",
+      "pág",
+      "av",
+      "aprox",
+    ],
+    ordinalStops: false,
+  },
+  it: {
+    at: "chiocciola",
+    dot: "punto",
+    dash: "trattino",
+    underscore: "trattino basso",
+    slash: "barra",
+    closings: ["cordiali saluti", "distinti saluti", "saluti", "un saluto"],
+    abbreviations: [
+      "sig",
+      "sig.ra",
+      "sigg",
+      "dott",
+      "dott.ssa",
+      "ing",
+      "avv",
+      "prof",
+      "es",
+      "p.es",
+      "tel",
+      "art",
+      "ca",
+    ],
+    ordinalStops: false,
+  },
+  pt: {
+    at: "arroba",
+    dot: "ponto",
+    dash: "hífen",
+    underscore: "sublinhado",
+    slash: "barra",
+    closings: [
+      "atenciosamente",
+      "cumprimentos",
+      "com os melhores cumprimentos",
+      "melhores cumprimentos",
+      "saudações",
+    ],
+    abbreviations: ["sr", "sra", "dr", "dra", "exmo", "exma", "p.ex", "tel", "av", "núm", "aprox"],
+    ordinalStops: false,
+  },
+  nl: {
+    at: "apenstaartje",
+    dot: "punt",
+    dash: "streepje",
+    underscore: "laag streepje",
+    slash: "schuine streep",
+    closings: [
+      "met vriendelijke groet",
+      "met vriendelijke groeten",
+      "vriendelijke groeten",
+      "groeten",
+      "hartelijke groet",
+    ],
+    abbreviations: [
+      "dhr",
+      "mevr",
+      "mw",
+      "dr",
+      "ir",
+      "prof",
+      "bijv",
+      "d.w.z",
+      "o.a",
+      "ca",
+      "nr",
+      "tel",
+      "incl",
+      "excl",
+    ],
+    ordinalStops: false,
+  },
+  pl: {
+    at: "małpa",
+    dot: "kropka",
+    dash: "myślnik",
+    underscore: "podkreślenie",
+    slash: "ukośnik",
+    closings: ["z poważaniem", "pozdrawiam", "z wyrazami szacunku", "serdecznie pozdrawiam"],
+    abbreviations: ["np", "tzn", "tj", "ul", "al", "nr", "godz", "tel", "ok", "prof", "inż", "św", "m.in"],
+    ordinalStops: true,
+  },
+};
+
+/** The words for a language tag; English ones for a language we do not speak. */
+export function wordsOf(lang: string): Words {
+  // `en` is in the table.
+  return table[primary(lang)] ?? (table["en"] as Words);
+}
+
+/** Closings and abbreviations of every language: agents answer in another language than the one we believe in. */
+export const allClosings: ReadonlySet<string> = new Set(Object.values(table).flatMap((one) => one.closings));
+
+/** See `allClosings`. */
+export const allAbbreviations: ReadonlySet<string> = new Set(
+  Object.values(table).flatMap((one) => one.abbreviations),
+);
+
+/** Abbreviations that are words too, and are abbreviations only before a number: `No. 5`. */
+export const numbered: ReadonlySet<string> = new Set([
+  "no",
+  "nr",
+  "fig",
+  "art",
+  "abs",
+  "núm",
+  "ext",
+  "pág",
+  "al",
+  "es",
+  "str",
+  "m",
+  "av",
+  "co",
+  "st",
+  "tel",
+  "ok",
+]);

@@ -1,0 +1,222 @@
+// What an answer sounds like: Markdown, addresses, pictures and signatures made speakable, sentences in order and whole.
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { limit, phrases, primary, sentences, speakable } from "../../../adapters/voice/speech/index.ts";
+
+const languages = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"];
+const said = (text: string) => speakable(text, "en");
+
+describe("speakable", () => {
+  it.each([
+    ["emphasis and code marks", "It is **really** _simple_: press `OK`.", "It is really simple: press OK."],
+    ["headings", "## Opening hours\n\nFrom 9 to 5.", "Opening hours. From 9 to 5."],
+    ["short items as one enumeration", "We have:\n- red\n- green\n- blue", "We have: red, green, blue."],
+    ["bullets that Markdown does not know", "We have:\n\n• red\n• green", "We have: red, green."],
+    [
+      "long items as sentences",
+      "- Open the app. Then wait for it.\n- Press the button.",
+      "Open the app. Then wait for it. Press the button.",
+    ],
+    ["numbered steps", "3. Open the app.\n4. Press start.", "3: Open the app. 4: Press start."],
+    [
+      "a table, row by row",
+      "| Day | Opens | Closes |\n|---|---|---|\n| Monday | 9:00 | 17:00 |\n| Sunday | | noon |",
+      "Monday: Opens 9:00, Closes 17:00. Sunday: Closes noon.",
+    ],
+    ["a link by its words", "See [our page](https://example.com/very?long=1).", "See our page."],
+    ["a bare URL by its host", "See https://www.example.com/a/b?c=d.", "See example dot com."],
+    ["an address in angle brackets", "<https://example.com>", "example dot com."],
+    ["a mail address", "Write to jo.doe@my-shop.com!", "Write to jo dot doe at my dash shop dot com!"],
+    ["a mail link", "[write us](mailto:a@example.com)", "write us."],
+    ["credentials in a URL", "https://user:secret@example.com:8080/x", "example dot com."],
+    ["emoji", "Done 🎉👩‍👩‍👧 👍🏽 now 🇩🇪!", "Done now!"],
+    ["keycaps keep their digit", "Press 1️⃣ or 2.", "Press 1 or 2."],
+    ["faces", "Sure :-) no problem ;)", "Sure no problem."],
+    ["citations", "It is open [1], on Sundays too [2, 3].[^4]【4†source】", "It is open, on Sundays too."],
+    ["footnotes", "Open now.[^a]\n\n[^a]: Says the site.", "Open now."],
+    ["code blocks", "Run this:\n```sh\nrm -rf /\n```\nThen call us.", "Run this: Then call us."],
+    ["pictures", "Here ![the map](https://x.example/m.png) it is.", "Here it is."],
+    ["tags and comments", "A<br/>b <b>bold</b><!-- no --> end.", "Ab bold end."],
+    ["entities", "Meier &amp; Co. are open &lt;now&gt;.", "Meier & Co. are open now."],
+    ["what was struck out", "It costs ~~12~~ 10 euros, ~5 minutes.", "It costs 10 euros, 5 minutes."],
+    ["dashes and arrows", "Settings → Network — then restart", "Settings, Network, then restart."],
+    [
+      "hyphens, ranges and numbers stay",
+      "A well-known price: 3.50, 10-12 days.",
+      "A well-known price: 3.50, 10-12 days.",
+    ],
+    ["rules", "One\n\n---\n\nTwo", "One. Two."],
+    ["quotes", "> You said so.\n\nYes.", "You said so. Yes."],
+    ["what looks indented", "Yes.\n\n    It is open.", "Yes. It is open."],
+    ["invisible characters", "in­vis\u200bible\u202e \u0000text", "invisible text."],
+    ["nothing speakable", "```\nx\n```\n\n![a](b) 🎉", ""],
+    ["white space", "  \n\n ", ""],
+  ])("says %s", (_, text, expected) => {
+    expect(said(text)).toBe(expected);
+  });
+
+  it.each([
+    ["en", "It is done.\n\nBest regards,\nYour Team\nExample Ltd"],
+    ["de", "It is done.\n\nMit freundlichen Grüßen\nIhr Team"],
+    ["fr", "It is done.\n\n*Cordialement,*\nL'équipe"],
+    ["en", "It is done.\n-- \nExample Ltd, Main Street 1"],
+  ])("does not say a signature (%s)", (lang, text) => {
+    expect(speakable(text, lang)).toBe("It is done.");
+  });
+
+  it("keeps a closing word that is part of the answer", () => {
+    expect(said("Regards")).toBe("Regards.");
+    expect(said("Give him my best regards, he will like it.")).toContain("best regards");
+  });
+
+  it("pronounces addresses in the language of the call", () => {
+    expect(speakable("a@b.de", "de-AT")).toBe("a ät b Punkt de.");
+    expect(speakable("a@b.fr", "fr")).toBe("a arobase b point fr.");
+    expect(speakable("a@b.com", "xx")).toBe("a at b dot com.");
+  });
+
+  const fragment = fc.oneof(
+    fc.string({ unit: "grapheme", maxLength: 40 }),
+    fc.string({ unit: "binary", maxLength: 20 }),
+    fc.constantFrom(
+      "**",
+      "__",
+      "`",
+      "```",
+      "# ",
+      "\n",
+      "\n\n",
+      "- ",
+      "1. ",
+      "| a | b |\n|---|---|\n",
+      "https://e.example/x?y",
+      "[1]",
+      "<b>",
+      "</b>",
+      "&lt;",
+      "![",
+      "](",
+      "🎉",
+      "~~",
+      "word",
+      "5 * 3",
+      "<speak>",
+      "-- \n",
+      "a@b.example",
+    ),
+  );
+  const markdown = fc.array(fragment, { maxLength: 30 }).map((parts) => parts.join(""));
+
+  it("never contains markup, addresses, pictures or line ends", () => {
+    fc.assert(
+      fc.property(markdown, fc.constantFrom(...languages, "ja", ""), (text, lang) => {
+        const spoken = speakable(text, lang);
+        expect(spoken).not.toMatch(
+          /[*_`#|~<>\n\r\t{}\\[\]]|https?:|www\.\w|\p{Extended_Pictographic}|\p{Cf}/u,
+        );
+        expect(spoken).not.toMatch(/ {2}|^\s|\s$/);
+        expect(spoken === "" || /[.!?…:;。！？]["')”’»]?$/.test(spoken)).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("says plain words as they are", () => {
+    const word = fc.stringMatching(/^[a-zäöüß]{2,10}$/).filter((one) => one !== "xd");
+    fc.assert(
+      fc.property(fc.array(word, { minLength: 1, maxLength: 20 }), (words) => {
+        expect(speakable(`${words.join(" ")}.`, "de")).toBe(`${words.join(" ")}.`);
+      }),
+    );
+  });
+
+  it.each([
+    "[".repeat(50_000),
+    "*a ".repeat(20_000),
+    "<".repeat(50_000),
+    "a@".repeat(30_000),
+    "| ".repeat(30_000),
+    "> ".repeat(9_000),
+    "- ".repeat(9_000),
+  ])("is quick with a hostile text (%#)", (text) => {
+    const start = performance.now();
+    said(text);
+    expect(performance.now() - start).toBeLessThan(3_000);
+  });
+});
+
+describe("sentences", () => {
+  it.each([
+    ["en", "Hello there. How are you? Fine!", ["Hello there.", "How are you?", "Fine!"]],
+    [
+      "en",
+      "Dr. J. Smith is in. See e.g. No. 5. I said no. Bye.",
+      ["Dr. J. Smith is in.", "See e.g. No. 5.", "I said no.", "Bye."],
+    ],
+    [
+      "en",
+      "It costs 3.50 euros. It was 1990. Then more.",
+      ["It costs 3.50 euros.", "It was 1990.", "Then more."],
+    ],
+    [
+      "de",
+      "Am 3. Mai kommt Dr. Müller, z. B. um 9 Uhr. Gut?",
+      ["Am 3. Mai kommt Dr. Müller, z. B. um 9 Uhr.", "Gut?"],
+    ],
+    ["pl", "To jest np. Kraków. Tak.", ["To jest np. Kraków.", "Tak."]],
+    ["fr", "M. Dupont est là. Oui ?", ["M. Dupont est là.", "Oui ?"]],
+    ["en", "Wait... what? Yes.", ["Wait... what?", "Yes."]],
+    ["", "One. Two.", ["One.", "Two."]],
+  ])("end where they end (%s)", (lang, text, expected) => {
+    expect(sentences(text, lang)).toEqual(expected);
+  });
+
+  it("lose nothing, keep the order, and are never empty", () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: "grapheme", maxLength: 300 }),
+        fc.constantFrom(...languages),
+        (text, lang) => {
+          const found = sentences(text, lang);
+          expect(found.join("").replace(/\s+/g, "")).toBe(text.replace(/\s+/g, ""));
+          expect(found.every((one) => one.trim() === one && one !== "")).toBe(true);
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
+  it("are limited without losing the rest", () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ minLength: 1 })), fc.integer({ min: -2, max: 20 }), (all, most) => {
+        const { now, rest } = limit(all, most);
+        expect([...now, ...rest]).toEqual(all);
+        expect(now.length).toBeLessThanOrEqual(Math.max(1, most));
+        expect(all.length === 0 || now.length > 0).toBe(true);
+      }),
+    );
+  });
+});
+
+describe("phrases", () => {
+  it.each(languages)("are complete, distinct and speakable in %s", (lang) => {
+    const own = phrases(lang);
+    expect(own.lang).toBe(lang);
+    const { fillers, stillThere, lang: _, ...single } = own;
+    const all = [...fillers, ...stillThere, ...Object.values(single)];
+    expect(fillers.length).toBeGreaterThanOrEqual(5);
+    expect(new Set(fillers).size).toBe(fillers.length);
+    expect(stillThere[0]).not.toBe(stillThere[1]);
+    for (const phrase of all)
+      expect(speakable(phrase, lang)).toBe(phrase.replace(/\s+/g, " ").replace(/ ([?!])/g, "$1"));
+  });
+
+  it("follow the language without its region, and fall back to English", () => {
+    expect(phrases("de-AT")).toBe(phrases("de"));
+    expect(phrases("PT_br").lang).toBe("pt");
+    expect(phrases("ja").lang).toBe("en");
+    expect(phrases("").lang).toBe("en");
+    expect(primary("en-US")).toBe("en");
+  });
+});
