@@ -7,7 +7,7 @@ import { newId } from "../ops/clock.ts";
 import { bindPlatform, isBound, unbindPlatform } from "../store/conversations.ts";
 import { insertReply } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
-import { settleEvent } from "../store/events.ts";
+import { settleEventsOf } from "../store/events.ts";
 import { guardLease, releaseLane } from "../store/lanes.ts";
 import { penalise } from "../store/rates.ts";
 import { changeTurn, endAttempt, readTurn, type TurnChange } from "../store/turns.ts";
@@ -45,7 +45,7 @@ const noAnswer = "the platform took the message and gives no answer now (manual 
 
 /** What will not be answered by itself is listed, and may be released from there (`inbox`). */
 async function list(q: Query, asking: Asking, state: string, code: string, reason: string): Promise<void> {
-  if (asking.turn.event !== null) await settleEvent(q, asking.turn.event, { state, code, reason });
+  await settleEventsOf(q, asking.turn.id, { state, code, reason });
 }
 
 /** Answered, or taken without an answer (`text` null: a human answers in manual mode). */

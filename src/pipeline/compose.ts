@@ -25,7 +25,7 @@ import {
   readyReplies,
 } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
-import { lockChannel, settleEvent } from "../store/events.ts";
+import { lockChannel, settleEventsOf } from "../store/events.ts";
 import { readTurn } from "../store/turns.ts";
 import { type Line, type Lines, skillOf } from "./line.ts";
 import type { PureStage } from "./stage.ts";
@@ -59,8 +59,7 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
 
 /** The person waits for an answer that will not come by itself: `inbox` lists the message, and can let it try again. */
 async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void> {
-  const turn = row.turn === null ? null : await readTurn(q, row.turn);
-  if (turn?.event) await settleEvent(q, turn.event, { state: "failed", code: "not-composed", reason });
+  if (row.turn !== null) await settleEventsOf(q, row.turn, { state: "failed", code: "not-composed", reason });
 }
 
 async function compose(q: Query, line: Line, row: ReplyRow): Promise<void> {

@@ -98,8 +98,9 @@ async function routeEvent(
   }
   const conversation = known ?? (await openConversation(q, line, event, deps.clock));
   await remember(q, line, event, conversation);
+  const turn = newId(deps.clock.now());
   await enqueueTurn(q, {
-    id: newId(deps.clock.now()),
+    id: turn,
     conversation,
     channel: row.channel,
     person: event.from.address.toLowerCase(),
@@ -109,7 +110,7 @@ async function routeEvent(
     address: JSON.stringify(answerTo(event)),
     receivedAt: row.received_at,
   });
-  await settleEvent(q, row.id, { state: "routed", conversation });
+  await settleEvent(q, row.id, { state: "routed", conversation, turn });
 }
 
 /** The channel as a whole is at its cap: a storm, or the mail of a long outage. Nothing is decided about this message; it

@@ -153,15 +153,39 @@ export async function storedEvents(q: Query, channel: string, limit: number): Pr
 export async function settleEvent(
   q: Query,
   id: number,
-  outcome: { state: string; code?: string | null; reason?: string | null; conversation?: string | null },
+  outcome: {
+    state: string;
+    code?: string | null;
+    reason?: string | null;
+    conversation?: string | null;
+    /** The turn in which it is asked; kept when absent. */
+    turn?: string;
+  },
 ): Promise<void> {
   await q.run(
-    "UPDATE events SET state = $2, code = $3, reason = $4, conversation = COALESCE($5, conversation) WHERE id = $1",
+    `UPDATE events SET state = $2, code = $3, reason = $4, conversation = COALESCE($5, conversation),
+       turn = COALESCE($6, turn) WHERE id = $1`,
     id,
     outcome.state,
     outcome.code ?? null,
     outcome.reason ?? null,
     outcome.conversation ?? null,
+    outcome.turn ?? null,
+  );
+}
+
+/** What became of every message that is asked in that turn. */
+export async function settleEventsOf(
+  q: Query,
+  turn: string,
+  outcome: { state: string; code: string | null; reason: string | null },
+): Promise<void> {
+  await q.run(
+    "UPDATE events SET state = $2, code = $3, reason = $4 WHERE turn = $1",
+    turn,
+    outcome.state,
+    outcome.code,
+    outcome.reason,
   );
 }
 

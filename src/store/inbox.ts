@@ -1,6 +1,7 @@
 // What operators do with events: list what was not answered, show it, release it.
 
 import type { Query } from "./driver.ts";
+import { settleEventsOf } from "./events.ts";
 import { reviveTurn } from "./turns.ts";
 
 export interface EventSummary {
@@ -96,18 +97,19 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
 /** A message whose question failed, or was left without an answer, or whose reply could not be composed, goes on where
  *  it stopped. False for one that never came so far. */
 async function reviveAsked(q: Query, id: number): Promise<boolean> {
-  const event = await q.one(
-    "SELECT 1 FROM events WHERE id = $1 AND state IN ('ignored', 'failed') AND body <> ''",
+  const event = await q.one<{ turn: string | null }>(
+    "SELECT turn FROM events WHERE id = $1 AND state IN ('ignored', 'failed') AND body <> ''",
     id,
   );
-  if (!event) return false;
+  if (!event?.turn) return false;
   const composed = await q.run(
-    "UPDATE replies SET state = 'ready', reason = NULL WHERE state = 'failed' AND turn IN (SELECT id FROM turns WHERE event = $1)",
-    id,
+    "UPDATE replies SET state = 'ready', reason = NULL WHERE state = 'failed' AND turn = $1",
+    event.turn,
   );
-  if (composed === 0 && !(await reviveTurn(q, id))) return false;
+  if (composed === 0 && !(await reviveTurn(q, event.turn))) return false;
   if (composed > 0) q.touched.add("replies");
-  await q.run("UPDATE events SET state = 'routed', code = 'released', reason = NULL WHERE id = $1", id);
+  // Messages that were joined are asked together, and let through together.
+  await settleEventsOf(q, event.turn, { state: "routed", code: "released", reason: null });
   return true;
 }
 

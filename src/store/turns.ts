@@ -183,11 +183,11 @@ export async function roomIn(q: Query, channel: string, max: number, windowMs: n
 }
 
 /** Begins a new round for a turn that had failed, or was left without an answer. One that the platform certainly has is
- *  looked up, not put again. False when the event has no such turn. */
-export async function reviveTurn(q: Query, event: number): Promise<boolean> {
+ *  looked up, not put again. False when there is no such turn. */
+export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   const turn = await q.one<{ id: string; conversation: string }>(
-    "SELECT id, conversation FROM turns WHERE event = $1 AND state IN ('failed', 'silent')",
-    event,
+    "SELECT id, conversation FROM turns WHERE id = $1 AND state IN ('failed', 'silent')",
+    id,
   );
   if (!turn) return false;
   await lockLane(q, turn.conversation, "in");

@@ -112,7 +112,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
       await turn(q, "t1", "k");
       await changeTurn(q, "t1", { state: "failed", open: 1 });
       await q.run("UPDATE turns SET event = $1", id);
-      await q.run("UPDATE events SET state = 'failed', code = 'not-asked'");
+      await q.run("UPDATE events SET state = 'failed', code = 'not-asked', turn = 't1'");
       await q.run("UPDATE lanes SET due_at = NULL");
       return id;
     });
