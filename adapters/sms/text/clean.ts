@@ -1,0 +1,53 @@
+// Makes a text cheap and safe to send: one curly quote would more than double what a text costs, and invisible
+// characters only confuse phones and people.
+
+// Only punctuation is mapped. Letters are never changed: a name keeps its accents, whatever that costs.
+const forms: readonly (readonly [RegExp, string])[] = [
+  [/[‘’‚‛′‵ʹʻʼˈ`´＇]/g, "'"],
+  [/[“”„‟«»″‶〝〞＂]/g, '"'],
+  [/[‹]/g, "<"],
+  [/[›]/g, ">"],
+  [/[‐‑‒–—―−﹘﹣－]/g, "-"],
+  [/…/g, "..."],
+  [/[•‣◦▪▫●○■□⁃∙]/g, "-"],
+  [/→/g, "->"],
+  [/←/g, "<-"],
+  [/[×✕]/g, "x"],
+  [/⁄/g, "/"],
+  [/\r\n?|[\u0085\u2028\u2029]/g, "\n"],
+  [/[\t\v\f\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]/g, " "],
+];
+
+// What models use among themselves and now and then let slip: <|im_end|>, <s>, [INST].
+const controlTokens = /<\|[\w ]{1,40}\|>|<\/?s>|\[\/?INST\]|<<\/?SYS>>/g;
+const controlCharacters = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\ufff9-\ufffc]/g;
+// Joiners and variation selectors have a meaning inside emoji and in scripts that join; in Latin text they have none.
+const invisible = /[\p{Default_Ignorable_Code_Point}--[\u200c-\u200d]--[\ufe0e-\ufe0f]]/gv;
+const idleJoiner = /(?<=^|[\p{ASCII}\p{Script=Latin}])(?<![0-9#*])(?:[\u200c-\u200d]|[\ufe0e-\ufe0f])/gu;
+
+/** The same words with plain punctuation, without control tokens, control or invisible characters. Idempotent. */
+export function clean(text: string): string {
+  let plain = text.toWellFormed().normalize("NFC");
+  for (const [from, to] of forms) plain = plain.replace(from, to);
+  plain = untilStill(plain, (now) =>
+    now
+      .replace(controlCharacters, "")
+      .replace(invisible, "")
+      .replace(idleJoiner, "")
+      .replace(controlTokens, ""),
+  );
+  return plain
+    .normalize("NFC")
+    .replace(/ +$/gm, "")
+    .replace(/\n{3,}/g, "\n\n")
+    .trim();
+}
+
+/** What is taken out may join what is left into something to be taken out: `<|im_<|x|>end|>`. */
+function untilStill(text: string, step: (text: string) => string): string {
+  for (;;) {
+    const next = step(text);
+    if (next === text) return text;
+    text = next;
+  }
+}

@@ -1,0 +1,248 @@
+// What a phone shows of an answer: plain words, whole, in few and cheap texts.
+
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { clean } from "../../../adapters/sms/text/clean.ts";
+import { type TextOptions, textsOf } from "../../../adapters/sms/text/index.ts";
+import { toPlain } from "../../../adapters/sms/text/plain.ts";
+import { split } from "../../../adapters/sms/text/split.ts";
+
+const usual: TextOptions = { target: 320, max: 1600, parts: 6, numbering: "(1/2)" };
+const answer = (text: string, signature: string | null = null) =>
+  ({ kind: "answer", text, signature, introduction: null }) as const;
+const words = (count: number) => Array.from({ length: count }, (_, at) => `word${at}`).join(" ");
+
+describe("markup", () => {
+  const cases: Record<string, readonly [string, string]> = {
+    "headings lose their signs": ["# Hello\n\nWorld", "Hello\n\nWorld"],
+    "emphasis loses its signs": [
+      "This is **very** _nice_ and ~~not~~ `code`",
+      "This is very nice and not code",
+    ],
+    "lists keep dashes and numbers": [
+      "* one\n* two\n\n3. three\n4. four",
+      "- one\n- two\n\n3. three\n4. four",
+    ],
+    "nested lists stay readable": ["- a\n  - b\n- c", "- a\n- b\n- c"],
+    "links show their address": [
+      "See [our page](https://example.com/a).",
+      "See our page (https://example.com/a).",
+    ],
+    "bare links show once": [
+      "See <https://example.com> or https://example.org",
+      "See https://example.com or https://example.org",
+    ],
+    "addresses of mail and phone show bare": ["[Call](tel:+15550100)", "Call (+15550100)"],
+    "script links lose their address": ["[x](javascript:alert(1))", "x"],
+    "a table of two columns": ["| Item | Price |\n|--|--|\n| Tea | 2 |\n| Cake | **4** |", "Tea: 2\nCake: 4"],
+    "a wide table": ["|a|b|c|\n|-|-|-|\n|1|2|3|", "a, b, c\n1, 2, 3"],
+    "code blocks": ["```js\nlet x = [1];\n```", "let x = [1];"],
+    "quotes and rules": ["> said\n\n---\n\nso", "said\n\nso"],
+    "pictures become their names": ["![a cat](https://x.example/cat.png)", "a cat"],
+    "HTML goes, its text stays": ["a<br>b <b>c</b> <!-- d -->e", "a\nb c e"],
+    "entities are read": ["Tom &amp; Jerry&nbsp;&lt;3", "Tom & Jerry <3"],
+    "line breaks are kept": ["one\ntwo", "one\ntwo"],
+    "a sum is no emphasis": ["2 * 3 * 4 = 24", "2 * 3 * 4 = 24"],
+  };
+  it.each(Object.entries(cases))("%s", (_, [markdown, plain]) => {
+    expect(clean(toPlain(markdown))).toBe(plain);
+  });
+});
+
+describe("characters", () => {
+  const cases: Record<string, readonly [string, string]> = {
+    quotes: ["“It’s” ‚so‘ „gut“ «bon»", '"It\'s" \'so\' "gut" "bon"'],
+    "dashes and dots": ["a – b — c… 5−3", "a - b - c... 5-3"],
+    spaces: ["a\u00a0b\u2009c\u202fd\te", "a b c d e"],
+    bullets: ["• one\n◦ two", "- one\n- two"],
+    "invisible ones": ["a\u200bb\u2060c\ufeffd\u00ade\u202ef\u2066g", "abcdefg"],
+    "joiners in Latin text": ["a\u200db\u200cc", "abc"],
+    "joined emoji stay whole": ["👩‍👩‍👧 ❤️ 1️⃣", "👩‍👩‍👧 ❤️ 1️⃣"],
+    "hidden tags": ["hi\u{e0041}\u{e0042}", "hi"],
+    controls: ["a\u0000b\u0007c\u001bd\u0085e", "abcd\ne"],
+    "tokens of models": ["Done.<|im_end|><|endoftext|></s>", "Done."],
+    "tokens hidden in tokens": ["x<|im_<|a|>end|>y", "xy"],
+    "half a pair": ["a\ud83d b", "a\ufffd b"],
+    "accents stay": ["Crème brûlée, Łódź", "Crème brûlée, Łódź"],
+    "letters are put together": ["e\u0301", "é"],
+  };
+  it.each(Object.entries(cases))("%s", (_, [text, plain]) => {
+    expect(clean(text)).toBe(plain);
+  });
+
+  it("cleaning twice changes nothing more", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", maxLength: 200 }), (text) => {
+        const once = clean(text);
+        expect(clean(once)).toBe(once);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+describe("parts", () => {
+  it("a short answer is one text without a number", () => {
+    expect(textsOf(answer("Hello **Ann**"), usual)).toEqual(["Hello Ann"]);
+  });
+
+  it("paragraphs stay together, and parts are numbered", () => {
+    const [a, b] = [words(30), words(31)];
+    expect(textsOf(answer(`${a}\n\n${b}`), usual)).toEqual([`(1/2) ${a}`, `(2/2) ${b}`]);
+  });
+
+  it("sentences stay together", () => {
+    const sentence = (name: string) => `${name} ${words(12)}.`;
+    const text = ["A", "B", "C", "D", "E"].map(sentence).join(" ");
+    const parts = textsOf(answer(text), { ...usual, numbering: "" });
+    expect(parts.length).toBeGreaterThan(1);
+    for (const part of parts) expect(part).toMatch(/^[A-E] .*\.$/);
+    expect(parts.join(" ")).toBe(text);
+  });
+
+  it("an endless word is cut, an emoji family is not", () => {
+    const family = "👨‍👩‍👧‍👦";
+    const parts = split(family.repeat(40), 50);
+    for (const part of parts) expect(part.replaceAll(family, "")).toBe("");
+    expect(parts.join("")).toBe(family.repeat(40));
+  });
+
+  it("numbers are as configured, also beyond nine", () => {
+    const parts = textsOf(answer(words(300)), { target: 100, max: 100, parts: 3, numbering: "1 of 2:" });
+    expect(parts.length).toBeGreaterThan(9);
+    parts.forEach((part, at) => {
+      expect(part.startsWith(`${at + 1} of ${parts.length}: `)).toBe(true);
+      expect(part.length).toBeLessThanOrEqual(100);
+    });
+  });
+
+  it("parts grow when there would be too many", () => {
+    const text = words(200);
+    const parts = textsOf(answer(text), { ...usual, parts: 3 });
+    expect(parts.length).toBe(3);
+    const [longest, shortest] = [Math.max(...parts.map((one) => one.length)), parts.at(-1)?.length ?? 0];
+    expect(longest).toBeLessThan(1600);
+    expect(shortest, "parts of about the same length").toBeGreaterThan(longest / 2);
+  });
+
+  it("nothing is cut off where even the longest parts are too few", () => {
+    const text = words(1000);
+    const parts = textsOf(answer(text), { target: 100, max: 200, parts: 2, numbering: "" });
+    expect(parts.join(" ")).toBe(text);
+  });
+
+  it("an answer without words says so", () => {
+    for (const text of ["", " \n ", "\u200b", "<!-- -->", "---"]) {
+      expect(textsOf(answer(text), usual)).toEqual(["(no text)"]);
+    }
+  });
+
+  it("an introduction comes first", () => {
+    const reply = { kind: "answer", text: "Yes.", introduction: "I am Ada.", signature: null } as const;
+    expect(textsOf(reply, usual)).toEqual(["I am Ada.\n\nYes."]);
+  });
+
+  it("a notice is sent as it is written", () => {
+    const reply = {
+      kind: "notice",
+      text: "* Reply STOP_ALL * to end",
+      introduction: null,
+      signature: null,
+    } as const;
+    expect(textsOf(reply, usual)).toEqual(["* Reply STOP_ALL * to end"]);
+  });
+});
+
+describe("the signature", () => {
+  const all = (text: string, signature: string, options = usual) => textsOf(answer(text, signature), options);
+
+  it("ends the only part", () => {
+    expect(all("Yes.", "Ada — Bridge Ltd")).toEqual(["Yes.\nAda - Bridge Ltd"]);
+  });
+
+  it("ends the last part of several, once", () => {
+    const parts = all(words(100), "Ada, Bridge Ltd");
+    expect(parts.length).toBeGreaterThan(1);
+    expect(parts.filter((part) => part.includes("Bridge Ltd"))).toEqual([parts.at(-1)]);
+    expect(parts.at(-1)).toMatch(/\nAda, Bridge Ltd$/);
+  });
+
+  it("where it does not fit any more, the last part is cut again", () => {
+    const text = words(46).slice(0, 315);
+    const parts = all(text, "Ada, Bridge Ltd");
+    expect(parts.length).toBe(2);
+    expect(parts[1]).toMatch(/^\(2\/2\) word.*\nAda, Bridge Ltd$/);
+  });
+
+  it("a long one is a part of its own, one too long for that is left out", () => {
+    const long = "s".repeat(200);
+    expect(all("Yes.", long)).toEqual([`Yes.\n${long}`]);
+    expect(all(words(40), long)).toEqual([`(1/2) ${words(40)}`, `(2/2) ${long}`]);
+    expect(all("Yes.", "s".repeat(1700))).toEqual(["Yes."]);
+  });
+});
+
+describe("any text", () => {
+  const options = fc.record({
+    target: fc.integer({ min: 40, max: 400 }),
+    max: fc.integer({ min: 60, max: 1600 }),
+    parts: fc.integer({ min: 1, max: 10 }),
+    numbering: fc.constantFrom("", "(1/2)", "1/2:"),
+  });
+  const text = fc.oneof(
+    fc.lorem({ maxCount: 150 }),
+    fc.string({ unit: "grapheme", maxLength: 700 }),
+    fc.string({ unit: "binary", maxLength: 400 }),
+    fc
+      .array(fc.constantFrom("👩‍👩‍👧", "नमस्ते ", "é", " ", "\n", "word", "€[", "한국어", "."), {
+        maxLength: 200,
+      })
+      .map((all) => all.join("")),
+  );
+  const dense = (all: readonly string[]) => all.join("").replace(/\s/g, "");
+
+  it("is whole, in order, and within the limit", () => {
+    fc.assert(
+      fc.property(text, fc.option(fc.lorem({ maxCount: 5 })), options, (body, signature, chosen) => {
+        const reply = { kind: "notice", text: body, signature, introduction: null } as const;
+        const parts = textsOf(reply, chosen);
+        expect(parts.length).toBeGreaterThan(0);
+        for (const part of parts) {
+          expect(part.length).toBeLessThanOrEqual(chosen.max);
+          expect(part.trim()).not.toBe("");
+        }
+        const bare =
+          parts.length === 1 || chosen.numbering === ""
+            ? parts
+            : parts.map((part) => part.replace(/^(\(\d+\/\d+\)|\d+\/\d+:) /, ""));
+        const whole = clean(body) === "" ? "(no text)" : clean(body);
+        expect(dense(bare)).toBe(dense([whole, clean(signature ?? "")]));
+        expect(textsOf(reply, chosen)).toEqual(parts);
+      }),
+      { numRuns: 600 },
+    );
+  });
+
+  it("is never cut inside a grapheme", () => {
+    const graphemes = new Intl.Segmenter("und", { granularity: "grapheme" });
+    const count = (one: string) => [...graphemes.segment(one.replace(/\s/g, ""))].length;
+    const mixed = fc.array(fc.constantFrom("👩‍👩‍👧", "🇩🇪 ", "é", "क्षि ", "word ", "❤️ ", "한 "), {
+      maxLength: 150,
+    });
+    fc.assert(
+      fc.property(mixed, fc.integer({ min: 20, max: 90 }), (all, most) => {
+        const whole = all.join("");
+        const parts = split(whole, most);
+        expect(parts.reduce((sum, part) => sum + count(part), 0)).toBe(count(whole));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("of a quarter of a million characters takes little time", () => {
+    const began = performance.now();
+    const parts = textsOf(answer("lorem ipsum dolor ".repeat(14_000)), usual);
+    expect(parts.length).toBeGreaterThan(100);
+    expect(performance.now() - began).toBeLessThan(20_000);
+  });
+});
