@@ -1,0 +1,49 @@
+// What the sandbox's API refuses to take, with the codes of Twilio's error dictionary.
+
+import { newSid, type SmsMessage } from "./sms-records.ts";
+
+const address = /^(?:(?:whatsapp|rcs|messenger):)?\+[1-9]\d{6,14}$/;
+const shortCode = /^\d{3,8}$/;
+
+/** The code of the first thing that is wrong with a new message; null when it may go. */
+export function checkMessage(form: URLSearchParams): number | null {
+  const to = form.get("To") ?? "";
+  const body = form.get("Body") ?? "";
+  const callback = form.get("StatusCallback");
+  if (to === "") return 21604;
+  if (!address.test(to) && !shortCode.test(to)) return 21211;
+  if (!form.get("From") && !form.get("MessagingServiceSid")) return 21603;
+  if (body === "" && !form.get("MediaUrl") && !form.get("ContentSid")) return 21602;
+  if (body.length > 1600) return 21617;
+  return callback !== null && !(URL.canParse(callback) && /^https?:/.test(callback)) ? 21609 : null;
+}
+
+/** The same for a new call. */
+export function checkCall(form: URLSearchParams): number | null {
+  if (!form.get("To")) return 21201;
+  if (!form.get("From")) return 21213;
+  return form.get("Url") || form.get("Twiml") ? null : 21205;
+}
+
+/** The message that a good form makes. `now` in milliseconds. */
+export function messageFrom(form: URLSearchParams, now: number): SmsMessage {
+  const service = form.get("MessagingServiceSid");
+  return {
+    sid: newSid(form.has("MediaUrl") ? "MM" : "SM"),
+    direction: "outbound-api",
+    from: form.get("From"),
+    to: form.get("To") ?? "",
+    body: form.get("Body") ?? "",
+    service,
+    media: form.getAll("MediaUrl").map((location) => ({
+      sid: newSid("ME"),
+      type: "application/octet-stream",
+      bytes: new Uint8Array(),
+      location,
+    })),
+    createdAt: now,
+    statusCallback: form.get("StatusCallback"),
+    status: service === null ? "queued" : "accepted",
+    errorCode: null,
+  };
+}

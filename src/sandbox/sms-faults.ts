@@ -1,0 +1,120 @@
+// How the sandbox's SMS API fails: as told for the next requests, or by the number that is written to: +1999, five digits
+// for what goes wrong, and two of one's own (+19992161007 is no mobile number). So a test can give each person a fate.
+
+/** What goes wrong with a request. Nothing is stored unless it says so. */
+export type Fault =
+  /** Twilio's error body with that code; status 400 when the code has no other. */
+  | {
+      readonly code: number;
+      readonly status?: number;
+      readonly retryAfter?: number;
+    }
+  /** No body that anybody could read. */
+  | { readonly status: number; readonly retryAfter?: number }
+  /** Stored and answered, so many milliseconds later. */
+  | { readonly slow: number }
+  /** Stored and answered; the status callback says this later. */
+  | { readonly fails: number; readonly as?: "undelivered" | "failed" }
+  /** No answer, ever; or the line is cut. `-stored`: after the message was taken. `-unread`: before its form was read,
+   *  so that such a rule knows neither number nor text. */
+  | "hang"
+  | "hang-stored"
+  | "cut"
+  | "cut-unread"
+  | "cut-stored";
+
+export type Request = "create" | "read" | "list" | "media" | "call";
+
+export interface FaultRule {
+  /** Default `create`: a new message. */
+  readonly on?: Request;
+  readonly to?: string;
+  readonly body?: RegExp;
+  /** Default: always, until `heal`. */
+  readonly times?: number;
+}
+
+export interface Faults {
+  add(fault: Fault, rule?: FaultRule): void;
+  heal(): void;
+  /** The fault that this request meets; counts it. */
+  due(on: Request, form?: URLSearchParams): Fault | null;
+  /** Whether it is cut before it is read; counts it. */
+  unread(on: Request): boolean;
+}
+
+export function createFaults(): Faults {
+  let rules: { fault: Fault; rule: FaultRule; left: number }[] = [];
+  function used(rule: (typeof rules)[number]): Fault {
+    rule.left -= 1;
+    if (rule.left <= 0) rules = rules.filter((one) => one !== rule);
+    return rule.fault;
+  }
+  return {
+    add: (fault, rule = {}) => void rules.push({ fault, rule, left: rule.times ?? Number.POSITIVE_INFINITY }),
+    heal: () => void (rules = []),
+    due(on, form) {
+      const to = form?.get("To") ?? "";
+      const found = rules.find(
+        ({ rule }) =>
+          (rule.on ?? "create") === on &&
+          (rule.to === undefined || rule.to === to) &&
+          (rule.body === undefined || rule.body.test(form?.get("Body") ?? "")),
+      );
+      return found ? used(found) : on === "create" || on === "call" ? fateOf(to) : null;
+    },
+    unread(on) {
+      const found = rules.find(({ fault, rule }) => fault === "cut-unread" && (rule.on ?? "create") === on);
+      if (found) used(found);
+      return found !== undefined;
+    },
+  };
+}
+
+const fates: Readonly<Record<string, Fault>> = {
+  "00001": "hang",
+  "00002": "cut",
+  "00003": "cut-stored",
+  "00004": { slow: 2000 },
+  "00005": "hang-stored",
+  "20003": { code: 20003, status: 401 },
+  "20429": { code: 20429, status: 429, retryAfter: 1 },
+  "20500": { code: 20500, status: 500 },
+};
+
+/** 3xxxx and 63xxx come with the status callback, everything else with the answer. */
+function fateOf(number: string): Fault | null {
+  const digits = /^(?:\w+:)?\+1999(\d{5})\d{2}$/.exec(number)?.[1];
+  if (digits === undefined) return null;
+  const fate = fates[digits];
+  if (fate !== undefined) return fate;
+  if (/^(3|63)/.test(digits)) return { fails: Number(digits) };
+  return /^[26]/.test(digits) ? { code: Number(digits) } : null;
+}
+
+const meanings: Readonly<Record<number, string>> = {
+  20003: "Authenticate",
+  20404: "The requested resource was not found",
+  20429: "Too Many Requests",
+  20500: "Internal Server Error",
+  21211: "Invalid 'To' Phone Number",
+  21408: "Permission to send an SMS has not been enabled for the region indicated by the 'To' number",
+  21602: "Message body is required",
+  21603: "A 'From' phone number is required",
+  21604: "A 'To' phone number is required",
+  21606: "The 'From' phone number provided is not a valid message-capable Twilio phone number",
+  21609: "The 'StatusCallback' URL is not a valid URL",
+  21610: "Attempt to send to unsubscribed recipient",
+  21611: "This 'From' number has exceeded the maximum number of queued messages",
+  21612: "Message cannot be sent with the current combination of 'To' and/or 'From' parameters",
+  21614: "'To' number is not a valid mobile number",
+  21617: "The concatenated message body exceeds the 1600 character limit",
+};
+
+/** The body of an error, as the API writes it. */
+export const errorJson = (code: number, status: number): Record<string, unknown> => ({
+  code,
+  message: meanings[code] ?? `Error ${code}`,
+  more_info: `https://www.twilio.com/docs/errors/${code}`,
+  status,
+});

@@ -1,0 +1,243 @@
+// The sandbox's REST API itself: the requests of api.twilio.com/2010-04-01 that a bridge makes, their answers, refusals and
+// faults.
+
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Clock } from "bridgehead/contract";
+import { answer, formOf, listen, originOf, shut } from "./plain-server.ts";
+import { checkCall, checkMessage, messageFrom } from "./sms-checks.ts";
+import { errorJson, type Fault, type Faults } from "./sms-faults.ts";
+import { type CallRecord, callJson, messageJson, newSid, page, type SmsMessage } from "./sms-records.ts";
+
+/** One request to create a message. */
+export interface Create {
+  readonly at: number;
+  readonly form: Readonly<Record<string, string>>;
+  /** Media addresses, in their order; a form may name several. */
+  readonly media: readonly string[];
+  /** The message's sid when it was taken, whatever the answer then was. */
+  readonly sid: string | null;
+  /** The status of the answer; null for none. */
+  readonly status: number | null;
+}
+
+interface ServerOptions {
+  readonly accountSid: string;
+  readonly authToken: string;
+  readonly apiKey?: { readonly sid: string; readonly secret: string };
+  readonly clock: Clock;
+  readonly faults: Faults;
+  readonly inbound: readonly SmsMessage[];
+  changed(): void;
+  /** A text was taken; called after the answer, where there is one. */
+  taken(message: SmsMessage, fails: { readonly code: number; readonly as: string } | null): void;
+}
+
+export interface ApiServer {
+  readonly url: string;
+  readonly creates: readonly Create[];
+  readonly sent: readonly SmsMessage[];
+  readonly calls: readonly CallRecord[];
+  readonly fetched: readonly { readonly sid: string; readonly authorization: boolean }[];
+  /** A webhook was answered with words: the provider sends them. */
+  replied(to: SmsMessage, body: string): void;
+  down(): Promise<void>;
+  up(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function serveApi(options: ServerOptions): Promise<ApiServer> {
+  const { accountSid, clock, faults, inbound } = options;
+  const creates: Create[] = [];
+  const sent: SmsMessage[] = [];
+  const calls: CallRecord[] = [];
+  const fetched: { sid: string; authorization: boolean }[] = [];
+  const base = `/2010-04-01/Accounts/${accountSid}`;
+
+  async function api(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? "/", "http://sandbox");
+    if (!authorized(request, options)) return fail({ code: 20003 }, request, response);
+    const path = url.pathname.startsWith(base) ? url.pathname.slice(base.length) : "";
+    const post = request.method === "POST";
+    if (path === "/Messages.json") return post ? create(request, response) : list(url, request, response);
+    if (path === "/Calls.json") return post ? call(request, response) : listCalls(url, response);
+    const [, sid = "", media = ""] = /^\/Messages\/(\w+)(?:\/Media\/(\w+))?(?:\.json)?$/.exec(path) ?? [];
+    const message = [...inbound, ...sent].find((one) => one.sid === sid);
+    if (message && media !== "") return redirect(message, media, response, request);
+    const fault = faults.due("read");
+    if (fault) return fail(fault, request, response);
+    if (message) return answer(response, 200, messageJson(accountSid, message));
+    const found = calls.find((one) => path === `/Calls/${one.sid}.json`);
+    if (found) return answer(response, 200, callJson(accountSid, found));
+    if (path === ".json") return answer(response, 200, { sid: accountSid, status: "active", type: "Full" });
+    fail({ code: 20404 }, request, response);
+  }
+
+  async function create(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (faults.unread("create")) return void request.socket.resetAndDestroy();
+    const form = await formOf(request);
+    const fault = faults.due("create", form);
+    const note = (sid: string | null, status: number | null) => {
+      creates.push({
+        at: clock.now(),
+        form: Object.fromEntries(form),
+        media: form.getAll("MediaUrl"),
+        sid,
+        status,
+      });
+      options.changed();
+    };
+    const wrong = checkMessage(form);
+    const refusal = fault !== null && !takes(fault) ? fault : wrong === null ? null : { code: wrong };
+    if (refusal !== null) {
+      note(null, statusOf(refusal));
+      return fail(refusal, request, response);
+    }
+    const message = messageFrom(form, clock.now());
+    sent.push(message);
+    note(message.sid, fault === "cut-stored" || fault === "hang-stored" ? null : 201);
+    await finish(fault, messageJson(accountSid, message), request, response);
+    options.taken(message, failure(fault));
+  }
+
+  /** The answer to what was taken, unless a fault swallows it. */
+  async function finish(
+    fault: Fault | null,
+    json: Record<string, unknown>,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    if (typeof fault === "object" && fault !== null && "slow" in fault) await clock.sleep(fault.slow);
+    if (fault === "cut-stored") request.socket.resetAndDestroy();
+    else if (fault !== "hang-stored") answer(response, 201, json);
+  }
+
+  async function call(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const form = await formOf(request);
+    const fault = faults.due("call", form);
+    if (fault !== null && !takes(fault)) return fail(fault, request, response);
+    const wrong = checkCall(form);
+    if (wrong !== null) return fail({ code: wrong }, request, response);
+    const record: CallRecord = {
+      sid: newSid("CA"),
+      from: form.get("From") ?? "",
+      to: form.get("To") ?? "",
+      url: form.get("Url") ?? "",
+      method: form.get("Method") ?? "POST",
+      statusCallback: form.get("StatusCallback"),
+      createdAt: clock.now(),
+      status: "queued",
+    };
+    calls.push(record);
+    await finish(fault, callJson(accountSid, record), request, response);
+    options.changed();
+  }
+
+  function list(url: URL, request: IncomingMessage, response: ServerResponse): void {
+    const fault = faults.due("list");
+    if (fault) return fail(fault, request, response);
+    const all = [...inbound, ...sent].sort((a, b) => a.createdAt - b.createdAt);
+    answer(
+      response,
+      200,
+      page(all, url, "messages", (one) => messageJson(accountSid, one)),
+    );
+  }
+
+  const listCalls = (url: URL, response: ServerResponse): void =>
+    answer(
+      response,
+      200,
+      page(calls, url, "calls", (one) => callJson(accountSid, one)),
+    );
+
+  function redirect(
+    message: SmsMessage,
+    sid: string,
+    response: ServerResponse,
+    request: IncomingMessage,
+  ): void {
+    const fault = faults.due("media");
+    if (fault) return fail(fault, request, response);
+    const media = message.media.find((one) => one.sid === sid);
+    if (!media) return fail({ code: 20404 }, request, response);
+    const location = media.location ?? `${originOf(cdnServer)}/cdn/${message.sid}/${sid}?signed=1`;
+    response.writeHead(307, { location }).end();
+  }
+
+  /** As object stores do, it wants no second proof beside the signed address. */
+  function cdn(request: IncomingMessage, response: ServerResponse): void {
+    const [, sid = ""] = /^\/cdn\/\w+\/(\w+)\?signed=1$/.exec(request.url ?? "") ?? [];
+    const media = inbound.flatMap((one) => one.media).find((one) => one.sid === sid);
+    const authorization = request.headers.authorization !== undefined;
+    if (media) fetched.push({ sid, authorization });
+    options.changed();
+    if (!media || authorization) return void response.writeHead(media ? 400 : 404).end();
+    response
+      .writeHead(200, { "content-type": media.type, "content-length": media.bytes.length })
+      .end(media.bytes);
+  }
+
+  const apiServer = createServer((request, response) => {
+    api(request, response).catch(() => request.socket.destroy());
+  });
+  const cdnServer = createServer(cdn);
+  await Promise.all([listen(apiServer, 0), listen(cdnServer, 0)]);
+  const url = originOf(apiServer);
+  return {
+    url,
+    creates,
+    sent,
+    calls,
+    fetched,
+    replied: (to, body) =>
+      void sent.push({
+        ...to,
+        sid: newSid("SM"),
+        direction: "outbound-reply",
+        from: to.to,
+        to: to.from ?? "",
+        body,
+        media: [],
+      }),
+    down: () => shut(apiServer),
+    up: () => listen(apiServer, Number(new URL(url).port)),
+    close: async () => void (await Promise.all([shut(apiServer), shut(cdnServer)])),
+  };
+}
+
+function authorized({ headers }: IncomingMessage, options: ServerOptions): boolean {
+  const logins = [`${options.accountSid}:${options.authToken}`];
+  if (options.apiKey) logins.push(`${options.apiKey.sid}:${options.apiKey.secret}`);
+  return logins.some((login) => headers.authorization === `Basic ${Buffer.from(login).toString("base64")}`);
+}
+
+/** Whether the request has its effect all the same. */
+const takes = (fault: Fault): boolean =>
+  typeof fault === "object"
+    ? "slow" in fault || "fails" in fault
+    : fault === "cut-stored" || fault === "hang-stored";
+
+const failure = (fault: Fault | null): { code: number; as: string } | null =>
+  typeof fault === "object" && fault !== null && "fails" in fault
+    ? { code: fault.fails, as: fault.as ?? "undelivered" }
+    : null;
+
+const usual: Readonly<Record<number, number>> = { 20003: 401, 20404: 404, 20429: 429, 20500: 500 };
+
+/** The HTTP status a fault is answered with; null for no answer. */
+function statusOf(fault: Fault): number | null {
+  if (typeof fault !== "object" || "slow" in fault || "fails" in fault) return null;
+  return fault.status ?? ("code" in fault ? (usual[fault.code] ?? 400) : null);
+}
+
+function fail(fault: Fault, request: IncomingMessage, response: ServerResponse): void {
+  const status = statusOf(fault);
+  if (status === null || typeof fault !== "object" || "slow" in fault || "fails" in fault) {
+    // Silence is the fault when it hangs; what has no answer of its own is cut.
+    if (fault !== "hang" && fault !== "hang-stored") request.socket.resetAndDestroy();
+    return;
+  }
+  const headers = fault.retryAfter === undefined ? {} : { "retry-after": String(fault.retryAfter) };
+  if ("code" in fault) answer(response, status, errorJson(fault.code, status), headers);
+  else response.writeHead(status, { "content-type": "text/html", ...headers }).end("<html>not now</html>");
+}
