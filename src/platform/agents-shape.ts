@@ -1,6 +1,7 @@
 // What may stand in a file of agents.
 
 import * as z from "zod";
+import { agentRoles, organizationRoles } from "../wire/platform-user.ts";
 import { textOrObject } from "../wire/text.ts";
 import { ruleProblem } from "./brain/rules.ts";
 
@@ -54,6 +55,17 @@ const model = z.strictObject({
   timeout: z.number().positive().max(600).default(30),
 });
 
+const member = z.strictObject({
+  email: text,
+  first_name: z.string().default(""),
+  last_name: z.string().default(""),
+  avatar_url: text.optional(),
+  role: z.enum(organizationRoles).default("user"),
+  status,
+});
+
+const assignment = z.strictObject({ email: text, role: z.enum(agentRoles), status });
+
 const agent = z.strictObject({
   id: z.uuid().optional(),
   name: text,
@@ -70,6 +82,8 @@ const agent = z.strictObject({
       api: z.strictObject({ status }).optional(),
     })
     .default({}),
+  /** Which of the organization's users have a role on this agent. */
+  users: z.array(assignment).default([]),
   rules: z.array(rule).default([]),
   knowledge: z.array(knowledge).default([]),
   default_answer: text.default("I am sorry, I do not know the answer to that."),
@@ -77,7 +91,13 @@ const agent = z.strictObject({
 });
 
 export const agentsFile = z.strictObject({
-  organization: z.strictObject({ id: z.uuid().optional(), name: text, key: key.optional() }),
+  organization: z.strictObject({
+    id: z.uuid().optional(),
+    name: text,
+    key: key.optional(),
+    /** The colleagues who belong to it. */
+    users: z.array(member).default([]),
+  }),
   agents: z.array(agent).min(1, "at least one agent is needed"),
 });
 

@@ -45,8 +45,21 @@ function problemsOf(issue: Issue): Problem[] {
 }
 
 /** Names and keys tell agents apart, so they must differ. */
-function repeated({ agents }: AgentsFile): Problem[] {
+function repeated({ organization, agents }: AgentsFile): Problem[] {
   const problems: Problem[] = [];
+  const members = new Set<string>();
+  for (const [index, { email }] of organization.users.entries()) {
+    const path = ["organization", "users", index, "email"];
+    if (members.has(email.toLowerCase())) problems.push({ path, message: "another user has the same" });
+    members.add(email.toLowerCase());
+  }
+  for (const [index, agent] of agents.entries()) {
+    for (const [at, { email }] of agent.users.entries()) {
+      const path = ["agents", index, "users", at, "email"];
+      if (!members.has(email.toLowerCase()))
+        problems.push({ path, message: "is no user of the organization" });
+    }
+  }
   for (const field of ["id", "name", "key"] as const) {
     const seen = new Set<string>();
     for (const [index, agent] of agents.entries()) {
@@ -72,7 +85,14 @@ function define(
       id: organization.id ?? uuidOf("organization", organization.name),
       name: organization.name,
       key: organization.key ?? null,
+      members: organization.users.map(({ first_name, last_name, avatar_url, ...member }) => ({
+        ...member,
+        firstName: first_name,
+        lastName: last_name,
+        avatarUrl: avatar_url ?? null,
+      })),
     },
+    assignments: block.users,
     name: block.name,
     publicName: block.public_name ?? block.name,
     key: block.key,

@@ -2,11 +2,19 @@
 
 import type * as z from "zod";
 import type { servedSkill } from "../wire/skill.ts";
+import type { Assignment, Member } from "./staff.ts";
 import type { Passage } from "./store/passages.ts";
 
 export interface AgentDefinition {
   readonly id: string;
-  readonly organization: { readonly id: string; readonly name: string; readonly key: string | null };
+  readonly organization: {
+    readonly id: string;
+    readonly name: string;
+    readonly key: string | null;
+    readonly members: readonly Member[];
+  };
+  /** Which members have a role on this agent itself. */
+  readonly assignments: readonly Assignment[];
   readonly name: string;
   readonly publicName: string;
   readonly key: string;

@@ -1,13 +1,16 @@
 // Before every operation: whose key is it, and is there room in their organization's rate?
 
 import type { Clock } from "bridgehead/contract";
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import { forbidden, tooManyRequests } from "../wire/failure.ts";
 import type { AgentDefinition } from "./definition.ts";
 import type { Limiter } from "./limiter.ts";
 import { keyHash } from "./names.ts";
 import { type Env, fail } from "./routes/exchange.ts";
 import type { PlatformStore } from "./store/store.ts";
+
+/** Operations that name an agent in their path belong to its organization's key (External API 4.2, rule 3). */
+const ofOrganization = /^\/external\/agents\/[^/]+\/(users|platform-users)$/;
 
 /** A wrong key costs nobody's rate: it belongs to no organization. */
 export function gate(
@@ -17,17 +20,37 @@ export function gate(
   clock: Clock,
 ): MiddlewareHandler<Env> {
   const byId = new Map(agents.filter((agent) => agent.apiEnabled).map((agent) => [agent.id, agent]));
+  const byOrganizationKey = new Map<string, AgentDefinition[]>();
+  for (const agent of agents) {
+    if (agent.organization.key === null) continue;
+    const hash = keyHash(agent.organization.key);
+    byOrganizationKey.set(hash, [...(byOrganizationKey.get(hash) ?? []), agent]);
+  }
+
+  /** Whose key it is; null when it opens nothing here. */
+  function caller(c: Context<Env>): string | null {
+    const organizations = ofOrganization.test(c.req.path);
+    const key = c.req.header(organizations ? "organization-secret-key" : "agent-secret-key");
+    if (!key) return null;
+    const hash = keyHash(key);
+    const agent = organizations ? undefined : byId.get(store.agentByKeyHash(hash) ?? "");
+    const own = organizations ? (byOrganizationKey.get(hash) ?? []) : [];
+    const [first] = agent ? [agent] : own;
+    if (!first) return null;
+    if (agent) c.set("agent", agent);
+    c.set("agents", own);
+    c.set("key", key);
+    return first.organization.id;
+  }
+
   return async (c, next) => {
-    const key = c.req.header("agent-secret-key");
-    const agent = key ? byId.get(store.agentByKeyHash(keyHash(key)) ?? "") : undefined;
-    if (!key || !agent) return fail(c, forbidden);
-    const admission = limiter.admit(agent.organization.id, clock.monotonic());
+    const organization = caller(c);
+    if (organization === null) return fail(c, forbidden);
+    const admission = limiter.admit(organization, clock.monotonic());
     if (!admission.admitted) {
       const seconds = Math.max(1, Math.ceil(admission.waitMs / 1000));
       return fail(c, tooManyRequests, { "retry-after": String(seconds) });
     }
-    c.set("agent", agent);
-    c.set("key", key);
     return next();
   };
 }

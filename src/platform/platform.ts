@@ -12,8 +12,8 @@ import { createBrain } from "./brain/brain.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { gate } from "./gate.ts";
 import { createLimiter, type Rate } from "./limiter.ts";
-import { keyHash } from "./names.ts";
-import { agentOf } from "./records.ts";
+import { keyHash, uuidOf } from "./names.ts";
+import { agentRoutes, organizationRoutes } from "./routes/agents.ts";
 import { conversationRoutes } from "./routes/conversations.ts";
 import { type Env, fail } from "./routes/exchange.ts";
 import { messageRoutes } from "./routes/messages.ts";
@@ -53,7 +53,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   const store = openPlatformStore(options.file, options.durability ?? "full");
   const stopping = new AbortController();
   try {
-    define(store, agents);
+    define(store, agents, clock);
     const brains = new Map(agents.map((agent) => [agent.id, createBrain(agent, store.passages)]));
     const turns = createTurns(store, brains, clock, log, stopping.signal);
     const app = createApp(options, store, turns, stopping.signal);
@@ -75,7 +75,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 }
 
 /** What the definitions say replaces what an earlier start left: keys and knowledge. */
-function define(store: PlatformStore, agents: readonly AgentDefinition[]): void {
+function define(store: PlatformStore, agents: readonly AgentDefinition[], clock: Clock): void {
   store.replaceAgents(
     agents.map(({ id, name, key, organization }) => ({
       id,
@@ -83,6 +83,17 @@ function define(store: PlatformStore, agents: readonly AgentDefinition[]): void 
       organizationId: organization.id,
       keyHash: keyHash(key),
     })),
+  );
+  const now = clock.now();
+  store.members.define(
+    agents.flatMap(({ organization }) =>
+      organization.members.map(({ email }) => ({
+        id: uuidOf("member", organization.id, email.toLowerCase()),
+        organization_id: organization.id,
+        email: email.toLowerCase(),
+        created_at: now,
+      })),
+    ),
   );
   store.passages.replace(
     agents.flatMap(({ id, knowledge }) => knowledge.map((passage) => ({ agentId: id, ...passage }))),
@@ -105,7 +116,8 @@ function createApp(
   });
   app.use("/external/*", gate(store, agents, limiter, clock));
   app.use("/external/*", bodyLimit({ maxSize: maxBodyBytes, onError: (c) => fail(c, tooLarge) }));
-  app.get("/external/agents/by-api-key", (c) => c.json(agentOf(c.var.agent, c.var.key)));
+  app.route("/external/agents", agentRoutes(store));
+  app.route("/external/agents", organizationRoutes(store));
   app.route("/external/users", userRoutes(store, clock));
   app.route("/external/conversations", conversationRoutes(store, clock));
   app.route("/external/conversations", messageRoutes(store, turns));

@@ -5,8 +5,8 @@ import type * as z from "zod";
 import { badRequest, type Failure, type FailureDetail } from "../../wire/failure.ts";
 import type { AgentDefinition } from "../definition.ts";
 
-/** The caller, set by the gate before any operation runs. */
-export type Env = { Variables: { agent: AgentDefinition; key: string } };
+/** The caller, set by the gate before any operation runs: the agent of an agent's key, all agents of an organization's. */
+export type Env = { Variables: { agent: AgentDefinition; agents: readonly AgentDefinition[]; key: string } };
 export type Exchange = Context<Env>;
 
 export function fail(c: Context, failure: Failure, headers: { [name: string]: string } = {}): Response {

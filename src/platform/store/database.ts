@@ -14,6 +14,14 @@ CREATE TABLE agent (
   key_hash TEXT UNIQUE             -- null: the agent is no longer defined, its key opens nothing
 ) STRICT;
 
+CREATE TABLE member (
+  id TEXT PRIMARY KEY,
+  organization_id TEXT NOT NULL,
+  email TEXT NOT NULL,             -- in lower case
+  created_at INTEGER NOT NULL,
+  UNIQUE (organization_id, email)
+) STRICT;
+
 CREATE TABLE person (
   id TEXT PRIMARY KEY,
   agent_id TEXT NOT NULL REFERENCES agent (id),
@@ -28,6 +36,7 @@ CREATE TABLE person (
   metadata TEXT,
   created_at INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX person_agent ON person (agent_id, created_at);
 CREATE INDEX person_fk_id ON person (agent_id, fk_id) WHERE fk_id IS NOT NULL;
 CREATE INDEX person_email ON person (agent_id, lower(email)) WHERE email IS NOT NULL;
 CREATE INDEX person_phone_number ON person (agent_id, phone_number) WHERE phone_number IS NOT NULL;

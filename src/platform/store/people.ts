@@ -24,6 +24,9 @@ export interface People {
   byId(agentId: string, id: string): PersonRow | undefined;
   /** By fkId, else by e-mail, else by phone; a person with another fkId than the one given is someone else. */
   find(agentId: string, known: Identifiers): PersonRow | undefined;
+  /** One page of an agent's people, by the time they were first seen. */
+  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): PersonRow[];
+  count(agentId: string): number;
   insert(row: PersonRow): void;
   /** Takes over the new names and whatever else is not null. */
   update(row: PersonRow): void;
@@ -44,6 +47,12 @@ export function preparePeople(db: Db): People {
     `SELECT * FROM person WHERE agent_id = @agentId AND phone_number = @value
        AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
   );
+  const list = (direction: "ASC" | "DESC") =>
+    db.prepare<[string, number, number], PersonRow>(
+      `SELECT * FROM person WHERE agent_id = ? ORDER BY created_at ${direction}, rowid ${direction} LIMIT ? OFFSET ?`,
+    );
+  const lists = { ASC: list("ASC"), DESC: list("DESC") };
+  const count = db.prepare<[string], number>("SELECT count(*) FROM person WHERE agent_id = ?").pluck();
   const insert = db.prepare<[PersonRow]>(
     `INSERT INTO person (id, agent_id, first_name, last_name, context, source, fk_id, fk_user_id, email, phone_number,
        metadata, created_at)
@@ -64,6 +73,8 @@ export function preparePeople(db: Db): People {
       (fk_id === null ? undefined : byFkId.get(agentId, fk_id)) ??
       (email === null ? undefined : byEmail.get({ agentId, value: email, fkId: fk_id })) ??
       (phone_number === null ? undefined : byPhone.get({ agentId, value: phone_number, fkId: fk_id })),
+    list: (agentId, direction, limit, offset) => lists[direction].all(agentId, limit, offset),
+    count: (agentId) => count.get(agentId) ?? 0,
     insert: (row) => void insert.run(row),
     update: (row) => void update.run(row),
   };

@@ -3,6 +3,7 @@
 import { type Commits, groupCommits } from "./commits.ts";
 import { type Conversations, prepareConversations } from "./conversations.ts";
 import { type Durability, openDatabase } from "./database.ts";
+import { type Members, prepareMembers } from "./members.ts";
 import { type Messages, prepareMessages } from "./messages.ts";
 import { type Passages, preparePassages } from "./passages.ts";
 import { type People, preparePeople } from "./people.ts";
@@ -17,6 +18,7 @@ interface StoredAgent {
 export interface PlatformStore {
   readonly commits: Commits;
   readonly people: People;
+  readonly members: Members;
   readonly conversations: Conversations;
   readonly messages: Messages;
   readonly passages: Passages;
@@ -40,6 +42,7 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
   return {
     commits,
     people: preparePeople(db),
+    members: prepareMembers(db),
     conversations: prepareConversations(db),
     messages: prepareMessages(db),
     passages: preparePassages(db),

@@ -1,0 +1,56 @@
+// The agent behind a key, the people it talks to, and the colleagues with access to it (External API 4.2).
+
+import { type Context, Hono } from "hono";
+import * as z from "zod";
+import { notFound } from "../../wire/failure.ts";
+import { pageOf, pageQuery } from "../../wire/page.ts";
+import type { AgentDefinition } from "../definition.ts";
+import { agentOf, userOf } from "../records.ts";
+import { inCharge, withAccess } from "../staff.ts";
+import type { PlatformStore } from "../store/store.ts";
+import { type Env, type Exchange, fail, readQuery } from "./exchange.ts";
+
+const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
+
+/** Under an agent's key. */
+export function agentRoutes(store: PlatformStore): Hono<Env> {
+  return new Hono<Env>()
+    .get("/by-api-key", (c) => c.json(agentOf(c.var.agent, c.var.key)))
+    .get("/users", (c) => people(c, store, c.var.agent))
+    .get("/admin-users", (c) => page(c, inCharge(c.var.agent, members(store, c.var.agent))));
+}
+
+/** Under an organization's key: the agent is named by the path, and must be one of its own. */
+export function organizationRoutes(store: PlatformStore): Hono<Env> {
+  const agent = (c: Context<Env>) => c.var.agents.find(({ id }) => id === c.req.param("id"));
+  return new Hono<Env>()
+    .get("/:id/users", (c) => {
+      const named = agent(c);
+      return named ? people(c, store, named) : fail(c, notFound);
+    })
+    .get("/:id/platform-users", (c) => {
+      const named = agent(c);
+      return named ? page(c, withAccess(named, members(store, named))) : fail(c, notFound);
+    });
+}
+
+const members = (store: PlatformStore, agent: AgentDefinition) => store.members.of(agent.organization.id);
+
+function people(c: Exchange, store: PlatformStore, agent: AgentDefinition): Response {
+  const query = readQuery(c, listQuery);
+  if ("response" in query) return query.response;
+  const { page: number, pageSize, orderDirection } = query.value;
+  const rows = store.people.list(agent.id, orderDirection, pageSize, (number - 1) * pageSize);
+  return c.json(pageOf(rows.map(userOf), number, pageSize, store.people.count(agent.id)));
+}
+
+/** One page of a list that fits into memory. */
+function page(c: Exchange, items: readonly { readonly createdAt: string }[]): Response {
+  const query = readQuery(c, listQuery);
+  if ("response" in query) return query.response;
+  const { page: number, pageSize, orderDirection } = query.value;
+  const sign = orderDirection === "ASC" ? 1 : -1;
+  const sorted = items.toSorted((a, b) => sign * a.createdAt.localeCompare(b.createdAt));
+  const from = (number - 1) * pageSize;
+  return c.json(pageOf(sorted.slice(from, from + pageSize), number, pageSize, items.length));
+}

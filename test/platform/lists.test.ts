@@ -1,0 +1,168 @@
+// Who an agent talks to, and who has access to it (External API 2.3, 4.1, 4.2), under both credentials.
+
+import { describe, expect, test } from "vitest";
+import { readAgents } from "../../src/platform/index.ts";
+import { platformUser } from "../../src/wire/platform-user.ts";
+import { user } from "../../src/wire/user.ts";
+import { startByEmail, startWith } from "./rig.ts";
+
+const acme = `
+organization:
+  name: Acme
+  key: acme-organization-key
+  users:
+    - { email: Owner@acme.test, first_name: Olga, last_name: Owner, role: owner }
+    - { email: admin@acme.test, role: admin, status: inactive }
+    - { email: editor@acme.test, role: user }
+    - { email: lead@acme.test, role: guest }
+    - { email: nobody@acme.test, role: manager }
+agents:
+  - name: support
+    key: support-key-1
+    users:
+      - { email: editor@acme.test, role: editor }
+      - { email: lead@acme.test, role: admin, status: inactive }
+  - { name: sales, key: sales-key-2 }
+`;
+const other = `
+organization: { name: Other, key: other-organization-key }
+agents: [{ name: support, key: other-key-3 }]
+`;
+const agents = [...readAgents(acme, "acme.yaml"), ...readAgents(other, "other.yaml")];
+const [support, , stranger] = agents.map(({ id }) => id);
+
+async function rig() {
+  const started = await startWith({ agents });
+  const under = (header: string, key: string) => async (path: string) => {
+    const response = await fetch(`${started.platform.url}/external/${path}`, { headers: { [header]: key } });
+    // The tests look into whatever comes.
+    // oxlint-disable-next-line typescript/no-explicit-any
+    return { status: response.status, body: (await response.json()) as any };
+  };
+  return {
+    ...started,
+    agent: under("Agent-Secret-Key", "support-key-1"),
+    organization: under("Organization-Secret-Key", "acme-organization-key"),
+    under,
+  };
+}
+
+const emails = (answered: { body: { data: { email: string }[] } }) =>
+  answered.body.data.map(({ email }) => email).sort();
+
+describe("the people of an agent", () => {
+  test("are listed in pages, under its own key and under its organization's", async () => {
+    const { call, agent, organization } = await rig();
+    for (let n = 0; n < 5; n++) await call("POST", "conversations/start", startByEmail(`p${n}@people.test`));
+    await call("POST", "conversations/start", startByEmail("p0@people.test"));
+    const first = await agent("agents/users?pageSize=2&orderDirection=ASC");
+    expect(first).toMatchObject({
+      status: 200,
+      body: {
+        currentPage: 1,
+        pageSize: 2,
+        totalItems: 5,
+        totalPages: 3,
+        hasNextPage: true,
+        hasPreviousPage: false,
+      },
+    });
+    expect(first.body.data.map((each: unknown) => user.exact.safeParse(each).success)).toEqual([true, true]);
+    expect(emails(first)).toEqual(["p0@people.test", "p1@people.test"]);
+    expect(await organization(`agents/${support}/users?pageSize=2&orderDirection=ASC`)).toEqual(first);
+    const last = await agent("agents/users?pageSize=2&page=3&orderBy=createdAt&orderDirection=ASC");
+    expect(last.body).toMatchObject({ hasNextPage: false, hasPreviousPage: true });
+    expect(emails(last)).toEqual(["p4@people.test"]);
+  });
+
+  test.each(["page=0", "pageSize=x", "orderBy=email", "orderDirection=up"])(
+    "%s is refused",
+    async (query) => {
+      const { agent } = await rig();
+      expect(await agent(`agents/users?${query}`)).toMatchObject({ status: 400 });
+    },
+  );
+});
+
+describe("colleagues", () => {
+  test("with access: any role on the agent, or owner or admin of the organization", async () => {
+    const { organization } = await rig();
+    const answered = await organization(`agents/${support}/platform-users`);
+    expect(emails(answered)).toEqual([
+      "Owner@acme.test",
+      "admin@acme.test",
+      "editor@acme.test",
+      "lead@acme.test",
+    ]);
+    for (const each of answered.body.data)
+      expect(platformUser.exact.safeParse(each)).toMatchObject({ success: true });
+    const by = (email: string) =>
+      answered.body.data.find((each: { email: string }) => each.email === email) as object;
+    expect(by("Owner@acme.test")).toMatchObject({
+      firstName: "Olga",
+      agentRole: null,
+      agentAccessStatus: null,
+      organizationRole: "owner",
+      organizationStatus: "active",
+      accessSource: "organization",
+    });
+    expect(by("lead@acme.test")).toMatchObject({
+      agentRole: "admin",
+      agentAccessStatus: "inactive",
+      organizationRole: "guest",
+      accessSource: "agent",
+    });
+  });
+
+  test("in charge: owner or admin of the agent, and active owners and admins of the organization", async () => {
+    const { agent } = await rig();
+    const answered = await agent("agents/admin-users");
+    const sources = Object.fromEntries(
+      answered.body.data.map((each: { email: string; accessSource: string }) => [
+        each.email,
+        each.accessSource,
+      ]),
+    );
+    expect(sources).toEqual({ "lead@acme.test": "agent", "Owner@acme.test": "organization" });
+  });
+
+  test("keep their id and date over a restart", async () => {
+    const { organization } = await rig();
+    const { body } = await organization(`agents/${support}/platform-users`);
+    const again = await (await rig()).organization(`agents/${support}/platform-users`);
+    const ids = (list: { data: { id: string }[] }) => list.data.map(({ id }) => id).sort();
+    expect(ids(again.body)).toEqual(ids(body));
+  });
+});
+
+describe("an organization's key", () => {
+  const paths = (id: string | undefined) => [`agents/${id}/users`, `agents/${id}/platform-users`];
+
+  test("opens nothing of another organization, and nothing that is not there", async () => {
+    const { organization } = await rig();
+    for (const path of [...paths(stranger), ...paths("no-such-agent")])
+      expect(await organization(path)).toEqual({
+        status: 404,
+        body: { status: 404, name: "ENTITY_NOT_FOUND_ERROR", message: "ENTITY_NOT_FOUND", details: [] },
+      });
+  });
+
+  test("opens no operation of an agent, and an agent's key none of the organization", async () => {
+    const { under, organization, agent } = await rig();
+    expect(await organization("agents/users")).toMatchObject({ status: 403 });
+    expect(await organization("agents/by-api-key")).toMatchObject({ status: 403 });
+    for (const path of paths(support)) {
+      expect(await agent(path)).toMatchObject({ status: 403 });
+      expect(await under("Organization-Secret-Key", "support-key-1")(path)).toMatchObject({ status: 403 });
+      expect(await under("Organization-Secret-Key", "wrong")(path)).toMatchObject({ status: 403 });
+    }
+  });
+});
+
+test.each([
+  ["users: [{ email: a@b.c }, { email: A@b.c }]", "", /another user has the same/],
+  ["users: []", "users: [{ email: a@b.c, role: editor }]", /is no user of the organization/],
+])("a file of agents with users nobody can mean is refused (%s)", (users, assigned, problem) => {
+  const text = `organization: { name: A, ${users} }\nagents: [{ name: a, key: some-key-1, ${assigned} }]`;
+  expect(() => readAgents(text, "a.yaml")).toThrow(problem);
+});
