@@ -52,6 +52,8 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "postal-mime": ["adapters/email/", "src/sandbox/"],
   mailauth: ["adapters/email/"],
   marked: ["adapters/"],
+  "libphonenumber-js": ["adapters/sms/", "adapters/voice/"],
+  smpp: ["adapters/sms/smpp/"],
   "html-to-text": ["adapters/email/"],
   htmlparser2: ["adapters/email/"],
   domhandler: ["adapters/email/"],
