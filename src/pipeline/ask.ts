@@ -33,7 +33,7 @@ export function askStage(deps: AskDeps): Stage {
     takes: "turns",
     async channels(q) {
       if (deps.clock.monotonic() < nextRateAt) return [];
-      const due = await channelsWithDueLanes(q, "in");
+      const due = await channelsWithDueLanes(q, "in", deps.node);
       return due.filter((channel) => {
         const line = deps.lines().get(channel);
         return line !== undefined && whyNotAsk(line) === null;

@@ -49,7 +49,7 @@ export function sendStage(deps: SendDeps): Stage {
     takes: "drafts",
     async channels(q) {
       const channels: string[] = [];
-      for (const channel of await channelsWithDueLanes(q, "out")) {
+      for (const channel of await channelsWithDueLanes(q, "out", deps.node)) {
         if (deps.lines().get(channel)?.outbound && !(await isPaused(q, channel))) channels.push(channel);
       }
       return channels;

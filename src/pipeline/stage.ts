@@ -7,6 +7,8 @@ export type Transition = (q: Query) => Promise<void>;
 
 export interface Claimed {
   readonly channel: string;
+  /** Under which `Flow.cancel` finds it; absent when nothing makes it obsolete. */
+  readonly key?: string | undefined;
   /** All I/O; never throws for an expected failure; writes nothing. */
   work(signal: AbortSignal): Promise<Transition>;
   /** Published as the "before" and "after" of the transition's commit. */

@@ -5,6 +5,8 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { Database, Query } from "../store/driver.ts";
 import { LeaseLost } from "../store/lanes.ts";
+import { obsoletes } from "./obsolete.ts";
+import { createRest } from "./rest.ts";
 import type { Claimed, PureStage, Stage, Transition } from "./stage.ts";
 
 export interface Flow {
@@ -16,6 +18,10 @@ export interface Flow {
   sweep(): Promise<boolean>;
   /** Look now instead of at the next sweep. */
   wake(): void;
+  /** Look in `ms`: for what becomes due before the next sweep, or should not wait for it. Lost with the process. */
+  wakeIn(ms: number): void;
+  /** Ends the work that was claimed with this key, at once: nobody wants its outcome any more. Its transition still runs. */
+  cancel(key: string): void;
   /** Waits until running work has ended; after `ms` its signals abort. */
   drain(ms: number): Promise<void>;
   /** Resolves when nothing that runs now for that channel runs any more. */
@@ -53,7 +59,9 @@ export function createFlow(options: {
   let abandoned: Claimed[] = [];
   /** Claimed in a commit that failed, or of which only the answer was lost. */
   let doubtful: Claimed[] = [];
-  let nudge: () => void = () => undefined;
+  const rest = createRest(clock);
+  const nudge = () => rest.wake();
+  const keyed = obsoletes();
 
   const reserve = (stage: string, channel: string, by: number) => {
     const key = `${stage} ${channel}`;
@@ -175,6 +183,8 @@ export function createFlow(options: {
         log.error({ err: error }, "claiming work failed");
       });
     q.touched.clear();
+    for (const ms of q.waits) rest.wakeIn(ms);
+    q.waits.clear();
   }
 
   function start(stage: Stage, one: Claimed): void {
@@ -188,7 +198,7 @@ export function createFlow(options: {
 
   async function perform(stage: Stage, one: Claimed): Promise<void> {
     try {
-      await apply(stage, one, await one.work(abort.signal));
+      await apply(stage, one, await keyed.run(one.key, abort.signal, (signal) => one.work(signal)));
       one.committing("after");
     } catch (error) {
       // The lease runs out by itself; whoever takes the lane next treats the attempt as of unknown outcome.
@@ -245,18 +255,17 @@ export function createFlow(options: {
   return {
     commit: (write) => commit(write),
     async run(signal) {
-      db.onWake(() => nudge());
+      db.onWake(nudge);
       while (!signal.aborted) {
-        const rested = new Promise<void>((resolve) => (nudge = resolve));
+        rest.begin();
         const well = await sweep();
-        const slept = new AbortController();
-        const until = AbortSignal.any([signal, slept.signal]);
-        if (well) void rested.then(() => slept.abort("woken"));
-        await clock.sleep(sweepMs, until);
+        await rest.over(sweepMs, signal, !well);
       }
     },
     sweep,
-    wake: () => nudge(),
+    wake: nudge,
+    wakeIn: (ms) => rest.wakeIn(ms),
+    cancel: (key) => keyed.cancel(key),
     async drain(ms) {
       stopping = true;
       const patience = new AbortController();

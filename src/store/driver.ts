@@ -16,6 +16,8 @@ export interface Query {
   /** What became due since somebody last looked. A hint, so that a commit looks only where it may find something; what it
    *  misses (other nodes, the passing of time) is found by the sweep. */
   readonly touched: Set<Work>;
+  /** Milliseconds until what was written becomes due, where that is too soon to wait for the sweep. A hint, too. */
+  readonly waits: Set<number>;
   /** What `work` wrote is undone when it throws; the transaction around it lives on. */
   savepoint<T>(work: () => Promise<T>): Promise<T>;
 }

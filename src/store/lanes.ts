@@ -19,6 +19,9 @@ export class LeaseLost extends Error {
   }
 }
 
+/** What is due later than this is left to the sweep. */
+const sweepMs = 1000;
+
 const itemTable = { in: "turns", out: "drafts" } as const;
 
 /** The lane's next sequence number. */
@@ -40,20 +43,22 @@ export async function lockLane(q: Query, conversation: string, direction: Direct
 /** The lane is due when its head is. Call after every change of an item, holding the lane's row (a lease's guard,
  *  nextSeq, lockLane). */
 export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
-  const lane = await q.one<{ due_at: number | null }>(
+  const lane = await q.one<{ wait: number | null }>(
     `UPDATE lanes SET due_at = (
        SELECT CASE WHEN state IN ('held', 'failed') THEN NULL ELSE due_at END FROM ${itemTable[direction]}
        WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1
-     ) WHERE id = $2 RETURNING due_at`,
+     ) WHERE id = $2 RETURNING due_at - now_ms() AS wait`,
     conversation,
     `${conversation}/${direction}`,
   );
-  if (lane && lane.due_at !== null) q.touched.add(itemTable[direction]);
+  if (!lane || lane.wait === null) return;
+  q.touched.add(itemTable[direction]);
+  if (lane.wait > 0 && lane.wait < sweepMs) q.waits.add(lane.wait);
 }
 
-/** Channels with a due lane nobody holds. Steps from channel to channel through the index: a plain DISTINCT would read
+/** Channels with a due lane nobody holds, and which is not pinned to another node. Steps from channel to channel through the index: a plain DISTINCT would read
  *  every due lane of a backlog, at every commit. */
-export async function channelsWithDueLanes(q: Query, direction: Direction): Promise<string[]> {
+export async function channelsWithDueLanes(q: Query, direction: Direction, node: string): Promise<string[]> {
   const rows = await q.all<{ channel: string }>(
     `WITH RECURSIVE found (channel) AS (
        SELECT MIN(channel) FROM lanes WHERE direction = $1 AND due_at IS NOT NULL
@@ -63,14 +68,15 @@ export async function channelsWithDueLanes(q: Query, direction: Direction): Prom
      )
      SELECT channel FROM found WHERE channel IS NOT NULL AND EXISTS (
        SELECT 1 FROM lanes WHERE direction = $1 AND lanes.channel = found.channel
-         AND due_at <= now_ms() AND lease_until <= now_ms()
+         AND due_at <= now_ms() AND lease_until <= now_ms() AND (node IS NULL OR node = $2)
      )`,
     direction,
+    node,
   );
   return rows.map((row) => row.channel);
 }
 
-/** Leases up to `limit` due lanes of a channel, longest due first. Never one that `holder` itself still holds, even when
+/** Leases up to `limit` due lanes of a channel, longest due first; of those pinned to a node, only its own. Never one that `holder` itself still holds, even when
  *  the clock says that lease is over: after a jump of the clock it is still working. Read the head in a later statement:
  *  one that claims and reads at once sees stale heads under READ COMMITTED. */
 export async function leaseLanes(
@@ -85,7 +91,7 @@ export async function leaseLanes(
     `WITH picked AS MATERIALIZED (
        SELECT id FROM lanes
        WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND lease_until <= now_ms()
-         AND (holder IS NULL OR holder <> $3)
+         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3)
        ORDER BY due_at LIMIT $5
        FOR UPDATE SKIP LOCKED -- only: postgres
      )

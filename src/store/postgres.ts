@@ -49,6 +49,7 @@ function lineOn(client: ClientBase, queryMs: number): Line {
     one: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows[0] as T | undefined,
     run: async (sql, ...values) => (await ask(sql, values)).rowCount ?? 0,
     touched: new Set(),
+    waits: new Set(),
     async savepoint(work) {
       const name = `s${++depth}`;
       await send(`SAVEPOINT ${name}`, []);

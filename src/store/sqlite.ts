@@ -55,6 +55,7 @@ function queryOn(
       return prepared.statement.run(prepared.inOrder(values)).changes;
     },
     touched: new Set(),
+    waits: new Set(),
     savepoint,
   };
 }

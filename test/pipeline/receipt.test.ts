@@ -71,7 +71,7 @@ it.each([
       found.push(after);
       // What stood in front of its lane stands there no more.
       if (open.includes(state))
-        expect(await db.read((q) => channelsWithDueLanes(q, "out")), said).toEqual(["c"]);
+        expect(await db.read((q) => channelsWithDueLanes(q, "out", "n")), said).toEqual(["c"]);
       const [attempt] = await db.read((q) => attemptsOn(q, "d1"));
       if (open.includes(state)) expect(attempt?.outcome).toBe(said === "failed" ? "refused" : "sent");
     }

@@ -23,7 +23,7 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
   return {
     name: "ask",
     takes: "turns",
-    channels: (q) => channelsWithDueLanes(q, "in"),
+    channels: (q) => channelsWithDueLanes(q, "in", "n"),
     async claim(q, channel, room) {
       const claimed: Claimed[] = [];
       for (const lease of await leaseLanes(q, "in", channel, "n", leaseMs, room)) {

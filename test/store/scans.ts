@@ -148,7 +148,7 @@ export function describeScans(place: NewPlace): void {
       expect(await scans(db, overview)).toEqual([]);
       expect(await scans(db, channelsToRoute)).toEqual([]);
       expect(await scans(db, channelsToCompose)).toEqual([]);
-      expect(await scans(db, (q) => channelsWithDueLanes(q, "out"))).toEqual([]);
+      expect(await scans(db, (q) => channelsWithDueLanes(q, "out", "n"))).toEqual([]);
       expect(await scans(db, (q) => conversationsCiting(q, "c", "<m7", "a@example.org"))).toEqual([]);
       const ages = { rawMs: 86_400_000, eventsMs: 86_400_000 };
       expect(await scans(db, (q) => forget(q, ages))).toEqual([]);
