@@ -18,6 +18,10 @@ export interface TurnRow {
   readonly looks: number;
   /** The event it came from. */
   readonly event: number | null;
+  /** The live session it was said in, or null. */
+  readonly session: string | null;
+  /** Set for a turn without a question: the conversation begins with us (domain/opening.ts). */
+  readonly opening: string | null;
   /** Milliseconds since the newest attempt was over (answered, cut off, or found dead); null while nobody knows. */
   readonly over_ago: number | null;
   /** Milliseconds since the first attempt of this round; null before it. A release begins a new round. */
@@ -29,7 +33,7 @@ export interface TurnRow {
   readonly received_at: number;
 }
 
-const columns = `id, conversation, channel, person, seq, event, state, question, context, address, attempts, looks,
+const columns = `id, conversation, channel, person, seq, event, session, opening, state, question, context, address, attempts, looks,
    (SELECT now_ms() - ended_at FROM attempts WHERE subject = turns.id AND number = turns.attempts) AS over_ago,
    now_ms() - tried_at AS trying_for, now_ms() - received_at AS age, question_id, reason, received_at`;
 
@@ -43,14 +47,16 @@ export interface NewTurn {
   readonly context: string | null;
   readonly address: string;
   readonly receivedAt: number;
+  readonly session?: string | null;
+  readonly opening?: string | null;
 }
 
 /** Puts a turn at the end of its conversation's inbound lane. */
 export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
   const seq = await nextSeq(q, turn.conversation, "in");
   await q.run(
-    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, now_ms(), $10, now_ms(), now_ms())`,
+    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at, session, opening)
+     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, now_ms(), $10, now_ms(), now_ms(), $11, $12)`,
     turn.id,
     turn.conversation,
     turn.channel,
@@ -61,6 +67,8 @@ export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
     turn.context,
     turn.address,
     turn.receivedAt,
+    turn.session ?? null,
+    turn.opening ?? null,
   );
   await refreshLane(q, turn.conversation, "in");
 }
