@@ -4,6 +4,7 @@ import type * as z from "zod";
 import type { startRequest } from "../wire/start.ts";
 import { newUuid, uuidOf } from "./names.ts";
 import { findOrInsert, personRow } from "./people.ts";
+import { countOpening } from "./statistics.ts";
 import type { ConversationRow } from "./store/conversations.ts";
 import type { PlatformStore } from "./store/store.ts";
 
@@ -60,6 +61,7 @@ export function startConversation(
     now,
   );
   store.conversations.insert(row);
+  countOpening(store, row);
   return row.id;
 }
 

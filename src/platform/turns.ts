@@ -7,6 +7,7 @@ import type { Brain, BrainAnswer } from "./brain/brain.ts";
 import type { ChatMessage } from "./brain/model.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { newUuid } from "./names.ts";
+import { countMessage } from "./statistics.ts";
 import type { ConversationRow } from "./store/conversations.ts";
 import type { MessageRow, NewMessage } from "./store/messages.ts";
 import type { PlatformStore } from "./store/store.ts";
@@ -55,6 +56,12 @@ export function createTurns(
       created_at: at,
     });
     conversations.touch(conversation.id, at);
+    countMessage(store, conversation, {
+      ours: said.role !== "conversation_user",
+      at,
+      previousAt: latest || at,
+      tokens: said.tokens ?? 0,
+    });
     const row = messages.byId(conversation.id, id);
     if (!row) throw new Error("storing a message: it is not there");
     return row;
@@ -83,7 +90,13 @@ export function createTurns(
     return commits.write(() => {
       messages.close(question.id);
       const citations = made.sources.length > 0 ? JSON.stringify(made.sources) : null;
-      return say(conversation, { role: "assistant", questionId: question.id, text: made.text, citations });
+      return say(conversation, {
+        role: "assistant",
+        questionId: question.id,
+        text: made.text,
+        citations,
+        tokens: made.tokens,
+      });
     });
   }
 
@@ -129,6 +142,7 @@ interface Said {
   readonly context?: string | null;
   readonly citations?: string | null;
   readonly open?: boolean;
+  readonly tokens?: number;
 }
 
 function contextOf(store: PlatformStore, conversation: ConversationRow, question: MessageRow): string[] {

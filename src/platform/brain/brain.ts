@@ -18,6 +18,8 @@ export interface BrainAnswer {
   readonly text: string;
   /** Titles of the passages it was taken from. */
   readonly sources: readonly string[];
+  /** What the model took for it. */
+  readonly tokens: number;
 }
 export interface Brain {
   /** Throws when the model fails: the agent has no answer then, not even a default one. */
@@ -31,7 +33,7 @@ export function createBrain(agent: AgentDefinition, passages: Passages): Brain {
   return {
     async answer(question, signal) {
       const ruled = answerByRule(rules, question.text);
-      if (ruled !== null) return { text: ruled, sources: [] };
+      if (ruled !== null) return { text: ruled, sources: [], tokens: 0 };
       const limit = agent.model ? passagesForModel : 1;
       const found = findPassages(passages, agent.id, question.text, limit);
       const sources = [...new Set(found.map(({ title }) => title))];
@@ -46,10 +48,11 @@ export function createBrain(agent: AgentDefinition, passages: Passages): Brain {
           ...question.history(),
           { role: "user", content: question.text },
         ];
-        return { text: await complete(agent.model, messages, signal), sources };
+        return { ...(await complete(agent.model, messages, signal)), sources };
       }
       const [best] = found;
-      return best ? { text: quote(best), sources } : { text: agent.defaultAnswer, sources: [] };
+      if (!best) return { text: agent.defaultAnswer, sources: [], tokens: 0 };
+      return { text: quote(best), sources, tokens: 0 };
     },
   };
 }

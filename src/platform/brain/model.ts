@@ -11,14 +11,15 @@ export interface ChatMessage {
 const maxAnswerBytes = 1024 * 1024;
 const completion = z.looseObject({
   choices: z.array(z.looseObject({ message: z.looseObject({ content: z.string().min(1) }) })).min(1),
+  usage: z.looseObject({ total_tokens: z.number().nonnegative() }).optional().catch(undefined),
 });
 
-/** The model's words. Throws when it is not reached in time, refuses, or says nothing readable. */
+/** The model's words, and how many tokens it says they took. Throws when it is not reached in time, refuses, or says nothing readable. */
 export async function complete(
   model: ModelDefinition,
   messages: readonly ChatMessage[],
   signal: AbortSignal,
-): Promise<string> {
+): Promise<{ readonly text: string; readonly tokens: number }> {
   const response = await fetch(`${model.url.replace(/\/+$/, "")}/chat/completions`, {
     method: "POST",
     headers: {
@@ -34,7 +35,7 @@ export async function complete(
   const answer = completion.safeParse(parsed(body));
   const text = answer.success ? answer.data.choices[0]?.message.content.trim() : "";
   if (!text) throw new Error("asking the model: its answer has no text");
-  return text;
+  return { text, tokens: Math.round((answer.success && answer.data.usage?.total_tokens) || 0) };
 }
 
 /** Undefined when it is not JSON: the parser's own complaint would quote the answer, and end up in a log. */

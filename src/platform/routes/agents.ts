@@ -4,9 +4,11 @@ import { type Context, Hono } from "hono";
 import * as z from "zod";
 import { notFound } from "../../wire/failure.ts";
 import { pageOf, pageQuery } from "../../wire/page.ts";
+import { statisticQuery } from "../../wire/statistic.ts";
 import type { AgentDefinition } from "../definition.ts";
 import { agentOf, userOf } from "../records.ts";
 import { inCharge, withAccess } from "../staff.ts";
+import { statisticOf } from "../statistics.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { type Env, type Exchange, fail, readQuery } from "./exchange.ts";
 
@@ -17,6 +19,11 @@ export function agentRoutes(store: PlatformStore): Hono<Env> {
   return new Hono<Env>()
     .get("/by-api-key", (c) => c.json(agentOf(c.var.agent, c.var.key)))
     .get("/users", (c) => people(c, store, c.var.agent))
+    .get("/statistic", (c) => {
+      const query = readQuery(c, statisticQuery);
+      if ("response" in query) return query.response;
+      return c.json(statisticOf(store, c.var.agent.id, query.value));
+    })
     .get("/admin-users", (c) => page(c, inCharge(c.var.agent, members(store, c.var.agent))));
 }
 

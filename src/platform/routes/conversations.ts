@@ -10,6 +10,7 @@ import { startRequest } from "../../wire/start.ts";
 import { conversationRow, startConversation } from "../openings.ts";
 import { addressProblems } from "../people.ts";
 import { conversationOf } from "../records.ts";
+import { countOpening } from "../statistics.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
@@ -62,7 +63,10 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Env
         },
         clock.now(),
       );
-      await store.commits.write(() => store.conversations.insert(row));
+      await store.commits.write(() => {
+        store.conversations.insert(row);
+        countOpening(store, row);
+      });
       return answer(c, row, 201);
     })
     .get("/", (c) => list(c, store))

@@ -38,6 +38,7 @@ CREATE TABLE person (
 ) STRICT;
 CREATE INDEX person_agent ON person (agent_id, created_at);
 CREATE INDEX person_fk_id ON person (agent_id, fk_id) WHERE fk_id IS NOT NULL;
+CREATE INDEX person_fk_user_id ON person (agent_id, fk_user_id) WHERE fk_user_id IS NOT NULL;
 CREATE INDEX person_email ON person (agent_id, lower(email)) WHERE email IS NOT NULL;
 CREATE INDEX person_phone_number ON person (agent_id, phone_number) WHERE phone_number IS NOT NULL;
 
@@ -75,6 +76,20 @@ CREATE TABLE message (
 ) STRICT;
 CREATE INDEX message_conversation ON message (conversation_id, seq);
 CREATE INDEX message_open ON message (seq) WHERE open = 1;
+
+CREATE TABLE usage (
+  scope TEXT NOT NULL,             -- an agent's or a person's id
+  at INTEGER NOT NULL,
+  conversations INTEGER NOT NULL,  -- running totals, this one and all that follow
+  calls INTEGER NOT NULL,
+  texts INTEGER NOT NULL,
+  mails INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  text_conversations INTEGER NOT NULL,
+  mail_conversations INTEGER NOT NULL,
+  PRIMARY KEY (scope, at)
+) STRICT, WITHOUT ROWID;
 
 CREATE VIRTUAL TABLE passage USING fts5 (
   agent_id UNINDEXED, title, text, tokenize = 'porter unicode61 remove_diacritics 2'

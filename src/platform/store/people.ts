@@ -27,9 +27,17 @@ export interface People {
   /** One page of an agent's people, by the time they were first seen. */
   list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): PersonRow[];
   count(agentId: string): number;
+  /** Ids of those whom all of the given names fit. */
+  matching(agentId: string, wanted: Wanting): string[];
   insert(row: PersonRow): void;
   /** Takes over the new names and whatever else is not null. */
   update(row: PersonRow): void;
+}
+
+interface Wanting {
+  readonly ids: readonly string[];
+  readonly fkId: string | null;
+  readonly fkUserId: string | null;
 }
 
 type Wanted = { readonly agentId: string; readonly value: string; readonly fkId: string | null };
@@ -53,6 +61,14 @@ export function preparePeople(db: Db): People {
     );
   const lists = { ASC: list("ASC"), DESC: list("DESC") };
   const count = db.prepare<[string], number>("SELECT count(*) FROM person WHERE agent_id = ?").pluck();
+  const byFkUserId = db.prepare<[string, string], PersonRow>(
+    "SELECT * FROM person WHERE agent_id = ? AND fk_user_id = ?",
+  );
+  const candidates = (agentId: string, { ids: [id], fkId, fkUserId }: Wanting): PersonRow[] => {
+    if (id !== undefined) return byId.all(agentId, id);
+    if (fkId !== null) return byFkId.all(agentId, fkId);
+    return fkUserId === null ? [] : byFkUserId.all(agentId, fkUserId);
+  };
   const insert = db.prepare<[PersonRow]>(
     `INSERT INTO person (id, agent_id, first_name, last_name, context, source, fk_id, fk_user_id, email, phone_number,
        metadata, created_at)
@@ -75,6 +91,15 @@ export function preparePeople(db: Db): People {
       (phone_number === null ? undefined : byPhone.get({ agentId, value: phone_number, fkId: fk_id })),
     list: (agentId, direction, limit, offset) => lists[direction].all(agentId, limit, offset),
     count: (agentId) => count.get(agentId) ?? 0,
+    matching: (agentId, wanted) =>
+      candidates(agentId, wanted)
+        .filter(
+          (row) =>
+            wanted.ids.every((id) => id === row.id) &&
+            (wanted.fkId === null || wanted.fkId === row.fk_id) &&
+            (wanted.fkUserId === null || wanted.fkUserId === row.fk_user_id),
+        )
+        .map(({ id }) => id),
     insert: (row) => void insert.run(row),
     update: (row) => void update.run(row),
   };

@@ -7,6 +7,7 @@ import { type Members, prepareMembers } from "./members.ts";
 import { type Messages, prepareMessages } from "./messages.ts";
 import { type Passages, preparePassages } from "./passages.ts";
 import { type People, preparePeople } from "./people.ts";
+import { prepareUsage, type Usage } from "./usage.ts";
 
 interface StoredAgent {
   readonly id: string;
@@ -22,6 +23,7 @@ export interface PlatformStore {
   readonly conversations: Conversations;
   readonly messages: Messages;
   readonly passages: Passages;
+  readonly usage: Usage;
   /** Makes these the agents there are: keys that changed or are gone open nothing any more, conversations stay. */
   replaceAgents(agents: readonly StoredAgent[]): void;
   agentByKeyHash(keyHash: string): string | undefined;
@@ -46,6 +48,7 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     conversations: prepareConversations(db),
     messages: prepareMessages(db),
     passages: preparePassages(db),
+    usage: prepareUsage(db),
     replaceAgents: (agents) =>
       db.transaction(() => {
         retire.run();

@@ -1,0 +1,37 @@
+// What an agent used in a period (External API 2.7), and which period and whom is asked about (4.2).
+
+import * as z from "zod";
+import { record } from "./record.ts";
+
+/** Of seconds of calls, texts, mails and tokens: the sum, and the mean of a conversation. */
+export const statistic = record(
+  "statistic",
+  {},
+  {
+    tokensUsed: z.number(),
+    tokensPerConversation: z.number(),
+    vapiSecondsUsed: z.number(),
+    averageCallDuration: z.number(),
+    smsUsed: z.number(),
+    smsPerConversation: z.number(),
+    emailsUsed: z.number(),
+    emailsPerConversation: z.number(),
+  },
+  {},
+);
+
+const time = z
+  .string()
+  .transform((text) => Date.parse(text))
+  .refine((ms) => !Number.isNaN(ms), "not a date-time")
+  .optional();
+
+/** Bounds are inclusive; the four ids narrow it to one conversation user. */
+export const statisticQuery = z.looseObject({
+  startDate: time,
+  endDate: time,
+  fkId: z.string().min(1).optional(),
+  fkUserId: z.string().min(1).optional(),
+  userId: z.uuid().optional(),
+  conversationUserId: z.uuid().optional(),
+});
