@@ -16,7 +16,7 @@ export interface Phrases {
   /** After a dropped connection, in place of a greeting. */
   readonly lostYou: string;
   /** Before a human takes over. */
-  readonly oneMoment: string;
+  readonly handOver: string;
   /** After the last sentence we say at once, when there is more. */
   readonly restOffered: string;
   /** Nobody picked up: before the tone. */
@@ -40,7 +40,7 @@ const en: Phrases = {
   stillThere: ["Are you still there?", "I cannot hear you. Are you still on the line?"],
   goodbye: "Thank you for calling. Goodbye.",
   lostYou: "Sorry, I lost you for a second. Please go on.",
-  oneMoment: "I am putting you through to a colleague. Please hold the line.",
+  handOver: "I am putting you through to a colleague. Please hold the line.",
   restOffered: "There is more to say about it. Shall I go on?",
   voicemail: "Nobody can take your call right now. Please leave a message after the tone.",
   unreadable: "I am sorry, I cannot read that out on the phone.",
@@ -61,7 +61,7 @@ const de: Phrases = {
   stillThere: ["Sind Sie noch da?", "Ich höre Sie nicht. Sind Sie noch am Apparat?"],
   goodbye: "Vielen Dank für Ihren Anruf. Auf Wiederhören.",
   lostYou: "Entschuldigung, ich habe Sie kurz verloren. Bitte sprechen Sie weiter.",
-  oneMoment: "Ich verbinde Sie mit einem Kollegen. Bitte bleiben Sie dran.",
+  handOver: "Ich verbinde Sie mit einem Kollegen. Bitte bleiben Sie dran.",
   restOffered: "Dazu gibt es noch mehr zu sagen. Soll ich weitermachen?",
   voicemail: "Zurzeit ist niemand erreichbar. Bitte hinterlassen Sie nach dem Ton eine Nachricht.",
   unreadable: "Es tut mir leid, das kann ich am Telefon nicht vorlesen.",
@@ -82,7 +82,7 @@ const fr: Phrases = {
   stillThere: ["Vous êtes toujours là ?", "Je ne vous entends pas. Êtes-vous toujours en ligne ?"],
   goodbye: "Merci de votre appel. Au revoir.",
   lostYou: "Excusez-moi, je vous ai perdu un instant. Vous pouvez continuer.",
-  oneMoment: "Je vous mets en relation avec un collègue. Ne quittez pas.",
+  handOver: "Je vous mets en relation avec un collègue. Ne quittez pas.",
   restOffered: "Il y a encore des choses à dire à ce sujet. Voulez-vous que je continue ?",
   voicemail: "Personne n'est disponible pour le moment. Laissez un message après le signal sonore.",
   unreadable: "Je suis désolé, je ne peux pas lire cela au téléphone.",
@@ -103,7 +103,7 @@ const es: Phrases = {
   stillThere: ["¿Sigue ahí?", "No le oigo. ¿Sigue al teléfono?"],
   goodbye: "Gracias por su llamada. Adiós.",
   lostYou: "Perdone, le he perdido un segundo. Continúe, por favor.",
-  oneMoment: "Le paso con un compañero. No cuelgue, por favor.",
+  handOver: "Le paso con un compañero. No cuelgue, por favor.",
   restOffered: "Hay más que decir sobre esto. ¿Quiere que siga?",
   voicemail: "Ahora mismo nadie puede atenderle. Deje un mensaje después de la señal.",
   unreadable: "Lo siento, no puedo leer eso por teléfono.",
@@ -124,7 +124,7 @@ const it: Phrases = {
   stillThere: ["È ancora lì?", "Non la sento. È ancora in linea?"],
   goodbye: "Grazie per la chiamata. Arrivederci.",
   lostYou: "Mi scusi, l'ho persa per un attimo. Continui pure.",
-  oneMoment: "La metto in contatto con un collega. Resti in linea.",
+  handOver: "La metto in contatto con un collega. Resti in linea.",
   restOffered: "C'è altro da dire. Vuole che continui?",
   voicemail: "Al momento nessuno può rispondere. Lasci un messaggio dopo il segnale acustico.",
   unreadable: "Mi dispiace, non posso leggerlo al telefono.",
@@ -145,7 +145,7 @@ const pt: Phrases = {
   stillThere: ["Ainda está aí?", "Não consigo ouvir. Ainda está em linha?"],
   goodbye: "Obrigado pela sua chamada. Até logo.",
   lostYou: "Desculpe, perdi a ligação por um segundo. Pode continuar.",
-  oneMoment: "Vou passar a chamada a um colega. Não desligue, por favor.",
+  handOver: "Vou passar a chamada a um colega. Não desligue, por favor.",
   restOffered: "Há mais a dizer sobre isto. Quer que continue?",
   voicemail: "De momento ninguém pode atender. Deixe uma mensagem após o sinal.",
   unreadable: "Lamento, não consigo ler isso ao telefone.",
@@ -166,7 +166,7 @@ const nl: Phrases = {
   stillThere: ["Bent u er nog?", "Ik hoor u niet. Bent u nog aan de lijn?"],
   goodbye: "Bedankt voor uw telefoontje. Tot ziens.",
   lostYou: "Sorry, ik was u even kwijt. Gaat u verder.",
-  oneMoment: "Ik verbind u door met een collega. Blijf alstublieft aan de lijn.",
+  handOver: "Ik verbind u door met een collega. Blijf alstublieft aan de lijn.",
   restOffered: "Er is nog meer over te zeggen. Zal ik doorgaan?",
   voicemail: "Er is nu niemand beschikbaar. Spreek een bericht in na de toon.",
   unreadable: "Het spijt me, dat kan ik niet voorlezen aan de telefoon.",
@@ -187,7 +187,7 @@ const pl: Phrases = {
   stillThere: ["Czy jest tam ktoś?", "Nic nie słyszę. Czy jesteśmy nadal połączeni?"],
   goodbye: "Dziękuję za telefon. Do usłyszenia.",
   lostYou: "Przepraszam, połączenie na chwilę się urwało. Proszę mówić dalej.",
-  oneMoment: "Łączę z naszym pracownikiem. Proszę się nie rozłączać.",
+  handOver: "Łączę z naszym pracownikiem. Proszę się nie rozłączać.",
   restOffered: "Jest jeszcze więcej do powiedzenia. Czy mam kontynuować?",
   voicemail: "W tej chwili nikt nie może odebrać. Proszę zostawić wiadomość po sygnale.",
   unreadable: "Przepraszam, nie mogę tego odczytać przez telefon.",

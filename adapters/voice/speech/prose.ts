@@ -39,7 +39,7 @@ function ofBlock(token: Token): readonly Passage[] {
       // Indented text is almost never code in an answer; only a fence says so.
       return token["codeBlockStyle"] === "indented" ? [String(token["text"])] : [];
     case "html":
-      return [withoutTags(String(token["raw"]))];
+      return [withoutTags(token.raw)];
     default:
       return [];
   }

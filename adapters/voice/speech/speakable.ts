@@ -81,8 +81,9 @@ function pronounced(text: string, words: Words): string {
   return text
     .replace(/\b(?:mailto|tel|sms):(?=\S)/gi, "")
     .replace(url, (address) => {
-      const [bare = "", end = ""] = [address.replace(/[.,;:!?]+$/, ""), /[.,;:!?]+$/.exec(address)?.[0]];
-      const host = bare
+      const end = /[.,;:!?]+$/.exec(address)?.[0] ?? "";
+      const host = address
+        .slice(0, address.length - end.length)
         .replace(/^[a-z]+:\/\//i, "")
         .replace(/^[^/?#]*@/, "")
         .replace(/[/?#].*$/, "")

@@ -1,6 +1,6 @@
 // What an answer sounds like: Markdown, addresses, pictures and signatures made speakable, sentences in order and whole.
 
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { limit, phrases, primary, sentences, speakable } from "../../../adapters/voice/speech/index.ts";
 
