@@ -5,8 +5,9 @@ import { systemClock } from "../ops/clock.ts";
 export interface Changes {
   /** Whoever waits looks again. */
   happened(): void;
-  /** Resolves with what `look` finds when that is no longer undefined, false or null; rejects after `withinMs` (10 s). */
-  until<T>(look: () => T, withinMs?: number): Promise<NonNullable<T>>;
+  /** Resolves with what `look` finds when that is no longer undefined, false or null; rejects after `withinMs` (10 s) with
+   *  the words of `wish`, as a rule the function that looks. */
+  until<T>(look: () => T, wish: string, withinMs?: number): Promise<NonNullable<T>>;
 }
 
 export function createChanges(): Changes {
@@ -15,7 +16,7 @@ export function createChanges(): Changes {
     happened() {
       for (const look of waiting) look();
     },
-    until: <T>(look: () => T, withinMs = 10_000) =>
+    until: <T>(look: () => T, wish: string, withinMs = 10_000) =>
       new Promise<NonNullable<T>>((resolve, reject) => {
         const over = new AbortController();
         const again = () => {
@@ -37,7 +38,7 @@ export function createChanges(): Changes {
         again();
         void systemClock.sleep(withinMs, over.signal).then(() => {
           if (!waiting.delete(again)) return;
-          reject(new Error(`nothing of the kind within ${withinMs} ms: ${look.toString()}`));
+          reject(new Error(`nothing of the kind within ${withinMs} ms: ${wish}`));
         });
       }),
   };

@@ -159,7 +159,7 @@ export async function startSmsApi(options: SmsApiOptions): Promise<SmsApi> {
     heal: () => faults.heal(),
     down: () => server.down(),
     up: () => server.up(),
-    until: (look, withinMs) => changes.until(() => look(api), withinMs),
+    until: (look, withinMs) => changes.until(() => look(api), String(look), withinMs),
     async close() {
       ends.abort();
       await server.close();

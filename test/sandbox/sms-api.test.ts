@@ -183,7 +183,7 @@ it("tells what became of a text, and what went wrong with it", async ({ onTestFi
   const send = (to: string) => client.messages.create({ to, from: number, body: "x", statusCallback });
   const good = await send(person);
   const bad = await send("+19993000300");
-  await api.until(() => seen.length === 4);
+  await api.until(({ callbacks }) => callbacks.length === 4);
   const told = (sid: string) =>
     seen
       .filter(({ form }) => form["MessageSid"] === sid)

@@ -1,0 +1,204 @@
+// How Twilio carries a call: fetches TwiML, does its verbs one after the other, asks the address of an action how to go on.
+
+import { systemClock } from "../ops/clock.ts";
+import type { Line } from "./phone.ts";
+import { openRelay, type RelayEnd, sentence } from "./relay-socket.ts";
+import { type Form, withoutFragment } from "./signed-post.ts";
+import { newSid } from "./sms-records.ts";
+import { readTwiml, type Verb } from "./twiml.ts";
+
+/** The next document; its address may be relative to the one before. */
+interface Next {
+  readonly url: string;
+  readonly form: Form;
+}
+/** A verb leads to another document, ends the call for a reason, or to the next verb (null). */
+type Step = Next | string | null;
+
+/** Resolves with the reason when the call is over; never rejects. */
+export async function followTwiml(line: Line): Promise<string> {
+  let next: Next = { url: line.dialing.url, form: {} };
+  for (;;) {
+    const verbs = await fetchTwiml(line, next);
+    if (line.hungUp.aborted) return "hung-up";
+    if (verbs === null) return "failed";
+    let step: Step = null;
+    for (const verb of verbs) {
+      line.verbs.push(verb);
+      line.changed();
+      step = await perform(line, verb);
+      if (line.hungUp.aborted) return farewell(line, step);
+      if (step !== null) break;
+    }
+    if (step === null) return "done";
+    if (typeof step === "string") return step;
+    next = { url: new URL(step.url, withoutFragment(next.url)).href, form: step.form };
+  }
+}
+
+/** The caller has hung up: Twilio still says so to the action address, and does nothing of its answer. */
+async function farewell(line: Line, step: Step): Promise<string> {
+  if (step !== null && typeof step === "object" && "SessionStatus" in step.form)
+    await line.post(new URL(step.url, line.dialing.url).href, { ...step.form, CallStatus: "completed" });
+  return "hung-up";
+}
+
+async function fetchTwiml(line: Line, { url, form }: Next): Promise<readonly Verb[] | null> {
+  const { patience = 0 } = line.options;
+  const end = performance.now() + patience;
+  let posted = await line.post(url, form);
+  while (posted.error === "connect" && performance.now() < end && !line.hungUp.aborted) {
+    await systemClock.sleep(50, line.hungUp);
+    posted = await line.post(url, form);
+  }
+  const { fallback } = line.dialing;
+  const wrong = unusable(posted.status, posted.type);
+  if (wrong !== null) line.complain(`${url}: ${wrong}`);
+  if (wrong !== null && fallback !== undefined)
+    posted = await line.post(fallback, { ...form, ErrorCode: "11200", ErrorUrl: url });
+  if (unusable(posted.status, posted.type) !== null) return null;
+  try {
+    return posted.body.trim() === "" ? [] : readTwiml(posted.body);
+  } catch (error) {
+    line.complain(`${url}: ${(error as Error).message}`);
+    return null;
+  }
+}
+
+function unusable(status: number | null, type: string): string | null {
+  if (status === null) return "cannot be reached";
+  if (status < 200 || status > 299) return `answered ${status}`;
+  return status === 204 || /\bxml\b/.test(type) ? null : `answered ${type}`;
+}
+
+async function perform(line: Line, verb: Verb): Promise<Step> {
+  const { attributes, text } = verb;
+  switch (verb.name) {
+    case "Say":
+      line.spoken.push(sentence("say", text.trim()));
+      line.changed();
+      return null;
+    case "Pause":
+      await pause(line, Number(attributes["length"] ?? 1));
+      return null;
+    case "Redirect":
+      return { url: text.trim(), form: {} };
+    case "Hangup":
+    case "Reject":
+      return "hangup";
+    case "Enqueue":
+      return "enqueued";
+    case "Dial":
+      return dialed(line, verb);
+    case "Record":
+      return recorded(attributes);
+    case "Gather":
+      return gather(line, verb);
+    case "Connect":
+      return connect(line, verb);
+    default:
+      return null;
+  }
+}
+
+const pause = (line: Line, seconds: number): Promise<void> =>
+  systemClock.sleep(seconds * 1000 * (line.options.pace ?? 1), line.hungUp);
+
+function dialed(line: Line, { attributes, text, children }: Verb): Step {
+  const target = children[0]?.text.trim() ?? text.trim();
+  const status = line.options.dialed?.(target) ?? "completed";
+  const { action } = attributes;
+  if (action === undefined) return status === "completed" ? "done" : null;
+  const duration = status === "completed" ? { DialCallDuration: "30" } : {};
+  return { url: action, form: { DialCallStatus: status, DialCallSid: newSid("CA"), ...duration } };
+}
+
+function recorded({ action }: Verb["attributes"]): Step {
+  const sid = newSid("RE");
+  const form = {
+    RecordingSid: sid,
+    RecordingUrl: `https://api.twilio.com/2010-04-01/Accounts/AC/Recordings/${sid}`,
+    RecordingDuration: "7",
+    Digits: "hangup",
+  };
+  return action === undefined ? null : { url: action, form };
+}
+
+/** Waits for words or digits; silence goes on to the next verb, or to the action where that is wanted. */
+async function gather(line: Line, { attributes, children }: Verb): Promise<Step> {
+  for (const child of children) {
+    line.verbs.push(child);
+    await perform(line, child);
+  }
+  const silence = new AbortController();
+  const said = new Promise<{ speech?: string; digits?: string }>((resolve) => (line.gathered = resolve));
+  line.state = "gathering";
+  line.changed();
+  const seconds = Number(attributes["timeout"] ?? 5);
+  const waited = pause({ ...line, hungUp: AbortSignal.any([line.hungUp, silence.signal]) }, seconds);
+  const heard = await Promise.race([said, waited.then(() => null)]);
+  silence.abort();
+  line.gathered = null;
+  const { action = line.dialing.url } = attributes;
+  if (heard?.speech !== undefined)
+    return { url: action, form: { SpeechResult: heard.speech, Confidence: "0.9", Language: "en-US" } };
+  if (heard?.digits !== undefined) return { url: action, form: { Digits: heard.digits } };
+  return attributes["actionOnEmptyResult"] === "true" ? { url: action, form: {} } : null;
+}
+
+async function connect(line: Line, { attributes, children }: Verb): Promise<Step> {
+  const verb = children.find(({ name }) => name === "ConversationRelay");
+  if (!verb) {
+    line.complain("Connect without ConversationRelay");
+    return null;
+  }
+  const sessionId = newSid("VX");
+  const { AccountSid: accountSid, CallSid: callSid, From: from, To: to, Direction: direction } = line.form;
+  const relay = openRelay({
+    verb,
+    token: line.options.authToken,
+    via: line.options.via,
+    sessionId,
+    setup: {
+      accountSid,
+      parentCallSid: null,
+      callSid,
+      from,
+      to,
+      forwardedFrom: null,
+      callerName: null,
+      callType: "PSTN",
+      direction,
+      callStatus: "IN-PROGRESS",
+    },
+    ...(line.dialing.first === undefined ? {} : { first: line.dialing.first }),
+    spoken: line.spoken,
+    frames: line.frames,
+    complain: (what) => line.complain(what),
+    changed: () => line.changed(),
+    opened() {
+      line.connections += 1;
+      line.state = "talking";
+    },
+  });
+  line.relay = relay;
+  const started = performance.now();
+  const end = await relay.ended;
+  line.relay = null;
+  if (end.how === "failed") line.complain(`${end.code}: ${end.reason}`);
+  const { action } = attributes;
+  return action === undefined ? null : { url: action, form: sessionForm(end, sessionId, started) };
+}
+
+/** What Twilio says of a relay that is over. */
+function sessionForm(end: RelayEnd, sessionId: string, started: number): Form {
+  const duration = Math.round((performance.now() - started) / 1000);
+  return {
+    SessionId: sessionId,
+    SessionStatus: end.how,
+    SessionDuration: String(duration),
+    CallStatus: end.how === "completed" ? "completed" : "in-progress",
+    ...(end.how === "ended" && end.handoffData !== undefined ? { HandoffData: end.handoffData } : {}),
+    ...(end.how === "failed" ? { ErrorCode: String(end.code), ErrorMessage: end.reason } : {}),
+  };
+}

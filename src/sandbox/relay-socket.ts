@@ -1,0 +1,193 @@
+// Twilio's end of a ConversationRelay websocket: says who calls, what was heard and pressed; takes what is to be spoken.
+
+import { WebSocket } from "ws";
+import { reached, signature } from "./signed-post.ts";
+import type { Verb } from "./twiml.ts";
+
+/** One talk cycle of the agent, or a greeting or a sentence that Twilio itself speaks. Times: `performance.now()`. */
+export interface Spoken {
+  readonly by: "relay" | "greeting" | "say";
+  text: string;
+  readonly tokens: { readonly text: string; readonly at: number }[];
+  readonly at: number;
+  /** The token with `last` has come. */
+  done: boolean;
+  /** When the caller cut it. */
+  interruptedAt: number | null;
+}
+
+export interface Frame {
+  readonly at: number;
+  readonly frame: Readonly<Record<string, unknown>>;
+}
+
+/** How a relay ended. */
+export type RelayEnd =
+  /** We sent `end`. */
+  | { readonly how: "ended"; readonly handoffData?: string }
+  /** The caller hung up. */
+  | { readonly how: "completed" }
+  | { readonly how: "failed"; readonly code: 64102 | 64105; readonly reason: string };
+
+export interface RelayOptions {
+  readonly verb: Verb;
+  readonly token: string;
+  readonly via: string | undefined;
+  readonly sessionId: string;
+  /** accountSid, callSid, from, to, direction ... */
+  readonly setup: Readonly<Record<string, unknown>>;
+  /** Sent in place of a proper `setup`, for tests of what comes first. */
+  readonly first?: unknown;
+  readonly spoken: Spoken[];
+  readonly frames: Frame[];
+  /** What Twilio would complain of (64107). */
+  complain(what: string): void;
+  /** The websocket stands. */
+  opened(): void;
+  changed(): void;
+}
+
+export interface Relay {
+  readonly ended: Promise<RelayEnd>;
+  /** A frame as it is, or text that is none. Nothing when the socket is not open. */
+  send(frame: object | string): void;
+  /** Marks what is being spoken as interrupted; answers it. */
+  interrupted(): Spoken | null;
+  hangUp(): void;
+  /** The line breaks, without a goodbye. */
+  cut(): void;
+}
+
+export function openRelay(options: RelayOptions): Relay {
+  const { verb, spoken, frames } = options;
+  const { url = "", welcomeGreeting } = verb.attributes;
+  const socket = new WebSocket(reached(url, options.via), {
+    headers: { "x-twilio-signature": signature(options.token, url), "user-agent": "TwilioProxy/1.1" },
+    perMessageDeflate: false,
+  });
+  let end: (how: RelayEnd) => void = () => undefined;
+  const ended = new Promise<RelayEnd>((resolve) => (end = resolve));
+  let current: Spoken | null = null;
+
+  socket.once("open", () => {
+    socket.send(JSON.stringify(options.first ?? setupFrame(options)));
+    options.opened();
+    if (welcomeGreeting) spoken.push(sentence("greeting", welcomeGreeting));
+    options.changed();
+  });
+  socket.on("message", (data: Buffer) => {
+    const frame = read(data.toString("utf8"));
+    const wrong = frame === null ? "no JSON object" : wrongIn(frame);
+    if (frame !== null) frames.push({ at: performance.now(), frame });
+    if (wrong !== null) options.complain(wrong);
+    else if (frame?.["type"] === "text") speak(frame);
+    else if (frame?.["type"] === "end") leave(frame);
+    options.changed();
+  });
+  socket.once("error", (error) => end({ how: "failed", code: 64102, reason: error.message }));
+  socket.once("close", (code) => end({ how: "failed", code: 64105, reason: `closed with ${code}` }));
+
+  function speak(frame: Frame["frame"]): void {
+    const text = String(frame["token"]);
+    const at = performance.now();
+    if (current === null) {
+      // An empty last token only closes what is no longer there.
+      if (text === "" && frame["last"] === true) return;
+      current = { by: "relay", text: "", tokens: [], at, done: false, interruptedAt: null };
+      spoken.push(current);
+    }
+    current.text += text;
+    current.tokens.push({ text, at });
+    if (frame["last"] !== true) return;
+    current.done = true;
+    current = null;
+  }
+
+  function leave(frame: Frame["frame"]): void {
+    const data = frame["handoffData"];
+    end(typeof data === "string" ? { how: "ended", handoffData: data } : { how: "ended" });
+    socket.close(1000);
+  }
+
+  return {
+    ended,
+    send(frame) {
+      if (socket.readyState === WebSocket.OPEN)
+        socket.send(typeof frame === "string" ? frame : JSON.stringify(frame));
+    },
+    interrupted() {
+      const cut = current ?? spoken.at(-1) ?? null;
+      if (cut) cut.interruptedAt = performance.now();
+      return cut;
+    },
+    hangUp() {
+      end({ how: "completed" });
+      socket.close(1000);
+    },
+    cut() {
+      end({ how: "failed", code: 64105, reason: "cut" });
+      socket.terminate();
+    },
+  };
+}
+
+export const sentence = (by: "greeting" | "say", text: string): Spoken => ({
+  by,
+  text,
+  tokens: [],
+  at: performance.now(),
+  done: true,
+  interruptedAt: null,
+});
+
+function setupFrame({ verb, sessionId, setup }: RelayOptions): object {
+  const parameters = verb.children.filter(({ name }) => name === "Parameter");
+  return {
+    type: "setup",
+    sessionId,
+    ...setup,
+    customParameters: Object.fromEntries(
+      parameters.map(({ attributes }) => [attributes["name"], attributes["value"]]),
+    ),
+  };
+}
+
+function read(text: string): Frame["frame"] | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Frame["frame"]) : null;
+  } catch {
+    return null;
+  }
+}
+
+const fields: Readonly<Record<string, Readonly<Record<string, "string" | "boolean" | "number" | "object">>>> =
+  {
+    text: {
+      token: "string",
+      last: "boolean",
+      lang: "string",
+      interruptible: "boolean",
+      preemptible: "boolean",
+    },
+    play: { source: "string", loop: "number", preemptible: "boolean", interruptible: "boolean" },
+    sendDigits: { digits: "string" },
+    language: { ttsLanguage: "string", transcriptionLanguage: "string" },
+    config: {},
+    hints: {},
+    end: { handoffData: "string" },
+  };
+const needed: Readonly<Record<string, string>> = { text: "token", play: "source", sendDigits: "digits" };
+
+/** What Twilio would not understand of a frame; null when it would. */
+function wrongIn(frame: Frame["frame"]): string | null {
+  const type = String(frame["type"]);
+  const known = fields[type];
+  if (!known) return `unknown type ${type}`;
+  const need = needed[type];
+  if (need !== undefined && frame[need] === undefined) return `${type} without ${need}`;
+  for (const [name, kind] of Object.entries(known))
+    if (frame[name] !== undefined && typeof frame[name] !== kind) return `${type}: ${name} is no ${kind}`;
+  const strange = Object.keys(frame).find((name) => name !== "type" && !(name in known));
+  return strange === undefined || type === "config" || type === "hints" ? null : `${type}: ${strange}`;
+}
