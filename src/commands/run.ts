@@ -10,7 +10,7 @@ import { askHealth, type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, isJournal, type RunningLog } from "../ops/log.ts";
 import { collectGarbage } from "../ops/memory.ts";
-import { createMetrics } from "../ops/metrics.ts";
+import { createMetrics, type Metrics } from "../ops/metrics.ts";
 import { createNotifier, type Notifier } from "../ops/notify.ts";
 import { taskGroup } from "../ops/tasks.ts";
 import { runWatchdog } from "../ops/watchdog.ts";
@@ -23,6 +23,8 @@ import { problemLine } from "./problem.ts";
 import { reachStore } from "./reach-store.ts";
 
 const drainMs = 20_000;
+/** How much of it sockets have to finish what is being said. */
+const talkMs = 8000;
 /** READY is said when every channel's first connection has been tried, or after this. */
 const firstTryMs = 20_000;
 const statusMs = 30_000;
@@ -80,18 +82,30 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       clock,
       log,
       publicUrl: () => publicUrl,
+      retire: async (routes) => listener?.retire(routes),
     });
     defineGauges(metrics, app, clock);
+    defineSocketGauge(metrics, listener);
     await serve(app, { config, url, load, notifier, log, io });
-    listener.drain();
     await notifier.stopping();
     return exitCodes.ok;
   } finally {
-    await app?.stop(drainMs);
+    const began = clock.monotonic();
+    // Calls end first: what they say last is still answered and stored.
+    await listener?.drain(talkMs);
+    await app?.stop(Math.max(0, drainMs - (clock.monotonic() - began)));
     await listener?.close();
     await platform?.close();
     log.info({}, "stopped");
   }
+}
+
+function defineSocketGauge(metrics: Metrics, listener: Listener): void {
+  metrics.gauge({
+    name: "sockets",
+    help: "Websockets open or being let in.",
+    sample: (gauge) => gauge.set(listener.sockets()),
+  });
 }
 
 interface Service {

@@ -1,7 +1,7 @@
 // The running channels: builds each one's adapter, supervises its inbound, and exchanges those that a reload changed.
 
 import { createHash } from "node:crypto";
-import type { Adapter, ChannelStatus, Clock, Log } from "bridgehead/contract";
+import type { Adapter, ChannelStatus, Clock, Log, Route } from "bridgehead/contract";
 import type { ChannelConfig } from "../config/index.ts";
 import type { Reader } from "../pipeline/accept.ts";
 import { agentFacts, type Line } from "../pipeline/line.ts";
@@ -59,6 +59,8 @@ export function createHost(options: {
   readonly log: Log;
   readonly node: string;
   publicUrl(): string;
+  /** Ends the sockets of routes whose channel goes; resolves when no adapter serves one any more. */
+  retire?(routes: readonly Route[]): Promise<void>;
 }): Host {
   const entries = new Map<string, Entry>();
   const lines = new Map<string, Line>();
@@ -81,6 +83,7 @@ export function createHost(options: {
       clock,
       log,
       publicUrl: options.publicUrl(),
+      node,
       state,
       reader: () => reader,
       agent: () => agentFacts(line),
@@ -133,9 +136,9 @@ export function createHost(options: {
   async function end(entry: Entry): Promise<void> {
     entry.abort.abort();
     await entry.ended();
-    const closed = options
-      .flow()
-      .settled(entry.channel.config.id)
+    const { routes = [] } = entry.channel.adapter;
+    const closed = Promise.resolve(options.retire?.(routes))
+      .then(() => options.flow().settled(entry.channel.config.id))
       .then(() => close(entry.channel.adapter))
       .finally(() => closing.delete(closed));
     closing.add(closed);

@@ -1,13 +1,15 @@
-// The one listener: channels' webhooks, the platform's webhooks, health and metrics. It owns the port, limits, access
+// The one listener: channels' webhooks and sockets, the platform's webhooks, health and metrics. It owns the port, limits, access
 // log and drain; what is behind a route is looked up at each request, so a reload needs no new listener.
 
 import { createServer, type Server } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
 import type { ChannelId, Clock, Log, Route } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
 import { serveRoute } from "./channel-route.ts";
 import { healthRoutes, type Readiness } from "./health.ts";
+import { createSockets, type SocketLimits, standardSockets } from "./sockets.ts";
 
 export interface ListenerOptions {
   readonly listen: { readonly host: string; readonly port: number };
@@ -23,7 +25,7 @@ export interface ListenerOptions {
   ready(): Promise<Readiness>;
   /** What /metrics says. */
   metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
-  readonly limits?: Partial<Limits>;
+  readonly limits?: Partial<Limits & SocketLimits>;
 }
 
 /** Milliseconds and counts that keep a slow or endless client from holding the listener. */
@@ -35,6 +37,7 @@ export interface Limits {
   readonly idleMs: number;
   readonly headerBytes: number;
   readonly headers: number;
+  /** Without those that became sockets. */
   readonly connections: number;
 }
 
@@ -51,8 +54,14 @@ export interface Listener {
   /** Where it listens, e.g. `http://127.0.0.1:8025`. */
   readonly url: string;
   readonly publicUrl: string;
-  /** From now on webhooks are answered 503 and connections end; health and metrics go on. */
-  drain(): void;
+  /** Sockets open or being let in. */
+  sockets(): number;
+  /** From now on upgrades are answered 503, and sockets may finish what they say within `talkMs`. When none is left and
+   *  their adapters have ended with them (webhooks are served till then, calls have a few), webhooks are answered 503
+   *  and connections end too; health and metrics go on. */
+  drain(talkMs?: number): Promise<void>;
+  /** The same for the sockets of these routes alone: their channel goes or is exchanged. */
+  retire(routes: readonly Route[], talkMs?: number): Promise<void>;
   /** Ends running requests within `graceMs`, then the listener. */
   close(graceMs?: number): Promise<void>;
 }
@@ -60,7 +69,7 @@ export interface Listener {
 /** Resolves when the port is bound. Rejects when it is not free. */
 export async function startListener(options: ListenerOptions): Promise<Listener> {
   const { clock, log } = options;
-  const limits = { ...standard, ...options.limits };
+  const limits = { ...standard, ...standardSockets, ...options.limits };
   let draining = false;
   let publicUrl = options.publicUrl ?? "";
 
@@ -94,14 +103,23 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
       keepAliveTimeout: limits.idleMs,
       maxHeaderSize: limits.headerBytes,
       connectionsCheckingInterval: Math.min(1000, limits.headersMs),
+      // Some clients offer `Upgrade: h2c` with every request; that is no reason to refuse it.
+      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === "websocket",
     },
     (incoming, outgoing) => void serve(incoming, outgoing),
   );
   server.maxHeadersCount = limits.headers;
-  server.maxConnections = limits.connections;
-  // A place for the channels' sockets: until one is served here, an upgrade is refused in words.
-  server.on("upgrade", (_request, socket: Socket) => {
-    socket.end("HTTP/1.1 501 Not Implemented\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+  const sockets = createSockets({ ...options, publicUrl: () => publicUrl }, limits);
+  server.maxConnections = limits.connections + limits.sockets;
+  const plain = new Set<Duplex>();
+  server.on("connection", (connection: Duplex) => {
+    if (plain.size >= limits.connections) return connection.destroy();
+    plain.add(connection);
+    connection.once("close", () => plain.delete(connection));
+  });
+  server.on("upgrade", (request, connection, head) => {
+    plain.delete(connection);
+    sockets.upgrade(request, connection, head);
   });
   await bound(server, options.listen);
   const url = urlOf(server);
@@ -110,22 +128,31 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   return {
     url,
     publicUrl,
-    drain() {
+    sockets: () => sockets.count(),
+    async drain(talkMs = standardTalkMs) {
+      sockets.refuse();
+      await sockets.end(talkMs);
       draining = true;
       server.closeIdleConnections();
     },
+    retire: (routes, talkMs = standardTalkMs) => sockets.end(talkMs, routes),
     async close(graceMs = 5000) {
       draining = true;
+      sockets.refuse();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
+      const ended = sockets.end(0);
       const patience = new AbortController();
       const cut = clock.sleep(graceMs, patience.signal).then(() => server.closeAllConnections());
-      await closed;
+      await Promise.all([closed, ended]);
       patience.abort();
       await cut;
     },
   };
 }
+
+/** Long enough for a sentence. */
+const standardTalkMs = 8000;
 
 const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz", "/metrics"]);
 

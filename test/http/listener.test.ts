@@ -164,7 +164,7 @@ describe("the listener", () => {
 
   it("while draining refuses webhooks, closes connections, and still says how it is", async () => {
     const url = await start();
-    listener.drain();
+    await listener.drain();
     const refused = await post(`${url}/channels/sms/inbound`);
     expect([refused.status, refused.headers.get("connection")]).toEqual([503, "close"]);
     const health = await fetch(`${url}/healthz`);
@@ -224,15 +224,6 @@ describe("the listener", () => {
     expect(slowHeaders).toMatch(/^HTTP\/1\.1 408/);
     expect(slowBody).toMatch(/^HTTP\/1\.1 408|^$/);
     expect(hugeHeader).toMatch(/^HTTP\/1\.1 431/);
-  });
-
-  it("refuses an upgrade in words", async () => {
-    const url = await start();
-    const { answer } = raw(
-      url,
-      "GET /channels/sms/relay HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-    );
-    expect(await answer).toMatch(/^HTTP\/1\.1 501/);
   });
 
   it("says which port is taken", async () => {

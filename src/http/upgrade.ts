@@ -1,0 +1,125 @@
+// Everything before the handshake: which route an upgrade is for, whether its adapter lets it in, and the refusal in words.
+
+import { type IncomingMessage, STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
+import {
+  type ChannelId,
+  type Clock,
+  channelId,
+  type Log,
+  type Route,
+  type SocketRoute,
+} from "bridgehead/contract";
+
+export interface UpgradeOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  publicUrl(): string;
+  routes(channel: ChannelId): readonly Route[] | null;
+}
+
+/** An upgrade on its way to its route's `authorize`. */
+export interface Knock {
+  readonly channel: string;
+  readonly route: SocketRoute;
+  /** With the public address, whatever the Host header said; aborts when the client goes away. */
+  readonly request: Request;
+  /** For the log: the route's own path, for a wildcard's segment may be a secret. */
+  readonly path: string;
+}
+
+/** Finds the route of a well-formed upgrade, or says why it is refused. `gone` becomes the request's signal. */
+export function findRoute(
+  incoming: IncomingMessage,
+  options: UpgradeOptions,
+  gone: AbortSignal,
+): Knock | { readonly refusal: Response; readonly path: string } {
+  const target = URL.parse(incoming.url ?? "", "http://x");
+  const [, place = "", id = "", ...rest] = target?.pathname.split("/") ?? [];
+  const route = place === "channels" ? match(options.routes(channelId(id)) ?? [], rest) : undefined;
+  const path = route ? `/channels/${id}${route.path}` : `/${place}/${id}`;
+  const refuse = (status: number, text: string, headers: Record<string, string> = {}) => ({
+    refusal: plain(status, text, headers),
+    path,
+  });
+  if (!route || !target) return refuse(404, "not found");
+  if (incoming.method !== "GET") return refuse(405, "method not allowed", { allow: "GET" });
+  const { "sec-websocket-key": key = "", "sec-websocket-version": version } = incoming.headers;
+  if (!handshakeKey.test(key)) return refuse(400, "no websocket key");
+  if (version !== "13") return refuse(426, "another version", { "sec-websocket-version": "13" });
+  if (route.protocol !== undefined && !offered(incoming).includes(route.protocol)) {
+    return refuse(400, `the subprotocol here is ${route.protocol}`);
+  }
+  const base = options.publicUrl().replace(/\/$/, "").replace(/^http/, "ws");
+  try {
+    const headers = new Headers();
+    for (const [name, values = []] of Object.entries(incoming.headersDistinct)) {
+      for (const value of values) headers.append(name, value);
+    }
+    const request = new Request(`${base}${target.pathname}${target.search}`, { headers, signal: gone });
+    return { channel: id, route, request, path };
+  } catch {
+    return refuse(400, "bad request");
+  }
+}
+
+/** 16 bytes in base64 (RFC 6455, 4.1). */
+const handshakeKey = /^[+/0-9A-Za-z]{22}==$/;
+
+function match(routes: readonly Route[], rest: readonly string[]): SocketRoute | undefined {
+  const path = `/${rest.join("/")}`;
+  const sockets = routes.filter((route): route is SocketRoute => route.kind === "socket");
+  const wildcard = `/${[...rest.slice(0, -1), "*"].join("/")}`;
+  return (
+    sockets.find((route) => route.path === path && !path.endsWith("/*")) ??
+    (rest.at(-1) === "" ? undefined : sockets.find((route) => route.path === wildcard))
+  );
+}
+
+const offered = (incoming: IncomingMessage): readonly string[] =>
+  (incoming.headers["sec-websocket-protocol"] ?? "").split(",").map((name) => name.trim());
+
+/** What the adapter says: null lets it in. A throw is 503, so is an answer that takes longer than `ms`. */
+export async function askAdapter(
+  knock: Knock,
+  options: UpgradeOptions,
+  ms: number,
+): Promise<Response | null> {
+  const { clock, log } = options;
+  const answered = new AbortController();
+  const late = clock.sleep(ms, answered.signal).then(() => {
+    if (answered.signal.aborted) return null;
+    log.error({ channel: knock.channel, path: knock.path, ms }, "authorizing a socket takes too long");
+    return unavailable();
+  });
+  try {
+    return await Promise.race([knock.route.authorize(knock.request), late]);
+  } catch (error) {
+    log.error({ channel: knock.channel, path: knock.path, err: error }, "authorizing a socket failed");
+    return unavailable();
+  } finally {
+    answered.abort();
+  }
+}
+
+/** Answers in HTTP and ends the connection. Resolves with the status when nothing more is to be sent. */
+export async function refuse(connection: Duplex, response: Response): Promise<number> {
+  const { status } = response;
+  const body = Buffer.from(await response.arrayBuffer().catch(() => new ArrayBuffer(0)));
+  const headers = new Headers(response.headers);
+  headers.set("connection", "close");
+  headers.set("content-length", String(body.byteLength));
+  const lines = [...headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  const head = `HTTP/1.1 ${status} ${response.statusText || (STATUS_CODES[status] ?? "Refused")}\r\n${lines}\r\n`;
+  await new Promise<void>((resolve) => {
+    connection.once("close", resolve);
+    connection.end(Buffer.concat([Buffer.from(head, "latin1"), body]), () => connection.destroy());
+    if (connection.destroyed) resolve();
+  });
+  return status;
+}
+
+export const unavailable = (): Response => plain(503, "unavailable, try again", { "retry-after": "10" });
+
+const plain = (status: number, text: string, headers: Record<string, string> = {}): Response =>
+  new Response(`${text}\n`, { status, headers: { "content-type": "text/plain; charset=utf-8", ...headers } });
