@@ -7,6 +7,7 @@ import { identity } from "./identity.ts";
 import type { ConnectionOptions } from "./imap/connection.ts";
 import { marker } from "./imap/marks.ts";
 import { reader } from "./imap/reader.ts";
+import { mailbox } from "./mailbox.ts";
 import { type TokenSource, tokenSource } from "./oauth.ts";
 import { outbound } from "./outbound.ts";
 import { sharedParser } from "./parse/index.ts";
@@ -27,6 +28,7 @@ export default defineAdapter({
     conversations: "thread",
     platform: "email",
   },
+  address: mailbox,
   create(channel, settings): Adapter<Draft> {
     const self = identity(settings.address ?? settings.imap.user, settings.aliases);
     const state = health(channel);

@@ -7,7 +7,9 @@ import type { coreChannel } from "./schema/channel.ts";
 import type { File } from "./schema/file.ts";
 
 /** The core's keys of a channel block. */
-export type CoreChannel = DeepReadonly<z.output<typeof coreChannel>>;
+export type CoreChannel = DeepReadonly<
+  Omit<z.output<typeof coreChannel>, "on_newer"> & { on_newer: "send" | "drop" }
+>;
 export type PlatformConfig = DeepReadonly<File["platform"]>;
 export type AgentConfig = DeepReadonly<File["agents"][string]>;
 export type StoreConfig =

@@ -2,5 +2,6 @@
 
 export type { ChannelConfig, Config, Problem } from "./config.ts";
 export { jsonSchema } from "./json-schema.ts";
-export { type Loaded, loadConfig, loadStore } from "./load.ts";
+export { type Loaded, loadConfig } from "./load.ts";
 export { maskSecrets, secretValues } from "./mask.ts";
+export { loadChannel, loadStore } from "./part.ts";

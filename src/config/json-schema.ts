@@ -10,8 +10,8 @@ import { type Shape, shapeOf } from "./shape.ts";
 export function jsonSchema(adapters: Readonly<Record<string, AdapterDefinition>>): Shape {
   const root = shapeOf(file);
   const core = shapeOf(coreChannel);
-  const blocks = Object.entries(adapters).map(([name, { config }]) =>
-    channelBlock(core, name, shapeOf(config)),
+  const blocks = Object.entries(adapters).map(([name, { config, traits }]) =>
+    channelBlock(withDefaults(core, traits.defaults), name, shapeOf(config)),
   );
   const foreign = {
     ...channelBlock(core, "", {}),
@@ -28,6 +28,17 @@ export function jsonSchema(adapters: Readonly<Record<string, AdapterDefinition>>
     title: "Bridgehead's configuration",
     properties: { ...root.properties, channels: withBlocks },
   };
+}
+
+/** The same keys, with what an adapter's kind of channel has for defaults. */
+function withDefaults(shape: Shape, defaults: unknown): Shape {
+  if (defaults === null || typeof defaults !== "object" || Array.isArray(defaults)) return shape;
+  const changed = Object.entries(defaults).flatMap(([key, value]: [string, unknown]) => {
+    const known = shape.properties?.[key];
+    if (known === undefined) return [];
+    return [[key, known.properties ? withDefaults(known, value) : { ...known, default: value }] as const];
+  });
+  return { ...shape, properties: { ...shape.properties, ...Object.fromEntries(changed) } };
 }
 
 function channelBlock(core: Shape, name: string, own: Shape): Shape {

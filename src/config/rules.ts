@@ -1,5 +1,6 @@
 // What no single key can know: references between blocks, and rules that hold for every adapter.
 
+import type { AdapterDefinition } from "bridgehead/contract";
 import type { Path } from "./document.ts";
 import type { Finding } from "./explain.ts";
 import { nearest } from "./nearest.ts";
@@ -30,6 +31,44 @@ export function undefinedAgents(root: Block): readonly Finding[] {
         fix,
       },
     ];
+  });
+}
+
+/** Where a message for people goes must be a channel that people read. Whether it can send is seen when it is built. */
+export function unreachableHumans(
+  root: Block,
+  adapters: ReadonlyMap<string, AdapterDefinition>,
+): readonly Finding[] {
+  const channels = block(root["channels"]);
+  return Object.entries(channels).flatMap(([id, channel]) => {
+    const humans = block(block(channel)["humans"]);
+    const name = humans["channel"];
+    if (typeof name !== "string") return [];
+    const at = (key: readonly (string | number)[], message: string, fix: string): Finding => ({
+      path: ["channels", id, "humans", ...key],
+      of: "value",
+      message,
+      fix,
+    });
+    if (!Object.hasOwn(channels, name)) {
+      const guess = nearest(name, Object.keys(channels));
+      const fix = guess === undefined ? "name one of this file's channels" : `did you mean ${guess}?`;
+      return [at(["channel"], `names a channel that is not defined: ${name}`, fix)];
+    }
+    if (block(channels[name])["enabled"] === false)
+      return [
+        at(["channel"], `names a channel that does not run: ${name}`, "enable it, or name another one"),
+      ];
+    const adapter = adapters.get(name);
+    if (adapter?.traits.platform === "voice") {
+      const fix = "name a channel that people read: mail or texts";
+      return [at(["channel"], `names a voice channel: ${name}`, fix)];
+    }
+    const to: readonly unknown[] = Array.isArray(humans["to"]) ? humans["to"] : [];
+    return to.flatMap((one, index) => {
+      if (typeof one !== "string" || one === "" || adapter?.address?.(one) !== null) return [];
+      return [at(["to", index], `is no address that ${name} can reach: ${one}`, "correct the address")];
+    });
   });
 }
 

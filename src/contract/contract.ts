@@ -18,6 +18,9 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
   /** One block of the configuration, without the keys that are the core's. Must be a `z.strictObject`. */
   readonly config: Config;
   readonly traits: Traits;
+  /** The canonical form of an address as a person writes it (a lower-cased mailbox, an E.164 number); null when no channel
+   *  of this adapter could reach it. Absent: whatever is written is taken. Pure; asked where no channel exists, too. */
+  address?(text: string): string | null;
   /** Called once per channel at start and after a reload that changed its block. No I/O, no timers. */
   create(channel: Channel, config: z.output<Config>): Adapter<Draft>;
 }

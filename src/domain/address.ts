@@ -13,6 +13,17 @@ export interface Address {
   readonly session: SessionId | null;
 }
 
+/** Of words of the channel's own (`replies.address`). */
+export interface NoticeAddress extends Address {
+  /** They go out past a suppression, and before what waits in the conversation. */
+  readonly forced: boolean;
+}
+
+/** The address of something that answers nothing. */
+export function firstTo(person: Party, subject: string | null): Address {
+  return { to: [person], cc: [], subject, answers: null, history: [], hops: 1, session: null };
+}
+
 /** The address of the answer to `event`. Whether Cc is used is the adapter's setting. */
 export function answerTo(event: MessageEvent): Address {
   const answers = event.cited ?? event.id;

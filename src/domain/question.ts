@@ -15,8 +15,15 @@ export function questionText(
   if (first && subject) parts.push(`Subject: ${subject}`);
   const text = event.text.replace(control, "").trim();
   if (text) parts.push(text);
-  if (attachments.length > 0) parts.push(attachments.map(attachmentLine).join("\n"));
+  if (attachments.length > 0) parts.push(attachmentLines(attachments));
   return parts.join("\n\n") || "(empty message)";
+}
+
+/** A line for each; the empty string when there are none. */
+export function attachmentLines(
+  attachments: readonly { name: string; media_type: string; size: number | null }[],
+): string {
+  return attachments.map(attachmentLine).join("\n");
 }
 
 function attachmentLine(attachment: { name: string; media_type: string; size: number | null }): string {

@@ -13,7 +13,7 @@ import {
   sendKey,
   threadToken,
 } from "bridgehead/contract";
-import type { Address } from "../domain/address.ts";
+import type { Address, NoticeAddress } from "../domain/address.ts";
 import { point } from "../ops/points.ts";
 import { type ConversationRow, readConversation } from "../store/conversations.ts";
 import {
@@ -64,13 +64,15 @@ async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void
 
 async function compose(q: Query, line: Line, row: ReplyRow): Promise<void> {
   if (!line.outbound) throw new Error(`composing for channel ${line.channel}: it cannot send`);
-  if (!row.turn) throw new Error(`composing reply ${row.id}: it answers no turn`);
-  const turn = await readTurn(q, row.turn);
+  const turn = row.turn === null ? null : await readTurn(q, row.turn);
   const conversation = await readConversation(q, row.conversation);
-  const address = JSON.parse(turn.address) as Address;
-  const skill = skillOf(line);
+  const written = row.address ?? turn?.address;
+  if (written === undefined) throw new Error(`composing reply ${row.id}: it goes to nobody`);
+  const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
   const drafts = line.outbound.compose(await dress(q, line, row, conversation, address));
-  const dueAt = turn.received_at + (skill?.responseDelaySeconds ?? 0) * 1000;
+  // Only an answer may look as if somebody had typed it.
+  const delay = row.kind === "answer" ? (skillOf(line)?.responseDelaySeconds ?? 0) * 1000 : 0;
+  const dueAt = (turn?.received_at ?? row.created_at) + delay;
   for (const [part, body] of drafts.entries()) {
     await enqueueDraft(q, {
       id: partKey(sendKey(row.id), part),
@@ -80,6 +82,7 @@ async function compose(q: Query, line: Line, row: ReplyRow): Promise<void> {
       recipient: recipientOf(address.to, conversation),
       body: JSON.stringify(body satisfies Json),
       dueAt,
+      forced: address.forced === true,
     });
   }
   await changeReply(q, row.id, "composed", null);
@@ -93,9 +96,10 @@ async function dress(
   address: Address,
 ): Promise<Reply> {
   const skill = skillOf(line);
-  const first = !(await hasEarlierReply(q, row.conversation, row.id));
+  const answer = row.kind === "answer";
+  const first = answer && !(await hasEarlierReply(q, row.conversation, row.id));
   return {
-    kind: "answer",
+    kind: row.kind,
     key: sendKey(row.id),
     createdAt: new Date(row.created_at),
     to: address.to,
@@ -103,7 +107,7 @@ async function dress(
     // An empty subject is none.
     subject: address.subject || skill?.defaultSubject || null,
     text: row.text,
-    signature: skill?.signature ?? null,
+    signature: answer ? (skill?.signature ?? null) : null,
     introduction: first ? (skill?.introduction ?? null) : null,
     senderName: skill?.senderName ?? null,
     answers: address.answers,

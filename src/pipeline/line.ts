@@ -15,6 +15,10 @@ export interface LineRules extends Rules {
   readonly unknown_window: number;
   readonly on_dead: "skip" | "block";
   readonly on_newer: "send" | "drop";
+  /** Milliseconds within which a person's next message joins the one before; 0 for never. */
+  readonly join: number;
+  /** Who is told what is not for the agent, and through which channel. */
+  readonly humans?: { readonly channel: string; readonly to: readonly string[] } | undefined;
   readonly concurrency: number;
 }
 

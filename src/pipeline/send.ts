@@ -29,8 +29,9 @@ import {
   leaseLanes,
   releaseLane,
 } from "../store/lanes.ts";
-import { strike, suppression } from "../store/suppressions.ts";
+import { strike, suppress, suppression } from "../store/suppressions.ts";
 import { endAttempt } from "../store/turns.ts";
+import { optedOut } from "./consent.ts";
 import type { Line } from "./line.ts";
 import type { SendDeps, Sending } from "./sending.ts";
 import { settle } from "./settle.ts";
@@ -83,7 +84,7 @@ async function nextToSend(q: Query, line: Line, lease: Lease, log: Log): Promise
     if (draft.state !== "queued") return draft;
     // The lane was due for the one before, which has just been dropped.
     if (draft.due_in > 0) return null;
-    const suppressed = await suppression(q, line.channel, draft.recipient);
+    const suppressed = draft.forced ? null : await suppression(q, line.channel, draft.recipient);
     const superseded = line.rules.on_newer === "drop" && (await isSuperseded(q, draft));
     if (suppressed === null && !superseded) return draft;
     const reason =
@@ -162,7 +163,14 @@ async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
     case "sent":
       return { state: "sent", open: 0, externalId: outcome.id } as const;
     case "refused":
-      if (outcome.scope === "recipient")
+      if (outcome.code === optedOut)
+        await suppress(
+          q,
+          line.channel,
+          draft.recipient,
+          `the provider says that they opted out: ${outcome.reason}`,
+        );
+      else if (outcome.scope === "recipient")
         await strike(q, line.channel, draft.recipient, strikeLimit, outcome.reason);
       return {
         state: "failed",

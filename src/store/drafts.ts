@@ -9,6 +9,9 @@ export interface ReplyRow {
   readonly conversation: string;
   readonly channel: string;
   readonly turn: string | null;
+  readonly kind: "answer" | "opening" | "notice";
+  /** Of what answers no turn: its address (JSON). Null for the turn's. */
+  readonly address: string | null;
   readonly text: string;
   readonly created_at: number;
 }
@@ -22,19 +25,35 @@ export async function insertReply(
     turn: string | null;
     text: string;
     platformId: string | null;
+    /** Default: an answer. */
+    kind?: ReplyRow["kind"];
+    /** Default: the turn's. */
+    address?: string;
   },
 ): Promise<void> {
   await q.run(
-    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, created_at)
-     VALUES ($1, $2, $3, $4, 'ready', $5, $6, now_ms())`,
+    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, created_at)
+     VALUES ($1, $2, $3, $4, 'ready', $5, $6, $7, $8, now_ms())`,
     reply.id,
     reply.conversation,
     reply.channel,
     reply.turn,
     reply.text,
     reply.platformId,
+    reply.kind ?? "answer",
+    reply.address ?? null,
   );
   q.touched.add("replies");
+}
+
+/** Words of the channel's own that were said in the conversation within the last `withinMs`. */
+export async function countNotices(q: Query, conversation: string, withinMs: number): Promise<number> {
+  const row = await q.one<{ count: number }>(
+    "SELECT COUNT(*) AS count FROM replies WHERE conversation = $1 AND kind = 'notice' AND created_at > now_ms() - $2",
+    conversation,
+    withinMs,
+  );
+  return row?.count ?? 0;
 }
 
 export async function channelsToCompose(q: Query): Promise<string[]> {
@@ -45,7 +64,7 @@ export async function channelsToCompose(q: Query): Promise<string[]> {
 /** A channel's replies to compose, oldest first. Locked for this transaction. */
 export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
   return q.all<ReplyRow>(
-    `SELECT id, conversation, channel, turn, text, created_at FROM replies
+    `SELECT id, conversation, channel, turn, kind, address, text, created_at FROM replies
      WHERE state = 'ready' AND channel = $1 ORDER BY id LIMIT $2
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     channel,
@@ -57,11 +76,12 @@ export async function changeReply(q: Query, id: string, state: string, reason: s
   await q.run("UPDATE replies SET state = $2, reason = $3 WHERE id = $1", id, state, reason);
 }
 
-/** Whether the conversation has an earlier reply (then no introduction is due). */
+/** Whether the agent has said something in the conversation before (then no introduction is due). */
 export async function hasEarlierReply(q: Query, conversation: string, reply: string): Promise<boolean> {
   return (
     (await q.one(
-      "SELECT 1 FROM drafts WHERE conversation = $1 AND reply <> $2 LIMIT 1",
+      `SELECT 1 FROM drafts JOIN replies ON replies.id = drafts.reply
+       WHERE drafts.conversation = $1 AND drafts.reply <> $2 AND replies.kind <> 'notice' LIMIT 1`,
       conversation,
       reply,
     )) !== undefined
@@ -74,6 +94,8 @@ export interface DraftRow {
   readonly channel: string;
   readonly reply: string;
   readonly recipient: string;
+  /** 1 when it goes out past a suppression. */
+  readonly forced: number;
   readonly seq: number;
   readonly state: string;
   readonly body: string;
@@ -90,9 +112,13 @@ export interface DraftRow {
 }
 
 const columns =
-  "id, conversation, channel, reply, recipient, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, due_at - now_ms() AS due_in, created_at, updated_at";
+  "id, conversation, channel, reply, recipient, forced, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, due_at - now_ms() AS due_in, created_at, updated_at";
 
-/** Puts a draft at the end of its conversation's outbound lane. */
+/** Lower than any other number of a lane, and still in their own order. */
+const ahead = 2 ** 40;
+
+/** Puts a draft at the end of its conversation's outbound lane; a forced one before all that waits there, which may be
+ *  another hour's. */
 export async function enqueueDraft(
   q: Query,
   draft: {
@@ -103,20 +129,22 @@ export async function enqueueDraft(
     recipient: string;
     body: string;
     dueAt: number;
+    forced?: boolean;
   },
 ): Promise<void> {
   const seq = await nextSeq(q, draft.conversation, "out");
   await q.run(
-    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, created_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, now_ms(), now_ms())`,
+    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, created_at, updated_at)
+     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, now_ms(), now_ms())`,
     draft.id,
     draft.conversation,
     draft.channel,
     draft.reply,
     draft.recipient,
-    seq,
+    draft.forced ? seq - ahead : seq,
     draft.body,
     draft.dueAt,
+    draft.forced ? 1 : 0,
   );
   await refreshLane(q, draft.conversation, "out");
 }
@@ -183,11 +211,12 @@ export async function lastAttempt(
   return row ?? null;
 }
 
-/** What stage send needs to know about the question a draft answers: has the person written again since? */
+/** What stage send needs to know about the question a draft answers: has the person written again since? Never true for
+ *  what answers no question. */
 export async function isSuperseded(q: Query, draft: DraftRow): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM turns later JOIN turns own ON own.conversation = later.conversation AND later.seq > own.seq
-     JOIN replies ON replies.turn = own.id WHERE replies.id = $1`,
+     JOIN replies ON replies.turn = own.id WHERE replies.id = $1 AND replies.kind = 'answer'`,
     draft.reply,
   );
   return row !== undefined;

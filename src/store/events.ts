@@ -15,7 +15,12 @@ export interface NewEvent {
   readonly sentAt: number | null;
   readonly raw: { readonly id: string; readonly bytes: Uint8Array } | null;
   readonly attachments: readonly NewAttachment[];
+  /** True for what takes no room under the channel's cap: it never waits for it. */
+  readonly exempt?: boolean;
 }
+
+/** The code of a stored event that does not wait for room under the channel's cap. */
+export const exempt = "exempt";
 
 export interface NewAttachment {
   readonly name: string;
@@ -58,7 +63,7 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
     copy ? null : event.fingerprint,
     event.kind,
     copy ? "ignored" : "stored",
-    copy ? "duplicate" : null,
+    copy ? "duplicate" : event.exempt ? exempt : null,
     event.sender,
     event.subject,
     event.body,
@@ -190,11 +195,11 @@ export async function settleEventsOf(
 }
 
 /** The channel's cap has no room: every message that waits to be routed there waits `delayMs`, in its order, but for what
- *  an operator has released. */
+ *  takes no room and what an operator has released. */
 export async function postponeChannel(q: Query, channel: string, delayMs: number): Promise<void> {
   await q.run(
     `UPDATE events SET due_at = now_ms() + $2 WHERE channel = $1 AND state = 'stored' AND due_at < now_ms() + $2
-       AND kind = 'message' AND COALESCE(code, '') <> 'released'`,
+       AND kind = 'message' AND COALESCE(code, '') NOT IN ('released', '${exempt}')`,
     channel,
     Math.ceil(delayMs),
   );

@@ -75,7 +75,7 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
   const changed = await q.run(
     `UPDATE events SET state = 'stored', code = 'released', reason = NULL, attempts = 0, due_at = now_ms()
      WHERE id = $1 AND kind = 'message' AND state IN ('ignored', 'held', 'failed') AND body <> '{}'
-       AND COALESCE(code, '') <> 'duplicate'`,
+       AND COALESCE(code, '') NOT IN ('duplicate', 'opt-out', 'opt-in', 'help')`,
     id,
   );
   if (changed === 1) {
@@ -90,6 +90,8 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
   if (event.kind !== "message")
     throw new Error(`releasing event ${id}: it is no message but a ${event.kind}`);
   if (event.code === "duplicate") throw new Error(`releasing event ${id}: it is a copy of another message`);
+  if (["opt-out", "opt-in", "help"].includes(event.code ?? ""))
+    throw new Error(`releasing event ${id}: it is a word on being written to, which no agent answers`);
   if (event.body === "{}") throw new Error(`releasing event ${id}: its words were forgotten (retention)`);
   throw new Error(`releasing event ${id}: it is ${event.state}`);
 }

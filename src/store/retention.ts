@@ -104,7 +104,7 @@ async function forgetTurns(q: Query, ageMs: number): Promise<number> {
 
 async function forgetReplies(q: Query, ageMs: number): Promise<number> {
   return q.run(
-    `UPDATE replies SET text = '' WHERE id IN (
+    `UPDATE replies SET text = '', address = NULL WHERE id IN (
        SELECT id FROM replies WHERE text <> '' AND created_at < now_ms() - $1 AND state <> 'ready'
        ORDER BY created_at LIMIT ${batch})`,
     ageMs,
@@ -179,6 +179,11 @@ async function forgetParticipants(q: Query, conversation: string, ageMs: number)
     conversation,
   );
   await q.run("DELETE FROM participants WHERE conversation = $1", conversation);
-  await q.run("UPDATE turns SET person = '' WHERE conversation = $1", conversation);
+  // What we began with has no question that could be forgotten.
+  await q.run(
+    `UPDATE turns SET person = '', opening = NULL, address = CASE WHEN opening IS NULL THEN address ELSE '{}' END
+     WHERE conversation = $1`,
+    conversation,
+  );
   await q.run("UPDATE drafts SET recipient = '' WHERE conversation = $1", conversation);
 }

@@ -24,6 +24,23 @@ export async function strike(
   return row?.active === 1;
 }
 
+/** Nothing more goes to that address, from now on. */
+export async function suppress(q: Query, channel: string, address: string, reason: string): Promise<void> {
+  await q.run(
+    `INSERT INTO suppressions (channel, address, strikes, active, reason, updated_at)
+     VALUES ($1, $2, 0, 1, $3, now_ms())
+     ON CONFLICT (channel, address) DO UPDATE SET active = 1, reason = excluded.reason, updated_at = now_ms()`,
+    channel,
+    address.toLowerCase(),
+    reason,
+  );
+}
+
+/** The address gets what is sent to it again; bounces are counted from the beginning. */
+export async function lift(q: Query, channel: string, address: string): Promise<void> {
+  await q.run("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address.toLowerCase());
+}
+
 /** Why nothing goes to that address, or null. */
 export async function suppression(q: Query, channel: string, address: string): Promise<string | null> {
   const row = await q.one<{ reason: string }>(

@@ -42,6 +42,7 @@ describe("a good file", () => {
       unknown_window: 900_000,
       on_dead: "skip",
       on_newer: "send",
+      join: 0,
       concurrency: 8,
     });
     expect(read.http).toEqual({ listen: { host: "127.0.0.1", port: 8025 } });

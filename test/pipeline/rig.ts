@@ -73,6 +73,7 @@ const rules: LineRules = {
   unknown_window: 60_000,
   on_dead: "skip",
   on_newer: "send",
+  join: 0,
   concurrency: 10,
 };
 

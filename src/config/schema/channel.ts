@@ -8,6 +8,14 @@ const cap = z.strictObject({
   per: span.describe("In which time?"),
 });
 
+const humans = z.strictObject({
+  channel: name.describe("Through which channel are they told? Not a voice channel."),
+  to: z.array(z.string().min(1)).min(1).describe("At which addresses?"),
+});
+
+/** The longest time in which messages are joined: a person waits for the answer meanwhile. */
+const longestJoin = 60_000;
+
 const caps = z.strictObject({
   sender: z
     .array(cap)
@@ -28,7 +36,8 @@ const caps = z.strictObject({
     .describe("How many replies may the whole channel send?"),
 });
 
-/** The core's keys of a channel block, in the order the reference shows them. */
+/** The core's keys of a channel block, in the order the reference shows them. What the file leaves out may have another
+ *  default for channels of a kind: see `Traits.defaults`. */
 export const coreChannel = z.object({
   adapter: z
     .string()
@@ -68,14 +77,25 @@ export const coreChannel = z.object({
     ),
   on_newer: z
     .enum(["send", "drop"])
-    .default("send")
+    .optional()
     .describe(
-      "When the person writes again before a delayed reply is due, is that reply still sent? A DROPPED REPLY IS NOT SENT LATER.",
+      "When the person writes again before a delayed reply is due, is that reply still sent? A DROPPED REPLY IS NOT SENT LATER. Default: send, and drop where messages are joined.",
+    ),
+  join: duration
+    .refine((ms) => ms <= longestJoin, "must be at most 60s")
+    .prefault("0s")
+    .describe(
+      "Within which time after a person's message does the next one join it, so that both are answered together? 0s: never.",
+    ),
+  humans: humans
+    .optional()
+    .describe(
+      "Who is told what is not for the agent, such as a voicemail? Without them it is held and listed (inbox).",
     ),
   concurrency: z
     .int()
     .min(1)
-    .max(256)
+    .max(1024)
     .default(8)
     .describe("How many conversations of this channel are worked at the same time?"),
 });

@@ -1,0 +1,107 @@
+// The channel blocks: which adapter each one names, what that adapter's kind of channel has for defaults, and what it
+// says about its own keys.
+
+import type { AdapterDefinition } from "bridgehead/contract";
+import * as z from "zod";
+import type { ChannelConfig } from "./config.ts";
+import type { Path } from "./document.ts";
+import { explain, type Finding } from "./explain.ts";
+import { block, literalSecrets, plainConnections } from "./rules.ts";
+import { coreChannel } from "./schema/channel.ts";
+import { shapeOf } from "./shape.ts";
+
+type Block = { readonly [key: string]: unknown };
+export type Adapters = ReadonlyMap<string, AdapterDefinition>;
+export type Read = Pick<ChannelConfig, "adapter" | "settings">;
+
+const coreKeys = Object.keys(coreChannel.shape);
+
+/** The core's keys that an adapter may have defaults for: not those that name something in the file. */
+const settable = z.strictObject(
+  coreChannel.omit({ adapter: true, agent: true, humans: true }).partial().shape,
+);
+
+/** The adapter of every channel that names one, loaded and with defaults that fit. */
+export async function findAdapters(
+  root: Block,
+  load: (name: string) => Promise<AdapterDefinition>,
+): Promise<{ adapters: Adapters; findings: readonly Finding[] }> {
+  const adapters = new Map<string, AdapterDefinition>();
+  const findings: Finding[] = [];
+  for (const [id, value] of Object.entries(block(root["channels"]))) {
+    const name = block(value)["adapter"];
+    if (typeof name !== "string" || name === "") continue; // reported by the schema
+    const refuse = (message: string, fix: string) =>
+      findings.push({ path: ["channels", id, "adapter"], of: "value", message, fix });
+    try {
+      const adapter = await load(name);
+      const wrong = wrongDefaults(adapter);
+      if (wrong === null) adapters.set(id, adapter);
+      else refuse(`the adapter ${name} has wrong defaults: ${wrong}`, "its author: see Traits.defaults");
+    } catch (error) {
+      const fix = (error as { fix?: string }).fix;
+      refuse((error as Error).message, fix ?? "correct the name, or install the package beside this file");
+    }
+  }
+  return { adapters, findings };
+}
+
+function wrongDefaults({ traits }: AdapterDefinition): string | null {
+  const result = settable.safeParse(traits.defaults ?? {});
+  if (result.success) return null;
+  const scope = { input: traits.defaults, shape: shapeOf(settable) };
+  const found = result.error.issues.flatMap((issue) => explain(issue, scope));
+  return found.map(({ path, message }) => `${path.join(".")} ${message}`).join("; ");
+}
+
+/** The file's content with what its channel blocks leave out filled in from their adapters' defaults. */
+export function withDefaults(root: unknown, adapters: Adapters): unknown {
+  const whole = block(root);
+  const channels = Object.entries(block(whole["channels"]));
+  if (channels.length === 0) return root;
+  const filled = channels.map(([id, value]) => [id, under(adapters.get(id)?.traits.defaults, value)]);
+  return { ...whole, channels: Object.fromEntries(filled) };
+}
+
+/** What is written wins, key by key; a list is one value. */
+function under(defaults: unknown, written: unknown): unknown {
+  if (!isBlock(defaults) || !isBlock(written)) return written;
+  const known = Object.entries(defaults).map(([key, value]) => [
+    key,
+    key in written ? under(value, written[key]) : value,
+  ]);
+  return { ...written, ...Object.fromEntries(known) };
+}
+
+const isBlock = (value: unknown): value is Block =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** The adapters' own keys of every channel block. `raw`: the file before its references were followed. */
+export function readSettings(
+  root: Block,
+  raw: Block,
+  adapters: Adapters,
+): { read: ReadonlyMap<string, Read>; findings: readonly Finding[] } {
+  const read = new Map<string, Read>();
+  const findings: Finding[] = [];
+  for (const [id, adapter] of adapters) {
+    const base: Path = ["channels", id];
+    const input = ownKeys(block(root["channels"])[id]);
+    const shape = shapeOf(adapter.config);
+    const result = adapter.config.safeParse(input);
+    if (result.success) read.set(id, { adapter, settings: result.data });
+    else {
+      const explained = result.error.issues.flatMap((issue) =>
+        explain(issue, { input, shape, otherKeys: coreKeys }),
+      );
+      findings.push(...explained.map((finding) => ({ ...finding, path: [...base, ...finding.path] })));
+    }
+    findings.push(...literalSecrets(ownKeys(block(raw["channels"])[id]), shape, base));
+    const told = new Set(findings.map((finding) => finding.path.join(".")));
+    findings.push(...plainConnections(input, base).filter((finding) => !told.has(finding.path.join("."))));
+  }
+  return { read, findings };
+}
+
+const ownKeys = (channel: unknown): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(block(channel)).filter(([key]) => !coreKeys.includes(key)));

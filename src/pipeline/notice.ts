@@ -1,0 +1,96 @@
+// Words of the channel's own, or for people: replies that answer no question. Part of stage route: pure, in the event's
+// own transaction, so that each is written exactly once.
+
+import type { Clock, Log, MessageEvent } from "bridgehead/contract";
+import { type Address, firstTo, type NoticeAddress } from "../domain/address.ts";
+import { attachmentLines } from "../domain/question.ts";
+import { newId, newToken } from "../ops/clock.ts";
+import { addParticipant, insertConversation } from "../store/conversations.ts";
+import { insertReply } from "../store/drafts.ts";
+import type { Query } from "../store/driver.ts";
+import { attachmentsOf, type EventRow, settleEvent } from "../store/events.ts";
+import type { Line, Lines } from "./line.ts";
+
+export interface Notice {
+  readonly channel: string;
+  readonly conversation: string;
+  readonly address: Address;
+  readonly text: string;
+  /** Goes out past a suppression, and before what waits in the conversation. */
+  readonly forced: boolean;
+}
+
+/** Leaves a reply `ready` that is sent as it is: no signature, no introduction, no delay. */
+export async function insertNotice(q: Query, clock: Clock, notice: Notice): Promise<void> {
+  const { address, forced, ...rest } = notice;
+  await insertReply(q, {
+    id: newId(clock.now()),
+    ...rest,
+    turn: null,
+    kind: "notice",
+    address: JSON.stringify({ ...address, forced } satisfies NoticeAddress),
+    platformId: null,
+  });
+}
+
+/** A message for people (a voicemail): each of the channel's `humans` gets it, in a conversation of their own. Without
+ *  them it is held, for `inbox` to show. */
+export async function tellHumans(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  event: MessageEvent & Required<Pick<MessageEvent, "forHumans">>,
+  conversation: string,
+  deps: { readonly lines: () => Lines; readonly clock: Clock; readonly log: Log },
+): Promise<void> {
+  const { humans } = line.rules;
+  if (humans === undefined) {
+    deps.log.warn({ channel: line.channel, event: row.id }, "a message for people has nobody to go to");
+    const reason = "it is for people, and the channel has no humans";
+    return settleEvent(q, row.id, { state: "held", code: "for-humans", reason, conversation });
+  }
+  const agent = deps.lines().get(humans.channel)?.agent ?? line.agent;
+  const text = await textFor(q, line, row, event);
+  for (const person of humans.to) {
+    const opened = await openFor(q, { channel: humans.channel, agent, person }, event, deps.clock);
+    await insertNotice(q, deps.clock, {
+      channel: humans.channel,
+      conversation: opened,
+      address: firstTo({ address: person }, event.forHumans.subject),
+      text,
+      forced: false,
+    });
+  }
+  await settleEvent(q, row.id, { state: "routed", code: "for-humans", conversation });
+}
+
+async function openFor(
+  q: Query,
+  whom: { readonly channel: string; readonly agent: string; readonly person: string },
+  event: MessageEvent,
+  clock: Clock,
+): Promise<string> {
+  const id = newId(clock.now());
+  const person = whom.person.toLowerCase();
+  await insertConversation(q, {
+    id,
+    ...whom,
+    person,
+    person_name: null,
+    subject: event.forHumans?.subject ?? null,
+    token: newToken(),
+  });
+  await addParticipant(q, id, person);
+  return id;
+}
+
+/** The words, what was attached, and from whom they are: the people it goes to see nothing else. */
+async function textFor(q: Query, line: Line, row: EventRow, event: MessageEvent): Promise<string> {
+  const { name, address } = event.from;
+  const parts = [
+    event.text.trim(),
+    attachmentLines(await attachmentsOf(q, row.id)),
+    `From: ${name ? `${name}, ` : ""}${address} (${line.channel})`,
+  ];
+  return parts.filter((part) => part !== "").join("\n\n");
+}
