@@ -64,6 +64,17 @@ const member = z.strictObject({
   status,
 });
 
+const state = z.strictObject({
+  id: z.uuid().optional(),
+  name: text,
+  description: text.optional(),
+  color: z
+    .string()
+    .regex(/^#[0-9a-fA-F]{6}$/, 'a colour such as "#00aa00"')
+    .optional(),
+  persistent: z.boolean().default(false),
+});
+
 const assignment = z.strictObject({ email: text, role: z.enum(agentRoles), status });
 
 const agent = z.strictObject({
@@ -97,6 +108,8 @@ export const agentsFile = z.strictObject({
     key: key.optional(),
     /** The colleagues who belong to it. */
     users: z.array(member).default([]),
+    /** Labels for conversations. */
+    states: z.array(state).default([]),
   }),
   agents: z.array(agent).min(1, "at least one agent is needed"),
 });

@@ -91,6 +91,13 @@ function define(
         lastName: last_name,
         avatarUrl: avatar_url ?? null,
       })),
+      states: organization.states.map(({ id, name, description, color, persistent }) => ({
+        id: id ?? uuidOf("state", organization.name, name),
+        name,
+        description: description ?? null,
+        color: color ?? null,
+        isPersistent: persistent,
+      })),
     },
     assignments: block.users,
     name: block.name,

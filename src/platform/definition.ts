@@ -12,6 +12,8 @@ export interface AgentDefinition {
     readonly name: string;
     readonly key: string | null;
     readonly members: readonly Member[];
+    /** Labels for conversations. */
+    readonly states: readonly StateDefinition[];
   };
   /** Which members have a role on this agent itself. */
   readonly assignments: readonly Assignment[];
@@ -34,6 +36,15 @@ export interface AgentDefinition {
 
 /** Any skill of the interface, as it is served. */
 export type SkillDefinition = z.input<typeof servedSkill>;
+
+export interface StateDefinition {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string | null;
+  /** Hexadecimal, as in `#00aa00`. */
+  readonly color: string | null;
+  readonly isPersistent: boolean;
+}
 
 export interface RuleDefinition {
   /** `refund|money back`: whole words or phrases, whatever their case; or `/a regular expression/`. */

@@ -65,6 +65,12 @@ export function startConversation(
   return row.id;
 }
 
+/** Inside a transaction: everything that was said with a person. */
+export function removeConversations(store: PlatformStore, personId: string): void {
+  store.messages.removeOf(personId);
+  store.conversations.removeOf(personId);
+}
+
 function introductionOf(request: StartRequest): string {
   if (request.channel === "email") return request.emailIntroduction;
   return request.channel === "sms" ? request.smsIntroduction : request.firstMessage;

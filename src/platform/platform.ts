@@ -64,7 +64,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const { host } = options.listen;
     const close = async () => {
       stopping.abort();
-      await Promise.all([closeServer(server, clock), resumed]);
+      await Promise.all([closeServer(server, clock), resumed, turns.settled()]);
       store.close();
     };
     return { port, url: `http://${host.includes(":") ? `[${host}]` : host}:${port}`, close };
@@ -94,6 +94,10 @@ function define(store: PlatformStore, agents: readonly AgentDefinition[], clock:
         created_at: now,
       })),
     ),
+  );
+  store.states.define(
+    agents.flatMap(({ organization }) => organization.states),
+    now,
   );
   store.passages.replace(
     agents.flatMap(({ id, knowledge }) => knowledge.map((passage) => ({ agentId: id, ...passage }))),

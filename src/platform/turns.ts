@@ -23,8 +23,17 @@ export interface Turns {
     text: string,
     context: string | null,
   ): Promise<NewMessage | undefined>;
+  /** Like `ask`, without waiting: the question itself, to be answered in the background, also by a later process. */
+  askLater(
+    agent: AgentDefinition,
+    conversationId: string,
+    text: string,
+    context: string | null,
+  ): Promise<NewMessage | undefined>;
   /** A person's message in place of the agent's. */
   sayManually(conversation: ConversationRow, text: string, questionId: string | null): Promise<NewMessage>;
+  /** Resolves when nothing is being answered in the background. */
+  settled(): Promise<void>;
   /** Answers what an earlier process left open; those that fail are taken back. Ends early when `signal` aborts. */
   resume(agents: readonly AgentDefinition[]): Promise<void>;
 }
@@ -37,6 +46,7 @@ export function createTurns(
   signal: AbortSignal,
 ): Turns {
   const { commits, conversations, messages } = store;
+  const later = new Set<Promise<unknown>>();
 
   /** Inside a transaction: the message with the conversation's next time, stored. */
   function say(conversation: ConversationRow, said: Said): MessageRow {
@@ -53,6 +63,8 @@ export function createTurns(
       context: said.context ?? null,
       citations: said.citations ?? null,
       open: said.open ? 1 : 0,
+      patient: said.patient ? 1 : 0,
+      error: null,
       created_at: at,
     });
     conversations.touch(conversation.id, at);
@@ -67,11 +79,32 @@ export function createTurns(
     return row;
   }
 
+  /** A question nobody waits for stays, with the reason; any other leaves nothing behind. */
+  function giveUp(question: MessageRow): void {
+    if (question.patient) messages.fail(question.id, "the agent failed");
+    else messages.remove(question.id);
+  }
+
+  /** Stores the question; undefined when there is no such conversation. */
+  function put(
+    agent: AgentDefinition,
+    conversationId: string,
+    said: Pick<Said, "text" | "context" | "patient">,
+  ) {
+    return commits.write(() => {
+      const conversation = conversations.byId(agent.id, conversationId);
+      if (!conversation) return undefined;
+      const answered = agent.status === "active" && conversation.mode === "ai";
+      const question = say(conversation, { role: "conversation_user", ...said, open: answered });
+      return { conversation, question };
+    });
+  }
+
   async function answer(
     brain: Brain,
     conversation: ConversationRow,
     question: MessageRow,
-  ): Promise<NewMessage> {
+  ): Promise<NewMessage | undefined> {
     let made: BrainAnswer;
     try {
       made = await brain.answer(
@@ -84,10 +117,12 @@ export function createTurns(
       );
     } catch (error) {
       // On the way down the question stays open instead, for the next start.
-      if (!signal.aborted) await commits.write(() => messages.remove(question.id));
+      if (!signal.aborted) await commits.write(() => giveUp(question));
       throw error;
     }
     return commits.write(() => {
+      // Deleted while the agent was thinking: nobody is left to be answered.
+      if (!messages.byId(conversation.id, question.id)) return undefined;
       messages.close(question.id);
       const citations = made.sources.length > 0 ? JSON.stringify(made.sources) : null;
       return say(conversation, {
@@ -103,16 +138,26 @@ export function createTurns(
   return {
     async ask(agent, conversationId, text, context) {
       const brain = brains.get(agent.id);
-      const asked = await commits.write(() => {
-        const conversation = conversations.byId(agent.id, conversationId);
-        if (!conversation) return undefined;
-        const answered = agent.status === "active" && conversation.mode === "ai";
-        const question = say(conversation, { role: "conversation_user", text, context, open: answered });
-        return { conversation, question };
-      });
+      const asked = await put(agent, conversationId, { text, context });
       if (!asked || !brain) return undefined;
       const { conversation, question } = asked;
       return question.open ? answer(brain, conversation, question) : question;
+    },
+    async askLater(agent, conversationId, text, context) {
+      const brain = brains.get(agent.id);
+      const asked = await put(agent, conversationId, { text, context, patient: true });
+      if (!asked || !brain) return undefined;
+      const { conversation, question } = asked;
+      if (question.open) {
+        const answering = answer(brain, conversation, question)
+          .catch((error: unknown) => log.warn({ error }, "a question could not be answered"))
+          .finally(() => later.delete(answering));
+        later.add(answering);
+      }
+      return question;
+    },
+    async settled() {
+      while (later.size > 0) await Promise.all(later);
     },
     sayManually: (conversation, text, questionId) =>
       commits.write(() => {
@@ -143,6 +188,7 @@ interface Said {
   readonly citations?: string | null;
   readonly open?: boolean;
   readonly tokens?: number;
+  readonly patient?: boolean;
 }
 
 function contextOf(store: PlatformStore, conversation: ConversationRow, question: MessageRow): string[] {

@@ -46,5 +46,31 @@ export const createConversationRequest = z.looseObject({
   conversationStateId: z.string().optional(),
 });
 
+/** PUT /external/conversations/{id}. The status is an input only; no record shows it. */
+export const updateConversationRequest = z.looseObject({
+  title: z.string().max(titleLimit).optional(),
+  context: z.string().max(contextLimit).optional(),
+  status: z.enum(["active", "inactive", "archived"]).optional(),
+  conversationStateId: z.string().optional(),
+});
+
+/** DELETE /external/conversations: all of one user, within the agent. */
+export const deleteConversationsRequest = z.looseObject({ conversationUserId: z.string().min(1) });
+
+/** A label that an organization gives conversations; not the mode. */
+export const conversationState = record(
+  "conversation state",
+  { id: z.string() },
+  {
+    name: z.string(),
+    description: z.string().nullable(),
+    color: z.string().nullable(),
+    isPersistent: z.boolean(),
+    createdAt: z.string(),
+    updatedAt: z.string(),
+  },
+  {},
+);
+
 /** PUT /external/conversations/{id}/mode; the body is declared optional. */
 export const modeRequest = z.looseObject({ mode: z.enum(["manual", "ai"]).optional() });

@@ -44,6 +44,14 @@ export const manualMessageRequest = z.looseObject({
   files,
 });
 
+/** GET .../messages/{questionId}/response-on: what became of a question put by .../messages/async. */
+export const responseOn = record(
+  "response",
+  { status: z.enum(["pending", "completed", "failed"]) },
+  { message: message.exact.nullable(), error: z.string().nullable() },
+  {},
+);
+
 const list = z.object({ messages: z.array(message.read) });
 
 /** Reads a conversation's messages: `{messages}`, a page's `{data}`, or a bare array. */

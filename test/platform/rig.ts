@@ -80,7 +80,8 @@ export async function startWith(
       headers: { ...(key ? { "Agent-Secret-Key": key } : {}), "content-type": "application/json" },
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
-    return { status: response.status, headers: response.headers, body: await response.json() };
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, body: text && JSON.parse(text) };
   };
   return {
     platform,

@@ -3,11 +3,17 @@
 import type { Clock } from "bridgehead/contract";
 import { Hono } from "hono";
 import * as z from "zod";
-import { createConversationRequest, modeRequest } from "../../wire/conversation.ts";
-import { internalError, notFound } from "../../wire/failure.ts";
+import {
+  createConversationRequest,
+  deleteConversationsRequest,
+  modeRequest,
+  updateConversationRequest,
+} from "../../wire/conversation.ts";
+import { type FailureDetail, internalError, notFound } from "../../wire/failure.ts";
 import { pageOf, pageQuery } from "../../wire/page.ts";
 import { startRequest } from "../../wire/start.ts";
-import { conversationRow, startConversation } from "../openings.ts";
+import type { AgentDefinition } from "../definition.ts";
+import { conversationRow, removeConversations, startConversation } from "../openings.ts";
 import { addressProblems } from "../people.ts";
 import { conversationOf } from "../records.ts";
 import { countOpening } from "../statistics.ts";
@@ -37,7 +43,10 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Env
     .post("/start", async (c) => {
       const body = await readBody(c, startRequest);
       if ("response" in body) return body.response;
-      const problems = addressProblems(body.value);
+      const problems = [
+        ...addressProblems(body.value),
+        ...stateProblems(c.var.agent, body.value.conversationStateId),
+      ];
       if (problems.length > 0) return refused(c, problems).response;
       const agentId = c.var.agent.id;
       const conversationId = await store.commits.write(() =>
@@ -49,6 +58,8 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Env
       const body = await readBody(c, createConversationRequest);
       if ("response" in body) return body.response;
       const { conversationUserId, title, context, customData, conversationStateId } = body.value;
+      const problems = stateProblems(c.var.agent, conversationStateId);
+      if (problems.length > 0) return refused(c, problems).response;
       const person = store.people.byId(c.var.agent.id, conversationUserId);
       if (!person) return fail(c, notFound);
       const row = conversationRow(
@@ -70,9 +81,36 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Env
       return answer(c, row, 201);
     })
     .get("/", (c) => list(c, store))
+    .get("/states", (c) => {
+      const states = store.states.all(c.var.agent.organization.states);
+      return c.json(pageOf(states, 1, Math.max(1, states.length), states.length));
+    })
+    .delete("/", async (c) => {
+      const body = await readBody(c, deleteConversationsRequest);
+      if ("response" in body) return body.response;
+      const person = store.people.byId(c.var.agent.id, body.value.conversationUserId);
+      if (person) await store.commits.write(() => removeConversations(store, person.id));
+      return c.body(null, 204);
+    })
     .get("/:id", (c) => {
       const row = store.conversations.byId(c.var.agent.id, c.req.param("id"));
       return row ? answer(c, row, 200, { feedbacks: [] }) : fail(c, notFound);
+    })
+    .put("/:id", async (c) => {
+      const body = await readBody(c, updateConversationRequest);
+      if ("response" in body) return body.response;
+      const { title, context, status, conversationStateId } = body.value;
+      const problems = stateProblems(c.var.agent, conversationStateId);
+      if (problems.length > 0) return refused(c, problems).response;
+      const [agentId, id] = [c.var.agent.id, c.req.param("id")];
+      const row = await store.commits.write(() => {
+        if (!store.conversations.byId(agentId, id)) return undefined;
+        const state_id = conversationStateId ?? null;
+        const to = { title: title ?? null, context: context ?? null, status: status ?? null, state_id };
+        store.conversations.change(id, to, clock.now());
+        return store.conversations.byId(agentId, id);
+      });
+      return row ? answer(c, row) : fail(c, notFound);
     })
     .put("/:id/mode", async (c) => {
       const body = await readBody(c, modeRequest);
@@ -86,6 +124,13 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Env
       });
       return row ? answer(c, row) : fail(c, notFound);
     });
+}
+
+/** An organization that has named its states knows no others. */
+function stateProblems({ organization }: AgentDefinition, stateId: string | undefined): FailureDetail[] {
+  if (stateId === undefined || organization.states.length === 0) return [];
+  const known = organization.states.some(({ id }) => id === stateId);
+  return known ? [] : [{ path: "conversationStateId", message: "the organization has no such state" }];
 }
 
 function list(c: Exchange, store: PlatformStore): Response {

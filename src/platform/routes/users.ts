@@ -4,6 +4,7 @@ import type { Clock } from "bridgehead/contract";
 import { Hono } from "hono";
 import { notFound } from "../../wire/failure.ts";
 import { createUserRequest } from "../../wire/user.ts";
+import { removeConversations } from "../openings.ts";
 import { addressProblems, personRow } from "../people.ts";
 import { userOf } from "../records.ts";
 import type { PlatformStore } from "../store/store.ts";
@@ -38,6 +39,15 @@ export function userRoutes(store: PlatformStore, clock: Clock): Hono<Env> {
       });
       if (!person) return fail(c, notFound);
       return c.json({ user: userOf(person), conversationIds: store.conversations.ofPerson(person.id) });
+    })
+    .delete("/:id", async (c) => {
+      const person = store.people.byId(c.var.agent.id, c.req.param("id"));
+      if (!person) return fail(c, notFound);
+      await store.commits.write(() => {
+        removeConversations(store, person.id);
+        store.people.remove(person.id);
+      });
+      return c.body(null, 204);
     })
     .get("/:id", (c) => {
       const person = store.people.byId(c.var.agent.id, c.req.param("id"));

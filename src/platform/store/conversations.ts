@@ -9,7 +9,7 @@ export interface ConversationRow {
   /** `api`: opened by POST conversations, attached to no channel. */
   readonly channel: "email" | "sms" | "voice" | "api";
   readonly mode: "ai" | "manual";
-  readonly status: "active" | "archived";
+  readonly status: "active" | "inactive" | "archived";
   readonly ai_conversation_id: string;
   readonly title: string | null;
   readonly context: string | null;
@@ -42,6 +42,14 @@ export interface Conversations {
   insert(row: ConversationRow): void;
   archive(personId: string, channel: ConversationRow["channel"], now: number): void;
   setMode(id: string, mode: ConversationRow["mode"], now: number): void;
+  /** Changes what is not null. */
+  change(
+    id: string,
+    to: { readonly [K in "title" | "context" | "status" | "state_id"]: ConversationRow[K] | null },
+    now: number,
+  ): void;
+  /** Removes all of a person's; their messages must be gone. */
+  removeOf(personId: string): void;
   /** Notes a message's time; the row's own times never go back. */
   touch(id: string, at: number): void;
   list(agentId: string, filter: ConversationFilter, limit: number, offset: number): ConversationRow[];
@@ -80,6 +88,12 @@ export function prepareConversations(db: Db): Conversations {
   const setMode = db.prepare(
     "UPDATE conversation SET mode = ?, updated_at = max(updated_at, ?) WHERE id = ?",
   );
+  const change = db.prepare(
+    `UPDATE conversation SET title = coalesce(@title, title), context = coalesce(@context, context),
+       status = coalesce(@status, status), state_id = coalesce(@state_id, state_id), updated_at = max(updated_at, @now)
+     WHERE id = @id`,
+  );
+  const removeOf = db.prepare("DELETE FROM conversation WHERE person_id = ?");
   const touch = db.prepare(
     "UPDATE conversation SET last_message_at = @at, updated_at = max(updated_at, @at) WHERE id = @id",
   );
@@ -101,6 +115,8 @@ export function prepareConversations(db: Db): Conversations {
     insert: (row) => void insert.run(row),
     archive: (personId, channel, now) => void archive.run(now, personId, channel),
     setMode: (id, mode, now) => void setMode.run(mode, now, id),
+    change: (id, to, now) => void change.run({ id, now, ...to }),
+    removeOf: (personId) => void removeOf.run(personId),
     touch: (id, at) => void touch.run({ at, id }),
     list: (agentId, { orderBy, orderDirection, ...filter }, limit, offset) =>
       lists[`${orderBy} ${orderDirection}`].all({ agentId, limit, offset, ...filter }),

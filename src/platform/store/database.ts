@@ -22,6 +22,13 @@ CREATE TABLE member (
   UNIQUE (organization_id, email)
 ) STRICT;
 
+CREATE TABLE state (
+  id TEXT PRIMARY KEY,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  definition TEXT NOT NULL         -- as last defined: a change moves updated_at
+) STRICT;
+
 CREATE TABLE person (
   id TEXT PRIMARY KEY,
   agent_id TEXT NOT NULL REFERENCES agent (id),
@@ -48,7 +55,7 @@ CREATE TABLE conversation (
   person_id TEXT NOT NULL REFERENCES person (id),
   channel TEXT NOT NULL CHECK (channel IN ('email', 'sms', 'voice', 'api')),
   mode TEXT NOT NULL CHECK (mode IN ('ai', 'manual')),
-  status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
+  status TEXT NOT NULL CHECK (status IN ('active', 'inactive', 'archived')),
   ai_conversation_id TEXT NOT NULL,
   title TEXT,
   context TEXT,
@@ -72,9 +79,12 @@ CREATE TABLE message (
   context TEXT,
   citations TEXT,
   open INTEGER NOT NULL,           -- 1 on a question that is being answered
+  patient INTEGER NOT NULL,        -- 1 on a question whose asker looks for the answer later
+  error TEXT,                      -- why a patient question has no answer
   created_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX message_conversation ON message (conversation_id, seq);
+CREATE INDEX message_question ON message (question_id);
 CREATE INDEX message_open ON message (seq) WHERE open = 1;
 
 CREATE TABLE usage (

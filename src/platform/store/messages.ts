@@ -14,6 +14,9 @@ export interface MessageRow {
   /** JSON: the passages an answer was taken from. */
   readonly citations: string | null;
   readonly open: 0 | 1;
+  /** Its asker does not wait, and finds the answer or the error later. */
+  readonly patient: 0 | 1;
+  readonly error: string | null;
   readonly created_at: number;
 }
 export type NewMessage = Omit<MessageRow, "seq">;
@@ -28,6 +31,12 @@ export interface Messages {
   newestQuestion(conversationId: string): MessageRow | undefined;
   /** The question is answered, or will not be. */
   close(id: string): void;
+  /** The newest answer to a question. */
+  answerTo(conversationId: string, questionId: string): MessageRow | undefined;
+  /** A patient question will not be answered. */
+  fail(id: string, error: string): void;
+  /** Removes all messages of a person's conversations. */
+  removeOf(personId: string): void;
   /** Takes a question back that nothing was made of. */
   remove(id: string): void;
   /** Questions whose answering was cut off, oldest first. */
@@ -36,8 +45,10 @@ export interface Messages {
 
 export function prepareMessages(db: Db): Messages {
   const insert = db.prepare<[NewMessage]>(
-    `INSERT INTO message (id, conversation_id, sender_role, question_id, text, context, citations, open, created_at)
-     VALUES (@id, @conversation_id, @sender_role, @question_id, @text, @context, @citations, @open, @created_at)`,
+    `INSERT INTO message (id, conversation_id, sender_role, question_id, text, context, citations, open,
+       patient, error, created_at)
+     VALUES (@id, @conversation_id, @sender_role, @question_id, @text, @context, @citations, @open, @patient, @error,
+       @created_at)`,
   );
   const byId = db.prepare<[string, string], MessageRow>(
     "SELECT * FROM message WHERE conversation_id = ? AND id = ?",
@@ -52,6 +63,14 @@ export function prepareMessages(db: Db): Messages {
     `SELECT * FROM message WHERE conversation_id = ? AND sender_role = 'conversation_user'
      ORDER BY seq DESC LIMIT 1`,
   );
+  const answerTo = db.prepare<[string, string], MessageRow>(
+    `SELECT * FROM message WHERE question_id = ? AND conversation_id = ? AND sender_role <> 'conversation_user'
+     ORDER BY seq DESC LIMIT 1`,
+  );
+  const fail = db.prepare("UPDATE message SET open = 0, error = ? WHERE id = ?");
+  const removeOf = db.prepare(
+    "DELETE FROM message WHERE conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)",
+  );
   const close = db.prepare("UPDATE message SET open = 0 WHERE id = ?");
   const remove = db.prepare("DELETE FROM message WHERE id = ? AND open = 1");
   const open = db.prepare<[], MessageRow>("SELECT * FROM message WHERE open = 1 ORDER BY seq");
@@ -61,6 +80,9 @@ export function prepareMessages(db: Db): Messages {
     list: (conversationId) => list.all(conversationId),
     before: (conversationId, seq, limit) => before.all(conversationId, seq, limit).reverse(),
     newestQuestion: (conversationId) => newestQuestion.get(conversationId),
+    answerTo: (conversationId, questionId) => answerTo.get(questionId, conversationId),
+    fail: (id, error) => void fail.run(error, id),
+    removeOf: (personId) => void removeOf.run(personId),
     close: (id) => void close.run(id),
     remove: (id) => void remove.run(id),
     open: () => open.all(),

@@ -30,6 +30,8 @@ export interface People {
   /** Ids of those whom all of the given names fit. */
   matching(agentId: string, wanted: Wanting): string[];
   insert(row: PersonRow): void;
+  /** The person's conversations must be gone. */
+  remove(id: string): void;
   /** Takes over the new names and whatever else is not null. */
   update(row: PersonRow): void;
 }
@@ -75,6 +77,8 @@ export function preparePeople(db: Db): People {
      VALUES (@id, @agent_id, @first_name, @last_name, @context, @source, @fk_id, @fk_user_id, @email, @phone_number,
        @metadata, @created_at)`,
   );
+  const remove = db.prepare("DELETE FROM person WHERE id = ?");
+  const forget = db.prepare("DELETE FROM usage WHERE scope = ?");
   const update = db.prepare<[PersonRow]>(
     `UPDATE person SET first_name = @first_name, last_name = @last_name,
        context = coalesce(@context, context), source = coalesce(@source, source),
@@ -101,6 +105,10 @@ export function preparePeople(db: Db): People {
         )
         .map(({ id }) => id),
     insert: (row) => void insert.run(row),
+    remove: (id) => {
+      forget.run(id);
+      remove.run(id);
+    },
     update: (row) => void update.run(row),
   };
 }

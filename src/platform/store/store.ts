@@ -7,6 +7,7 @@ import { type Members, prepareMembers } from "./members.ts";
 import { type Messages, prepareMessages } from "./messages.ts";
 import { type Passages, preparePassages } from "./passages.ts";
 import { type People, preparePeople } from "./people.ts";
+import { prepareStates, type States } from "./states.ts";
 import { prepareUsage, type Usage } from "./usage.ts";
 
 interface StoredAgent {
@@ -20,6 +21,7 @@ export interface PlatformStore {
   readonly commits: Commits;
   readonly people: People;
   readonly members: Members;
+  readonly states: States;
   readonly conversations: Conversations;
   readonly messages: Messages;
   readonly passages: Passages;
@@ -45,6 +47,7 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     commits,
     people: preparePeople(db),
     members: prepareMembers(db),
+    states: prepareStates(db),
     conversations: prepareConversations(db),
     messages: prepareMessages(db),
     passages: preparePassages(db),
