@@ -43,6 +43,8 @@ export interface SocketSide {
 }
 
 export interface Translator {
+  /** Frames that leave as soon as the socket is open, before anything is read (Retell's config). */
+  readonly opening?: readonly string[];
   /** One text frame -> what happened, in order, and what is answered before anything else (acknowledgements, pongs). Frames of
    *  unknown type give nothing. Throws on what is no frame at all: the socket is closed with 1007. */
   read(frame: string): Reading;
