@@ -1,0 +1,88 @@
+// A person's text as an event of the core: who wrote, what was said, whether it is one of the words on being written to,
+// and why it must not be answered if it must not.
+
+import {
+  type Attachment,
+  type Consent,
+  externalId,
+  type MessageEvent,
+  type Refusal,
+} from "bridgehead/contract";
+import type { SmsConfig } from "./config.ts";
+import { consentOf } from "./consent.ts";
+import { canonicalNumber } from "./numbers.ts";
+import type { InboundMedium, InboundText } from "./provider.ts";
+
+export function eventOfText(config: SmsConfig, text: InboundText): MessageEvent {
+  const from = canonical(text.from, config);
+  const refusal = refusalOf(config, from, text);
+  const consent = consentIn(config, text);
+  const attachments = text.media.map((medium, at) => attachmentOf(medium, text.id, at));
+  return {
+    kind: "message",
+    id: externalId(text.id),
+    from: { address: from, ...(text.name === undefined ? {} : { name: text.name }) },
+    to: [{ address: canonical(text.to, config) }],
+    thread: { answers: [] },
+    sentAt: text.sentAt,
+    text: text.body.trim() === "" ? wordsFor(text.media) : text.body,
+    raw: text.raw,
+    ...(attachments.length === 0 ? {} : { attachments }),
+    ...(refusal === null ? {} : { refusal }),
+    ...(consent === null || refusal !== null ? {} : { consent }),
+    ...(text.notes === undefined ? {} : { notes: text.notes }),
+  };
+}
+
+/** What cannot be read as a number keeps its form: it is stored, and whoever has it cannot be answered anyway. */
+function canonical(address: string, config: SmsConfig): string {
+  return canonicalNumber(address, config.country) ?? address.trim();
+}
+
+const shortCode = /^\d{3,8}$/;
+const reachable = /^(?:[a-z]+:.+|\+\d+|\d{3,8})$/;
+
+function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal | null {
+  if (from === config.number || config.own_numbers.includes(from))
+    return { code: "own", reason: "it comes from a number of ours" };
+  if (config.ignore_short_codes && shortCode.test(from))
+    return { code: "short-code", reason: "it comes from a short code" };
+  if (!reachable.test(from))
+    return { code: "no-reply-address", reason: "its sender is a name, not a number" };
+  if (text.body.trim() === "" && text.media.length === 0)
+    return { code: "empty", reason: "it has neither words nor pictures" };
+  return null;
+}
+
+/** What the provider made of it counts before our own lists, and was answered by the provider. */
+function consentIn({ opt_out: own }: SmsConfig, text: InboundText): Consent | null {
+  if (text.optOut !== undefined) return { word: text.optOut };
+  const word = text.media.length > 0 ? null : consentOf(text.body, own);
+  if (word === null) return null;
+  const answer = { stop: own.stop_text, start: own.start_text, help: own.help_text }[word];
+  return answer === undefined ? { word } : { word, answer };
+}
+
+const kinds: Readonly<Record<string, string>> = {
+  image: "picture",
+  audio: "voice message",
+  video: "video",
+  text: "contact or note",
+};
+
+/** The words of a message that is pictures only. */
+function wordsFor(media: readonly InboundMedium[]): string {
+  return media.map(({ mediaType }) => `[${kindOf(mediaType)} received]`).join("\n");
+}
+
+function kindOf(mediaType: string): string {
+  return kinds[mediaType.split("/")[0]?.toLowerCase() ?? ""] ?? "file";
+}
+
+/** Texts carry no names of files. */
+function attachmentOf({ ref, mediaType, size }: InboundMedium, id: string, at: number): Attachment {
+  const kind = kindOf(mediaType).split(" ")[0] ?? "file";
+  const ending = /^[\w-]+\/([a-z0-9]{2,5})\b/i.exec(mediaType)?.[1]?.toLowerCase() ?? "bin";
+  const name = `${kind}-${id.slice(-6)}-${at + 1}.${ending}`;
+  return { name, mediaType, ref, ...(size === undefined ? {} : { size }) };
+}

@@ -1,0 +1,86 @@
+// The SMS adapter: one number, one provider. This file only puts the parts together.
+
+import { type Adapter, type Channel, defineAdapter, type HttpRoute } from "bridgehead/contract";
+import { config, type SmsConfig } from "./config.ts";
+import { compose, readDraft } from "./draft.ts";
+import { eventOfText } from "./inbound.ts";
+import { canonicalNumber } from "./numbers.ts";
+import type { Door, Heard, ProviderParts, TextDraft } from "./provider.ts";
+import { providerOf } from "./providers.ts";
+import { eventOfStatus } from "./status.ts";
+
+export default defineAdapter({
+  name: "sms",
+  contract: 1,
+  config,
+  traits: {
+    maxTextLength: 1600,
+    markup: "plain",
+    attachments: true,
+    conversations: "person",
+    platform: "sms",
+    defaults: {
+      join: "3s",
+      concurrency: 16,
+      caps: {
+        sender: [
+          { max: 30, per: "1m" },
+          { max: 200, per: "24h" },
+        ],
+        channel: [{ max: 300, per: "1m" }],
+      },
+    },
+  },
+  address: (text) => reachable(canonicalNumber(text)),
+  create(channel, settings): Adapter<TextDraft> {
+    const hear = hearing(channel, settings);
+    const provider = providerOf({ channel, hear }, settings);
+    return {
+      outbound: {
+        compose: (reply) => compose(settings, provider.limits, reply),
+        send: (draft, attempt) => provider.send(readDraft(draft), attempt),
+        ...(provider.reconcile === undefined
+          ? {}
+          : {
+              reconcile: (draft, attempt, signal) =>
+                provider.reconcile?.(readDraft(draft), attempt, signal) ??
+                Promise.resolve({ kind: "unsure" }),
+            }),
+      },
+      probe: (signal) => provider.probe(signal),
+      ...(provider.run === undefined ? {} : { inbound: { run: provider.run.bind(provider) } }),
+      ...(provider.doors === undefined ? {} : { routes: provider.doors.map((door) => routeOf(door, hear)) }),
+      ...(provider.fetchMedia === undefined ? {} : { open: provider.fetchMedia.bind(provider) }),
+      ...(provider.close === undefined ? {} : { close: provider.close.bind(provider) }),
+    };
+  },
+});
+
+/** Stores what was heard: texts and statuses of one request in one commit. */
+function hearing(channel: Channel, settings: SmsConfig): ProviderParts["hear"] {
+  return ({ texts, statuses }, cursor) =>
+    channel.accept(
+      [...texts.map((text) => eventOfText(settings, text)), ...statuses.map(eventOfStatus)],
+      cursor,
+    );
+}
+
+/** The answer is the acknowledgement: it comes after the commit, and never waits for more. */
+function routeOf(door: Door, hear: (heard: Heard) => Promise<unknown>): HttpRoute {
+  return {
+    kind: "http",
+    method: "POST",
+    path: door.path,
+    async handle(request) {
+      const heard = await door.read(request);
+      if (heard === null) return new Response("forbidden\n", { status: 403 });
+      if (heard.texts.length + heard.statuses.length > 0) await hear(heard);
+      return door.answer();
+    },
+  };
+}
+
+/** A sender's name can write, and cannot be written to. */
+function reachable(address: string | null): string | null {
+  return address !== null && /^(?:[a-z]+:|\+|\d)/.test(address) ? address : null;
+}

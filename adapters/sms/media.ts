@@ -1,0 +1,180 @@
+// Downloads that a stranger's words led to: redirects are followed by hand, without our login, and never into a private
+// network; size, time and kind are checked while the bytes come.
+
+import { lookup } from "node:dns";
+import { type IncomingMessage, request as plain } from "node:http";
+import { request as encrypted } from "node:https";
+import { BlockList, isIP, type LookupFunction } from "node:net";
+
+export interface Download {
+  readonly url: URL;
+  /** For the first request alone. */
+  readonly authorization: string;
+  /** As announced: what is surely something else is refused. */
+  readonly mediaType: string;
+  /** Bytes. */
+  readonly maxSize: number;
+  /** True where everything is on this machine: then http and loopback addresses are right, and no others. */
+  readonly local: boolean;
+  readonly signal: AbortSignal;
+}
+
+const mostRedirects = 3;
+const redirects = new Set([301, 302, 303, 307, 308]);
+
+/** Rejects with what was wrong; bytes that came before that are of no use. */
+export async function* openDownload(download: Download): AsyncIterable<Uint8Array> {
+  const response = await follow(download);
+  try {
+    yield* checked(response, download);
+  } finally {
+    response.destroy();
+  }
+}
+
+async function follow(download: Download): Promise<IncomingMessage> {
+  let url = download.url;
+  for (let hops = 0; ; hops++) {
+    const response = await get(url, hops === 0 ? download.authorization : null, download);
+    const status = response.statusCode ?? 0;
+    if (status === 200) return response;
+    response.destroy();
+    const target = redirects.has(status) ? URL.parse(response.headers.location ?? "", url.href) : null;
+    if (target === null) throw new Error(`fetching media: the answer was ${status}`);
+    if (hops === mostRedirects) throw new Error("fetching media: too many redirects");
+    url = target;
+  }
+}
+
+function get(url: URL, authorization: string | null, download: Download): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const safe = url.protocol === "https:";
+    if (!safe && !(download.local && url.protocol === "http:"))
+      throw new Error("fetching media: the address is not https");
+    if (url.username !== "" || url.password !== "")
+      throw new Error("fetching media: the address has a login in it");
+    const host = url.hostname.replace(/^\[|\]$/g, "");
+    if (isIP(host) !== 0 && !isAllowed(host, download.local)) throw new Error(notPublic);
+    const out = (safe ? encrypted : plain)(url, {
+      headers: { accept: "*/*", ...(authorization === null ? {} : { authorization }) },
+      lookup: guarded(download.local),
+      signal: download.signal,
+      // A line of its own: none that was opened for somebody else's name.
+      agent: false,
+    });
+    out.once("error", reject);
+    out.once("response", resolve);
+    out.end();
+  });
+}
+
+const notPublic = "fetching media: the address is not a public one";
+
+/** Resolves names and refuses private addresses in the very look-up that the connection uses, so that no second answer
+ *  of a name server can slip in between. */
+function guarded(local: boolean): LookupFunction {
+  return (hostname, options, callback) =>
+    lookup(hostname, { ...options, all: true }, (error, addresses) => {
+      const good = error ? [] : addresses.filter(({ address }) => isAllowed(address, local));
+      const [first] = good;
+      if (error) callback(error, "", 0);
+      else if (first === undefined || good.length < addresses.length) callback(new Error(notPublic), "", 0);
+      else if (options.all) callback(null, good);
+      else callback(null, first.address, first.family);
+    });
+}
+
+/** True for addresses of the open internet; or, where everything is local, for loopback. Mapped IPv4 counts as IPv4. */
+function isAllowed(address: string, local: boolean): boolean {
+  const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+  if (local) return loopback.check(address, family);
+  return !notRouted.check(address, family);
+}
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8);
+loopback.addAddress("::1", "ipv6");
+
+/** IANA's special-purpose registries: whatever is not the open internet. */
+const notRouted = new BlockList();
+for (const [net, bits] of [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24],
+  ["192.88.99.0", 24],
+  ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 3],
+] as const) {
+  notRouted.addSubnet(net, bits);
+}
+for (const [net, bits] of [
+  ["::", 96],
+  ["64:ff9b::", 96],
+  ["64:ff9b:1::", 48],
+  ["100::", 64],
+  ["2001::", 23],
+  ["2001:db8::", 32],
+  ["2002::", 16],
+  ["3fff::", 20],
+  ["5f00::", 16],
+  ["fc00::", 7],
+  ["fe80::", 10],
+  ["fec0::", 10],
+  ["ff00::", 8],
+] as const) {
+  notRouted.addSubnet(net, bits, "ipv6");
+}
+
+async function* checked(
+  response: IncomingMessage,
+  { maxSize, mediaType }: Download,
+): AsyncIterable<Uint8Array> {
+  const tooLarge = () => new Error(`fetching media: larger than ${maxSize} bytes`);
+  if (Number(response.headers["content-length"] ?? 0) > maxSize) throw tooLarge();
+  let size = 0;
+  let head: Buffer | null = Buffer.alloc(0);
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxSize) throw tooLarge();
+    if (head === null) {
+      yield chunk;
+      continue;
+    }
+    head = Buffer.concat([head, chunk]);
+    if (head.length < headBytes) continue;
+    yield inspected(head, mediaType);
+    head = null;
+  }
+  if (head !== null && head.length > 0) yield inspected(head, mediaType);
+}
+
+const headBytes = 64;
+
+/** What begins like this is of that kind, whatever it is called. */
+const beginnings: readonly (readonly [kind: string, pattern: RegExp])[] = [
+  ["text", /^\s*<(?:!doctype|html|script|\?xml|svg)/i],
+  ["application", /^(?:MZ|\x7fELF|PK\x03\x04|%PDF|Rar!)/],
+  ["image", /^(?:\x89PNG|\xff\xd8\xff|GIF8|RIFF....WEBP|BM)/s],
+  ["audio", /^(?:ID3|OggS|fLaC|#!AMR|RIFF....WAVE)/s],
+];
+
+/** The first bytes, unless they are surely of another kind than the pictures and sounds that were announced. */
+function inspected(head: Buffer, mediaType: string): Buffer {
+  const announced = mediaType.split("/")[0]?.toLowerCase() ?? "";
+  const begin = head.subarray(0, headBytes).toString("latin1");
+  const found = beginnings.find(([, pattern]) => pattern.test(begin))?.[0];
+  const strict = announced === "image" || announced === "audio" || announced === "video";
+  // Sounds and films share containers.
+  const same = found === announced || (found === "audio" && announced === "video");
+  if (strict && found !== undefined && !same)
+    throw new Error("fetching media: it is not what it was announced as");
+  return head;
+}

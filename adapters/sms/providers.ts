@@ -1,0 +1,49 @@
+// The provider that a block names, made with what the block says.
+
+import type { SmsConfig } from "./config.ts";
+import type { Provider, ProviderParts } from "./provider.ts";
+import { telnyx } from "./telnyx/index.ts";
+import { twilioProvider } from "./twilio/index.ts";
+import type { TwilioSettings } from "./twilio/settings.ts";
+
+const makers: Readonly<Record<SmsConfig["provider"], (parts: ProviderParts, config: SmsConfig) => Provider>> =
+  {
+    twilio: (parts, config) => twilioProvider(parts, twilioSettings(config)),
+    signalwire: (parts, config) => twilioProvider(parts, twilioSettings(config)),
+    telnyx: (parts, config) => {
+      if (config.telnyx === undefined) throw new Error("provider: telnyx needs the block telnyx");
+      return telnyx(parts, config.telnyx, config.api_url);
+    },
+  };
+
+/** Opens nothing by itself. */
+export function providerOf(parts: ProviderParts, config: SmsConfig): Provider {
+  return makers[config.provider](parts, config);
+}
+
+const twilioUrl = "https://api.twilio.com";
+/** Several tries within the fifteen seconds that a callback may take. */
+const callbackOverrides = "rc=3&rp=ct,rt,5xx&rt=4000";
+
+/** The block as a Twilio-compatible provider reads it. */
+export function twilioSettings(config: SmsConfig): TwilioSettings {
+  const { api_key: key, account_sid: account = "", auth_tokens: tokens } = config;
+  return {
+    name: config.provider,
+    apiUrl: config.api_url ?? twilioUrl,
+    accountSid: account,
+    logins: key
+      ? [{ user: key.sid, password: key.secret }]
+      : tokens.map((password) => ({ user: account, password })),
+    signingKeys: config.signing_keys ?? tokens,
+    signatureHeaders: ["x-twilio-signature"],
+    number: config.number ?? null,
+    service: config.messaging_service ?? null,
+    validityMs: config.validity,
+    statusCallback: config.status_callback,
+    callbackOverrides,
+    media: { maxSize: config.media.max_size, hosts: config.media.hosts },
+    missed: config.missed,
+    ca: config.ca,
+  };
+}

@@ -1,0 +1,38 @@
+// Texts over Twilio, or over an interface like it: webhooks in, its REST interface out, what was missed by listing.
+
+import type { Json } from "bridgehead/contract";
+import { health } from "../health.ts";
+import type { Provider, ProviderParts } from "../provider.ts";
+import { createClient } from "./client.ts";
+import { fetchMedia } from "./media.ts";
+import { missed } from "./missed.ts";
+import { addressProblem, probe } from "./probe.ts";
+import { sender } from "./send.ts";
+import type { TwilioSettings } from "./settings.ts";
+import { doors } from "./webhook.ts";
+
+/** Opens nothing by itself. */
+export function twilioProvider(parts: ProviderParts, settings: TwilioSettings): Provider {
+  const { channel } = parts;
+  const state = health(channel);
+  const client = createClient(settings);
+  const sending = sender(channel, settings, client, state);
+  const run = missed(parts, settings, client, state);
+  return {
+    name: settings.name,
+    limits: { maxLength: 1600, media: true },
+    doors: doors(channel, settings, (sid, key) => sending.learned(sid, key)),
+    async run(cursor, signal) {
+      const problem = addressProblem(channel.url("/inbound"), settings.apiUrl);
+      if (problem) state.set("address", problem);
+      await run(cursor, signal);
+    },
+    send: (text, attempt) => sending.send(text, attempt),
+    reconcile: (text, attempt, signal) => sending.reconcile(text, attempt, signal),
+    fetchMedia: (ref: Json, signal) => fetchMedia(ref, settings, client.authorization(), signal),
+    probe: (signal) => probe(channel.url("/inbound"), settings, client, signal),
+    async close() {
+      client.close();
+    },
+  };
+}

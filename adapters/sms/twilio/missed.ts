@@ -1,0 +1,105 @@
+// Texts whose webhook never reached us: found by listing what came in, at the start and every few minutes. The webhook and
+// this give one text the same id, so whichever comes first counts.
+
+import { type Channel, type Cursor, cursor, externalId } from "bridgehead/contract";
+import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
+import type { Health } from "../health.ts";
+import type { ProviderParts } from "../provider.ts";
+import { type Client, isApiFailure } from "./client.ts";
+import { statusOf } from "./errors.ts";
+import { textOfRecord } from "./received.ts";
+import type { TwilioSettings } from "./settings.ts";
+
+const pageSize = 1000;
+/** After a long absence the past is read in pieces of this length, each with a commit of its own. */
+const pieceMs = 2 * 3_600_000;
+
+/** `Inbound.run`. The cursor is the time up to which nothing can be missing; on the very first start that is now, so
+ *  that nothing of the past is answered. Throws what a look fails with. */
+export function missed(
+  { channel, hear }: ProviderParts,
+  settings: TwilioSettings,
+  client: Client,
+  health: Health,
+): (start: Cursor | null, signal: AbortSignal) => Promise<void> {
+  return async (start, signal) => {
+    if (health.of("list") === null) health.set("list", { state: "connecting" });
+    const before = start === null ? Number.NaN : Number(start);
+    let complete = Number.isFinite(before) ? before : await begin(channel);
+    while (!signal.aborted) {
+      try {
+        const now = channel.clock.now();
+        const until = Math.min(now, complete + pieceMs);
+        const span = { from: complete - settings.missed.overlap, to: until < now ? until : null };
+        const found = await listed(client, settings, span, signal);
+        complete = await take(found, Math.min(until, now - settings.missed.after), complete);
+        if (until < now) continue;
+        health.set("list", { state: "ready" });
+      } catch (error) {
+        if (signal.aborted) return;
+        health.set("list", failed(error));
+        throw error;
+      }
+      await channel.clock.sleep(settings.missed.every, signal);
+    }
+  };
+
+  /** Hands over what is new up to a time, oldest first; up to when nothing is missing now. */
+  async function take(found: readonly MessageInstance[], upTo: number, before: number): Promise<number> {
+    const due = found.filter((message) => timeOf(message) <= upTo);
+    const stored: ReadonlySet<string> =
+      due.length === 0 ? new Set() : await channel.known(due.map(({ sid }) => externalId(sid)));
+    const fresh = due.filter(({ sid }) => !stored.has(sid)).sort((a, b) => timeOf(a) - timeOf(b));
+    const next = Math.max(before, upTo);
+    const texts = [];
+    for (const message of fresh) texts.push(textOfRecord(message, await mediaOf(message)));
+    if (texts.length > 0) channel.log.info({ texts: texts.length }, "texts were missed by the webhook");
+    await hear({ texts, statuses: [] }, cursor(String(next)));
+    return next;
+  }
+
+  async function mediaOf(message: MessageInstance) {
+    if (!(Number(message.numMedia) > 0)) return [];
+    const media = await message.media().list({ limit: 10 });
+    const base = `${settings.apiUrl.replace(/\/$/, "")}/2010-04-01/Accounts/${settings.accountSid}`;
+    return media.map((one) => ({
+      url: `${base}/Messages/${message.sid}/Media/${one.sid}`,
+      mediaType: one.contentType || "application/octet-stream",
+    }));
+  }
+}
+
+async function begin(channel: Channel): Promise<number> {
+  const now = channel.clock.now();
+  await channel.accept([], cursor(String(now)));
+  return now;
+}
+
+/** Inbound messages of that time. A service has several numbers, so those are told by the service. */
+async function listed(
+  client: Client,
+  settings: TwilioSettings,
+  span: { readonly from: number; readonly to: number | null },
+  signal: AbortSignal,
+): Promise<MessageInstance[]> {
+  const all = await client.messages({ signal }).list({
+    ...(settings.number === null ? {} : { to: settings.number }),
+    dateSentAfter: new Date(span.from),
+    // Its clock may be ahead of ours: the newest piece has no end.
+    ...(span.to === null ? {} : { dateSentBefore: new Date(span.to) }),
+    pageSize,
+  });
+  return all.filter(
+    (message) =>
+      message.direction === "inbound" &&
+      (settings.number !== null || message.messagingServiceSid === settings.service),
+  );
+}
+
+const timeOf = ({ dateSent, dateCreated }: MessageInstance): number => (dateSent ?? dateCreated).getTime();
+
+function failed(error: unknown) {
+  const told = isApiFailure(error) ? statusOf(error.api) : null;
+  const reason = error instanceof Error ? error.message : String(error);
+  return told ?? ({ state: "degraded", code: "list", reason: `listing texts failed: ${reason}` } as const);
+}

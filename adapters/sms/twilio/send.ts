@@ -1,0 +1,163 @@
+// One attempt to have a text created, and the later look for one whose creation was not answered.
+
+import {
+  type Attempt,
+  type Channel,
+  externalId,
+  type PastAttempt,
+  type SendKey,
+  type SendOutcome,
+  type Verdict,
+} from "bridgehead/contract";
+import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
+import type { Health } from "../health.ts";
+import { statusEventId, type TextDraft } from "../provider.ts";
+import { type Client, isApiFailure } from "./client.ts";
+import { outcomeOf, statusOf } from "./errors.ts";
+import { isLocal, type TwilioSettings } from "./settings.ts";
+import { keyParameter, statuses } from "./status.ts";
+
+/** A request that we gave up on may still be finished this long after it began; and two looks are this far apart. */
+const settleMs = 30_000;
+/** How far our clock and the provider's may be apart. */
+const skewMs = 10_000;
+const day = 24 * 3_600_000;
+/** Texts whose owner is remembered: enough for what is sent within the minutes in which a look can confuse two. */
+const remembered = 2000;
+
+export interface Sender {
+  /** A status named a draft of ours: that text is nobody else's. */
+  learned(sid: string, key: SendKey): void;
+  send(text: TextDraft, attempt: Attempt): Promise<SendOutcome>;
+  reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
+}
+
+export function sender(channel: Channel, settings: TwilioSettings, client: Client, health: Health): Sender {
+  const owners = new Map<string, SendKey>();
+  /** When a look first found only texts of others, by draft. */
+  const doubts = new Map<SendKey, number>();
+
+  function own(sid: string, key: SendKey): void {
+    owners.set(sid, key);
+    if (owners.size > remembered) owners.delete(owners.keys().next().value ?? "");
+  }
+
+  return {
+    learned: own,
+    async send(text, attempt) {
+      let crossed = false;
+      const crossing = () => {
+        attempt.crossing();
+        crossed = true;
+      };
+      try {
+        const wish = { ...wishOf(text, settings), ...callbackOf(channel, settings, attempt.key) };
+        const { sid } = await client.messages({ signal: attempt.signal, crossing }).create(wish);
+        if (typeof sid !== "string" || sid === "")
+          return { kind: "unknown", reason: "the answer has no sid" };
+        own(sid, attempt.key);
+        health.set("account", { state: "ready" });
+        return { kind: "sent", id: externalId(sid) };
+      } catch (error) {
+        if (!isApiFailure(error)) return unanswered(error, crossed);
+        const status = statusOf(error.api);
+        if (status) health.set("account", status);
+        return outcomeOf(error.api);
+      }
+    },
+
+    async reconcile(text, attempt, signal) {
+      const age = channel.clock.now() - attempt.startedAt.getTime();
+      if (age < settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs - age };
+      const since = attempt.startedAt.getTime() - skewMs;
+      const found = await candidates(client, text, since, signal);
+      const mine = found.find(({ sid }) => owners.get(sid) === attempt.key);
+      if (mine) return { kind: "sent", id: externalId(mine.sid) };
+      const free: MessageInstance[] = [];
+      const strange = found.filter(({ sid }) => !owners.has(sid));
+      for (const one of strange) if (!(await wasReported(channel, one.sid))) free.push(one);
+      const [first] = free.sort((a, b) => a.dateCreated.getTime() - b.dateCreated.getTime());
+      if (first) {
+        own(first.sid, attempt.key);
+        return { kind: "sent", id: externalId(first.sid) };
+      }
+      if (age < 2 * settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs };
+      // The same words to the same person, all reported on before this process began: those are other drafts', or the
+      // report on ours is being settled this instant. The next look knows.
+      const doubted = doubts.get(attempt.key);
+      const now = channel.clock.now();
+      if (strange.length > 0 && (doubted === undefined || now - doubted < settleMs)) {
+        if (doubted === undefined) doubts.set(attempt.key, now);
+        return { kind: "unsure", lookAgainAfterMs: settleMs };
+      }
+      doubts.delete(attempt.key);
+      return { kind: "not-sent" };
+    },
+  };
+}
+
+function wishOf(text: TextDraft, settings: TwilioSettings) {
+  return {
+    to: text.to,
+    body: text.body,
+    validityPeriod: Math.min(36_000, Math.max(1, Math.round(settings.validityMs / 1000))),
+    ...(text.from === null ? {} : { from: text.from }),
+    ...(text.service === null ? {} : { messagingServiceSid: text.service }),
+    ...(text.media.length === 0 ? {} : { mediaUrl: [...text.media] }),
+  };
+}
+
+/** The callback's address names the draft: it settles a send whose answer was lost. */
+function callbackOf(channel: Channel, settings: TwilioSettings, key: SendKey): { statusCallback?: string } {
+  const url = channel.url("/status");
+  // An address of this machine would make a provider elsewhere refuse the whole text.
+  if (!settings.statusCallback || (isLocal(url) && !isLocal(settings.apiUrl))) return {};
+  url.searchParams.set(keyParameter, key);
+  url.hash = settings.callbackOverrides;
+  return { statusCallback: url.href };
+}
+
+/** Certain up to the crossing; not after it. */
+function unanswered(error: unknown, crossed: boolean): SendOutcome {
+  const code = (error as { code?: unknown } | null)?.code;
+  const words = error instanceof Error ? error.message : String(error);
+  const reason = `${typeof code === "string" ? `${code} ` : ""}${words}`.slice(0, 200);
+  if (crossed) return { kind: "unknown", reason: `no answer: ${reason}` };
+  return { kind: "deferred", reason: `the provider was not reached: ${reason}` };
+}
+
+/** Texts of ours with these words to this person, since then. A text that still waits has no date of sending, so the
+ *  newest are looked at without one as well. */
+async function candidates(
+  client: Client,
+  text: TextDraft,
+  since: number,
+  signal: AbortSignal,
+): Promise<readonly MessageInstance[]> {
+  const messages = client.messages({ signal });
+  const parties = {
+    to: text.to,
+    ...(text.from === null || text.service !== null ? {} : { from: text.from }),
+  };
+  // Filters by date are days of GMT at the least: the day it began in, and all after it.
+  const dated = await messages.list({
+    ...parties,
+    dateSentAfter: new Date(Math.floor(since / day) * day),
+    pageSize: 1000,
+  });
+  const newest = await messages.list({ ...parties, pageSize: 100, limit: 100 });
+  const all = new Map([...dated, ...newest].map((one) => [one.sid, one]));
+  return [...all.values()].filter(
+    (one) =>
+      one.direction.startsWith("outbound") &&
+      (one.body ?? "").trim() === text.body.trim() &&
+      // Whole seconds are kept.
+      one.dateCreated.getTime() + 1000 > since &&
+      (text.service === null || one.messagingServiceSid === text.service),
+  );
+}
+
+/** True when a status of this text was stored: had it named the draft that is looked for, that would be settled. */
+async function wasReported(channel: Channel, sid: string): Promise<boolean> {
+  return (await channel.known(statuses.map((status) => statusEventId(sid, status)))).size > 0;
+}
