@@ -103,8 +103,8 @@ function complete(core: File["channels"][string], read: ReadonlyMap<string, Read
   const on_newer = core.on_newer ?? (core.join > 0 ? "drop" : "send");
   if (!core.humans) return { ...core, on_newer };
   const { channel, to } = core.humans;
-  const address = read.get(channel)?.adapter.address;
-  return { ...core, on_newer, humans: { channel, to: to.map((one) => address?.(one) ?? one) } };
+  const adapter = read.get(channel)?.adapter;
+  return { ...core, on_newer, humans: { channel, to: to.map((one) => adapter?.address?.(one) ?? one) } };
 }
 
 /** Freezes records and lists all the way down; adapters and other objects with an identity are left alone. */

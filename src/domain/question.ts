@@ -36,3 +36,9 @@ export function questionContext(event: MessageEvent): string | null {
   const facts = Object.entries(event.notes ?? {}).map(([name, value]) => `${name}: ${value}`);
   return facts.length > 0 ? facts.join("\n") : null;
 }
+
+/** The facts of two messages that are asked together, each once. */
+export function joinedContext(first: string | null, second: string | null): string | null {
+  const facts = [first, second].flatMap((context) => context?.split("\n") ?? []);
+  return facts.length > 0 ? [...new Set(facts)].join("\n") : null;
+}

@@ -94,6 +94,8 @@ export interface DraftRow {
   readonly channel: string;
   readonly reply: string;
   readonly recipient: string;
+  /** The live session it is said in, or null. */
+  readonly session: string | null;
   /** 1 when it goes out past a suppression. */
   readonly forced: number;
   readonly seq: number;
@@ -112,7 +114,7 @@ export interface DraftRow {
 }
 
 const columns =
-  "id, conversation, channel, reply, recipient, forced, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, due_at - now_ms() AS due_in, created_at, updated_at";
+  "id, conversation, channel, reply, recipient, session, forced, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, due_at - now_ms() AS due_in, created_at, updated_at";
 
 /** Lower than any other number of a lane, and still in their own order. */
 const ahead = 2 ** 40;
@@ -130,12 +132,13 @@ export async function enqueueDraft(
     body: string;
     dueAt: number;
     forced?: boolean;
+    session?: string | null;
   },
 ): Promise<void> {
   const seq = await nextSeq(q, draft.conversation, "out");
   await q.run(
-    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, created_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, now_ms(), now_ms())`,
+    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, created_at, updated_at)
+     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, now_ms(), now_ms())`,
     draft.id,
     draft.conversation,
     draft.channel,
@@ -145,6 +148,7 @@ export async function enqueueDraft(
     draft.body,
     draft.dueAt,
     draft.forced ? 1 : 0,
+    draft.session ?? null,
   );
   await refreshLane(q, draft.conversation, "out");
 }
@@ -212,12 +216,15 @@ export async function lastAttempt(
 }
 
 /** What stage send needs to know about the question a draft answers: has the person written again since? Never true for
- *  what answers no question. */
+ *  what answers no question, and for the rest of a reply that has begun to go out. */
 export async function isSuperseded(q: Query, draft: DraftRow): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM turns later JOIN turns own ON own.conversation = later.conversation AND later.seq > own.seq
-     JOIN replies ON replies.turn = own.id WHERE replies.id = $1 AND replies.kind = 'answer'`,
+     JOIN replies ON replies.turn = own.id WHERE replies.id = $1 AND replies.kind = 'answer' AND later.opening IS NULL
+       AND NOT EXISTS (SELECT 1 FROM drafts WHERE reply = $1 AND id <> $2
+         AND state IN ('sending', 'unknown', 'sent', 'delivered'))`,
     draft.reply,
+    draft.id,
   );
   return row !== undefined;
 }

@@ -47,6 +47,8 @@ export interface NewTurn {
   readonly context: string | null;
   readonly address: string;
   readonly receivedAt: number;
+  /** By the database's clock; not before now, and now when absent. */
+  readonly dueAt?: number;
   readonly session?: string | null;
   readonly opening?: string | null;
 }
@@ -56,7 +58,7 @@ export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
   const seq = await nextSeq(q, turn.conversation, "in");
   await q.run(
     `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at, session, opening)
-     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, now_ms(), $10, now_ms(), now_ms(), $11, $12)`,
+     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, CASE WHEN $13 > now_ms() THEN $13 ELSE now_ms() END, $10, now_ms(), now_ms(), $11, $12)`,
     turn.id,
     turn.conversation,
     turn.channel,
@@ -69,6 +71,7 @@ export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
     turn.receivedAt,
     turn.session ?? null,
     turn.opening ?? null,
+    turn.dueAt ?? 0,
   );
   await refreshLane(q, turn.conversation, "in");
 }
@@ -135,6 +138,15 @@ export async function changeTurn(q: Query, id: string, change: TurnChange): Prom
     change.questionId ?? null,
     change.looks ?? 0,
   );
+}
+
+export async function isDropped(q: Query, id: string): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM turns WHERE id = $1 AND state = 'dropped'", id)) !== undefined;
+}
+
+/** The platform has the question of a turn that is done with. */
+export async function noteQuestion(q: Query, id: string, questionId: string): Promise<void> {
+  await q.run("UPDATE turns SET question_id = $2 WHERE id = $1", id, questionId);
 }
 
 /** Ids of platform messages that belong to other turns than `except`: never taken for the answer to that one. */

@@ -1,0 +1,172 @@
+// STOP, START and HELP: acted on at once and in order, answered once, never shown to the agent.
+
+import type { Consent } from "bridgehead/contract";
+import { externalId } from "bridgehead/contract";
+import { expect, it } from "vitest";
+import { suppression } from "../../src/store/suppressions.ts";
+import { mail } from "./house.ts";
+import { ann, openTexts, type Texts } from "./texts.ts";
+
+const word = (consent: Consent["word"], answer?: string) => ({
+  text: consent.toUpperCase(),
+  consent: { word: consent, ...(answer === undefined ? {} : { answer }) },
+});
+const suppressed = (house: Texts, channel = "c") => house.db.read((q) => suppression(q, channel, ann));
+
+it("suppresses at STOP, says so past the suppression, and frees at START", async () => {
+  const house = await openTexts();
+  await house.say(word("stop", "You get nothing more."));
+  expect(await suppressed(house)).toBe("the person said STOP (event 1)");
+  await house.says("hello?");
+  expect(await house.drafts()).toEqual(["sent", "dropped"]);
+  await house.say(word("start", "Welcome back."));
+  expect(await suppressed(house)).toBeNull();
+  await house.says("and now?");
+  expect(house.texts).toEqual([
+    `${ann}: You get nothing more.`,
+    `${ann}: Welcome back.`,
+    `${ann}: answer to and now?`,
+  ]);
+  const states = [];
+  for (const event of [1, 2, 3, 4]) states.push((await house.state(event)).code);
+  expect(states).toEqual(["opt-out", null, "opt-in", null]);
+});
+
+it("answers HELP and changes nothing", async () => {
+  const house = await openTexts();
+  await house.say(word("help", "Write to us at ..."));
+  expect(await house.state()).toMatchObject({ state: "ignored", code: "help" });
+  expect([house.texts, await suppressed(house)]).toEqual([[`${ann}: Write to us at ...`], null]);
+  expect(house.platform.calls).toEqual([]);
+});
+
+it("says nothing where the provider does, and opens no conversation for it", async () => {
+  const house = await openTexts();
+  await house.say(word("stop"), word("start"), word("help"));
+  expect(house.texts).toEqual([]);
+  expect(await house.db.read((q) => q.all("SELECT id FROM conversations"))).toEqual([]);
+});
+
+it("dresses such words with nothing", async () => {
+  const house = await openTexts({ delay: 3600 });
+  await house.say(word("help", "Help."));
+  expect(house.replies).toEqual([
+    expect.objectContaining({ kind: "notice", text: "Help.", signature: null, introduction: null }),
+  ]);
+  expect(house.texts).toHaveLength(1);
+  // It is no answer of the agent: the introduction is still to come.
+  await house.says("hello");
+  await house.passes(3_700_000, 1_000_000);
+  expect(house.replies.at(-1)).toMatchObject({ kind: "answer", introduction: "Hello!", signature: "-- us" });
+});
+
+it("lets a reply die that waits for its delay, and does not wait behind it", async () => {
+  const house = await openTexts({ delay: 60 });
+  await house.says("hello");
+  expect(await house.drafts()).toEqual(["queued"]);
+  await house.say(word("stop", "Goodbye."));
+  expect(house.texts).toEqual([`${ann}: Goodbye.`]);
+  await house.passes(61_000);
+  expect(house.texts).toEqual([`${ann}: Goodbye.`]);
+  expect([...(await house.drafts())].sort()).toEqual(["dropped", "sent"]);
+});
+
+it("is heard whatever allow, deny, caps and age say", async () => {
+  const cap = [{ max: 0, per: 60_000 }];
+  const house = await openTexts({
+    rules: {
+      allow: ["+49*"],
+      deny: [ann],
+      max_age: 1,
+      caps: { sender: [], conversation: cap, channel: cap },
+    },
+  });
+  await house.say({ ...word("stop", "Bye."), sentAt: new Date(0), hops: 9 });
+  expect(await house.state()).toMatchObject({ state: "ignored", code: "opt-out" });
+  expect([house.texts, await suppressed(house)]).toEqual([[`${ann}: Bye.`], expect.any(String)]);
+});
+
+it("is heard while other messages wait for room in the channel", async () => {
+  const channel = [{ max: 1, per: 3_600_000 }];
+  const house = await openTexts({ rules: { caps: { sender: [], conversation: [], channel } } });
+  await house.say({ text: "one" }, { text: "two", from: { address: "+15550122" } }, word("stop"));
+  expect(await suppressed(house)).not.toBeNull();
+  expect((await house.state(2)).state).toBe("stored");
+  await house.say(word("start"));
+  expect(await suppressed(house)).toBeNull();
+  expect((await house.state(2)).state).toBe("stored");
+});
+
+it("acts in order of arrival: STOP, then START in one commit", async () => {
+  const house = await openTexts();
+  await house.say(word("stop"), word("start"));
+  expect(await suppressed(house)).toBeNull();
+  await house.say(word("start"), word("stop"));
+  expect(await suppressed(house)).not.toBeNull();
+});
+
+it("takes no notice of a copy", async () => {
+  const house = await openTexts();
+  const id = externalId("SM1");
+  await house.say({ ...word("stop", "Bye."), id });
+  await house.say(word("start"));
+  await house.say({ ...word("stop", "Bye."), id });
+  await house.say({ ...word("stop", "Bye."), id });
+  expect([house.texts, await suppressed(house)]).toEqual([[`${ann}: Bye.`], null]);
+});
+
+it("answers once though the process dies right after the commit", async () => {
+  const house = await openTexts();
+  await house.flow.drain(0); // claims nothing any more
+  await house.accepts("c", { ...mail({ text: "", from: { address: ann } }), ...word("stop", "Bye.") });
+  expect(house.texts).toEqual([]);
+  const next = await house.reborn();
+  await next.settles();
+  const last = await next.reborn();
+  await last.settles();
+  expect([next.texts, last.texts]).toEqual([[`${ann}: Bye.`], []]);
+  expect(await suppressed(next)).not.toBeNull();
+});
+
+it("keeps the suppression to one of our numbers", async () => {
+  const house = await openTexts({ channels: ["c", "d"] });
+  await house.say(word("stop"));
+  expect([await suppressed(house, "c"), await suppressed(house, "d")]).toEqual([expect.any(String), null]);
+});
+
+it("starts counting bounces anew after START", async () => {
+  const refused = { kind: "refused", code: "30005", reason: "unknown", scope: "recipient" } as const;
+  const house = await openTexts({ provider: (count) => (count === 1 || count === 2 ? refused : undefined) });
+  await house.says("one");
+  await house.say(word("start"));
+  await house.says("two");
+  expect(await suppressed(house)).toBeNull();
+  await house.says("three");
+  expect(house.texts).toEqual([`${ann}: answer to three`]);
+});
+
+it("suppresses at once when the provider says that the person opted out", async () => {
+  const refused = { kind: "refused", code: "opted-out", reason: "21610", scope: "recipient" } as const;
+  const house = await openTexts({ provider: (count) => (count === 1 ? refused : undefined) });
+  await house.says("one");
+  expect(await suppressed(house)).toMatch(/opted out/);
+  await house.says("two");
+  expect(await house.drafts()).toEqual(["failed", "dropped"]);
+  expect(house.texts).toEqual([]);
+});
+
+it("does not answer another machine's keywords for ever", async () => {
+  const house = await openTexts({
+    rules: { caps: { sender: [{ max: 3, per: 3_600_000 }], conversation: [], channel: [] } },
+  });
+  for (let round = 0; round < 6; round++) await house.say(word("help", "Help."));
+  expect(house.texts).toHaveLength(3);
+  await house.say(word("stop", "Bye."));
+  expect([house.texts.length, await suppressed(house)]).toEqual([3, expect.any(String)]);
+});
+
+it("cannot be released to the agent", async () => {
+  const house = await openTexts();
+  await house.say(word("stop"));
+  await expect(house.releases(1)).rejects.toThrow(/which no agent answers/);
+});

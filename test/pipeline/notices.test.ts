@@ -1,0 +1,133 @@
+// What is for people and not for the agent: told to them, once each, in conversations of their own.
+
+import { expect, it } from "vitest";
+import { answerTo } from "../../src/domain/address.ts";
+import type { Line } from "../../src/pipeline/line.ts";
+import { insertNotice } from "../../src/pipeline/notice.ts";
+import { conversation } from "../store/rig.ts";
+import { mail } from "./house.ts";
+import { ann, openTexts, type TextOptions } from "./texts.ts";
+
+const humans = { channel: "m", to: ["Ops@example.com", "boss@example.com"] };
+const telling = (over: TextOptions = {}) =>
+  openTexts({
+    channels: ["c", "m"],
+    ...over,
+    line: (line): Line => ({
+      ...line,
+      rules: { ...line.rules, ...(line.channel === "c" ? { humans } : {}) },
+      traits:
+        line.channel === "m" ? { ...line.traits, platform: "email", conversations: "thread" } : line.traits,
+    }),
+  });
+const voicemail = {
+  text: "Please call me back.",
+  from: { address: ann, name: "Ann" },
+  forHumans: { subject: "Voicemail" },
+};
+const said = "Please call me back.\n\nFrom: Ann, +15550111 (c)";
+
+it("goes to each of them over their channel, with its subject, and never to the agent", async () => {
+  const house = await telling({ delay: 3600 });
+  await house.say(voicemail);
+  expect(house.texts).toEqual([`Ops@example.com: ${said}`, `boss@example.com: ${said}`]);
+  expect(house.replies).toEqual([
+    expect.objectContaining({
+      kind: "notice",
+      subject: "Voicemail",
+      signature: null,
+      introduction: null,
+      answers: null,
+    }),
+    expect.objectContaining({ kind: "notice", to: [{ address: "boss@example.com" }] }),
+  ]);
+  expect(house.platform.calls).toEqual([]);
+  expect(await house.state()).toMatchObject({
+    state: "routed",
+    code: "for-humans",
+    conversation: expect.any(String),
+  });
+  const opened = await house.db.read((q) =>
+    q.all("SELECT channel, person FROM conversations ORDER BY channel, person"),
+  );
+  expect(opened).toEqual([
+    { channel: "c", person: ann },
+    { channel: "m", person: "boss@example.com" },
+    { channel: "m", person: "ops@example.com" },
+  ]);
+});
+
+it("stays in the caller's conversation", async () => {
+  const house = await telling();
+  await house.says("hello");
+  await house.say(voicemail);
+  expect((await house.state(2)).conversation).toBe((await house.state(1)).conversation);
+});
+
+it("names what is attached", async () => {
+  const house = await telling();
+  const recording = { name: "voicemail.mp3", mediaType: "audio/mpeg", ref: "RE1", size: 4096 };
+  await house.say({ ...voicemail, attachments: [recording] });
+  expect(house.texts[0]).toContain("[Attachment: voicemail.mp3 (audio/mpeg, 4 kB)]");
+});
+
+it("is told once, whatever dies", async () => {
+  const house = await telling();
+  await house.flow.drain(0);
+  const event = mail({ ...voicemail, to: [] });
+  await house.accepts("c", event);
+  const next = await house.reborn();
+  await next.settles();
+  await next.accepts("c", event);
+  await next.settles();
+  const last = await next.reborn();
+  await last.settles();
+  expect([house.texts.length, next.texts.length, last.texts.length]).toEqual([0, 2, 0]);
+});
+
+it("is told however full the channel is, and however old it is", async () => {
+  const cap = [{ max: 0, per: 60_000 }];
+  const house = await telling({
+    rules: { max_age: 1, caps: { sender: cap, conversation: cap, channel: cap } },
+  });
+  await house.say({ ...voicemail, sentAt: new Date(0) });
+  expect(house.texts).toHaveLength(2);
+});
+
+it("is held and listed where there is nobody", async () => {
+  const house = await openTexts();
+  await house.say(voicemail);
+  expect(await house.listed("held")).toEqual(["for-humans"]);
+  expect([house.platform.calls, house.texts]).toEqual([[], []]);
+  const row = await house.db.read((q) => q.one("SELECT subject FROM events"));
+  expect(row).toEqual({ subject: "Voicemail" });
+  // Released, it still does not go to the agent.
+  await house.releases(1);
+  expect([await house.listed("held"), house.platform.calls]).toEqual([["for-humans"], []]);
+});
+
+it("is told when it is released after somebody was named", async () => {
+  const house = await openTexts({ channels: ["c", "m"] });
+  await house.say(voicemail);
+  const { db, clock, platform } = house;
+  await house.flow.drain(0);
+  const next = await telling({ db, clock, platform });
+  await next.releases(1);
+  expect([next.texts.length, await next.listed("held")]).toEqual([2, []]);
+});
+
+it("is a reply like any other where it cannot be sent: listed nowhere, logged", async () => {
+  const house = await openTexts({ line: (line) => ({ ...line, outbound: null }) });
+  const address = answerTo(mail({ text: "" }));
+  await house.flow.commit(async (q) => {
+    await conversation(q, "k");
+    await insertNotice(q, house.clock, {
+      channel: "c",
+      conversation: "k",
+      address,
+      text: "x",
+      forced: false,
+    });
+  });
+  expect(house.heard).toContain("composing a reply failed");
+});
