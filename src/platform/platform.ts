@@ -10,12 +10,14 @@ import { bodyLimit } from "hono/body-limit";
 import { internalError, notFound, tooLarge } from "../wire/failure.ts";
 import { createBrain } from "./brain/brain.ts";
 import type { AgentDefinition } from "./definition.ts";
+import { createLibrary, type Library } from "./files/library.ts";
 import { gate } from "./gate.ts";
 import { createLimiter, type Rate } from "./limiter.ts";
 import { keyHash, uuidOf } from "./names.ts";
 import { agentRoutes, organizationRoutes } from "./routes/agents.ts";
 import { conversationRoutes } from "./routes/conversations.ts";
 import { type Env, fail } from "./routes/exchange.ts";
+import { fileRoutes } from "./routes/files.ts";
 import { messageRoutes } from "./routes/messages.ts";
 import { userRoutes } from "./routes/users.ts";
 import type { Durability } from "./store/database.ts";
@@ -24,6 +26,8 @@ import { createTurns, type Turns } from "./turns.ts";
 
 /** The longest field anybody names is a context of 256,000 characters. */
 const maxBodyBytes = 2 * 1024 * 1024;
+
+const uploadPath = "/external/agent-files/upload";
 
 const closeWithinMs = 5_000;
 
@@ -56,15 +60,16 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     define(store, agents, clock);
     const brains = new Map(agents.map((agent) => [agent.id, createBrain(agent, store.passages)]));
     const turns = createTurns(store, brains, clock, log, stopping.signal);
-    const app = createApp(options, store, turns, stopping.signal);
+    const library = createLibrary(store, clock, stopping.signal);
+    const app = createApp(options, store, turns, library, stopping.signal);
     const server = createAdaptorServer({ fetch: app.fetch }) as Server;
     await listen(server, options.listen);
-    const resumed = turns.resume(agents);
+    const resumed = Promise.all([turns.resume(agents), library.resume()]);
     const { port } = server.address() as AddressInfo;
     const { host } = options.listen;
     const close = async () => {
       stopping.abort();
-      await Promise.all([closeServer(server, clock), resumed, turns.settled()]);
+      await Promise.all([closeServer(server, clock), resumed, turns.settled(), library.settled()]);
       store.close();
     };
     return { port, url: `http://${host.includes(":") ? `[${host}]` : host}:${port}`, close };
@@ -108,6 +113,7 @@ function createApp(
   options: PlatformOptions,
   store: PlatformStore,
   turns: Turns,
+  library: Library,
   stopping: AbortSignal,
 ): Hono<Env> {
   const { agents, clock, log } = options;
@@ -119,9 +125,12 @@ function createApp(
     if (stopping.aborted) c.header("connection", "close");
   });
   app.use("/external/*", gate(store, agents, limiter, clock));
-  app.use("/external/*", bodyLimit({ maxSize: maxBodyBytes, onError: (c) => fail(c, tooLarge) }));
+  const limit = bodyLimit({ maxSize: maxBodyBytes, onError: (c) => fail(c, tooLarge) });
+  // A document may be larger, and has a limit of its own.
+  app.use("/external/*", (c, next) => (c.req.path === uploadPath ? next() : limit(c, next)));
   app.route("/external/agents", agentRoutes(store));
   app.route("/external/agents", organizationRoutes(store));
+  app.route("/external/agent-files", fileRoutes(store, library));
   app.route("/external/users", userRoutes(store, clock));
   app.route("/external/conversations", conversationRoutes(store, clock));
   app.route("/external/conversations", messageRoutes(store, turns));

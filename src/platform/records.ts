@@ -5,6 +5,7 @@ import type { conversation } from "../wire/conversation.ts";
 import type { message } from "../wire/message.ts";
 import type { Served } from "../wire/record.ts";
 import type { user } from "../wire/user.ts";
+import type { Source } from "./brain/brain.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { uuidOf } from "./names.ts";
 import type { ConversationRow } from "./store/conversations.ts";
@@ -71,7 +72,7 @@ export function conversationOf(row: ConversationRow, person: PersonRow): Served<
 }
 
 export function messageOf(row: MessageRow | NewMessage): Served<typeof message> {
-  const titles = row.citations === null ? [] : (JSON.parse(row.citations) as string[]);
+  const sources = row.citations === null ? [] : (JSON.parse(row.citations) as Source[]);
   return {
     id: row.id,
     message: row.text,
@@ -85,7 +86,10 @@ export function messageOf(row: MessageRow | NewMessage): Served<typeof message> 
       ? {
           fullAIResponse: {
             outputText: row.text,
-            fileCitations: titles.map((title) => ({ fileId: uuidOf("passage", title), filename: title })),
+            fileCitations: sources.map(({ title, fileId }) => ({
+              fileId: fileId ?? uuidOf("passage", title),
+              filename: title,
+            })),
           },
         }
       : {}),

@@ -14,10 +14,16 @@ interface BrainQuestion {
   /** Earlier messages, oldest first; only a model needs them, so they are fetched when it is asked. */
   history(): readonly ChatMessage[];
 }
+export interface Source {
+  readonly title: string;
+  /** Null: from the agent's definition. */
+  readonly fileId: string | null;
+}
+
 export interface BrainAnswer {
   readonly text: string;
-  /** Titles of the passages it was taken from. */
-  readonly sources: readonly string[];
+  /** What it was taken from. */
+  readonly sources: readonly Source[];
   /** What the model took for it. */
   readonly tokens: number;
 }
@@ -36,7 +42,9 @@ export function createBrain(agent: AgentDefinition, passages: Passages): Brain {
       if (ruled !== null) return { text: ruled, sources: [], tokens: 0 };
       const limit = agent.model ? passagesForModel : 1;
       const found = findPassages(passages, agent.id, question.text, limit);
-      const sources = [...new Set(found.map(({ title }) => title))];
+      const sources = [
+        ...new Map(found.map(({ title, file_id }) => [title, { title, fileId: file_id }])).values(),
+      ];
       if (agent.model) {
         const system = [
           agent.instructions,

@@ -101,8 +101,29 @@ CREATE TABLE usage (
   PRIMARY KEY (scope, at)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE file (
+  id TEXT PRIMARY KEY,
+  agent_id TEXT NOT NULL REFERENCES agent (id),
+  name TEXT NOT NULL,
+  media_type TEXT NOT NULL,
+  bytes BLOB NOT NULL,
+  status TEXT CHECK (status IN ('processing', 'done', 'failed')),
+  reason TEXT,                     -- why it cannot be read
+  created_at INTEGER NOT NULL,
+  added_at INTEGER
+) STRICT;
+CREATE INDEX file_agent ON file (agent_id, created_at);
+CREATE INDEX file_processing ON file (id) WHERE status = 'processing';
+
+-- Which rows of the full-text index are a file's: the index itself cannot be searched by it.
+CREATE TABLE file_passage (
+  passage INTEGER PRIMARY KEY,
+  file TEXT NOT NULL
+) STRICT;
+CREATE INDEX file_passage_file ON file_passage (file);
+
 CREATE VIRTUAL TABLE passage USING fts5 (
-  agent_id UNINDEXED, title, text, tokenize = 'porter unicode61 remove_diacritics 2'
+  agent_id UNINDEXED, file_id UNINDEXED, title, text, tokenize = 'porter unicode61 remove_diacritics 2'
 );
 `;
 

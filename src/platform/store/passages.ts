@@ -1,4 +1,5 @@
-// The agents' knowledge as a full-text index (SQLite FTS5), rebuilt from the definitions at every start.
+// The agents' knowledge as a full-text index (SQLite FTS5): what the definitions say, rebuilt at every start, and the
+// files that were added.
 
 import type { Db } from "./database.ts";
 
@@ -8,10 +9,15 @@ export interface Passage {
 }
 export interface Hit extends Passage {
   readonly rowid: number;
+  /** The file it is from; null: from the agent's definition. */
+  readonly file_id: string | null;
 }
 
 export interface Passages {
+  /** What the definitions say now; files stay. */
   replace(passages: readonly (Passage & { readonly agentId: string })[]): void;
+  addFile(fileId: string, agentId: string, passages: readonly Passage[]): void;
+  removeFile(fileId: string): void;
   /** The best passages of the agent that contain any of the words, best first. Words are letters and digits only. */
   search(agentId: string, words: readonly string[], limit: number): Hit[];
   /** Does the passage contain the word, in any of its grammatical forms? */
@@ -19,12 +25,17 @@ export interface Passages {
 }
 
 export function preparePassages(db: Db): Passages {
-  const clear = db.prepare("DELETE FROM passage");
-  const insert = db.prepare("INSERT INTO passage (agent_id, title, text) VALUES (?, ?, ?)");
+  const clear = db.prepare("DELETE FROM passage WHERE file_id IS NULL");
+  const insert = db.prepare("INSERT INTO passage (agent_id, file_id, title, text) VALUES (?, ?, ?, ?)");
+  const note = db.prepare("INSERT INTO file_passage (passage, file) VALUES (?, ?)");
+  const removeFile = db.prepare(
+    "DELETE FROM passage WHERE rowid IN (SELECT passage FROM file_passage WHERE file = ?)",
+  );
+  const forget = db.prepare("DELETE FROM file_passage WHERE file = ?");
   // A title says in few words what its passage is about, hence its weight.
   const search = db.prepare<[string, string, number], Hit>(
-    `SELECT rowid, title, text FROM passage WHERE passage MATCH ? AND agent_id = ?
-     ORDER BY bm25(passage, 0, 3, 1) LIMIT ?`,
+    `SELECT rowid, file_id, title, text FROM passage WHERE passage MATCH ? AND agent_id = ?
+     ORDER BY bm25(passage, 0, 0, 3, 1) LIMIT ?`,
   );
   const contains = db.prepare<[string, number]>("SELECT 1 FROM passage WHERE passage MATCH ? AND rowid = ?");
   const quoted = (word: string) => `"${word.replaceAll('"', "")}"`;
@@ -32,8 +43,16 @@ export function preparePassages(db: Db): Passages {
     replace: (passages) =>
       db.transaction(() => {
         clear.run();
-        for (const { agentId, title, text } of passages) insert.run(agentId, title, text);
+        for (const { agentId, title, text } of passages) insert.run(agentId, null, title, text);
       })(),
+    addFile: (fileId, agentId, passages) => {
+      for (const { title, text } of passages)
+        note.run(insert.run(agentId, fileId, title, text).lastInsertRowid, fileId);
+    },
+    removeFile: (fileId) => {
+      removeFile.run(fileId);
+      forget.run(fileId);
+    },
     search: (agentId, words, limit) =>
       words.length === 0 ? [] : search.all(words.map(quoted).join(" OR "), agentId, limit),
     contains: (rowid, word) => contains.get(quoted(word), rowid) !== undefined,

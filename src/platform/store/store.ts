@@ -3,6 +3,7 @@
 import { type Commits, groupCommits } from "./commits.ts";
 import { type Conversations, prepareConversations } from "./conversations.ts";
 import { type Durability, openDatabase } from "./database.ts";
+import { type Files, prepareFiles } from "./files.ts";
 import { type Members, prepareMembers } from "./members.ts";
 import { type Messages, prepareMessages } from "./messages.ts";
 import { type Passages, preparePassages } from "./passages.ts";
@@ -25,6 +26,7 @@ export interface PlatformStore {
   readonly conversations: Conversations;
   readonly messages: Messages;
   readonly passages: Passages;
+  readonly files: Files;
   readonly usage: Usage;
   /** Makes these the agents there are: keys that changed or are gone open nothing any more, conversations stay. */
   replaceAgents(agents: readonly StoredAgent[]): void;
@@ -51,6 +53,7 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     conversations: prepareConversations(db),
     messages: prepareMessages(db),
     passages: preparePassages(db),
+    files: prepareFiles(db),
     usage: prepareUsage(db),
     replaceAgents: (agents) =>
       db.transaction(() => {

@@ -1,0 +1,11 @@
+// Reads one document and says its text, or why it cannot.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { type Format, textOf } from "./text-of.ts";
+
+const { format, bytes } = workerData as { readonly format: Format; readonly bytes: Uint8Array };
+try {
+  parentPort?.postMessage({ text: await textOf(format, bytes) });
+} catch (error) {
+  parentPort?.postMessage({ error: error instanceof Error ? error.message : String(error) });
+}

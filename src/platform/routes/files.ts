@@ -1,0 +1,116 @@
+// The agent's documents over HTTP (External API 4.3; the forms of the answers from the public description).
+
+import { Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import * as z from "zod";
+import { notFound, tooLarge } from "../../wire/failure.ts";
+import { type agentFile, deleteFilesRequest } from "../../wire/file.ts";
+import { pageOf, pageQuery } from "../../wire/page.ts";
+import type { Served } from "../../wire/record.ts";
+import type { Library } from "../files/library.ts";
+import type { FileRow } from "../store/files.ts";
+import type { PlatformStore } from "../store/store.ts";
+import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
+
+const maxFileBytes = 20 * 1024 * 1024;
+const maxFiles = 1000;
+const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
+
+export function fileRoutes(store: PlatformStore, library: Library): Hono<Env> {
+  const named = (c: Exchange) => store.files.byId(c.var.agent.id, c.req.param("id") ?? "");
+  /** Runs `work` on the named file and answers 200 without a body. */
+  const on = (work: (file: FileRow) => Promise<void>) => async (c: Exchange) => {
+    const file = named(c);
+    if (!file) return fail(c, notFound);
+    await work(file);
+    return c.body(null, 200);
+  };
+  return new Hono<Env>()
+    .post(
+      "/upload",
+      bodyLimit({ maxSize: maxFileBytes + 64 * 1024, onError: (c) => fail(c, tooLarge) }),
+      (c) => upload(c, store, library),
+    )
+    .get("/by-api-key", (c) => {
+      const query = readQuery(c, listQuery);
+      if ("response" in query) return query.response;
+      const { page, pageSize, orderDirection } = query.value;
+      const agentId = c.var.agent.id;
+      const rows = store.files.list(agentId, orderDirection, pageSize, (page - 1) * pageSize);
+      return c.json(
+        pageOf(
+          rows.map((row) => shown(c, row)),
+          page,
+          pageSize,
+          store.files.count(agentId),
+        ),
+      );
+    })
+    .get("/:id/content", (c) => {
+      const file = named(c);
+      const bytes = file && store.files.bytes(file.id);
+      if (!file || !bytes) return fail(c, notFound);
+      // Never shown by a browser as a page of ours.
+      return c.body(new Uint8Array(bytes), 200, {
+        "content-type": "application/octet-stream",
+        "content-disposition": `attachment; filename*=UTF-8''${encodeURIComponent(file.name)}`,
+        "x-content-type-options": "nosniff",
+      });
+    })
+    .put("/:id/add-to-assistant", on(library.add))
+    .put("/:id/add-to-vector-store", on(library.add))
+    .put("/:id/add-to-vector-store/async", on(library.addLater))
+    .delete("/:id/delete-from-vector-store", on(library.withdraw))
+    .delete(
+      "/:id/delete",
+      on((file) => library.remove([file])),
+    )
+    .delete("/", async (c) => {
+      const body = await readBody(c, deleteFilesRequest);
+      if ("response" in body) return body.response;
+      const files = body.value.fileIds.flatMap((id) => store.files.byId(c.var.agent.id, id) ?? []);
+      await library.remove(files);
+      return c.body(null, 200);
+    });
+}
+
+async function upload(c: Exchange, store: PlatformStore, library: Library): Promise<Response> {
+  let form: { [name: string]: unknown };
+  try {
+    form = await c.req.parseBody();
+  } catch {
+    return refused(c, [{ path: "", message: "not multipart/form-data" }]).response;
+  }
+  const { file } = form;
+  if (!(file instanceof File)) return refused(c, [{ path: "file", message: "is missing" }]).response;
+  if (file.size > maxFileBytes) return fail(c, tooLarge);
+  const agentId = c.var.agent.id;
+  if (store.files.count(agentId) >= maxFiles)
+    return refused(c, [{ path: "file", message: `an agent has at most ${maxFiles} files` }]).response;
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const row = await library.take(agentId, nameOf(file.name), file.type, bytes);
+  const adding = form["autoAddToVectorStore"] ?? form["autoAddToAssistant"];
+  if (adding === "true") await library.add(row);
+  return c.json(shown(c, store.files.byId(agentId, row.id) ?? row));
+}
+
+/** The last part of a path, without what is no name. */
+function nameOf(given: string): string {
+  // oxlint-disable-next-line no-control-regex
+  const name = (given.split(/[\\/]/).at(-1) ?? "").replace(/[\u0000-\u001f\u007f]/g, "").trim();
+  return name.slice(0, 255) || "file";
+}
+
+function shown(c: Exchange, row: FileRow): Served<typeof agentFile> {
+  const done = row.status === "done";
+  return {
+    id: row.id,
+    fileName: row.name,
+    url: new URL(`/external/agent-files/${row.id}/content`, c.req.url).href,
+    createdAt: new Date(row.created_at).toISOString(),
+    isUploadedToVectorStore: row.status === "failed" ? null : done,
+    vectorStoreUploadStatus: row.status,
+    ...(done ? { vectorStoreFileId: `file-${row.id}` } : {}),
+    ...(row.added_at === null ? {} : { uploadedToVectorStoreAt: new Date(row.added_at).toISOString() }),
+  };
+}

@@ -1,0 +1,20 @@
+// Agent files, the documents an agent answers from (External API 4.3; fields from the public description).
+
+import * as z from "zod";
+import { record } from "./record.ts";
+
+/** `vectorStoreUploadStatus`: null is not added to the agent; `failed` leaves `isUploadedToVectorStore` null. */
+export const agentFile = record(
+  "agent file",
+  { id: z.string() },
+  { fileName: z.string(), url: z.string(), createdAt: z.string() },
+  {
+    vectorStoreFileId: z.string(),
+    isUploadedToVectorStore: z.boolean().nullable(),
+    vectorStoreUploadStatus: z.enum(["processing", "done", "failed"]).nullable(),
+    uploadedToVectorStoreAt: z.string(),
+  },
+);
+
+/** DELETE /external/agent-files. */
+export const deleteFilesRequest = z.looseObject({ fileIds: z.array(z.uuid()).max(1000) });

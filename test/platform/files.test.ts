@@ -1,0 +1,182 @@
+// Agent files: taken in, added, answered from with a citation, withdrawn, removed (External API 4.3).
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { agentFile } from "../../src/wire/file.ts";
+import { docxOf, pdfOf } from "./documents.ts";
+import { keys, type Rig, startRig } from "./rig.ts";
+
+const text = "The Aurora lamp weighs seven kilograms and ships in a wooden crate.";
+const question = "How much does the Aurora lamp weigh?";
+const missing = { status: 404, body: { message: "ENTITY_NOT_FOUND" } };
+
+async function upload(
+  { platform }: Rig,
+  name: string,
+  bytes: string | Uint8Array<ArrayBuffer>,
+  { key = keys.support, add = false } = {},
+) {
+  const form = new FormData();
+  form.set("file", new File([bytes], name));
+  if (add) form.set("autoAddToVectorStore", "true");
+  const response = await fetch(`${platform.url}/external/agent-files/upload`, {
+    method: "POST",
+    headers: { "Agent-Secret-Key": key },
+    body: form,
+  });
+  // The tests look into whatever comes.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  return { status: response.status, body: (await response.json()) as any };
+}
+
+const added = (rig: Rig, id: string) => rig.call("PUT", `agent-files/${id}/add-to-assistant`);
+
+async function ask(rig: Rig) {
+  const id = await rig.open();
+  return (await rig.call("POST", `conversations/${id}/messages`, { message: question })).body;
+}
+
+describe("a file", () => {
+  test("is taken in, and not answered from until it is added", async () => {
+    const rig = await startRig();
+    const taken = await upload(rig, "lamps.txt", text);
+    expect(taken).toMatchObject({
+      status: 200,
+      body: { fileName: "lamps.txt", isUploadedToVectorStore: false, vectorStoreUploadStatus: null },
+    });
+    expect(agentFile.exact.safeParse(taken.body).success).toBe(true);
+    expect((await ask(rig)).message).toBe("I do not know that.");
+
+    expect(await added(rig, taken.body.id)).toMatchObject({ status: 200, body: "" });
+    const answer = await ask(rig);
+    expect(answer.message).toContain("seven kilograms");
+    expect(answer.fullAIResponse.fileCitations).toEqual([{ fileId: taken.body.id, filename: "lamps.txt" }]);
+    const { body } = await rig.call("GET", "agent-files/by-api-key");
+    expect(body).toMatchObject({ totalItems: 1, data: [{ vectorStoreUploadStatus: "done" }] });
+    expect(agentFile.exact.safeParse(body.data[0]).success).toBe(true);
+  });
+
+  test.each([
+    ["lamps.md", `# Weights\n\n${text}\n\n# Other\n\nNothing of interest.`],
+    ["lamps.html", `<html><body><h1>Weights</h1><p>${text}</p><script>alert(1)</script></body></html>`],
+    ["lamps.pdf", pdfOf(text)],
+    ["lamps.docx", docxOf("Weights", text)],
+  ])("%s is answered from", async (name, bytes) => {
+    const rig = await startRig();
+    const taken = await upload(rig, name, bytes, { add: true });
+    expect(taken.body).toMatchObject({ isUploadedToVectorStore: true, vectorStoreUploadStatus: "done" });
+    const { message } = await ask(rig);
+    expect(message).toContain("seven kilograms");
+    expect(message).not.toMatch(/alert|<p>|Nothing of interest/);
+  });
+
+  test("added twice is there once", async () => {
+    const rig = await startRig();
+    const { body } = await upload(rig, "lamps.txt", text, { add: true });
+    await Promise.all([added(rig, body.id), added(rig, body.id), added(rig, body.id)]);
+    await rig.call("DELETE", `agent-files/${body.id}/delete-from-vector-store`);
+    expect((await ask(rig)).message).toBe("I do not know that.");
+    expect((await rig.call("GET", "agent-files/by-api-key")).body.data[0]).toMatchObject({
+      isUploadedToVectorStore: false,
+      vectorStoreUploadStatus: null,
+    });
+  });
+
+  test("can be added without waiting", async () => {
+    const rig = await startRig();
+    const { body } = await upload(rig, "lamps.txt", text);
+    expect(await rig.call("PUT", `agent-files/${body.id}/add-to-vector-store/async`)).toMatchObject({
+      status: 200,
+    });
+    const status = async () =>
+      (await rig.call("GET", "agent-files/by-api-key")).body.data[0].vectorStoreUploadStatus;
+    await expect.poll(status).toBe("done");
+  });
+
+  test.each([
+    ["picture.png", new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0, 0, 0])],
+    ["broken.pdf", "%PDF-1.4 and nothing else"],
+    ["broken.docx", "PK and nothing else"],
+    ["empty.txt", ""],
+  ])("that cannot be read (%s) is kept, and says so", async (name, bytes) => {
+    const rig = await startRig();
+    const { status, body } = await upload(rig, name, bytes, { add: true });
+    expect({ status, body }).toMatchObject({
+      status: 200,
+      body: { isUploadedToVectorStore: null, vectorStoreUploadStatus: "failed" },
+    });
+  });
+
+  test("gone is answered from no more: one by one, or several at once", async () => {
+    const rig = await startRig();
+    const ids = [];
+    for (const name of ["a.txt", "b.txt", "c.txt"])
+      ids.push((await upload(rig, name, text, { add: true })).body.id as string);
+    expect(await rig.call("DELETE", `agent-files/${ids[0]}/delete`)).toMatchObject({ status: 200 });
+    expect(await rig.call("DELETE", "agent-files", { fileIds: ids })).toMatchObject({ status: 200 });
+    expect((await rig.call("GET", "agent-files/by-api-key")).body.totalItems).toBe(0);
+    expect((await ask(rig)).message).toBe("I do not know that.");
+    expect(await rig.call("DELETE", `agent-files/${ids[0]}/delete`)).toMatchObject(missing);
+  });
+
+  test("is given back as it came, for saving", async () => {
+    const rig = await startRig();
+    const { body } = await upload(rig, "../etc/<script>.html", "<b>bold</b>");
+    expect(body.fileName).toBe("<script>.html");
+    const response = await fetch(body.url as string, { headers: { "Agent-Secret-Key": keys.support } });
+    expect(await response.text()).toBe("<b>bold</b>");
+    expect(response.headers.get("content-disposition")).toMatch(/^attachment/);
+    expect(response.headers.get("content-type")).toBe("application/octet-stream");
+  });
+
+  test("of another agent is not there", async () => {
+    const rig = await startRig();
+    const { body } = await upload(rig, "lamps.txt", text, { add: true });
+    const at = `agent-files/${body.id}`;
+    const attempts: [string, string][] = [
+      ["PUT", `${at}/add-to-assistant`],
+      ["PUT", `${at}/add-to-vector-store/async`],
+      ["DELETE", `${at}/delete-from-vector-store`],
+      ["DELETE", `${at}/delete`],
+      ["GET", `${at}/content`],
+    ];
+    for (const [method, path] of attempts)
+      expect(await rig.call(method, path, undefined, keys.sales)).toMatchObject(missing);
+    await rig.call("DELETE", "agent-files", { fileIds: [body.id] }, keys.sales);
+    expect((await ask(rig)).message).toContain("seven kilograms");
+  });
+});
+
+test.each([
+  ["no multipart", "text/plain", "hello"],
+  ["no file", "application/x-www-form-urlencoded", "a=b"],
+  ["a broken form", "multipart/form-data; boundary=x", "--x\r\nnonsense"],
+])("an upload with %s is refused", async (_, type, body) => {
+  const { platform } = await startRig();
+  const response = await fetch(`${platform.url}/external/agent-files/upload`, {
+    method: "POST",
+    headers: { "Agent-Secret-Key": keys.support, "content-type": type },
+    body,
+  });
+  expect(response.status).toBe(400);
+});
+
+test("an upload beyond the limit is refused", async () => {
+  const rig = await startRig();
+  expect(await upload(rig, "large.txt", "x".repeat(20 * 1024 * 1024 + 1))).toMatchObject({ status: 413 });
+});
+
+test("files and what was added outlive a restart", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "platform-files-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, "platform.db");
+  const first = await startRig({ file });
+  const { body } = await upload(first, "lamps.txt", text, { add: true });
+  await first.platform.close();
+  const second = await startRig({ file });
+  expect((await ask(second)).fullAIResponse.fileCitations).toEqual([
+    { fileId: body.id, filename: "lamps.txt" },
+  ]);
+});
