@@ -1,0 +1,197 @@
+// Retell's custom LLM (docs.retellai.com/api-references/llm-websocket): for each call Retell connects to our address with the
+// call's id at its end, asks for a response with a number, and takes only what answers the newest number. It keeps the
+// transcript and sends it whole each time; what is new in it is what the caller just said.
+
+import { createHmac, randomUUID } from "node:crypto";
+import type { HttpRoute } from "bridgehead/contract";
+import { sameText } from "../constant-time.ts";
+import type { CallEvent, Command, Dialect, DialectMaker, Front, Reading, Translator } from "./dialect.ts";
+import { hearing } from "./retell-transcript.ts";
+
+/** The transcript comes whole with every frame, the times of its words with it. */
+const maxFrameBytes = 4 * 1024 * 1024;
+/** How far the clock of a webhook may be off, in milliseconds. */
+const skewMs = 5 * 60_000;
+/** How many calls are remembered, to know a reconnection from a beginning. */
+const remembered = 10_000;
+
+export const retell: DialectMaker = (front): Dialect => {
+  const { secret = "", api_key: apiKey } = front.config.retell ?? {};
+  const seen = new Set<string>();
+  const firstTime = (call: string): boolean => {
+    if (seen.has(call)) return false;
+    seen.add(call);
+    const [oldest] = seen;
+    if (seen.size > remembered && oldest !== undefined) seen.delete(oldest);
+    return true;
+  };
+  return {
+    name: "retell",
+    can: { greets: false, stops: false, reportsPlayback: false, reportsSilence: true, transfer: "frame" },
+    routes: apiKey === undefined ? [] : [callEnded(front, apiKey)],
+    socket: {
+      path: "/llm/*",
+      maxFrameBytes,
+      // Retell signs nothing here: a secret in the address is what its documentation advises.
+      async authorize(request) {
+        const given = new URL(request.url).searchParams.get("secret") ?? "";
+        if (secret === "" || !sameText(secret, given)) return new Response("forbidden\n", { status: 403 });
+        return callIn(request) === null ? new Response("no call\n", { status: 400 }) : null;
+      },
+      connect: (request) => translator(callIn(request) ?? "", firstTime),
+    },
+  };
+};
+
+/** The id of the call: the last part of the address. */
+function callIn({ url }: Request): string | null {
+  const last = new URL(url).pathname.split("/").at(-1) ?? "";
+  return /^[\w-]{1,128}$/.test(last) ? last : null;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+const fieldsOf = (value: unknown): Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+
+function translator(call: string, firstTime: (call: string) => boolean): Translator {
+  const ear = hearing();
+  /** The response Retell waits for; null when it has been given one. The first is what the call begins with. */
+  let open: number | null = 0;
+  /** Words that answer nothing go by a number of their own. */
+  let interrupts = 0;
+  let interrupting = false;
+  /** Something was said under the newest number. */
+  let begun = false;
+  let started = false;
+
+  const start = (details: Fields): CallEvent => {
+    started = true;
+    const said = details["transcript_object"];
+    const resumed = !firstTime(call) || (Array.isArray(said) && said.length > 0);
+    // Number 0 has been answered over the connection before.
+    if (resumed) open = null;
+    const { direction, from_number: from = null, to_number: to = null } = details;
+    const [ours, person] = direction === "outbound" ? [from, to] : [to, from];
+    const own = details["call_id"] === call;
+    return {
+      kind: "start",
+      call,
+      person: typeof person === "string" ? person : null,
+      ours: typeof ours === "string" ? ours : null,
+      language: null,
+      ticket: own ? randomUUID() : null,
+      resumed,
+    };
+  };
+  const wanted = (frame: Fields): Reading => {
+    const id = frame["response_id"];
+    if (typeof id !== "number" || !Number.isInteger(id)) throw new Error("a response without number");
+    open = id;
+    interrupting = false;
+    const { events, words } = ear.asked(frame);
+    if (frame["interaction_type"] === "reminder_required")
+      return { events: [...events, { kind: "silence" }] };
+    if (words !== null && words !== "") {
+      return { events: [...events, { kind: "turn", text: words, language: null }] };
+    }
+    // The same words again: what answered them was thrown away unheard, and is said under the new number.
+    const again = words === null ? ear.unheard() : null;
+    if (again !== null) return { events, answers: again.map(({ text, last }) => spoken(text, last)) };
+    // Nothing was understood: without any answer Retell would be silent, and wait for one.
+    return words === null ? { events } : { events, answers: [spoken("", true)] };
+  };
+  const spoken = (content: string, last: boolean, more: Fields = {}): string => {
+    const part = { content, content_complete: last, ...more };
+    begun = true;
+    if (open !== null) {
+      const frame = { response_type: "response", response_id: open, ...part };
+      if (last) open = null;
+      return JSON.stringify(frame);
+    }
+    if (!interrupting) interrupts++;
+    interrupting = !last;
+    return JSON.stringify({ response_type: "agent_interrupt", interrupt_id: interrupts, ...part });
+  };
+
+  return {
+    opening: [
+      JSON.stringify({
+        response_type: "config",
+        config: { auto_reconnect: true, call_details: true, transcript_with_tool_calls: true },
+      }),
+    ],
+    read(text): Reading {
+      const frame = fieldsOf(JSON.parse(text));
+      switch (frame["interaction_type"]) {
+        case "ping_pong":
+          return {
+            events: [],
+            answers: [JSON.stringify({ response_type: "ping_pong", timestamp: frame["timestamp"] })],
+          };
+        case "call_details":
+          return { events: started ? [] : [start(fieldsOf(frame["call"]))] };
+        case "update_only":
+          return { events: started ? ear.updated(frame) : [] };
+        case "response_required":
+        case "reminder_required":
+          return started ? wanted(frame) : { events: [] };
+        default:
+          return { events: [] };
+      }
+    },
+    write(command: Command): readonly string[] {
+      switch (command.kind) {
+        case "say":
+          // The end of words that a newer question has made void.
+          if (command.text === "" && !begun) return [];
+          ear.said(command.text, command.last);
+          return [spoken(command.text, command.last)];
+        case "end":
+          return [spoken("", true, { end_call: true })];
+        case "transfer":
+          // Retell transfers to numbers only; a call that cannot be transferred is ended, not left hanging.
+          return command.to?.startsWith("+")
+            ? [spoken("", true, { transfer_number: command.to })]
+            : [spoken("", true, { end_call: true })];
+        default:
+          return [];
+      }
+    },
+  };
+}
+
+/** Retell's webhook for events of calls. Signed with an API key: `v=<milliseconds>,d=<hex HMAC-SHA256 of body and time>`. */
+function callEnded(front: Front, apiKey: string): HttpRoute {
+  return {
+    kind: "http",
+    method: "POST",
+    path: "/events",
+    maxBodyBytes: maxFrameBytes,
+    async handle(request) {
+      const body = await request.text();
+      const [, time = "", digest = ""] =
+        /^v=(\d{1,16}),d=([0-9a-f]{64})$/.exec(request.headers.get("x-retell-signature") ?? "") ?? [];
+      const right = createHmac("sha256", apiKey).update(`${body}${time}`).digest("hex");
+      const fresh = time !== "" && Math.abs(front.channel.clock.now() - Number(time)) <= skewMs;
+      if (!fresh || !sameText(right, digest)) return new Response("forbidden\n", { status: 403 });
+      const { event, call } = fieldsOf(parsed(body));
+      const { call_id: id, disconnection_reason: reason } = fieldsOf(call);
+      if (event === "call_ended" && typeof id === "string") {
+        const known = typeof reason === "string" && /^\w{1,40}$/.test(reason) ? reason : "";
+        await front.closed(
+          id,
+          known === "" || known === "user_hangup" ? "hung-up" : known.replaceAll("_", "-"),
+        );
+      }
+      return new Response(null, { status: 204 });
+    },
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

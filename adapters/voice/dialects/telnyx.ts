@@ -1,0 +1,155 @@
+// Telnyx Conversation Relay (developers.telnyx.com/docs/voice/programmable-voice/conversation-relay): a near twin of Twilio's. Calls
+// start with TeXML, webhooks are signed with Ed25519; of the handshake nothing is signed, so its address carries the token.
+
+import { createPublicKey, type KeyObject, verify } from "node:crypto";
+import { type ConnectCall, callRoutes } from "../call-routes.ts";
+import type { VoiceConfig } from "../config.ts";
+import { type Params, socketUrl } from "../signature.ts";
+import { primary } from "../speech/index.ts";
+import { callToken, readToken } from "../tokens.ts";
+import { element } from "../twiml.ts";
+import type { DialectMaker, Front, Translator } from "./dialect.ts";
+import { relayTranslator } from "./twilio.ts";
+
+/** How old a signed request may be, in milliseconds. */
+const skewMs = 5 * 60_000;
+
+export const telnyx: DialectMaker = (front) => {
+  const { channel, config } = front;
+  const { public_key: publicKey = "", token_key: secret = "" } = config.telnyx ?? {};
+  const key = keyOf(publicKey);
+  const admitted = (request: Request) => {
+    const { call, token } = passIn(request);
+    const ticket = secret === "" ? null : readToken([secret], token, call, channel.clock.now());
+    return { call, ticket };
+  };
+  return {
+    name: "telnyx",
+    can: { greets: true, stops: false, reportsPlayback: false, reportsSilence: false, transfer: "callback" },
+    socket: {
+      path: "/relay/*",
+      authorize: async (request) =>
+        admitted(request).ticket === null ? new Response(null, { status: 403 }) : null,
+      connect: (request) => callTranslator(admitted(request)),
+    },
+    routes: callRoutes(front, {
+      verify: (request) => signedParams(front, key, request),
+      connect: (call) => {
+        const token = callToken(secret, call.call, channel.clock.now());
+        const pass = `${Buffer.from(call.call).toString("base64url")}~${token}`;
+        return connectVerb(config, { ...call, url: socketUrl(channel.url(`/relay/${pass}`)) });
+      },
+    }),
+  };
+};
+
+/** The last part of the address: which call this is, and the proof. */
+function passIn({ url }: Request): { readonly call: string; readonly token: string } {
+  const [call = "", token = ""] = (new URL(url).pathname.split("/").at(-1) ?? "").split("~");
+  return { call: Buffer.from(call, "base64url").toString(), token };
+}
+
+/** Telnyx has several names for a call; ours is the one its webhooks use. */
+function callTranslator({
+  call,
+  ticket,
+}: {
+  readonly call: string;
+  readonly ticket: string | null;
+}): Translator {
+  const translator = relayTranslator(() => ticket);
+  return {
+    read(frame) {
+      const { events, ...rest } = translator.read(frame);
+      return {
+        ...rest,
+        events: events.map((one) => (one.kind === "start" ? { ...one, call, ticket } : one)),
+      };
+    },
+    write(command) {
+      switch (command.kind) {
+        case "say": {
+          const { language } = command;
+          return translator.write({ ...command, language: language === null ? null : primary(language) });
+        }
+        case "language": {
+          const language = primary(command.language);
+          return [
+            JSON.stringify({ type: "language", ttsLanguage: language, transcriptionLanguage: language }),
+          ];
+        }
+        // Its `end` carries no data; why the call is handed over is stored.
+        case "transfer":
+          return translator.write({ kind: "end" });
+        default:
+          return translator.write(command);
+      }
+    },
+  };
+}
+
+function connectVerb(config: VoiceConfig, call: ConnectCall & { readonly url: string }): string {
+  const relay = {
+    url: call.url,
+    welcomeGreeting: call.greeting,
+    welcomeGreetingInterruptible: config.interruptible,
+    voice: config.voice,
+    language: primary(call.language),
+    transcriptionProvider: config.transcription_provider,
+    interruptible: config.interruptible,
+    dtmfDetection: true,
+  };
+  const languages = config.languages.map((one) =>
+    element("Language", {
+      code: primary(one.code),
+      ttsProvider: one.tts_provider ?? config.tts_provider,
+      voice: one.voice,
+      transcriptionProvider: one.transcription_provider ?? config.transcription_provider,
+      speechModel: one.speech_model ?? config.speech_model,
+    }),
+  );
+  return element("Connect", { action: call.action, method: "POST" }, [
+    element("ConversationRelay", relay, languages),
+  ]);
+}
+
+/** Why a session is over, in the words of Twilio's `SessionStatus`. */
+function statusOf({ SessionStatus, CallStatus, Reason, reason = Reason }: Params): string {
+  if (SessionStatus !== undefined) return SessionStatus;
+  if (CallStatus === "completed") return "completed";
+  return /disconnect|error|fail|timeout/.test(reason ?? "") ? "failed" : "ended";
+}
+
+/** The parameters of a request that Telnyx has signed lately (`telnyx-signature-ed25519` over time, `|` and the raw body), under
+ *  Twilio's names; else null. */
+async function signedParams(
+  { channel }: Pick<Front, "channel">,
+  key: KeyObject | null,
+  request: Request,
+): Promise<Params | null> {
+  const body = Buffer.from(await request.arrayBuffer());
+  const time = request.headers.get("telnyx-timestamp") ?? "";
+  const signature = Buffer.from(request.headers.get("telnyx-signature-ed25519") ?? "", "base64");
+  const fresh = /^\d{1,12}$/.test(time) && Math.abs(channel.clock.now() - Number(time) * 1000) <= skewMs;
+  if (key === null || !fresh || signature.length !== 64) return null;
+  if (!verify(null, Buffer.concat([Buffer.from(`${time}|`), body]), key, signature)) return null;
+  const params: Params = {
+    ...Object.fromEntries(new URLSearchParams(body.toString())),
+    ...Object.fromEntries(new URL(request.url).searchParams),
+  };
+  return request.url.includes("/ended") ? { ...params, SessionStatus: statusOf(params) } : params;
+}
+
+/** What comes before the 32 bytes of an Ed25519 key in its DER form (RFC 8410). */
+const derPrefix = Buffer.from("302a300506032b6570032100", "hex");
+
+/** The key as Telnyx shows it (base64 of 32 bytes), or in DER; null when it is neither, and nothing is accepted. */
+function keyOf(text: string): KeyObject | null {
+  const bytes = Buffer.from(text, "base64");
+  try {
+    const der = bytes.length === 32 ? Buffer.concat([derPrefix, bytes]) : bytes;
+    return createPublicKey({ key: der, format: "der", type: "spki" });
+  } catch {
+    return null;
+  }
+}
