@@ -1,21 +1,24 @@
 // The composition root: builds everything in order, stops it in reverse, and exchanges what a reload changed.
 
-import type { Clock, Log } from "bridgehead/contract";
+import type { Clock, Log, Route } from "bridgehead/contract";
 import type { Config } from "./config/index.ts";
 import { createAgents } from "./host/agents.ts";
 import { createHost, type Host } from "./host/host.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
 import { askStage } from "./pipeline/ask.ts";
 import { composeStage } from "./pipeline/compose.ts";
+import { presenceStage } from "./pipeline/presence.ts";
 import { routeStage } from "./pipeline/route.ts";
 import { sendStage } from "./pipeline/send.ts";
 import type { Agent } from "./pipeline/settings.ts";
 import { createFlow, type Flow } from "./pipeline/step.ts";
 import type { Database } from "./store/driver.ts";
 import { endLeases } from "./store/lanes.ts";
+import { dropLease } from "./store/leases.ts";
 import { lockStore } from "./store/lock.ts";
 import { migrate } from "./store/migrate.ts";
 import { rateOf } from "./store/rates.ts";
+import { loseSessions, nodeLease } from "./store/sessions.ts";
 import { openSqlite } from "./store/sqlite.ts";
 
 export interface App {
@@ -38,6 +41,8 @@ export interface AppOptions {
   readonly log: Log;
   /** Under which address providers reach the listener; known once it listens. */
   publicUrl(): string;
+  /** Ends the sockets of a channel that goes; absent where nothing listens. */
+  retire?(routes: readonly Route[]): Promise<void>;
   /** Opened by openStore; when absent, opened here. Closed with the app, or when its start fails. */
   readonly store?: OpenedStore;
 }
@@ -65,8 +70,13 @@ export async function openStore(config: Pick<Config, "store">, clock: Clock, log
   try {
     const applied = await migrate(db);
     if (applied.length > 0) log.info({ migrations: applied }, "the store's schema was brought up to date");
-    // Nobody else uses an SQLite store: whatever is leased was leased by a process that is gone.
-    if (store.kind === "sqlite") await db.tx(endLeases);
+    // Nobody else uses an SQLite store: whatever is leased, and whoever is connected, was so to a process that is gone.
+    if (store.kind === "sqlite") {
+      await db.tx(async (q) => {
+        await endLeases(q);
+        await loseSessions(q);
+      });
+    }
   } catch (error) {
     await db.close();
     unlock();
@@ -92,15 +102,20 @@ export async function startApp(options: AppOptions): Promise<App> {
     log,
     node,
     publicUrl: () => options.publicUrl(),
+    retire: async (routes) => options.retire?.(routes),
   });
   const { platformUrl } = options;
   const agents = createAgents({ db, platformUrl, rate, clock, log, changed: () => flow.wake() });
   const deps = { lines: () => host.lines(), db, clock, log, node };
-  const flow = createFlow({
+  const flow: Flow = createFlow({
     db,
     clock,
     log,
-    pure: [routeStage(deps), composeStage(deps)],
+    pure: [
+      routeStage({ ...deps, cancel: (key) => flow.cancel(key) }),
+      composeStage(deps),
+      presenceStage(deps),
+    ],
     stages: [
       askStage({
         ...deps,
@@ -139,6 +154,13 @@ export async function startApp(options: AppOptions): Promise<App> {
   }
   const sweeping = flow.run(lives.signal);
 
+  /** What is left of this node's calls need not wait until the others miss it. */
+  async function leave(): Promise<void> {
+    await db
+      .tx((q) => dropLease(q, nodeLease(node), node))
+      .catch((error: unknown) => log.warn({ err: error }, "saying goodbye to the other nodes failed"));
+  }
+
   return {
     db,
     flow,
@@ -159,6 +181,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       await host.close();
       lives.abort();
       await sweeping;
+      if (db.kind === "postgres") await leave();
       await agents.close();
       await db.close();
       store.unlock();

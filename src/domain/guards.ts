@@ -25,14 +25,20 @@ export function refuse(event: MessageEvent, rules: Rules, receivedAt: number): R
       reason: `written ${Math.round(age / 3_600_000)} h before we saw it; max_age is ${Math.round(rules.max_age / 3_600_000)} h`,
     };
   }
-  const address = event.from.address.toLowerCase();
+  const unwanted = barred(event.from.address.toLowerCase(), rules);
+  if (unwanted) return unwanted;
+  if ((event.hops ?? 0) >= hopLimit) {
+    return { code: "loop", reason: `the thread has passed ${event.hops} automatic answers` };
+  }
+  return null;
+}
+
+/** Why that address (lower-cased) gets no answer, or null. */
+export function barred(address: string, rules: Pick<Rules, "allow" | "deny">): Refusal | null {
   if (rules.deny.some((pattern) => matches(pattern, address)))
     return { code: "denied", reason: "the sender is in deny" };
   if (rules.allow.length > 0 && !rules.allow.some((pattern) => matches(pattern, address))) {
     return { code: "not-allowed", reason: "the sender is not in allow" };
-  }
-  if ((event.hops ?? 0) >= hopLimit) {
-    return { code: "loop", reason: `the thread has passed ${event.hops} automatic answers` };
   }
   return null;
 }

@@ -33,13 +33,15 @@ export function createChannel(options: {
   readonly clock: Clock;
   readonly log: Log;
   readonly publicUrl: string;
+  /** This process among those that share the store. */
+  readonly node: string;
   readonly state: ChannelState;
   /** What the platform says of the agent on this channel now. */
   agent(): AgentFacts | null;
   /** The lease under which this process reads the channel now. */
   reader(): Reader | null;
 }): Channel {
-  const { id, flow, db, clock, state } = options;
+  const { id, flow, db, clock, node, state } = options;
   const log = inChannel(options.log, id);
   return {
     id,
@@ -47,10 +49,10 @@ export function createChannel(options: {
     clock,
     url: (path) => new URL(`${options.publicUrl.replace(/\/$/, "")}/channels/${id}${path}`),
     async accept(events, cursor) {
-      if (cursor === undefined) return accept(flow, id, events, null);
+      if (cursor === undefined) return accept(flow, id, events, null, node);
       const reader = options.reader();
       if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
-      const accepted = await accept(flow, id, events, { cursor, reader });
+      const accepted = await accept(flow, id, events, { cursor, reader }, node);
       state.heardAt = clock.now();
       return accepted;
     },

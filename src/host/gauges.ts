@@ -62,6 +62,17 @@ export function defineGauges(
     });
   }
   metrics.gauge({
+    name: "sessions",
+    help: "Live calls: open, or lost and waiting for another connection.",
+    labels: ["channel", "state"],
+    sample: async (gauge) => {
+      gauge.reset();
+      for (const { channel, sessions } of await look()) {
+        for (const [state, count] of Object.entries(sessions)) gauge.set({ channel, state }, count);
+      }
+    },
+  });
+  metrics.gauge({
     name: "oldest_due_seconds",
     help: "Age of the oldest unanswered question, or of the most overdue outgoing message; 0 when nothing waits.",
     labels: ["channel"],

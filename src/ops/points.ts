@@ -20,6 +20,7 @@ export const pointNames = [
   "verdict.commit",
   "receipt.commit",
   "settings.commit",
+  "session.commit",
 ] as const;
 
 export type PointName = (typeof pointNames)[number];

@@ -5,7 +5,15 @@
 // If it fails: rejects, nothing is stored; the provider repeats.  If the process dies: the same.
 
 import { createHash } from "node:crypto";
-import type { Accepted, Attachment, Cursor, InboundEvent } from "bridgehead/contract";
+import type {
+  Accepted,
+  Attachment,
+  Cursor,
+  DeliveryEvent,
+  InboundEvent,
+  MessageEvent,
+  SessionEvent,
+} from "bridgehead/contract";
 import { point } from "../ops/points.ts";
 import { insertEvent, type NewAttachment, type NewEvent, writeCursor } from "../store/events.ts";
 import { holdsLease } from "../store/leases.ts";
@@ -17,14 +25,18 @@ export interface Reader {
   readonly token: number;
 }
 
+/** What happened to a session, with the node that was told: for `opened` the one that holds the socket. */
+export type StoredSession = SessionEvent & { readonly node: string };
+
 /** Stores the events of one channel. Resolves after the commit. Rejects when the reader's lease is gone. */
 export async function accept(
   flow: Flow,
   channel: string,
   events: readonly InboundEvent[],
   position: { readonly cursor: Cursor; readonly reader: Reader } | null,
+  node: string,
 ): Promise<readonly Accepted[]> {
-  const rows = events.map((event) => toRow(channel, event));
+  const rows = events.map((event) => toRow(channel, event, node));
   const accepted = await flow.commit(async (q) => {
     if (position && !(await holdsLease(q, position.reader.lease, position.reader.token))) {
       throw new Error(`accepting from channel ${channel}: another node reads it now`);
@@ -42,7 +54,7 @@ export async function accept(
   return accepted;
 }
 
-function toRow(channel: string, event: InboundEvent): NewEvent {
+function toRow(channel: string, event: InboundEvent, node: string): NewEvent {
   const bytes = "raw" in event ? event.raw : undefined;
   const message = event.kind === "message" ? event : null;
   return {
@@ -51,13 +63,18 @@ function toRow(channel: string, event: InboundEvent): NewEvent {
     fingerprint: ("fingerprint" in event ? event.fingerprint : undefined) ?? null,
     kind: event.kind,
     sender: event.kind === "delivery" ? null : event.from.address.toLowerCase(),
-    subject: message?.subject ?? null,
-    body: bodyOf(event),
+    subject: message?.subject ?? message?.forHumans?.subject ?? null,
+    body: bodyOf(event.kind === "session" ? { ...event, node } : event),
     sentAt: message ? message.sentAt.getTime() : null,
     raw: bytes ? blob(bytes) : null,
     attachments: (message?.attachments ?? []).map(toAttachment),
+    exempt: message !== null && isExempt(message),
   };
 }
+
+/** What is never asked, and what is said in a call, is nothing that a storm of automatic answers is made of. */
+const isExempt = (message: MessageEvent): boolean =>
+  message.consent !== undefined || message.forHumans !== undefined || "session" in message.thread;
 
 function toAttachment(attachment: Attachment): NewAttachment {
   const { name, mediaType } = attachment;
@@ -69,16 +86,17 @@ function toAttachment(attachment: Attachment): NewAttachment {
 }
 
 /** The event as JSON, without what has tables of its own. `readBody` is its inverse. */
-function bodyOf(event: InboundEvent): string {
+function bodyOf(event: InboundEvent | StoredSession): string {
   return JSON.stringify(event, (key, value: unknown) =>
     key === "raw" || key === "attachments" ? undefined : value,
   );
 }
 
 /** The event of a stored body: dates are dates again; raw bytes and attachments stay in their tables. */
-export function readBody(body: string): InboundEvent {
+export function readBody(body: string): MessageEvent | DeliveryEvent | StoredSession {
   const event = JSON.parse(body) as InboundEvent & { sentAt?: string };
-  return (event.sentAt === undefined ? event : { ...event, sentAt: new Date(event.sentAt) }) as InboundEvent;
+  const dated = event.sentAt === undefined ? event : { ...event, sentAt: new Date(event.sentAt) };
+  return dated as ReturnType<typeof readBody>;
 }
 
 const blob = (bytes: Uint8Array) => ({ id: createHash("sha256").update(bytes).digest("hex"), bytes });

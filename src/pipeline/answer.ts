@@ -3,6 +3,7 @@
 
 import type { Clock } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
+import { readOpening } from "../domain/opening.ts";
 import { newId } from "../ops/clock.ts";
 import { bindPlatform, isBound, unbindPlatform } from "../store/conversations.ts";
 import { insertReply } from "../store/drafts.ts";
@@ -10,28 +11,66 @@ import type { Query } from "../store/driver.ts";
 import { settleEventsOf } from "../store/events.ts";
 import { guardLease, releaseLane } from "../store/lanes.ts";
 import { penalise } from "../store/rates.ts";
-import { changeTurn, endAttempt, readTurn, type TurnChange } from "../store/turns.ts";
+import {
+  changeTurn,
+  endAttempt,
+  isDropped,
+  noteQuestion,
+  readTurn,
+  type TurnChange,
+} from "../store/turns.ts";
 import type { Asking } from "./asking.ts";
+import { skillOf } from "./line.ts";
 import { rateName } from "./rate.ts";
 
 type Outcome = "sent" | "refused" | "deferred" | "unknown";
 
-async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnChange): Promise<void> {
+/** False when the question became obsolete meanwhile (in a call: something newer was said, or it ended): then the turn
+ *  stays `dropped`, whatever became of the attempt. */
+async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnChange): Promise<boolean> {
   await guardLease(q, asking.lease);
   await endAttempt(q, asking.turn.id, outcome, change.reason ?? null);
-  await changeTurn(q, asking.turn.id, change);
+  const wanted = asking.turn.session === null || !(await isDropped(q, asking.turn.id));
+  if (wanted) await changeTurn(q, asking.turn.id, change);
+  // A later look must not take the old question for the new one.
+  else if (change.questionId) await noteQuestion(q, asking.turn.id, change.questionId);
   await releaseLane(q, asking.lease, "in");
+  return wanted;
 }
 
 /** The platform's conversation is known: the turn goes on at once, now as a question. */
 export async function bound(q: Query, asking: Asking, platformId: string): Promise<void> {
   await guardLease(q, asking.lease);
   await bindPlatform(q, asking.conversation.id, platformId);
+  // Read again: its words may have become another's.
+  const { age, opening } = await readTurn(q, asking.turn.id);
+  if (opening !== null) return begun(q, asking, opening);
   // A turn keeps its mark: losing the conversation twice is the end of it.
   const reason = asking.turn.reason === lostMark ? lostMark : null;
   // In its old place among what waits: answering those who came first goes before opening for those who came later.
-  const { age } = await readTurn(q, asking.turn.id);
   await leave(q, asking, "sent", { state: "waiting", open: 1, reason, dueInMs: -age });
+}
+
+/** A conversation that begins with us is open: our first words go out, unless the channel says them by itself. */
+export async function begun(q: Query, asking: Asking, written: string): Promise<void> {
+  const { line, turn, clock } = asking;
+  const { speak, introduction } = readOpening(written);
+  const text = introduction ?? skillOf(line)?.introduction ?? "";
+  if (speak && text.trim() === "") return failed(q, asking, "sent", "there is no introduction to begin with");
+  const wanted = await leave(q, asking, "sent", { state: "answered", open: 0 });
+  if (!wanted || !speak) return;
+  const { conversation, channel } = turn;
+  const id = newId(clock.now());
+  const reply = {
+    id,
+    conversation,
+    channel,
+    turn: turn.id,
+    kind: "opening",
+    text,
+    platformId: null,
+  } as const;
+  await insertReply(q, reply);
 }
 
 /** Like bound, for a conversation found after the fact; another turn may have found it first. */
@@ -52,12 +91,13 @@ async function list(q: Query, asking: Asking, state: string, code: string, reaso
 export async function answered(q: Query, asking: Asking, answer: Answer, clock: Clock): Promise<void> {
   const { turn, conversation } = asking;
   const silent = answer.text === null || answer.text.trim() === "";
-  await leave(q, asking, "sent", {
+  const wanted = await leave(q, asking, "sent", {
     state: silent ? "silent" : "answered",
     open: 0,
     questionId: answer.questionId,
     reason: silent ? noAnswer : null,
   });
+  if (!wanted) return;
   if (silent || answer.text === null) return list(q, asking, "ignored", "silent", noAnswer);
   await insertReply(q, {
     id: newId(clock.now()),
@@ -111,9 +151,16 @@ export async function failed(
   reason: string,
   questionId: string | null = null,
 ): Promise<void> {
-  const block = asking.line.rules.on_dead === "block";
-  await leave(q, asking, outcome, { state: "failed", open: block ? 1 : 0, reason, questionId });
-  await list(q, asking, "failed", "not-asked", reason);
+  // A call goes on with its next question, and nobody could release what is no message.
+  const { session, opening } = asking.turn;
+  const block = asking.line.rules.on_dead === "block" && session === null && opening === null;
+  const wanted = await leave(q, asking, outcome, {
+    state: "failed",
+    open: block ? 1 : 0,
+    reason,
+    questionId,
+  });
+  if (wanted) await list(q, asking, "failed", "not-asked", reason);
 }
 
 const lostMark = "the platform had lost the conversation";

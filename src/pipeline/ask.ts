@@ -6,6 +6,7 @@
 // If the process dies: the turn is `asking` with a dead lease: the next holder treats it as `unknown`.
 
 import type { Answer, CallResult, Started } from "../agent/calls.ts";
+import { readOpening } from "../domain/opening.ts";
 import { askDelay, askLifetime, lookDelay } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
 import { readConversation } from "../store/conversations.ts";
@@ -56,6 +57,7 @@ export function askStage(deps: AskDeps): Stage {
           tenure: tenure(deps.clock, leaseMs),
           turn,
           conversation: await readConversation(q, turn.conversation),
+          clock: deps.clock,
         };
         const rate = await takeRate(q, rateName, deps.rate, callsOf(asking), maxWait);
         if (!rate.taken) {
@@ -83,6 +85,8 @@ function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
   const opening = asking.conversation.platform_id === null;
   return {
     channel: asking.line.channel,
+    // Only in a call a newer message makes the older one obsolete.
+    key: asking.turn.session === null ? undefined : asking.turn.conversation,
     left: () => asking.tenure.left(),
     abandon: (q) => abandonLane(q, asking.lease),
     recorded: (phase) => point("ask.record", phase, fields),
@@ -100,6 +104,8 @@ async function decide(asking: Asking, signal: AbortSignal, deps: AskDeps): Promi
   const repeated = asking.turn.state !== "waiting";
   const platformId = asking.conversation.platform_id;
   if (platformId === null) return open(asking, repeated, signal, deps);
+  const { opening } = asking.turn;
+  if (opening !== null) return (q) => leave.begun(q, asking, opening);
   return repeated ? lookUp(asking, platformId, signal, deps) : ask(asking, platformId, signal, deps);
 }
 
@@ -130,7 +136,8 @@ async function open(
     if (known) return known;
   }
   const call = effect("open.cross", asking, signal, deps);
-  const request = openingOf(line, conversation);
+  const { opening } = asking.turn;
+  const request = openingOf(line, conversation, opening === null ? null : readOpening(opening));
   const result: CallResult<Started> =
     request.kind === "start"
       ? await line.client.start(request.body, call)

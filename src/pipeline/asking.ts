@@ -29,6 +29,7 @@ export interface Asking {
   readonly tenure: Tenure;
   readonly turn: TurnRow;
   readonly conversation: ConversationRow;
+  readonly clock: Clock;
 }
 
 const longestRead = 20_000;

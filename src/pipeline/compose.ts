@@ -70,8 +70,9 @@ async function compose(q: Query, line: Line, row: ReplyRow): Promise<void> {
   if (written === undefined) throw new Error(`composing reply ${row.id}: it goes to nobody`);
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
   const drafts = line.outbound.compose(await dress(q, line, row, conversation, address));
-  // Only an answer may look as if somebody had typed it.
-  const delay = row.kind === "answer" ? (skillOf(line)?.responseDelaySeconds ?? 0) * 1000 : 0;
+  // Only an answer may look as if somebody had typed it; in a call silence looks like nobody is there.
+  const delay =
+    row.kind === "answer" && !address.session ? (skillOf(line)?.responseDelaySeconds ?? 0) * 1000 : 0;
   const dueAt = (turn?.received_at ?? row.created_at) + delay;
   for (const [part, body] of drafts.entries()) {
     await enqueueDraft(q, {
@@ -83,6 +84,7 @@ async function compose(q: Query, line: Line, row: ReplyRow): Promise<void> {
       body: JSON.stringify(body satisfies Json),
       dueAt,
       forced: address.forced === true,
+      session: address.session,
     });
   }
   await changeReply(q, row.id, "composed", null);

@@ -6,7 +6,7 @@
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
 import { answerTo } from "../domain/address.ts";
-import { type Cap, type Counted, capped, refuse } from "../domain/guards.ts";
+import { type Cap, type Counted, capped, type Rules, refuse } from "../domain/guards.ts";
 import { questionContext, questionText } from "../domain/question.ts";
 import { chooseConversation, references } from "../domain/thread.ts";
 import { newId, newToken } from "../ops/clock.ts";
@@ -25,22 +25,36 @@ import {
   attachmentsOf,
   channelsToRoute,
   type EventRow,
+  exempt,
   lockChannel,
   postponeChannel,
   postponeEvent,
   settleEvent,
   storedEvents,
 } from "../store/events.ts";
+import { readSession } from "../store/sessions.ts";
 import { countTurns, enqueueTurn, roomIn } from "../store/turns.ts";
 import { readBody } from "./accept.ts";
+import { heed } from "./consent.ts";
+import { dueAt, joinTurn } from "./join.ts";
 import type { Line, Lines } from "./line.ts";
+import { tellHumans } from "./notice.ts";
 import { matchReceipt } from "./receipt.ts";
+import { routeSession, routeWords } from "./session.ts";
 import type { PureStage } from "./stage.ts";
+
+interface RouteDeps {
+  readonly lines: () => Lines;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends the asking of that conversation, for its question is obsolete. */
+  cancel(conversation: string): void;
+}
 
 const batch = 200;
 const attemptLimit = 5;
 
-export function routeStage(deps: { lines: () => Lines; clock: Clock; log: Log }): PureStage {
+export function routeStage(deps: RouteDeps): PureStage {
   return {
     takes: "events",
     async run(q) {
@@ -51,8 +65,9 @@ export function routeStage(deps: { lines: () => Lines; clock: Clock; log: Log })
         if (!line) continue;
         if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
         for (const row of await storedEvents(q, channel, batch)) {
-          // Receipts do not wait for room, nor what an operator has released.
-          if (full.has(channel) && row.kind === "message" && row.code !== "released") continue;
+          // Receipts do not wait for room, nor what takes none, nor what an operator has released.
+          const waits = row.kind === "message" && row.code !== "released" && row.code !== exempt;
+          if (full.has(channel) && waits) continue;
           await q
             .savepoint(() => routeEvent(q, line, row, { ...deps, committed, full }))
             .catch(async (error: unknown) => {
@@ -72,7 +87,7 @@ async function routeEvent(
   q: Query,
   line: Line,
   row: EventRow,
-  deps: { clock: Clock; log: Log; committed: (() => void)[]; full: Set<string> },
+  deps: RouteDeps & { committed: (() => void)[]; full: Set<string> },
 ): Promise<void> {
   const event = readBody(row.body);
   if (event.kind === "delivery") {
@@ -80,16 +95,30 @@ async function routeEvent(
     if (draft) deps.committed.push(() => point("receipt.commit", "after", { channel: row.channel, draft }));
     return;
   }
-  if (event.kind === "session") return settleEvent(q, row.id, { state: "ignored", code: "session" });
+  if (event.kind === "session") return routeSession(q, line, row, event, deps);
 
+  const place = () => placeOf(q, line, event, deps.clock);
+  const { consent, forHumans } = event;
+  if (consent) return heed(q, line, row, { ...event, consent }, place, deps);
   // A released event (`inbox answer`) carries its former code: the operator has decided, the guards are silent.
   const released = row.code === "released";
-  const refusal = released ? null : refuse(event, line.rules, row.received_at);
+  const refusal = released ? null : refuse(event, rulesFor(event, line.rules), row.received_at);
   if (refusal) {
     deps.log.info({ channel: row.channel, event: row.id, code: refusal.code }, "message not answered");
     return settleEvent(q, row.id, { state: "ignored", ...refusal });
   }
+  if (forHumans) return tellHumans(q, line, row, { ...event, forHumans }, await place(), deps);
+  const { thread } = event;
+  if ("session" in thread) return routeWords(q, line, row, event, thread.session, deps);
   const known = await findConversation(q, line, event);
+  const { join } = line.rules;
+  if (known !== null && join > 0 && !released) {
+    const turn = await joinTurn(q, row, event, known, join);
+    if (turn !== null) {
+      await remember(q, line, event, known);
+      return settleEvent(q, row.id, { state: "routed", conversation: known, turn });
+    }
+  }
   const over = released ? null : capped(await counts(q, line, event, known));
   if (over?.name === "channel") return waitForRoom(q, line, over.cap, deps);
   if (over) {
@@ -109,9 +138,16 @@ async function routeEvent(
     context: questionContext(event),
     address: JSON.stringify(answerTo(event)),
     receivedAt: row.received_at,
+    dueAt: dueAt(q, row, released ? 0 : join),
   });
   await settleEvent(q, row.id, { state: "routed", conversation, turn });
 }
+
+/** What is said in a call is as old as the call; what people are told of, they judge themselves. */
+const rulesFor = (event: MessageEvent, rules: Rules): Rules =>
+  "session" in event.thread || event.forHumans !== undefined
+    ? { ...rules, max_age: Number.POSITIVE_INFINITY }
+    : rules;
 
 /** The channel as a whole is at its cap: a storm, or the mail of a long outage. Nothing is decided about this message; it
  *  and all behind it wait until the window has room. */
@@ -175,6 +211,17 @@ async function openConversation(q: Query, line: Line, event: MessageEvent, clock
     token: newToken(),
   });
   return id;
+}
+
+/** The conversation of what is not asked. */
+async function placeOf(q: Query, line: Line, event: MessageEvent, clock: Clock): Promise<string> {
+  const session = "session" in event.thread ? await readSession(q, line.channel, event.thread.session) : null;
+  const conversation =
+    session?.conversation ??
+    (await findConversation(q, line, event)) ??
+    (await openConversation(q, line, event, clock));
+  await remember(q, line, event, conversation);
+  return conversation;
 }
 
 /** Who takes part now, and every id under which a later message may cite this one or its ancestors. */

@@ -35,6 +35,7 @@ import { optedOut } from "./consent.ts";
 import type { Line } from "./line.ts";
 import type { SendDeps, Sending } from "./sending.ts";
 import { settle } from "./settle.ts";
+import { afterSaying, mayBeSaid } from "./spoken.ts";
 import type { Claimed, Stage, Transition } from "./stage.ts";
 import { TooLate, tenure } from "./tenure.ts";
 
@@ -81,6 +82,11 @@ async function nextToSend(q: Query, line: Line, lease: Lease, log: Log): Promise
   for (;;) {
     const draft = await headDraft(q, lease);
     if (!draft || draft.state === "held" || draft.state === "failed") return null;
+    if (draft.session !== null && (draft.state !== "queued" || draft.due_in <= 0)) {
+      const when = await mayBeSaid(q, draft, draft.session);
+      if (when === "never") continue;
+      if (when === "later") return null;
+    }
     if (draft.state !== "queued") return draft;
     // The lane was due for the one before, which has just been dropped.
     if (draft.due_in > 0) return null;
@@ -159,6 +165,7 @@ async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promi
 
 async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
   const { line, draft } = sending;
+  if (draft.session !== null) return afterSaying(outcome, draft.trying_for ?? 0);
   switch (outcome.kind) {
     case "sent":
       return { state: "sent", open: 0, externalId: outcome.id } as const;

@@ -4,8 +4,8 @@
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
 
-/** What stages take: stored events, due turns, ready replies, due drafts. */
-export type Work = "events" | "turns" | "replies" | "drafts";
+/** What stages take: stored events, due turns, ready replies, due drafts; live sessions, which only the sweep looks at. */
+export type Work = "events" | "turns" | "replies" | "drafts" | "sessions";
 
 /** Statements inside one transaction. Await each before the next; no other I/O in between. */
 export interface Query {

@@ -22,6 +22,8 @@ export interface ChannelOverview {
   readonly replies: Counts;
   /** By state: queued, sending, unknown, held; failed where that blocks. */
   readonly drafts: Counts;
+  /** Live calls by state: open, lost. */
+  readonly sessions: Counts;
   /** Milliseconds since the oldest unanswered message was accepted; null when there is none. */
   readonly oldest_turn: number | null;
   /** Milliseconds by which the most overdue draft is overdue; null when none is due. */
@@ -64,6 +66,10 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
      UNION ALL
      SELECT channel, state, COUNT(*) AS count FROM drafts WHERE state = 'held' GROUP BY channel, state`,
   );
+  const sessions = await counts(
+    q,
+    "SELECT channel, state, COUNT(*) AS count FROM sessions WHERE state <> 'closed' GROUP BY channel, state",
+  );
   const oldestTurn = await ages(
     q,
     `SELECT channel, now_ms() - MIN(received_at) AS age FROM turns
@@ -83,6 +89,7 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
     turns: turns.get(channel) ?? {},
     replies: replies.get(channel) ?? {},
     drafts: drafts.get(channel) ?? {},
+    sessions: sessions.get(channel) ?? {},
     oldest_turn: oldestTurn.get(channel) ?? null,
     oldest_draft: oldestDraft.get(channel) ?? null,
   }));

@@ -94,7 +94,7 @@ async function forgetTurns(q: Query, ageMs: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
     `UPDATE turns SET question = '', context = NULL, address = '{}' WHERE id IN (
        SELECT id FROM turns WHERE question <> '' AND received_at < now_ms() - $1 AND open = 0
-         AND state IN ('answered', 'silent', 'failed')
+         AND state IN ('answered', 'silent', 'failed', 'dropped')
          AND NOT EXISTS (SELECT 1 FROM replies WHERE replies.turn = turns.id AND replies.state = 'ready')
        ORDER BY received_at LIMIT ${batch}) RETURNING id`,
     ageMs,
@@ -114,7 +114,7 @@ async function forgetReplies(q: Query, ageMs: number): Promise<number> {
 /** A held draft waits for its operator, however long. */
 async function forgetDrafts(q: Query, ageMs: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
-    `UPDATE drafts SET body = '' WHERE id IN (
+    `UPDATE drafts SET body = '', heard = NULL WHERE id IN (
        SELECT id FROM drafts WHERE body <> '' AND updated_at < now_ms() - $1 AND open = 0
          AND state IN ('sent', 'delivered', 'failed', 'dropped')
        ORDER BY updated_at LIMIT ${batch}) RETURNING id`,

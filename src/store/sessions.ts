@@ -44,3 +44,181 @@ export async function sessionParty(
   );
   return row ?? { person: "", pending: null };
 }
+
+/** A call begins. */
+export async function insertSession(
+  q: Query,
+  session: Pick<SessionRow, "channel" | "id" | "conversation" | "node">,
+): Promise<void> {
+  await q.run(
+    `INSERT INTO sessions (channel, id, conversation, state, node, openings, opened_at)
+     VALUES ($1, $2, $3, 'open', $4, 1, now_ms())`,
+    session.channel,
+    session.id,
+    session.conversation,
+    session.node,
+  );
+  await pinLanes(q, session.conversation);
+}
+
+/** It goes on over a new connection, at `node`; what another node was doing for it is taken over soon. */
+export async function resumeSession(q: Query, session: SessionRow, node: string): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'open', node = $3, openings = openings + 1, lost_at = NULL, closed_at = NULL, reason = NULL
+     WHERE channel = $1 AND id = $2`,
+    session.channel,
+    session.id,
+    node,
+  );
+  await pinLanes(q, session.conversation);
+  if (session.node !== node) await hasten(q, session.conversation);
+}
+
+/** It is being given to a human. */
+export async function handOver(q: Query, session: SessionRow, reason: string): Promise<void> {
+  await q.run(
+    "UPDATE sessions SET handing_over = $3 WHERE channel = $1 AND id = $2",
+    session.channel,
+    session.id,
+    reason,
+  );
+}
+
+/** Its connection is gone; another may follow. One that has ended stays so. */
+export async function loseSession(q: Query, session: SessionRow, reason: string | null): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'lost', lost_at = COALESCE(lost_at, now_ms()), reason = $3
+     WHERE channel = $1 AND id = $2 AND state <> 'closed'`,
+    session.channel,
+    session.id,
+    reason,
+  );
+  await pinLanes(q, session.conversation);
+}
+
+/** It has ended. Told again (by another way of the provider's), what was not known is added. */
+export async function closeSession(
+  q: Query,
+  session: SessionRow,
+  end: { readonly reason: string | null; readonly durationMs: number | null },
+): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'closed', closed_at = COALESCE(closed_at, now_ms()), reason = COALESCE($3, reason),
+       duration = COALESCE($4, duration) WHERE channel = $1 AND id = $2`,
+    session.channel,
+    session.id,
+    end.reason,
+    end.durationMs === null ? null : Math.round(end.durationMs),
+  );
+  await pinLanes(q, session.conversation);
+}
+
+/** The newest conversation with that person in which no session lives. */
+export async function freeConversation(q: Query, channel: string, person: string): Promise<string | null> {
+  const row = await q.one<{ id: string }>(
+    `SELECT id FROM conversations WHERE channel = $1 AND person = $2
+       AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.conversation = conversations.id AND state <> 'closed')
+     ORDER BY id DESC LIMIT 1`,
+    channel,
+    person,
+  );
+  return row?.id ?? null;
+}
+
+/** While a session is open only its node works on the conversation's lanes: it holds the socket, and can end a question
+ *  that became obsolete. Call after every change of a session's state. */
+export async function pinLanes(q: Query, conversation: string): Promise<void> {
+  await q.run(
+    `UPDATE lanes SET node = (
+       SELECT node FROM sessions WHERE conversation = $1 AND state = 'open' ORDER BY opened_at DESC LIMIT 1
+     ) WHERE id IN ($2, $3)`,
+    conversation,
+    `${conversation}/in`,
+    `${conversation}/out`,
+  );
+}
+
+/** The conversation is bound to the platform's, or a turn that will see to it is under way. */
+export async function isBegun(q: Query, conversation: string): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM conversations WHERE id = $1
+       AND (platform_id IS NOT NULL OR EXISTS (SELECT 1 FROM turns WHERE turns.conversation = conversations.id AND open = 1))`,
+    conversation,
+  );
+  return row !== undefined;
+}
+
+/** Milliseconds since the session was lost; null while it is open, "ended" when it is over or unknown. */
+export async function lostFor(q: Query, channel: string, id: string): Promise<number | null | "ended"> {
+  const row = await q.one<{ state: string; lost_for: number | null }>(
+    "SELECT state, now_ms() - lost_at AS lost_for FROM sessions WHERE channel = $1 AND id = $2",
+    channel,
+    id,
+  );
+  if (!row || row.state === "closed") return "ended";
+  return row.state === "lost" ? (row.lost_for ?? 0) : null;
+}
+
+/** Every open session is lost: at start on a store that only one process may use. */
+export async function loseSessions(q: Query): Promise<void> {
+  await q.run("UPDATE lanes SET node = NULL WHERE node IS NOT NULL");
+  await q.run(
+    "UPDATE sessions SET state = 'lost', lost_at = now_ms(), reason = 'restarted' WHERE state = 'open'",
+  );
+}
+
+/** The lease that says that a node is alive. */
+export const nodeLease = (node: string): string => `node:${node}`;
+
+const silent = "the node that held it is silent";
+
+/** Open sessions of nodes without a living lease are lost; how many. */
+export async function loseOrphans(q: Query): Promise<number> {
+  const orphans = await q.all<{ conversation: string }>(
+    `UPDATE sessions SET state = 'lost', lost_at = now_ms(), reason = $1 WHERE state = 'open'
+       AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.name = 'node:' || sessions.node AND until > now_ms())
+     RETURNING conversation`,
+    silent,
+  );
+  for (const { conversation } of orphans) {
+    await pinLanes(q, conversation);
+    await hasten(q, conversation);
+  }
+  return orphans.length;
+}
+
+/** What the silent node was doing is taken over sooner than its leases say, for the caller waits. Not at once: a node that
+ *  only stood still still believes in them, and begins nothing of which the lease cannot hold the whole. */
+async function hasten(q: Query, conversation: string): Promise<void> {
+  await q.run(
+    `UPDATE lanes SET lease_until = CASE WHEN lease_until > now_ms() + 20000 THEN now_ms() + 20000 ELSE lease_until END
+     WHERE id IN ($1, $2)`,
+    `${conversation}/in`,
+    `${conversation}/out`,
+  );
+}
+
+/** Processes that are long gone. */
+export async function forgetNodes(q: Query): Promise<void> {
+  await q.run("DELETE FROM leases WHERE name LIKE 'node:%' AND until < now_ms() - 86400000");
+}
+
+/** Sessions that others took for lost while this node could not reach the store, and which it holds all the same. */
+export async function reclaimSessions(q: Query, node: string): Promise<void> {
+  const own = await q.all<{ conversation: string }>(
+    `UPDATE sessions SET state = 'open', lost_at = NULL, reason = NULL
+     WHERE state <> 'closed' AND state = 'lost' AND node = $1 AND reason = $2 RETURNING conversation`,
+    node,
+    silent,
+  );
+  for (const { conversation } of own) await pinLanes(q, conversation);
+}
+
+/** Sessions that stayed lost for so long are over: nobody will tell. */
+export async function endLost(q: Query, afterMs: number): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'closed', closed_at = now_ms()
+     WHERE state <> 'closed' AND state = 'lost' AND lost_at < now_ms() - $1`,
+    afterMs,
+  );
+}

@@ -27,6 +27,7 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
       tenure: tenure(clock, 60_000),
       turn: row,
       conversation: await readConversation(q, "k"),
+      clock,
     };
   });
 }

@@ -10,6 +10,7 @@ import { accept } from "../../src/pipeline/accept.ts";
 import { askStage } from "../../src/pipeline/ask.ts";
 import { composeStage } from "../../src/pipeline/compose.ts";
 import type { Line, LineRules } from "../../src/pipeline/line.ts";
+import { presenceStage } from "../../src/pipeline/presence.ts";
 import { routeStage } from "../../src/pipeline/route.ts";
 import { sendStage } from "../../src/pipeline/send.ts";
 import { createFlow, type Flow } from "../../src/pipeline/step.ts";
@@ -62,6 +63,8 @@ export interface HouseOptions {
   readonly db?: Database;
   readonly faulty?: (db: Database) => Database;
   readonly line?: (line: Line) => Line;
+  /** Nobody ends what became obsolete: it ends by itself. */
+  readonly deaf?: boolean;
 }
 
 export interface House {
@@ -139,11 +142,15 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     ]),
   );
   const deps = { lines: () => lines, db, clock, log, node: options.node ?? "n" };
-  const flow = createFlow({
+  const flow: Flow = createFlow({
     db: options.faulty?.(db) ?? db,
     clock,
     log,
-    pure: [routeStage(deps), composeStage(deps)],
+    pure: [
+      routeStage({ ...deps, cancel: (key) => void (options.deaf || flow.cancel(key)) }),
+      composeStage(deps),
+      presenceStage(deps),
+    ],
     stages: [
       askStage({ ...deps, rate, timeout, settleAfter: options.settleAfter ?? 10_000 }),
       sendStage({ ...deps, timeout: 60_000 }),
@@ -174,10 +181,10 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     sent,
     settles: () => settles(),
     async accepts(channel, ...events) {
-      await accept(flow, channel, events, null);
+      await accept(flow, channel, events, null, deps.node);
     },
     async arrives(...mails) {
-      await accept(flow, "c", mails.map(mail), null);
+      await accept(flow, "c", mails.map(mail), null, deps.node);
       await settles();
     },
     async passes(ms, step = ms / 10) {

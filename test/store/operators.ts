@@ -219,6 +219,7 @@ export function describeOperators(place: NewPlace): void {
         turns: {},
         replies: {},
         drafts: {},
+        sessions: {},
         oldest_turn: null,
         oldest_draft: null,
       });

@@ -1,0 +1,234 @@
+// Live sessions (calls): part of stage route. A session is one row that outlives its sockets; while it is open, the
+// lanes of its conversation belong to the node that holds the socket. What the caller says last is what counts: older
+// words that nobody has asked are joined to it, older questions that were asked are dropped, and their answers with them.
+
+import type { Clock, Log, MessageEvent } from "bridgehead/contract";
+import { type Address, answerTo } from "../domain/address.ts";
+import { barred } from "../domain/guards.ts";
+import { writeOpening } from "../domain/opening.ts";
+import { questionContext, questionText } from "../domain/question.ts";
+import { newId, newToken } from "../ops/clock.ts";
+import { point } from "../ops/points.ts";
+import { addParticipant, insertConversation, readConversation } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { attachmentsOf, type EventRow, settleEvent } from "../store/events.ts";
+import { lockLane, refreshLane } from "../store/lanes.ts";
+import {
+  closeSession,
+  freeConversation,
+  handOver,
+  insertSession,
+  isBegun,
+  loseSession,
+  readSession,
+  resumeSession,
+  type SessionRow,
+} from "../store/sessions.ts";
+import {
+  dropDrafts,
+  dropTurn,
+  dropWaitingOpenings,
+  leaveOpening,
+  moveWords,
+  noteHeard,
+  openWords,
+} from "../store/superseded.ts";
+import { enqueueTurn } from "../store/turns.ts";
+import type { StoredSession } from "./accept.ts";
+import { type Line, whyNotAsk } from "./line.ts";
+
+export interface SessionDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called once the commit is on disk. */
+  readonly committed: (() => void)[];
+  /** Ends the asking of that conversation. */
+  cancel(conversation: string): void;
+}
+
+const newer = "the caller said something newer";
+const ended = "the call has ended";
+const silentOpening = { introduction: null, subject: null, context: null, speak: false };
+
+/** Something happened to a session. Settles the event. */
+export async function routeSession(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  event: StoredSession,
+  deps: SessionDeps,
+): Promise<void> {
+  const known = await readSession(q, line.channel, event.session);
+  if (!known && event.state !== "opened") {
+    deps.log.info({ channel: line.channel, event: row.id, state: event.state }, "no such session");
+    return settleEvent(q, row.id, { state: "ignored", code: "no-session" });
+  }
+  const conversation = known
+    ? await happened(q, known, event, deps)
+    : await opened(q, line, row, event, deps);
+  await settleEvent(q, row.id, { state: "routed", code: event.state, conversation });
+  const fields = { channel: line.channel, session: event.session, state: event.state };
+  point("session.commit", "before", fields);
+  deps.committed.push(() => point("session.commit", "after", fields));
+}
+
+async function happened(
+  q: Query,
+  session: SessionRow,
+  event: StoredSession,
+  deps: SessionDeps,
+): Promise<string> {
+  switch (event.state) {
+    case "opened":
+      await resumeSession(q, session, event.node);
+      break;
+    case "interrupted":
+      await noteHeard(q, session, event.heard ?? "", event.about ?? null);
+      break;
+    case "handing-over":
+      await handOver(q, session, event.reason ?? event.state);
+      break;
+    case "lost":
+      await loseSession(q, session, event.reason ?? null);
+      break;
+    case "closed":
+      await close(q, session, event, deps);
+      break;
+  }
+  return session.conversation;
+}
+
+/** A call begins: in the person's conversation, unless another call lives in it. The platform's conversation is bound
+ *  before the first words, for they should not wait for that, too. */
+async function opened(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  event: StoredSession,
+  deps: SessionDeps,
+): Promise<string> {
+  const { channel } = line;
+  const person = event.from.address.toLowerCase();
+  const found = line.traits.conversations === "person" ? await freeConversation(q, channel, person) : null;
+  const conversation = found ?? newId(deps.clock.now());
+  if (!found) {
+    await insertConversation(q, {
+      id: conversation,
+      channel,
+      agent: line.agent,
+      person,
+      person_name: event.from.name ?? null,
+      subject: null,
+      token: newToken(),
+    });
+    await addParticipant(q, conversation, person);
+  }
+  await insertSession(q, { channel, id: event.session, conversation, node: event.node });
+  if (whyNotAsk(line) === null && barred(person, line.rules) === null && !(await isBegun(q, conversation))) {
+    const address: Address = {
+      to: [event.from],
+      cc: [],
+      subject: null,
+      answers: null,
+      history: [],
+      hops: 1,
+      session: event.session,
+    };
+    await enqueueTurn(q, {
+      id: newId(deps.clock.now()),
+      conversation,
+      channel,
+      person,
+      event: null,
+      question: "",
+      context: null,
+      address: JSON.stringify(address),
+      receivedAt: row.received_at,
+      session: event.session,
+      opening: writeOpening(silentOpening),
+    });
+  }
+  return conversation;
+}
+
+/** Nobody listens any more: what waits is dropped, what is being asked is ended. An opening that was begun goes on. */
+async function close(q: Query, session: SessionRow, event: StoredSession, deps: SessionDeps): Promise<void> {
+  const { conversation, id } = session;
+  await closeSession(q, session, {
+    reason: event.reason ?? null,
+    durationMs: event.durationMs ?? null,
+  });
+  await lockLane(q, conversation, "in");
+  const bound = (await readConversation(q, conversation)).platform_id !== null;
+  const words = await openWords(q, conversation, id);
+  for (const turn of words) {
+    if (turn.state === "waiting" || bound) await dropTurn(q, turn, ended);
+    else await leaveOpening(q, turn.id, writeOpening(silentOpening));
+  }
+  await dropWaitingOpenings(q, conversation, id);
+  await refreshLane(q, conversation, "in");
+  await dropDrafts(q, conversation, id);
+  if (bound && words.some(({ state }) => state !== "waiting")) {
+    deps.committed.push(() => deps.cancel(conversation));
+  }
+}
+
+/** Something was said in a session. No caps and no age: the call itself is the limit. */
+export async function routeWords(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  event: MessageEvent,
+  id: string,
+  deps: SessionDeps,
+): Promise<void> {
+  const session = await readSession(q, line.channel, id);
+  if (!session || session.state === "closed") {
+    deps.log.info({ channel: line.channel, event: row.id }, "said in no session");
+    return settleEvent(q, row.id, {
+      state: "ignored",
+      code: "no-session",
+      reason: session ? ended : null,
+    });
+  }
+  const { conversation } = session;
+  await lockLane(q, conversation, "in");
+  const turn = newId(deps.clock.now());
+  const earlier = await supersede(q, session, turn, deps);
+  const own = questionText(event, false, await attachmentsOf(q, row.id));
+  await enqueueTurn(q, {
+    id: turn,
+    conversation,
+    channel: row.channel,
+    person: event.from.address.toLowerCase(),
+    event: row.id,
+    question: [...earlier, own].join("\n"),
+    context: questionContext(event),
+    address: JSON.stringify(answerTo(event)),
+    receivedAt: row.received_at,
+    session: session.id,
+  });
+  await settleEvent(q, row.id, { state: "routed", conversation, turn });
+}
+
+/** The words of older turns that nobody has asked, for the new one to take along. Those that were asked are dropped: the
+ *  answer would come too late, and to something else. */
+async function supersede(q: Query, session: SessionRow, by: string, deps: SessionDeps): Promise<string[]> {
+  const words = await openWords(q, session.conversation, session.id);
+  if (words.length === 0) return [];
+  const bound = (await readConversation(q, session.conversation)).platform_id !== null;
+  const taken: string[] = [];
+  for (const turn of words) {
+    if (turn.state !== "waiting" && bound) {
+      await dropTurn(q, turn, newer);
+      deps.committed.push(() => deps.cancel(session.conversation));
+      continue;
+    }
+    taken.push(turn.question);
+    await moveWords(q, turn.id, by);
+    // Not yet bound: what was begun is the opening, which must not be begun twice.
+    if (turn.state === "waiting") await dropTurn(q, turn, newer);
+    else await leaveOpening(q, turn.id, writeOpening(silentOpening));
+  }
+  return taken;
+}
