@@ -4,8 +4,10 @@ import { parentPort, workerData } from "node:worker_threads";
 import { type Format, textOf } from "./text-of.ts";
 
 const { format, bytes } = workerData as { readonly format: Format; readonly bytes: Uint8Array };
+const say = (said: { readonly text: string } | { readonly error: string }) =>
+  parentPort?.postMessage(said, []);
 try {
-  parentPort?.postMessage({ text: await textOf(format, bytes) });
+  say({ text: await textOf(format, bytes) });
 } catch (error) {
-  parentPort?.postMessage({ error: error instanceof Error ? error.message : String(error) });
+  say({ error: error instanceof Error ? error.message : String(error) });
 }

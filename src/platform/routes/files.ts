@@ -57,10 +57,22 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<Env> {
         "x-content-type-options": "nosniff",
       });
     })
-    .put("/:id/add-to-assistant", on(library.add))
-    .put("/:id/add-to-vector-store", on(library.add))
-    .put("/:id/add-to-vector-store/async", on(library.addLater))
-    .delete("/:id/delete-from-vector-store", on(library.withdraw))
+    .put(
+      "/:id/add-to-assistant",
+      on((file) => library.add(file)),
+    )
+    .put(
+      "/:id/add-to-vector-store",
+      on((file) => library.add(file)),
+    )
+    .put(
+      "/:id/add-to-vector-store/async",
+      on((file) => library.addLater(file)),
+    )
+    .delete(
+      "/:id/delete-from-vector-store",
+      on((file) => library.withdraw(file)),
+    )
     .delete(
       "/:id/delete",
       on((file) => library.remove([file])),
