@@ -41,7 +41,7 @@ const phrases = z
     still_there: z.array(phrase).min(1).optional().describe("What is a silent caller asked?"),
     goodbye: phrase.optional().describe("How does a call end?"),
     lost_you: phrase.optional().describe("What is said after the line to us was cut?"),
-    one_moment: phrase.optional().describe("What is said before a human takes over?"),
+    hand_over: phrase.optional().describe("What is said before a human takes over?"),
     rest_offered: phrase.optional().describe("What ends an answer that is too long to be spoken whole?"),
     voicemail: phrase.optional().describe("How is a caller asked to leave a message?"),
   })

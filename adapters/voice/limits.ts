@@ -7,17 +7,17 @@ export const fillers = z
   .strictObject({
     first: duration("1200ms").describe("After how long without an answer is the first thing said?"),
     second: duration("6s").describe("When is the second?"),
-    then: duration("8s").describe("And how often after that?"),
+    every: duration("8s").describe("And how often after that?"),
   })
   .prefault({});
 
 export const giveUp = z
   .strictObject({
     after: duration("25s").describe("How long is an answer waited for?"),
-    then: z
+    to: z
       .enum(["human", "end"])
       .prefault("human")
-      .describe("What then? `human`: hand_over, if there is one; `end`: apologize and hang up."),
+      .describe("Where does that lead? `human`: hand_over, if there is one; `end`: apologize and hang up."),
   })
   .prefault({});
 

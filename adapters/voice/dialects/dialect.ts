@@ -1,8 +1,9 @@
 // What a dialect is: how one provider's frames become the events of a call, and our commands its frames. A dialect knows
 // no turns, timers or phrases: those are the engine's, the same for all.
 
-import type { Channel, HttpRoute, RoutePath } from "bridgehead/contract";
+import type { Attempt, Channel, HttpRoute, RoutePath, SendOutcome } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
+import type { Speech } from "../draft.ts";
 
 /** Makes the dialect of one channel. No I/O, no timers. */
 export type DialectMaker = (front: Front) => Dialect;
@@ -14,7 +15,16 @@ export interface Dialect {
   readonly socket: SocketSide | null;
   /** How calls start, end and are handed over by HTTP; empty where all of that goes over the socket. */
   readonly routes: readonly HttpRoute[];
+  /** Where an answer can be put for a call that has no socket; undefined when the call is not here. */
+  readonly ear?: Ear;
+  /** The channel ends. */
+  close?(): void;
 }
+
+/** Finds who speaks an answer in a call, if its line ends here. */
+export type Ear = (
+  call: string,
+) => { answer(draft: Speech, attempt: Attempt): Promise<SendOutcome> } | undefined;
 
 export interface Capabilities {
   /** The answer that starts the call has the greeting spoken; else the engine says it first. */

@@ -1,0 +1,193 @@
+// The life of a call over HTTP, for providers that speak TwiML: it starts, its connection ends (and is taken up again), a
+// human is called, a message is left. Every answer is made of what is stored: the process may be another one by now.
+
+import {
+  externalId,
+  type HttpRoute,
+  type MessageEvent,
+  type RoutePath,
+  sessionId,
+} from "bridgehead/contract";
+import { callStatus } from "./call-status.ts";
+import type { Front } from "./dialects/dialect.ts";
+import { dialTargets, handOverVerb, languageInData } from "./handoff.ts";
+import { partiesOf, personOf } from "./parties.ts";
+import type { Params } from "./signature.ts";
+import { element, hangUp, say, twiml } from "./twiml.ts";
+import { wording } from "./wording.ts";
+
+/** What differs between the providers. */
+export interface CallFlow {
+  /** The request's parameters under Twilio's names when it is the provider's; null: it is refused with 403. */
+  verify(request: Request, path: RoutePath): Promise<Params | null>;
+  /** The verb that leads a call to the agent. `action` is asked when that has ended. */
+  connect(call: ConnectCall): string;
+}
+
+export interface ConnectCall {
+  readonly call: string;
+  readonly action: string;
+  readonly greeting: string;
+  readonly language: string;
+}
+
+/** The connection failed because of what we asked for: asking again is pointless. */
+const ourFault = new Set(["64101", "64106"]);
+const unreachable = "64102";
+
+export function callRoutes(front: Front, flow: CallFlow): readonly HttpRoute[] {
+  const { channel, config } = front;
+  const desk = callDesk(front, flow);
+  const route = (method: "GET" | "POST", path: RoutePath, answer: Answer): HttpRoute => ({
+    kind: "http",
+    method,
+    path,
+    async handle(request) {
+      const params = await flow.verify(request, path);
+      if (params === null) {
+        channel.log.warn({ path }, "a request without a valid signature was refused");
+        return new Response(null, { status: 403 });
+      }
+      return answer(params);
+    },
+  });
+  const apology = () => {
+    const words = wording(config, config.language);
+    const targets = config.hand_over ? dialTargets(config.hand_over) : [];
+    const dial =
+      targets.length > 0 ? [element("Dial", { callerId: config.hand_over?.caller_id }, targets)] : [];
+    return twiml(say(words.apology, config.language), ...dial, hangUp);
+  };
+  return [
+    route("POST", "/call", desk.started),
+    route("POST", "/ended", desk.ended),
+    route("POST", "/dialed", desk.dialed),
+    route("POST", "/voicemail", desk.voicemail),
+    route("POST", "/status", (params) => callStatus(front, params)),
+    // Needs no store, no platform and no agent.
+    route("GET", "/fallback", apology),
+    route("POST", "/fallback", apology),
+  ];
+}
+
+type Answer = (params: Params) => Promise<Response> | Response;
+interface CallDesk {
+  readonly started: Answer;
+  readonly ended: Answer;
+  readonly dialed: Answer;
+  readonly voicemail: Answer;
+}
+
+function callDesk(front: Front, flow: CallFlow): CallDesk {
+  const { channel, config } = front;
+  const callOf = (params: Params) => params.CallSid ?? "";
+  const factsOf = (params: Params) => channel.session(sessionId(callOf(params)));
+  const address = (path: RoutePath, query = "") => channel.url(path).href + query;
+  const over = async (params: Params, reason: string, ...verbs: readonly string[]) => {
+    await front.closed(callOf(params), reason);
+    return twiml(...verbs);
+  };
+  const connect = (params: Params, greeting: string, tries: number, language = config.language) =>
+    twiml(
+      flow.connect({ call: callOf(params), action: address("/ended", `?n=${tries}`), greeting, language }),
+    );
+  const first = (language: string) => front.greeting(language) ?? wording(config, language).greeting;
+
+  /** The agent cannot be reached any more. */
+  const lastResort = async (params: Params) => {
+    const { apology } = wording(config, config.language);
+    const facts = await factsOf(params);
+    if (config.hand_over === undefined) {
+      return over(params, "failed", say(apology, config.language), hangUp);
+    }
+    if (facts !== null && facts.handingOver === null) {
+      const id = externalId(`${callOf(params)}/handing-over`);
+      const session = { kind: "session", id, session: sessionId(callOf(params)), from: facts.from } as const;
+      await channel.accept([{ ...session, state: "handing-over", reason: "lost" }]);
+    }
+    return toHuman(params, "lost", config.language, say(apology, config.language));
+  };
+  const toHuman = async (params: Params, reason: string, language: string, ...before: readonly string[]) => {
+    if (config.hand_over === undefined) return over(params, "ended", hangUp);
+    const dialed = address("/dialed");
+    const verb = handOverVerb(config.hand_over, { call: callOf(params), reason, dialed, language });
+    if (config.hand_over.dial === undefined) return over(params, "handed-over", ...before, verb);
+    return twiml(...before, verb);
+  };
+  const resume = async (params: Params) => {
+    const facts = await factsOf(params);
+    const tries = Math.max(Number(params.n ?? 0) || 0, (facts?.openings ?? 1) - 1);
+    const code = params.ErrorCode ?? "";
+    channel.log.warn({ call: callOf(params), code, tries }, "a call lost its connection to us");
+    if (code === unreachable && facts === null && config.fallback === "gather") {
+      return twiml(element("Redirect", { method: "POST" }, [address("/gather")]));
+    }
+    if (ourFault.has(code) || tries >= config.resume.times) return lastResort(params);
+    const words = wording(config, config.language);
+    return connect(params, facts === null ? first(config.language) : words.lostYou, tries + 1);
+  };
+
+  return {
+    started(params: Params): Response {
+      if (callOf(params) === "") return new Response(null, { status: 400 });
+      const words = params.say === undefined ? null : Buffer.from(params.say, "base64url").toString();
+      return connect(params, words ?? first(config.language), 0);
+    },
+    async ended(params: Params): Promise<Response> {
+      const gone = params.SessionStatus === "completed" || params.CallStatus === "completed";
+      if (gone) return over(params, "hung-up");
+      if (params.SessionStatus === "failed") return resume(params);
+      const facts = await factsOf(params);
+      if (facts === null || facts.state === "closed" || facts.handingOver === null) {
+        return over(params, "ended", hangUp);
+      }
+      const language = languageInData(params.HandoffData) ?? config.language;
+      return toHuman(params, facts.handingOver, language);
+    },
+    async dialed(params: Params): Promise<Response> {
+      const words = wording(config, config.language);
+      const status = params.DialCallStatus ?? "";
+      if (status === "completed" || status === "answered") return over(params, "handed-over", hangUp);
+      if (params.CallStatus === "completed") return over(params, "hung-up");
+      channel.log.warn({ call: callOf(params), status }, "nobody took a call that was handed over");
+      const next = config.hand_over?.no_answer ?? "end";
+      if (next === "agent") return connect(params, words.apology, config.resume.times);
+      if (next === "end") return over(params, "no-answer", say(words.apology, config.language), hangUp);
+      const record = {
+        action: address("/voicemail"),
+        method: "POST",
+        maxLength: Math.round((config.hand_over?.voicemail_length ?? 0) / 1000),
+        finishOnKey: "#",
+        playBeep: true,
+      };
+      return twiml(say(words.voicemail, config.language), element("Record", record), hangUp);
+    },
+    async voicemail(params: Params): Promise<Response> {
+      await channel.accept([messageLeft(front, params)]);
+      return over(params, "voicemail", hangUp);
+    },
+  };
+}
+
+/** A message on the machine, for humans alone. */
+function messageLeft({ channel, config }: Front, params: Params): MessageEvent {
+  const call = params.CallSid ?? "";
+  const { person, ours } = partiesOf(params);
+  const from = personOf(person, call);
+  const caller = from.address.startsWith("anonymous:") ? "An anonymous caller" : from.address;
+  const lines = [
+    `${caller} called ${ours ?? config.number ?? "us"}, nobody took the call, and this message was left.`,
+    `Recording: ${params.RecordingUrl ?? "none"}`,
+    `Length: ${params.RecordingDuration ?? "unknown"} seconds`,
+  ];
+  return {
+    kind: "message",
+    id: externalId(`${call}/voicemail/${params.RecordingSid ?? ""}`),
+    from,
+    to: ours === null ? [] : [{ address: ours }],
+    thread: { answers: [] },
+    sentAt: new Date(channel.clock.now()),
+    text: lines.join("\n"),
+    forHumans: { subject: `Voicemail from ${caller}` },
+  };
+}

@@ -1,0 +1,158 @@
+// Calls that we place (twilio.com/docs/voice/api/call-resource). Placing one is not idempotent: whatever ends without an
+// answer is looked for in the list of calls, never repeated blindly.
+
+import {
+  type Attempt,
+  type Channel,
+  type ChannelStatus,
+  externalId,
+  type PastAttempt,
+  type SendKey,
+  type SendOutcome,
+  type Verdict,
+} from "bridgehead/contract";
+import type { VoiceConfig } from "./config.ts";
+import type { Placing } from "./draft.ts";
+import { script } from "./engine/script.ts";
+import { type ExchangeAnswer, type ExchangeRequest, exchange } from "./exchange.ts";
+import { wording } from "./wording.ts";
+
+export interface PlacedCalls {
+  place(draft: Placing, attempt: Attempt): Promise<SendOutcome>;
+  find(draft: Placing, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
+  probe(signal: AbortSignal): Promise<ChannelStatus>;
+}
+
+/** The part of a Call resource that matters to us. */
+interface CallResource {
+  readonly sid?: string;
+  readonly direction?: string;
+  readonly date_created?: string;
+  readonly start_time?: string;
+}
+
+const refused: ChannelStatus = {
+  state: "unauthorized",
+  code: "login",
+  reason: "the interface rejects the credentials",
+};
+const e164 = /^\+[1-9]\d{4,14}$/;
+/** Our clock and the provider's differ; a request that was given up on may still be finished for a while. */
+const skewMs = 5000;
+const settledMs = 60_000;
+const greetingLength = 800;
+const remembered = 1000;
+
+/** Null when the configuration names no account and number to call with. */
+export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls | null {
+  const { account_sid: account, number, api_key: key } = config;
+  const [token] = config.auth_tokens ?? [];
+  const login = key ? `${key.sid}:${key.secret}` : `${account}:${token}`;
+  if (account === undefined || number === undefined || (key ?? token) === undefined) return null;
+  const base = `${config.api_url.replace(/\/$/, "")}/2010-04-01/Accounts/${account}`;
+  const ask = (request: Omit<ExchangeRequest, "login">) => exchange({ ...request, login });
+  // Which of the calls in the list are another draft's; after a restart nobody knows, and a call counts as ours.
+  const keys = new Map<string, SendKey>();
+
+  return {
+    async place({ to, text }, attempt) {
+      if (!e164.test(to)) return refusal("no-number", "that is no number to call", "recipient");
+      const form = creation(channel, config, { to, from: number, text, key: attempt.key });
+      const url = new URL(`${base}/Calls.json`);
+      const { signal } = attempt;
+      const answer = await ask({ method: "POST", url, form, signal, crossing: () => attempt.crossing() });
+      const outcome = outcomeOf(answer);
+      if (answer.status === 401 || answer.status === 403) channel.report(refused);
+      if (outcome.kind === "sent") {
+        channel.report({ state: "ready" });
+        keys.set(outcome.id, attempt.key);
+        for (const oldest of keys.size > remembered ? keys.keys() : []) {
+          keys.delete(oldest);
+          break;
+        }
+      }
+      return outcome;
+    },
+    async find({ to }, attempt, signal) {
+      const since = attempt.startedAt.getTime() - skewMs;
+      const url = new URL(`${base}/Calls.json`);
+      url.search = new URLSearchParams({
+        To: to,
+        From: number,
+        "StartTime>": new Date(since).toISOString().slice(0, 10),
+        PageSize: "200",
+      }).toString();
+      const answer = await ask({ method: "GET", url, signal });
+      if (answer.status !== 200) return { kind: "unsure", lookAgainAfterMs: 30_000 };
+      const { calls = [] } = (answer.body ?? {}) as { calls?: readonly CallResource[] };
+      const ours = calls.find(
+        ({ sid = "", direction, date_created, start_time }) =>
+          direction?.startsWith("outbound") &&
+          Date.parse(date_created ?? start_time ?? "") >= since &&
+          (keys.get(sid) ?? attempt.key) === attempt.key,
+      );
+      if (ours?.sid !== undefined) return { kind: "sent", id: externalId(ours.sid) };
+      const early = channel.clock.now() - attempt.startedAt.getTime() < settledMs;
+      return early ? { kind: "unsure", lookAgainAfterMs: settledMs / 2 } : { kind: "not-sent" };
+    },
+    async probe(signal) {
+      const answer = await ask({ method: "GET", url: new URL(`${base}.json`), signal });
+      if (answer.status === 401 || answer.status === 403) return refused;
+      if (answer.status === 200) return { state: "ready" };
+      return { state: "degraded", code: "api", reason: `the interface answered ${answer.status}` };
+    },
+  };
+}
+
+/** The words travel in the address that the provider asks when somebody answers, signed with it: the process that answers need
+ *  not be the one that called. */
+function creation(
+  channel: Channel,
+  config: VoiceConfig,
+  call: { readonly to: string; readonly from: string; readonly text: string; readonly key: SendKey },
+): URLSearchParams {
+  const { language, max_sentences } = config;
+  const words = script(call.text, language, max_sentences, wording(config, language)).join(" ");
+  const url = channel.url("/call");
+  url.search = `say=${Buffer.from(words.slice(0, greetingLength)).toString("base64url")}`;
+  const status = channel.url("/status");
+  status.search = `key=${call.key}`;
+  const form = new URLSearchParams({
+    To: call.to,
+    From: call.from,
+    Url: url.href,
+    Method: "POST",
+    FallbackUrl: channel.url("/fallback").href,
+    StatusCallback: status.href,
+    StatusCallbackMethod: "POST",
+  });
+  for (const event of ["initiated", "answered", "completed"]) form.append("StatusCallbackEvent", event);
+  return form;
+}
+
+/** Codes that say that nobody can be reached there: invalid, not dialable, blocked. */
+const unreachable = new Set([13223, 13224, 13225, 13226, 13227, 21211, 21214, 21216, 21217]);
+
+function outcomeOf({ status, body, retryAfter }: ExchangeAnswer): SendOutcome {
+  const { sid, code } = (body ?? {}) as { sid?: unknown; code?: unknown };
+  const named = `${status}${typeof code === "number" ? `/${code}` : ""}`;
+  const reason = `the interface answered ${named}`;
+  if (status >= 200 && status < 300) {
+    return typeof sid === "string" ? { kind: "sent", id: externalId(sid) } : { kind: "unknown", reason };
+  }
+  if (status === 429)
+    return { kind: "deferred", reason, retryAfterMs: (retryAfter ?? 5) * 1000, scope: "channel" };
+  if (status === 401 || status === 403)
+    return { kind: "deferred", reason, retryAfterMs: 60_000, scope: "channel" };
+  if (status >= 400 && status < 500) {
+    return refusal(named, reason, unreachable.has(Number(code)) ? "recipient" : "draft");
+  }
+  return { kind: "unknown", reason };
+}
+
+const refusal = (code: string, reason: string, scope: "draft" | "recipient"): SendOutcome => ({
+  kind: "refused",
+  code,
+  reason,
+  scope,
+});

@@ -1,0 +1,263 @@
+// Calls without a websocket: Twilio's <Gather> asks, posts what was understood, and is answered with TwiML
+// (twilio.com/docs/voice/twiml/gather). While the agent thinks, the request is held open until the next filler is due.
+// How far a call is stands in the addresses, which are signed: any process can answer the next request.
+
+import {
+  type Attempt,
+  type ExternalId,
+  externalId,
+  type HttpRoute,
+  type SendOutcome,
+  type SessionEvent,
+  sessionId,
+} from "bridgehead/contract";
+import { callRoutes } from "../call-routes.ts";
+import type { Speech } from "../draft.ts";
+import { script } from "../engine/script.ts";
+import { canHandOver, handOverVerb } from "../handoff.ts";
+import { partiesOf, personOf } from "../parties.ts";
+import { type Params, signedParams } from "../signature.ts";
+import { element, escapeXml, hangUp, say, twiml } from "../twiml.ts";
+import { wording } from "../wording.ts";
+import type { DialectMaker, Ear, Front } from "./dialect.ts";
+
+/** One call that is being asked, as far as this process knows it. */
+interface Asked {
+  newest: ExternalId | null;
+  /** Answers the request that is held open. */
+  answer: ((text: string) => void) | null;
+  idle: AbortController;
+}
+
+/** Twilio gives a request 15 s. */
+const longestHold = 9000;
+/** A call of which nothing is heard for so long is over, whoever failed to say so. */
+const idleMs = 180_000;
+const longest = 2048;
+
+export const gather: DialectMaker = (front) => {
+  const desk = gatherDesk(front);
+  const flow = {
+    verify: desk.verify,
+    connect: ({ greeting }: { readonly greeting: string }) =>
+      element("Redirect", { method: "POST" }, [
+        escapeXml(desk.address({ say: Buffer.from(greeting).toString("base64url") })),
+      ]),
+  };
+  return {
+    name: "gather",
+    can: { greets: true, stops: false, reportsPlayback: false, reportsSilence: false, transfer: "callback" },
+    socket: null,
+    routes: [...callRoutes(front, flow), desk.route],
+    ear: desk.ear,
+    close: desk.close,
+  };
+};
+
+interface GatherDesk {
+  readonly route: HttpRoute;
+  readonly ear: Ear;
+  readonly close: () => void;
+  readonly verify: (request: Request, path: HttpRoute["path"]) => Promise<Params | null>;
+  /** Where the call goes on. */
+  readonly address: (query: Readonly<Record<string, string | number>>) => string;
+}
+
+/** The part that also another dialect can fall back to. */
+export function gatherDesk(front: Front): GatherDesk {
+  const { channel, config } = front;
+  const { clock } = channel;
+  const { language } = config;
+  const asked = new Map<string, Asked>();
+  const words = wording(config, language);
+  const verify = (request: Request, path: HttpRoute["path"]) =>
+    signedParams(front, config.auth_tokens ?? [], path, request);
+  /** Values are letters, digits, `-` and `_` alone, so that nobody on the way encodes them in another manner. */
+  const address = (query: Readonly<Record<string, string | number>>) =>
+    `${channel.url("/gather").href}?${Object.entries(query)
+      .map(([name, value]) => `${name}=${value}`)
+      .join("&")}`;
+
+  const known = async (call: string): Promise<Asked> => {
+    const found = asked.get(call) ?? { newest: null, answer: null, idle: new AbortController() };
+    if (!asked.has(call)) {
+      found.newest = (await channel.session(sessionId(call)))?.pending ?? null;
+      asked.set(call, found);
+    }
+    found.idle.abort();
+    found.idle = new AbortController();
+    expire(call, found.idle.signal).catch((error: unknown) =>
+      channel.log.error({ call, err: error }, "a call of which nothing is heard could not be ended"),
+    );
+    return found;
+  };
+  const expire = async (call: string, signal: AbortSignal) => {
+    await clock.sleep(idleMs, signal);
+    if (signal.aborted) return;
+    asked.delete(call);
+    await front.closed(call, "no-sign");
+  };
+  const end = async (call: string, reason: string, ...verbs: readonly string[]) => {
+    asked.get(call)?.idle.abort();
+    asked.delete(call);
+    await front.closed(call, reason);
+    return twiml(...verbs);
+  };
+  /** Says something and listens. `next` counts messages, `quiet` how often nothing was said. */
+  const listen = (pieces: readonly string[], next: number, quiet = 0) =>
+    twiml(
+      element(
+        "Gather",
+        {
+          input: "speech dtmf",
+          action: address({ n: next, q: quiet }),
+          method: "POST",
+          language,
+          speechTimeout: "auto",
+          timeout: Math.max(1, Math.round(config.silence.after / 1000)),
+          finishOnKey: "#",
+          actionOnEmptyResult: true,
+          hints: config.hints.length > 0 ? config.hints.join(", ") : null,
+        },
+        pieces.map((piece) => say(piece, language, config.voice)),
+      ),
+    );
+  const toHuman = async (call: string, reason: string, from: SessionEvent["from"], ...before: string[]) => {
+    if (config.hand_over === undefined) return end(call, reason, ...before, hangUp);
+    const session = sessionId(call);
+    const id = externalId(`${call}/gather/handing-over`);
+    await channel.accept([{ kind: "session", id, session, state: "handing-over", from, reason }]);
+    const dialed = channel.url("/dialed").href;
+    const verb = handOverVerb(config.hand_over, { call, reason, dialed, language });
+    if (config.hand_over.dial === undefined) return end(call, "handed-over", ...before, verb);
+    return twiml(...before, verb);
+  };
+
+  /** Holds the request until the answer comes or something has to be said. `since` is when the question was asked. */
+  async function wait(params: Params, count: number, filler: number, since: number): Promise<Response> {
+    const { CallSid: call = "" } = params;
+    const state = await known(call);
+    const { first, second, every } = config.fillers;
+    const due = filler === 0 ? first : second + (filler - 1) * every;
+    const passed = clock.now() - since;
+    const limit = Math.min(due, config.give_up.after);
+    const held = new AbortController();
+    const answer = Promise.withResolvers<string | null>();
+    state.answer = (text) => answer.resolve(text);
+    void clock
+      .sleep(Math.max(0, Math.min(limit - passed, longestHold)), held.signal)
+      .then(() => answer.resolve(null));
+    const text = await answer.promise;
+    held.abort();
+    state.answer = null;
+    if (text !== null) return listen(script(text, language, config.max_sentences, words), count + 1);
+    if (clock.now() - since >= config.give_up.after) return giveUp(params);
+    const early = clock.now() - since < due;
+    const again = address({ n: count, f: early ? filler : filler + 1, t: since.toString(36) });
+    const said = early
+      ? []
+      : [say(words.fillers[filler % words.fillers.length] ?? "", language, config.voice)];
+    return twiml(...said, element("Redirect", { method: "POST" }, [escapeXml(again)]));
+  }
+  function giveUp(params: Params): Promise<Response> {
+    const { CallSid: call = "" } = params;
+    const apology = say(words.apology, language, config.voice);
+    if (config.give_up.to === "end") return end(call, "no-answer", apology, hangUp);
+    return toHuman(call, "no-answer", personOf(partiesOf(params).person, call), apology);
+  }
+
+  async function heard(params: Params, count: number): Promise<Response> {
+    const { CallSid: call = "", Digits: digits = "", SpeechResult: speech = "" } = params;
+    const { person, ours } = partiesOf(params);
+    const from = personOf(person, call);
+    const state = await known(call);
+    if (digits === config.digits.human && digits !== "" && canHandOver(config, { transfer: "callback" })) {
+      return toHuman(call, "asked", from, say(words.handOver, language, config.voice));
+    }
+    const keyed = digits !== "" && config.digits.as_message;
+    const text = (keyed ? digits : speech).trim().slice(0, longest);
+    if (!/[\p{L}\p{N}]/u.test(text)) return nothing(params, count);
+    const id = externalId(`${call}/gather/${count}`);
+    state.newest = id;
+    const since = clock.now();
+    await channel.accept([
+      {
+        kind: "message",
+        id,
+        from,
+        to: ours === null ? [] : [{ address: ours }],
+        thread: { session: sessionId(call) },
+        sentAt: new Date(since),
+        text,
+        ...(keyed ? { notes: { input: "keypad" } } : {}),
+      },
+    ]);
+    return wait(params, count, 0, since);
+  }
+  function nothing(params: Params, count: number): Promise<Response> | Response {
+    const quiet = Number(params.q ?? 0) || 0;
+    const { CallSid: call = "" } = params;
+    if (quiet >= config.silence.asks) {
+      return end(call, "silent", say(words.goodbye, language, config.voice), hangUp);
+    }
+    return listen([words.stillThere[quiet % 2] ?? ""], count, quiet + 1);
+  }
+  async function begin(params: Params): Promise<Response> {
+    const { CallSid: call = "" } = params;
+    const session = sessionId(call);
+    const from = personOf(partiesOf(params).person, call);
+    await channel.accept([
+      { kind: "session", id: externalId(`opened/${call}/gather`), session, state: "opened", from },
+    ]);
+    await known(call);
+    const given = params.say === undefined ? null : Buffer.from(params.say, "base64url").toString();
+    return listen([given ?? front.greeting(language) ?? words.greeting], 1);
+  }
+
+  const route: HttpRoute = {
+    kind: "http",
+    method: "POST",
+    path: "/gather",
+    async handle(request) {
+      const params = await verify(request, "/gather");
+      if (params === null) return new Response(null, { status: 403 });
+      const count = Number(params.n ?? 0) || 0;
+      if (count === 0) return begin(params);
+      const facts = await channel.session(sessionId(params.CallSid ?? ""));
+      const long = facts !== null && clock.now() - facts.openedAt.getTime() > config.max_call;
+      if (long)
+        return end(params.CallSid ?? "", "too-long", say(words.goodbye, language, config.voice), hangUp);
+      if (params.t === undefined) return heard(params, count);
+      // The answer went into a response that never arrived, or never will: the process has changed.
+      const lost = facts?.pending === null && !asked.has(params.CallSid ?? "");
+      if (lost) return listen([words.lostYou], count + 1);
+      return wait(params, count, Number(params.f ?? 0) || 0, Number.parseInt(params.t, 36));
+    },
+  };
+
+  return {
+    verify,
+    address,
+    route,
+    ear(call: string) {
+      const state = asked.get(call);
+      if (state === undefined) return undefined;
+      return {
+        answer: async (draft: Speech, attempt: Attempt): Promise<SendOutcome> => {
+          if (state.newest !== null && draft.answers !== null && draft.answers !== state.newest)
+            return { kind: "refused", code: "superseded", reason: "the caller has said something newer" };
+          if (state.answer === null)
+            return { kind: "deferred", reason: "no request is waiting for it", retryAfterMs: 250 };
+          attempt.crossing();
+          state.answer(draft.text);
+          state.answer = null;
+          return { kind: "sent", id: externalId(`${call}/spoken/${attempt.key}`) };
+        },
+      };
+    },
+    close() {
+      for (const state of asked.values()) state.idle.abort();
+      asked.clear();
+    },
+  };
+}

@@ -1,0 +1,170 @@
+// Twilio ConversationRelay (twilio.com/docs/voice/conversationrelay): calls start with TwiML, words go over a websocket that
+// Twilio opens, and what follows is asked for at the action's address.
+
+import { type ConnectCall, callRoutes } from "../call-routes.ts";
+import type { VoiceConfig } from "../config.ts";
+import { partiesOf } from "../parties.ts";
+import { signedParams, socketUrl, upgradeIsSigned } from "../signature.ts";
+import { callToken, readToken } from "../tokens.ts";
+import { element } from "../twiml.ts";
+import type { CallEvent, Command, DialectMaker, Translator } from "./dialect.ts";
+import { gatherDesk } from "./gather.ts";
+
+export const twilio: DialectMaker = (front) => {
+  const { channel, config } = front;
+  const secrets = config.auth_tokens ?? [];
+  const [secret = ""] = secrets;
+  const path = "/relay";
+  const turnByTurn = config.fallback === "gather" ? gatherDesk(front) : null;
+  return {
+    name: "twilio",
+    can: { greets: true, stops: false, reportsPlayback: true, reportsSilence: false, transfer: "callback" },
+    socket: {
+      path,
+      authorize: async (request) =>
+        upgradeIsSigned(front, secrets, path, request) ? null : new Response(null, { status: 403 }),
+      connect: () =>
+        relayTranslator((setup) =>
+          readToken(secrets, setup.customParameters?.token, setup.callSid ?? "", channel.clock.now()),
+        ),
+    },
+    routes: [
+      ...callRoutes(front, {
+        verify: (request, at) => signedParams(front, secrets, at, request),
+        connect: (call) => {
+          const token = callToken(secret, call.call, channel.clock.now());
+          return connectVerb(config, { ...call, url: socketUrl(channel.url(path)), token });
+        },
+      }),
+      ...(turnByTurn ? [turnByTurn.route] : []),
+    ],
+    ...(turnByTurn ? { ear: turnByTurn.ear, close: turnByTurn.close } : {}),
+  };
+};
+
+/** Every attribute that we rely on is written out, as Twilio documents it: its defaults have moved before. */
+function connectVerb(config: VoiceConfig, call: ConnectCall & { url: string; token: string }): string {
+  const timeout = config.speech_timeout;
+  const relay = {
+    url: call.url,
+    welcomeGreeting: call.greeting,
+    welcomeGreetingInterruptible: config.interruptible,
+    language: call.language,
+    ttsProvider: config.tts_provider ?? "ElevenLabs",
+    voice: config.voice,
+    transcriptionProvider: config.transcription_provider ?? "Deepgram",
+    speechModel: config.speech_model,
+    speechTimeout: timeout,
+    interruptible: config.interruptible,
+    interruptSensitivity: "high",
+    reportInputDuringAgentSpeech: config.interruptible,
+    preemptible: false,
+    partialPrompts: false,
+    ignoreBackchannel: false,
+    dtmfDetection: true,
+    profanityFilter: false,
+    hints: config.hints.length > 0 ? config.hints.join(", ") : null,
+    events: "speaker-events",
+    // A cut line comes back through the action, to whatever process there is by then.
+    applicationReconnect: false,
+  };
+  const languages = config.languages.map((one) =>
+    element("Language", {
+      code: one.code,
+      ttsProvider: one.tts_provider ?? config.tts_provider ?? "ElevenLabs",
+      voice: one.voice,
+      transcriptionProvider: one.transcription_provider ?? config.transcription_provider ?? "Deepgram",
+      speechModel: one.speech_model ?? config.speech_model,
+    }),
+  );
+  const parameter = element("Parameter", { name: "token", value: call.token });
+  return element("Connect", { action: call.action, method: "POST" }, [
+    element("ConversationRelay", relay, [...languages, parameter]),
+  ]);
+}
+
+/** The fields of a `setup` frame that matter to us; ConversationRelay's and Telnyx's. */
+export interface Setup {
+  readonly callSid?: string;
+  readonly sessionId?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly direction?: string;
+  readonly customParameters?: Readonly<Record<string, string | undefined>>;
+}
+
+/** A frame of any type; nobody has checked its fields. */
+type Frame = { readonly [field: string]: unknown };
+const textIn = (value: unknown): string | null => (typeof value === "string" ? value : null);
+
+/** The frames of ConversationRelay and its twins. `admit` gives a setup its ticket, or null. */
+export function relayTranslator(admit: (setup: Setup) => string | null): Translator {
+  return {
+    read(frame) {
+      const parsed: unknown = JSON.parse(frame);
+      if (parsed === null || typeof parsed !== "object") throw new Error("reading a frame: it is no object");
+      const event = eventOf(parsed as Frame, admit);
+      return { events: event ? [event] : [] };
+    },
+    write: framesOf,
+  };
+}
+
+function eventOf(frame: Frame, admit: (setup: Setup) => string | null): CallEvent | null {
+  switch (frame.type) {
+    case "setup": {
+      const setup = setupIn(frame);
+      const call = setup.callSid ?? "";
+      const parties = partiesOf({ From: setup.from, To: setup.to, Direction: setup.direction });
+      const ticket = call === "" ? null : admit(setup);
+      return { kind: "start", call, ...parties, language: null, ticket, resumed: false };
+    }
+    case "prompt": {
+      const text = textIn(frame.voicePrompt) ?? "";
+      if (frame.last === false) return { kind: "partial", text };
+      return { kind: "turn", text, language: textIn(frame.lang) };
+    }
+    case "dtmf":
+      return { kind: "digits", digits: textIn(frame.digit) ?? "" };
+    case "interrupt":
+      return { kind: "interrupted", heard: textIn(frame.utteranceUntilInterrupt) };
+    case "info":
+      return infoOf(frame);
+    case "error":
+      return { kind: "problem", text: "error frame" };
+    default:
+      return null;
+  }
+}
+
+function setupIn(frame: Frame): Setup {
+  const names = ["callSid", "sessionId", "from", "to", "direction"] as const;
+  const texts = names.flatMap((name) => (typeof frame[name] === "string" ? [[name, frame[name]]] : []));
+  const parameters = Object.entries(Object(frame.customParameters) as Frame);
+  const custom = parameters.map(([name, value]) => [name, textIn(value) ?? undefined]);
+  return { ...Object.fromEntries(texts), customParameters: Object.fromEntries(custom) };
+}
+
+function infoOf({ name, value }: Frame): CallEvent | null {
+  const on = value === true || value === "on" || value === "true";
+  if (name === "agentSpeaking") return { kind: "playback", speaking: on };
+  if (name === "clientSpeaking" && on) return { kind: "partial", text: "" };
+  return null;
+}
+
+function framesOf(command: Command): readonly string[] {
+  switch (command.kind) {
+    case "say": {
+      const lang = command.language === null ? {} : { lang: command.language };
+      return [JSON.stringify({ type: "text", token: command.text, last: command.last, ...lang })];
+    }
+    case "language":
+      return [JSON.stringify({ type: "language", ttsLanguage: command.language })];
+    case "end":
+      return [JSON.stringify({ type: "end" })];
+    case "transfer":
+      return [JSON.stringify({ type: "end", handoffData: command.data })];
+    case "stop":
+      return []; // Twilio stops by itself; there is no frame for it
+  }
+}

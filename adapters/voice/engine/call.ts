@@ -1,0 +1,249 @@
+// One connection of one call: what the provider reports goes in, what the agent says comes out.
+// One question at a time counts: whatever answers an older one is refused.
+
+import {
+  type Attempt,
+  type Channel,
+  type ExternalId,
+  externalId,
+  type SendOutcome,
+  type SessionFacts,
+} from "bridgehead/contract";
+import type { VoiceConfig } from "../config.ts";
+import type { CallEvent, Capabilities, Command, StartEvent } from "../dialects/dialect.ts";
+import type { Speech } from "../draft.ts";
+import { canHandOver, handOverData } from "../handoff.ts";
+import { configuredGreeting, languageOf, wording } from "../wording.ts";
+import { collecting } from "./collecting.ts";
+import { keypad } from "./keypad.ts";
+import { type Farewell, leave } from "./leaving.ts";
+import type { CallRecord } from "./record.ts";
+import { script } from "./script.ts";
+import { silence } from "./silence.ts";
+import { speaker as makeSpeaker } from "./speaking.ts";
+import { waiting } from "./waiting.ts";
+
+export interface CallParts {
+  readonly channel: Channel;
+  readonly config: VoiceConfig;
+  readonly can: Capabilities;
+  readonly start: StartEvent;
+  readonly record: CallRecord;
+  /** What is stored of the call since this connection was opened. */
+  readonly facts: SessionFacts | null;
+  readonly write: (command: Command) => Promise<void>;
+  /** Aborts when the connection is over. */
+  readonly over: AbortSignal;
+  /** Ends the connection: 1000. */
+  readonly hangUp: () => void;
+  /** Something in the background went wrong that ends the connection. */
+  readonly failed: (error: unknown) => void;
+}
+
+export interface LiveCall {
+  /** First words, and the timers. */
+  begin(): Promise<void>;
+  handle(event: Exclude<CallEvent, StartEvent | { kind: "end" }>): Promise<void>;
+  /** Speaks an answer, unless a newer question is there. */
+  answer(draft: Speech, attempt: Attempt): Promise<SendOutcome>;
+  /** Lets a sentence end; then the process may go. */
+  drain(): Promise<void>;
+  /** The connection is gone: what was said and not handed on yet is kept. Null: another connection has the call. */
+  end(ending: Ending | null): Promise<void>;
+}
+
+/** How a connection ended. `hungUp`: the call ended with it. */
+export interface Ending {
+  readonly reason: string;
+  readonly hungUp: boolean;
+}
+
+/** A provider that was told to end the call gets this long. */
+const partingMs = 10_000;
+const drainMs = 8_000;
+
+export function liveCall(parts: CallParts): LiveCall {
+  const { channel, config, can, record, over, facts, failed } = parts;
+  const { clock } = channel;
+  const began = clock.monotonic() - Math.max(0, facts ? clock.now() - facts.openedAt.getTime() : 0);
+  const duration = () => Math.max(0, Math.round(clock.monotonic() - began));
+  const handsOver = canHandOver(config, can);
+  let language = languageOf(config, parts.start.language) ?? config.language;
+  let count = 0;
+  /** The newest message; answers to any other are late. */
+  let newest: ExternalId | null = facts?.pending ?? null;
+  let pending = newest !== null;
+  /** The message whose answer was spoken last, if nothing else was said after it. */
+  let spoken: ExternalId | null = null;
+  let leaving: { readonly farewell: Farewell; readonly abort: AbortController } | null = null;
+  let closed = false;
+
+  const words = () => wording(config, language);
+  const speaker = makeSpeaker({
+    clock,
+    rate: config.speaking_rate,
+    language: () => (config.languages.length > 0 ? language : null),
+    write: parts.write,
+  });
+  const depart = async (farewell: Farewell) => {
+    if (leaving) return;
+    const abort = new AbortController();
+    leaving = { farewell, abort };
+    pending = false;
+    waits.end();
+    keys.rest();
+    quiet.rest();
+    const signal = AbortSignal.any([over, abort.signal]);
+    const ended = () => void (closed = true);
+    const data = (reason: string) => handOverData(parts.start.call, reason, language);
+    const target = config.hand_over?.dial?.[0] ?? null;
+    await leave({ ...parts, clock, speaker, target, data, duration, ended }, farewell, signal);
+    if (signal.aborted) return;
+    await clock.sleep(partingMs, over);
+    parts.hangUp();
+  };
+  const toHuman = (reason: string, first: readonly string[] = []) =>
+    depart({ way: "human", reason, words: [...first, words().handOver] });
+  const goodbye = (reason: string, first: readonly string[] = []) =>
+    depart({ way: "end", reason, words: [...first, words().goodbye] });
+  const giveUp = () => {
+    const human = handsOver && config.give_up.to === "human";
+    return human ? toHuman("no-answer", [words().apology]) : goodbye("no-answer", [words().apology]);
+  };
+
+  const waits = waiting({ clock, config, speaker, fillers: () => words().fillers, giveUp, failed });
+  const quiet = silence({
+    clock,
+    config,
+    speaker,
+    question: (asked) => words().stillThere[asked % 2] ?? "",
+    leave: () => goodbye("silent"),
+    failed,
+  });
+  const ask = async (text: string, keyed: boolean) => {
+    const id = record.messageId(++count);
+    newest = id;
+    await record.said(id, text, keyed);
+  };
+  const collected = collecting({ clock, wait: config.collect, said: (text) => ask(text, false), failed });
+  /** The caller asked something: whatever was under way is obsolete, and the wait begins. */
+  const asked = async () => {
+    pending = true;
+    spoken = null;
+    quiet.rest();
+    waits.begin();
+    await speaker.close();
+  };
+  const keys = keypad({
+    clock,
+    config,
+    canHandOver: handsOver,
+    human: () => toHuman("asked"),
+    async entered(row) {
+      await collected.flush();
+      await asked();
+      await ask(row, true);
+    },
+    failed,
+  });
+  const listen = () => (pending || leaving || can.reportsSilence ? quiet.rest() : quiet.watch());
+  const alive = () => {
+    quiet.heard();
+    // Who speaks to a goodbye wants to stay.
+    if (leaving?.farewell.reason === "silent" && !closed) {
+      leaving.abort.abort();
+      leaving = null;
+    }
+    listen();
+  };
+
+  const turn = async (text: string, reported: string | null) => {
+    alive();
+    if (leaving) return;
+    const now = languageOf(config, reported) ?? language;
+    if (now !== language) {
+      language = now;
+      await parts.write({ kind: "language", language });
+    }
+    if (collected.add(text)) await asked();
+  };
+  const cutShort = async (heard: string | null) => {
+    const about = spoken;
+    spoken = null;
+    if (can.stops) await parts.write({ kind: "stop" });
+    await speaker.interrupted();
+    alive();
+    if (about !== null) await record.interrupted(heard, about);
+  };
+  const limit = async () => {
+    await clock.sleep(config.max_call - duration(), over);
+    if (!over.aborted) await goodbye("too-long");
+  };
+
+  return {
+    async begin() {
+      limit().catch(failed);
+      const again = parts.start.resumed || (facts?.openings ?? 1) > 1;
+      const greeting = configuredGreeting(config, language) ?? channel.agent()?.introduction;
+      const first = again ? words().lostYou : (greeting ?? words().greeting);
+      if (can.greets) speaker.assume(first);
+      else await speaker.speak(script(first, language, config.max_sentences, words()));
+      if (pending) waits.begin();
+      else listen();
+    },
+    async handle(event) {
+      switch (event.kind) {
+        case "turn":
+          return turn(event.text, event.language);
+        case "partial":
+          return alive();
+        case "digits":
+          alive();
+          return leaving ? undefined : keys.press(event.digits);
+        case "interrupted":
+          return cutShort(event.heard);
+        case "playback":
+          return speaker.playback(event.speaking);
+        case "silence":
+          return pending || leaving ? undefined : quiet.noticed();
+        case "problem":
+          return channel.log.warn({ call: parts.start.call, problem: event.text }, "the provider complains");
+      }
+    },
+    async answer(draft, attempt) {
+      if (leaving || closed) return { kind: "refused", code: "ended", reason: "the call is being ended" };
+      const late = newest !== null && draft.answers !== null && draft.answers !== newest;
+      if (late || collected.pending)
+        return { kind: "refused", code: "superseded", reason: "the caller has said something newer" };
+      if (over.aborted) return { kind: "deferred", reason: "the line is gone", retryAfterMs: 500 };
+      attempt.crossing();
+      pending = false;
+      waits.end();
+      spoken = draft.answers;
+      const before = speaker.left;
+      try {
+        const end = await speaker.speak(script(draft.text, language, config.max_sentences, words()));
+        listen();
+        const id = externalId(`${parts.start.call}/spoken/${attempt.key}`);
+        return { kind: "sent", id, ...(end === "cut" ? { detail: "interrupted" } : {}) };
+      } catch {
+        // Not one frame left: it may be said over the next connection. Else the caller may have heard a part.
+        const reason = "the line was cut";
+        return speaker.left === before
+          ? { kind: "deferred", reason, retryAfterMs: 500 }
+          : { kind: "unknown", reason };
+      }
+    },
+    async drain() {
+      await speaker.finished(AbortSignal.any([over, AbortSignal.timeout(drainMs)]));
+    },
+    async end(ending) {
+      waits.end();
+      quiet.rest();
+      keys.rest();
+      await collected.flush();
+      if (closed || ending === null) return;
+      await (ending.hungUp ? record.closed(ending.reason, duration()) : record.lost(ending.reason));
+    },
+  };
+}

@@ -1,0 +1,71 @@
+// What is stored of a call over one connection. Ids are made of the call, the connection's ticket and a count, so that no
+// two connections of a call can name two things alike.
+
+import { type Channel, type ExternalId, externalId, type Party, sessionId } from "bridgehead/contract";
+
+export interface CallName {
+  readonly call: string;
+  readonly ticket: string;
+  readonly person: Party;
+  readonly ours: string | null;
+}
+
+export interface CallRecord {
+  /** False when this ticket was used before. `again`: how often the connection was resumed. */
+  opened(again: number): Promise<boolean>;
+  /** The id of the caller's `count`th message. */
+  messageId(count: number): ExternalId;
+  said(id: ExternalId, text: string, keys: boolean): Promise<void>;
+  interrupted(heard: string | null, about: ExternalId): Promise<void>;
+  handingOver(reason: string): Promise<void>;
+  /** The connection is gone, the call may go on. */
+  lost(reason: string): Promise<void>;
+  closed(reason: string, durationMs: number): Promise<void>;
+}
+
+const longestHeard = 4096;
+
+/** The id of the event that ends a call: one for all who notice it. */
+export const closedId = (call: string): ExternalId => externalId(`${call}/closed`);
+
+export function callRecord(channel: Channel, { call, ticket, person, ours }: CallName): CallRecord {
+  const session = { kind: "session", session: sessionId(call), from: person } as const;
+  const named = (what: string) => externalId(`${call}/${ticket}/${what}`);
+  let interruptions = 0;
+  return {
+    async opened(again) {
+      const id = again === 0 ? externalId(`opened/${ticket}`) : named(`opened/${again}`);
+      const [accepted] = await channel.accept([{ ...session, id, state: "opened" }]);
+      return accepted?.duplicate === false;
+    },
+    messageId: (count) => named(String(count)),
+    async said(id, text, keys) {
+      await channel.accept([
+        {
+          kind: "message",
+          id,
+          from: person,
+          to: ours === null ? [] : [{ address: ours }],
+          thread: { session: session.session },
+          sentAt: new Date(channel.clock.now()),
+          text,
+          ...(keys ? { notes: { input: "keypad" } } : {}),
+        },
+      ]);
+    },
+    async interrupted(heard, about) {
+      const id = named(`interrupted/${++interruptions}`);
+      const words = heard === null ? {} : { heard: heard.slice(0, longestHeard) };
+      await channel.accept([{ ...session, id, state: "interrupted", about, ...words }]);
+    },
+    async handingOver(reason) {
+      await channel.accept([{ ...session, id: named("handing-over"), state: "handing-over", reason }]);
+    },
+    async lost(reason) {
+      await channel.accept([{ ...session, id: named("lost"), state: "lost", reason }]);
+    },
+    async closed(reason, durationMs) {
+      await channel.accept([{ ...session, id: closedId(call), state: "closed", reason, durationMs }]);
+    },
+  };
+}

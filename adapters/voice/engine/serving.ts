@@ -1,0 +1,157 @@
+// A socket from its first frame to its end: who calls is checked, what happened is stored, the rest is the call's.
+
+import { type Channel, type Socket, sessionId } from "bridgehead/contract";
+import type { VoiceConfig } from "../config.ts";
+import type { CallEvent, Capabilities, Command, StartEvent, Translator } from "../dialects/dialect.ts";
+import { personOf } from "../parties.ts";
+import { type Ending, type LiveCall, liveCall } from "./call.ts";
+import type { LiveCalls } from "./calls.ts";
+import { type CallRecord, callRecord } from "./record.ts";
+
+export interface ServingParts {
+  readonly channel: Channel;
+  readonly config: VoiceConfig;
+  readonly can: Capabilities;
+  readonly calls: LiveCalls;
+}
+
+/** The provider has to say who calls within this time. */
+const firstFrameMs = 5000;
+const [finished, unreadable, forbidden, restarting] = [1000, 1007, 1008, 1012];
+const cut: Ending = { reason: "socket", hungUp: false };
+
+/** Resolves when the socket is done with. Rejects when something of ours failed: closed with 1011, it is taken up again over
+ *  another connection, so that nothing the caller said is lost without a word. */
+export async function serve(parts: ServingParts, socket: Socket, translator: Translator): Promise<void> {
+  const events = eventsOf(socket, translator);
+  const start = await startOf(events, parts.channel, socket);
+  if (start === null || start.ticket === null) return socket.close(forbidden, "no start");
+  const person = personOf(start.person, start.call);
+  const record = callRecord(parts.channel, { ...start, ticket: start.ticket, person });
+  if (!(await record.opened(0))) return socket.close(forbidden, "used before");
+  await live(parts, socket, translator, { start, record, events });
+}
+
+interface Opened {
+  readonly start: StartEvent;
+  readonly record: CallRecord;
+  readonly events: AsyncIterator<CallEvent>;
+}
+
+async function live(
+  parts: ServingParts,
+  socket: Socket,
+  translator: Translator,
+  { start, record, events }: Opened,
+): Promise<void> {
+  const { channel, calls } = parts;
+  const ended = new AbortController();
+  const over = AbortSignal.any([ended.signal, socket.signal]);
+  const failure = Promise.withResolvers<never>();
+  failure.promise.catch(() => undefined);
+  const failed = (error: unknown) => {
+    if (!over.aborted) failure.reject(error);
+  };
+  const facts = await channel.session(sessionId(start.call));
+  const call = liveCall({
+    ...parts,
+    start,
+    record,
+    facts,
+    over,
+    failed,
+    write: (command: Command) => sendAll(socket, translator.write(command)),
+    hangUp: () => socket.close(finished),
+  });
+  const entry = { call, replace: () => socket.close(finished, "replaced") };
+  calls.enter(start.call, entry);
+  beat(channel, socket, translator, over).catch(failed);
+  let ending: Ending = cut;
+  try {
+    await call.begin();
+    const talk = converse(events, { call, record, start });
+    ending = await Promise.race([talk, drained(call, socket, over), failure.promise]);
+  } catch (error) {
+    // What fails because the line is gone is no failure.
+    if (!socket.signal.aborted) throw error;
+  } finally {
+    ended.abort();
+    await call.end(calls.leave(start.call, entry) ? ending : null);
+  }
+}
+
+/** Ends with the socket. */
+async function* eventsOf(socket: Socket, translator: Translator): AsyncGenerator<CallEvent, void> {
+  await sendAll(socket, translator.opening ?? []);
+  for await (const data of socket) {
+    let reading: ReturnType<Translator["read"]>;
+    try {
+      reading = translator.read(typeof data === "string" ? data : Buffer.from(data).toString());
+    } catch {
+      return socket.close(unreadable, "not a frame");
+    }
+    await sendAll(socket, reading.answers ?? []);
+    yield* reading.events;
+  }
+}
+
+async function startOf(
+  events: AsyncIterator<CallEvent>,
+  { clock }: Channel,
+  socket: Socket,
+): Promise<StartEvent | null> {
+  const waited = new AbortController();
+  const late = clock.sleep(firstFrameMs, AbortSignal.any([waited.signal, socket.signal])).then(() => null);
+  const first = events.next().catch(() => null);
+  const found = await Promise.race([first, late]);
+  waited.abort();
+  const event = found === null || found.done ? null : found.value;
+  return event?.kind === "start" ? event : null;
+}
+
+interface Talk {
+  readonly call: LiveCall;
+  readonly record: CallRecord;
+  readonly start: StartEvent;
+}
+
+async function converse(events: AsyncIterator<CallEvent>, { call, record, start }: Talk): Promise<Ending> {
+  let again = 0;
+  for (let next = await events.next(); !next.done; next = await events.next()) {
+    const event = next.value;
+    if (event.kind === "end") return { reason: event.reason, hungUp: true };
+    if (event.kind !== "start") await call.handle(event);
+    else if (event.call === start.call && event.ticket !== null) await record.opened(++again);
+    else break;
+  }
+  return cut;
+}
+
+async function drained(call: LiveCall, socket: Socket, over: AbortSignal): Promise<Ending> {
+  const { draining } = socket;
+  await new Promise<void>((resolve) => {
+    if (draining.aborted || over.aborted) resolve();
+    draining.addEventListener("abort", () => resolve(), { once: true, signal: over });
+  });
+  await call.drain();
+  socket.close(restarting, "restarting");
+  return { reason: "restart", hungUp: false };
+}
+
+async function beat(
+  { clock }: Channel,
+  socket: Socket,
+  translator: Translator,
+  over: AbortSignal,
+): Promise<void> {
+  const { beat } = translator;
+  if (beat === undefined) return;
+  while (!over.aborted) {
+    await socket.send(beat.frame());
+    await clock.sleep(beat.everyMs, over);
+  }
+}
+
+async function sendAll(socket: Socket, frames: readonly string[]): Promise<void> {
+  for (const frame of frames) await socket.send(frame);
+}

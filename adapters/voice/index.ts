@@ -1,0 +1,91 @@
+// The voice adapter: speaks with people who call, and calls people. This file only puts the parts together.
+
+import { type Adapter, type Channel, defineAdapter, type Route, sessionId } from "bridgehead/contract";
+import { placedCalls } from "./calls.ts";
+import { config, type VoiceConfig } from "./config.ts";
+import type { Dialect, DialectMaker, Front } from "./dialects/dialect.ts";
+import { gather } from "./dialects/gather.ts";
+import { jambonz } from "./dialects/jambonz.ts";
+import { retell } from "./dialects/retell.ts";
+import { telnyx } from "./dialects/telnyx.ts";
+import { twilio } from "./dialects/twilio.ts";
+import type { Draft } from "./draft.ts";
+import { liveCalls } from "./engine/calls.ts";
+import { closedId } from "./engine/record.ts";
+import { serve } from "./engine/serving.ts";
+import { outbound } from "./outbound.ts";
+import { configuredGreeting } from "./wording.ts";
+
+const makers: Readonly<Record<VoiceConfig["dialect"], DialectMaker>> = {
+  twilio,
+  telnyx,
+  retell,
+  jambonz,
+  gather,
+};
+
+export default defineAdapter({
+  name: "voice",
+  contract: 1,
+  config,
+  traits: {
+    maxTextLength: 10_000,
+    markup: "plain",
+    attachments: false,
+    conversations: "person",
+    platform: "voice",
+    defaults: { concurrency: 500, on_unknown: "drop" },
+  },
+  create(channel, settings): Adapter<Draft> {
+    const calls = liveCalls();
+    const dialect = makers[settings.dialect](frontOf(channel, settings));
+    const placed = placedCalls(channel, settings);
+    // Nobody is connected to: who calls finds us there.
+    channel.report({ state: "ready" });
+    return {
+      outbound: outbound(channel, (call) => calls.find(call) ?? dialect.ear?.(call), placed),
+      routes: [...dialect.routes, ...socketRoutes(channel, settings, dialect, calls)],
+      close: async () => dialect.close?.(),
+      probe: async (signal) => (await placed?.probe(signal)) ?? { state: "ready" },
+    };
+  },
+});
+
+function socketRoutes(
+  channel: Channel,
+  settings: VoiceConfig,
+  { can, socket }: Dialect,
+  calls: ReturnType<typeof liveCalls>,
+): readonly Route[] {
+  if (socket === null) return [];
+  const { path, protocol, maxFrameBytes } = socket;
+  return [
+    {
+      kind: "socket",
+      path,
+      ...(protocol === undefined ? {} : { protocol }),
+      ...(maxFrameBytes === undefined ? {} : { maxFrameBytes }),
+      authorize: (request) => socket.authorize(request),
+      serve: (line, request) =>
+        serve({ channel, config: settings, can, calls }, line, socket.connect(request)),
+    },
+  ];
+}
+
+function frontOf(channel: Channel, settings: VoiceConfig): Front {
+  return {
+    channel,
+    config: settings,
+    greeting: (language) => configuredGreeting(settings, language) ?? channel.agent()?.introduction ?? null,
+    async closed(call, reason) {
+      const session = sessionId(call);
+      const facts = await channel.session(session);
+      if (facts === null || facts.state === "closed") return;
+      const durationMs = Math.max(0, channel.clock.now() - facts.openedAt.getTime());
+      const { from } = facts;
+      await channel.accept([
+        { kind: "session", id: closedId(call), session, state: "closed", from, reason, durationMs },
+      ]);
+    },
+  };
+}

@@ -1,0 +1,57 @@
+// Is a request really Twilio's? X-Twilio-Signature over the public address, which comes from the configuration and never from
+// the request (twilio.com/docs/usage/security).
+
+import type { RoutePath } from "bridgehead/contract";
+import { validateRequest } from "twilio/lib/webhooks/webhooks.js";
+import type { Front } from "./dialects/dialect.ts";
+
+/** The parameters of a request by name; of a repeated one the first. */
+export type Params = Readonly<Record<string, string | undefined>>;
+
+const header = "x-twilio-signature";
+
+/** The parameters of a request, when one of the secrets has signed it; else null. */
+export async function signedParams(
+  { channel }: Pick<Front, "channel">,
+  secrets: readonly string[],
+  path: RoutePath,
+  request: Request,
+): Promise<Params | null> {
+  const { search } = new URL(request.url);
+  const url = channel.url(path).href + search;
+  const body = request.method === "POST" ? new URLSearchParams(await request.text()) : new URLSearchParams();
+  const signature = request.headers.get(header);
+  // Repeated names are signed with all their values, blank ones too.
+  const signed = Object.fromEntries([...body.keys()].map((key) => [key, valuesOf(body, key)]));
+  const holds =
+    signature !== null && secrets.some((secret) => validateRequest(secret, signature, url, signed));
+  return holds ? { ...firstOf(new URLSearchParams(search)), ...firstOf(body) } : null;
+}
+
+/** Whether an upgrade is signed: over the exact websocket address, without parameters. */
+export function upgradeIsSigned(
+  { channel }: Pick<Front, "channel">,
+  secrets: readonly string[],
+  path: RoutePath,
+  request: Request,
+): boolean {
+  const signature = request.headers.get(header);
+  const url = socketUrl(channel.url(path));
+  return signature !== null && secrets.some((secret) => validateRequest(secret, signature, url, {}));
+}
+
+/** `https://...` as the address of a websocket. */
+export function socketUrl(url: URL): string {
+  return url.href.replace(/^http/, "ws");
+}
+
+function valuesOf(body: URLSearchParams, key: string): string | string[] {
+  const [first = "", ...more] = body.getAll(key);
+  return more.length === 0 ? first : [first, ...more];
+}
+
+const firstOf = (params: URLSearchParams): Params => {
+  const found: Record<string, string> = {};
+  for (const [key, value] of params) found[key] ??= value;
+  return found;
+};
