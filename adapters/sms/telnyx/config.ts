@@ -1,0 +1,39 @@
+// The keys of a channel that texts through Telnyx.
+
+import { createPublicKey, type KeyObject } from "node:crypto";
+import * as z from "zod";
+import { duration } from "../quantities.ts";
+
+/** An Ed25519 key as Telnyx shows it (base64 of 32 octets), wrapped as the crypto module wants it (RFC 8410). */
+export function publicKey(base64: string): KeyObject {
+  const raw = Buffer.from(base64, "base64");
+  if (raw.length !== 32) throw new Error("reading a public key: expected 32 octets in base64");
+  const prefix = Buffer.from("302a300506032b6570032100", "hex");
+  return createPublicKey({ key: Buffer.concat([prefix, raw]), format: "der", type: "spki" });
+}
+
+function isPublicKey(base64: string): boolean {
+  try {
+    return publicKey(base64).asymmetricKeyType === "ed25519";
+  } catch {
+    return false;
+  }
+}
+
+export const telnyxConfig = z
+  .strictObject({
+    api_key: z.string().min(1).describe("Which API key is ours?").meta({ secret: true }),
+    public_keys: z
+      .array(z.string().refine(isPublicKey, "expected the public key from the portal: 32 octets in base64"))
+      .min(1)
+      .describe("Which keys are webhooks signed with? A list, for the days of a change."),
+    messaging_profile: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("Which messaging profile sends? Needed for a sender's name or a pool of numbers."),
+    check: duration("5m").describe("How often do we look whether the API still takes our key?"),
+  })
+  .describe("provider: telnyx: how do we reach it?");
+
+export type TelnyxConfig = z.output<typeof telnyxConfig>;

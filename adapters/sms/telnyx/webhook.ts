@@ -1,0 +1,137 @@
+// What Telnyx posts to us: proven by its signature over time and raw body, then read. The address's query is not
+// signed; our key is therefore taken from the address that the signed body repeats.
+
+import { type KeyObject, verify } from "node:crypto";
+import { type DeliveryEvent, sendKey } from "bridgehead/contract";
+import * as z from "zod";
+import { isPermanent } from "../classes.ts";
+import type { Heard, InboundText, TextStatus } from "../provider.ts";
+import { classOfCode, codeOf, wordsOf } from "./errors.ts";
+
+/** A signature older, or further ahead, than this is a replay or a wrong clock. */
+const toleranceMs = 300_000;
+/** The parameter of the webhook's address that carries our key. */
+export const keyParameter = "draft";
+
+/** True when one of the keys signed exactly this body at that time, and that time is now. */
+export function isProven(
+  request: Pick<Request, "headers">,
+  body: Uint8Array,
+  keys: readonly KeyObject[],
+  now: number,
+): boolean {
+  const stamp = request.headers.get("telnyx-timestamp") ?? "";
+  const signature = Buffer.from(request.headers.get("telnyx-signature-ed25519") ?? "", "base64");
+  if (!/^\d{1,12}$/.test(stamp) || signature.length !== 64) return false;
+  if (Math.abs(now - Number(stamp) * 1000) > toleranceMs) return false;
+  const signed = Buffer.concat([Buffer.from(`${stamp}|`), body]);
+  return keys.some((key) => verify(null, signed, key, signature));
+}
+
+const phone = z.object({ phone_number: z.string(), status: z.string().optional() });
+const medium = z.object({
+  url: z.string(),
+  content_type: z.string().nullish(),
+  size: z.number().nullish(),
+});
+const error = z.object({
+  code: z.union([z.string(), z.number()]).optional(),
+  title: z.string().optional(),
+  detail: z.string().optional(),
+});
+const payload = z.object({
+  id: z.string().min(1),
+  from: phone.optional(),
+  to: z.union([z.array(phone), z.string()]).optional(),
+  text: z.string().nullish(),
+  received_at: z.string().nullish(),
+  media: z.array(medium).nullish(),
+  errors: z.array(error).nullish(),
+  webhook_url: z.string().nullish(),
+  autoresponse_type: z.string().nullish(),
+});
+const event = z.object({
+  data: z.object({ event_type: z.string(), occurred_at: z.string().optional(), payload: z.unknown() }),
+});
+type Payload = z.output<typeof payload>;
+
+const kinds: Readonly<Record<string, "text" | "status">> = {
+  "message.received": "text",
+  "message.sent": "status",
+  "message.finalized": "status",
+};
+
+/** What a proven body tells; events of other kinds tell nothing. Throws at one that it should understand and does not:
+ *  answered with an error it comes again, and the operator sees it at Telnyx. */
+export function readEvent(body: Uint8Array, now: number): Heard {
+  const { data } = event.parse(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)));
+  const kind = kinds[data.event_type];
+  if (kind === undefined) return { texts: [], statuses: [] };
+  const facts = payload.parse(data.payload);
+  return kind === "text"
+    ? { texts: [textOf(facts, data.occurred_at, body, now)], statuses: [] }
+    : { texts: [], statuses: [statusOf(facts, body)] };
+}
+
+function textOf(payload: Payload, occurredAt: string | undefined, raw: Uint8Array, now: number): InboundText {
+  const to = Array.isArray(payload.to) ? payload.to[0]?.phone_number : payload.to;
+  if (payload.from === undefined || to === undefined)
+    throw new Error("reading a text: it has no from or no to");
+  const word = payload.autoresponse_type?.toLowerCase();
+  return {
+    id: payload.id,
+    from: payload.from.phone_number,
+    to,
+    body: payload.text ?? "",
+    sentAt: dateOf(payload.received_at ?? occurredAt, now),
+    media: (payload.media ?? []).map((one) => ({
+      ref: { url: one.url },
+      mediaType: one.content_type ?? "application/octet-stream",
+      ...(typeof one.size === "number" ? { size: one.size } : {}),
+    })),
+    ...(word === "stop" || word === "start" || word === "help" ? { optOut: word } : {}),
+    raw,
+  };
+}
+
+const states: Readonly<Record<string, DeliveryEvent["state"]>> = {
+  queued: "accepted",
+  sending: "accepted",
+  sent: "accepted",
+  delivered: "delivered",
+  delivery_failed: "failed",
+  sending_failed: "failed",
+  expired: "failed",
+};
+
+/** `delivery_unconfirmed` means that the carrier tells nothing: it was sent, and that is all there will be. */
+function statusOf(payload: Payload, raw: Uint8Array): TextStatus {
+  const status = Array.isArray(payload.to) ? payload.to[0]?.status : undefined;
+  if (status === undefined) throw new Error("reading a receipt: it has no status");
+  const state = states[status] ?? "accepted";
+  const [first = null] = payload.errors ?? [];
+  const failed = state === "failed";
+  const code = failed ? codeOf(first) : undefined;
+  const detail = failed ? wordsOf(first) : undefined;
+  return {
+    id: payload.id,
+    key: keyOf(payload.webhook_url),
+    status,
+    state,
+    ...(failed ? { permanent: isPermanent(classOfCode(code)) } : {}),
+    ...(code === undefined ? {} : { code }),
+    ...(detail === undefined ? {} : { detail }),
+    raw,
+  };
+}
+
+function keyOf(address: string | null | undefined) {
+  if (!address || !URL.canParse(address)) return null;
+  const key = new URL(address).searchParams.get(keyParameter) ?? "";
+  return /^[a-z0-9]+$/.test(key) ? sendKey(key) : null;
+}
+
+function dateOf(text: string | null | undefined, now: number): Date {
+  const date = new Date(text ?? "");
+  return Number.isNaN(date.getTime()) ? new Date(now) : date;
+}
