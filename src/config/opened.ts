@@ -23,10 +23,10 @@ export interface Opened {
   readonly folder: string;
   readonly document: Document;
   /** What is wrong with its YAML. */
-  told(faults: readonly Fault[]): Problem[];
-  located(findings: readonly Finding[]): Problem[];
+  readonly told: (faults: readonly Fault[]) => Problem[];
+  readonly located: (findings: readonly Finding[]) => Problem[];
   /** With every reference in it followed. */
-  resolve(raw: unknown): Resolved;
+  readonly resolve: (raw: unknown) => Resolved;
 }
 
 /** Reads the file at `path`; the one problem when that is not possible. */

@@ -2,10 +2,11 @@
 // for platforms that would otherwise message the person themselves). External API 4.3.
 
 import type { CreateRequest, StartRequest } from "../agent/calls.ts";
+import type { Opening } from "../domain/opening.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import { type Line, skillOf } from "./line.ts";
 
-export type Opening =
+export type OpeningCall =
   | { readonly kind: "start"; readonly body: StartRequest }
   | { readonly kind: "create"; readonly body: CreateRequest };
 
@@ -22,7 +23,8 @@ function splitName(name: string | null, address: string): { firstName: string; l
   return { firstName: words.slice(0, -1).join(" "), lastName: words.at(-1) ?? "-" };
 }
 
-export function openingOf(line: Line, conversation: ConversationRow): Opening {
+/** The call that opens it. `begun`: what is known of a conversation that we begin; null when the person wrote first. */
+export function openingOf(line: Line, conversation: ConversationRow, begun: Opening | null): OpeningCall {
   const { person } = conversation;
   const who = {
     ...splitName(conversation.person_name, person),
@@ -30,25 +32,44 @@ export function openingOf(line: Line, conversation: ConversationRow): Opening {
     source: "bridgehead",
   };
   const mail = line.traits.platform === "email";
+  const introduction = begun?.introduction ?? skillOf(line)?.introduction ?? "";
   if (line.rules.opening === "create") {
-    return { kind: "create", body: mail ? { ...who, email: person } : { ...who, phoneNumber: person } };
+    const about = aboutBegun(begun, introduction);
+    const body = { ...who, ...(about && { conversationContext: about }) };
+    return { kind: "create", body: mail ? { ...body, email: person } : { ...body, phoneNumber: person } };
   }
-  const introduction = skillOf(line)?.introduction ?? "";
-  if (mail) {
-    const emailSubject = conversation.subject || skillOf(line)?.defaultSubject || "";
+  const common = { ...who, ...(begun?.context && { conversationContext: begun.context }) };
+  if (line.traits.platform === "voice") {
     return {
       kind: "start",
-      body: { ...who, channel: "email", email: person, emailSubject, emailIntroduction: introduction },
+      body: { ...common, channel: "voice", phoneNumber: person, firstMessage: introduction },
     };
   }
-  if (line.traits.platform === "sms") {
+  // What begins with us begins anew: the platform would go on with the person's current conversation, which knows
+  // nothing of this introduction.
+  const written = { ...common, ...(begun?.speak && { resetConversation: true }) };
+  if (mail) {
+    const subject = begun?.subject || conversation.subject || skillOf(line)?.defaultSubject || "";
     return {
       kind: "start",
-      body: { ...who, channel: "sms", phoneNumber: person, smsIntroduction: introduction },
+      body: {
+        ...written,
+        channel: "email",
+        email: person,
+        emailSubject: subject,
+        emailIntroduction: introduction,
+      },
     };
   }
   return {
     kind: "start",
-    body: { ...who, channel: "voice", phoneNumber: person, firstMessage: introduction },
+    body: { ...written, channel: "sms", phoneNumber: person, smsIntroduction: introduction },
   };
+}
+
+/** A conversation that is merely created has no place for the introduction, and the agent should know what it has said. */
+function aboutBegun(begun: Opening | null, introduction: string): string | null {
+  if (!begun) return null;
+  const said = begun.speak && introduction !== "" ? `You wrote to the person first: ${introduction}` : null;
+  return [begun.context, said].filter((part) => part !== null && part !== "").join("\n\n") || null;
 }
