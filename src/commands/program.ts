@@ -64,6 +64,16 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--raw", "show: print the message as it arrived")
     .option("--json", "print JSON")
     .action(calls(() => import("./inbox.ts"), "action", "id"));
+  configured("start", "write to a person first, or call them")
+    .requiredOption("--channel <id>", "through this channel")
+    .requiredOption("--to <address>", "the person's mailbox, or number with its country")
+    .option("--name <name>", "the person's name")
+    .option("--subject <text>", "of the mail; default: the agent's")
+    .option("--introduction <text>", "the first words; default: the agent's")
+    .option("--context <text>", "what the agent should know; the person does not see it")
+    .option("--wait <time>", 'wait so long ("30s") for the outcome, and print it')
+    .option("--json", "print JSON")
+    .action(calls(() => import("./start.ts")));
   configured("migrate", "bring the store's schema up to date").action(calls(() => import("./migrate.ts")));
 
   await program.parseAsync([...argv], { from: "user" });

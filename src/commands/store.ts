@@ -3,7 +3,7 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { openDatabase } from "../app.ts";
-import { loadStore } from "../config/index.ts";
+import { loadStore, type StoreConfig } from "../config/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import type { Database } from "../store/driver.ts";
 import { migrations, schemaVersion } from "../store/migrate.ts";
@@ -23,6 +23,15 @@ export async function withStore(
     for (const problem of loaded.problems) io.err(problemLine(problem));
     return exitCodes.config;
   }
+  return useStore(loaded, io, work);
+}
+
+/** Opens a store whose place is known. */
+export async function useStore(
+  loaded: { readonly file: string; readonly store: StoreConfig },
+  io: Io,
+  work: (db: Database) => Promise<number>,
+): Promise<number> {
   const missing = loaded.store.kind === "sqlite" ? whyNoFile(loaded.store.file) : null;
   if (missing !== null) {
     io.err(`${missing} (the key store of ${loaded.file} names it)`);

@@ -1,0 +1,166 @@
+// bridgehead start: writes to (or calls) a person first. Leaves the opening in the store; the running daemon opens the
+// platform's conversation and sends the introduction. Needs the store and, of the file, the one channel's block alone.
+
+import { resolve } from "node:path";
+import { type AdapterDefinition, channelId } from "bridgehead/contract";
+import type { AgentSettings } from "../agent/index.ts";
+import { loadChannel } from "../config/index.ts";
+import { duration } from "../config/schema/values.ts";
+import { loadAdapter } from "../host/loader.ts";
+import { systemClock as clock } from "../ops/clock.ts";
+import { type Begun, begin } from "../pipeline/beginning.ts";
+import { readSettings } from "../store/agents.ts";
+import type { Database } from "../store/driver.ts";
+import { ensureChannel } from "../store/events.ts";
+import { type OpeningOutcome, openingOutcome } from "../store/openings.ts";
+import { suppression } from "../store/suppressions.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { Io } from "./io.ts";
+import { problemLine } from "./problem.ts";
+import { useStore } from "./store.ts";
+
+export interface StartOptions {
+  readonly config: string;
+  readonly channel: string;
+  readonly to: string;
+  readonly name?: string;
+  readonly subject?: string;
+  readonly introduction?: string;
+  readonly context?: string;
+  /** A duration as in the configuration. */
+  readonly wait?: string;
+  readonly json?: boolean;
+}
+
+export async function run(options: StartOptions, io: Io): Promise<number> {
+  const wait = duration.optional().safeParse(options.wait);
+  if (!wait.success) {
+    io.err(`--wait ${options.wait}: ${wait.error.issues[0]?.message}`);
+    return exitCodes.usage;
+  }
+  const file = resolve(io.cwd, options.config);
+  const loaded = await loadChannel(file, options.channel, { env: io.env, adapters: loadAdapter });
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.err(problemLine(problem));
+    return exitCodes.config;
+  }
+  const { channel, ids } = loaded;
+  if (!channel) {
+    io.err(`there is no channel ${options.channel} in ${loaded.file}: it has ${ids.join(", ") || "none"}`);
+    return exitCodes.usage;
+  }
+  const address = addressFor(channel.adapter, options.to);
+  if (address === null) {
+    io.err(`channel ${options.channel} cannot reach ${options.to}: give ${wantedForm(channel.adapter)}`);
+    return exitCodes.usage;
+  }
+  if (!channel.enabled) {
+    io.err(`channel ${options.channel} is not enabled: nothing is sent there`);
+    return exitCodes.failed;
+  }
+  const { platform } = channel.adapter.traits;
+  return useStore(loaded, io, async (db) => {
+    const wanted = { ...options, address, agent: channel.agent };
+    const refusal = await whyNot(db, wanted, platform);
+    if (refusal !== null) {
+      io.err(refusal);
+      return exitCodes.failed;
+    }
+    const begun = await write(db, wanted);
+    const outcome = wait.data === undefined ? null : await watch(db, begun, wait.data, io.signal);
+    return tell(begun, outcome, wanted, io);
+  });
+}
+
+type Wanted = StartOptions & { readonly address: string; readonly agent: string };
+type Platform = AdapterDefinition["traits"]["platform"];
+
+function addressFor(adapter: AdapterDefinition, text: string): string | null {
+  return adapter.address ? adapter.address(text) : text.trim() || null;
+}
+
+const wantedForm = ({ traits }: AdapterDefinition): string =>
+  traits.platform === "email"
+    ? "a mailbox, such as anna@example.com"
+    : "a number with its country, such as +15550111";
+
+/** The settings that hold the first words, as the platform calls them. */
+const introductions = {
+  email: "defaultEmailIntroduction of its EMAIL skill",
+  sms: "defaultSmsIntroduction of its SMS skill",
+  voice: "the introduction of its VOICE skill",
+} as const;
+
+async function whyNot(db: Database, wanted: Wanted, platform: Platform): Promise<string | null> {
+  const { channel, address, agent } = wanted;
+  const { suppressed, row } = await db.read(async (q) => ({
+    suppressed: await suppression(q, channel, address),
+    row: await readSettings(q, agent),
+  }));
+  if (suppressed !== null) return `${address} gets nothing from channel ${channel}: ${suppressed}`;
+  if (!row) {
+    const own = wanted.introduction !== undefined && (platform !== "email" || wanted.subject !== undefined);
+    return own ? null : `the settings of agent ${agent} were never read: does the daemon run?`;
+  }
+  const settings = JSON.parse(row.settings) as AgentSettings;
+  const skill = settings[platform];
+  if (settings.status !== "active") return `agent ${agent} is ${settings.status}`;
+  if (!skill) return `agent ${agent} has no ${platform} skill`;
+  if (skill.status !== "active") return `the ${platform} skill of agent ${agent} is inactive`;
+  if (!(wanted.introduction ?? skill.introduction)?.trim())
+    return `agent ${agent} has no introduction: give --introduction, or set ${introductions[platform]}`;
+  if (platform === "email" && !(wanted.subject ?? skill.defaultSubject)?.trim())
+    return `agent ${agent} has no subject to begin with: give --subject, or set defaultSubject of its EMAIL skill`;
+  return null;
+}
+
+function write(db: Database, wanted: Wanted): Promise<Begun> {
+  const { channel, agent, address, name, subject, introduction, context } = wanted;
+  return db.tx(async (q) => {
+    await ensureChannel(q, channelId(channel));
+    const begun = await begin(q, clock, {
+      channel,
+      agent,
+      address,
+      name: name ?? null,
+      opening: {
+        introduction: introduction ?? null,
+        subject: subject ?? null,
+        context: context ?? null,
+        speak: true,
+      },
+    });
+    await db.wake(q);
+    return begun;
+  });
+}
+
+const lookMs = 100;
+
+async function watch(db: Database, begun: Begun, ms: number, signal: AbortSignal): Promise<OpeningOutcome> {
+  const until = clock.monotonic() + ms;
+  for (;;) {
+    const outcome = await db.read((q) => openingOutcome(q, begun.turn));
+    if (outcome.state !== "waiting" || clock.monotonic() >= until || signal.aborted) return outcome;
+    await clock.sleep(lookMs, signal);
+  }
+}
+
+function tell(begun: Begun, outcome: OpeningOutcome | null, wanted: Wanted, io: Io): number {
+  const { channel, address } = wanted;
+  const { state, reason } = outcome ?? { state: "waiting", reason: null };
+  if (wanted.json) io.out(JSON.stringify({ ...begun, channel, to: address, state, reason }));
+  else {
+    const standing = outcome === null ? "the daemon will open it" : words[outcome.state];
+    io.out(`conversation ${begun.conversation} with ${address}: ${standing}${reason ? ` (${reason})` : ""}`);
+  }
+  return outcome === null || outcome.state === "sent" ? exitCodes.ok : exitCodes.failed;
+}
+
+const words: Readonly<Record<OpeningOutcome["state"], string>> = {
+  waiting: "not sent yet; it still will be",
+  sent: "sent",
+  held: "held: see outbox",
+  failed: "failed",
+  dropped: "not sent",
+};

@@ -1,0 +1,41 @@
+// What became of conversations that we began, for the command that began them.
+
+import type { Query } from "./driver.ts";
+
+/** `waiting`: not settled yet. */
+export interface OpeningOutcome {
+  readonly state: "waiting" | "sent" | "held" | "failed" | "dropped";
+  readonly reason: string | null;
+}
+
+interface Standing {
+  readonly state: string;
+  readonly reason: string | null;
+}
+
+const sent = ["sent", "delivered"];
+const settled = ["held", "failed", "dropped"] as const;
+
+/** By the turn, its reply and the drafts of that, whichever came furthest. Throws when there is no such turn. */
+export async function openingOutcome(q: Query, turn: string): Promise<OpeningOutcome> {
+  const own = await q.one<Standing>("SELECT state, reason FROM turns WHERE id = $1", turn);
+  if (!own) throw new Error(`looking at opening ${turn}: there is none`);
+  if (own.state === "failed" || own.state === "dropped") return { state: own.state, reason: own.reason };
+  const reply = await q.one<Standing & { id: string }>(
+    "SELECT id, state, reason FROM replies WHERE turn = $1",
+    turn,
+  );
+  if (!reply) return { state: "waiting", reason: own.reason };
+  if (reply.state === "failed") return { state: "failed", reason: reply.reason };
+  const drafts = await q.all<Standing>(
+    "SELECT state, reason FROM drafts WHERE reply = $1 ORDER BY seq",
+    reply.id,
+  );
+  for (const state of settled) {
+    const found = drafts.find((draft) => draft.state === state);
+    if (found) return { state, reason: found.reason };
+  }
+  if (drafts.length > 0 && drafts.every(({ state }) => sent.includes(state)))
+    return { state: "sent", reason: null };
+  return { state: "waiting", reason: drafts.find(({ state }) => !sent.includes(state))?.reason ?? null };
+}
