@@ -7,6 +7,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { checks, exemption } from "bridgehead/contract/testing";
 import { expect, it, onTestFinished } from "vitest";
+import { callHarness } from "./call-adapter.ts";
 import { hookHarness } from "./hook-adapter.ts";
 import { lineHarness } from "./line-peer.ts";
 
@@ -27,7 +28,7 @@ it("makes a test of every rule, and of what an adapter says it lacks", async () 
   await promisify(execFile)(process.execPath, [...vitest, "test/contract/conformance.test.ts"]);
   const report = JSON.parse(await readFile(file, "utf8")) as Report;
   const results = report.testResults.flatMap((file) => file.assertionResults);
-  for (const [name, harness] of Object.entries({ line: lineHarness, hook: hookHarness })) {
+  for (const [name, harness] of Object.entries({ line: lineHarness, hook: hookHarness, call: callHarness })) {
     const seen = results
       .filter((one) => one.ancestorTitles.includes(`adapter ${name}`))
       .map((one) => [one.title, one.status]);

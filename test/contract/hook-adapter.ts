@@ -81,6 +81,7 @@ export const hookHarness: Harness = {
     inbound: "the provider calls us and keeps no history",
     outbound: "the provider cannot be called",
     probe: "there is nothing to log in to",
+    session: "its socket brings single messages, which open nothing",
   },
   quietMs: 100,
   start: async () => ({

@@ -17,7 +17,10 @@ interface Request {
 
 export const lineHarness: Harness = {
   start: startLinePeer,
-  lacks: { http: "the protocol has no web side", socket: "the protocol has no web side" },
+  lacks: {
+    http: "the protocol has no web side",
+    socket: "the protocol has no web side",
+  },
   quietMs: 150,
 };
 

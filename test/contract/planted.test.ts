@@ -6,8 +6,18 @@ import type { Flaw } from "./flaws.ts";
 import { makingFlaws, readingFlaws } from "./flaws-reading.ts";
 import { composeFlaws, lookFlaws, sendFlaws } from "./flaws-sending.ts";
 import { serveFlaws } from "./flaws-serving.ts";
+import { eventFlaws, sessionFlaws } from "./flaws-sessions.ts";
 
-const flaws = [...makingFlaws, ...readingFlaws, ...composeFlaws, ...sendFlaws, ...lookFlaws, ...serveFlaws];
+const flaws = [
+  ...makingFlaws,
+  ...readingFlaws,
+  ...composeFlaws,
+  ...sendFlaws,
+  ...lookFlaws,
+  ...serveFlaws,
+  ...sessionFlaws,
+  ...eventFlaws,
+];
 
 /** What fails, by the name of the check, with its message. */
 async function failures({ definition, harness }: Flaw): Promise<Record<string, string>> {

@@ -33,7 +33,7 @@ afterEach(async () => {
 });
 
 /** Called at the end of the test, the last one first. */
-export const atEnd = (end: () => Promise<void> | void): void => void ends.push(end);
+const atEnd = (end: () => Promise<void> | void): void => void ends.push(end);
 
 /** A route that lets everybody in and is served by `serve`. */
 export const relay = (serve: SocketRoute["serve"], changes: Partial<SocketRoute> = {}): SocketRoute => ({

@@ -79,13 +79,14 @@ async function survivesJson(subject: Subject): Promise<void> {
 
 async function isPure(subject: Subject): Promise<void> {
   await withRig(subject, async (rig) => {
+    const calls = rig.channel.calls.length;
     for (const reply of replies(rig)) {
       const before = structuredClone(reply);
       const { acts } = await watchStillness(() => outboundOf(rig).compose(reply));
       assert.deepEqual(reply, before, "compose changed the reply");
       assert.deepEqual(acts, [], `compose did I/O or started timers: ${acts.join(", ")}`);
     }
-    assert.deepEqual(rig.channel.calls, [], "compose called accept");
+    assert.equal(rig.channel.calls.length, calls, "compose called accept");
   });
 }
 

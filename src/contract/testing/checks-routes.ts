@@ -31,10 +31,11 @@ const good = (status: number) => status >= 200 && status < 300;
 
 async function refusesForged(subject: Subject): Promise<void> {
   await withRig(subject, async (rig) => {
+    const calls = rig.channel.calls.length;
     for (const { sample, knock } of doors(rig)) {
       const status = await knock(sample.forged(mark("forged")));
       assert.equal(status, 403, `${sample.path} answered ${status} to a forged request`);
-      const none = () => rig.channel.calls.length === 0;
+      const none = () => rig.channel.calls.length === calls;
       await throughout(`${sample.path} accepted a forged request`, none, rig.quietMs);
     }
   });
@@ -92,6 +93,7 @@ async function stableIds(subject: Subject): Promise<void> {
 
 async function refusesUpgrades(subject: Subject): Promise<void> {
   await withRig(subject, async (rig) => {
+    const calls = rig.channel.calls.length;
     const upgrades = present(rig.peer.upgrades?.bind(rig.peer), "the peer has no upgrades()", "socket");
     for (const sample of upgrades((path) => rig.channel.url(path))) {
       const isIt = (route: Route): route is SocketRoute =>
@@ -102,7 +104,7 @@ async function refusesUpgrades(subject: Subject): Promise<void> {
       assert.ok(refusal, `${sample.path} let a forged upgrade in`);
       const { status } = refusal;
       assert.ok(status >= 400 && status < 500, `${sample.path} answered ${status} to a forged upgrade`);
-      assert.deepEqual(rig.channel.calls, [], `${sample.path} accepted something of a forged upgrade`);
+      assert.equal(rig.channel.calls.length, calls, `${sample.path} accepted something of a forged upgrade`);
       const reply = await route.authorize(sample.good());
       assert.equal(reply, null, `${sample.path} answered ${reply?.status} to a good upgrade`);
     }

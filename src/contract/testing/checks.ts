@@ -1,11 +1,13 @@
 // Every rule of the contract that can be asserted from outside, by name.
 
 import { composeChecks } from "./checks-compose.ts";
+import { eventChecks } from "./checks-events.ts";
 import { inboundChecks } from "./checks-inbound.ts";
 import { lookingChecks } from "./checks-looking.ts";
 import { makingChecks } from "./checks-making.ts";
 import { routeChecks } from "./checks-routes.ts";
 import { sendChecks } from "./checks-send.ts";
+import { sessionChecks } from "./checks-sessions.ts";
 import type { Harness } from "./harness.ts";
 import type { Check } from "./rig.ts";
 
@@ -17,6 +19,8 @@ export const checks: readonly Check[] = [
   ...sendChecks,
   ...lookingChecks,
   ...routeChecks,
+  ...sessionChecks,
+  ...eventChecks,
 ];
 
 /** Why this check does not apply to the harness's adapter (`<ability>: <reason>`), or null when it does. */

@@ -40,7 +40,9 @@ export type Ability =
   | "credentials"
   /** Has a route of kind `http`, or of kind `socket`. */
   | "http"
-  | "socket";
+  | "socket"
+  /** Its sockets carry sessions: each opens one, and what is said in it becomes messages of that session. */
+  | "session";
 
 export interface Harness {
   /** Starts a peer for one check, on a free port. Nothing of an earlier check shows in it; several run at once. */
@@ -76,6 +78,8 @@ export interface Peer {
   requests?(url: (path: RoutePath) => URL): readonly RequestSample[];
   /** socket: one sample for every socket route of the adapter. */
   upgrades?(url: (path: RoutePath) => URL): readonly UpgradeSample[];
+  /** session: one sample for every socket route that carries sessions. */
+  sessions?(url: (path: RoutePath) => URL): readonly SessionSample[];
 }
 
 export interface RequestSample {
@@ -86,6 +90,22 @@ export interface RequestSample {
   good(text: string): Request;
   /** The same with a signature that does not hold. */
   forged(text: string): Request;
+}
+
+export interface SessionSample {
+  readonly path: RoutePath;
+  /** A new session for each call, up to its upgrade; what must happen before (a webhook that makes a token) happens here. */
+  begin(adapter: Adapter): Promise<Caller>;
+}
+
+/** One session as the provider holds it. */
+export interface Caller {
+  /** The good upgrade. */
+  readonly request: Request;
+  /** The frames with which it begins: after them the session is `opened`. */
+  readonly opening: readonly (string | Uint8Array)[];
+  /** The frames with which the person says exactly this text. */
+  say(text: string): readonly (string | Uint8Array)[];
 }
 
 export interface UpgradeSample {

@@ -6,3 +6,4 @@ export * from "./clock.ts";
 export * from "./describe.ts";
 export * from "./harness.ts";
 export type { Check, Subject } from "./rig.ts";
+export { type Serving, serveTest, type TestSocket, testSocket } from "./socket.ts";

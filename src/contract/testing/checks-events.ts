@@ -1,0 +1,88 @@
+// What must hold of every event an adapter hands over, wherever it comes from.
+
+import assert from "node:assert/strict";
+import type { InboundEvent } from "../index.ts";
+import { type Check, mark, type Rig, ready, type Subject, whileRunning, withRig } from "./rig.ts";
+import { serveTest } from "./socket.ts";
+
+const named = (text: unknown): boolean => typeof text === "string" && text.trim() === text && text !== "";
+const dated = (date: unknown): boolean => date instanceof Date && !Number.isNaN(date.getTime());
+
+/** What is wrong with an event, in words; null when nothing is. */
+function flawOf(event: InboundEvent): string | null {
+  if (!named(event.id) || event.id.length > 500) return `an id that is none: ${JSON.stringify(event.id)}`;
+  if (event.kind === "delivery") {
+    const { key, sent = [], recipient } = event.about;
+    return key || sent.length > 0 || recipient ? null : "a delivery that is about nothing";
+  }
+  if (!named(event.from.address)) return "a sender without an address";
+  if (event.kind === "session") {
+    if (!named(event.session)) return "a session without a name";
+    const { durationMs } = event;
+    const measured = durationMs === undefined || (Number.isFinite(durationMs) && durationMs >= 0);
+    return measured ? null : `a call of ${durationMs} ms`;
+  }
+  if (!dated(event.sentAt)) return "a message without a time";
+  if (event.consent?.answer?.trim() === "") return "a consent answered with nothing";
+  if (event.consent && event.refusal) return "a message that is both consent and refused";
+  if (event.forHumans && !named(event.forHumans.subject)) return "a message for humans without a subject";
+  const bad = event.attachments?.find(
+    ({ name, mediaType }) => !named(name) || !/^[^/\s]+\/[^/\s]+$/.test(mediaType),
+  );
+  return bad ? `an attachment of type ${bad.mediaType}` : null;
+}
+
+/** Lets the peer do everything the harness can show, once. */
+async function provoke(rig: Rig): Promise<void> {
+  const { peer, channel, adapter } = rig;
+  const url = channel.url.bind(channel);
+  for (const sample of peer.requests?.(url) ?? []) {
+    const route = adapter.routes?.find((one) => one.kind === "http" && one.path === sample.path);
+    if (route?.kind === "http") await route.handle(sample.good(mark("provoked"))).catch(() => undefined);
+  }
+  for (const sample of peer.sessions?.(url) ?? []) {
+    const route = adapter.routes?.find((one) => one.kind === "socket" && one.path === sample.path);
+    const caller = await sample.begin(adapter);
+    if (route?.kind !== "socket" || (await route.authorize(caller.request.clone())) !== null) continue;
+    const call = serveTest(route, caller.request);
+    const words = mark("provoked");
+    for (const frame of [...caller.opening, ...caller.say(words)]) call.say(frame);
+    await channel.until("what was said", () => heard(rig, words), rig.patienceMs).catch(() => undefined);
+    call.cut();
+    await call.done;
+  }
+  if (adapter.inbound && peer.say) {
+    const words = mark("provoked");
+    await whileRunning(rig, async () => {
+      await ready(rig).catch(() => undefined);
+      await peer.say?.(words);
+      await channel.until("what was said", () => heard(rig, words), rig.patienceMs).catch(() => undefined);
+    });
+  }
+}
+const heard = (rig: Rig, words: string) => rig.channel.messages.some(({ text }) => text.includes(words));
+
+async function saysWhatItMust(subject: Subject): Promise<void> {
+  await withRig(subject, async (rig) => {
+    await provoke(rig);
+    const flaws = rig.channel.calls
+      .flatMap(({ events }) => events.map(flawOf))
+      .filter((flaw) => flaw !== null);
+    assert.deepEqual(flaws, [], `accept was given ${flaws.join("; ")}`);
+    const open = new Set<string>();
+    for (const event of rig.channel.stored) {
+      if (event.kind === "session" && event.state === "opened") open.add(event.session);
+      const session =
+        event.kind === "session"
+          ? event.session
+          : event.kind === "message" && "session" in event.thread
+            ? event.thread.session
+            : null;
+      assert.ok(session === null || open.has(session), `a ${event.kind} of a session that was not opened`);
+    }
+  });
+}
+
+export const eventChecks: readonly Check[] = [
+  { name: "events: say what they must", needs: [], run: saysWhatItMust },
+];
