@@ -65,7 +65,9 @@ const drainMs = 8_000;
 export function liveCall(parts: CallParts): LiveCall {
   const { channel, config, can, record, over, facts, failed } = parts;
   const { clock } = channel;
-  const began = clock.monotonic() - Math.max(0, facts ? clock.now() - facts.openedAt.getTime() : 0);
+  const resumed = facts !== null && facts.openings > 1;
+  const before = resumed ? Math.max(0, clock.now() - facts.openedAt.getTime()) : 0;
+  const began = clock.monotonic() - before;
   const duration = () => Math.max(0, Math.round(clock.monotonic() - began));
   const handsOver = canHandOver(config, can);
   let language = languageOf(config, parts.start.language) ?? config.language;
@@ -183,7 +185,7 @@ export function liveCall(parts: CallParts): LiveCall {
   return {
     async begin() {
       limit().catch(failed);
-      const again = parts.start.resumed || (facts?.openings ?? 1) > 1;
+      const again = parts.start.resumed || resumed;
       const greeting = configuredGreeting(config, language) ?? channel.agent()?.introduction;
       const first = again ? words().lostYou : (greeting ?? words().greeting);
       if (can.greets) speaker.assume(first);
