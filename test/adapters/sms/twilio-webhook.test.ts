@@ -1,0 +1,315 @@
+// What a proven post makes: one event, whatever comes how often, and an answer that says nothing to the person.
+
+import type { DeliveryEvent, MessageEvent } from "bridgehead/contract";
+import { recordingChannel } from "bridgehead/contract/testing";
+import { describe, expect, it } from "vitest";
+import { statusEventId } from "../../../adapters/sms/provider.ts";
+import {
+  account,
+  desk,
+  type Fields,
+  ours,
+  person,
+  type Settings,
+  signed,
+  statusForm,
+  textForm,
+} from "./desk.ts";
+
+const api = "http://127.0.0.1:9";
+const at = (path: string, query = "") => `https://bridge.example/channels/test-channel${path}${query}`;
+
+/** Posts one text; the event it became. */
+async function heard(form: Fields, more: Settings = {}): Promise<MessageEvent> {
+  const { post, channel } = desk(api, more);
+  expect((await post("/inbound", signed(at("/inbound"), form))).status).toBe(200);
+  const [event] = channel.messages;
+  if (!event) throw new Error("nothing was stored");
+  return event;
+}
+
+/** Posts one status; the event it became. */
+async function told(form: Fields, query = ""): Promise<DeliveryEvent> {
+  const { post, channel } = desk(api);
+  expect((await post("/status", signed(at("/status", query), form))).status).toBe(200);
+  const [event] = channel.stored;
+  if (event?.kind !== "delivery") throw new Error("nothing was stored");
+  return event;
+}
+
+describe("a text", () => {
+  it("becomes a message by its sid, with everything that was sent kept", async () => {
+    const form = textForm("SM1", "Where is it?", { BrandNewParameter: "kept" });
+    const event = await heard(form);
+    expect(event).toMatchObject({
+      kind: "message",
+      id: "SM1",
+      from: { address: person },
+      to: [{ address: ours }],
+      thread: { answers: [] },
+      text: "Where is it?",
+    });
+    expect(event.refusal).toBeUndefined();
+    expect(event.consent).toBeUndefined();
+    expect(new TextDecoder().decode(event.raw)).toContain("BrandNewParameter=kept");
+  });
+
+  it("is answered by an empty document, and by nothing else, on both paths", async () => {
+    const { post } = desk(api);
+    for (const path of ["/inbound", "/inbound-fallback"]) {
+      const response = await post(path, signed(at(path), textForm(`SM${path}`, "STOP")));
+      expect(response.status).toBe(200);
+      expect(response.headers.get("content-type")).toMatch(/^text\/xml/);
+      expect(await response.text()).toBe('<?xml version="1.0" encoding="UTF-8"?><Response/>');
+    }
+  });
+
+  it("counts once, a hundred times at once, over both paths and after a restart", async () => {
+    const channel = recordingChannel();
+    const { post } = desk(api, {}, channel);
+    const again = desk(api, {}, channel);
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, n) => {
+        const path = n % 3 === 0 ? "/inbound-fallback" : "/inbound";
+        const form = textForm("SM1", "once", n % 3 === 0 ? { ErrorCode: "11200" } : {});
+        return (n % 2 === 0 ? post : again.post)(path, signed(at(path), form));
+      }),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 100 }, () => 200));
+    expect(channel.messages.length).toBe(1);
+  });
+
+  it("is answered after the commit, and only then", async () => {
+    const { post, channel } = desk(api);
+    channel.hold();
+    let answered = false;
+    const work = post("/inbound", signed(at("/inbound"), textForm("SM1", "held"))).then((response) => {
+      answered = true;
+      return response.status;
+    });
+    await channel.until("the call of accept", ({ calls }) => calls.length === 1);
+    expect(answered).toBe(false);
+    channel.release();
+    expect(await work).toBe(200);
+  });
+
+  it("that could not be stored is thrown back, and taken when it comes again", async () => {
+    const { post, channel } = desk(api);
+    channel.reject();
+    const request = () => signed(at("/inbound"), textForm("SM1", "again"));
+    await expect(post("/inbound", request())).rejects.toThrow(/planted/);
+    expect((await post("/inbound", request())).status).toBe(200);
+    expect(channel.messages.length).toBe(1);
+  });
+
+  it("keeps the prefix of its network as a part of the address", async () => {
+    const event = await heard(
+      textForm("SM1", "hi", {
+        From: `whatsapp:${person}`,
+        To: `whatsapp:${ours}`,
+        ProfileName: "Ann",
+        WaId: "1",
+      }),
+    );
+    expect(event.from).toEqual({ address: `whatsapp:${person}`, name: "Ann" });
+    expect(event.to).toEqual([{ address: `whatsapp:${ours}` }]);
+    expect((await heard(textForm("SM1", "hi", { From: `rcs:${person}` }))).from.address).toBe(
+      `rcs:${person}`,
+    );
+  });
+
+  it("that shares a place says where", async () => {
+    const place = { Latitude: "52.5", Longitude: "13.4", Label: "Alex", Address: "Platz 1" };
+    expect((await heard(textForm("SM1", "", place))).text).toBe("[place: 52.5, 13.4 (Alex, Platz 1)]");
+    expect((await heard(textForm("SM1", "I am here", place))).text).toBe(
+      "I am here\n[place: 52.5, 13.4 (Alex, Platz 1)]",
+    );
+  });
+
+  it("without a sid, or from nobody, is answered and makes nothing", async () => {
+    const { post, channel } = desk(api);
+    for (const missing of ["MessageSid", "From", "To"]) {
+      const form = Object.fromEntries(
+        Object.entries(textForm("SM1", "x")).filter(([name]) => name !== missing),
+      );
+      expect((await post("/inbound", signed(at("/inbound"), form))).status).toBe(200);
+    }
+    expect(channel.calls).toEqual([]);
+  });
+});
+
+describe("pictures", () => {
+  const media = (count: number, type = "image/jpeg"): Fields => ({
+    NumMedia: String(count),
+    ...Object.fromEntries(
+      Array.from({ length: count }, (_, n) => [
+        [`MediaUrl${n}`, `https://api.twilio.com/2010-04-01/Accounts/${account}/Messages/MM1/Media/ME${n}`],
+        [`MediaContentType${n}`, type],
+      ]).flat(),
+    ),
+  });
+
+  it("are attachments to be fetched later, named and typed as announced", async () => {
+    const event = await heard(textForm("MM1", "Look", media(2)));
+    expect(event.text).toBe("Look");
+    expect(event.attachments).toMatchObject([
+      {
+        name: "picture-MM1-1.jpeg",
+        mediaType: "image/jpeg",
+        ref: { message: "MM1", mediaType: "image/jpeg" },
+      },
+      { name: "picture-MM1-2.jpeg", mediaType: "image/jpeg" },
+    ]);
+  });
+
+  it.each([
+    ["image/png", "[picture received]"],
+    ["audio/ogg", "[voice message received]"],
+    ["video/mp4", "[video received]"],
+    ["text/vcard", "[contact or note received]"],
+    ["application/pdf", "[file received]"],
+  ])("without words are told in words: %s", async (type, words) => {
+    expect((await heard(textForm("MM1", "", media(1, type)))).text).toBe(words);
+  });
+
+  it("are ten at most, whatever the form says", async () => {
+    expect(
+      (await heard(textForm("MM1", "x", { ...media(3), NumMedia: "1000000" }))).attachments?.length,
+    ).toBe(3);
+    expect((await heard(textForm("MM1", "x", { ...media(20), NumMedia: "20" }))).attachments?.length).toBe(
+      10,
+    );
+    expect((await heard(textForm("MM1", "x", { ...media(3), NumMedia: "-1" }))).attachments).toBeUndefined();
+  });
+});
+
+describe("words on being written to", () => {
+  const texts = { stop_text: "You are out.", start_text: "Welcome back.", help_text: "Call us." };
+
+  it.each([
+    ["STOP", "stop"],
+    [" stop. ", "stop"],
+    ["Opt out", "stop"],
+    ["STOPALL", "stop"],
+    ["Abmelden", "stop"],
+    ["unstop", "start"],
+    ["HELP", "help"],
+    ["Hilfe!", "help"],
+  ] as const)("%s is %s, with nothing said unless configured", async (body, word) => {
+    expect((await heard(textForm("SM1", body))).consent).toEqual({ word });
+    const answer = texts[`${word}_text`];
+    expect((await heard(textForm("SM1", body), { opt_out: texts })).consent).toEqual({ word, answer });
+  });
+
+  it.each(["STOP 12345", "please stop by tomorrow", "Can you help?", "yes", "Stop! Where is it?"])(
+    "%s is a message",
+    async (body) => {
+      expect((await heard(textForm("SM1", body))).consent).toBeUndefined();
+    },
+  );
+
+  it("are the operator's to add and to take away", async () => {
+    const own = { opt_out: { add: { stop: ["Genug"] }, remove: ["end"] } };
+    expect((await heard(textForm("SM1", "genug!"), own)).consent).toEqual({ word: "stop" });
+    expect((await heard(textForm("SM1", "END"), own)).consent).toBeUndefined();
+    expect((await heard(textForm("SM1", "END"))).consent).toEqual({ word: "stop" });
+  });
+
+  it("that the provider handled itself are its own, and answered already", async () => {
+    for (const [type, word] of [
+      ["STOP", "stop"],
+      ["START", "start"],
+      ["HELP", "help"],
+    ] as const) {
+      const event = await heard(textForm("SM1", "ADIOS", { OptOutType: type }), { opt_out: texts });
+      expect(event.consent).toEqual({ word });
+    }
+  });
+});
+
+describe("what is never answered", () => {
+  it.each<[string, Fields, Settings, string]>([
+    ["our own number", { From: ours }, {}, "own"],
+    ["another number of ours", { From: "+15550188" }, { own_numbers: ["+1 555 0188"] }, "own"],
+    ["a short code, when configured", { From: "72345" }, { ignore_short_codes: true }, "short-code"],
+    ["a sender's name", { From: "PARCELS" }, {}, "no-reply-address"],
+    ["neither words nor pictures", { Body: " " }, {}, "empty"],
+  ])("%s", async (_what, form, more, code) => {
+    expect((await heard(textForm("SM1", "hi", form), more)).refusal?.code).toBe(code);
+  });
+
+  it("does not include short codes unless configured", async () => {
+    expect((await heard(textForm("SM1", "hi", { From: "72345" }))).refusal).toBeUndefined();
+  });
+
+  it("is no way to opt our own numbers out", async () => {
+    expect((await heard(textForm("SM1", "STOP", { From: ours }))).consent).toBeUndefined();
+  });
+});
+
+describe("a status", () => {
+  it.each([
+    ["accepted", "accepted"],
+    ["queued", "accepted"],
+    ["sending", "accepted"],
+    ["sent", "accepted"],
+    ["delivered", "delivered"],
+    ["read", "read"],
+    ["undelivered", "failed"],
+    ["failed", "failed"],
+    ["canceled", "failed"],
+  ])("%s is %s, about our draft and its sid", async (status, state) => {
+    const event = await told(statusForm("SM1", status), "?draft=01hzx7key");
+    expect(event).toMatchObject({ id: `SM1/${status}`, state, about: { key: "01hzx7key", sent: ["SM1"] } });
+    expect(event.id).toBe(statusEventId("SM1", status));
+  });
+
+  it.each([
+    [30003, false],
+    [30005, false],
+    [30008, false],
+    [30001, false],
+    [30036, false],
+    [30006, true],
+    [21614, true],
+    [21610, true],
+    [30007, false],
+    [99999, false],
+  ])("of failure with code %s is permanent: %s", async (code, permanent) => {
+    const event = await told(statusForm("SM1", "undelivered", { ErrorCode: String(code) }));
+    expect(event.permanent).toBe(permanent);
+    expect(event.detail).toContain(String(code));
+  });
+
+  it("counts once for each of its words, in any order", async () => {
+    const { post, channel } = desk(api);
+    for (const status of ["delivered", "sent", "delivered", "queued", "sent"])
+      await post("/status", signed(at("/status"), statusForm("SM1", status)));
+    expect(channel.stored.map(({ id }) => id)).toEqual(["SM1/delivered", "SM1/sent", "SM1/queued"]);
+  });
+
+  it("without a key, or with one that is none, is about its sid alone", async () => {
+    for (const query of ["", "?draft=", "?draft=NOT%20a%20key", "?other=1"])
+      expect((await told(statusForm("SM1", "sent"), query)).about).toEqual({ sent: ["SM1"] });
+  });
+
+  it("that is none of a text of ours makes nothing", async () => {
+    const { post, channel } = desk(api);
+    for (const form of [
+      statusForm("SM1", "received"),
+      statusForm("", "sent"),
+      statusForm("SM1", "brand-new"),
+    ])
+      expect((await post("/status", signed(at("/status"), form))).status).toBe(200);
+    expect(channel.calls).toEqual([]);
+  });
+
+  it("has its key signed with it: another's is refused", async () => {
+    const { post, channel } = desk(api);
+    const request = signed(at("/status", "?draft=theirs"), statusForm("SM1", "failed"), {
+      signedUrl: at("/status", "?draft=ours"),
+    });
+    expect((await post("/status", request)).status).toBe(403);
+    expect(channel.calls).toEqual([]);
+  });
+});
