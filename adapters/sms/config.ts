@@ -5,6 +5,7 @@ import * as z from "zod";
 import { languages } from "./consent.ts";
 import { canonicalNumber, isCountry } from "./numbers.ts";
 import { duration, size } from "./quantities.ts";
+import { smppConfig } from "./smpp/config.ts";
 import { telnyxConfig } from "./telnyx/config.ts";
 
 const secret = z.string().min(1).meta({ secret: true });
@@ -93,7 +94,7 @@ const missed = z
 export const config = z
   .strictObject({
     provider: z
-      .enum(["twilio", "signalwire", "telnyx"])
+      .enum(["twilio", "signalwire", "telnyx", "smpp"])
       .prefault("twilio")
       .describe("Who carries the texts?"),
     account_sid: z
@@ -157,6 +158,7 @@ export const config = z
       .prefault(false)
       .describe("Are texts of short codes (banks, parcel services) left unanswered?"),
     telnyx: telnyxConfig.optional(),
+    smpp: smppConfig.optional(),
   })
   .superRefine((block, check) => {
     const wants = (key: string, present: boolean) => {
@@ -165,6 +167,7 @@ export const config = z
     };
     if (block.number === undefined && block.messaging_service === undefined) wants("number", false);
     if (block.provider === "telnyx") return wants("telnyx", block.telnyx !== undefined);
+    if (block.provider === "smpp") return wants("smpp", block.smpp !== undefined);
     wants("account_sid", block.account_sid !== undefined);
     wants("auth_tokens", block.auth_tokens.length > 0);
     if (block.provider === "signalwire") wants("api_url", block.api_url !== undefined);

@@ -2,6 +2,8 @@
 
 import type { SmsConfig } from "./config.ts";
 import type { Provider, ProviderParts } from "./provider.ts";
+import { signalwireSettings } from "./signalwire.ts";
+import { smpp } from "./smpp/index.ts";
 import { telnyx } from "./telnyx/index.ts";
 import { twilioProvider } from "./twilio/index.ts";
 import type { TwilioSettings } from "./twilio/settings.ts";
@@ -9,10 +11,14 @@ import type { TwilioSettings } from "./twilio/settings.ts";
 const makers: Readonly<Record<SmsConfig["provider"], (parts: ProviderParts, config: SmsConfig) => Provider>> =
   {
     twilio: (parts, config) => twilioProvider(parts, twilioSettings(config)),
-    signalwire: (parts, config) => twilioProvider(parts, twilioSettings(config)),
+    signalwire: (parts, config) => twilioProvider(parts, signalwireSettings(twilioSettings(config))),
     telnyx: (parts, config) => {
       if (config.telnyx === undefined) throw new Error("provider: telnyx needs the block telnyx");
       return telnyx(parts, config.telnyx, config.api_url);
+    },
+    smpp: (parts, config) => {
+      if (config.smpp === undefined) throw new Error("provider: smpp needs the block smpp");
+      return smpp(parts, config.smpp, { validityMs: config.validity, country: config.country });
     },
   };
 

@@ -53,7 +53,6 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   mailauth: ["adapters/email/"],
   marked: ["adapters/"],
   "libphonenumber-js": ["adapters/sms/", "adapters/voice/"],
-  smpp: ["adapters/sms/smpp/"],
   "html-to-text": ["adapters/email/", "src/platform/files/"],
   unpdf: ["src/platform/files/"],
   mammoth: ["src/platform/files/"],

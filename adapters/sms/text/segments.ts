@@ -18,9 +18,9 @@ export interface Segments {
   readonly texts: readonly string[];
 }
 
-/** What sending this text as it is will take. An empty text is one empty segment. */
-export function segmentsOf(text: string): Segments {
-  const encoding: Encoding = isGsm(text) ? "gsm7" : "ucs2";
+/** What sending this text as it is will take, by default in the cheaper encoding that can. An empty text is one empty
+ *  segment. */
+export function segmentsOf(text: string, encoding: Encoding = isGsm(text) ? "gsm7" : "ucs2"): Segments {
   const signs = Array.from(text);
   const sizes = signs.map((sign) => (encoding === "gsm7" ? (septetsOf(sign) ?? 1) : sign.length));
   const units = sizes.reduce((sum, size) => sum + size, 0);

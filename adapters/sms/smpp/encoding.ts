@@ -1,0 +1,159 @@
+// Text to the octets of messages and back: alphabets, headers of long texts, data codings (SMPP v3.4, 5.2.19; 3GPP TS
+// 23.040, 9.2.3.24).
+
+import { decodeGsm, encodeGsm } from "../text/gsm.ts";
+import { segmentsOf } from "../text/segments.ts";
+import type { SmppConfig } from "./config.ts";
+import { bytes, number, type Pdu } from "./pdu.ts";
+
+type Alphabet = SmppConfig["alphabet"];
+const coding = { standard: 0, ia5: 1, latin1: 3, ucs2: 8 } as const;
+const headerFlag = 0x40;
+const escape = 0x1b;
+const carriageReturn = 0x0d;
+
+/** One message: what becomes of a text, or of a part of it. */
+export interface Piece {
+  readonly dataCoding: number;
+  readonly esmClass: number;
+  readonly shortMessage: Uint8Array;
+}
+
+/** `reference` (0-255) names the text among those sent to the same person lately. */
+export function piecesOf(body: string, alphabet: Alphabet, reference: number): readonly Piece[] {
+  // The euro sign and capital Greek letters are in GSM's alphabet and not in Latin 1.
+  const foreign = alphabet === "latin1" && !/^[\u0000-\u00ff]*$/.test(body);
+  const { encoding, texts } = foreign ? segmentsOf(body, "ucs2") : segmentsOf(body);
+  return texts.map((one, at) => {
+    const header =
+      texts.length === 1
+        ? new Uint8Array()
+        : Uint8Array.from([5, 0, 3, reference & 0xff, texts.length, at + 1]);
+    const data = encoding === "ucs2" ? ucs2(one) : standard(one, alphabet, header.length);
+    return {
+      dataCoding: data.coding,
+      esmClass: header.length === 0 ? 0 : headerFlag,
+      shortMessage: Buffer.concat([header, data.octets]),
+    };
+  });
+}
+
+interface Encoded {
+  readonly octets: Uint8Array;
+  readonly coding: number;
+}
+
+function ucs2(text: string): Encoded {
+  return { octets: Buffer.from(text, "utf16le").swap16(), coding: coding.ucs2 };
+}
+
+function standard(text: string, alphabet: Alphabet, header: number): Encoded {
+  if (alphabet === "latin1") return { octets: Buffer.from(text, "latin1"), coding: coding.standard };
+  const septets = encodeGsm(text);
+  return { octets: alphabet === "gsm7" ? septets : pack(septets, fillOf(header)), coding: coding.standard };
+}
+
+/** What stands behind the header of a message, and which part of which long text it is. */
+export interface UserData {
+  readonly data: Uint8Array;
+  readonly part: Part | null;
+  /** Octets of header before the data. */
+  readonly header: number;
+}
+
+export interface Part {
+  readonly reference: number;
+  readonly total: number;
+  /** Counted from 1. */
+  readonly number: number;
+}
+
+const tag = { payload: 0x0424, reference: 0x020c, total: 0x020e, number: 0x020f } as const;
+
+/** Parts are told of by a header in the message or by optional parameters. */
+export function userData(pdu: Pdu): UserData {
+  const short = bytes(pdu, "short_message");
+  const whole = short.length > 0 ? short : (pdu.tlvs.get(tag.payload) ?? short);
+  if ((number(pdu, "esm_class") & headerFlag) !== 0 && whole.length > 0) {
+    const header = 1 + (whole[0] ?? 0);
+    return { data: whole.subarray(header), part: partIn(whole.subarray(1, header)), header };
+  }
+  const [reference, total, at] = [tag.reference, tag.total, tag.number].map((one) => pdu.tlvs.get(one));
+  const told = reference?.length === 2 && total?.[0] !== undefined && at?.[0] !== undefined;
+  const part = told ? checked(Buffer.from(reference).readUInt16BE(0), total[0] ?? 0, at[0] ?? 0) : null;
+  return { data: whole, part, header: 0 };
+}
+
+function partIn(header: Uint8Array): Part | null {
+  for (let at = 0; at + 1 < header.length; ) {
+    const [kind, length = 0] = [header[at], header[at + 1]];
+    const value = header.subarray(at + 2, at + 2 + length);
+    if (kind === 0x00 && value.length === 3) return checked(value[0] ?? 0, value[1] ?? 0, value[2] ?? 0);
+    if (kind === 0x08 && value.length === 4)
+      return checked(((value[0] ?? 0) << 8) | (value[1] ?? 0), value[2] ?? 0, value[3] ?? 0);
+    at += 2 + length;
+  }
+  return null;
+}
+
+/** A text of one part, or a part beyond the last, is a text of its own. */
+function checked(reference: number, total: number, at: number): Part | null {
+  return total > 1 && at >= 1 && at <= total ? { reference, total, number: at } : null;
+}
+
+/** The text in the data of one message, or of all parts of one; null: it is no text. */
+export function textIn(pdus: readonly Pdu[], alphabet: Alphabet): string | null {
+  const [first] = pdus;
+  if (first === undefined) return null;
+  const scheme = alphabetOf(number(first, "data_coding"));
+  if (scheme === null) return null;
+  const all = pdus.map(userData);
+  if (scheme === "standard" && alphabet === "gsm7-packed")
+    return all.map(({ data, header }) => decodeGsm(unpack(data, fillOf(header)))).join("");
+  // Joined before they are read: phones cut in the middle of an emoji, or behind an escape.
+  const data = Buffer.concat(all.map((one) => one.data));
+  if (scheme === "ucs2") return new TextDecoder("utf-16be").decode(data);
+  return scheme === "standard" && alphabet === "gsm7" ? decodeGsm(data) : data.toString("latin1");
+}
+
+/** Also the codings that carry a message class (TS 23.038, 4). */
+function alphabetOf(dataCoding: number): "standard" | "latin1" | "ucs2" | null {
+  if (dataCoding === coding.ia5 || dataCoding === coding.latin1) return "latin1";
+  if (dataCoding === coding.ucs2) return "ucs2";
+  const group = dataCoding & 0xf0;
+  if (group === 0x10)
+    return (dataCoding & 0x0c) === 0x08 ? "ucs2" : (dataCoding & 0x0c) === 0 ? "standard" : null;
+  if (group === 0xf0) return (dataCoding & 0x04) === 0 ? "standard" : null;
+  return dataCoding === coding.standard ? "standard" : null;
+}
+
+/** Bits between a header and the first septet, which begins on a border of seven. */
+function fillOf(header: number): number {
+  return (7 - ((header * 8) % 7)) % 7;
+}
+
+/** Seven spare bits would read as an `@`; a carriage return fills them (TS 23.038, 6.1.2.3.1). */
+function pack(septets: Uint8Array, fill: number): Uint8Array {
+  const spare = (8 - ((fill + septets.length * 7) % 8)) % 8;
+  const all = spare === 7 ? [...septets, carriageReturn] : [...septets];
+  const octets = new Uint8Array(Math.ceil((fill + all.length * 7) / 8));
+  all.forEach((septet, at) => {
+    const bit = fill + at * 7;
+    const [octet, shift] = [bit >> 3, bit & 7];
+    octets[octet] = (octets[octet] ?? 0) | ((septet << shift) & 0xff);
+    if (shift > 1) octets[octet + 1] = (octets[octet + 1] ?? 0) | (septet >> (8 - shift));
+  });
+  return octets;
+}
+
+function unpack(octets: Uint8Array, fill: number): Uint8Array {
+  const count = Math.floor((octets.length * 8 - fill) / 7);
+  const septets = Array.from({ length: Math.max(0, count) }, (_, at) => {
+    const bit = fill + at * 7;
+    const [octet, shift] = [bit >> 3, bit & 7];
+    return (((octets[octet] ?? 0) >> shift) | ((octets[octet + 1] ?? 0) << (8 - shift))) & 0x7f;
+  });
+  const full = (octets.length * 8 - fill) % 7 === 0;
+  if (full && septets.at(-1) === carriageReturn && septets.at(-2) !== escape) septets.pop();
+  return Uint8Array.from(septets);
+}

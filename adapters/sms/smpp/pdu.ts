@@ -1,0 +1,162 @@
+// The packets of SMPP 3.4 that a client meets, to octets and back (SMPP v3.4, issue 1.2, sections 3 to 5).
+
+export type Fields = Readonly<Record<string, number | string | Uint8Array>>;
+
+export interface Pdu {
+  /** `unknown`: a command that is none of ours; its body is not read. */
+  readonly command: Command | "unknown";
+  /** 0: well. */
+  readonly status: number;
+  readonly sequence: number;
+  readonly fields: Fields;
+  /** Optional parameters by tag. */
+  readonly tlvs: ReadonlyMap<number, Uint8Array>;
+  /** The octets as received. */
+  readonly raw: Uint8Array;
+}
+
+/** `c`: text ended by a zero octet; `b`: one octet; `m`: octets behind their count. */
+type Kind = "c" | "b" | "m";
+type Layout = readonly (readonly [name: string, kind: Kind])[];
+
+const nothing: Layout = [];
+const bind: Layout = [
+  ["system_id", "c"],
+  ["password", "c"],
+  ["system_type", "c"],
+  ["interface_version", "b"],
+  ["addr_ton", "b"],
+  ["addr_npi", "b"],
+  ["address_range", "c"],
+];
+const bound: Layout = [["system_id", "c"]];
+const taken: Layout = [["message_id", "c"]];
+const message: Layout = [
+  ["service_type", "c"],
+  ["source_addr_ton", "b"],
+  ["source_addr_npi", "b"],
+  ["source_addr", "c"],
+  ["dest_addr_ton", "b"],
+  ["dest_addr_npi", "b"],
+  ["destination_addr", "c"],
+  ["esm_class", "b"],
+  ["protocol_id", "b"],
+  ["priority_flag", "b"],
+  ["schedule_delivery_time", "c"],
+  ["validity_period", "c"],
+  ["registered_delivery", "b"],
+  ["replace_if_present_flag", "b"],
+  ["data_coding", "b"],
+  ["sm_default_msg_id", "b"],
+  ["short_message", "m"],
+];
+
+const commands = {
+  generic_nack: { id: 0x80000000, layout: nothing },
+  bind_transmitter: { id: 0x02, layout: bind },
+  bind_transmitter_resp: { id: 0x80000002, layout: bound },
+  submit_sm: { id: 0x04, layout: message },
+  submit_sm_resp: { id: 0x80000004, layout: taken },
+  deliver_sm: { id: 0x05, layout: message },
+  deliver_sm_resp: { id: 0x80000005, layout: taken },
+  unbind: { id: 0x06, layout: nothing },
+  unbind_resp: { id: 0x80000006, layout: nothing },
+  bind_transceiver: { id: 0x09, layout: bind },
+  bind_transceiver_resp: { id: 0x80000009, layout: bound },
+  enquire_link: { id: 0x15, layout: nothing },
+  enquire_link_resp: { id: 0x80000015, layout: nothing },
+} as const satisfies Record<string, { id: number; layout: Layout }>;
+export type Command = keyof typeof commands;
+
+const byId = new Map(Object.entries(commands).map(([name, { id }]) => [id as number, name as Command]));
+const headerLength = 16;
+const largest = 65_536;
+
+/** True for an answer; its sequence number is the question's. */
+export function isResponse({ command }: Pdu): boolean {
+  return command === "generic_nack" || command.endsWith("_resp");
+}
+
+/** Fields left out are empty or zero. A packet that refuses (status above 0) has no body. */
+export function encode(
+  command: Command,
+  sequence: number,
+  { status = 0, fields = {} }: { readonly status?: number; readonly fields?: Fields } = {},
+): Buffer {
+  const body = status === 0 ? commands[command].layout.map(([name, kind]) => octets(kind, fields[name])) : [];
+  const header = Buffer.alloc(headerLength);
+  const packet = Buffer.concat([header, ...body]);
+  packet.writeUInt32BE(packet.length, 0);
+  packet.writeUInt32BE(commands[command].id, 4);
+  packet.writeUInt32BE(status, 8);
+  packet.writeUInt32BE(sequence, 12);
+  return packet;
+}
+
+function octets(kind: Kind, value: number | string | Uint8Array | undefined): Buffer {
+  if (kind === "b") return Buffer.from([Number(value ?? 0)]);
+  if (kind === "c") return Buffer.from(`${String(value ?? "")}\0`, "latin1");
+  const bytes = Buffer.from((value ?? []) as Uint8Array);
+  return Buffer.concat([Buffer.from([bytes.length]), bytes]);
+}
+
+/** Cuts a stream into packets. The function returned throws at a length that no packet has: the stream is lost then. */
+export function framing(): (chunk: Uint8Array) => Pdu[] {
+  let rest: Buffer = Buffer.alloc(0);
+  return (chunk) => {
+    rest = Buffer.concat([rest, chunk]);
+    const found: Pdu[] = [];
+    while (rest.length >= 4) {
+      const length = rest.readUInt32BE(0);
+      if (length < headerLength || length > largest)
+        throw new Error("reading a packet: its length is impossible");
+      if (rest.length < length) break;
+      found.push(decode(rest.subarray(0, length)));
+      rest = rest.subarray(length);
+    }
+    return found;
+  };
+}
+
+/** A body that ends early leaves the rest of its fields empty. */
+export function decode(raw: Uint8Array): Pdu {
+  const packet = Buffer.from(raw);
+  const command = byId.get(packet.readUInt32BE(4)) ?? "unknown";
+  const fields: Record<string, number | string | Uint8Array> = {};
+  let at = headerLength;
+  for (const [name, kind] of command === "unknown" ? nothing : commands[command].layout) {
+    if (kind === "b") fields[name] = packet[at++] ?? 0;
+    else if (kind === "c") {
+      const end = packet.indexOf(0, at);
+      fields[name] = packet.toString("latin1", at, end < 0 ? packet.length : end);
+      at = end < 0 ? packet.length : end + 1;
+    } else {
+      const length = packet[at++] ?? 0;
+      fields[name] = packet.subarray(at, at + length);
+      at += length;
+    }
+  }
+  return {
+    command,
+    status: packet.readUInt32BE(8),
+    sequence: packet.readUInt32BE(12),
+    fields,
+    tlvs: command === "unknown" ? new Map() : optional(packet, at),
+    raw: packet,
+  };
+}
+
+function optional(packet: Buffer, from: number): ReadonlyMap<number, Uint8Array> {
+  const found = new Map<number, Uint8Array>();
+  for (let at = from; at + 4 <= packet.length; ) {
+    const length = packet.readUInt16BE(at + 2);
+    found.set(packet.readUInt16BE(at), packet.subarray(at + 4, at + 4 + length));
+    at += 4 + length;
+  }
+  return found;
+}
+
+export const text = (pdu: Pdu, name: string): string => String(pdu.fields[name] ?? "");
+export const number = (pdu: Pdu, name: string): number => Number(pdu.fields[name] ?? 0);
+export const bytes = (pdu: Pdu, name: string): Uint8Array =>
+  (pdu.fields[name] ?? new Uint8Array()) as Uint8Array;

@@ -1,0 +1,43 @@
+// The part of npm's `smpp` that plays a message centre in tests; the package has no types of its own.
+
+declare module "smpp" {
+  import type { Server as NetServer, Socket } from "node:net";
+
+  export interface PDU {
+    readonly command: string;
+    readonly command_status: number;
+    readonly sequence_number: number;
+    readonly data_coding: number;
+    readonly esm_class: number;
+    readonly source_addr: string;
+    readonly source_addr_ton: number;
+    readonly destination_addr: string;
+    readonly dest_addr_ton: number;
+    readonly registered_delivery: number;
+    readonly validity_period: unknown;
+    readonly short_message: { readonly message: string | Buffer; readonly udh?: readonly Buffer[] };
+    readonly [field: string]: unknown;
+    response(fields?: object): PDU;
+  }
+
+  export interface Session {
+    readonly socket: Socket;
+    on(event: string, listener: (value: PDU & Error) => void): this;
+    send(pdu: PDU): boolean;
+    deliver_sm(fields: object, answered?: (answer: PDU) => void): boolean;
+    enquire_link(answered?: (answer: PDU) => void): boolean;
+    unbind(answered?: (answer: PDU) => void): boolean;
+    close(): void;
+    destroy(): void;
+  }
+
+  export type Server = NetServer;
+
+  const smpp: {
+    createServer(
+      options: { readonly key?: string; readonly cert?: string },
+      listener: (session: Session) => void,
+    ): Server;
+  };
+  export default smpp;
+}
