@@ -170,6 +170,13 @@ export function createHost(options: {
           if (entries.get(config.id)?.digest === digest(config, agent)) continue;
           built.set(config.id, build(config, agent));
         }
+        for (const { id, core } of wanted) {
+          const told = core.humans && (built.get(core.humans.channel) ?? entries.get(core.humans.channel));
+          if (core.humans && !told?.line.outbound)
+            throw new Error(
+              `starting channel ${id}: its humans are told through ${core.humans.channel}, which cannot send`,
+            );
+        }
         await options.db.tx(async (q) => {
           for (const id of built.keys()) await ensureChannel(q, id);
         });

@@ -3,6 +3,7 @@
 import * as z from "zod";
 import { agentRoles, organizationRoles } from "../wire/platform-user.ts";
 import { textOrObject } from "../wire/text.ts";
+import { triggers } from "../wire/webhook.ts";
 import { ruleProblem } from "./brain/rules.ts";
 
 const text = z.string().min(1);
@@ -26,6 +27,22 @@ const sms = z.strictObject({
   defaultSmsIntroduction: textOrObject.optional(),
   smsSignature: textOrObject.optional(),
   responseDelaySeconds,
+});
+
+const voice = z.strictObject({ status });
+
+const webhook = z.strictObject({
+  title: text,
+  description: z.string().default(""),
+  url: z.url({ protocol: /^https?$/ }),
+  trigger: z.enum(triggers),
+  headers: z.record(z.string(), z.string()).default({}),
+  /** As Standard Webhooks writes it: `whsec_` and Base64. Without it one is made from the agent's key. */
+  secret: z
+    .string()
+    .regex(/^whsec_[A-Za-z0-9+/=]{32,}$/, "a secret such as whsec_ and at least 24 bytes in Base64")
+    .optional(),
+  status,
 });
 
 const rule = z.strictObject({
@@ -90,11 +107,14 @@ const agent = z.strictObject({
     .strictObject({
       email: email.optional(),
       sms: sms.optional(),
+      voice: voice.optional(),
       api: z.strictObject({ status }).optional(),
     })
     .default({}),
   /** Which of the organization's users have a role on this agent. */
   users: z.array(assignment).default([]),
+  /** Whom to tell of what happens (the WEBHOOK skill). */
+  webhooks: z.array(webhook).default([]),
   rules: z.array(rule).default([]),
   knowledge: z.array(knowledge).default([]),
   default_answer: text.default("I am sorry, I do not know the answer to that."),

@@ -78,7 +78,7 @@ function define(
   block: AgentBlock,
   knowledge: readonly Passage[],
 ): AgentDefinition {
-  const { email, sms, api } = block.skills;
+  const { email, sms, voice, api } = block.skills;
   return {
     id: block.id ?? uuidOf("agent", organization.name, block.name),
     organization: {
@@ -109,14 +109,31 @@ function define(
     instructions: block.instructions,
     skills: [
       ...(email ? [{ systemName: "EMAIL", ...email } satisfies SkillDefinition] : []),
+      ...webhookSkill(block),
       ...(sms ? [{ systemName: "SMS", ...sms } satisfies SkillDefinition] : []),
+      ...(voice ? [{ systemName: "VOICE", ...voice } satisfies SkillDefinition] : []),
     ],
+    webhooks: block.webhooks.map(({ secret, ...webhook }) => ({ ...webhook, secret })),
     apiEnabled: api?.status !== "inactive",
     rules: block.rules,
     knowledge,
     defaultAnswer: block.default_answer,
     model: modelOf(block),
   };
+}
+
+function webhookSkill({ webhooks }: AgentBlock): SkillDefinition[] {
+  if (webhooks.length === 0) return [];
+  const configs = webhooks.map(({ trigger, title, description, url, headers, status }) => ({
+    status,
+    title,
+    description,
+    url,
+    triggerCondition: trigger,
+    headers,
+  }));
+  const name = "Webhooks";
+  return [{ systemName: "WEBHOOK", status: "active", name, description: "Who is told", webhooks: configs }];
 }
 
 function modelOf({ model }: AgentBlock): AgentDefinition["model"] {

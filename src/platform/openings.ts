@@ -7,6 +7,7 @@ import { findOrInsert, personRow } from "./people.ts";
 import { countOpening } from "./statistics.ts";
 import type { ConversationRow } from "./store/conversations.ts";
 import type { PlatformStore } from "./store/store.ts";
+import { fire } from "./webhooks/fire.ts";
 
 export type StartRequest = z.output<typeof startRequest>;
 type Opening = Pick<ConversationRow, "agent_id" | "person_id" | "channel"> &
@@ -54,7 +55,7 @@ export function startConversation(
       channel,
       title: channel === "email" ? request.emailSubject.slice(0, 255) : null,
       context: request.conversationContext ?? null,
-      introduction: introductionOf(request),
+      introduction: request.channel === "email" ? request.emailIntroduction : null,
       state_id: request.conversationStateId ?? null,
       metadata: request.customData ? JSON.stringify({ customData: request.customData }) : null,
     },
@@ -62,16 +63,38 @@ export function startConversation(
   );
   store.conversations.insert(row);
   countOpening(store, row);
+  if (request.channel !== "email") greet(store, row, introductionOf(request));
+  fire(store, now, "start_dialog", row);
   return row.id;
+}
+
+/** A text or a call begins with the agent's own words; a mail's introduction only leads its first answer. */
+function greet(store: PlatformStore, row: ConversationRow, text: string): void {
+  if (text.trim() === "") return;
+  const { id: conversation_id, created_at } = row;
+  const id = newUuid(created_at);
+  store.messages.insert({
+    id,
+    conversation_id,
+    sender_role: "assistant",
+    question_id: id,
+    text,
+    context: null,
+    citations: null,
+    open: 0,
+    patient: 0,
+    error: null,
+    created_at,
+  });
 }
 
 /** Inside a transaction: everything that was said with a person. */
 export function removeConversations(store: PlatformStore, personId: string): void {
+  store.webhooks.forget(personId);
   store.messages.removeOf(personId);
   store.conversations.removeOf(personId);
 }
 
-function introductionOf(request: StartRequest): string {
-  if (request.channel === "email") return request.emailIntroduction;
+function introductionOf(request: Exclude<StartRequest, { channel: "email" }>): string {
   return request.channel === "sms" ? request.smsIntroduction : request.firstMessage;
 }
