@@ -109,7 +109,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
   };
   const toHuman = async (params: Params, reason: string, language: string, ...before: readonly string[]) => {
     if (config.hand_over === undefined) return over(params, "ended", hangUp);
-    const dialed = address("/dialed");
+    const dialed = address("/dialed", `?r=${reason}`);
     const verb = handOverVerb(config.hand_over, { call: callOf(params), reason, dialed, language });
     if (config.hand_over.dial === undefined) return over(params, "handed-over", ...before, verb);
     return twiml(...before, verb);
@@ -150,7 +150,9 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
       if (status === "completed" || status === "answered") return over(params, "handed-over", hangUp);
       if (params.CallStatus === "completed") return over(params, "hung-up");
       channel.log.warn({ call: callOf(params), status }, "nobody took a call that was handed over");
-      const next = config.hand_over?.no_answer ?? "end";
+      const wish = config.hand_over?.no_answer ?? "end";
+      // An agent that was lost is no place to go back to.
+      const next = wish === "agent" && params.r === "lost" ? "voicemail" : wish;
       if (next === "agent") return connect(params, words.apology, config.resume.times);
       if (next === "end") return over(params, "no-answer", say(words.apology, config.language), hangUp);
       const record = {

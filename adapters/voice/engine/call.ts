@@ -172,9 +172,10 @@ export function liveCall(parts: CallParts): LiveCall {
   const cutShort = async (heard: string | null) => {
     const about = spoken;
     spoken = null;
+    alive(); // before the words are over: an interrupted goodbye is none
     if (can.stops) await parts.write({ kind: "stop" });
     await speaker.interrupted();
-    alive();
+    listen();
     if (about !== null) await record.interrupted(heard, about);
   };
   const limit = async () => {

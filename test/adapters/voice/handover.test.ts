@@ -1,0 +1,187 @@
+// Keys, and the ways to a human: the sentence first, then what is stored, then the frame.
+
+import { expect, test } from "vitest";
+import type { PhoneCall, PhoneOptions } from "../../../src/sandbox/phone.ts";
+import { openRig, type Rig, type RigOptions } from "./rig.ts";
+
+const human = { dial: ["+15005550009", "sip:desk@example.com"], timeout: "20s" };
+const verbs = (call: PhoneCall) => call.verbs.map((verb) => verb.name);
+const xml = (call: PhoneCall, at = -1) => call.requests.at(at)?.posted.body ?? "";
+const logs = (rig: Rig) => JSON.stringify(rig.channel.logged);
+
+async function ask(rig: Rig, options: { readonly key?: string } = {}): Promise<PhoneCall> {
+  const call = await rig.dial();
+  call.digit(options.key ?? "0");
+  await expect.poll(() => rig.channel.calls.length).toBeGreaterThan(0);
+  // No further than needed: a caller who comes back does so in real time.
+  const handed = () => rig.sessions("handing-over").length > 0;
+  for (let n = 0; n < 90 && !handed(); n++) await rig.clock.passes(100);
+  await rig.clock.passes(0);
+  return call;
+}
+const withHuman = (over: object, phone: Partial<PhoneOptions> = {}): RigOptions => ({
+  config: { hand_over: { ...human, ...over } },
+  phone,
+});
+
+test("keys are one message, ended by # or a pause, and never logged", async () => {
+  const rig = await openRig();
+  const call = await rig.dial();
+  for (const key of "4321#") call.digit(key);
+  await rig.channel.until("the keys", (channel) => channel.messages.length === 1);
+  for (const key of "0987") call.digit(key);
+  await rig.clock.passes(2400);
+  expect(rig.channel.messages).toHaveLength(1);
+  await rig.clock.passes(300);
+  expect(rig.channel.messages).toMatchObject([
+    { text: "4321", notes: { input: "keypad" } },
+    { text: "0987", notes: { input: "keypad" } },
+  ]);
+  expect(logs(rig)).not.toMatch(/4321|0987/);
+});
+
+test("keys can be kept from the agent", async () => {
+  const rig = await openRig({ config: { digits: { as_message: false } } });
+  const call = await rig.dial();
+  for (const key of "4321#") call.digit(key);
+  await rig.clock.passes(4000);
+  expect(rig.channel.messages).toEqual([]);
+});
+
+test("the key for a human: sentence, stored hand-over, end with data, Dial", async () => {
+  const rig = await openRig(withHuman({}));
+  const call = await rig.dial();
+  call.digit("0");
+  await expect.poll(() => rig.channel.calls.length).toBeGreaterThan(0);
+  await rig.clock.passes(2700);
+  await call.hears("I am putting you through");
+  const frames = () => call.frames.map(({ frame }) => frame);
+  expect(frames().some((frame) => frame["type"] === "end")).toBe(false);
+  expect(rig.sessions("handing-over")).toEqual([]);
+  rig.channel.hold();
+  await rig.clock.passes(6000);
+  // Not before it is stored.
+  expect(frames().some((frame) => frame["type"] === "end")).toBe(false);
+  rig.channel.release();
+  await call.over;
+  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "asked", session: call.sid }]);
+  const data = String(frames().at(-1)?.["handoffData"]);
+  expect(JSON.parse(data)).toEqual({ reason: "asked", call: call.sid, language: "en-US" });
+  expect(call.requests.map(({ form }) => form["SessionStatus"] ?? form["DialCallStatus"])).toEqual([
+    undefined,
+    "ended",
+    "completed",
+  ]);
+  expect(xml(call, 1)).toBe(
+    '<?xml version="1.0" encoding="UTF-8"?><Response>' +
+      '<Dial action="https://bridge.example/channels/line/dialed?r=asked" method="POST" timeout="20" answerOnBridge="true">' +
+      "<Number>+15005550009</Number><Sip>sip:desk@example.com</Sip></Dial></Response>",
+  );
+  expect(xml(call)).toBe('<?xml version="1.0" encoding="UTF-8"?><Response><Hangup/></Response>');
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+});
+
+test("without a hand-over the key is a key", async () => {
+  const rig = await openRig();
+  await ask(rig);
+  expect(rig.channel.messages.map((one) => one.text)).toEqual(["0"]);
+  expect(rig.sessions("handing-over")).toEqual([]);
+});
+
+test("another key reaches a human where the configuration says so", async () => {
+  const rig = await openRig({ config: { hand_over: human, digits: { human: "9" } } });
+  await ask(rig, { key: "9" });
+  expect(rig.sessions("handing-over")).toHaveLength(1);
+});
+
+test("Enqueue carries the task, Redirect the address; the call is over for us", async () => {
+  const queue = { enqueue: { workflow_sid: "WW1", attributes: { "a<b": '"&' } } };
+  const rig = await openRig({ config: { hand_over: queue } });
+  const call = await ask(rig);
+  expect(await call.over).toBe("enqueued");
+  const task = `{&quot;a&lt;b&quot;:&quot;\\&quot;&amp;&quot;,&quot;call_sid&quot;:&quot;${call.sid}&quot;,&quot;reason&quot;:&quot;asked&quot;,&quot;language&quot;:&quot;en-US&quot;}`;
+  expect(xml(call)).toContain(`<Enqueue workflowSid="WW1"><Task>${task}</Task></Enqueue>`);
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+
+  const studio = "https://webhooks.twilio.com/v1/Flows/FW1?FlowEvent=return&x=1";
+  const other = await openRig({ config: { hand_over: { redirect: studio } } });
+  const second = await ask(other);
+  await second.until((one) => verbs(one).includes("Redirect"));
+  const handed = second.requests.find(({ form }) => form["SessionStatus"] === "ended")?.posted.body;
+  expect(handed).toContain(`<Redirect method="POST">${studio.replace("&", "&amp;")}</Redirect>`);
+});
+
+test.each(["busy", "no-answer", "failed"] as const)(
+  "nobody takes it (%s): a message is left for humans",
+  async (status) => {
+    const rig = await openRig(withHuman({}, { dialed: () => status }));
+    const call = await ask(rig);
+    expect(await call.over).toBe("hangup");
+    expect(verbs(call).slice(-4)).toEqual(["Dial", "Say", "Record", "Hangup"]);
+    const [message] = rig.channel.messages;
+    expect(message).toMatchObject({ forHumans: { subject: "Voicemail from +15005550001" } });
+    expect(message?.text).toMatch(/Recording: https:\/\/api\.twilio\.com.*RE/);
+    expect(rig.sessions("closed")).toMatchObject([{ reason: "voicemail" }]);
+  },
+);
+
+test("nobody takes it: back to the agent, or the end, as configured", async () => {
+  const back = await openRig(withHuman({ no_answer: "agent" }, { dialed: () => "no-answer" }));
+  const call = await ask(back);
+  await call.until((one) => one.connections === 2);
+  await call.hears("I am sorry");
+  await back.says(call, "Then you help me.");
+  expect(await back.answer(call, "I will.")).toMatchObject({ kind: "sent" });
+
+  // The agent is lost, and nobody took the call: that is no reason to begin again.
+  for (let n = 0; n < 2 && call.state !== "over"; n++) {
+    call.cut();
+    await call.until((one) => one.state === "over" || one.connections > 2 + n);
+  }
+  expect(await call.over).toBe("hangup");
+  expect(verbs(call)).toContain("Record");
+
+  const end = await openRig(withHuman({ no_answer: "end" }, { dialed: () => "no-answer" }));
+  const other = await ask(end);
+  expect(await other.over).toBe("hangup");
+  expect(end.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
+});
+
+test("hand-off data alone hands nothing over", async () => {
+  const rig = await openRig(withHuman({}));
+  const call = await rig.dial();
+  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  const { postSigned } = await import("../../../src/sandbox/signed-post.ts");
+  const form = { CallSid: call.sid, SessionStatus: "ended", HandoffData: '{"reason":"asked"}' };
+  const url = "https://bridge.example/channels/line/ended";
+  const { body } = await postSigned({ url, via: rig.listener.url, form, token: "the-auth-token" });
+  expect(body).not.toContain("Dial");
+  expect(body).toContain("<Hangup/>");
+});
+
+test("an agent that cannot be reached leads to the human", async () => {
+  const rig = await openRig({ config: { hand_over: human, resume: { times: 0 } } });
+  const call = await rig.dial();
+  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  call.cut();
+  await call.over;
+  expect(verbs(call).slice(-3)).toEqual(["Say", "Dial", "Hangup"]);
+  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "lost" }]);
+});
+
+test("the fallback needs nothing but the configuration", async () => {
+  const rig = await openRig(withHuman({ caller_id: "+15005550006" }));
+  rig.channel.reject(1000);
+  const { postSigned } = await import("../../../src/sandbox/signed-post.ts");
+  const url = "https://bridge.example/channels/line/fallback";
+  const { body } = await postSigned({
+    url,
+    via: rig.listener.url,
+    form: { CallSid: "CA1" },
+    token: "the-auth-token",
+  });
+  expect(body).toBe(
+    '<?xml version="1.0" encoding="UTF-8"?><Response><Say language="en-US">I am sorry, I cannot answer that right now.</Say>' +
+      '<Dial callerId="+15005550006"><Number>+15005550009</Number><Sip>sip:desk@example.com</Sip></Dial><Hangup/></Response>',
+  );
+});
