@@ -23,6 +23,10 @@ function splitName(name: string | null, address: string): { firstName: string; l
   return { firstName: words.slice(0, -1).join(" "), lastName: words.at(-1) ?? "-" };
 }
 
+/** The number in an address of texts or calls, as the platform takes it: without the prefix of another service
+ *  (`whatsapp:`). Null for a caller who withheld it, a `sip:` address, a short code: a start call would be refused. */
+const phoneOf = (address: string): string | null => /^(?:[a-z]+:)?(\+\d+)$/.exec(address)?.[1] ?? null;
+
 /** The call that opens it. `begun`: what is known of a conversation that we begin; null when the person wrote first. */
 export function openingOf(line: Line, conversation: ConversationRow, begun: Opening | null): OpeningCall {
   const { person } = conversation;
@@ -33,16 +37,18 @@ export function openingOf(line: Line, conversation: ConversationRow, begun: Open
   };
   const mail = line.traits.platform === "email";
   const introduction = begun?.introduction ?? skillOf(line)?.introduction ?? "";
-  if (line.rules.opening === "create") {
+  const phone = mail ? null : phoneOf(person);
+  if (line.rules.opening === "create" || (!mail && phone === null)) {
     const about = aboutBegun(begun, introduction);
     const body = { ...who, ...(about && { conversationContext: about }) };
-    return { kind: "create", body: mail ? { ...body, email: person } : { ...body, phoneNumber: person } };
+    const reached = mail ? { email: person } : phone === null ? {} : { phoneNumber: phone };
+    return { kind: "create", body: { ...body, ...reached } };
   }
   const common = { ...who, ...(begun?.context && { conversationContext: begun.context }) };
   if (line.traits.platform === "voice") {
     return {
       kind: "start",
-      body: { ...common, channel: "voice", phoneNumber: person, firstMessage: introduction },
+      body: { ...common, channel: "voice", phoneNumber: phone ?? "", firstMessage: introduction },
     };
   }
   // What begins with us begins anew: the platform would go on with the person's current conversation, which knows
@@ -63,7 +69,7 @@ export function openingOf(line: Line, conversation: ConversationRow, begun: Open
   }
   return {
     kind: "start",
-    body: { ...written, channel: "sms", phoneNumber: person, smsIntroduction: introduction },
+    body: { ...written, channel: "sms", phoneNumber: phone ?? "", smsIntroduction: introduction },
   };
 }
 

@@ -4,6 +4,7 @@
 import type { DeliveryEvent, Log } from "bridgehead/contract";
 import { strikeLimit } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
+import { cite } from "../store/conversations.ts";
 import { changeDraft, type DraftRow, draftByRecipient, draftBySent, readDraft } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
 import { type EventRow, settleEvent } from "../store/events.ts";
@@ -87,7 +88,10 @@ async function apply(
   // A copy that bounced says nothing about the person it was for.
   if (recipient !== draft.recipient) return;
   const pending = !["sent", "delivered", "failed"].includes(draft.state);
-  const settled = { open: 0 as const, reason: event.detail ?? null };
+  // Where the answer to the send was lost, the receipt alone knows the provider's id.
+  const [id] = pending && event.state !== "failed" ? (event.about.sent ?? []) : [];
+  if (id !== undefined) await cite(q, line.channel, id, draft.conversation, draft.id);
+  const settled = { open: 0 as const, reason: event.detail ?? null, externalId: id ?? null };
   if (event.state === "failed") {
     if (draft.state === "failed") return;
     await changeDraft(q, draft.id, { state: "failed", ...settled });
