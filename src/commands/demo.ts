@@ -1,34 +1,61 @@
-// bridgehead demo: the daemon, the embedded platform and a small mail server in one process. A first mail is sent by
-// itself; every stage and the reply are printed as they come; then the terminal is the customer's.
+// bridgehead demo: the daemon, the embedded platform, a small mail server and a phone network in one process. A first mail
+// is sent by itself; every stage and the reply are printed as they come; then the terminal is the customer's.
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { startApp } from "../app.ts";
+import { type App, startApp } from "../app.ts";
 import { loadConfig } from "../config/index.ts";
 import { loadAdapter } from "../host/loader.ts";
+import { startListener } from "../http/index.ts";
 import { newToken, systemClock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";
-import { startMailServer } from "../sandbox/mail-server.ts";
-import { type ReplyMail, readReply } from "../sandbox/reply-mail.ts";
-import { agentsFile, configFile, customer, demoKey, firstMail, mailFrom, support } from "../sandbox/story.ts";
+import { type Customer, startCustomer } from "../sandbox/customer.ts";
+import {
+  agentsFile,
+  configFile,
+  demoKey,
+  firstMail,
+  firstQuestion,
+  firstText,
+  numbers,
+  customer as person,
+  support,
+} from "../sandbox/story.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 
-/** Runs until interrupted; `once` (or a closed standard input) ends after the first reply. */
+/** Runs until interrupted; where nobody can type it plays a mail, a text and a call, `once` the mail alone. */
 export async function run(options: { readonly once?: boolean }, io: Io): Promise<number> {
-  const folder = await mkdtemp(join(tmpdir(), "bridgehead-demo-"));
   const password = newToken();
+  const customer = await startCustomer({ password, out: io.out });
+  const daemon = await startDaemon(customer, password, io);
+  customer.reach(daemon.url);
+  const quiet = watchStages(io);
+  const unless = (doing: Promise<unknown>) => Promise.race([doing, aborted(io.signal)]);
+
+  io.out(`A mailbox (${support}), a number (${numbers.support}), an agent and this daemon are running.`);
+  io.out(`${person} writes:`);
+  try {
+    await unless(noted(() => customer.mail(firstMail.subject, firstMail.text)));
+    if (options.once) return exitCodes.ok;
+    if (io.interactive) await converse(io, customer);
+    else await unless(play(customer, io.signal));
+  } finally {
+    quiet();
+    await daemon.stop(io.signal.aborted ? 0 : 5000);
+    await customer.close();
+  }
+  return exitCodes.ok;
+}
+
+/** The daemon as `run` composes it, with everything it needs of others. */
+async function startDaemon(customer: Customer, password: string, io: Io) {
+  const folder = await mkdtemp(join(tmpdir(), "bridgehead-demo-"));
   const log = createLog({ level: "warn", format: "text", out: { write: io.err }, clock: systemClock });
-  let reply: (mail: ReplyMail) => void = () => undefined;
-  const mail = await startMailServer({
-    address: support,
-    password,
-    others: ({ raw }) => void readReply(raw).then((mail) => reply(mail)),
-  });
   const platform = await startPlatform({
     file: ":memory:",
     listen: { host: "127.0.0.1", port: 0 },
@@ -37,73 +64,83 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
     log,
   });
   const path = join(folder, "bridgehead.yaml");
-  await writeFile(
-    path,
-    configFile({ platformUrl: platform.url, imapPort: mail.imapPort, smtpPort: mail.smtpPort, folder }),
-  );
+  const { imapPort, smtpPort } = customer.mailServer;
+  const smsUrl = customer.smsApi.url;
+  await writeFile(path, configFile({ platformUrl: platform.url, imapPort, smtpPort, smsUrl, folder }));
   const loaded = await loadConfig(path, {
     env: { ...io.env, DEMO_PASSWORD: password, DEMO_KEY: demoKey },
     adapters: loadAdapter,
   });
   if (!loaded.ok)
     throw new Error(`the demo's own configuration is refused: ${JSON.stringify(loaded.problems)}`);
-  const app = await startApp({
+  let app: App | null = null;
+  const listener = await startListener({
+    listen: { host: "127.0.0.1", port: 0 },
+    clock: systemClock,
+    log,
+    routes: (channel) =>
+      app?.host.running().find(({ config }) => config.id === channel)?.adapter.routes ?? null,
+    ready: async () => ({ ready: app !== null }),
+    metrics: async () => ({ contentType: "text/plain", body: "" }),
+  });
+  const running = await startApp({
     config: loaded.config,
     platformUrl: platform.url,
     clock: systemClock,
     log,
-    publicUrl: () => "http://127.0.0.1",
+    publicUrl: () => listener.publicUrl,
   });
-  const quiet = watchStages(io);
-
-  io.out(`A mailbox (${support}), an agent and this daemon are running. ${customer} writes:`);
-  let thread: ReplyMail | null = null;
-  const write = (subject: string, text: string): Promise<ReplyMail> => {
-    const answered = new Promise<ReplyMail>((resolve) => (reply = resolve));
-    io.out(`\n> Subject: ${subject}\n> ${text.replaceAll("\n", "\n> ")}\n`);
-    mail.deliver(mailFrom({ subject, text, answers: thread?.messageId ?? null }));
-    const noted = settled();
-    return Promise.all([answered, noted]).then(([answer]) => {
-      thread = answer;
-      io.out(`\n< Subject: ${answer.subject}\n< ${answer.text.trimEnd().replaceAll("\n", "\n< ")}\n`);
-      return answer;
-    });
+  app = running;
+  return {
+    url: listener.url,
+    async stop(drainMs: number) {
+      await listener.drain(drainMs);
+      await running.stop(drainMs);
+      await listener.close(drainMs);
+      await platform.close();
+      await rm(folder, { recursive: true, force: true });
+    },
   };
-
-  try {
-    await Promise.race([write(firstMail.subject, firstMail.text), aborted(io.signal)]);
-    if (!options.once && io.interactive && !io.signal.aborted) await converse(io, write, mail.smtpPort);
-    else io.out("To write the next mail, run it in a terminal: npm run demo");
-  } finally {
-    quiet();
-    await app.stop(io.signal.aborted ? 0 : 5000);
-    await platform.close();
-    await mail.close();
-    await rm(folder, { recursive: true, force: true });
-  }
-  return exitCodes.ok;
 }
 
-/** Every line of standard input is the customer's next mail in the thread. */
-async function converse(
-  io: Io,
-  write: (subject: string, text: string) => Promise<ReplyMail>,
-  smtpPort: number,
-): Promise<void> {
-  io.out(
-    `Type a line and press Enter to write the next mail (Ctrl-C ends); any SMTP client reaches ${support} on port ${smtpPort}.`,
-  );
+/** What is shown where nobody can type. */
+async function play(customer: Customer, signal: AbortSignal): Promise<void> {
+  const acts = [
+    () => noted(() => customer.text(firstText)),
+    () => customer.call(),
+    () => customer.say(firstQuestion),
+    () => customer.hangUp(),
+  ];
+  for (const act of acts) if (!signal.aborted) await act();
+}
+
+const help = `A line is the next mail. /sms hello sends a text; /call calls, then /say hello, and /hangup. Ctrl-C ends.`;
+
+/** Every line of standard input is a mail, a text, or something said. */
+async function converse(io: Io, customer: Customer): Promise<void> {
+  io.out(`${help}\nAny SMTP client reaches ${support} on port ${customer.mailServer.smtpPort}.`);
   const lines = createInterface({ input: process.stdin, terminal: false });
   io.signal.addEventListener("abort", () => lines.close(), { once: true });
   for await (const line of lines) {
-    if (line.trim()) await Promise.race([write(`Re: ${firstMail.subject}`, line), aborted(io.signal)]);
+    await Promise.race([act(line.trim(), customer, io), aborted(io.signal)]);
     if (io.signal.aborted) break;
   }
 }
 
-/** Resolves when the next outcome of a send has been noted, and printed. */
-const settled = (): Promise<void> =>
-  new Promise((resolve) => {
+async function act(line: string, customer: Customer, io: Io): Promise<void> {
+  const [, command = "", rest = ""] = /^(?:\/(\w+)|sms:)\s*(.*)$/.exec(line) ?? [];
+  if (line === "") return;
+  if (!/^(\/|sms:)/.test(line)) return noted(() => customer.mail(`Re: ${firstMail.subject}`, line));
+  if (command === "call") return customer.call();
+  if (command === "hangup") return customer.hangUp();
+  if (command === "say" && rest !== "") return customer.say(rest);
+  if ((command === "sms" || command === "") && rest !== "") return noted(() => customer.text(rest));
+  io.out(help);
+}
+
+/** Resolves when that is done and the next outcome of a send has been noted, and printed. */
+async function noted(doing: () => Promise<void>): Promise<void> {
+  const settled = new Promise<void>((resolve) => {
     const listener = (message: unknown) => {
       if ((message as { phase: string }).phase !== "after") return;
       unsubscribe("bridgehead:outcome.commit", listener);
@@ -111,6 +148,8 @@ const settled = (): Promise<void> =>
     };
     subscribe("bridgehead:outcome.commit", listener);
   });
+  await Promise.all([doing(), settled]);
+}
 
 const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
@@ -119,10 +158,10 @@ const aborted = (signal: AbortSignal): Promise<void> =>
   });
 
 const stages: Readonly<Record<string, string>> = {
-  "event.commit": "accepted   the mail is on disk",
+  "event.commit": "accepted   what came is on disk",
   "open.commit": "opened     a conversation on the platform",
   "ask.record": "calling    the platform; written down first",
-  "answer.commit": "answered   the agent's reply is on disk, dressed as a mail and queued",
+  "answer.commit": "answered   the agent's reply is on disk, dressed for its channel and queued",
   "send.record": "sending    written down first",
   "outcome.commit": "sent       and noted",
 };

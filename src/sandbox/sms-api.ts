@@ -9,7 +9,14 @@ import type { Form, Posted } from "./signed-post.ts";
 import { createFaults, type Fault, type FaultRule } from "./sms-faults.ts";
 import { type CallRecord, newSid, type SmsMedia, type SmsMessage } from "./sms-records.ts";
 import { type Create, serveApi } from "./sms-server.ts";
-import { type Account, inboundForm, postInbound, postStatus, type Webhooks } from "./sms-webhooks.ts";
+import {
+  type Account,
+  inboundForm,
+  postCallStatus,
+  postInbound,
+  postStatus,
+  type Webhooks,
+} from "./sms-webhooks.ts";
 
 export interface SmsApiOptions {
   readonly accountSid: string;
@@ -58,6 +65,8 @@ export interface SmsApi {
   readonly inbound: readonly SmsMessage[];
   /** Calls we asked for. Only grows. */
   readonly calls: readonly CallRecord[];
+  /** The query of every request for the list of messages, decoded. Only grows. */
+  readonly lists: readonly string[];
   /** Every status callback and how it was answered. Only grows. */
   readonly callbacks: readonly { readonly sid: string; readonly status: string; readonly posted: Posted }[];
   /** Requests of media at the CDN, and whether credentials came with them. Only grows. */
@@ -70,6 +79,8 @@ export interface SmsApi {
   repeat(message: SmsMessage, more?: Form): Promise<readonly Posted[]>;
   /** Says now what became of a text, whatever the progress says. */
   report(message: SmsMessage, status: string, errorCode?: number): Promise<Posted | null>;
+  /** Says now how far a call is: ringing, in-progress, completed, busy, no-answer, failed. */
+  reportCall(call: CallRecord, status: string): Promise<Posted | null>;
   /** From now on; `[]` says nothing. */
   progress(statuses: readonly string[]): void;
   fault(fault: Fault, rule?: FaultRule): void;
@@ -142,6 +153,7 @@ export async function startSmsApi(options: SmsApiOptions): Promise<SmsApi> {
     sent: server.sent,
     inbound,
     calls: server.calls,
+    lists: server.lists,
     callbacks,
     fetched: server.fetched,
     point: (next) => void (webhooks = next),
@@ -154,6 +166,10 @@ export async function startSmsApi(options: SmsApiOptions): Promise<SmsApi> {
     },
     repeat,
     report,
+    async reportCall(call, status) {
+      call.status = status;
+      return postCallStatus(account, call, webhooks?.via);
+    },
     progress: (statuses) => void (progress = statuses),
     fault: (fault, rule) => faults.add(fault, rule),
     heal: () => faults.heal(),

@@ -71,6 +71,21 @@ export function messageJson(account: string, message: SmsMessage): Record<string
   };
 }
 
+/** The list of a message's media: all on one page. */
+export function mediaJson(account: string, message: SmsMessage): Record<string, unknown> {
+  const uri = `/2010-04-01/Accounts/${account}/Messages/${message.sid}/Media`;
+  const list = message.media.map(({ sid, type }) => ({
+    sid,
+    account_sid: account,
+    parent_sid: message.sid,
+    content_type: type,
+    date_created: rfc2822(message.createdAt),
+    date_updated: rfc2822(message.createdAt),
+    uri: `${uri}/${sid}.json`,
+  }));
+  return { media_list: list, page: 0, page_size: 50, uri: `${uri}.json`, next_page_uri: null };
+}
+
 export function callJson(account: string, call: CallRecord): Record<string, unknown> {
   return {
     sid: call.sid,

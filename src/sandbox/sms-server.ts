@@ -6,7 +6,15 @@ import type { Clock } from "bridgehead/contract";
 import { answer, formOf, listen, originOf, shut } from "./plain-server.ts";
 import { checkCall, checkMessage, messageFrom } from "./sms-checks.ts";
 import { errorJson, type Fault, type Faults } from "./sms-faults.ts";
-import { type CallRecord, callJson, messageJson, newSid, page, type SmsMessage } from "./sms-records.ts";
+import {
+  type CallRecord,
+  callJson,
+  mediaJson,
+  messageJson,
+  newSid,
+  page,
+  type SmsMessage,
+} from "./sms-records.ts";
 
 /** One request to create a message. */
 export interface Create {
@@ -37,6 +45,7 @@ export interface ApiServer {
   readonly creates: readonly Create[];
   readonly sent: readonly SmsMessage[];
   readonly calls: readonly CallRecord[];
+  readonly lists: readonly string[];
   readonly fetched: readonly { readonly sid: string; readonly authorization: boolean }[];
   /** A webhook was answered with words: the provider sends them. */
   replied(to: SmsMessage, body: string): void;
@@ -50,6 +59,7 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
   const creates: Create[] = [];
   const sent: SmsMessage[] = [];
   const calls: CallRecord[] = [];
+  const lists: string[] = [];
   const fetched: { sid: string; authorization: boolean }[] = [];
   const base = `/2010-04-01/Accounts/${accountSid}`;
 
@@ -60,6 +70,9 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
     const post = request.method === "POST";
     if (path === "/Messages.json") return post ? create(request, response) : list(url, request, response);
     if (path === "/Calls.json") return post ? call(request, response) : listCalls(url, response);
+    const [, listed = ""] = /^\/Messages\/(\w+)\/Media\.json$/.exec(path) ?? [];
+    const owner = [...inbound, ...sent].find((one) => one.sid === listed);
+    if (owner) return answer(response, 200, mediaJson(accountSid, owner));
     const [, sid = "", media = ""] = /^\/Messages\/(\w+)(?:\/Media\/(\w+))?(?:\.json)?$/.exec(path) ?? [];
     const message = [...inbound, ...sent].find((one) => one.sid === sid);
     if (message && media !== "") return redirect(message, media, response, request);
@@ -133,6 +146,8 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
   }
 
   function list(url: URL, request: IncomingMessage, response: ServerResponse): void {
+    lists.push(decodeURIComponent(url.search));
+    options.changed();
     const fault = faults.due("list");
     if (fault) return fail(fault, request, response);
     const all = [...inbound, ...sent].sort((a, b) => a.createdAt - b.createdAt);
@@ -188,6 +203,7 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
     creates,
     sent,
     calls,
+    lists,
     fetched,
     replied: (to, body) =>
       void sent.push({

@@ -2,7 +2,7 @@
 // rc, rp, rt, tt), then the fallback address; and what became of a text of ours.
 
 import { type Form, type Posted, postSigned } from "./signed-post.ts";
-import type { SmsMessage } from "./sms-records.ts";
+import type { CallRecord, SmsMessage } from "./sms-records.ts";
 
 /** Where the number's webhooks go, as one would write it at Twilio. */
 export interface Webhooks {
@@ -113,6 +113,30 @@ export async function postStatus(
       ApiVersion: "2010-04-01",
       ...(errorCode === null ? {} : { ErrorCode: String(errorCode) }),
       ...(["delivered", "undelivered"].includes(status) ? { RawDlrDoneDate: "2601010000" } : {}),
+    },
+  });
+}
+
+/** What became of a call that we asked for; null where nobody wants to know. */
+export async function postCallStatus(
+  account: Account,
+  call: CallRecord,
+  via?: string,
+): Promise<Posted | null> {
+  if (call.statusCallback === null) return null;
+  return postSigned({
+    url: call.statusCallback,
+    via,
+    token: account.token,
+    signal: account.signal,
+    form: {
+      CallSid: call.sid,
+      CallStatus: call.status,
+      AccountSid: account.sid,
+      ApiVersion: "2010-04-01",
+      Direction: "outbound-api",
+      From: call.from,
+      To: call.to,
     },
   });
 }

@@ -1,7 +1,11 @@
-// What the demo plays: its agent, its configuration, its first mail.
+// What the demo plays: its agent, its configuration, what is said first.
 
 export const support = "support@demo.example";
 export const customer = "anna@customer.example";
+
+/** Numbers that belong to nobody, and the phone account that the agent's number belongs to. */
+export const numbers = { support: "+12025550100", customer: "+12025550123" };
+export const account = "AC00000000000000000000000000000000";
 
 /** The agent's key: it opens nothing but the demo. */
 export const demoKey = "00000000-0000-4000-8000-000000000001";
@@ -10,6 +14,9 @@ export const firstMail = {
   subject: "Where is my parcel?",
   text: "Hello,\n\nI ordered a lamp last week. How long does delivery take?\n\nAnna",
 };
+
+export const firstText = "Hello, which bulbs fit your lamps?";
+export const firstQuestion = "Can I send a lamp back?";
 
 export const agentsFile = `
 organization: { name: Demo, key: demo-organization-key }
@@ -22,6 +29,10 @@ agents:
         email: ${support}
         senderName: Lumen Support
         emailSignature: "Lumen Lamps\\nwww.lumen.example"
+        responseDelaySeconds: 0
+      sms:
+        phoneNumber: "${numbers.support}"
+        smsSignature: "Lumen Lamps"
         responseDelaySeconds: 0
     rules:
       - { when: "human|person|complaint", answer: "I understand. A colleague will write to you today." }
@@ -38,6 +49,7 @@ export function configFile(where: {
   platformUrl: string;
   imapPort: number;
   smtpPort: number;
+  smsUrl: string;
   folder: string;
 }): string {
   return `
@@ -51,6 +63,21 @@ channels:
     imap: { host: 127.0.0.1, port: ${where.imapPort}, tls: none, user: ${support}, password: "\${env:DEMO_PASSWORD}" }
     smtp: { host: 127.0.0.1, port: ${where.smtpPort}, tls: none, user: ${support}, password: "\${env:DEMO_PASSWORD}" }
     first_start: { history: 1h }
+  support-sms:
+    adapter: sms
+    agent: support
+    provider: twilio
+    account_sid: ${account}
+    auth_tokens: ["\${env:DEMO_PASSWORD}"]
+    number: "${numbers.support}"
+    api_url: ${where.smsUrl}
+    join: 500ms
+  support-voice:
+    adapter: voice
+    agent: support
+    dialect: twilio
+    auth_tokens: ["\${env:DEMO_PASSWORD}"]
+    greeting: Lumen Lamps, hello! How can I help you?
 store: "sqlite:${where.folder}/bridgehead.db"
 `;
 }

@@ -1,0 +1,289 @@
+// A whole world of texts and calls for one test: a phone account with people behind it, the embedded platform with a front
+// that may fail, and between them the daemon: its composition root and its real listener.
+
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Clock, LogFields } from "bridgehead/contract";
+import { expect } from "vitest";
+import { type App, startApp } from "../../src/app.ts";
+import { type Config, loadConfig } from "../../src/config/index.ts";
+import { loadAdapter } from "../../src/host/loader.ts";
+import { type ChannelReport, reportChannels } from "../../src/host/readiness.ts";
+import { type Listener, startListener } from "../../src/http/index.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+import { readAgents, startPlatform } from "../../src/platform/index.ts";
+import { type Dialing, type PhoneCall, type PhoneOptions, startPhone } from "../../src/sandbox/phone.ts";
+import { postSigned } from "../../src/sandbox/signed-post.ts";
+import { type PersonText, type Received, type SmsApi, startSmsApi } from "../../src/sandbox/sms-api.ts";
+import type { SmsMessage } from "../../src/sandbox/sms-records.ts";
+import { type Echo, startEcho } from "./echo.ts";
+import { eventually } from "./eventually.ts";
+import { type Front, startFront } from "./front.ts";
+import { platformReader, type Question } from "./platform-file.ts";
+import type { Finished, Logged, Row } from "./world.ts";
+
+type Block = { readonly [key: string]: unknown };
+
+export interface LinesOptions {
+  /** Keys of the channels' blocks, over the defaults below. */
+  readonly sms?: Block;
+  readonly voice?: Block;
+  /** Further channels, whole. */
+  readonly channels?: { readonly [id: string]: Block };
+  /** Of the agent's skills. */
+  readonly smsSkill?: Block;
+  readonly voiceSkill?: Block;
+  readonly platform?: Block;
+  readonly clock?: Clock;
+  readonly phone?: Partial<PhoneOptions>;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Not started by itself. */
+  readonly stopped?: boolean;
+}
+
+export interface LinesWorld {
+  readonly api: SmsApi;
+  readonly front: Front;
+  readonly model: Echo;
+  readonly log: readonly Logged[];
+  config(): Promise<Config>;
+  app(): App;
+  start(): Promise<void>;
+  /** Calls have as long to end what is being said. */
+  stop(drainMs?: number): Promise<void>;
+  /** What a kill leaves: sockets cut, nothing said to anybody, then the next start finds the store. */
+  restart(drainMs?: number): Promise<void>;
+  /** A person texts our number. Resolves when the webhook is answered. */
+  text(body: string, more?: Partial<PersonText>): Promise<Received>;
+  /** The webhook of that text, signed with another token; the status it is answered with. */
+  forge(message: SmsMessage): Promise<number | null>;
+  /** A channel's health. */
+  channel(id: string): ChannelReport;
+  /** Bodies of all texts to that person that the provider took, in its order. */
+  textsTo(person?: string): string[];
+  dial(more?: Partial<Dialing>): Promise<PhoneCall>;
+  rows<T = Row>(sql: string, ...values: (string | number)[]): Promise<T[]>;
+  questions(): Question[];
+  /** Nothing is on its way any more. */
+  idle(withinMs?: number): Promise<void>;
+}
+
+const agentKey = "11111111-2222-4333-8444-555555555555";
+export const account = "AC0123456789abcdef0123456789abcdef";
+export const ourNumber = "+12025550100";
+export const anna = "+12025550123";
+const publicUrl = "https://bridge.example.com";
+const token = "auth-token";
+
+export async function openLines(finished: Finished, options: LinesOptions = {}): Promise<LinesWorld> {
+  const { clock = systemClock } = options;
+  const folder = await mkdtemp(join(tmpdir(), "bridgehead-lines-"));
+  const platformFile = join(folder, "platform.db");
+  const log: Logged[] = [];
+  const note = (level: Logged["level"]) => (fields: LogFields, message: string) =>
+    void log.push({ level, message, fields });
+  const logger = { debug: () => undefined, info: note("info"), warn: note("warn"), error: note("error") };
+
+  const model = await startEcho();
+  const platform = await startPlatform({
+    file: platformFile,
+    listen: { host: "127.0.0.1", port: 0 },
+    agents: readAgents(agentsFile(model.url, options), "agents.yaml"),
+    clock: systemClock,
+    log: logger,
+    rate: { requests: 100_000, perSeconds: 60 },
+    durability: "normal",
+  });
+  const front = await startFront(() => platform.url);
+  front.settings((agent) => {
+    const sms = agent.skills.find((one) => one.systemName === "SMS");
+    if (sms) agent.skills.push({ ...sms, systemName: "VOICE" });
+  });
+  let listener: Listener | null = null;
+  let app: App | null = null;
+  /** Where the daemon listens, or listened last: then nobody is there. */
+  let at = "http://127.0.0.1:1";
+  const api = await startSmsApi({
+    accountSid: account,
+    authToken: token,
+    number: ourNumber,
+    clock,
+    webhooks: {
+      inbound: `${publicUrl}/channels/sms/inbound#rc=3&rp=all`,
+      get via() {
+        return at;
+      },
+    },
+  });
+  const phone = startPhone({
+    accountSid: account,
+    authToken: token,
+    pace: 0.01,
+    patience: 5000,
+    ...options.phone,
+    get via() {
+      return at;
+    },
+  });
+  const read = platformReader(platformFile);
+
+  async function config(): Promise<Config> {
+    const file = join(folder, "bridgehead.yaml");
+    await writeFile(file, configFile(front.url, api.url, options));
+    const env = { AGENT_KEY: agentKey, TWILIO_TOKEN: token, ...options.env };
+    const loaded = await loadConfig(file, { env, adapters: loadAdapter });
+    if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems, null, 1));
+    return loaded.config;
+  }
+
+  async function start(): Promise<void> {
+    const given = await config();
+    const opened = await startListener({
+      listen: { host: "127.0.0.1", port: 0 },
+      publicUrl,
+      clock,
+      log: logger,
+      routes: (id) => app?.host.running().find((one) => one.config.id === id)?.adapter.routes ?? null,
+      ready: async () => ({ ready: true }),
+      metrics: async () => ({ contentType: "text/plain", body: "" }),
+    });
+    listener = opened;
+    app = await startApp({
+      config: given,
+      platformUrl: front.url,
+      clock,
+      log: logger,
+      publicUrl: () => publicUrl,
+      retire: (routes) => opened.retire(routes),
+    });
+    const state = () => app && reportChannels(app.host, app.agents).map((one) => [one.state, one.not_asking]);
+    await eventually(() => expect(new Set(state()?.flat())).toEqual(new Set(["ready", null])));
+    at = opened.url;
+  }
+
+  async function stop(drainMs = 5000): Promise<void> {
+    const [ending, closing] = [app, listener];
+    app = null;
+    listener = null;
+    if (drainMs > 0) await closing?.drain(drainMs);
+    else await closing?.close(0);
+    await ending?.stop(drainMs);
+    await closing?.close(0);
+  }
+
+  finished(async () => {
+    model.release();
+    await phone.close();
+    await stop(1000);
+    await Promise.all([front.close(), api.close(), model.close()]);
+    await platform.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const running = (): App => {
+    if (app === null) throw new Error("the daemon does not run");
+    return app;
+  };
+  const rows = <T = Row>(sql: string, ...values: (string | number)[]) =>
+    running().db.read((q) => q.all<T>(sql, ...values));
+
+  if (!options.stopped) await start();
+  return {
+    api,
+    front,
+    model,
+    log,
+    config,
+    app: running,
+    start,
+    stop,
+    async restart(drainMs = 0) {
+      await stop(drainMs);
+      await start();
+    },
+    text: (body, more) => api.receive({ from: anna, body, ...more }),
+    async forge(message) {
+      const form = {
+        MessageSid: message.sid,
+        AccountSid: account,
+        From: anna,
+        To: ourNumber,
+        Body: message.body,
+      };
+      const url = `${publicUrl}/channels/sms/inbound`;
+      return (await postSigned({ url, via: at, form, token: "another-token" })).status;
+    },
+    channel(id) {
+      const found = reportChannels(running().host, running().agents).find((one) => one.id === id);
+      if (!found) throw new Error("the channel does not run");
+      return found;
+    },
+    textsTo: (person = anna) => api.sent.filter((one) => one.to === person).map((one) => one.body),
+    dial: (more) =>
+      phone.dial({ url: `${publicUrl}/channels/voice/call`, from: anna, to: ourNumber, ...more }),
+    rows,
+    questions: read.questions,
+    async idle(withinMs = 10_000) {
+      const open =
+        "SELECT id, state, reason FROM turns WHERE open = 1 UNION ALL SELECT id, state, reason FROM drafts WHERE open = 1 UNION ALL SELECT id, state, reason FROM events WHERE state = 'stored'";
+      await eventually(async () => expect(await rows(open)).toEqual([]), withinMs);
+    },
+  };
+}
+
+function configFile(platformUrl: string, apiUrl: string, options: LinesOptions): string {
+  const phoneAccount = { account_sid: account, auth_tokens: ["${env:TWILIO_TOKEN}"], api_url: apiUrl };
+  // JSON is YAML.
+  return JSON.stringify({
+    platform: {
+      url: platformUrl,
+      timeout: "2s",
+      settle_after: "1s",
+      rate: { requests: 100_000, per: "60s" },
+      ...options.platform,
+    },
+    agents: { support: { key: "${env:AGENT_KEY}", refresh: "1s" } },
+    channels: {
+      sms: {
+        adapter: "sms",
+        agent: "support",
+        provider: "twilio",
+        ...phoneAccount,
+        number: ourNumber,
+        join: "0s",
+        caps: { sender: [], conversation: [], channel: [] },
+        missed: { every: "500ms", overlap: "10m", after: "1s" },
+        ...options.sms,
+      },
+      voice: {
+        adapter: "voice",
+        agent: "support",
+        dialect: "twilio",
+        ...phoneAccount,
+        number: ourNumber,
+        greeting: "Hello, how can I help?",
+        ...options.voice,
+      },
+      ...options.channels,
+    },
+    http: { listen: "127.0.0.1:0", public_url: publicUrl },
+    store: "sqlite:bridgehead.db",
+  });
+}
+
+function agentsFile(model: string, { smsSkill, voiceSkill }: LinesOptions): string {
+  return JSON.stringify({
+    organization: { name: "World", key: "world-organization-key" },
+    agents: [
+      {
+        name: "support",
+        key: agentKey,
+        skills: {
+          sms: { phoneNumber: ourNumber, responseDelaySeconds: 0, ...smsSkill },
+          ...(voiceSkill === undefined ? {} : { voice: voiceSkill }),
+        },
+        model: { url: model, name: "echo" },
+      },
+    ],
+  });
+}

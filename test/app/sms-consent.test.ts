@@ -1,0 +1,105 @@
+// STOP, START and HELP through the whole daemon, and replies that wait for their delay meanwhile.
+
+import { expect, it } from "vitest";
+import { echoed } from "./echo.ts";
+import { eventually } from "./eventually.ts";
+import { anna, type LinesWorld, openLines } from "./lines-world.ts";
+
+const bert = "+12025550124";
+const delayed = { responseDelaySeconds: 2 };
+const drafts = (world: LinesWorld) => world.rows<{ state: string }>("SELECT state FROM drafts ORDER BY id");
+const codes = (world: LinesWorld) =>
+  world.rows<{ code: string }>(
+    "SELECT code FROM events WHERE kind = 'message' AND code IS NOT NULL ORDER BY id",
+  );
+
+it.concurrent("a STOP during the delay ends the reply that waits", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished, { smsSkill: delayed });
+  await world.text("Hello?");
+  await world.text("Hello?", { from: bert });
+  await eventually(async () =>
+    expect(await drafts(world)).toEqual([{ state: "queued" }, { state: "queued" }]),
+  );
+  await world.text("Stop!");
+  await world.api.until(({ sent }) => sent.length > 0);
+  await world.idle();
+  expect(world.textsTo()).toEqual([]);
+  expect(world.textsTo(bert), "others are not concerned").toEqual([echoed("Hello?")]);
+  expect(await codes(world)).toEqual([{ code: "opt-out" }]);
+  expect(world.questions()).toHaveLength(2);
+});
+
+it.concurrent("START lifts it, and the agent hears of neither", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  await world.text("STOP");
+  await world.text("One question");
+  await world.idle();
+  expect(world.textsTo()).toEqual([]);
+  await world.text("start");
+  await world.text("Another one");
+  await world.api.until(({ sent }) => sent.length > 0);
+  await world.idle();
+  expect(world.textsTo()).toEqual([echoed("Another one")]);
+  expect((await codes(world)).map(({ code }) => code)).toEqual(["opt-out", "opt-in"]);
+  expect(world.questions().map(({ text }) => text)).not.toContain("STOP");
+});
+
+it.concurrent("answers HELP from the configuration, also to whom it says nothing else", async ({
+  onTestFinished,
+}) => {
+  const opt_out = { help_text: "Lumen Lamps. Reply STOP to end.", stop_text: "You are off the list." };
+  const world = await openLines(onTestFinished, { sms: { opt_out }, smsSkill: { smsSignature: "The Team" } });
+  const { message } = await world.text("STOP");
+  await world.api.until(({ sent }) => sent.length === 1);
+  await world.text("help");
+  await world.api.until(({ sent }) => sent.length === 2);
+  await world.api.repeat(message);
+  await world.text("Hello?");
+  await world.idle();
+  expect(world.textsTo()).toEqual([opt_out.stop_text, opt_out.help_text]);
+  expect(world.questions().every(({ text }) => text === "Hello?")).toBe(true);
+});
+
+it.concurrent("heeds the word that the provider recognised", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  await world.text("please leave me alone", { more: { OptOutType: "STOP" } });
+  await world.text("Hello?");
+  await world.idle();
+  expect(world.textsTo()).toEqual([]);
+  expect((await codes(world)).map(({ code }) => code)[0]).toBe("opt-out");
+  expect(await world.rows("SELECT address, active FROM suppressions")).toEqual([
+    { address: anna, active: 1 },
+  ]);
+});
+
+it.concurrent("counts whole messages only", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  await world.text("When does it stop raining?");
+  await world.api.until(({ sent }) => sent.length === 1);
+  expect(world.textsTo()).toEqual([echoed("When does it stop raining?")]);
+});
+
+it.concurrent("a delayed reply survives a restart, and so does a STOP", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished, { smsSkill: delayed });
+  await world.text("Hello?");
+  await world.text("Hello?", { from: bert });
+  await eventually(async () => expect(await drafts(world)).toHaveLength(2));
+  await world.text("STOP");
+  await world.restart();
+  await world.api.until(({ sent }) => sent.length > 0);
+  await world.idle();
+  expect([world.textsTo(), world.textsTo(bert)]).toEqual([[], [echoed("Hello?")]]);
+});
+
+it.concurrent("a newer text ends the reply that waits, where texts are joined", async ({
+  onTestFinished,
+}) => {
+  const world = await openLines(onTestFinished, { sms: { join: "200ms" }, smsSkill: delayed });
+  await world.text("Hello?");
+  await eventually(async () => expect(await drafts(world)).toEqual([{ state: "queued" }]));
+  await world.text("Forget it, where is my lamp?");
+  await world.api.until(({ sent }) => sent.length > 0);
+  await world.idle();
+  expect(world.textsTo()).toEqual([echoed("Forget it, where is my lamp?")]);
+  expect(world.questions()).toHaveLength(2);
+});

@@ -1,0 +1,248 @@
+// What the provider refuses, cannot take now, or leaves unanswered: every class of it through the whole daemon.
+
+import { describe, expect, it } from "vitest";
+import { movableClock } from "./clock.ts";
+import { echoed } from "./echo.ts";
+import { eventually } from "./eventually.ts";
+import { anna, type LinesOptions, type LinesWorld, openLines } from "./lines-world.ts";
+import type { Finished } from "./world.ts";
+
+interface DraftState {
+  readonly state: string;
+  readonly reason: string | null;
+}
+const draft = async (world: LinesWorld) =>
+  (await world.rows<DraftState>("SELECT state, reason FROM drafts ORDER BY id DESC"))[0];
+const suppressed = (world: LinesWorld) =>
+  world.rows("SELECT address, active, strikes FROM suppressions ORDER BY address");
+
+async function draftIs(world: LinesWorld, state: string): Promise<void> {
+  await eventually(async () => expect(await draft(world)).toMatchObject({ state }));
+}
+
+/** A person whose number fails in that way, see the sandbox. */
+const fate = (code: number): string => `+1999${code}07`;
+
+describe("what is refused for good", () => {
+  it.concurrent.each([
+    ["no number at all", 21211, 1],
+    ["no mobile number", 21614, 1],
+    ["words that are not taken", 21617, 0],
+    ["a code nobody knows", 21999, 0],
+  ])("%s", async (_what, code, strikes) => {
+    await using world = await opened();
+    await world.text("Hello?", { from: fate(code) });
+    await draftIs(world, "failed");
+    expect((await draft(world))?.reason).toContain(String(code));
+    const expected = strikes === 0 ? [] : [{ address: fate(code), active: 0, strikes }];
+    expect(await suppressed(world)).toEqual(expected);
+    expect(world.api.creates).toHaveLength(1);
+  });
+
+  it.concurrent("an address that is refused again and again is not written to any more", async ({
+    onTestFinished,
+  }) => {
+    const world = await openLines(onTestFinished);
+    for (const words of ["one", "two", "three"]) {
+      await world.text(words, { from: fate(21614) });
+      await world.idle();
+    }
+    expect(await suppressed(world)).toMatchObject([{ active: 1 }]);
+    expect(world.api.creates).toHaveLength(2);
+  });
+
+  it.concurrent("who opted out at the provider is suppressed at once", async ({ onTestFinished }) => {
+    const world = await openLines(onTestFinished);
+    await world.text("one", { from: fate(21610) });
+    await draftIs(world, "failed");
+    await world.text("two", { from: fate(21610) });
+    await world.idle();
+    expect(await suppressed(world)).toMatchObject([{ active: 1 }]);
+    expect(world.api.creates).toHaveLength(1);
+    world.api.fault({ slow: 0 }, { to: fate(21610) });
+    await world.text("START", { from: fate(21610) });
+    await world.text("three", { from: fate(21610) });
+    await world.api.until(({ sent }) => sent.length === 1);
+    expect(world.textsTo(fate(21610))).toEqual([echoed("three")]);
+  });
+});
+
+describe("what stops the channel", () => {
+  it.concurrent.each([
+    ["a login that is not taken", 20003, "unauthorized"],
+    ["a number that is not ours", 21606, "degraded"],
+  ])("%s: nothing is burned, and it goes on when that is mended", async (_what, code, state) => {
+    const clock = movableClock();
+    await using world = await opened({ clock });
+    world.api.fault({ code });
+    await world.text("Hello?");
+    await eventually(() => expect(world.channel("sms")).toMatchObject({ state }));
+    await world.text("Hello?", { from: "+12025550124" });
+    await eventually(async () =>
+      expect(await world.rows("SELECT state FROM drafts")).toEqual([
+        { state: "queued" },
+        { state: "queued" },
+      ]),
+    );
+    expect(world.api.creates).toHaveLength(1);
+    world.api.heal();
+    clock.forward(20 * 60_000);
+    await world.api.until(({ sent }) => sent.length === 2);
+    await eventually(() => expect(world.channel("sms")).toMatchObject({ state: "ready" }));
+  });
+});
+
+describe("what is tried again", () => {
+  it.concurrent("too many requests, after the time the provider names", async ({ onTestFinished }) => {
+    const world = await openLines(onTestFinished);
+    world.api.fault({ code: 20429, retryAfter: 2 }, { times: 1 });
+    await world.text("Hello?");
+    await world.api.until(({ sent }) => sent.length === 1);
+    const [first, second] = world.api.creates;
+    expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(1900);
+    await world.idle();
+    expect(world.textsTo()).toEqual([echoed("Hello?")]);
+  });
+
+  it.concurrent("a provider that cannot be reached", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const world = await openLines(onTestFinished, { clock });
+    const { message } = await world.text("Hello?", { webhook: false });
+    await world.api.down();
+    await world.api.repeat(message);
+    await draftIs(world, "queued");
+    await eventually(async () =>
+      expect(await world.rows("SELECT outcome FROM attempts WHERE kind = 'send'")).toContainEqual({
+        outcome: "deferred",
+      }),
+    );
+    await world.api.up();
+    clock.forward(60_000);
+    await world.api.until(({ sent }) => sent.length === 1);
+    expect(world.textsTo()).toEqual([echoed("Hello?")]);
+  });
+});
+
+describe("what fails after it was taken", () => {
+  it.concurrent.each([
+    ["a phone that is switched off", 30003, []],
+    ["a filter", 30007, []],
+    ["a landline", 30006, [{ address: fate(30006), active: 0, strikes: 1 }]],
+  ])("%s", async (_what, code, strikes) => {
+    await using world = await opened();
+    await world.text("Hello?", { from: fate(code) });
+    await draftIs(world, "failed");
+    expect((await draft(world))?.reason).toContain(String(code));
+    expect(await suppressed(world)).toEqual(strikes);
+    expect(world.api.creates).toHaveLength(1);
+  });
+
+  it.concurrent("what comes late changes nothing that is final", async ({ onTestFinished }) => {
+    const world = await openLines(onTestFinished);
+    world.api.progress([]);
+    await world.text("Hello?");
+    const [sent] = await world.api.until((api) => (api.sent.length > 0 ? api.sent : null));
+    if (!sent) throw new Error("nothing was sent");
+    for (const status of ["delivered", "sent", "queued", "delivered"]) await world.api.report(sent, status);
+    await world.idle();
+    expect(await draft(world)).toMatchObject({ state: "delivered" });
+    expect(await world.rows("SELECT external_id FROM events WHERE kind = 'delivery'")).toHaveLength(3);
+  });
+});
+
+describe("what is left unanswered", () => {
+  /** Nobody can tell what became of it, and that often it was looked. */
+  const looked = async (world: LinesWorld, looks = 0) =>
+    eventually(async () => {
+      expect(await draft(world)).toMatchObject({ state: "unknown" });
+      const [row] = await world.rows<{ looks: number }>("SELECT looks FROM drafts ORDER BY id DESC");
+      expect(row?.looks).toBeGreaterThanOrEqual(looks);
+    });
+
+  it.concurrent.each(["cut-stored", "hang-stored"] as const)(
+    "%s: the callback says that it went",
+    async (fault) => {
+      await using world = await opened();
+      world.api.fault(fault, { times: 1 });
+      await world.text("Hello?");
+      await draftIs(world, "delivered");
+      await world.idle();
+      expect(world.textsTo()).toEqual([echoed("Hello?")]);
+      expect(world.api.creates).toHaveLength(1);
+    },
+  );
+
+  it.concurrent("a late callback settles what nobody could tell", async ({ onTestFinished }) => {
+    const world = await openLines(onTestFinished);
+    world.api.progress([]);
+    world.api.fault("cut-stored", { times: 1 });
+    await world.text("Hello?");
+    await looked(world);
+    const [sent] = world.api.sent;
+    if (!sent) throw new Error("nothing was sent");
+    await world.api.report(sent, "sent");
+    await draftIs(world, "sent");
+    expect(await world.rows("SELECT external_id FROM drafts")).toEqual([{ external_id: sent.sid }]);
+    expect(world.api.creates).toHaveLength(1);
+  });
+
+  it.concurrent("without a callback the list says that it went", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const world = await openLines(onTestFinished, { clock });
+    world.api.progress([]);
+    world.api.fault("cut-stored", { times: 1 });
+    await world.text("Hello?");
+    await looked(world);
+    clock.forward(31_000);
+    await draftIs(world, "sent");
+    expect(world.api.creates).toHaveLength(1);
+  });
+
+  it.concurrent.each([["cut"], [{ status: 500 }], [{ code: 20500 }]] as const)(
+    "%s and not in the list, twice: it is sent once more",
+    async (fault) => {
+      const clock = movableClock();
+      await using world = await opened({ clock });
+      world.api.fault(fault, { times: 1 });
+      await world.text("Hello?");
+      await looked(world, 1);
+      expect(world.api.creates).toHaveLength(1);
+      clock.forward(31_000);
+      await looked(world, 2);
+      expect(world.api.lists.some((query) => query.includes(`To=${anna}`))).toBe(true);
+      expect(world.api.creates, "one look is not enough").toHaveLength(1);
+      clock.forward(31_000);
+      await world.api.until(({ sent }) => sent.length === 1);
+      await world.idle();
+      expect(world.api.creates).toHaveLength(2);
+      expect(world.textsTo()).toEqual([echoed("Hello?")]);
+    },
+  );
+
+  it.concurrent("the same words to the same person are two texts", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const world = await openLines(onTestFinished, { clock });
+    world.api.progress([]);
+    await world.text("Hello?");
+    await world.api.until(({ sent }) => sent.length === 1);
+    await world.idle();
+    world.api.fault("cut", { times: 1 });
+    await world.text("Hello?");
+    await looked(world);
+    for (let look = 0; look < 4; look += 1) clock.forward(31_000);
+    await world.api.until(({ sent }) => sent.length === 2, 20_000);
+    expect(world.textsTo()).toEqual([echoed("Hello?"), echoed("Hello?")]);
+  });
+});
+
+/** For tests with a table, which have no context. */
+async function opened(options: LinesOptions = {}): Promise<LinesWorld & AsyncDisposable> {
+  const undo: (() => unknown)[] = [];
+  const world = await openLines(((one) => void undo.push(one)) as Finished, options);
+  return {
+    ...world,
+    [Symbol.asyncDispose]: async () => {
+      for (const one of undo) await one();
+    },
+  };
+}

@@ -1,0 +1,177 @@
+// Texts through the whole daemon: webhook in, agent, text out, and what is heard of it.
+
+import { expect, it } from "vitest";
+import { movableClock } from "./clock.ts";
+import { echoed } from "./echo.ts";
+import { eventually } from "./eventually.ts";
+import { anna, openLines, ourNumber } from "./lines-world.ts";
+
+const bert = "+12025550124";
+
+it.concurrent("answers a text, and knows what became of the answer", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished, { smsSkill: { smsSignature: "The Team" } });
+  const { tries } = await world.text("Hello?");
+  expect(tries).toMatchObject([{ status: 200, type: expect.stringContaining("text/xml") as string }]);
+  expect(tries[0]?.body, "nothing is said in the webhook's answer").toMatch(
+    /^(<\?xml[^>]*\?>)?\s*<Response\s*(\/>|><\/Response>)\s*$/,
+  );
+  await world.api.until(({ callbacks }) => callbacks.length === 2);
+  expect(world.textsTo()).toEqual([`${echoed("Hello?")}\nThe Team`]);
+  expect(world.api.sent).toMatchObject([{ from: ourNumber, to: anna, direction: "outbound-api" }]);
+  expect(world.api.callbacks.map(({ posted }) => posted.status)).toEqual([200, 200]);
+  await world.idle();
+  expect(await world.rows("SELECT state FROM drafts")).toEqual([{ state: "delivered" }]);
+});
+
+it.concurrent("keeps one conversation with each person", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  await world.text("one");
+  await world.api.until(() => world.textsTo().length === 1);
+  await world.text("two");
+  await world.text("hi", { from: bert });
+  await world.api.until(() => world.textsTo().length === 2 && world.textsTo(bert).length === 1);
+  const [one, two, hi] = world.questions().toSorted((a, b) => a.text.length - b.text.length || 0);
+  expect(new Set(world.questions().map(({ conversation }) => conversation)).size).toBe(2);
+  expect([one?.text, two?.text, hi?.text].toSorted()).toEqual(["hi", "one", "two"]);
+  expect(world.textsTo()).toEqual([echoed("one"), echoed("two")]);
+});
+
+it.concurrent("joins texts in quick succession into one question", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished, { sms: { join: "400ms" } });
+  await world.text("I have");
+  await world.text("a question");
+  await world.text("about lamps");
+  await world.api.until(({ sent }) => sent.length > 0);
+  await world.idle();
+  expect(world.questions().map(({ text }) => text)).toEqual(["I have\na question\nabout lamps"]);
+  expect(world.textsTo()).toHaveLength(1);
+});
+
+it.concurrent("answers the webhook without the agent", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  world.model.hold();
+  const { tries } = await world.text("Are you slow?");
+  expect(tries.map(({ status }) => status)).toEqual([200]);
+  await eventually(() => expect(world.model.asked()).toBe(1));
+  expect((await world.text("Still?")).tries.map(({ status }) => status)).toEqual([200]);
+  expect(world.api.sent).toEqual([]);
+  world.model.release();
+  await world.api.until(({ sent }) => sent.length === 2);
+  expect(world.textsTo()).toEqual([echoed("Are you slow?"), echoed("Still?")]);
+});
+
+it.concurrent("answers one text once, however often the provider tells of it", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  const { message } = await world.text("Hello?", { webhook: false });
+  const tries = await Promise.all(Array.from({ length: 100 }, () => world.api.repeat(message)));
+  expect(new Set(tries.flat().map(({ status }) => status))).toEqual(new Set([200]));
+  await world.api.until(({ sent }) => sent.length > 0);
+  await world.idle();
+  await world.api.repeat(message);
+  await world.idle();
+  expect(world.textsTo()).toEqual([echoed("Hello?")]);
+  expect(world.questions()).toHaveLength(1);
+  expect(await world.rows("SELECT id FROM events WHERE kind = 'message'")).toHaveLength(1);
+});
+
+it.concurrent("sends a long answer in numbered parts, each after the one before was taken", async ({
+  onTestFinished,
+}) => {
+  const world = await openLines(onTestFinished);
+  world.api.fault({ slow: 700 }, { times: 1 });
+  const question = `${"Where is my lamp? ".repeat(30)}End`;
+  await world.text(question);
+  await world.api.until(({ sent }) => sent.length >= 2);
+  await world.idle();
+  const [first, second] = world.api.creates;
+  expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(650);
+  const texts = world.textsTo();
+  expect(texts.map((text) => /\((\d+\/\d+)\)/.exec(text)?.[1])).toEqual(
+    texts.map((_, index) => `${index + 1}/${texts.length}`),
+  );
+  const said = texts.map((text) => text.replace(/\(\d+\/\d+\)/, "").trim()).join(" ");
+  expect(said.replaceAll(/\s+/g, " ")).toBe(echoed(question));
+});
+
+it.concurrent("keeps the parts in order when the first one has to wait", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  world.api.fault({ code: 20429, retryAfter: 1 }, { times: 1 });
+  await world.text(`${"Where is my lamp? ".repeat(30)}End`);
+  await world.api.until(({ sent }) => sent.length >= 2);
+  await world.idle();
+  const numbers = world.api.creates.map(({ form }) => /\((\d)\/\d\)/.exec(form["Body"] ?? "")?.[1]);
+  expect(numbers.slice(0, 3)).toEqual(["1", "1", "2"]);
+});
+
+it.concurrent("keeps prefixes of other services as part of the address", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished, { sms: { number: `whatsapp:${ourNumber}` } });
+  await world.text("Hello?", { from: `whatsapp:${anna}`, to: `whatsapp:${ourNumber}` });
+  await world.api.until(({ sent }) => sent.length === 1);
+  expect(world.api.sent).toMatchObject([{ from: `whatsapp:${ourNumber}`, to: `whatsapp:${anna}` }]);
+});
+
+it.concurrent("tells the agent of a picture that came without words", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  await world.text("", { media: [{ type: "image/jpeg", bytes: Buffer.from("jpeg") }] });
+  await world.api.until(({ sent }) => sent.length === 1);
+  expect(world.questions().map(({ text }) => text)).toEqual([expect.stringContaining("picture")]);
+});
+
+it.concurrent("answers neither its own number nor what nobody signed", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  await world.text("Loop", { from: ourNumber });
+  await world.idle();
+  expect(await world.rows("SELECT state, code FROM events WHERE kind = 'message'")).toEqual([
+    { state: "ignored", code: "own" },
+  ]);
+  const { message } = await world.text("Hello?", {
+    webhook: false,
+    more: { MessageSid: `SM${"0".repeat(32)}` },
+  });
+  const forged = await world.forge(message);
+  expect(forged).toBe(403);
+  expect(await world.rows("SELECT id FROM events WHERE kind = 'message'")).toHaveLength(1);
+  expect(world.api.sent).toEqual([]);
+});
+
+it.concurrent("finds texts that came while it was down, and answers them once", async ({
+  onTestFinished,
+}) => {
+  const clock = movableClock();
+  const world = await openLines(onTestFinished, { clock, stopped: true });
+  await world.text("Long ago", { webhook: false });
+  clock.forward(3_600_000);
+  await world.start();
+  await world.stop();
+  const { message, tries } = await world.text("Anybody?");
+  expect(tries.every(({ status }) => status === null)).toBe(true);
+  await world.text("Hello?", { from: bert });
+  await world.start();
+  await world.api.until(({ sent }) => sent.length === 2);
+  await world.api.repeat(message);
+  await world.idle();
+  expect(world.textsTo()).toEqual([echoed("Anybody?")]);
+  expect(world.textsTo(bert)).toEqual([echoed("Hello?")]);
+  expect(world.questions(), "what was there before the first start stays unanswered").toHaveLength(2);
+});
+
+it.concurrent("finds a text that the webhook lost while it runs", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  await world.text("Anybody?", { webhook: false });
+  await world.api.until(({ sent }) => sent.length === 1);
+  expect(world.textsTo()).toEqual([echoed("Anybody?")]);
+});
+
+it.concurrent("says nothing that the platform answers after a stop twice", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished, { platform: { timeout: "30s" } });
+  world.model.hold();
+  await world.text("Hello?");
+  await eventually(() => expect(world.model.asked()).toBe(1));
+  await world.stop(200);
+  world.model.release();
+  await world.start();
+  await world.api.until(({ sent }) => sent.length === 1);
+  await world.idle();
+  expect(world.textsTo()).toEqual([echoed("Hello?")]);
+  expect(world.questions()).toHaveLength(1);
+});
