@@ -2,6 +2,7 @@
 
 import type * as z from "zod";
 import type { servedSkill } from "../wire/skill.ts";
+import type { Trigger } from "../wire/webhook.ts";
 import type { Assignment, Member } from "./staff.ts";
 import type { Passage } from "./store/passages.ts";
 
@@ -28,6 +29,7 @@ export interface AgentDefinition {
   readonly skills: readonly SkillDefinition[];
   /** False: the key opens nothing. */
   readonly apiEnabled: boolean;
+  readonly webhooks: readonly WebhookDefinition[];
   readonly rules: readonly RuleDefinition[];
   readonly knowledge: readonly Passage[];
   readonly defaultAnswer: string;
@@ -44,6 +46,16 @@ export interface StateDefinition {
   /** Hexadecimal, as in `#00aa00`. */
   readonly color: string | null;
   readonly isPersistent: boolean;
+}
+
+export interface WebhookDefinition {
+  readonly title: string;
+  readonly description: string;
+  readonly url: string;
+  readonly trigger: Trigger;
+  readonly headers: { readonly [name: string]: string };
+  readonly secret: string | undefined;
+  readonly status: "active" | "inactive";
 }
 
 export interface RuleDefinition {

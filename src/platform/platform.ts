@@ -20,9 +20,13 @@ import { type Env, fail } from "./routes/exchange.ts";
 import { fileRoutes } from "./routes/files.ts";
 import { messageRoutes } from "./routes/messages.ts";
 import { userRoutes } from "./routes/users.ts";
+import { webhookRoutes } from "./routes/webhooks.ts";
 import type { Durability } from "./store/database.ts";
 import { openPlatformStore, type PlatformStore } from "./store/store.ts";
 import { createTurns, type Turns } from "./turns.ts";
+import { definedWebhooks } from "./webhooks/defined.ts";
+import { startDelivering } from "./webhooks/delivering.ts";
+import { type Patience, standardPatience, watchIdle } from "./webhooks/idle.ts";
 
 /** The longest field anybody names is a context of 256,000 characters. */
 const maxBodyBytes = 2 * 1024 * 1024;
@@ -40,6 +44,10 @@ export interface PlatformOptions {
   readonly log: Log;
   /** Per organization. Default: the interface's 1000 in 60 seconds. */
   readonly rate?: Rate;
+  /** Webhooks may reach private addresses, over plain http too: for receivers on the operator's own machines. */
+  readonly allowPrivateWebhooks?: boolean;
+  /** When dialogs end and conversations are archived by inactivity. */
+  readonly patience?: Patience;
   /** Default `full`: what was answered survives a power cut. */
   readonly durability?: Durability;
 }
@@ -64,12 +72,18 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const app = createApp(options, store, turns, library, stopping.signal);
     const server = createAdaptorServer({ fetch: app.fetch }) as Server;
     await listen(server, options.listen);
+    const { signal } = stopping;
+    const allowPrivate = options.allowPrivateWebhooks ?? false;
+    const delivering = startDelivering(store, { clock, log, allowPrivate, signal });
+    store.commits.onCommit(() => delivering.wake());
+    const idle = watchIdle(store, { clock, log, patience: options.patience ?? standardPatience, signal });
     const resumed = Promise.all([turns.resume(agents), library.resume()]);
     const { port } = server.address() as AddressInfo;
     const { host } = options.listen;
     const close = async () => {
       stopping.abort();
-      await Promise.all([closeServer(server, clock), resumed, turns.settled(), library.settled()]);
+      await Promise.all([closeServer(server, clock), resumed, idle, delivering.ended]);
+      await Promise.all([turns.settled(), library.settled()]);
       store.close();
     };
     return { port, url: `http://${host.includes(":") ? `[${host}]` : host}:${port}`, close };
@@ -100,6 +114,7 @@ function define(store: PlatformStore, agents: readonly AgentDefinition[], clock:
       })),
     ),
   );
+  store.webhooks.define(agents.flatMap((agent) => definedWebhooks(agent, now)));
   store.states.define(
     agents.flatMap(({ organization }) => organization.states),
     now,
@@ -129,6 +144,7 @@ function createApp(
   // A document may be larger, and has a limit of its own.
   app.use("/external/*", (c, next) => (c.req.path === uploadPath ? next() : limit(c, next)));
   app.route("/external/agents", agentRoutes(store));
+  app.route("/external/agents/webhooks", webhookRoutes(store, clock, options.allowPrivateWebhooks ?? false));
   app.route("/external/agents", organizationRoutes(store));
   app.route("/external/agent-files", fileRoutes(store, library));
   app.route("/external/users", userRoutes(store, clock));

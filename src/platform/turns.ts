@@ -11,6 +11,7 @@ import { countMessage } from "./statistics.ts";
 import type { ConversationRow } from "./store/conversations.ts";
 import type { MessageRow, NewMessage } from "./store/messages.ts";
 import type { PlatformStore } from "./store/store.ts";
+import { fire } from "./webhooks/fire.ts";
 
 const historyLength = 20;
 
@@ -96,6 +97,9 @@ export function createTurns(
       if (!conversation) return undefined;
       const answered = agent.status === "active" && conversation.mode === "ai";
       const question = say(conversation, { role: "conversation_user", ...said, open: answered });
+      // A turn is told of when it is whole: with its answer, or at once when none will come by itself.
+      if (!answered) fire(store, clock.now(), "each_message", conversation);
+      if (agent.status !== "active") fire(store, clock.now(), "chat_currently_unavailable", conversation);
       return { conversation, question };
     });
   }
@@ -125,13 +129,10 @@ export function createTurns(
       if (!messages.byId(conversation.id, question.id)) return undefined;
       messages.close(question.id);
       const citations = made.sources.length > 0 ? JSON.stringify(made.sources) : null;
-      return say(conversation, {
-        role: "assistant",
-        questionId: question.id,
-        text: made.text,
-        citations,
-        tokens: made.tokens,
-      });
+      const { text, tokens } = made;
+      const said = say(conversation, { role: "assistant", questionId: question.id, text, citations, tokens });
+      fire(store, clock.now(), "each_message", conversation);
+      return said;
     });
   }
 
@@ -162,7 +163,10 @@ export function createTurns(
     sayManually: (conversation, text, questionId) =>
       commits.write(() => {
         const about = questionId ?? messages.newestQuestion(conversation.id)?.id;
-        return say(conversation, { role: "manual_assistant", text, ...(about ? { questionId: about } : {}) });
+        const questioned = about ? { questionId: about } : {};
+        const said = say(conversation, { role: "manual_assistant", text, ...questioned });
+        fire(store, clock.now(), "each_message", conversation);
+        return said;
       }),
     async resume(agents) {
       for (const question of messages.open()) {

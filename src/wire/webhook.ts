@@ -1,6 +1,11 @@
-// Webhooks: when they fire (External API 6), how a skill lists them (2.6), how they are registered (4.3).
+// Webhooks: when they fire (External API 6), how a skill lists them (2.6), how they are registered (4.3), what they
+// deliver (nowhere described: the interface's own records, beside the five flat names that clients have been seen to read).
 
 import * as z from "zod";
+import { conversation } from "./conversation.ts";
+import { message } from "./message.ts";
+import { record } from "./record.ts";
+import { user } from "./user.ts";
 
 export const triggers = [
   "each_message",
@@ -10,7 +15,11 @@ export const triggers = [
   "auto_archive_conversation",
   "manual",
 ] as const;
+export type Trigger = (typeof triggers)[number];
 
+const headers = z.record(z.string(), z.string());
+
+/** As the WEBHOOK skill lists it. */
 export const webhookConfig = z.looseObject({
   status: z.enum(["active", "inactive"]),
   title: z.string(),
@@ -19,3 +28,48 @@ export const webhookConfig = z.looseObject({
   triggerCondition: z.enum(triggers),
   headers: z.record(z.string(), z.unknown()).optional(),
 });
+
+/** POST /external/agents/webhooks. */
+export const registerWebhookRequest = z.looseObject({
+  title: z.string().min(1).max(255),
+  description: z.string().max(10_000),
+  url: z.string().min(1).max(2048),
+  triggerCondition: z.enum(triggers),
+  headers: headers.optional(),
+});
+
+/** `secret`: ours, told once, at registration; with it deliveries are verified (Standard Webhooks). */
+export const webhook = record(
+  "webhook",
+  { id: z.string() },
+  {
+    agentId: z.string(),
+    title: z.string(),
+    description: z.string(),
+    url: z.string(),
+    triggerCondition: z.enum(triggers),
+    status: z.enum(["active", "inactive"]),
+    createdAt: z.string(),
+    updatedAt: z.string(),
+  },
+  { headers, secret: z.string() },
+);
+
+/** The body of a delivery. `messageId` and `message` name the newest turn; `messages` is the whole transcript. */
+export const webhookDelivery = record(
+  "webhook delivery",
+  { conversationId: z.string() },
+  {
+    triggerCondition: z.enum(triggers),
+    timestamp: z.string(),
+    userId: z.string(),
+    messageId: z.string().nullable(),
+    message: z.string().nullable(),
+    agent: z.looseObject({ id: z.string(), name: z.string() }),
+    user: user.exact,
+    conversation: conversation.exact,
+    messages: z.array(message.exact),
+    score: z.number().nullable(),
+  },
+  {},
+);

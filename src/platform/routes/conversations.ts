@@ -19,6 +19,7 @@ import { conversationOf } from "../records.ts";
 import { countOpening } from "../statistics.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
+import { fire } from "../webhooks/fire.ts";
 import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
 
 const time = z
@@ -77,6 +78,7 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Env
       await store.commits.write(() => {
         store.conversations.insert(row);
         countOpening(store, row);
+        fire(store, clock.now(), "start_dialog", row);
       });
       return answer(c, row, 201);
     })

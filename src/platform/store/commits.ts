@@ -6,6 +6,8 @@ export interface Commits {
   /** Runs `write` in a transaction of its own (a savepoint) and resolves when it is durable. Rejects, with nothing
    *  written, with what `write` threw or when the commit failed. */
   write<T>(write: () => T): Promise<T>;
+  /** Called after each commit, from now on. */
+  onCommit(told: () => void): void;
   /** Commits what is waiting, now. */
   flush(): void;
 }
@@ -18,6 +20,7 @@ interface Waiting {
 
 export function groupCommits(db: Db): Commits {
   let waiting: Waiting[] = [];
+  let committed: () => void = () => undefined;
   const transaction = db.transaction((batch: readonly Waiting[]) => {
     for (const each of batch) each.run();
   });
@@ -33,10 +36,14 @@ export function groupCommits(db: Db): Commits {
       return;
     }
     for (const each of batch) each.settle(null);
+    committed();
   }
 
   return {
     flush,
+    onCommit: (told) => {
+      committed = told;
+    },
     write: (write) =>
       new Promise((resolve, reject) => {
         if (waiting.length === 0) setImmediate(flush);

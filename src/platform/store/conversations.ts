@@ -50,6 +50,11 @@ export interface Conversations {
   ): void;
   /** Removes all of a person's; their messages must be gone. */
   removeOf(personId: string): void;
+  /** Those with messages, none since `before`, whose dialog has not ended yet. */
+  idle(before: number, limit: number): ConversationRow[];
+  end(id: string, at: number): void;
+  /** Active ones without a message since `before`. */
+  stale(before: number, limit: number): ConversationRow[];
   /** Notes a message's time; the row's own times never go back. */
   touch(id: string, at: number): void;
   list(agentId: string, filter: ConversationFilter, limit: number, offset: number): ConversationRow[];
@@ -94,8 +99,17 @@ export function prepareConversations(db: Db): Conversations {
      WHERE id = @id`,
   );
   const removeOf = db.prepare("DELETE FROM conversation WHERE person_id = ?");
+  const idle = db.prepare<[number, number], ConversationRow>(
+    `SELECT * FROM conversation c WHERE last_message_at < ? AND ended_at IS NULL
+       AND EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id) ORDER BY last_message_at LIMIT ?`,
+  );
+  const end = db.prepare("UPDATE conversation SET ended_at = ? WHERE id = ?");
+  const stale = db.prepare<[number, number], ConversationRow>(
+    `SELECT * FROM conversation WHERE last_message_at < ? AND status = 'active' ORDER BY last_message_at LIMIT ?`,
+  );
   const touch = db.prepare(
-    "UPDATE conversation SET last_message_at = @at, updated_at = max(updated_at, @at) WHERE id = @id",
+    `UPDATE conversation SET last_message_at = @at, updated_at = max(updated_at, @at), ended_at = NULL
+     WHERE id = @id`,
   );
   const count = db.prepare<[object], number>(`SELECT count(*) ${matching}`).pluck();
   const list = (order: string) =>
@@ -117,6 +131,9 @@ export function prepareConversations(db: Db): Conversations {
     setMode: (id, mode, now) => void setMode.run(mode, now, id),
     change: (id, to, now) => void change.run({ id, now, ...to }),
     removeOf: (personId) => void removeOf.run(personId),
+    idle: (before, limit) => idle.all(before, limit),
+    end: (id, at) => void end.run(at, id),
+    stale: (before, limit) => stale.all(before, limit),
     touch: (id, at) => void touch.run({ at, id }),
     list: (agentId, { orderBy, orderDirection, ...filter }, limit, offset) =>
       lists[`${orderBy} ${orderDirection}`].all({ agentId, limit, offset, ...filter }),

@@ -64,8 +64,11 @@ CREATE TABLE conversation (
   metadata TEXT,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL,
-  last_message_at INTEGER NOT NULL -- the newest message's time: the next one's is later
+  last_message_at INTEGER NOT NULL, -- the newest message's time: the next one's is later
+  ended_at INTEGER                 -- when its dialog ended by inactivity; a message begins another
 ) STRICT;
+CREATE INDEX conversation_idle ON conversation (last_message_at) WHERE ended_at IS NULL;
+CREATE INDEX conversation_stale ON conversation (last_message_at) WHERE status = 'active';
 CREATE INDEX conversation_person ON conversation (person_id, channel, status);
 CREATE INDEX conversation_agent ON conversation (agent_id, created_at);
 
@@ -86,6 +89,40 @@ CREATE TABLE message (
 CREATE INDEX message_conversation ON message (conversation_id, seq);
 CREATE INDEX message_question ON message (question_id);
 CREATE INDEX message_open ON message (seq) WHERE open = 1;
+
+CREATE TABLE webhook (
+  id TEXT PRIMARY KEY,
+  agent_id TEXT NOT NULL REFERENCES agent (id),
+  title TEXT NOT NULL,
+  description TEXT NOT NULL,
+  url TEXT NOT NULL,
+  trigger TEXT NOT NULL,
+  headers TEXT,
+  secret TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('active', 'inactive')),
+  defined INTEGER NOT NULL,        -- 1: from the agent's definition
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX webhook_agent ON webhook (agent_id, trigger);
+
+CREATE TABLE delivery (
+  id TEXT PRIMARY KEY,
+  webhook_id TEXT NOT NULL REFERENCES webhook (id),
+  conversation_id TEXT NOT NULL,
+  trigger TEXT NOT NULL,
+  body TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed')),
+  attempts INTEGER NOT NULL,
+  due_at INTEGER NOT NULL,
+  status INTEGER,
+  error TEXT,
+  created_at INTEGER NOT NULL,
+  ended_at INTEGER
+) STRICT;
+CREATE INDEX delivery_due ON delivery (due_at) WHERE state = 'pending';
+CREATE INDEX delivery_webhook ON delivery (webhook_id, created_at);
+CREATE INDEX delivery_conversation ON delivery (conversation_id);
 
 CREATE TABLE usage (
   scope TEXT NOT NULL,             -- an agent's or a person's id

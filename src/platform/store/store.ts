@@ -10,6 +10,7 @@ import { type Passages, preparePassages } from "./passages.ts";
 import { type People, preparePeople } from "./people.ts";
 import { prepareStates, type States } from "./states.ts";
 import { prepareUsage, type Usage } from "./usage.ts";
+import { prepareWebhooks, type Webhooks } from "./webhooks.ts";
 
 interface StoredAgent {
   readonly id: string;
@@ -28,9 +29,11 @@ export interface PlatformStore {
   readonly passages: Passages;
   readonly files: Files;
   readonly usage: Usage;
+  readonly webhooks: Webhooks;
   /** Makes these the agents there are: keys that changed or are gone open nothing any more, conversations stay. */
   replaceAgents(agents: readonly StoredAgent[]): void;
   agentByKeyHash(keyHash: string): string | undefined;
+  agentName(id: string): string | undefined;
   close(): void;
 }
 
@@ -45,6 +48,7 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
        key_hash = excluded.key_hash`,
   );
   const byKeyHash = db.prepare<[string], string>("SELECT id FROM agent WHERE key_hash = ?").pluck();
+  const nameOf = db.prepare<[string], string>("SELECT name FROM agent WHERE id = ?").pluck();
   return {
     commits,
     people: preparePeople(db),
@@ -55,11 +59,13 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     passages: preparePassages(db),
     files: prepareFiles(db),
     usage: prepareUsage(db),
+    webhooks: prepareWebhooks(db),
     replaceAgents: (agents) =>
       db.transaction(() => {
         retire.run();
         for (const agent of agents) define.run(agent);
       })(),
+    agentName: (id) => nameOf.get(id),
     agentByKeyHash: (keyHash) => byKeyHash.get(keyHash),
     close() {
       commits.flush();

@@ -1,0 +1,141 @@
+// Webhooks over HTTP. Registration is the interface's; listing, the log, firing by hand, sending again and removing are
+// ours, for nobody else can.
+
+import { randomBytes } from "node:crypto";
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import type { Clock } from "bridgehead/contract";
+import { Hono } from "hono";
+import * as z from "zod";
+import { type FailureDetail, notFound } from "../../wire/failure.ts";
+import { pageOf, pageQuery } from "../../wire/page.ts";
+import type { Served } from "../../wire/record.ts";
+import { registerWebhookRequest, type webhook } from "../../wire/webhook.ts";
+import { newUuid } from "../names.ts";
+import type { PlatformStore } from "../store/store.ts";
+import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
+import { judge } from "../webhooks/address.ts";
+import { deliverTo } from "../webhooks/fire.ts";
+import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
+
+const fireRequest = z.looseObject({ conversationId: z.string().min(1) });
+const maxWebhooks = 100;
+
+export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: boolean): Hono<Env> {
+  const named = (c: Exchange) => store.webhooks.byId(c.var.agent.id, c.req.param("id") ?? "");
+  return new Hono<Env>()
+    .post("/", async (c) => {
+      const body = await readBody(c, registerWebhookRequest);
+      if ("response" in body) return body.response;
+      const { title, description, url, triggerCondition, headers } = body.value;
+      const problems = headerProblems(headers ?? {});
+      const judged = await judge(url, allowPrivate);
+      if (!judged.ok) problems.push({ path: "url", message: judged.reason });
+      if (store.webhooks.list(c.var.agent.id).length >= maxWebhooks)
+        problems.push({ path: "", message: `an agent has at most ${maxWebhooks} webhooks` });
+      if (problems.length > 0) return refused(c, problems).response;
+      const now = clock.now();
+      const row: WebhookRow = {
+        id: newUuid(now),
+        agent_id: c.var.agent.id,
+        title,
+        description,
+        url,
+        trigger: triggerCondition,
+        headers: headers ? JSON.stringify(headers) : null,
+        secret: newSecret(),
+        status: "active",
+        defined: 0,
+        created_at: now,
+        updated_at: now,
+      };
+      await store.commits.write(() => store.webhooks.insert(row));
+      return c.json({ ...shown(row), secret: row.secret }, 201);
+    })
+    .get("/", (c) => {
+      const rows = store.webhooks.list(c.var.agent.id).map(shown);
+      return c.json(pageOf(rows, 1, Math.max(1, rows.length), rows.length));
+    })
+    .delete("/:id", async (c) => {
+      const row = named(c);
+      if (!row) return fail(c, notFound);
+      await store.commits.write(() => store.webhooks.remove(row.id));
+      return c.body(null, 204);
+    })
+    .get("/:id/deliveries", (c) => {
+      const query = readQuery(c, pageQuery);
+      if ("response" in query) return query.response;
+      const row = named(c);
+      if (!row) return fail(c, notFound);
+      const { page, pageSize } = query.value;
+      const rows = store.webhooks.log(row.id, pageSize, (page - 1) * pageSize).map(logged);
+      return c.json(pageOf(rows, page, pageSize, store.webhooks.logged(row.id)));
+    })
+    .post("/:id/fire", async (c) => {
+      const body = await readBody(c, fireRequest);
+      if ("response" in body) return body.response;
+      const row = named(c);
+      const conversation = store.conversations.byId(c.var.agent.id, body.value.conversationId);
+      if (!row || !conversation) return fail(c, notFound);
+      const id = await store.commits.write(() => deliverTo(store, clock.now(), row, "manual", conversation));
+      return c.json({ id }, 202);
+    })
+    .post("/deliveries/:id/resend", async (c) => {
+      const row = store.webhooks.delivery(c.var.agent.id, c.req.param("id"));
+      if (!row) return fail(c, notFound);
+      const again = { state: "pending", attempts: 0, due_at: clock.now(), ended_at: null } as const;
+      await store.commits.write(() =>
+        store.webhooks.conclude(row.id, { ...again, status: row.status, error: row.error }),
+      );
+      return c.json({ id: row.id }, 202);
+    });
+}
+
+/** As Standard Webhooks wants it: 32 random bytes. */
+const newSecret = (): string => `whsec_${randomBytes(32).toString("base64")}`;
+
+/** Names of ours, and what HTTP itself decides. */
+const reserved =
+  /^(webhook-(id|timestamp|signature)|content-(length|type)|host|connection|transfer-encoding|expect|upgrade|user-agent)$/i;
+
+function headerProblems(headers: { readonly [name: string]: unknown }): FailureDetail[] {
+  return Object.entries(headers).flatMap(([name, value]) => {
+    const path = `headers.${name}`;
+    try {
+      validateHeaderName(name);
+      validateHeaderValue(name, String(value));
+    } catch {
+      return [{ path, message: "not a header" }];
+    }
+    return reserved.test(name) ? [{ path, message: "is not yours to set" }] : [];
+  });
+}
+
+function shown(row: WebhookRow): Served<typeof webhook> {
+  return {
+    id: row.id,
+    agentId: row.agent_id,
+    title: row.title,
+    description: row.description,
+    url: row.url,
+    triggerCondition: row.trigger,
+    ...(row.headers === null ? {} : { headers: JSON.parse(row.headers) as { [name: string]: string } }),
+    status: row.status,
+    createdAt: new Date(row.created_at).toISOString(),
+    updatedAt: new Date(row.updated_at).toISOString(),
+  };
+}
+
+/** One line of the log. */
+function logged(row: DeliveryRow) {
+  return {
+    id: row.id,
+    conversationId: row.conversation_id,
+    triggerCondition: row.trigger,
+    state: row.state,
+    attempts: row.attempts,
+    status: row.status,
+    error: row.error,
+    nextAttemptAt: row.state === "pending" ? new Date(row.due_at).toISOString() : null,
+    createdAt: new Date(row.created_at).toISOString(),
+  };
+}

@@ -1,0 +1,143 @@
+// Webhooks and what is to be delivered to them.
+
+import type { Trigger } from "../../wire/webhook.ts";
+import type { Db } from "./database.ts";
+
+export interface WebhookRow {
+  readonly id: string;
+  readonly agent_id: string;
+  readonly title: string;
+  readonly description: string;
+  readonly url: string;
+  readonly trigger: Trigger;
+  /** JSON, or null. */
+  readonly headers: string | null;
+  readonly secret: string;
+  readonly status: "active" | "inactive";
+  /** 1: from the agent's definition, and gone with it. */
+  readonly defined: 0 | 1;
+  readonly created_at: number;
+  readonly updated_at: number;
+}
+
+export interface DeliveryRow {
+  readonly id: string;
+  readonly webhook_id: string;
+  readonly conversation_id: string;
+  readonly trigger: Trigger;
+  readonly body: string;
+  readonly state: "pending" | "delivered" | "failed";
+  readonly attempts: number;
+  readonly due_at: number;
+  /** Of the newest attempt: the status, or why there is none. */
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly created_at: number;
+  readonly ended_at: number | null;
+}
+
+type NewDelivery = Pick<
+  DeliveryRow,
+  "id" | "webhook_id" | "conversation_id" | "trigger" | "body" | "due_at" | "created_at"
+>;
+
+export interface Webhooks {
+  insert(row: WebhookRow): void;
+  /** Those of the definitions; others of that kind are gone, what was registered stays. */
+  define(rows: readonly WebhookRow[]): void;
+  byId(agentId: string, id: string): WebhookRow | undefined;
+  list(agentId: string): WebhookRow[];
+  active(agentId: string, trigger: Trigger): WebhookRow[];
+  remove(id: string): void;
+  /** Removes what was to be said about a person's conversations, and what was. */
+  forget(personId: string): void;
+  put(delivery: NewDelivery): void;
+  delivery(agentId: string, id: string): DeliveryRow | undefined;
+  /** Newest first. */
+  log(webhookId: string, limit: number, offset: number): DeliveryRow[];
+  logged(webhookId: string): number;
+  /** Those due at `now`, the longest due first. */
+  due(now: number, limit: number): (DeliveryRow & { readonly webhook: WebhookRow })[];
+  /** When the next one is due; null when none is pending. */
+  nextDue(): number | null;
+  conclude(
+    id: string,
+    to: Pick<DeliveryRow, "state" | "attempts" | "due_at" | "status" | "error" | "ended_at">,
+  ): void;
+}
+
+export function prepareWebhooks(db: Db): Webhooks {
+  const columns = `id, agent_id, title, description, url, trigger, headers, secret, status, defined, created_at, updated_at`;
+  const insert = db.prepare<[WebhookRow]>(
+    `INSERT INTO webhook (${columns}) VALUES (@id, @agent_id, @title, @description, @url, @trigger, @headers, @secret,
+       @status, @defined, @created_at, @updated_at)
+     ON CONFLICT (id) DO UPDATE SET title = excluded.title, description = excluded.description, url = excluded.url,
+       trigger = excluded.trigger, headers = excluded.headers, status = excluded.status`,
+  );
+  const defined = db.prepare<[], string>("SELECT id FROM webhook WHERE defined = 1").pluck();
+  const byId = db.prepare<[string, string], WebhookRow>(
+    "SELECT * FROM webhook WHERE agent_id = ? AND id = ?",
+  );
+  const anyById = db.prepare<[string], WebhookRow>("SELECT * FROM webhook WHERE id = ?");
+  const list = db.prepare<[string], WebhookRow>(
+    "SELECT * FROM webhook WHERE agent_id = ? ORDER BY created_at, rowid",
+  );
+  const active = db.prepare<[string, string], WebhookRow>(
+    "SELECT * FROM webhook WHERE agent_id = ? AND trigger = ? AND status = 'active'",
+  );
+  const removeDeliveries = db.prepare("DELETE FROM delivery WHERE webhook_id = ?");
+  const remove = db.prepare("DELETE FROM webhook WHERE id = ?");
+  const forget = db.prepare(
+    "DELETE FROM delivery WHERE conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)",
+  );
+  const put = db.prepare<[NewDelivery]>(
+    `INSERT INTO delivery (id, webhook_id, conversation_id, trigger, body, state, attempts, due_at, created_at)
+     VALUES (@id, @webhook_id, @conversation_id, @trigger, @body, 'pending', 0, @due_at, @created_at)`,
+  );
+  const delivery = db.prepare<[string, string], DeliveryRow>(
+    `SELECT delivery.* FROM delivery JOIN webhook ON webhook.id = webhook_id WHERE agent_id = ? AND delivery.id = ?`,
+  );
+  const log = db.prepare<[string, number, number], DeliveryRow>(
+    "SELECT * FROM delivery WHERE webhook_id = ? ORDER BY created_at DESC, rowid DESC LIMIT ? OFFSET ?",
+  );
+  const logged = db.prepare<[string], number>("SELECT count(*) FROM delivery WHERE webhook_id = ?").pluck();
+  const due = db.prepare<[number, number], DeliveryRow>(
+    "SELECT * FROM delivery WHERE state = 'pending' AND due_at <= ? ORDER BY due_at, rowid LIMIT ?",
+  );
+  const nextDue = db
+    .prepare<[], number | null>("SELECT min(due_at) FROM delivery WHERE state = 'pending'")
+    .pluck();
+  const conclude = db.prepare(
+    `UPDATE delivery SET state = @state, attempts = @attempts, due_at = @due_at, status = @status, error = @error,
+       ended_at = @ended_at WHERE id = @id`,
+  );
+  const drop = (id: string) => {
+    removeDeliveries.run(id);
+    remove.run(id);
+  };
+  return {
+    insert: (row) => void insert.run(row),
+    define: (rows) =>
+      db.transaction(() => {
+        const kept = new Set(rows.map(({ id }) => id));
+        for (const id of defined.all()) if (!kept.has(id)) drop(id);
+        for (const row of rows) insert.run(row);
+      })(),
+    byId: (agentId, id) => byId.get(agentId, id),
+    list: (agentId) => list.all(agentId),
+    active: (agentId, trigger) => active.all(agentId, trigger),
+    remove: drop,
+    forget: (personId) => void forget.run(personId),
+    put: (row) => void put.run(row),
+    delivery: (agentId, id) => delivery.get(agentId, id),
+    log: (webhookId, limit, offset) => log.all(webhookId, limit, offset),
+    logged: (webhookId) => logged.get(webhookId) ?? 0,
+    due: (now, limit) =>
+      due.all(now, limit).flatMap((row) => {
+        const webhook = anyById.get(row.webhook_id);
+        return webhook ? [{ ...row, webhook }] : [];
+      }),
+    nextDue: () => nextDue.get() ?? null,
+    conclude: (id, to) => void conclude.run({ id, ...to }),
+  };
+}

@@ -1,0 +1,27 @@
+// The webhooks that an agent's definition names.
+
+import { createHmac } from "node:crypto";
+import type { AgentDefinition } from "../definition.ts";
+import { uuidOf } from "../names.ts";
+import type { WebhookRow } from "../store/webhooks.ts";
+
+/** Their ids and secrets are the same at every start. */
+export function definedWebhooks(agent: AgentDefinition, now: number): WebhookRow[] {
+  return agent.webhooks.map(({ title, description, url, trigger, headers, secret, status }) => {
+    const id = uuidOf("webhook", agent.id, trigger, url, title);
+    return {
+      id,
+      agent_id: agent.id,
+      title,
+      description,
+      url,
+      trigger,
+      headers: JSON.stringify(headers),
+      secret: secret ?? `whsec_${createHmac("sha256", agent.key).update(id).digest("base64")}`,
+      status,
+      defined: 1,
+      created_at: now,
+      updated_at: now,
+    };
+  });
+}

@@ -1,0 +1,128 @@
+// Delivers what fired: signed by Standard Webhooks, tried again by its schedule, every outcome in the log. Receivers may
+// get one delivery twice (the process died after sending); its `webhook-id` is the same then.
+
+import type { Clock, Log } from "bridgehead/contract";
+import { Webhook } from "standardwebhooks";
+import { Agent, request } from "undici";
+import type { PlatformStore } from "../store/store.ts";
+import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
+import { judge } from "./address.ts";
+
+type Due = DeliveryRow & { readonly webhook: WebhookRow };
+
+/** Milliseconds before each further try (the schedule of Standard Webhooks); after the last it has failed. */
+const schedule = [5_000, 300_000, 1_800_000, 7_200_000, 18_000_000, 36_000_000, 50_400_000, 72_000_000];
+const withinMs = 15_000;
+const atOnce = 16;
+const lookMs = 1_000;
+
+export interface Delivering {
+  /** Something was fired: look now. */
+  wake(): void;
+  /** Ends when the signal aborts and what is under way has ended. */
+  readonly ended: Promise<void>;
+}
+
+export function startDelivering(
+  store: PlatformStore,
+  options: {
+    readonly clock: Clock;
+    readonly log: Log;
+    readonly allowPrivate: boolean;
+    readonly signal: AbortSignal;
+  },
+): Delivering {
+  const { clock, log, signal } = options;
+  const busy = new Set<string>();
+  const works = new Set<Promise<void>>();
+  let woken = new AbortController();
+
+  /** One delivery to a webhook at a time, so that a receiver sees turns in their order while all goes well. */
+  function begin(): void {
+    for (const due of store.webhooks.due(clock.now(), 200)) {
+      if (works.size >= atOnce) return;
+      if (busy.has(due.webhook_id)) continue;
+      busy.add(due.webhook_id);
+      const work = deliver(due)
+        .catch((error: unknown) => log.error({ err: error }, "a webhook's outcome could not be written"))
+        .finally(() => {
+          busy.delete(due.webhook_id);
+          works.delete(work);
+          woken.abort();
+        });
+      works.add(work);
+    }
+  }
+
+  async function deliver(due: Due): Promise<void> {
+    const outcome = await attempt(due, options);
+    if (signal.aborted && outcome.status === null) return; // cut off by us: tried again at the next start
+    const attempts = due.attempts + 1;
+    const ok = outcome.status !== null && outcome.status >= 200 && outcome.status < 300;
+    const wait = schedule[due.attempts];
+    // 410 Gone: the receiver wants no more of it.
+    const over = ok || wait === undefined || outcome.status === 410;
+    const state = ok ? "delivered" : over ? "failed" : "pending";
+    if (!ok)
+      log.warn({ webhook: due.webhook_id, delivery: due.id, ...outcome, attempts }, "a webhook failed");
+    await store.commits.write(() =>
+      store.webhooks.conclude(due.id, {
+        state,
+        attempts,
+        due_at: clock.now() + (over ? 0 : wait),
+        ...outcome,
+        ended_at: over ? clock.now() : null,
+      }),
+    );
+  }
+
+  const ended = (async () => {
+    while (!signal.aborted) {
+      woken = new AbortController();
+      begin();
+      await clock.sleep(lookMs, AbortSignal.any([signal, woken.signal]));
+    }
+    await Promise.all(works);
+  })();
+  return { wake: () => woken.abort(), ended };
+}
+
+async function attempt(
+  { id, webhook, body }: Due,
+  { clock, allowPrivate, signal }: Parameters<typeof startDelivering>[1],
+): Promise<{ readonly status: number | null; readonly error: string | null }> {
+  const judged = await judge(webhook.url, allowPrivate);
+  if (!judged.ok) return { status: null, error: `its URL ${judged.reason}` };
+  const { url, address, family } = judged.destination;
+  // The name is not resolved a second time: between two answers it could have moved inside.
+  const agent = new Agent({
+    connect: { lookup: (_host, _options, found) => found(null, [{ address, family }]) },
+  });
+  const at = new Date(clock.now());
+  try {
+    const response = await request(url, {
+      method: "POST",
+      dispatcher: agent,
+      headers: {
+        ...own(webhook.headers),
+        "content-type": "application/json",
+        "user-agent": "Bridgehead",
+        "webhook-id": id,
+        "webhook-timestamp": String(Math.floor(at.getTime() / 1000)),
+        "webhook-signature": new Webhook(webhook.secret).sign(id, at, body),
+      },
+      body,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(withinMs)]),
+    });
+    await response.body.dump({ limit: 64 * 1024 });
+    return { status: response.statusCode, error: null };
+  } catch (error) {
+    return { status: null, error: error instanceof Error ? error.message : String(error) };
+  } finally {
+    void agent.destroy();
+  }
+}
+
+function own(headers: string | null): { readonly [name: string]: string } {
+  return headers === null ? {} : (JSON.parse(headers) as { [name: string]: string });
+}

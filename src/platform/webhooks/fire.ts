@@ -1,0 +1,68 @@
+// What fires a webhook, and what it is told: written in the transaction of what happened, so that no delivery is
+// forgotten and none tells of what was rolled back.
+
+import type { Served } from "../../wire/record.ts";
+import type { Trigger, webhookDelivery } from "../../wire/webhook.ts";
+import { newUuid } from "../names.ts";
+import { conversationOf, messageOf, userOf } from "../records.ts";
+import type { ConversationRow } from "../store/conversations.ts";
+import type { PlatformStore } from "../store/store.ts";
+import type { WebhookRow } from "../store/webhooks.ts";
+
+/** Inside a transaction: one delivery for each webhook of the conversation's agent that waits for this. */
+export function fire(
+  store: PlatformStore,
+  now: number,
+  trigger: Trigger,
+  conversation: ConversationRow,
+): void {
+  for (const webhook of store.webhooks.active(conversation.agent_id, trigger))
+    deliverTo(store, now, webhook, trigger, conversation);
+}
+
+/** Inside a transaction: one delivery to this webhook; its id. */
+export function deliverTo(
+  store: PlatformStore,
+  now: number,
+  webhook: WebhookRow,
+  trigger: Trigger,
+  conversation: ConversationRow,
+): string {
+  const id = newUuid(now);
+  store.webhooks.put({
+    id,
+    webhook_id: webhook.id,
+    conversation_id: conversation.id,
+    trigger,
+    body: JSON.stringify(payload(store, trigger, conversation, now)),
+    due_at: now,
+    created_at: now,
+  });
+  return id;
+}
+
+function payload(
+  store: PlatformStore,
+  trigger: Trigger,
+  conversation: ConversationRow,
+  now: number,
+): Served<typeof webhookDelivery> {
+  const row = store.conversations.byId(conversation.agent_id, conversation.id) ?? conversation;
+  const person = store.people.byId(row.agent_id, row.person_id);
+  if (!person) throw new Error(`firing ${trigger}: the conversation's person is gone`);
+  const messages = store.messages.list(row.id).map(messageOf);
+  const newest = messages.at(-1);
+  return {
+    triggerCondition: trigger,
+    timestamp: new Date(now).toISOString(),
+    conversationId: row.id,
+    userId: person.id,
+    messageId: newest?.id ?? null,
+    message: newest?.message ?? null,
+    agent: { id: row.agent_id, name: store.agentName(row.agent_id) ?? "" },
+    user: userOf(person),
+    conversation: conversationOf(row, person),
+    messages,
+    score: null,
+  };
+}

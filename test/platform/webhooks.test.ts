@@ -1,0 +1,269 @@
+// Webhooks: registered, fired by what really happens, delivered signed, tried again, logged (External API 4.3 and 6).
+
+import { createHmac } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { readAgents } from "../../src/platform/index.ts";
+import { isPublic, judge } from "../../src/platform/webhooks/address.ts";
+import { triggers, webhook, webhookDelivery } from "../../src/wire/webhook.ts";
+import { closeServer, listen } from "../agent/fault-server.ts";
+import { keys, type Rig, startRig, startWith } from "./rig.ts";
+
+interface Delivered {
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  // The tests look into whatever comes.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly body: any;
+}
+
+/** A receiver that answers as it is told, 204 at first. */
+async function receiver() {
+  const got: Delivered[] = [];
+  let status = 204;
+  const server = createServer((request, response) => {
+    let text = "";
+    request.on("data", (chunk) => (text += String(chunk)));
+    request.on("end", () => {
+      got.push({ headers: request.headers, text, body: JSON.parse(text) });
+      response.writeHead(status, { location: "/elsewhere" }).end();
+    });
+  });
+  await listen(server);
+  onTestFinished(() => closeServer(server));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  return { url, got, answer: (next: number) => void (status = next) };
+}
+
+const registration = (url: string, triggerCondition: string, over: object = {}) => ({
+  title: "Turns",
+  description: "each of them",
+  url,
+  triggerCondition,
+  ...over,
+});
+
+async function registered(rig: Rig, url: string, trigger: string, over: object = {}) {
+  const answered = await rig.call("POST", "agents/webhooks", registration(url, trigger, over));
+  expect(answered.status).toBe(201);
+  return answered.body as { id: string; secret: string };
+}
+
+const open = (over: object = {}) => startRig({ allowPrivateWebhooks: true, ...over });
+const log = async (rig: Rig, id: string) =>
+  (await rig.call("GET", `agents/webhooks/${id}/deliveries`)).body.data;
+
+describe("a webhook", () => {
+  test("is registered, listed and removed", async () => {
+    const rig = await open();
+    const headers = { Authorization: "Bearer token" };
+    const { status, body } = await rig.call(
+      "POST",
+      "agents/webhooks",
+      registration("http://127.0.0.1:9/hook", "each_message", { headers }),
+    );
+    expect({ status, body }).toMatchObject({ status: 201, body: { headers, status: "active" } });
+    expect(webhook.exact.safeParse(body).success).toBe(true);
+    const list = (await rig.call("GET", "agents/webhooks")).body;
+    expect(list).toMatchObject({ totalItems: 1, data: [{ id: body.id }] });
+    expect(list.data[0]).not.toHaveProperty("secret");
+    expect(await rig.call("DELETE", `agents/webhooks/${body.id}`, undefined, keys.sales)).toMatchObject({
+      status: 404,
+    });
+    expect(await rig.call("DELETE", `agents/webhooks/${body.id}`)).toMatchObject({ status: 204 });
+    expect((await rig.call("GET", "agents/webhooks")).body.totalItems).toBe(0);
+  });
+
+  test("is told of each turn, with its answer, signed and with the configured headers", async () => {
+    const [rig, hook] = [await open(), await receiver()];
+    const { secret } = await registered(rig, hook.url, "each_message", { headers: { "X-Ours": "yes" } });
+    const id = await rig.open();
+    const answer = (await rig.call("POST", `conversations/${id}/messages`, { message: "refund" })).body;
+    await expect.poll(() => hook.got.length).toBe(1);
+    const [delivered] = hook.got as [Delivered];
+    expect(webhookDelivery.exact.safeParse(delivered.body)).toMatchObject({ success: true });
+    expect(delivered.body).toMatchObject({
+      triggerCondition: "each_message",
+      conversationId: id,
+      messageId: answer.id,
+      message: "Refunds take five days.",
+      user: { email: "jo@example.test" },
+      messages: [{ message: "refund" }, { message: "Refunds take five days." }],
+    });
+    expect(delivered.headers["x-ours"]).toBe("yes");
+    const { "webhook-id": name, "webhook-timestamp": at } = delivered.headers;
+    const signed = [name, at, delivered.text].join(".");
+    const key = Buffer.from(secret.replace("whsec_", ""), "base64");
+    const expected = createHmac("sha256", key).update(signed).digest("base64");
+    expect(delivered.headers["webhook-signature"]).toBe(`v1,${expected}`);
+  });
+
+  test("is told of the beginning, of what a person says in manual mode, and of a closed chat", async () => {
+    const inactive = `organization: { name: B }\nagents: [{ name: b, key: ${keys.support}, status: inactive }]`;
+    const rig = await startWith({ agents: readAgents(inactive, "b.yaml"), allowPrivateWebhooks: true });
+    const hook = await receiver();
+    for (const trigger of ["start_dialog", "each_message", "chat_currently_unavailable"])
+      await registered(rig, hook.url, trigger);
+    const id = await rig.open();
+    await rig.call("PUT", `conversations/${id}/mode`, { mode: "manual" });
+    await rig.call("POST", `conversations/${id}/messages`, { message: "refund" });
+    await rig.call("POST", `conversations/${id}/send-manual-message`, { message: "I look into it." });
+    await expect
+      .poll(() =>
+        hook.got.map(({ body }) => body.triggerCondition as string).toSorted((a, b) => a.localeCompare(b)),
+      )
+      .toEqual(["chat_currently_unavailable", "each_message", "each_message", "start_dialog"]);
+  });
+
+  test("is told of the end by inactivity once, and again after another turn; of the archiving too", async () => {
+    const rig = await open({ patience: { endAfter: 200, archiveAfter: 3_600_000 } });
+    const hook = await receiver();
+    await registered(rig, hook.url, "end_dialog");
+    const id = await rig.open();
+    const say = () => rig.call("POST", `conversations/${id}/messages`, { message: "refund" });
+    await say();
+    await expect.poll(() => hook.got.length).toBe(1);
+    await say();
+    await expect.poll(() => hook.got.length, { timeout: 5000 }).toBe(2);
+    expect(hook.got[1]?.body.messages).toHaveLength(4);
+
+    const quick = await open({ patience: { endAfter: 3_600_000, archiveAfter: 50 } });
+    await registered(quick, hook.url, "auto_archive_conversation");
+    const archived = await quick.open();
+    await expect
+      .poll(() => hook.got.at(-1)?.body)
+      .toMatchObject({
+        triggerCondition: "auto_archive_conversation",
+        conversationId: archived,
+      });
+    expect(await quick.open()).not.toBe(archived);
+  });
+
+  test("fires by hand, and sends again what was delivered", async () => {
+    const [rig, hook] = [await open(), await receiver()];
+    const { id } = await registered(rig, hook.url, "manual");
+    const conversationId = await rig.open();
+    const fired = await rig.call("POST", `agents/webhooks/${id}/fire`, { conversationId });
+    expect(fired).toMatchObject({ status: 202 });
+    await expect.poll(() => hook.got.length).toBe(1);
+    await expect.poll(async () => (await log(rig, id))[0].state).toBe("delivered");
+    await rig.call("POST", `agents/webhooks/deliveries/${fired.body.id}/resend`);
+    await expect.poll(() => hook.got.length).toBe(2);
+    expect(hook.got[1]?.headers["webhook-id"]).toBe(hook.got[0]?.headers["webhook-id"]);
+    expect(await rig.call("POST", `agents/webhooks/${id}/fire`, { conversationId: "nothing" })).toMatchObject(
+      { status: 404 },
+    );
+    const foreign = `agents/webhooks/deliveries/${fired.body.id}/resend`;
+    expect(await rig.call("POST", foreign, undefined, keys.sales)).toMatchObject({ status: 404 });
+  });
+
+  test.each([500, 302, 404])("that answers %d is tried again later, and its log says so", async (status) => {
+    const [rig, hook] = [await open(), await receiver()];
+    hook.answer(status);
+    const { id } = await registered(rig, hook.url, "start_dialog");
+    await rig.open();
+    await expect
+      .poll(async () => (await log(rig, id))[0])
+      .toMatchObject({ state: "pending", attempts: 1, status });
+    expect(Date.parse((await log(rig, id))[0].nextAttemptAt)).toBeGreaterThan(0);
+    expect(hook.got).toHaveLength(1);
+  });
+
+  test("that answers 410 is left alone", async () => {
+    const [rig, hook] = [await open(), await receiver()];
+    hook.answer(410);
+    const { id } = await registered(rig, hook.url, "start_dialog");
+    await rig.open();
+    await expect.poll(async () => (await log(rig, id))[0]).toMatchObject({ state: "failed", status: 410 });
+  });
+
+  test("gets what fired before a restart", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "platform-webhooks-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const [file, hook] = [join(folder, "platform.db"), await receiver()];
+    hook.answer(500);
+    const first = await open({ file });
+    const { id } = await registered(first, hook.url, "start_dialog");
+    await first.open();
+    await expect.poll(async () => (await log(first, id))[0]?.attempts).toBe(1);
+    await first.platform.close();
+    hook.answer(204);
+    const second = await open({ file });
+    await expect.poll(() => hook.got.length, { timeout: 15_000 }).toBe(2);
+    await expect.poll(async () => (await log(second, id))[0].state).toBe("delivered");
+  });
+
+  test("of the definition is there, is shown in its skill, and is gone with it", async () => {
+    const hook = await receiver();
+    const text = (webhooks: string) =>
+      `organization: { name: A }\nagents: [{ name: a, key: ${keys.support}, webhooks: ${webhooks} }]`;
+    const folder = await mkdtemp(join(tmpdir(), "platform-webhooks-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const file = join(folder, "platform.db");
+    const defined = readAgents(text(`[{ title: T, url: "${hook.url}", trigger: start_dialog }]`), "a.yaml");
+    const first = await startWith({ file, agents: defined, allowPrivateWebhooks: true });
+    await first.open();
+    await expect.poll(() => hook.got.length).toBe(1);
+    const { skills } = (await first.call("GET", "agents/by-api-key")).body;
+    expect(skills).toContainEqual(expect.objectContaining({ systemName: "WEBHOOK", status: "active" }));
+    await first.platform.close();
+    const second = await startWith({ file, agents: readAgents(text("[]"), "a.yaml") });
+    expect((await second.call("GET", "agents/webhooks")).body.totalItems).toBe(0);
+  });
+});
+
+test.each([
+  ["http://receiver.example/", "is not HTTPS"],
+  ["https://127.0.0.1/", "is not at a public address"],
+  ["https://user:pass@example.com/", "carries a user or password"],
+  ["nonsense", "is no URL"],
+])("registering %s is refused", async (url, message) => {
+  const { call } = await startRig();
+  expect(await call("POST", "agents/webhooks", registration(url, "each_message"))).toMatchObject({
+    status: 400,
+    body: { details: [{ path: "url", message }] },
+  });
+});
+
+test.each([
+  { triggerCondition: "always" },
+  { title: "" },
+  { headers: { "webhook-id": "1" } },
+  { headers: { "bad name": "1" } },
+  { headers: { fine: "a\r\nx: b" } },
+])("registering with %j is refused", async (over) => {
+  const { call } = await startRig({ allowPrivateWebhooks: true });
+  const body = registration("http://127.0.0.1:9/", "each_message", over);
+  expect(await call("POST", "agents/webhooks", body)).toMatchObject({ status: 400 });
+});
+
+describe("an address", () => {
+  const inside =
+    `127.0.0.1 127.1.2.3 0.0.0.0 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1
+    192.0.0.1 192.0.2.1 198.18.0.1 198.51.100.1 203.0.113.1 224.0.0.1 240.0.0.1 255.255.255.255 ::1 :: fc00::1 fd12::1
+    fe80::1 ff02::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:a9fe:a9fe 64:ff9b::7f00:1 64:ff9b::a9fe:a9fe 2002:7f00:1::
+    2001:db8::1 2001::1 100::1`.split(/\s+/);
+  test.each(inside)("%s is not public", (address) => expect(isPublic(address)).toBe(false));
+  test.each(["93.184.216.34", "8.8.8.8", "2606:2800:220:1:248:1893:25c8:1946"])("%s is public", (address) =>
+    expect(isPublic(address)).toBe(true),
+  );
+
+  const written =
+    `https://127.1/ https://2130706433/ https://0x7f000001/ https://0177.0.0.1/ https://127.0.0.1.:443/
+    https://[::1]/ https://[::ffff:127.0.0.1]/ https://[::ffff:7f00:1]/ https://localhost/ https://LOCALHOST./
+    https://①②⑦.⓪.⓪.①/ https://[fe80::1]/ https://0/ https://[::]/ ftp://8.8.8.8/ file:///etc/passwd gopher://8.8.8.8/
+    javascript:alert(1) https:/// //8.8.8.8/`.split(/\s+/);
+  test.each(written)("%s is refused in whatever way it is written", async (url) => {
+    expect(await judge(url, false)).toMatchObject({ ok: false });
+  });
+});
+
+test("every trigger can be registered", async () => {
+  const rig = await open();
+  for (const trigger of triggers) await registered(rig, "http://127.0.0.1:9/", trigger);
+  expect((await rig.call("GET", "agents/webhooks")).body.totalItems).toBe(triggers.length);
+});
