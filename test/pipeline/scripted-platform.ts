@@ -15,6 +15,7 @@ export interface Asked {
   readonly conversation: string;
   /** What was asked, or the person's address of a start. */
   readonly words: string;
+  readonly body: { readonly [name: string]: string };
   /** Does what the operation does, and returns the answer's body; null for 404. */
   perform(): object | null;
   answer(status: number, body: object | null, headers?: { [name: string]: string }): void;
@@ -113,6 +114,7 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
         operation,
         conversation,
         words: said,
+        body,
         perform: () => perform(operation, conversation, body),
         answer: (status, answer, headers) => respond(response, status, answer, headers),
         cut: () => request.socket.resetAndDestroy(),

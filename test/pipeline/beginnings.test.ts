@@ -1,0 +1,253 @@
+// Conversations that begin with us: one start call with our introduction, one message to the person, and an answer that
+// finds its way back.
+
+import { externalId } from "bridgehead/contract";
+import { expect, it } from "vitest";
+import type { Opening } from "../../src/domain/opening.ts";
+import { begin } from "../../src/pipeline/beginning.ts";
+import { conversationWith } from "../../src/store/conversations.ts";
+import { openingOutcome } from "../../src/store/openings.ts";
+import { suppress } from "../../src/store/suppressions.ts";
+import type { Asked } from "./scripted-platform.ts";
+import { cutting, refusing } from "./scripted-platform.ts";
+import { ann, openTexts, type TextOptions, type Texts } from "./texts.ts";
+
+const bare: Opening = { introduction: null, subject: null, context: null, speak: true };
+
+/** What `bridgehead start` does; the daemon then finds it. */
+async function starts(house: Texts, opening: Partial<Opening> = {}, address = ann) {
+  const wanted = {
+    channel: "c",
+    agent: "agent",
+    address,
+    name: "Anna Maria Berg",
+    opening: { ...bare, ...opening },
+  };
+  return house.db.tx((q) => begin(q, house.clock, wanted));
+}
+const outcome = (house: Texts, turn: string) => house.db.read((q) => openingOutcome(q, turn));
+
+/** The bodies of the start calls. */
+function bodies(house: Texts): Record<string, unknown>[] {
+  const seen: Record<string, unknown>[] = [];
+  const before = house.platform.faults.start;
+  house.platform.faults.start = (asked: Asked) => {
+    seen.push(asked.body);
+    if (before) before(asked);
+    else asked.answer(200, asked.perform());
+  };
+  return seen;
+}
+
+it("opens the platform's conversation with the introduction, and sends it", async () => {
+  const house = await openTexts({ delay: 3600 });
+  const seen = bodies(house);
+  const begun = await starts(house, { introduction: "Your parcel is here.", context: "parcel 7" });
+  await house.settles();
+  expect(seen).toEqual([
+    {
+      channel: "sms",
+      phoneNumber: ann,
+      firstName: "Anna Maria",
+      lastName: "Berg",
+      fkId: `bridgehead:c:${ann}`,
+      source: "bridgehead",
+      smsIntroduction: "Your parcel is here.",
+      conversationContext: "parcel 7",
+      resetConversation: true,
+    },
+  ]);
+  expect(house.replies).toEqual([
+    expect.objectContaining({
+      kind: "opening",
+      text: "Your parcel is here.",
+      to: [{ address: ann, name: "Anna Maria Berg" }],
+      signature: null,
+      introduction: null,
+      answers: null,
+      session: null,
+    }),
+  ]);
+  expect(house.texts).toEqual([`${ann}: Your parcel is here.`]);
+  expect(await outcome(house, begun.turn)).toEqual({ state: "sent", reason: null });
+});
+
+it("takes the skill's words where none are given", async () => {
+  const house = await openTexts();
+  const seen = bodies(house);
+  await starts(house);
+  await house.settles();
+  expect([seen[0]?.["smsIntroduction"], house.texts]).toEqual(["Hello!", [`${ann}: Hello!`]]);
+});
+
+it("gets the person's answer by the person rule, and introduces nobody again", async () => {
+  const house = await openTexts();
+  await house.says("long ago");
+  const { conversation } = await starts(house);
+  await house.settles();
+  await house.says("yes please");
+  expect((await house.state(2)).conversation).toBe(conversation);
+  expect(house.replies.at(-1)).toMatchObject({ kind: "answer", introduction: null, signature: "-- us" });
+  expect(house.texts.at(-1)).toBe(`${ann}: answer to yes please`);
+  expect(await house.db.read((q) => conversationWith(q, "c", ann))).toBe(conversation);
+});
+
+it("gets a mail's answer by the message it answers", async () => {
+  const mail: TextOptions = {
+    line: (line) => ({
+      ...line,
+      traits: { ...line.traits, platform: "email", conversations: "thread" },
+      settings: () => ({ ...line.settings(), email: line.settings()?.sms ?? null }) as never,
+    }),
+  };
+  const house = await openTexts(mail);
+  const seen = bodies(house);
+  const { conversation } = await starts(house, { subject: "Your order" }, "anna@example.org");
+  await house.settles();
+  expect(seen[0]).toMatchObject({
+    channel: "email",
+    email: "anna@example.org",
+    emailSubject: "Your order",
+    emailIntroduction: "Hello!",
+    resetConversation: true,
+  });
+  expect(house.replies[0]).toMatchObject({ kind: "opening", subject: "Your order" });
+  const sentAs = await house.db.read((q) => q.one<{ external_id: string }>("SELECT external_id FROM drafts"));
+  await house.say({
+    text: "Thanks",
+    from: { address: "Anna@example.org" },
+    thread: { answers: [externalId(sentAs?.external_id ?? "")] },
+  });
+  expect((await house.state(1)).conversation).toBe(conversation);
+  // The agent has said its name already, and the thread has its subject.
+  expect(house.platform.calls.filter((call) => call.startsWith("ask"))).toEqual(["ask Thanks"]);
+});
+
+it("begins as often as it is asked to", async () => {
+  const house = await openTexts();
+  const first = await starts(house, { introduction: "one" });
+  const second = await starts(house, { introduction: "two" });
+  await house.settles();
+  expect(first.conversation).not.toBe(second.conversation);
+  expect([house.platform.count("start"), [...house.texts].sort()]).toEqual([
+    2,
+    [`${ann}: one`, `${ann}: two`],
+  ]);
+});
+
+it("looks a start call of unknown outcome up before it makes another, and speaks once", async () => {
+  const house = await openTexts();
+  house.platform.faults.start = cutting("after");
+  const { turn } = await starts(house);
+  await house.settles();
+  delete house.platform.faults.start;
+  await house.passes(10_000, 500);
+  expect([house.platform.count("start"), house.texts]).toEqual([1, [`${ann}: Hello!`]]);
+  expect((await outcome(house, turn)).state).toBe("sent");
+});
+
+it("goes on after a death in the middle of the start call", async () => {
+  const house = await openTexts({ settleAfter: 5000 });
+  const reached = Promise.withResolvers<void>();
+  house.platform.faults.start = (asked) => {
+    asked.perform();
+    reached.resolve(); // and never answers
+  };
+  const { turn } = await starts(house);
+  await house.flow.sweep();
+  await reached.promise;
+  delete house.platform.faults.start;
+  const next = await house.reborn();
+  await next.passes(10_000, 500);
+  expect([next.platform.count("start"), [...house.texts, ...next.texts]]).toEqual([1, [`${ann}: Hello!`]]);
+  expect((await outcome(next, turn)).state).toBe("sent");
+});
+
+it("says nothing twice though the process dies between the platform and the person", async () => {
+  let house = await openTexts();
+  const texts: string[] = [];
+  await starts(house);
+  await house.settles();
+  for (let deaths = 0; deaths < 3; deaths++) {
+    texts.push(...house.texts);
+    house = await house.reborn();
+    await house.passes(5000, 500);
+  }
+  expect([texts, house.platform.count("start")]).toEqual([[`${ann}: Hello!`], 1]);
+});
+
+it("tells the agent of a created conversation what was said first", async () => {
+  const house = await openTexts({ rules: { opening: "create" } });
+  const created: object[] = [];
+  const line = {
+    ...house.client,
+    create: async (request: object) => {
+      created.push(request);
+      return { kind: "ok", value: { conversationId: "made" } } as const;
+    },
+  };
+  const next = await openTexts({
+    db: house.db,
+    clock: house.clock,
+    platform: house.platform,
+    rules: { opening: "create" },
+    line: (given) => ({ ...given, client: line }),
+  });
+  await starts(next, { context: "parcel 7" });
+  await next.settles();
+  expect(created).toEqual([
+    expect.objectContaining({
+      phoneNumber: ann,
+      conversationContext: "parcel 7\n\nYou wrote to the person first: Hello!",
+    }),
+  ]);
+  expect([next.platform.count("start"), next.texts]).toEqual([0, [`${ann}: Hello!`]]);
+});
+
+it("fails for good when the platform refuses, and does not block the conversation", async () => {
+  const house = await openTexts({ rules: { on_dead: "block" } });
+  house.platform.faults.start = refusing(422);
+  const { turn } = await starts(house);
+  await house.settles();
+  expect(await outcome(house, turn)).toMatchObject({
+    state: "failed",
+    reason: expect.stringContaining("422"),
+  });
+  delete house.platform.faults.start;
+  await house.says("hello?");
+  expect(house.texts).toEqual([`${ann}: answer to hello?`]);
+});
+
+it("says what became of what was never sent", async () => {
+  const house = await openTexts({
+    rules: { on_unknown: "hold", unknown_window: 1000 },
+    provider: () => ({ kind: "unknown", reason: "cut" }),
+  });
+  const { turn } = await starts(house);
+  expect(await outcome(house, turn)).toEqual({ state: "waiting", reason: null });
+  await house.settles();
+  expect(await outcome(house, turn)).toEqual({ state: "waiting", reason: "cut" });
+  await house.passes(5000);
+  expect((await outcome(house, turn)).state).toBe("held");
+  const other = await openTexts();
+  await other.db.tx((q) => suppress(q, "c", ann, "the person said STOP"));
+  const begun = await starts(other);
+  await other.settles();
+  expect(await outcome(other, begun.turn)).toEqual({
+    state: "dropped",
+    reason: "suppressed: the person said STOP",
+  });
+});
+
+it("is not cancelled by what the person writes meanwhile", async () => {
+  const busy = { kind: "deferred", reason: "busy", retryAfterMs: 5000 } as const;
+  const house = await openTexts({
+    rules: { on_newer: "drop", join: 1000 },
+    provider: (count) => (count === 1 ? busy : undefined),
+  });
+  await starts(house);
+  await house.settles();
+  await house.says("who is there?");
+  await house.passes(20_000, 500);
+  expect(house.texts).toEqual([`${ann}: Hello!`, `${ann}: answer to who is there?`]);
+});
