@@ -13,32 +13,43 @@ const shortest = 20;
 /** Pure. Pictures go with the last text, so that they come when everything has been said. */
 export function compose(config: SmsConfig, limits: Provider["limits"], reply: Reply): readonly TextDraft[] {
   const max = Math.max(shortest, Math.min(config.split.max, limits.maxLength));
-  const taken =
-    config.media.send && limits.media && reply.kind !== "notice" ? withoutPictures(reply.text) : null;
-  const texts = textsOf(taken === null ? reply : { ...reply, text: taken.text }, {
-    ...config.split,
-    max,
-    target: Math.min(config.split.target, max),
-  });
-  const to = reply.to[0]?.address ?? "";
+  const most = config.media.send && limits.media ? mostPictures : 0;
+  const { text, pictures } =
+    reply.kind === "notice" ? { text: reply.text, pictures: [] } : withoutPictures(reply.text, most);
+  const texts = textsOf(
+    { ...reply, text },
+    { ...config.split, max, target: Math.min(config.split.target, max) },
+  );
+  const written = reply.to[0]?.address ?? "";
+  const to = canonicalNumber(written) ?? written;
   return texts.map((body, at) => ({
-    from: config.number ?? null,
-    to: canonicalNumber(to) ?? to,
+    from: senderFor(to, config.number ?? null),
+    to,
     body,
     part: at + 1,
     parts: texts.length,
-    media: at === texts.length - 1 ? (taken?.pictures ?? []) : [],
+    media: at === texts.length - 1 ? pictures : [],
     service: config.messaging_service ?? null,
   }));
 }
 
-/** Pictures of the Markdown text that anybody can fetch, and the text without them, their words kept. */
-function withoutPictures(markdown: string): { readonly text: string; readonly pictures: readonly string[] } {
+/** Who wrote over WhatsApp is answered there: our number is the same with the prefix. */
+function senderFor(to: string, number: string | null): string | null {
+  const prefix = "whatsapp:";
+  return number !== null && to.startsWith(prefix) && number.startsWith("+") ? prefix + number : number;
+}
+
+/** Up to `most` pictures of the Markdown text that anybody can fetch, and the text without them, their words kept; what
+ *  is not sent as a picture becomes a link. */
+function withoutPictures(
+  markdown: string,
+  most: number,
+): { readonly text: string; readonly pictures: readonly string[] } {
   const pictures: string[] = [];
   const text = markdown.replace(
-    /!\[([^\]]*)\]\((https:\/\/[^\s)]+)(?:\s+"[^"]*")?\)/g,
-    (all, words: string, url: string) => {
-      if (pictures.length === mostPictures || !URL.canParse(url)) return all;
+    /!\[([^\]]*)\]\((https?:\/\/[^\s)]+)(?:\s+"[^"]*")?\)/g,
+    (_all, words: string, url: string) => {
+      if (pictures.length === most || !url.startsWith("https:")) return `[${words}](${url})`;
       pictures.push(url);
       return words;
     },

@@ -43,8 +43,7 @@ const shortCode = /^\d{3,8}$/;
 const reachable = /^(?:[a-z]+:.+|\+\d+|\d{3,8})$/;
 
 function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal | null {
-  if (from === config.number || config.own_numbers.includes(from))
-    return { code: "own", reason: "it comes from a number of ours" };
+  if (isOwn(from, config)) return { code: "own", reason: "it comes from a number of ours" };
   if (config.ignore_short_codes && shortCode.test(from))
     return { code: "short-code", reason: "it comes from a short code" };
   if (!reachable.test(from))
@@ -52,6 +51,12 @@ function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal 
   if (text.body.trim() === "" && text.media.length === 0)
     return { code: "empty", reason: "it has neither words nor pictures" };
   return null;
+}
+
+/** Over whatever network. */
+function isOwn(from: string, { number, own_numbers: others }: SmsConfig): boolean {
+  const bare = (address: string) => address.replace(/^[a-z]+:/, "");
+  return [...others, ...(number === undefined ? [] : [number])].some((one) => bare(one) === bare(from));
 }
 
 /** What the provider made of it counts before our own lists, and was answered by the provider. */

@@ -68,5 +68,5 @@ function classOf({ code, status }: ApiError): TextClass | null {
 function refusalOf({ code, status, message, retryAfterMs }: ApiError): Refusal {
   const name = code === null ? `HTTP ${status}` : String(code);
   const again = retryAfterMs === null ? {} : { retryAfterMs };
-  return { code: name, reason: `${name}: ${withoutNumbers(message)}`, ...again };
+  return { code: String(code ?? status), reason: `${name}: ${withoutNumbers(message)}`, ...again };
 }

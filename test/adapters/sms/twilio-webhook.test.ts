@@ -230,6 +230,7 @@ describe("words on being written to", () => {
 describe("what is never answered", () => {
   it.each<[string, Fields, Settings, string]>([
     ["our own number", { From: ours }, {}, "own"],
+    ["our own number over WhatsApp", { From: `whatsapp:${ours}` }, {}, "own"],
     ["another number of ours", { From: "+15550188" }, { own_numbers: ["+1 555 0188"] }, "own"],
     ["a short code, when configured", { From: "72345" }, { ignore_short_codes: true }, "short-code"],
     ["a sender's name", { From: "PARCELS" }, {}, "no-reply-address"],

@@ -1,0 +1,191 @@
+// Texts whose webhook never reached us, found in the provider's list; and how the channel's health follows the list.
+
+import { type Cursor, cursor } from "bridgehead/contract";
+import { type RecordingChannel, recordingChannel, wallClock } from "bridgehead/contract/testing";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
+import { desk, ours, person, type Settings, signed, startApi, textForm } from "./desk.ts";
+
+let api: SmsApi;
+beforeEach(async () => {
+  api = await startApi();
+});
+afterEach(() => api.close());
+
+const minute = 60_000;
+const missed = (body: string, more: Partial<Parameters<SmsApi["receive"]>[0]> = {}) =>
+  api.receive({ from: person, body, webhook: false, ...more });
+
+/** Runs the adapter for the time of `body`, and waits for its end; what it threw, if it did. */
+async function running(
+  here: ReturnType<typeof desk>,
+  start: Cursor | null,
+  body: (channel: RecordingChannel) => Promise<void>,
+): Promise<unknown> {
+  const abort = new AbortController();
+  const end = here.adapter.inbound?.run(start, abort.signal).then(
+    () => null,
+    (error: unknown) => error,
+  );
+  try {
+    await body(here.channel);
+  } finally {
+    abort.abort();
+  }
+  return end;
+}
+
+const ago = (ms: number) => cursor(String(wallClock().now() - ms));
+const looks = (channel: RecordingChannel, count: number) =>
+  channel.until(`${count} looks`, ({ calls }) => calls.length >= count);
+const texts = (channel: RecordingChannel) => channel.messages.map(({ text }) => text);
+
+it("answers nothing of the past on the very first start", async () => {
+  const history = await startApi({ clock: wallClock(-20 * minute) });
+  await history.receive({ from: person, body: "long ago", webhook: false });
+  const here = desk(history.url, { missed: { every: "50ms", after: "0ms", overlap: "10m" } });
+  await running(here, null, (channel) => looks(channel, 3));
+  expect([texts(here.channel), here.channel.statuses.at(-1)?.state]).toEqual([[], "ready"]);
+  expect(Number(here.channel.cursor)).toBeGreaterThan(wallClock().now() - minute);
+  await history.close();
+});
+
+it("takes what came while we were away, oldest first, once", async () => {
+  for (const body of ["one", "two", "three"]) await missed(body);
+  const here = desk(api.url);
+  await running(here, ago(minute), (channel) => looks(channel, 3));
+  expect([...texts(here.channel)].sort()).toEqual(["one", "three", "two"]);
+  const event = here.channel.messages[0];
+  expect(event).toMatchObject({
+    from: { address: person },
+    to: [{ address: ours }],
+    thread: { answers: [] },
+  });
+  expect(api.inbound.map(({ sid }) => sid)).toContain(event?.id);
+});
+
+it("gives a text the id that its webhook gives it", async () => {
+  const { message } = await missed("both ways");
+  const here = desk(api.url);
+  const request = () =>
+    signed("https://bridge.example/channels/test-channel/inbound", textForm(message.sid, "both ways"));
+  await here.post("/inbound", request());
+  await running(here, ago(minute), (channel) => looks(channel, 3));
+  await here.post("/inbound", request());
+  expect(here.channel.messages.length).toBe(1);
+  // What is stored is not even handed over again.
+  const handed = here.channel.calls.flatMap(({ events }) => events);
+  expect(handed.length).toBe(2);
+});
+
+it("finds in the next look what came after the last, and goes on from the cursor", async () => {
+  const here = desk(api.url);
+  await running(here, ago(minute), async (channel) => {
+    await looks(channel, 1);
+    await missed("later");
+    await channel.until("the text", ({ messages }) => messages.length === 1);
+  });
+  await missed("while away");
+  const next = desk(api.url, {}, here.channel);
+  await running(next, here.channel.cursor, (channel) =>
+    channel.until("the text", ({ messages }) => messages.length === 2),
+  );
+  expect(texts(here.channel)).toEqual(["later", "while away"]);
+});
+
+it("leaves what is young to the webhook, which knows more", async () => {
+  await missed("just now");
+  const here = desk(api.url, { missed: { every: "50ms", after: "1h", overlap: "1m" } });
+  await running(here, ago(10 * minute), (channel) => looks(channel, 3));
+  expect(texts(here.channel)).toEqual([]);
+  // And does not forget it: the cursor stays behind what was left.
+  expect(Number(here.channel.cursor)).toBeLessThanOrEqual(wallClock().now() - 10 * minute + 1000);
+});
+
+it("reads a long absence in pieces, each with its commit", async () => {
+  const clock = { ahead: -5 * 3_600_000 };
+  const history = await startApi({ clock: { ...wallClock(), now: () => wallClock(clock.ahead).now() } });
+  for (const hours of [5, 3, 1]) {
+    clock.ahead = -hours * 3_600_000;
+    await history.receive({ from: person, body: `${hours} hours ago`, webhook: false });
+  }
+  const here = desk(history.url);
+  await running(here, ago(6 * 3_600_000), (channel) =>
+    channel.until("all of them", ({ messages }) => messages.length === 3),
+  );
+  expect(texts(here.channel)).toEqual(["5 hours ago", "3 hours ago", "1 hours ago"]);
+  const commits = here.channel.calls.filter(({ events }) => events.length > 0);
+  expect(commits.length).toBe(3);
+  expect(
+    here.channel.messages.map(({ sentAt }) => Math.round((wallClock().now() - sentAt.getTime()) / 3_600_000)),
+  ).toEqual([5, 3, 1]);
+  await history.close();
+});
+
+it("hands the cursor over with what it covers, or not at all", async () => {
+  await missed("not stored yet");
+  const here = desk(api.url);
+  const start = ago(minute);
+  here.channel.reject();
+  const error = await running(here, start, (channel) =>
+    channel.until("its end", ({ statuses }) => statuses.at(-1)?.state === "degraded"),
+  );
+  expect([String(error), here.channel.cursor]).toEqual(["Error: accept: the store is away (planted)", null]);
+});
+
+it.each<[string, Settings, string | undefined]>([
+  ["texts of other numbers", {}, "+15550999"],
+  ["texts of other services", { number: undefined, messaging_service: "MG1" }, undefined],
+])("leaves %s alone", async (_what, more, to) => {
+  await missed("not ours", to === undefined ? {} : { to });
+  const here = desk(api.url, more);
+  await running(here, ago(minute), (channel) => looks(channel, 2));
+  expect(texts(here.channel)).toEqual([]);
+});
+
+it("finds the pictures of a missed text", async () => {
+  const media = [{ type: "image/png", bytes: new Uint8Array([0x89, 0x50]) }];
+  const { message } = await missed("Look", { media });
+  const here = desk(api.url);
+  await running(here, ago(minute), (channel) => looks(channel, 2));
+  const ref = {
+    url: `${api.url}/2010-04-01/Accounts/${"AC".padEnd(34, "a")}/Messages/${message.sid}/Media/${message.media[0]?.sid}`,
+    message: message.sid,
+    mediaType: "image/png",
+  };
+  expect(here.channel.messages[0]?.attachments).toMatchObject([{ mediaType: "image/png", ref }]);
+});
+
+it("is unauthorized with a wrong token, degraded at a peer that is away, and ready again after it", async () => {
+  const wrong = desk(api.url, { auth_tokens: ["wrong"] });
+  expect(
+    String(
+      await running(wrong, ago(minute), (channel) =>
+        channel.until("the status", ({ statuses }) => statuses.length > 1),
+      ),
+    ),
+  ).toMatch(/401/);
+  expect(wrong.channel.statuses.map(({ state }) => state)).toEqual(["connecting", "unauthorized"]);
+  const here = desk(api.url);
+  api.fault({ status: 500 }, { on: "list" });
+  await running(here, ago(minute), (channel) =>
+    channel.until("the status", ({ statuses }) => statuses.length > 1),
+  );
+  api.heal();
+  await running(here, ago(minute), (channel) => looks(channel, 1));
+  await here.channel.until("ready", ({ statuses }) => statuses.at(-1)?.state === "ready");
+  expect(here.channel.statuses.map(({ state }) => state)).toEqual(["connecting", "degraded", "ready"]);
+});
+
+it("says when the provider cannot reach us, however well we reach it", async () => {
+  const local = recordingChannel({ publicUrl: "http://127.0.0.1:8025/channels/x" });
+  const far = { api_url: "https://api.twilio.example" };
+  const here = desk(far.api_url, {}, local);
+  await running(here, ago(minute), (channel) =>
+    channel.until("a status", ({ statuses }) => statuses.length > 0),
+  );
+  expect(local.statuses[0]).toMatchObject({ state: "degraded", code: "public-url" });
+  // A sandbox on this machine reaches it.
+  const beside = desk(api.url, {}, recordingChannel({ publicUrl: "http://127.0.0.1:8025/channels/x" }));
+  expect(await beside.adapter.probe?.(AbortSignal.timeout(5000))).toEqual({ state: "ready" });
+});
