@@ -21,6 +21,9 @@ export type CallResult<T> =
   /** May have been done: time-out, reset after the request left, 5xx, a success nobody can read. */
   | { readonly kind: "unknown"; readonly reason: string };
 
+/** The reason of a call whose signal its caller has aborted. */
+export const stopped = "stopped by the caller";
+
 /** What an effectful call needs from its caller. */
 export interface Call {
   /** End of the lease, or shutdown. The client has its own deadline for each request. */

@@ -2,6 +2,7 @@
 // instant before the first byte is written: everything that fails earlier is certainly not done.
 
 import type { Dispatcher, Pool } from "undici";
+import { stopped } from "./calls.ts";
 import type { Places } from "./places.ts";
 
 /** Larger answers are not read on: nothing the interface returns comes near it. */
@@ -70,7 +71,7 @@ function dispatch(pool: Pool, { method, path, headers, body }: Outgoing, state: 
 
 function whyAborted(signal: AbortSignal): string {
   const reason = signal.reason as { name?: string } | null | undefined;
-  return reason?.name === "TimeoutError" ? "the caller's time is up" : "stopped by the caller";
+  return reason?.name === "TimeoutError" ? "the caller's time is up" : stopped;
 }
 
 /** What is known about one request while it is under way. */

@@ -5,7 +5,7 @@
 // If it fails: by outcome; a question that may have been put is looked up, never repeated.
 // If the process dies: the turn is `asking` with a dead lease: the next holder treats it as `unknown`.
 
-import type { Answer, CallResult, Started } from "../agent/calls.ts";
+import { type Answer, type CallResult, type Started, stopped } from "../agent/calls.ts";
 import { readOpening } from "../domain/opening.ts";
 import { askDelay, askLifetime, lookDelay } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
@@ -175,10 +175,10 @@ function concluded<T>(
 ): Transition {
   const { turn, line } = asking;
   if (result.kind !== "ok") {
-    deps.log.warn(
-      { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason },
-      "the platform did not answer",
-    );
+    const fields = { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason };
+    // A caller who goes on talking is no trouble of the platform's.
+    if (turn.session !== null && result.reason === stopped) deps.log.debug(fields, "a question was ended");
+    else deps.log.warn(fields, "the platform did not answer");
   }
   switch (result.kind) {
     case "ok":

@@ -13,7 +13,7 @@ export interface Rest {
 }
 
 /** Milliseconds that what becomes due may wait for what becomes due a little later. */
-const grain = 10;
+const grain = 20;
 
 export function createRest(clock: Clock): Rest {
   const due = new Set<number>();

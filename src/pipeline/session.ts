@@ -26,6 +26,7 @@ import {
 } from "../store/sessions.ts";
 import {
   dropDrafts,
+  dropRest,
   dropTurn,
   dropWaitingOpenings,
   leaveOpening,
@@ -84,6 +85,7 @@ async function happened(
       break;
     case "interrupted":
       await noteHeard(q, session, event.heard ?? "", event.about ?? null);
+      await dropRest(q, session.conversation, session.id);
       break;
     case "handing-over":
       await handOver(q, session, event.reason ?? event.state);
@@ -214,14 +216,14 @@ export async function routeWords(
 /** The words of older turns that nobody has asked, for the new one to take along. Those that were asked are dropped: the
  *  answer would come too late, and to something else. */
 async function supersede(q: Query, session: SessionRow, by: string, deps: SessionDeps): Promise<string[]> {
-  const words = await openWords(q, session.conversation, session.id);
-  if (words.length === 0) return [];
   const bound = (await readConversation(q, session.conversation)).platform_id !== null;
+  // Also what another node found obsolete, and could not end.
+  if (bound) deps.committed.push(() => deps.cancel(session.conversation));
+  const words = await openWords(q, session.conversation, session.id);
   const taken: string[] = [];
   for (const turn of words) {
     if (turn.state !== "waiting" && bound) {
       await dropTurn(q, turn, newer);
-      deps.committed.push(() => deps.cancel(session.conversation));
       continue;
     }
     taken.push(turn.question);

@@ -71,6 +71,20 @@ export async function dropDrafts(q: Query, conversation: string, session: string
   await refreshLane(q, conversation, "out");
 }
 
+/** The caller cut a reply short: its other parts are not said either. */
+export async function dropRest(q: Query, conversation: string, session: string): Promise<void> {
+  await lockLane(q, conversation, "out");
+  await q.run(
+    `UPDATE drafts SET state = 'dropped', open = 0, reason = 'the caller interrupted', updated_at = now_ms()
+     WHERE conversation = $1 AND open = 1 AND session = $2 AND state = 'queued'
+       AND EXISTS (SELECT 1 FROM drafts said WHERE said.reply = drafts.reply AND said.id <> drafts.id
+         AND said.state IN ('sending', 'sent', 'delivered'))`,
+    conversation,
+    session,
+  );
+  await refreshLane(q, conversation, "out");
+}
+
 /** Whether something newer was said in the session than what the reply answers. */
 export async function isOutdated(q: Query, reply: string, session: string): Promise<boolean> {
   const row = await q.one(

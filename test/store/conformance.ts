@@ -10,6 +10,7 @@ import { describeRates } from "./rates.ts";
 import type { NewPlace } from "./rig.ts";
 import { describeScans } from "./scans.ts";
 import { describeSchema } from "./schema.ts";
+import { describeSessions } from "./sessions.ts";
 import { describeTransactions } from "./transactions.ts";
 
 /** Declares the suite. `place` gives the running test an empty store of its own. */
@@ -24,5 +25,6 @@ export function describeStore(name: string, place: NewPlace): void {
     describeOperators(place);
     describeDrain(place);
     describeScans(place);
+    describeSessions(place);
   });
 }

@@ -1,0 +1,136 @@
+// Calls on two nodes that share a PostgreSQL store: the one that holds the socket speaks, until it is silent.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { migrate } from "../../src/store/migrate.ts";
+import { nodeLease } from "../../src/store/sessions.ts";
+import { describeReal } from "../real/debian.ts";
+import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { postgresPlace } from "../store/rig.ts";
+import { callHouse, callOf } from "./call.ts";
+import { startPlatform } from "./scripted-platform.ts";
+
+const notYet = { kind: "deferred", reason: "no such call here", retryAfterMs: 100 } as const;
+/** Longer than a node takes until it says again that it is alive. */
+const renewal = 6000;
+/** What is due in the store's own time comes when that has passed. */
+const patience = { timeout: 5000 };
+
+describeReal("a call on two nodes", await needPostgres(), () => {
+  let server: Postgres;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server?.stop());
+
+  async function nodes() {
+    const store = await postgresPlace(server);
+    const platform = await startPlatform();
+    const dbs = [await store.open(), await store.open()] as const;
+    await migrate(dbs[0]);
+    const a = await callHouse({ platform, db: dbs[0], node: "a", timeout: 30_000 });
+    const b = await callHouse({ platform, db: dbs[1], node: "b" });
+    await Promise.all([a.flow.sweep(), b.flow.sweep()]);
+    const pins = () => a.db.read((q) => q.all<{ node: string | null }>("SELECT DISTINCT node FROM lanes"));
+    /** Its process is gone, or cannot reach the store, for longer than its lease. */
+    const silence = (node: string) =>
+      dbs[0].tx((q) => q.run("UPDATE leases SET until = 0 WHERE name = $1", nodeLease(node)));
+    /** All that is due on that node within a while of the store's own time. */
+    const looks = async (house: typeof a) => {
+      house.clock.forward(renewal);
+      await house.settles();
+    };
+    return { a, b, pins, silence, looks, platform };
+  }
+
+  /** A call at `a` whose answer waits to be said. */
+  async function waiting() {
+    const all = await nodes();
+    const call = callOf(all.a);
+    await call.opens();
+    all.a.outcomes.push(notYet);
+    await call.says("hello");
+    await all.a.settles();
+    return { ...all, call };
+  }
+  const due = (house: { db: Awaited<ReturnType<typeof nodes>>["a"]["db"] }) =>
+    expect
+      .poll(() => house.db.read((q) => q.all("SELECT 1 FROM lanes WHERE due_at <= now_ms()")))
+      .toHaveLength(1);
+
+  it("is spoken in by the node that holds its socket, and by no other", async () => {
+    const { a, b, pins } = await waiting();
+    expect(await pins()).toEqual([{ node: "a" }]);
+    await due(a);
+    await b.settles();
+    expect([a.said, b.said]).toEqual([[], []]);
+    await a.settles();
+    expect([a.said.length, b.said.length]).toEqual([1, 0]);
+  });
+
+  it("belongs to nobody when its node is silent, and goes on where it comes back", async () => {
+    const { a, b, pins, silence, looks, platform } = await waiting();
+    await silence("a");
+    await looks(b);
+    const again = callOf(b);
+    expect(await again.facts()).toMatchObject({ state: "lost", node: "a" });
+    expect(await pins()).toEqual([{ node: null }]);
+    await again.tells("opened");
+    expect(await again.facts()).toMatchObject({ state: "open", node: "b", openings: 2 });
+    expect(await pins()).toEqual([{ node: "b" }]);
+    await expect
+      .poll(async () => {
+        await b.settles();
+        return b.said.map(({ text }) => text);
+      }, patience)
+      .toEqual(["answer to hello"]);
+    // The old node wakes up, and has no say in it any more.
+    await looks(a);
+    expect(await again.facts()).toMatchObject({ state: "open", node: "b" });
+    expect([a.said, platform.count("start"), a.asked()]).toEqual([[], 1, ["hello"]]);
+  });
+
+  it("is its node's again when that was only cut off from the store", async () => {
+    const { a, b, pins, silence, looks, call } = await waiting();
+    await silence("a");
+    await looks(b);
+    expect((await call.facts())?.state).toBe("lost");
+    await looks(a);
+    expect(await call.facts()).toMatchObject({ state: "open", node: "a", openings: 1 });
+    expect(await pins()).toEqual([{ node: "a" }]);
+    await expect
+      .poll(async () => {
+        await a.settles();
+        return a.said.length;
+      }, patience)
+      .toBe(1);
+    expect(b.said).toEqual([]);
+  });
+
+  it("stays its node's while that is alive", async () => {
+    const { b, looks, call, a } = await waiting();
+    for (let i = 0; i < 3; i++) {
+      await looks(a);
+      await looks(b);
+    }
+    expect(await call.facts()).toMatchObject({ state: "open", node: "a" });
+  });
+
+  it("ends a superseded question although another node routes what came later", async () => {
+    const { a, b, platform } = await nodes();
+    const call = callOf(a);
+    await call.opens();
+    platform.faults.ask = () => undefined;
+    await call.says("one");
+    await a.called("ask", 1);
+    delete platform.faults.ask;
+    // Accepted by the other node: a webhook that a load balancer sent there.
+    await callOf(b).says("two");
+    await b.settles();
+    expect([b.asked(), b.said]).toEqual([["one"], []]);
+    const turns = await b.state();
+    expect(turns.turns).toEqual(["answered", "dropped", "waiting"]);
+    await call.says("three");
+    await a.settles();
+    expect([a.asked(), a.said.length, b.said.length]).toEqual([["one", "two\nthree"], 1, 0]);
+  });
+});

@@ -1,0 +1,229 @@
+// The caller says something before the answer to what came earlier is there: never two questions at once, never the same
+// one twice, never a late answer.
+
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { expect, it, onTestFinished } from "vitest";
+import { callHouse, callOf, restart } from "./call.ts";
+import { type Asked, cutting } from "./scripted-platform.ts";
+
+const minute = 60_000;
+
+/** Holds what is asked until a test answers it. */
+function holding(): { held: Asked[]; fault: (asked: Asked) => void } {
+  const held: Asked[] = [];
+  return { held, fault: (asked) => void held.push(asked) };
+}
+
+/** How many questions were under way at once, as this side sees it. */
+function crossings(): { most(): number; count(): number } {
+  const running = new Set<unknown>();
+  let [most, count] = [0, 0];
+  const hear = (message: unknown) => {
+    const { phase, turn } = message as { phase: string; turn: string };
+    if (phase === "after") return void running.delete(turn);
+    count += 1;
+    most = Math.max(most, running.add(turn).size);
+  };
+  subscribe("bridgehead:ask.cross", hear);
+  onTestFinished(() => void unsubscribe("bridgehead:ask.cross", hear));
+  return { most: () => most, count: () => count };
+}
+
+const texts = (house: { said: readonly { text: string }[] }) => house.said.map(({ text }) => text);
+
+it("asks the newer question at once, and drops the one that is being asked", async () => {
+  const house = await callHouse({ timeout: 30_000 });
+  const call = callOf(house);
+  await call.opens();
+  const { held, fault } = holding();
+  house.platform.faults.ask = fault;
+  await call.says("one");
+  await house.called("ask", 1);
+  delete house.platform.faults.ask;
+  const second = await call.says("two");
+  // The first one never ends by itself.
+  await house.settles();
+  expect([house.asked(), texts(house)]).toEqual([["one", "two"], ["answer to two"]]);
+  expect(house.said[0]?.answers).toBe(second);
+  held[0]?.answer(200, held[0].perform());
+  await house.passes(minute, 5000);
+  expect([texts(house), house.platform.count("look")]).toEqual([["answer to two"], 0]);
+  expect((await house.state()).turns).toEqual(["answered", "dropped", "answered"]);
+});
+
+it("never says a late answer, and asks the newer question when the older one has ended", async () => {
+  const house = await callHouse({ deaf: true, timeout: 30_000 });
+  const call = callOf(house);
+  await call.opens();
+  const { held, fault } = holding();
+  house.platform.faults.ask = fault;
+  await call.says("one");
+  await house.called("ask", 1);
+  await call.says("two");
+  await house.flow.sweep();
+  expect(house.asked()).toEqual(["one"]);
+  held[0]?.answer(200, held[0].perform());
+  await house.called("ask", 2);
+  delete house.platform.faults.ask;
+  held[1]?.answer(200, held[1].perform());
+  await house.settles();
+  expect([texts(house), await house.drafts()]).toEqual([["answer to two"], ["sent"]]);
+  const known = await house.db.read((q) =>
+    q.all("SELECT state, question_id FROM turns WHERE state = 'dropped'"),
+  );
+  expect(known).toEqual([{ state: "dropped", question_id: expect.stringMatching(/^q/) }]);
+});
+
+it("joins what nobody has asked yet", async () => {
+  let status: "active" | "inactive" = "active";
+  const house = await callHouse({ status: () => status });
+  const call = callOf(house);
+  await call.opens();
+  status = "inactive";
+  await call.says("I would like");
+  await call.says("to book");
+  const last = await call.says("a table");
+  expect((await call.facts())?.pending).toBe(last);
+  status = "active";
+  await house.settles();
+  expect([house.asked(), house.said.length]).toEqual([["I would like\nto book\na table"], 1]);
+  expect(house.said[0]?.answers).toBe(last);
+  expect((await house.state()).turns).toEqual(["answered", "dropped", "dropped", "answered"]);
+  const turns = await house.db.read((q) => q.all("SELECT DISTINCT turn FROM events WHERE kind = 'message'"));
+  expect(turns).toHaveLength(1);
+});
+
+it("keeps what is said while the conversation is being opened", async () => {
+  const house = await callHouse();
+  const call = callOf(house);
+  const { held, fault } = holding();
+  house.platform.faults.start = fault;
+  await call.tells("opened");
+  await house.called("start", 1);
+  await call.says("one");
+  await call.says("two");
+  held[0]?.answer(200, held[0].perform());
+  await house.settles();
+  expect([house.platform.count("start"), house.asked(), texts(house)]).toEqual([
+    1,
+    ["one\ntwo"],
+    ["answer to one\ntwo"],
+  ]);
+});
+
+it("opens once when a question that opens is superseded, and loses no words", async () => {
+  let status: "active" | "inactive" = "inactive";
+  const house = await callHouse({ status: () => status });
+  const call = callOf(house);
+  await call.opens();
+  expect(house.platform.calls).toEqual([]);
+  status = "active";
+  const { held, fault } = holding();
+  house.platform.faults.start = fault;
+  await call.says("one");
+  await house.called("start", 1);
+  await call.says("two");
+  held[0]?.answer(200, held[0].perform());
+  await house.settles();
+  expect([house.platform.count("start"), house.asked()]).toEqual([1, ["one\ntwo"]]);
+  expect((await house.state()).turns).toEqual(["answered", "answered"]);
+});
+
+it("looks for the conversation of an uncertain opening, also when its words went on", async () => {
+  let status: "active" | "inactive" = "inactive";
+  const house = await callHouse({ status: () => status });
+  const call = callOf(house);
+  await call.opens();
+  status = "active";
+  house.platform.faults.start = cutting("after");
+  await call.says("one");
+  await house.settles();
+  await call.says("two");
+  await house.passes(20_000, 500);
+  expect([house.platform.count("start"), house.asked()]).toEqual([1, ["one\ntwo"]]);
+});
+
+it("never looks up a superseded question of unknown outcome", async () => {
+  const house = await callHouse();
+  const call = callOf(house);
+  await call.opens();
+  house.platform.faults.ask = cutting("after");
+  await call.says("one");
+  await house.settles();
+  expect((await house.state()).turns).toEqual(["answered", "unknown"]);
+  delete house.platform.faults.ask;
+  await call.says("two");
+  await house.passes(minute, 1000);
+  expect([house.asked(), house.platform.count("look"), texts(house)]).toEqual([
+    ["one", "two"],
+    0,
+    ["answer to two"],
+  ]);
+});
+
+it("still answers after a restart what was being asked, when the call comes back", async () => {
+  const first = await callHouse({ timeout: 30_000 });
+  const call = callOf(first);
+  await call.opens();
+  const { held, fault } = holding();
+  first.platform.faults.ask = fault;
+  await call.says("one");
+  await first.called("ask", 1);
+  held[0]?.perform();
+  delete first.platform.faults.ask;
+  await restart(first);
+  const { db, platform, clock } = first;
+  const house = await callHouse({ db, platform, clock, node: "m" });
+  await house.passes(10_000, 500);
+  expect([house.asked(), (await house.state()).drafts, house.said]).toEqual([["one"], ["queued"], []]);
+  const again = callOf(house);
+  expect(await again.facts()).toMatchObject({ state: "lost", pending: expect.stringMatching(/^mail/) });
+  await again.tells("opened");
+  await house.passes(1000, 500);
+  expect([texts(house), first.said]).toEqual([["answer to one"], []]);
+  expect(await again.facts()).toMatchObject({ state: "open", node: "m", openings: 2, pending: null });
+});
+
+it("drops after a restart what was being asked, when something newer is said", async () => {
+  const first = await callHouse({ timeout: 30_000 });
+  const call = callOf(first);
+  await call.opens();
+  const { held, fault } = holding();
+  first.platform.faults.ask = fault;
+  await call.says("one");
+  await first.called("ask", 1);
+  await restart(first);
+  delete first.platform.faults.ask;
+  const { db, platform, clock } = first;
+  const house = await callHouse({ db, platform, clock, node: "m" });
+  const again = callOf(house);
+  await again.tells("opened");
+  await again.says("two");
+  await house.settles();
+  held[0]?.answer(200, held[0].perform());
+  await house.passes(minute, 5000);
+  expect([house.asked(), texts(house), first.said]).toEqual([["one", "two"], ["answer to two"], []]);
+});
+
+it("asks each question once and never two at a time, however the caller talks", async () => {
+  const house = await callHouse({ timeout: 30_000 });
+  const call = callOf(house);
+  await call.opens();
+  const crossing = crossings();
+  const { held, fault } = holding();
+  house.platform.faults.ask = fault;
+  const reached = (words: string) => house.asked().some((question) => question.endsWith(words));
+  for (let i = 1; i <= 12; i++) {
+    await call.says(`w${i}`);
+    // Some are asked before the next words come, some are not.
+    if (i % 3 === 0) await expect.poll(() => reached(`w${i}`), { interval: 1 }).toBe(true);
+  }
+  const last = held.at(-1);
+  last?.answer(200, last.perform());
+  await house.settles();
+  expect(texts(house)).toHaveLength(1);
+  expect([crossing.most(), crossing.count() >= 4]).toEqual([1, true]);
+  const words = house.asked().flatMap((question) => question.split("\n"));
+  expect(new Set(words).size).toBe(words.length);
+  expect(words).toContain("w12");
+});
