@@ -88,12 +88,13 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
     if (typeof id !== "number" || !Number.isInteger(id)) throw new Error("a response without number");
     open = id;
     interrupting = false;
+    begun = false;
     const { events, words } = ear.asked(frame);
-    if (frame["interaction_type"] === "reminder_required")
-      return { events: [...events, { kind: "silence" }] };
     if (words !== null && words !== "") {
       return { events: [...events, { kind: "turn", text: words, language: null }] };
     }
+    if (frame["interaction_type"] === "reminder_required")
+      return { events: [...events, { kind: "silence" }] };
     // The same words again: what answered them was thrown away unheard, and is said under the new number.
     const again = words === null ? ear.unheard() : null;
     if (again !== null) return { events, answers: again.map(({ text, last }) => spoken(text, last)) };

@@ -1,0 +1,196 @@
+// The voice adapter behind the real listener: a provider connects to it over a real websocket and posts to its webhooks.
+
+import {
+  type Adapter,
+  type Json,
+  type Reply,
+  type SendOutcome,
+  sendKey,
+  sessionId,
+  threadToken,
+} from "bridgehead/contract";
+import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
+import { afterEach } from "vitest";
+import { type ClientOptions, WebSocket } from "ws";
+import voice from "../../../adapters/voice/index.ts";
+import { startListener } from "../../../src/http/index.ts";
+import { systemClock } from "../../../src/ops/clock.ts";
+
+export type Frame = Readonly<Record<string, any>>; // oxlint-disable-line typescript/no-explicit-any -- frames are looked into
+
+export interface Switchboard {
+  readonly channel: RecordingChannel;
+  /** The channel's public address. */
+  readonly base: string;
+  dial(path: string, options?: ClientOptions & { readonly protocols?: readonly string[] }): Promise<Line>;
+  /** The status with which an upgrade is refused. */
+  refusal(
+    path: string,
+    options?: ClientOptions & { readonly protocols?: readonly string[] },
+  ): Promise<number>;
+  /** The agent answers the newest message, or the one with that text. */
+  answer(text: string, to?: string): Promise<SendOutcome>;
+  /** The next message of the caller, after `already` others. */
+  heard(already?: number): Promise<string>;
+}
+
+export interface Line {
+  /** What we sent, parsed, in order. */
+  readonly frames: readonly Frame[];
+  say(frame: unknown): void;
+  raw(text: string): void;
+  /** Called with every frame that comes from now on. */
+  watch(watcher: (frame: Frame) => void): void;
+  /** The first frame from `from` on that fits. */
+  until(what: string, fits: (frame: Frame) => boolean, from?: number): Promise<Frame>;
+  hangUp(code?: number): void;
+  /** Without a goodbye, as a broken network does it. */
+  cut(): void;
+  readonly closed: Promise<number>;
+}
+
+const ends: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end();
+});
+
+const patienceMs = 10_000;
+
+export async function switchboard(
+  block: Readonly<Record<string, Json>>,
+  options: Parameters<typeof recordingChannel>[0] = {},
+): Promise<Switchboard> {
+  let adapter: Adapter | null = null;
+  const quiet = () => undefined;
+  const listener = await startListener({
+    listen: { host: "127.0.0.1", port: 0 },
+    clock: systemClock,
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    routes: () => adapter?.routes ?? null,
+    ready: async () => ({ ready: true }),
+    metrics: async () => ({ contentType: "text/plain", body: "" }),
+  });
+  ends.push(() => listener.close(100));
+  const base = `${listener.url}/channels/phone`;
+  const channel = recordingChannel({ id: "phone", publicUrl: base, ...options });
+  const openedAt = new Date();
+  const stored = channel.session.bind(channel);
+  // The recording channel knows no times: a call would seem to last since 1970.
+  Object.assign(channel, {
+    session: async (id: Parameters<typeof stored>[0]) => {
+      const facts = await stored(id);
+      return facts === null ? null : { ...facts, openedAt };
+    },
+  });
+  adapter = voice.create(channel, voice.config.parse(block)) as Adapter;
+  const { outbound } = adapter;
+
+  const open = (path: string, { protocols = [], ...rest }: Parameters<Switchboard["dial"]>[1] = {}) => {
+    const url = path.startsWith("ws") ? path : `${base.replace("http", "ws")}${path}`;
+    const ws = new WebSocket(url, [...protocols], rest);
+    ends.push(() => ws.terminate());
+    return ws;
+  };
+  let sends = 0;
+  return {
+    channel,
+    base,
+    async dial(path, rest) {
+      const ws = open(path, rest);
+      const line = lineOf(ws);
+      await new Promise<void>((resolve, reject) => {
+        ws.once("open", resolve);
+        ws.once("error", reject);
+      });
+      return line;
+    },
+    refusal(path, rest) {
+      const ws = open(path, rest);
+      ws.on("error", () => undefined);
+      return new Promise((resolve, reject) => {
+        ws.once("unexpected-response", (_, response) => resolve(response.statusCode ?? 0));
+        ws.once("open", () => reject(new Error("the socket was let in")));
+      });
+    },
+    async answer(text, to) {
+      const asked = channel.messages.findLast((one) => to === undefined || one.text === to);
+      if (!asked || !("session" in asked.thread) || !outbound) throw new Error("nothing was asked in a call");
+      const key = sendKey(`k${++sends}`);
+      const reply: Reply = {
+        kind: "answer",
+        key,
+        createdAt: new Date(channel.clock.now()),
+        to: [asked.from],
+        cc: [],
+        subject: null,
+        text,
+        signature: "-- The Team",
+        introduction: null,
+        senderName: null,
+        answers: asked.id,
+        history: [asked.id],
+        token: threadToken("t"),
+        hops: 0,
+        session: sessionId(asked.thread.session),
+      };
+      const [draft] = outbound.compose(reply);
+      if (draft === undefined) throw new Error("no draft");
+      const attempt = { key, number: 1, signal: AbortSignal.timeout(patienceMs), crossing: quiet };
+      return outbound.send(draft, attempt);
+    },
+    async heard(already = 0) {
+      await channel.until("the caller's words", ({ messages }) => messages.length > already, patienceMs);
+      return channel.messages[already]?.text ?? "";
+    },
+  };
+}
+
+function lineOf(ws: WebSocket): Line {
+  const frames: Frame[] = [];
+  const watchers = new Set<() => void>();
+  const listeners: ((frame: Frame) => void)[] = [];
+  const look = () => {
+    for (const watcher of watchers) watcher();
+  };
+  ws.on("message", (data) => {
+    const frame = JSON.parse(String(data)) as Frame;
+    frames.push(frame);
+    for (const listener of listeners) listener(frame);
+    look();
+  });
+  ws.on("error", () => undefined);
+  const closed = new Promise<number>((resolve) => ws.once("close", resolve));
+  return {
+    frames,
+    closed,
+    say: (frame) => ws.send(JSON.stringify(frame)),
+    raw: (text) => ws.send(text),
+    hangUp: (code = 1000) => ws.close(code),
+    cut: () => ws.terminate(),
+    watch: (listener) => void listeners.push(listener),
+    until(what, fits, from = 0) {
+      const late = AbortSignal.timeout(patienceMs);
+      return new Promise((resolve, reject) => {
+        const watcher = () => {
+          const found = frames.slice(from).find(fits);
+          if (found === undefined && !late.aborted) return;
+          watchers.delete(watcher);
+          if (found === undefined) reject(new Error(`no ${what}; came: ${JSON.stringify(frames)}`));
+          else resolve(found);
+        };
+        watchers.add(watcher);
+        late.addEventListener("abort", watcher);
+        watcher();
+      });
+    },
+  };
+}
+
+/** The events of sessions, in order: `opened`, `lost` ... with their reasons. */
+export function story({ stored }: RecordingChannel): readonly string[] {
+  return stored.flatMap((event) =>
+    event.kind === "session"
+      ? [event.reason === undefined ? event.state : `${event.state} ${event.reason}`]
+      : [],
+  );
+}
