@@ -127,7 +127,7 @@ export async function freeConversation(q: Query, channel: string, person: string
 
 /** While a session is open only its node works on the conversation's lanes: it holds the socket, and can end a question
  *  that became obsolete. Call after every change of a session's state. */
-export async function pinLanes(q: Query, conversation: string): Promise<void> {
+async function pinLanes(q: Query, conversation: string): Promise<void> {
   await q.run(
     `UPDATE lanes SET node = (
        SELECT node FROM sessions WHERE conversation = $1 AND state = 'open' ORDER BY opened_at DESC LIMIT 1
