@@ -127,7 +127,7 @@ export function gatherDesk(front: Front): GatherDesk {
     const session = sessionId(call);
     const id = externalId(`${call}/gather/handing-over`);
     await channel.accept([{ kind: "session", id, session, state: "handing-over", from, reason }]);
-    const dialed = channel.url("/dialed").href;
+    const dialed = `${channel.url("/dialed").href}?r=${reason}`;
     const verb = handOverVerb(config.hand_over, { call, reason, dialed, language });
     if (config.hand_over.dial === undefined) return end(call, "handed-over", ...before, verb);
     return twiml(...before, verb);

@@ -79,6 +79,7 @@ export function liveCall(parts: CallParts): LiveCall {
   let spoken: ExternalId | null = null;
   let leaving: { readonly farewell: Farewell; readonly abort: AbortController } | null = null;
   let closed = false;
+  let finished = false;
 
   const words = () => wording(config, language);
   const speaker = makeSpeaker({
@@ -195,6 +196,7 @@ export function liveCall(parts: CallParts): LiveCall {
       else listen();
     },
     async handle(event) {
+      if (finished) return;
       switch (event.kind) {
         case "turn":
           return turn(event.text, event.language);
@@ -241,6 +243,7 @@ export function liveCall(parts: CallParts): LiveCall {
       await speaker.finished(AbortSignal.any([over, AbortSignal.timeout(drainMs)]));
     },
     async end(ending) {
+      finished = true;
       waits.end();
       quiet.rest();
       keys.rest();

@@ -127,10 +127,11 @@ async function converse(events: AsyncIterator<CallEvent>, { call, record, start 
   return cut;
 }
 
+/** Never resolves for a connection that ends by itself: what it still brought is heard first. */
 async function drained(call: LiveCall, socket: Socket, over: AbortSignal): Promise<Ending> {
   const { draining } = socket;
   await new Promise<void>((resolve) => {
-    if (draining.aborted || over.aborted) resolve();
+    if (draining.aborted) resolve();
     draining.addEventListener("abort", () => resolve(), { once: true, signal: over });
   });
   await call.drain();
