@@ -86,8 +86,8 @@ log: { format: json }
 `;
 }
 
-/** Resolves when it has said `word`. */
-async function start(
+/** Starts a Node process. Resolves when it has said `word`; `clean` is called after its end. */
+export async function start(
   name: string,
   argv: readonly string[],
   word: string,

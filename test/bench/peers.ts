@@ -1,8 +1,9 @@
 // The other side of both contestants, in a process of its own so that its work is not counted: a platform that answers
 // instantly, and an SMTP server that only notes which mail was answered. Deliberately nothing but node:http and node:net.
 
-import { createServer as createHttp, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createHttp } from "node:http";
 import { type AddressInfo, createServer as createTcp, type Socket } from "node:net";
+import { createPlatform } from "./platform.ts";
 
 /** To the parent: the ports once, then every few milliseconds what has happened since. */
 export type PeersMessage =
@@ -17,55 +18,19 @@ export type PeersMessage =
 
 const flushMs = 5;
 let replies: (readonly [string, number])[] = [];
-let asked = 0;
 let told = 0;
 setInterval(() => {
+  const asked = platform.asked();
   if (replies.length === 0 && told === asked) return;
   told = asked;
   process.send?.({ kind: "news", replies, asked } satisfies PeersMessage);
   replies = [];
 }, flushMs);
 
-const skill = {
-  systemName: "EMAIL",
-  status: "active",
-  email: "support@example.com",
-  responseDelaySeconds: null,
-};
-const agent = { id: "a-1", organizationId: "o-1", name: "Support", status: "active", skills: [skill] };
-const answer =
-  "Thank you for your mail. Your order left our warehouse **yesterday** and should be with you by Friday.\n\nIs there anything else?";
-
-let conversations = 0;
-function answerTo(request: IncomingMessage): object {
-  const path = request.url ?? "";
-  if (path.startsWith("/external/agents/")) return agent;
-  if (path === "/external/conversations/start") return { conversationId: `c-${++conversations}` };
-  asked += 1;
-  const conversationId = path.split("/")[3] ?? "";
-  return {
-    id: `m-${asked}`,
-    message: answer,
-    conversationId,
-    senderRole: "agent",
-    conversationMessageId: `q-${asked}`,
-    source: "api",
-    createdAt: "2026-01-01T00:00:00.000Z",
-    isAnonymized: false,
-  };
-}
-
-const http = createHttp((request: IncomingMessage, response: ServerResponse) => {
-  request.resume();
-  request.on("end", () => {
-    const body = JSON.stringify(answerTo(request));
-    response.writeHead(200, {
-      "content-type": "application/json",
-      "content-length": Buffer.byteLength(body),
-    });
-    response.end(body);
-  });
-});
+const platform = createPlatform(
+  "Thank you for your mail. Your order left our warehouse **yesterday** and should be with you by Friday.\n\nIs there anything else?",
+);
+const http = createHttp((request, response) => platform.serve(request, response));
 
 const end = "\r\n.\r\n";
 function serve(socket: Socket): void {

@@ -1,4 +1,4 @@
-// npm run bench [-- --quick] [-- --only burst,single,cpu,memory]: Bridgehead against a bare script, on this machine, now.
+// npm run bench [-- --quick] [-- --only burst,single,cpu,memory,sms,voice]: Bridgehead against bare scripts, on this machine, now.
 // Absolute figures say as much about the machine as about us; the ratios are what is worth comparing. A missed goal is
 // a result, so it exits with 0; a mail lost or answered twice is a defect, so it exits with 1.
 
@@ -8,12 +8,16 @@ import { parseArgs } from "node:util";
 import { burst } from "./burst.ts";
 import { syncTime } from "./disk.ts";
 import { memory } from "./memory.ts";
+import { startPhoneRig } from "./phone-rig.ts";
 import { noTally, printHead, sum } from "./report.ts";
 import { startRig, type Tally } from "./rig.ts";
 import { single } from "./single.ts";
+import { sms } from "./sms.ts";
 import { steady } from "./steady.ts";
+import { voice } from "./voice.ts";
 
-const names = ["burst", "single", "cpu", "memory"];
+const mails = ["burst", "single", "cpu", "memory"];
+const names = [...mails, "sms", "voice"];
 const { values } = parseArgs({
   options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
 });
@@ -21,13 +25,20 @@ const wanted = values.only?.split(",") ?? names;
 const unknown = wanted.filter((name) => !names.includes(name));
 
 async function bench(quick: boolean): Promise<Tally> {
+  process.stdout.write(
+    `Node ${process.version}; platform, SMTP and Twilio: stubs in another process; store: SQLite, synchronous=FULL\n` +
+      `load ${loadavg()[0]?.toFixed(1)} on ${availableParallelism()} processors; disk: ${syncTime().toFixed(2)} ms a sync\n`,
+  );
+  const tallies = [noTally];
+  if (mails.some((name) => wanted.includes(name))) tallies.push(await benchMails(quick));
+  if (wanted.includes("sms") || wanted.includes("voice")) tallies.push(await benchPhones(quick));
+  return sum(tallies);
+}
+
+async function benchMails(quick: boolean): Promise<Tally> {
   const rig = await startRig();
   process.stdout.write(
-    `Node ${process.version}; IMAP: ${rig.imap}; platform and SMTP: stubs in another process; store: SQLite, synchronous=FULL\n` +
-      "bare: parse, ask and answer one mail after the other, nothing stored. The goals are against it.\n",
-  );
-  process.stdout.write(
-    `load ${loadavg()[0]?.toFixed(1)} on ${availableParallelism()} processors; disk: ${syncTime().toFixed(2)} ms a sync\n\n`,
+    `\nMails (IMAP: ${rig.imap}). bare: parse, ask and answer one after the other, nothing stored. The goals are against it.\n`,
   );
   printHead();
   const tallies: Tally[] = [];
@@ -38,6 +49,22 @@ async function bench(quick: boolean): Promise<Tally> {
     if (wanted.includes("memory")) await memory(rig, quick ? 3000 : 10_000);
   } finally {
     await rig.close();
+  }
+  return sum([noTally, ...tallies]);
+}
+
+async function benchPhones(quick: boolean): Promise<Tally> {
+  const rig = await startPhoneRig();
+  process.stdout.write(
+    "\nTexts and calls. bare: node:http and ws, the same requests, nothing stored. The goals are against it.\n",
+  );
+  printHead();
+  const tallies: Tally[] = [];
+  try {
+    if (wanted.includes("sms")) tallies.push(await sms(rig, quick ? 1 : 3, quick ? 300 : 2000));
+    if (wanted.includes("voice")) tallies.push(await voice(rig, quick));
+  } finally {
+    rig.close();
   }
   return sum([noTally, ...tallies]);
 }

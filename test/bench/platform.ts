@@ -1,0 +1,52 @@
+// The platform that both contestants ask: answers every question at once with the same words.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+export interface PlatformStub {
+  serve(request: IncomingMessage, response: ServerResponse): void;
+  /** Questions put so far. */
+  asked(): number;
+}
+
+const skills = [
+  { systemName: "EMAIL", status: "active", email: "support@example.com", responseDelaySeconds: null },
+  { systemName: "SMS", status: "active", phoneNumber: "+15550100", responseDelaySeconds: null },
+  { systemName: "VOICE", status: "active" },
+];
+const agent = { id: "a-1", organizationId: "o-1", name: "Support", status: "active", skills };
+
+export function createPlatform(answer: string): PlatformStub {
+  let conversations = 0;
+  let asked = 0;
+  const answerTo = (path: string): object => {
+    if (path.startsWith("/external/agents/")) return agent;
+    if (path === "/external/conversations/start") return { conversationId: `c-${++conversations}` };
+    asked += 1;
+    return {
+      id: `m-${asked}`,
+      message: answer,
+      conversationId: path.split("/")[3] ?? "",
+      senderRole: "agent",
+      conversationMessageId: `q-${asked}`,
+      source: "api",
+      createdAt: "2026-01-01T00:00:00.000Z",
+      isAnonymized: false,
+    };
+  };
+  return {
+    asked: () => asked,
+    serve(request, response) {
+      request.resume();
+      request.on("end", () => answerJson(response, 200, answerTo(request.url ?? "")));
+    },
+  };
+}
+
+export function answerJson(response: ServerResponse, status: number, answer: object): void {
+  const body = JSON.stringify(answer);
+  response.writeHead(status, {
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+  });
+  response.end(body);
+}
