@@ -1,0 +1,133 @@
+// Calls that we place: through a Twilio interface on a real socket, to people who pick up or do not.
+
+import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
+import { expect, onTestFinished, test } from "vitest";
+import { type SmsApi, startSmsApi } from "../../../src/sandbox/sms-api.ts";
+import { authToken, caller, openRig, ours, type Rig, reply } from "./rig.ts";
+
+const account = { accountSid: `AC${"0".repeat(32)}`, authToken, number: ours };
+
+interface Placing extends Rig {
+  readonly api: SmsApi;
+  place(to: string, text: string, key?: string): Promise<SendOutcome>;
+  draft(to: string, text: string): Json;
+}
+
+async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing> {
+  const api = await startSmsApi({ ...account, progress: [] });
+  onTestFinished(() => api.close());
+  const rig = await openRig({ config: { account_sid: account.accountSid, api_url: api.url, ...over } });
+  const draft = (to: string, text: string) => {
+    const [made] =
+      rig.adapter.outbound?.compose(reply({ kind: "opening", to: [{ address: to }], text })) ?? [];
+    return JSON.parse(JSON.stringify(made)) as Json;
+  };
+  return Object.assign(rig, {
+    api,
+    draft,
+    place(to: string, text: string, key = "k1") {
+      const attempt: Attempt = {
+        key: sendKey(key),
+        number: 1,
+        signal: AbortSignal.timeout(2000),
+        crossing: () => undefined,
+      };
+      const sent = rig.adapter.outbound?.send(draft(to, text), attempt);
+      return (sent ?? Promise.reject(new Error("no outbound"))).catch(
+        (error: unknown): SendOutcome => ({ kind: "unknown", reason: String(error) }),
+      );
+    },
+  });
+}
+
+test("a placed call greets with the introduction, and the person is who was called", async () => {
+  const rig = await openPlacing();
+  const outcome = await rig.place(caller, "Good day, this is **Ada**. Your parcel is here & waits.");
+  const [placed] = rig.api.calls;
+  expect(outcome).toEqual({ kind: "sent", id: placed?.sid });
+  expect(placed).toMatchObject({ to: caller, from: ours, method: "POST" });
+  expect(placed?.statusCallback).toBe("https://bridge.example/channels/line/status?key=k1");
+  const call = await rig.dial({
+    url: placed?.url ?? "",
+    callSid: placed?.sid ?? "",
+    from: ours,
+    to: caller,
+    direction: "outbound-api",
+  });
+  expect(call.spoken[0]?.text).toBe("Good day, this is Ada. Your parcel is here & waits.");
+  await rig.says(call, "Who is there?");
+  expect(rig.sessions("opened")).toMatchObject([{ from: { address: caller }, session: placed?.sid }]);
+  expect(rig.channel.messages[0]).toMatchObject({ from: { address: caller }, to: [{ address: ours }] });
+});
+
+test.each<[string, string, object]>([
+  ["21211, no such number", "+19992121101", { kind: "refused", code: "400/21211", scope: "recipient" }],
+  ["20003, the login", "+19992000301", { kind: "deferred", scope: "channel" }],
+  ["20429, too many", "+19992042901", { kind: "deferred", scope: "channel", retryAfterMs: 1000 }],
+  ["20500, their failure", "+19992050001", { kind: "unknown" }],
+  ["a cut before the answer", "+19990000201", { kind: "unknown" }],
+  ["a cut after it was taken", "+19990000301", { kind: "unknown" }],
+  ["silence", "+19990000101", { kind: "unknown" }],
+  ["no number", "someone@example.com", { kind: "refused", code: "no-number", scope: "recipient" }],
+  ["an anonymous caller", "anonymous:CA1", { kind: "refused", code: "no-number" }],
+])("%s", async (_, to, outcome) => {
+  const rig = await openPlacing();
+  expect(await rig.place(to, "Hello.")).toMatchObject(outcome);
+});
+
+test("a refused login is the channel's state until a call goes out", async () => {
+  const rig = await openPlacing();
+  await rig.place("+19992000301", "Hello.");
+  expect(rig.channel.statuses.at(-1)?.state).toBe("unauthorized");
+  await rig.place(caller, "Hello.");
+  expect(rig.channel.statuses.at(-1)?.state).toBe("ready");
+});
+
+test("an uncertain call is found in the list, or missing there after a minute", async () => {
+  const rig = await openPlacing();
+  const look = (to: string, startedAt: Date) =>
+    rig.adapter.outbound?.reconcile?.(
+      rig.draft(to, "Hello."),
+      { key: sendKey("k9"), number: 1, startedAt },
+      AbortSignal.timeout(5000),
+    );
+  const taken = "+19990000301";
+  await rig.place(taken, "Hello.", "k9");
+  expect(await look(taken, new Date())).toEqual({ kind: "sent", id: rig.api.calls[0]?.sid });
+  // A call of another time is not this one.
+  expect(await look(taken, new Date(Date.now() + 60_000))).toMatchObject({ kind: "unsure" });
+  expect(await look("+15005550055", new Date(rig.clock.now() - 30_000))).toMatchObject({ kind: "unsure" });
+  expect(await look("+15005550055", new Date(rig.clock.now() - 61_000))).toEqual({ kind: "not-sent" });
+});
+
+test("status callbacks settle the draft by its key, and end the call", async () => {
+  const rig = await openPlacing();
+  const { postSigned } = await import("../../../src/sandbox/signed-post.ts");
+  const url = "https://bridge.example/channels/line/status?key=k1";
+  for (const CallStatus of ["initiated", "in-progress", "in-progress", "completed", "no-answer"]) {
+    const form = { CallSid: "CA1", CallStatus };
+    const { status } = await postSigned({ url, via: rig.listener.url, form, token: authToken });
+    expect(status).toBe(204);
+  }
+  expect(rig.channel.stored).toMatchObject([
+    { kind: "delivery", state: "accepted", about: { key: "k1", sent: ["CA1"] } },
+    { kind: "delivery", state: "delivered" },
+    { kind: "delivery", state: "delivered", detail: "completed" },
+    { kind: "delivery", state: "failed", detail: "no-answer" },
+  ]);
+});
+
+test("nobody is called for an answer without a call, nor without an account", async () => {
+  const rig = await openPlacing();
+  const [draft] = rig.adapter.outbound?.compose(reply({ text: "An answer." })) ?? [];
+  const attempt = {
+    key: sendKey("k1"),
+    number: 1,
+    signal: AbortSignal.timeout(1000),
+    crossing: () => undefined,
+  };
+  expect(await rig.adapter.outbound?.send(draft as Json, attempt)).toMatchObject({ code: "no-call" });
+  expect(rig.api.calls).toEqual([]);
+  const bare = await openPlacing({ account_sid: undefined });
+  expect(await bare.place(caller, "Hello.")).toMatchObject({ kind: "refused", code: "no-account" });
+});
