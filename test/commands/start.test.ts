@@ -1,0 +1,194 @@
+// bridgehead start beside the running daemon.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, it, onTestFinished } from "vitest";
+import { exitCodes } from "../../src/commands/exit-codes.ts";
+import type { Io } from "../../src/commands/io.ts";
+import { run, type StartOptions } from "../../src/commands/start.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { suppress } from "../../src/store/suppressions.ts";
+import { type Daemon, startDaemon } from "../process/daemon.ts";
+import { bridgehead } from "./process.ts";
+
+const texter = fileURLToPath(new URL("texter.ts", import.meta.url));
+const key = "start-agent-key";
+
+interface Place {
+  readonly file: string;
+  readonly store: string;
+  /** What arrived, in order. */
+  readonly texts: { readonly to: string; readonly text: string; readonly kind: string }[];
+  /** What the server says from now on. */
+  answer: number;
+  daemon(killAt?: string): Promise<Daemon>;
+  /** The first start: resolves when the agent's settings are in the store. */
+  learns(): Promise<Daemon>;
+  start(...options: readonly string[]): ReturnType<typeof bridgehead>;
+}
+
+async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promise<Place> {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-start-"));
+  const texts: Place["texts"] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => (body += chunk.toString()));
+    request.on("end", () => {
+      if (place.answer === 200) texts.push(JSON.parse(body) as Place["texts"][number]);
+      response.writeHead(place.answer).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  writeFileSync(
+    join(folder, "agents.yaml"),
+    `organization: { name: Acme }
+agents:
+  - name: phone
+    key: ${key}
+    skills: { sms: { phoneNumber: "+15550100", ${sms} } }
+`,
+  );
+  const file = join(folder, "bridgehead.yaml");
+  writeFileSync(
+    file,
+    `platform:
+  url: embedded
+  settle_after: 1s
+  embedded: { agents: agents.yaml, database: platform.db }
+agents: { phone: { key: ${key}, refresh: 1s } }
+channels:
+  texts: { adapter: ${texter}, agent: phone, url: "${url}", pin: "\${env:PIN}" }
+  quiet: { adapter: ${texter}, agent: phone, url: "${url}", enabled: false }
+http: { listen: "127.0.0.1:0" }
+store: sqlite:store.db
+`,
+  );
+  const daemons: Daemon[] = [];
+  const place: Place = {
+    file,
+    store: join(folder, "store.db"),
+    texts,
+    answer: 200,
+    async daemon(killAt) {
+      const daemon = startDaemon({ config: file, env: { PIN: "1234" }, ...(killAt ? { killAt } : {}) });
+      daemons.push(daemon);
+      expect(await daemon.ready, daemon.complaints.join("\n")).toBe(true);
+      return daemon;
+    },
+    async learns() {
+      const daemon = await place.daemon();
+      const known = () => daemon.lines.some(({ message }) => message === "the agent's settings changed");
+      await expect.poll(known, { timeout: 20_000 }).toBe(true);
+      return daemon;
+    },
+    start: (...options) =>
+      bridgehead(["start", "--config", file, "--channel", "texts", "--to", "+1 555 0111", ...options]),
+  };
+  onTestFinished(async () => {
+    await Promise.all(daemons.map((daemon) => daemon.stop()));
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return place;
+}
+
+it("writes to a person, and waits for it to be sent", { timeout: 60_000 }, async () => {
+  const place = await setUp();
+  await place.learns();
+  const sent = await place.start("--name", "Anna Berg", "--wait", "30s");
+  expect(sent).toMatchObject({ code: exitCodes.ok, err: "" });
+  expect(sent.out).toMatch(/^conversation \w+ with \+15550111: sent\n$/);
+  expect(place.texts).toEqual([{ to: "+15550111", text: "Hello from Acme.", kind: "opening" }]);
+
+  const own = await place.start("--introduction", "Your parcel is here.", "--wait", "30s", "--json");
+  expect(JSON.parse(own.out)).toMatchObject({
+    channel: "texts",
+    to: "+15550111",
+    state: "sent",
+    reason: null,
+    conversation: expect.any(String),
+    turn: expect.any(String),
+  });
+  expect(place.texts.map(({ text }) => text)).toEqual(["Hello from Acme.", "Your parcel is here."]);
+
+  place.answer = 500;
+  const refused = await place.start("--wait", "30s");
+  expect(refused.code).toBe(exitCodes.failed);
+  expect(refused.out).toContain("failed (no: the server says 500)");
+});
+
+it("opens once though the daemon is killed in the middle of the start call", {
+  timeout: 60_000,
+}, async () => {
+  const place = await setUp();
+  await (await place.learns()).stop();
+  const killed = await place.daemon("open.cross:after:1");
+  const left = await place.start();
+  expect(left).toMatchObject({ code: exitCodes.ok, out: expect.stringContaining("the daemon will open it") });
+  expect((await killed.ended).signal).toBe("SIGKILL");
+  expect(place.texts).toEqual([]);
+  await place.daemon();
+  await expect.poll(() => place.texts.length, { timeout: 30_000 }).toBe(1);
+  const platform = await openSqlite(join(place.file, "../platform.db"), Date.now);
+  const opened = await platform.read((q) => q.all("SELECT id FROM conversation"));
+  await platform.close();
+  expect(opened).toHaveLength(1);
+});
+
+it("says that it is still under way when time is up", { timeout: 60_000 }, async () => {
+  const place = await setUp();
+  await (await place.learns()).stop();
+  const waiting = await place.start("--wait", "200ms");
+  expect(waiting).toMatchObject({ code: exitCodes.failed, out: expect.stringContaining("not sent yet") });
+});
+
+it("refuses what cannot be, and says why", { timeout: 60_000 }, async () => {
+  const place = await setUp("responseDelaySeconds: 5");
+  const told = async (over: Partial<StartOptions> = {}) => {
+    const said: string[] = [];
+    const say = (text: string) => void said.push(text);
+    const io = {
+      out: say,
+      err: say,
+      env: {},
+      cwd: "/",
+      signal: new AbortController().signal,
+    } as unknown as Io;
+    const code = await run({ config: place.file, channel: "texts", to: "+15550111", ...over }, io);
+    return `${code} ${said.join()}`;
+  };
+
+  expect(await told()).toContain("1 there is no store");
+  await (await place.learns()).stop();
+  expect(await told({ channel: "text" })).toMatch(/^2 there is no channel text .*it has texts, quiet$/);
+  expect(await told({ to: "0111" })).toContain(
+    "2 channel texts cannot reach 0111: give a number with its country",
+  );
+  expect(await told({ wait: "soon" })).toContain("2 --wait soon: must be a duration");
+  expect(await told({ channel: "quiet" })).toContain("1 channel quiet is not enabled");
+  expect(await told()).toContain(
+    "1 agent phone has no introduction: give --introduction, or set defaultSmsIntroduction",
+  );
+  const db = await openSqlite(place.store, Date.now);
+  await db.tx((q) => suppress(q, "texts", "+15550111", "the person said STOP (event 7)"));
+  const settings = (change: string) => db.tx((q) => q.run(`UPDATE agents SET settings = ${change}`));
+  expect(await told()).toBe("1 +15550111 gets nothing from channel texts: the person said STOP (event 7)");
+  const other = { to: "+15550122", introduction: "Hello" };
+  await settings(`replace(settings, '"sms":{"status":"active"', '"sms":{"status":"inactive"')`);
+  expect(await told(other)).toBe("1 the sms skill of agent phone is inactive");
+  await settings(`json_set(settings, '$.sms', json('null'))`);
+  expect(await told(other)).toBe("1 agent phone has no sms skill");
+  await settings(`json_set(settings, '$.status', 'draft')`);
+  expect(await told(other)).toBe("1 agent phone is draft");
+  await db.close();
+  expect(await bridgehead(["start", "--config", place.file, "--channel", "texts"])).toMatchObject({
+    code: exitCodes.usage,
+    err: expect.stringContaining("--to"),
+  });
+});
