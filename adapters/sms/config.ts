@@ -104,7 +104,8 @@ export const config = z
       .describe("twilio: which account is ours (AC...)? signalwire: which project?"),
     auth_tokens: z
       .array(secret)
-      .prefault([])
+      .min(1)
+      .optional()
       .describe(
         "With which tokens do we log in, and are webhooks signed? A list, for the days of a rotation.",
       ),
@@ -169,7 +170,7 @@ export const config = z
     if (block.provider === "telnyx") return wants("telnyx", block.telnyx !== undefined);
     if (block.provider === "smpp") return wants("smpp", block.smpp !== undefined);
     wants("account_sid", block.account_sid !== undefined);
-    wants("auth_tokens", block.auth_tokens.length > 0);
+    wants("auth_tokens", block.auth_tokens !== undefined);
     if (block.provider === "signalwire") wants("api_url", block.api_url !== undefined);
   });
 

@@ -33,7 +33,7 @@ const callbackOverrides = "rc=3&rp=ct,rt,5xx&rt=4000";
 
 /** The block as a Twilio-compatible provider reads it. */
 export function twilioSettings(config: SmsConfig): TwilioSettings {
-  const { api_key: key, account_sid: account = "", auth_tokens: tokens } = config;
+  const { api_key: key, account_sid: account = "", auth_tokens: tokens = [] } = config;
   return {
     name: config.provider,
     apiUrl: config.api_url ?? twilioUrl,

@@ -8,14 +8,20 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { jsonSchema, loadConfig } from "../../src/config/index.ts";
-import type { Shape } from "../../src/config/shape.ts";
+import { coreChannel } from "../../src/config/schema/channel.ts";
+import { type Shape, shapeOf } from "../../src/config/shape.ts";
 import { loadAdapter } from "../../src/host/loader.ts";
 import { folder, line } from "./files.ts";
 
 const example = fileURLToPath(new URL("../../config.example.yaml", import.meta.url));
 const text = readFileSync(example, "utf8");
-const email = await loadAdapter("email", folder);
-const schema = jsonSchema({ email });
+/** The adapters that the example shows, in its order. The core's keys stand in the first one's block; in the others only
+ *  those with defaults of their own. */
+const names = [...text.matchAll(/^ {4}adapter: (\S+)$/gm)].map(([, name = ""]) => name);
+const adapters = Object.fromEntries(
+  await Promise.all(names.map(async (name) => [name, await loadAdapter(name, folder)] as const)),
+);
+const schema = jsonSchema(adapters);
 const validate = new Ajv2020({ strict: false, validateFormats: false, allErrors: true }).compile(schema);
 
 /** The same file with every commented key switched on. */
@@ -29,7 +35,7 @@ interface Key {
   readonly shape: Shape;
 }
 
-/** Every key of the schema; names that the operator chooses are `*`; of the channel blocks the e-mail one. */
+/** Every key of the schema; names that the operator chooses are `*`, channels are called by their adapter. */
 function keysOf(shape: Shape, path = ""): Key[] {
   const named = Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
     const here = path === "" ? key : `${path}.${key}`;
@@ -37,15 +43,29 @@ function keysOf(shape: Shape, path = ""): Key[] {
   });
   const { additionalProperties: rest } = shape;
   if (typeof rest !== "object") return named;
-  return [...named, ...keysOf(rest.oneOf?.[0] ?? rest, `${path}.*`)];
+  if (path === "channels")
+    return [...named, ...names.flatMap((name) => keysOf(blockOf(name, rest), `${path}.${name}`))];
+  return [...named, ...keysOf(rest, `${path}.*`)];
+}
+
+const coreKeys = Object.keys(shapeOf(coreChannel).properties ?? {});
+
+/** The keys of an adapter's block that the example has to show. */
+function blockOf(name: string, channels: Shape): Shape {
+  const block = channels.oneOf?.find(({ properties }) => properties?.["adapter"]?.const === name);
+  const shown = ["adapter", "agent", ...Object.keys(adapters[name]?.traits.defaults ?? {})];
+  const wanted = (key: string) => name === names[0] || !coreKeys.includes(key) || shown.includes(key);
+  return {
+    properties: Object.fromEntries(Object.entries(block?.properties ?? {}).filter(([key]) => wanted(key))),
+  };
 }
 
 function pathsOf(value: unknown, path = ""): string[] {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return [];
   return Object.entries(value).flatMap(([key, inner]) => {
-    const chosen = path === "agents" || path === "channels";
-    const here = chosen ? `${path}.*` : path === "" ? key : `${path}.${key}`;
-    return chosen ? pathsOf(inner, here) : [here, ...pathsOf(inner, here)];
+    if (path === "channels") return pathsOf(inner, `${path}.${(inner as { adapter: string }).adapter}`);
+    const here = path === "agents" ? `${path}.*` : path === "" ? key : `${path}.${key}`;
+    return path === "agents" ? pathsOf(inner, here) : [here, ...pathsOf(inner, here)];
   });
 }
 
@@ -53,7 +73,10 @@ const keys = keysOf(schema);
 const valueAt = (value: unknown, path: string): unknown =>
   path.split(".").reduce<unknown>((inner, step) => {
     const record = inner as Record<string, unknown>;
-    return step === "*" ? Object.values(record)[0] : record?.[step];
+    if (step === "*") return Object.values(record)[0];
+    // A channel is found by its adapter, which is its name nowhere else.
+    const byAdapter = Object.values(record ?? {}).find((one) => Object(one).adapter === step);
+    return record?.[step] ?? byAdapter;
   }, value);
 
 describe("config.example.yaml", () => {
@@ -126,7 +149,7 @@ describe("the JSON Schema", () => {
     const path = join(folder, "mistake.yaml");
     writeFileSync(path, text.replace("    agent: support\n", "    agent: support\n    onunknown: hold\n"));
     const loaded = await loadConfig(path, {
-      env: { SUPPORT_KEY: "k", MAIL_PASSWORD: "p" },
+      env: { SUPPORT_KEY: "k", MAIL_PASSWORD: "p", TWILIO_AUTH_TOKEN: "t" },
       adapters: loadAdapter,
     });
     expect(loaded.ok ? [] : loaded.problems.map(({ key, fix }) => [key, fix])).toEqual([

@@ -4,6 +4,12 @@ import * as z from "zod";
 import { duration } from "../quantities.ts";
 
 const octet = z.int().min(0).max(255);
+/** As much as the protocol's field holds (SMPP 3.4, 5.2). A refinement, because in the file a reference may stand for it. */
+const fitting = (most: number) =>
+  z
+    .string()
+    .min(1)
+    .refine((text) => text.length <= most, `must have at most ${most} characters`);
 
 export const smppConfig = z
   .strictObject({
@@ -14,8 +20,8 @@ export const smppConfig = z
       .prefault("implicit")
       .describe("How is the line encrypted? `none` only on this machine and in private networks (a VPN)."),
     ca: z.string().optional().describe("Which private CA signs the centre's certificate? The PEM text."),
-    system_id: z.string().min(1).max(15).describe("As whom do we log in?"),
-    password: z.string().min(1).max(8).describe("With which password?").meta({ secret: true }),
+    system_id: fitting(15).describe("As whom do we log in?"),
+    password: fitting(8).describe("With which password?").meta({ secret: true }),
     system_type: z.string().max(12).prefault("").describe("Which system type does the centre want, if any?"),
     alphabet: z
       .enum(["gsm7", "gsm7-packed", "latin1"])
