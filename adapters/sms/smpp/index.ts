@@ -77,7 +77,7 @@ export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, optio
         lines.offer(line);
         state.set("list", { state: "ready" });
         const { country } = options;
-        await receive({ line, memory, hear, config, country, clock: channel.clock, signal });
+        await receive({ line, memory, hear, config, country, signal });
       } catch (error) {
         if (signal.aborted) return;
         state.set("list", failureOf(error));

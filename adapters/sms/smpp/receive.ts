@@ -1,6 +1,5 @@
 // Takes what the centre delivers: stored first, answered after it, and forgotten when the centre has read the answer.
 
-import type { Clock } from "bridgehead/contract";
 import type { InboundText, ProviderParts } from "../provider.ts";
 import { fromAddress } from "./address.ts";
 import type { SmppConfig } from "./config.ts";
@@ -17,7 +16,6 @@ export interface Receiving {
   readonly config: SmppConfig;
   /** Whose national numbers the centre gives us, if it does. */
   readonly country: string | undefined;
-  readonly clock: Clock;
   readonly signal: AbortSignal;
 }
 
@@ -26,16 +24,8 @@ const noText = "[a message that is no text]";
 /** How long a cursor that has only become shorter may wait for texts to be committed with. */
 const lingerMs = 50;
 
-/** Returns when the signal aborts; throws when the line ends or a commit fails, with nothing answered that is not stored. */
-export async function receive({
-  line,
-  memory,
-  hear,
-  config,
-  country,
-  clock,
-  signal,
-}: Receiving): Promise<void> {
+/** Ends when the signal aborts; throws when the line ends or a commit fails, with nothing answered that is not stored. */
+export async function receive({ line, memory, hear, config, country, signal }: Receiving): Promise<void> {
   const idleMs = Math.min(30_000, Math.max(10, config.incomplete_after / 2));
   let waitMs = lingerMs;
   while (!signal.aborted) {
@@ -58,8 +48,7 @@ export async function receive({
     waitMs = idleMs;
     if (!memory.unsettled()) continue;
     const settled = memory.settling();
-    await Promise.race([line.settled(), clock.sleep(config.timeout, signal)]);
-    if (signal.aborted) return;
+    await line.settled(signal);
     settled();
     waitMs = lingerMs;
   }

@@ -20,8 +20,8 @@ export interface Session {
   delivered(ms: number, signal: AbortSignal): Promise<readonly Pdu[]>;
   /** Tells the centre that a delivery is ours now. */
   answer(delivery: Pdu): void;
-  /** Resolves when the centre has read everything that was written so far. */
-  settled(): Promise<void>;
+  /** Resolves when the centre has read everything that was written so far; rejects when that cannot be told. */
+  settled(signal: AbortSignal): Promise<void>;
   /** Aborted when the line has ended; the reason is an Error. */
   readonly over: AbortSignal;
   /** Waits for texts under way, takes leave, and ends the line at the latest when the signal aborts. */
@@ -38,8 +38,9 @@ export function isLoginRefusal(error: unknown): error is BindRefusal {
 }
 
 const unknownCommand = 0x03;
-/** Deliveries that wait for us; beyond it we do not read on, and the centre feels it. */
-const mostWaiting = 200;
+const throttled = 0x58;
+/** Deliveries that wait for us; more are put off. Reading no further would also leave the centre's answers unread. */
+const mostWaiting = 2000;
 
 /** Connects and binds. Rejects with a `BindRefusal` when the centre says no; a line that failed is closed. */
 export async function openSession(
@@ -58,7 +59,6 @@ export async function openSession(
   const waiting = new Map<number, (answer: Pdu) => void>();
   const deliveries: Pdu[] = [];
   let wake = Promise.withResolvers<void>();
-  let room = Promise.withResolvers<void>();
   let sequence = 0;
   let free = config.window;
   const queue: (() => void)[] = [];
@@ -75,24 +75,27 @@ export async function openSession(
     crossing?.();
     sequence = sequence >= 0x7fffffff ? 1 : sequence + 1;
     const number = sequence;
-    const answer = Promise.withResolvers<Pdu>();
-    const fail = () => answer.reject(over.signal.aborted ? over.signal.reason : own.reason);
+    const reply = Promise.withResolvers<Pdu>();
+    const fail = () => reply.reject(over.signal.aborted ? over.signal.reason : own.reason);
     own.addEventListener("abort", fail, { once: true });
-    waiting.set(number, answer.resolve);
+    waiting.set(number, reply.resolve);
     try {
       socket.write(encode(command, number, { fields }));
-      return await answer.promise;
+      return await reply.promise;
     } finally {
       waiting.delete(number);
       own.removeEventListener("abort", fail);
     }
   }
 
+  function answer(delivery: Pdu, status: number): void {
+    if (!over.signal.aborted) socket.write(encode("deliver_sm_resp", delivery.sequence, { status }));
+  }
+
   async function read(): Promise<void> {
     const frames = framing();
     for await (const chunk of socket as AsyncIterable<Buffer>) {
       for (const pdu of frames(chunk)) hear(pdu);
-      if (deliveries.length >= mostWaiting) await room.promise;
     }
     throw new Error("the message centre ended the line");
   }
@@ -100,8 +103,8 @@ export async function openSession(
   function hear(pdu: Pdu): void {
     if (isResponse(pdu)) waiting.get(pdu.sequence)?.(pdu);
     else if (pdu.command === "deliver_sm") {
+      if (deliveries.length >= mostWaiting) return answer(pdu, throttled);
       deliveries.push(pdu);
-      if (deliveries.length === mostWaiting) room = Promise.withResolvers<void>();
       wake.resolve();
     } else if (pdu.command === "enquire_link") socket.write(encode("enquire_link_resp", pdu.sequence));
     else if (pdu.command === "unbind") {
@@ -119,7 +122,7 @@ export async function openSession(
   }
 
   socket.on("error", end);
-  over.signal.addEventListener("abort", () => [wake, room].forEach((gate) => gate.resolve()), { once: true });
+  over.signal.addEventListener("abort", () => wake.resolve(), { once: true });
   void read().catch((error: unknown) => end(asError(error)));
   try {
     const credentials = {
@@ -161,14 +164,11 @@ export async function openSession(
         done.abort();
       }
       const taken = deliveries.splice(0);
-      room.resolve();
       if (taken.length === 0 && !until.aborted) over.signal.throwIfAborted();
       return taken;
     },
-    answer(delivery) {
-      if (!over.signal.aborted) socket.write(encode("deliver_sm_resp", delivery.sequence));
-    },
-    settled: async () => void (await ask("enquire_link", {}, over.signal)),
+    answer: (delivery) => answer(delivery, 0),
+    settled: async (until) => void (await ask("enquire_link", {}, until)),
     async close(until) {
       const leaving = AbortSignal.any([until, over.signal]);
       while (free < config.window && !leaving.aborted) await clock.sleep(10, leaving);

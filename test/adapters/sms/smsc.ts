@@ -30,6 +30,8 @@ export interface Smsc {
   deliver(fields: object): void;
   /** Fields of deliveries that were answered, in order. */
   readonly answered: readonly object[];
+  /** The statuses of answers to deliveries other than 0. */
+  readonly refusals: readonly number[];
   /** How often something was delivered. */
   deliveries(): number;
   /** What becomes of the next lines and texts. Answering a status `from` the n-th text on. */
@@ -61,6 +63,7 @@ export async function startSmsc(
 ): Promise<Smsc> {
   const { password = "secret", key, cert, idOf = (n: number) => `m${n}` } = options;
   const [taken, asked, binds, answered]: [Taken[], Taken[], string[], object[]] = [[], [], [], []];
+  const refusals: number[] = [];
   const sessions = new Set<Session>();
   let receiver: Session | null = null;
   let waiting: Waiting[] = [];
@@ -75,6 +78,7 @@ export async function startSmsc(
       one.sent = session;
       count += 1;
       session.deliver_sm(one.fields, (answer) => {
+        if (answer.command_status !== 0) refusals.push(answer.command_status);
         if (answer.command_status !== 0 || deaf) return;
         waiting = waiting.filter((other) => other !== one);
         answered.push(one.fields);
@@ -143,6 +147,7 @@ export async function startSmsc(
     asked,
     binds,
     answered,
+    refusals,
     deliver(fields) {
       waiting.push({ fields, sent: null });
       push();
