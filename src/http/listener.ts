@@ -121,6 +121,14 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     plain.delete(connection);
     sockets.upgrade(request, connection, head);
   });
+  /** A request that was running when we began to close leaves its connection open, for requests that we do not want. */
+  async function closeWhatIdles(done: AbortSignal): Promise<void> {
+    while (!done.aborted) {
+      server.closeIdleConnections();
+      await clock.sleep(50, done);
+    }
+  }
+
   await bound(server, options.listen);
   const url = urlOf(server);
   publicUrl ||= url;
@@ -140,13 +148,13 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
       draining = true;
       sockets.refuse();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeIdleConnections();
       const ended = sockets.end(0);
       const patience = new AbortController();
       const cut = clock.sleep(graceMs, patience.signal).then(() => server.closeAllConnections());
+      const tidied = closeWhatIdles(patience.signal);
       await Promise.all([closed, ended]);
       patience.abort();
-      await cut;
+      await Promise.all([cut, tidied]);
     },
   };
 }
