@@ -30,22 +30,21 @@ const speech = {
   speech_model: z.string().min(1).optional().describe("With which model?"),
 };
 
-const phrases = z
-  .strictObject({
-    fillers: z
-      .array(phrase)
-      .min(1)
-      .optional()
-      .describe("What is said while the agent thinks? One after the other."),
-    apology: phrase.optional().describe("What is said when no answer comes?"),
-    still_there: z.array(phrase).min(1).optional().describe("What is a silent caller asked?"),
-    goodbye: phrase.optional().describe("How does a call end?"),
-    lost_you: phrase.optional().describe("What is said after the line to us was cut?"),
-    hand_over: phrase.optional().describe("What is said before a human takes over?"),
-    rest_offered: phrase.optional().describe("What ends an answer that is too long to be spoken whole?"),
-    voicemail: phrase.optional().describe("How is a caller asked to leave a message?"),
-  })
-  .describe("Which words replace the built-in ones in this language?");
+const phrases = z.strictObject({
+  language: languageCode.describe("In which language?"),
+  fillers: z
+    .array(phrase)
+    .min(1)
+    .optional()
+    .describe("What is said while the agent thinks? One after the other."),
+  apology: phrase.optional().describe("What is said when no answer comes?"),
+  still_there: z.array(phrase).min(1).optional().describe("What is a silent caller asked?"),
+  goodbye: phrase.optional().describe("How does a call end?"),
+  lost_you: phrase.optional().describe("What is said after the line to us was cut?"),
+  hand_over: phrase.optional().describe("What is said before a human takes over?"),
+  rest_offered: phrase.optional().describe("What ends an answer that is too long to be spoken whole?"),
+  voicemail: phrase.optional().describe("How is a caller asked to leave a message?"),
+});
 
 /** Which keys a dialect cannot do without. */
 const needed = {
@@ -133,7 +132,10 @@ export const config = z
       .describe(
         "How does a call begin? One text, or one for each language. Default: the agent's introduction.",
       ),
-    phrases: z.record(languageCode, phrases).prefault({}),
+    phrases: z
+      .array(phrases)
+      .prefault([])
+      .describe("Which words replace the built-in ones, language by language?"),
     fillers,
     give_up: giveUp,
     silence,

@@ -5,7 +5,8 @@ import { type Phrases, phrases, primary } from "./speech/index.ts";
 
 /** The phrases for a language; overrides for exactly this tag win over those for its language. */
 export function wording(config: VoiceConfig, language: string): Phrases {
-  const said: PhraseOverrides = { ...config.phrases[primary(language)], ...config.phrases[language] };
+  const under = (tag: string) => config.phrases.find((one) => one.language === tag);
+  const said: Partial<PhraseOverrides> = { ...under(primary(language)), ...under(language) };
   const standard = phrases(language);
   const [first, second] = said.still_there ?? standard.stillThere;
   return {

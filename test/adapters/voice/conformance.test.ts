@@ -94,7 +94,7 @@ async function start(): Promise<Peer> {
       account_sid: account.accountSid,
       number: account.number,
       api_url: api.url,
-      phrases: { en: { goodbye: "Bye." } },
+      phrases: [{ language: "en", goodbye: "Bye." }],
       hand_over: { enqueue: { workflow_sid: "WW1", attributes: { desk: "1" } } },
       digits: { human: "9" },
     }),
@@ -123,7 +123,7 @@ async function start(): Promise<Peer> {
 
 const harness: Harness = {
   start,
-  openKeys: ["phrases", "hand_over.enqueue.attributes"],
+  openKeys: ["hand_over.enqueue.attributes"],
   lacks: {
     inbound: "nobody is connected to: who calls finds us",
     acknowledge: "there is no inbound",

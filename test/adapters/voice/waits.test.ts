@@ -10,9 +10,14 @@ const said = (call: PhoneCall): string[] =>
     .map(({ frame }) => String(frame["token"]).trim());
 const config = {
   collect: "0ms",
-  phrases: {
-    en: { fillers: ["Filler A.", "Filler B.", "Filler C."], apology: "So sorry.", goodbye: "Bye." },
-  },
+  phrases: [
+    {
+      language: "en",
+      fillers: ["Filler A.", "Filler B.", "Filler C."],
+      apology: "So sorry.",
+      goodbye: "Bye.",
+    },
+  ],
 };
 const human = { dial: ["+15005550009"] };
 
