@@ -84,7 +84,7 @@ async function happened(
       await resumeSession(q, session, event.node);
       break;
     case "interrupted":
-      await noteHeard(q, session, event.heard ?? "", event.about ?? null);
+      if (event.heard !== undefined) await noteHeard(q, session, event.heard, event.about ?? null);
       await dropRest(q, session.conversation, session.id);
       break;
     case "handing-over":

@@ -18,8 +18,6 @@ export interface Flow {
   sweep(): Promise<boolean>;
   /** Look now instead of at the next sweep. */
   wake(): void;
-  /** Look in `ms`: for what becomes due before the next sweep, or should not wait for it. Lost with the process. */
-  wakeIn(ms: number): void;
   /** Ends the work that was claimed with this key, at once: nobody wants its outcome any more. Its transition still runs. */
   cancel(key: string): void;
   /** Waits until running work has ended; after `ms` its signals abort. */
@@ -264,7 +262,6 @@ export function createFlow(options: {
     },
     sweep,
     wake: nudge,
-    wakeIn: (ms) => rest.wakeIn(ms),
     cancel: (key) => keyed.cancel(key),
     async drain(ms) {
       stopping = true;

@@ -19,8 +19,8 @@ export class LeaseLost extends Error {
   }
 }
 
-/** What is due later than this is left to the sweep. */
-const sweepMs = 1000;
+/** What is due later than this is left to the sweep: a second more or less is nothing to it. */
+const soonMs = 4000;
 
 const itemTable = { in: "turns", out: "drafts" } as const;
 
@@ -53,7 +53,7 @@ export async function refreshLane(q: Query, conversation: string, direction: Dir
   );
   if (!lane || lane.wait === null) return;
   q.touched.add(itemTable[direction]);
-  if (lane.wait > 0 && lane.wait < sweepMs) q.waits.add(lane.wait);
+  if (lane.wait > 0 && lane.wait < soonMs) q.waits.add(lane.wait);
 }
 
 /** Channels with a due lane nobody holds, and which is not pinned to another node. Steps from channel to channel through the index: a plain DISTINCT would read

@@ -61,10 +61,11 @@ export async function insertSession(
   await pinLanes(q, session.conversation);
 }
 
-/** It goes on over a new connection, at `node`; what another node was doing for it is taken over soon. */
+/** It goes on over a new connection, at `node`, with the agent, also when it was being given to somebody else; what another node was doing for it is taken over soon. */
 export async function resumeSession(q: Query, session: SessionRow, node: string): Promise<void> {
   await q.run(
-    `UPDATE sessions SET state = 'open', node = $3, openings = openings + 1, lost_at = NULL, closed_at = NULL, reason = NULL
+    `UPDATE sessions SET state = 'open', node = $3, openings = openings + 1, handing_over = NULL, lost_at = NULL,
+       closed_at = NULL, reason = NULL
      WHERE channel = $1 AND id = $2`,
     session.channel,
     session.id,

@@ -117,10 +117,14 @@ describe("a call", () => {
     await house.settles();
     await call.tells("interrupted", { heard: "answer to o", about: first });
     await call.tells("interrupted", { heard: "ans" });
+    await call.tells("interrupted");
     await call.tells("handing-over", { reason: "asked" });
     const heard = await house.db.read((q) => q.all("SELECT heard FROM drafts ORDER BY seq"));
     expect(heard).toEqual([{ heard: "answer to o" }, { heard: "ans" }]);
     expect((await call.facts())?.handing_over).toBe("asked");
+    // Nobody took it: it is the agent's again.
+    await call.opens();
+    expect((await call.facts())?.handing_over).toBeNull();
   });
 
   it("drops what waits when it ends, and ends what is being asked", async () => {
