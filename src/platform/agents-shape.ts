@@ -29,7 +29,7 @@ const sms = z.strictObject({
   responseDelaySeconds,
 });
 
-const voice = z.strictObject({ status });
+const voice = z.strictObject({ status, firstMessage: textOrObject.optional() });
 
 const webhook = z.strictObject({
   title: text,

@@ -10,6 +10,7 @@ import { bodyLimit } from "hono/body-limit";
 import { internalError, notFound, tooLarge } from "../wire/failure.ts";
 import { createBrain } from "./brain/brain.ts";
 import type { AgentDefinition } from "./definition.ts";
+import { docsRoutes } from "./docs/routes.ts";
 import { createLibrary, type Library } from "./files/library.ts";
 import { gate } from "./gate.ts";
 import { createLimiter, type Rate } from "./limiter.ts";
@@ -139,6 +140,8 @@ function createApp(
     // A kept connection would keep the server from closing.
     if (stopping.aborted) c.header("connection", "close");
   });
+  app.get("/api/external/docs", (c) => c.redirect("docs/", 301));
+  app.route("/api/external/docs/", docsRoutes());
   app.use("/external/*", gate(store, agents, limiter, clock));
   const limit = bodyLimit({ maxSize: maxBodyBytes, onError: (c) => fail(c, tooLarge) });
   // A document may be larger, and has a limit of its own.

@@ -7,13 +7,23 @@ export const textOrObject = z.union([z.string(), z.record(z.string(), z.unknown(
 
 const usualNames = ["text", "value", "message", "content", "default", "en", "en-US", "en_US"];
 
-/** The text itself, trimmed; null when there is none. Of several languages English wins, else the first. */
+/** A text under a usual name may itself be given by language; deeper than this is no text. */
+const deepest = 2;
+
+/** The text itself, trimmed; null when there is none. Of several languages English wins, else the first that says
+ *  something. */
 export function plainText(value: z.output<typeof textOrObject> | null | undefined): string | null {
-  if (value === null || value === undefined) return null;
+  return textIn(value, deepest);
+}
+
+function textIn(value: unknown, depth: number): string | null {
   if (typeof value === "string") return value.trim() || null;
-  const texts = Object.entries(value).filter(
-    (entry): entry is [string, string] => typeof entry[1] === "string",
-  );
-  const named = usualNames.map((name) => texts.find(([key]) => key === name)).find(Boolean);
-  return (named ?? texts[0])?.[1].trim() || null;
+  if (value === null || typeof value !== "object" || Array.isArray(value) || depth === 0) return null;
+  const rank = (name: string) => (usualNames.includes(name) ? usualNames.indexOf(name) : usualNames.length);
+  const inOrder = Object.entries(value).toSorted(([a], [b]) => rank(a) - rank(b));
+  for (const [, inner] of inOrder) {
+    const text = textIn(inner, depth - 1);
+    if (text !== null) return text;
+  }
+  return null;
 }

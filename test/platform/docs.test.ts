@@ -1,0 +1,193 @@
+// The description says what the platform does: it is valid OpenAPI, and every operation's answers fit it, judged by
+// validators that know nothing of how it was made.
+
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import * as formats from "ajv-formats";
+import { expect, test } from "vitest";
+import { readAgents } from "../../src/platform/index.ts";
+import { type Operation, operations } from "../../src/wire/operations/index.ts";
+import { startByEmail, startWith } from "./rig.ts";
+
+const text = `
+organization:
+  name: Acme
+  key: acme-organization-key
+  users: [{ email: owner@acme.test, role: owner }]
+  states: [{ name: Complete }]
+agents:
+  - name: support
+    key: support-key-1
+    skills:
+      email: { email: support@acme.test, emailSignature: Ada }
+      sms: { phoneNumber: "+15550100" }
+    webhooks: [{ title: T, url: "http://127.0.0.1:9/", trigger: end_dialog }]
+    rules: [{ when: refund, answer: "Refunds take five days." }]
+`;
+
+async function rig() {
+  const agents = readAgents(text, "acme.yaml");
+  const { platform } = await startWith({ agents, allowPrivateWebhooks: true });
+  const answered = await fetch(`${platform.url}/api/external/docs/openapi.json`);
+  // The tests look into whatever comes.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  const description = (await answered.json()) as any;
+  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  (formats.default as unknown as (to: Ajv2020) => void)(ajv);
+  ajv.addSchema({ $id: "api", ...description });
+  const used = new Set<string>();
+
+  /** Calls an operation by its name and holds the answer against the description. */
+  async function call(id: keyof typeof operations, options: Options = {}) {
+    const operation: Operation = operations[id];
+    const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => options.path?.[name] ?? name);
+    const keys = {
+      agent: { "Agent-Secret-Key": "support-key-1" },
+      organization: { "Organization-Secret-Key": "acme-organization-key" },
+    };
+    const json = options.body === undefined ? {} : { body: JSON.stringify(options.body) };
+    const response = await fetch(`${platform.url}${path}${options.query ?? ""}`, {
+      method: operation.method,
+      headers: {
+        ...(options.key === undefined ? keys[operation.key] : { "Agent-Secret-Key": options.key }),
+        ...(options.form ? {} : { "content-type": "application/json" }),
+      },
+      ...(options.form ? { body: options.form } : json),
+    });
+    used.add(`${id} ${response.status}`);
+    const at = description.paths[operation.path][operation.method.toLowerCase()].responses[response.status];
+    expect([id, response.status, at === undefined]).toEqual([id, response.status, false]);
+    const body = await response.text();
+    const schema = at.content?.["application/json"]?.schema;
+    if (schema === undefined) return operation.answer.record === "bytes" ? { body } : expect(body).toBe("");
+    const { $ref } = schema;
+    const validate = ajv.getSchema(`api${$ref}`);
+    expect(validate, $ref).toBeDefined();
+    void validate?.(JSON.parse(body));
+    expect([id, validate?.errors]).toEqual([id, null]);
+    // oxlint-disable-next-line typescript/no-explicit-any
+    return JSON.parse(body) as any;
+  }
+  return { platform, description, call, used, agents };
+}
+
+interface Options {
+  readonly path?: { readonly [name: string]: string };
+  readonly query?: string;
+  readonly body?: unknown;
+  readonly form?: FormData;
+  readonly key?: string;
+}
+
+test("is valid OpenAPI 3.1, with the interface's title and version, and readable without a key", async () => {
+  const { description } = await rig();
+  expect(description).toMatchObject({ openapi: "3.1.0", info: { title: "AI Agent API", version: "1.0.0" } });
+  const result = await new Validator().validate(description);
+  expect(result).toMatchObject({ valid: true });
+  // And the validator can say no.
+  const broken = { ...description, info: { title: 1 } };
+  expect(await new Validator().validate(broken)).toMatchObject({ valid: false });
+});
+
+test("every operation answers as described", async () => {
+  const { call, used, agents } = await rig();
+  const id = agents[0]?.id ?? "";
+  await call("getAgent");
+  const started = await call("startConversation", { body: startByEmail("jo@people.test") });
+  const conversation = { id: started.conversationId as string };
+  const said = { message: "refund" };
+  await call("sendMessage", { path: conversation, body: said });
+  const question = await call("sendMessageAsync", { path: conversation, body: said });
+  const message = { ...conversation, messageId: question.id as string };
+  await call("getResponse", { path: message });
+  await call("listMessages", { path: conversation, query: "?orderDirection=DESC" });
+  await call("setConversationMode", { path: conversation, body: { mode: "manual" } });
+  await call("sendManualMessage", { path: conversation, body: said });
+  const { conversationUserId } = await call("getConversation", { path: conversation });
+  await call("updateConversation", { path: conversation, body: { title: "Lamps" } });
+  await call("listConversations", { query: "?orderBy=updatedAt&searchKeyword=lamps" });
+  await call("listConversationStates");
+  await call("createConversation", { body: { conversationUserId } });
+
+  const user = await call("createUser", { body: { firstName: "A", lastName: "B", fkId: "ab" } });
+  await call("searchUser", { query: "?fkId=ab" });
+  await call("getUser", { path: { id: user.id } });
+  await call("deleteUser", { path: { id: user.id } });
+
+  for (const list of ["listAgentUsers", "listAdminUsers", "getStatistic", "listFiles"] as const)
+    await call(list);
+  for (const list of ["listUsersOfAgent", "listPlatformUsers"] as const) await call(list, { path: { id } });
+
+  const form = new FormData();
+  form.set("file", new File(["Lamps weigh seven kilograms."], "lamps.txt"));
+  const files = [await call("uploadFile", { form }), await call("uploadFile", { form })];
+  const file = { path: { id: files[0].id as string } };
+  await call("addFileToAssistant", file);
+  await call("addFileToVectorStore", file);
+  await call("addFileToVectorStoreAsync", file);
+  await call("getFileContent", file);
+  await call("removeFileFromVectorStore", file);
+  await call("deleteFile", file);
+  await call("deleteFiles", { body: { fileIds: [files[1].id] } });
+
+  const hook = { title: "T", description: "", url: "http://127.0.0.1:9/", triggerCondition: "manual" };
+  const webhook = await call("registerWebhook", { body: hook });
+  await call("listWebhooks");
+  const fired = await call("fireWebhook", {
+    path: { id: webhook.id },
+    body: { conversationId: conversation.id },
+  });
+  await call("listDeliveries", { path: { id: webhook.id } });
+  await call("resendDelivery", { path: { id: fired.id } });
+  await call("deleteWebhook", { path: { id: webhook.id } });
+  await call("deleteConversations", { body: { conversationUserId } });
+
+  const good = [...used].filter((each) => / 2\d\d$/.test(each)).map((each) => each.split(" ")[0]);
+  expect(Object.keys(operations).filter((name) => !good.includes(name))).toEqual([]);
+});
+
+test("every refusal is as described", async () => {
+  const { call, used } = await rig();
+  for (const [id, operation] of Object.entries<Operation>(operations) as [
+    keyof typeof operations,
+    Operation,
+  ][]) {
+    await call(id, { key: "wrong-key" });
+    expect([...used]).toContain(`${id} 403`);
+    if (operation.errors.includes(404) && operation.path.includes("{")) {
+      await call(id, { body: operation.body ? someBody[id] : undefined });
+      expect([...used]).toContain(`${id} 404`);
+    }
+    if (operation.body) {
+      await call(id, { body: [] });
+      expect([...used]).toContain(`${id} 400`);
+    }
+  }
+});
+
+/** Bodies that are right, for paths that name nothing. */
+const someBody: { readonly [id: string]: unknown } = {
+  updateConversation: {},
+  setConversationMode: {},
+  sendMessage: { message: "hi" },
+  sendMessageAsync: { message: "hi" },
+  sendManualMessage: { message: "hi" },
+  fireWebhook: { conversationId: "nothing" },
+};
+
+test("the page shows every operation, and lets no foreign script run", async () => {
+  const { platform } = await rig();
+  const response = await fetch(`${platform.url}/api/external/docs/`);
+  const page = await response.text();
+  for (const id of Object.keys(operations)) expect(page).toContain(`<details id="${id}">`);
+  const policy = response.headers.get("content-security-policy") ?? "";
+  const nonce = /script-src 'nonce-([^']+)'/.exec(policy)?.[1] ?? "none";
+  expect(
+    page
+      .split("<script")
+      .slice(1)
+      .every((tag) => tag.startsWith(` nonce="${nonce}"`)),
+  ).toBe(true);
+  const again = await fetch(`${platform.url}/api/external/docs`, { redirect: "manual" });
+  expect(again.headers.get("location")).toBe("docs/");
+});
