@@ -37,6 +37,12 @@ const refused: ChannelStatus = {
   reason: "the interface rejects the credentials",
 };
 const e164 = /^\+[1-9]\d{4,14}$/;
+
+/** `AdapterDefinition.address`: a number as people write it, in E.164; null for what cannot be called. */
+export function callable(text: string): string | null {
+  const number = text.trim().replace(/[\s()./-]/g, "");
+  return e164.test(number) ? number : null;
+}
 /** Our clock and the provider's differ; a request that was given up on may still be finished for a while. */
 const skewMs = 5000;
 const settledMs = 60_000;

@@ -1,7 +1,7 @@
 // The voice adapter: speaks with people who call, and calls people. This file only puts the parts together.
 
 import { type Adapter, type Channel, defineAdapter, type Route, sessionId } from "bridgehead/contract";
-import { placedCalls } from "./calls.ts";
+import { callable, placedCalls } from "./calls.ts";
 import { config, type VoiceConfig } from "./config.ts";
 import type { Dialect, DialectMaker, Front } from "./dialects/dialect.ts";
 import { gather } from "./dialects/gather.ts";
@@ -36,6 +36,7 @@ export default defineAdapter({
     platform: "voice",
     defaults: { concurrency: 500, on_unknown: "drop" },
   },
+  address: callable,
   create(channel, settings): Adapter<Draft> {
     const calls = liveCalls();
     const dialect = makers[settings.dialect](frontOf(channel, settings));

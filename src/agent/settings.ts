@@ -4,7 +4,7 @@ import type * as z from "zod";
 import type { agent } from "../wire/agent.ts";
 import { type Dropped, read } from "../wire/record.ts";
 import { emailSkill, smsSkill } from "../wire/skill.ts";
-import { plainText } from "../wire/text.ts";
+import { plainText, textOrObject } from "../wire/text.ts";
 import type { AgentSettings, ChannelSettings } from "./calls.ts";
 
 type AgentRecord = z.output<typeof agent.read>;
@@ -20,7 +20,7 @@ export function settingsOf(record: AgentRecord, dropped: Dropped): AgentSettings
     status: record.status === "active" || record.status === "draft" ? record.status : "inactive",
     email: channel(skill("EMAIL"), (each) => emailSettings(each, dropped)),
     sms: channel(skill("SMS"), (each) => smsSettings(each, dropped)),
-    voice: channel(skill("VOICE"), () => ({})),
+    voice: channel(skill("VOICE"), voiceSettings),
   };
 }
 
@@ -53,6 +53,12 @@ function emailSettings(skill: Skill, dropped: Dropped): Partial<ChannelSettings>
     introduction: plainText(value.defaultEmailIntroduction),
     address: plainText(value.email),
   };
+}
+
+/** The interface lists no first words among this skill's fields; a platform that has them is believed. */
+function voiceSettings(skill: Skill): Partial<ChannelSettings> {
+  const reading = textOrObject.safeParse((skill as { readonly firstMessage?: unknown }).firstMessage);
+  return { introduction: reading.success ? plainText(reading.data) : null };
 }
 
 function smsSettings(skill: Skill, dropped: Dropped): Partial<ChannelSettings> {

@@ -84,11 +84,11 @@ const wantedForm = ({ traits }: AdapterDefinition): string =>
     ? "a mailbox, such as anna@example.com"
     : "a number with its country, such as +15550111";
 
-/** The settings that hold the first words, as the platform calls them. */
+/** The settings that hold the first words, as the platform calls them; for calls it has none. */
 const introductions = {
-  email: "defaultEmailIntroduction of its EMAIL skill",
-  sms: "defaultSmsIntroduction of its SMS skill",
-  voice: "the introduction of its VOICE skill",
+  email: ", or set defaultEmailIntroduction of its EMAIL skill",
+  sms: ", or set defaultSmsIntroduction of its SMS skill",
+  voice: "",
 } as const;
 
 async function whyNot(db: Database, wanted: Wanted, platform: Platform): Promise<string | null> {
@@ -108,7 +108,7 @@ async function whyNot(db: Database, wanted: Wanted, platform: Platform): Promise
   if (!skill) return `agent ${agent} has no ${platform} skill`;
   if (skill.status !== "active") return `the ${platform} skill of agent ${agent} is inactive`;
   if (!(wanted.introduction ?? skill.introduction)?.trim())
-    return `agent ${agent} has no introduction: give --introduction, or set ${introductions[platform]}`;
+    return `agent ${agent} has no introduction: give --introduction${introductions[platform]}`;
   if (platform === "email" && !(wanted.subject ?? skill.defaultSubject)?.trim())
     return `agent ${agent} has no subject to begin with: give --subject, or set defaultSubject of its EMAIL skill`;
   return null;
