@@ -1,5 +1,6 @@
 // The demo's customer: writes mails and texts, calls, and shows what comes back.
 
+import { systemClock } from "../ops/clock.ts";
 import { type MailServer, startMailServer } from "./mail-server.ts";
 import type { PhoneCall } from "./phone.ts";
 import { startPhone } from "./phone.ts";
@@ -95,6 +96,8 @@ export async function startCustomer({ password, out }: CustomerOptions): Promise
       out(`\n${quoted(">", `(says) ${text}`)}\n`);
       call.say(text);
       await call.until(({ spoken, state }) => state === "over" || finished(spoken[before]), forEver);
+      // What was said last is being shown.
+      await systemClock.sleep(20);
     },
     async hangUp() {
       if (!talk) return out("Nobody is on the line.");

@@ -16,7 +16,7 @@ export const firstMail = {
 };
 
 export const firstText = "Hello, which bulbs fit your lamps?";
-export const firstQuestion = "Can I send a lamp back?";
+export const firstQuestion = "Can a lamp be returned, and when is the refund paid?";
 
 export const agentsFile = `
 organization: { name: Demo, key: demo-organization-key }
@@ -34,6 +34,7 @@ agents:
         phoneNumber: "${numbers.support}"
         smsSignature: "Lumen Lamps"
         responseDelaySeconds: 0
+      voice: { status: active }
     rules:
       - { when: "human|person|complaint", answer: "I understand. A colleague will write to you today." }
       - { when: "thanks|thank you", answer: "You are welcome!" }

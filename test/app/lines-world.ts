@@ -33,7 +33,7 @@ export interface LinesOptions {
   readonly channels?: { readonly [id: string]: Block };
   /** Of the agent's skills. */
   readonly smsSkill?: Block;
-  readonly voiceSkill?: Block;
+  readonly emailSkill?: Block;
   readonly platform?: Block;
   readonly clock?: Clock;
   readonly phone?: Partial<PhoneOptions>;
@@ -47,6 +47,9 @@ export interface LinesWorld {
   readonly front: Front;
   readonly model: Echo;
   readonly log: readonly Logged[];
+  /** The configuration file, and what it refers to. */
+  readonly file: string;
+  readonly env: Readonly<Record<string, string>>;
   config(): Promise<Config>;
   app(): App;
   start(): Promise<void>;
@@ -79,6 +82,8 @@ const token = "auth-token";
 export async function openLines(finished: Finished, options: LinesOptions = {}): Promise<LinesWorld> {
   const { clock = systemClock } = options;
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-lines-"));
+  const file = join(folder, "bridgehead.yaml");
+  const env = { AGENT_KEY: agentKey, TWILIO_TOKEN: token, ...options.env };
   const platformFile = join(folder, "platform.db");
   const log: Logged[] = [];
   const note = (level: Logged["level"]) => (fields: LogFields, message: string) =>
@@ -96,10 +101,6 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     durability: "normal",
   });
   const front = await startFront(() => platform.url);
-  front.settings((agent) => {
-    const sms = agent.skills.find((one) => one.systemName === "SMS");
-    if (sms) agent.skills.push({ ...sms, systemName: "VOICE" });
-  });
   let listener: Listener | null = null;
   let app: App | null = null;
   /** Where the daemon listens, or listened last: then nobody is there. */
@@ -126,12 +127,10 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
       return at;
     },
   });
-  const read = platformReader(platformFile);
+  const read = platformReader(() => platformFile);
 
   async function config(): Promise<Config> {
-    const file = join(folder, "bridgehead.yaml");
     await writeFile(file, configFile(front.url, api.url, options));
-    const env = { AGENT_KEY: agentKey, TWILIO_TOKEN: token, ...options.env };
     const loaded = await loadConfig(file, { env, adapters: loadAdapter });
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems, null, 1));
     return loaded.config;
@@ -193,6 +192,8 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     front,
     model,
     log,
+    file,
+    env,
     config,
     app: running,
     start,
@@ -222,7 +223,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     dial: (more) =>
       phone.dial({ url: `${publicUrl}/channels/voice/call`, from: anna, to: ourNumber, ...more }),
     rows,
-    questions: read.questions,
+    questions: () => read.questions(),
     async idle(withinMs = 10_000) {
       const open =
         "SELECT id, state, reason FROM turns WHERE open = 1 UNION ALL SELECT id, state, reason FROM drafts WHERE open = 1 UNION ALL SELECT id, state, reason FROM events WHERE state = 'stored'";
@@ -271,7 +272,7 @@ function configFile(platformUrl: string, apiUrl: string, options: LinesOptions):
   });
 }
 
-function agentsFile(model: string, { smsSkill, voiceSkill }: LinesOptions): string {
+function agentsFile(model: string, { smsSkill, emailSkill }: LinesOptions): string {
   return JSON.stringify({
     organization: { name: "World", key: "world-organization-key" },
     agents: [
@@ -280,7 +281,8 @@ function agentsFile(model: string, { smsSkill, voiceSkill }: LinesOptions): stri
         key: agentKey,
         skills: {
           sms: { phoneNumber: ourNumber, responseDelaySeconds: 0, ...smsSkill },
-          ...(voiceSkill === undefined ? {} : { voice: voiceSkill }),
+          voice: {},
+          ...(emailSkill === undefined ? {} : { email: emailSkill }),
         },
         model: { url: model, name: "echo" },
       },

@@ -13,9 +13,10 @@ export interface PlatformReader {
   conversations(): number;
 }
 
-export function platformReader(file: string): PlatformReader {
+/** `file`: where it is now. */
+export function platformReader(file: () => string): PlatformReader {
   function all<T>(sql: string): T[] {
-    const db = new Sqlite(file, { readonly: true });
+    const db = new Sqlite(file(), { readonly: true });
     try {
       return db.prepare<[], T>(sql).all();
     } finally {

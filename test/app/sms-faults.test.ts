@@ -5,7 +5,6 @@ import { movableClock } from "./clock.ts";
 import { echoed } from "./echo.ts";
 import { eventually } from "./eventually.ts";
 import { anna, type LinesOptions, type LinesWorld, openLines } from "./lines-world.ts";
-import type { Finished } from "./world.ts";
 
 interface DraftState {
   readonly state: string;
@@ -238,7 +237,7 @@ describe("what is left unanswered", () => {
 /** For tests with a table, which have no context. */
 async function opened(options: LinesOptions = {}): Promise<LinesWorld & AsyncDisposable> {
   const undo: (() => unknown)[] = [];
-  const world = await openLines(((one) => void undo.push(one)) as Finished, options);
+  const world = await openLines((one) => void undo.push(one), options);
   return {
     ...world,
     [Symbol.asyncDispose]: async () => {

@@ -4,7 +4,6 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import Sqlite from "better-sqlite3";
 import type { Clock, LogFields } from "bridgehead/contract";
 import { expect } from "vitest";
 import { type App, startApp } from "../../src/app.ts";
@@ -19,6 +18,7 @@ import { type Echo, lastLine, startEcho } from "./echo.ts";
 import { eventually } from "./eventually.ts";
 import { type Front, startFront } from "./front.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "./letters.ts";
+import { platformReader, type Question } from "./platform-file.ts";
 
 type Block = { readonly [key: string]: unknown };
 
@@ -91,11 +91,6 @@ export interface World {
 // The tests look into whatever the store has.
 // oxlint-disable-next-line typescript/no-explicit-any
 export type Row = { readonly [column: string]: any };
-
-export interface Question {
-  readonly conversation: string;
-  readonly text: string;
-}
 
 const agentKey = "11111111-2222-4333-8444-555555555555";
 const plenty = { requests: 100_000, perSeconds: 60 };
@@ -216,18 +211,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
   const rows = <T = Row>(sql: string, ...values: (string | number)[]) =>
     running().db.read((q) => q.all<T>(sql, ...values));
 
-  function inPlatform<T>(sql: string): T[] {
-    const db = new Sqlite(platformFile(), { readonly: true });
-    try {
-      return db.prepare<[], T>(sql).all();
-    } finally {
-      db.close();
-    }
-  }
-  const questions = () =>
-    inPlatform<Question>(
-      "SELECT conversation_id AS conversation, text FROM message WHERE sender_role = 'conversation_user' ORDER BY seq",
-    );
+  const read = platformReader(platformFile);
 
   const world: World = {
     address,
@@ -274,8 +258,8 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
       await eventually(() => expect(report()).toMatchObject(expected), withinMs);
     },
     rows,
-    questions,
-    conversations: () => inPlatform("SELECT id FROM conversation").length,
+    questions: () => read.questions(),
+    conversations: () => read.conversations(),
     async settled(letters, withinMs = 15_000) {
       const answered = async () => (await replies()).map((reply) => reply.inReplyTo).toSorted(byText);
       const wanted = letters.map((one) => one.messageId).toSorted(byText);
@@ -283,7 +267,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
       const open =
         "SELECT id, state, reason FROM turns WHERE open = 1 UNION ALL SELECT id, state, reason FROM drafts WHERE open = 1";
       await eventually(async () => expect(await rows(open)).toEqual([]), withinMs);
-      const texts = questions().map((one) => lastLine(one.text));
+      const texts = read.questions().map((one) => lastLine(one.text));
       expect(texts.toSorted(byText)).toEqual(letters.map((one) => one.text).toSorted(byText));
     },
   };

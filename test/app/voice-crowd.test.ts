@@ -1,0 +1,38 @@
+// Many calls at once in one process: every caller is answered, each in a conversation of their own.
+
+import { expect, it } from "vitest";
+import type { PhoneCall } from "../../src/sandbox/phone.ts";
+import { echoed } from "./echo.ts";
+import { openLines } from "./lines-world.ts";
+
+const callers = 500;
+const numberOf = (index: number): string => `+1202556${String(index).padStart(4, "0")}`;
+
+it("answers 500 callers at the same time", { timeout: 120_000 }, async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished, {
+    voice: { collect: "50ms", fillers: { first: "60s", second: "70s" }, give_up: { after: "90s" } },
+    platform: { timeout: "60s" },
+  });
+  const calls: PhoneCall[] = await Promise.all(
+    Array.from({ length: callers }, (_, index) => world.dial({ from: numberOf(index) })),
+  );
+  expect(calls.filter(({ state }) => state === "talking")).toHaveLength(callers);
+  await Promise.all(
+    calls.map(async (call, index) => {
+      call.say(`I am number ${index}.`);
+      await call.hears(echoed(`I am number ${index}.`), 90_000);
+    }),
+  );
+  await Promise.all(calls.map((call) => call.hangUp()));
+  await world.idle(20_000);
+  const spoken = calls.map((call) =>
+    call.spoken.filter(({ by }) => by === "relay").map(({ text }) => text.trim()),
+  );
+  expect(spoken).toEqual(calls.map((_, index) => [echoed(`I am number ${index}.`)]));
+  expect(calls.flatMap(({ complaints }) => complaints)).toEqual([]);
+  expect(new Set(world.questions().map(({ conversation }) => conversation)).size).toBe(callers);
+  expect(world.questions()).toHaveLength(callers);
+  expect(await world.rows("SELECT state, count(*) AS count FROM sessions GROUP BY state")).toEqual([
+    { state: "closed", count: callers },
+  ]);
+});

@@ -1,0 +1,169 @@
+// Calls that a human takes over, or nobody does; and people whom we write to or call first.
+
+import { expect, it } from "vitest";
+import type { Io } from "../../src/commands/io.ts";
+import { run as startCommand } from "../../src/commands/start.ts";
+import { startMailServer } from "../../src/sandbox/mail-server.ts";
+import { type ReplyMail, readReply } from "../../src/sandbox/reply-mail.ts";
+import { echoed } from "./echo.ts";
+import { eventually } from "./eventually.ts";
+import { anna, type LinesWorld, openLines, ourNumber } from "./lines-world.ts";
+import type { Finished } from "./world.ts";
+
+const office = "+12025550150";
+const quick = { collect: "50ms", speaking_rate: 40 };
+const sessionIs = (world: LinesWorld, expected: object) =>
+  eventually(async () =>
+    expect((await world.rows("SELECT * FROM sessions ORDER BY opened_at")).at(-1)).toMatchObject(expected),
+  );
+
+/** A mailbox of the team's, as a channel of the same daemon, and what arrives at the people. */
+async function teamMail(finished: Finished) {
+  const mails: ReplyMail[] = [];
+  const server = await startMailServer({
+    address: "support@team.example",
+    password: "secret",
+    others: ({ raw }) => void readReply(raw).then((mail) => mails.push(mail)),
+  });
+  finished(() => server.close());
+  const login = { host: "127.0.0.1", tls: "none", user: "support@team.example", password: "${env:MAIL}" };
+  const mail = {
+    adapter: "email",
+    agent: "support",
+    imap: { ...login, port: server.imapPort },
+    smtp: { ...login, port: server.smtpPort },
+  };
+  return { mails, channels: { mail }, env: { MAIL: "secret" } };
+}
+
+it.concurrent("one key reaches a human: our sentence first, then the call goes on there", async ({
+  onTestFinished,
+}) => {
+  const rung: string[] = [];
+  const world = await openLines(onTestFinished, {
+    voice: { ...quick, hand_over: { dial: [office] }, digits: { human: "0", pause: "100ms" } },
+    phone: { dialed: (target) => (rung.push(target), "completed") },
+  });
+  const call = await world.dial();
+  call.say("Where is my lamp?");
+  await call.hears(echoed("Where is my lamp?"));
+  call.digit("0");
+  expect(await call.over).toBe("hangup");
+  expect(rung).toEqual([office]);
+  const ended = call.requests.find(({ form }) => "HandoffData" in form);
+  expect(JSON.parse(ended?.form["HandoffData"] ?? "")).toMatchObject({ reason: "asked" });
+  await sessionIs(world, { state: "closed", handing_over: "asked", reason: "handed-over" });
+  expect(call.complaints).toEqual([]);
+  expect(world.log.some((line) => JSON.stringify(line).includes('"digit'))).toBe(false);
+});
+
+it.concurrent("a message on the machine reaches people as a mail, once", async ({ onTestFinished }) => {
+  const team = await teamMail(onTestFinished);
+  const world = await openLines(onTestFinished, {
+    ...team,
+    emailSkill: { email: "support@team.example" },
+    voice: {
+      ...quick,
+      hand_over: { dial: [office] },
+      digits: { human: "0", pause: "100ms" },
+      humans: { channel: "mail", to: ["people@team.example"] },
+    },
+    phone: { dialed: () => "no-answer" },
+  });
+  const call = await world.dial();
+  call.digit("0");
+  expect(await call.over).toBe("hangup");
+  expect(call.verbs.map(({ name }) => name)).toContain("Record");
+  await eventually(() => expect(team.mails).toHaveLength(1));
+  expect(team.mails[0]?.subject).toContain(anna);
+  expect(team.mails[0]?.text).toMatch(/Recordings\/RE/);
+  await world.restart();
+  await world.idle();
+  expect(team.mails).toHaveLength(1);
+  expect(world.questions()).toEqual([]);
+});
+
+it.concurrent("no answer for too long: an apology, then a human", async ({ onTestFinished }) => {
+  const phrases = [{ language: "en", apology: "No answer, sorry." }];
+  const world = await openLines(onTestFinished, {
+    voice: { ...quick, phrases, give_up: { after: "400ms" }, hand_over: { dial: [office] } },
+    platform: { timeout: "30s" },
+  });
+  world.model.hold();
+  const call = await world.dial();
+  call.say("Where is my lamp?");
+  await call.hears("No answer, sorry.");
+  await call.over;
+  expect(call.verbs.map(({ name }) => name)).toContain("Dial");
+  world.model.release();
+  await world.idle();
+  expect(call.spoken.map(({ text }) => text).join()).not.toContain("You asked");
+});
+
+it.concurrent("nobody there: asked twice, then goodbye", async ({ onTestFinished }) => {
+  const phrases = [{ language: "en", still_there: ["Anybody?", "Hello?"], goodbye: "Bye then." }];
+  const world = await openLines(onTestFinished, {
+    voice: { ...quick, phrases, greeting: "Hi", silence: { after: "200ms", asks: 2 } },
+  });
+  const call = await world.dial();
+  await call.hears("Bye then.");
+  expect(await call.over).toBe("hangup");
+  const said = call.spoken.map(({ text }) => text.trim()).join(" ");
+  expect(said.indexOf("Anybody?")).toBeLessThan(said.indexOf("Hello?"));
+  await sessionIs(world, { state: "closed" });
+});
+
+/** `bridgehead start` beside the running daemon. */
+async function begin(world: LinesWorld, options: Omit<Parameters<typeof startCommand>[0], "config">) {
+  const said: string[] = [];
+  const io: Io = {
+    out: (text) => void said.push(text),
+    err: (text) => void said.push(text),
+    write: () => undefined,
+    env: world.env,
+    signal: new AbortController().signal,
+    cwd: "/",
+    interactive: false,
+    terminal: false,
+    onHangup: () => undefined,
+    onCrash: () => undefined,
+  };
+  return { code: await startCommand({ config: world.file, wait: "20s", ...options }, io), said };
+}
+
+it.concurrent("we text a person first, and the answer goes on there", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished, {
+    smsSkill: { defaultSmsIntroduction: "Your lamp is ready." },
+  });
+  const { code, said } = await begin(world, { channel: "sms", to: anna, context: "Order 17" });
+  expect([code, said.join("\n")]).toEqual([0, expect.stringMatching(/sent|delivered/)]);
+  expect(world.textsTo()).toEqual(["Your lamp is ready."]);
+  await world.text("Thanks!");
+  await world.api.until(({ sent }) => sent.length === 2);
+  expect(world.questions().map(({ text }) => text)).toEqual(["Thanks!"]);
+  expect(await world.rows("SELECT id FROM conversations")).toHaveLength(1);
+});
+
+it.concurrent("we call a person, who hears why and is answered", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished, { voice: quick });
+  const beginning = begin(world, { channel: "voice", to: anna, introduction: "Your lamp is ready." });
+  const placed = await world.api.until(({ calls }) => calls[0]);
+  expect(placed).toMatchObject({ from: ourNumber, to: anna });
+  const call = await world.dial({
+    url: placed.url,
+    callSid: placed.sid,
+    direction: "outbound-api",
+    from: ourNumber,
+    to: anna,
+  });
+  await call.hears("Your lamp is ready.");
+  call.say("When can I come?");
+  await call.hears(echoed("When can I come?"));
+  await call.hangUp();
+  await world.api.reportCall(placed, "completed");
+  const { code, said } = await beginning;
+  expect([code, said.join("\n")]).toEqual([0, expect.stringMatching(/sent|delivered/)]);
+  expect(world.api.calls).toHaveLength(1);
+  expect(await world.rows("SELECT id FROM conversations")).toHaveLength(1);
+  await sessionIs(world, { state: "closed" });
+});
