@@ -65,8 +65,7 @@ async function rig() {
     expect(validate, $ref).toBeDefined();
     void validate?.(JSON.parse(body));
     expect([id, validate?.errors]).toEqual([id, null]);
-    // oxlint-disable-next-line typescript/no-explicit-any
-    return JSON.parse(body) as any;
+    return JSON.parse(body);
   }
   return { platform, description, call, used, agents };
 }
