@@ -14,7 +14,8 @@ const makers: Readonly<Record<SmsConfig["provider"], (parts: ProviderParts, conf
     signalwire: (parts, config) => twilioProvider(parts, signalwireSettings(twilioSettings(config))),
     telnyx: (parts, config) => {
       if (config.telnyx === undefined) throw new Error("provider: telnyx needs the block telnyx");
-      return telnyx(parts, config.telnyx, config.api_url);
+      const { api_url: apiUrl, ca, media } = config;
+      return telnyx(parts, config.telnyx, { apiUrl, ca, maxMedia: media.max_size });
     },
     smpp: (parts, config) => {
       if (config.smpp === undefined) throw new Error("provider: smpp needs the block smpp");
@@ -32,7 +33,7 @@ const twilioUrl = "https://api.twilio.com";
 const callbackOverrides = "rc=3&rp=ct,rt,5xx&rt=4000";
 
 /** The block as a Twilio-compatible provider reads it. */
-export function twilioSettings(config: SmsConfig): TwilioSettings {
+function twilioSettings(config: SmsConfig): TwilioSettings {
   const { api_key: key, account_sid: account = "", auth_tokens: tokens = [] } = config;
   return {
     name: config.provider,

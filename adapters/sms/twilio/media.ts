@@ -28,7 +28,7 @@ export async function* fetchMedia(
 }
 
 /** The address, once it is certain that it names a medium of this message of our account at the interface's host. */
-export function mediumAddress(text: string, message: string, settings: TwilioSettings): URL {
+function mediumAddress(text: string, message: string, settings: TwilioSettings): URL {
   const url = URL.parse(text);
   const api = new URL(settings.apiUrl);
   if (url === null) throw new Error("fetching media: that is no address");

@@ -64,6 +64,14 @@ it("takes what came while we were away, oldest first, once", async () => {
   expect(api.inbound.map(({ sid }) => sid)).toContain(event?.id);
 });
 
+it("reads every page of a long list, in one commit", async () => {
+  await Promise.all(Array.from({ length: 2100 }, (_, n) => missed(`text ${n}`)));
+  const here = desk(api.url);
+  await running(here, ago(minute), (channel) => looks(channel, 2));
+  expect([new Set(texts(here.channel)).size, here.channel.messages.length]).toEqual([2100, 2100]);
+  expect(here.channel.calls.filter(({ events }) => events.length > 0).length).toBe(1);
+});
+
 it("gives a text the id that its webhook gives it", async () => {
   const { message } = await missed("both ways");
   const here = desk(api.url);

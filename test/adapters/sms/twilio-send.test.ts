@@ -115,6 +115,8 @@ describe("a text that is refused", () => {
     [30006, { kind: "refused", code: "30006", scope: "recipient" }],
     [21610, { kind: "refused", code: "opted-out", scope: "recipient" }],
     [21606, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
+    [20404, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
+    [21609, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
     [30034, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
     [30002, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
     [63024, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
