@@ -1,6 +1,7 @@
 // What every store must do, whichever database is under it: one suite, run against both.
 
 import { describe } from "vitest";
+import { describeBegun } from "./begun.ts";
 import { describeDrain } from "./drain.ts";
 import { describeIntake } from "./intake.ts";
 import { describeLanes } from "./lanes.ts";
@@ -26,5 +27,6 @@ export function describeStore(name: string, place: NewPlace): void {
     describeDrain(place);
     describeScans(place);
     describeSessions(place);
+    describeBegun(place);
   });
 }
