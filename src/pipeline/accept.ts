@@ -27,6 +27,8 @@ export interface Reader {
 
 /** What happened to a session, with the node that was told: for `opened` the one that holds the socket. */
 export type StoredSession = SessionEvent & { readonly node: string };
+/** What was said in a session knows its node, too. */
+export type StoredMessage = MessageEvent & { readonly node?: string };
 
 /** Stores the events of one channel. Resolves after the commit. Rejects when the reader's lease is gone. */
 export async function accept(
@@ -64,7 +66,7 @@ function toRow(channel: string, event: InboundEvent, node: string): NewEvent {
     kind: event.kind,
     sender: event.kind === "delivery" ? null : event.from.address.toLowerCase(),
     subject: message?.subject ?? message?.forHumans?.subject ?? null,
-    body: bodyOf(event.kind === "session" ? { ...event, node } : event),
+    body: bodyOf(withNode(event, node)),
     sentAt: message ? message.sentAt.getTime() : null,
     raw: bytes ? blob(bytes) : null,
     attachments: (message?.attachments ?? []).map(toAttachment),
@@ -85,15 +87,21 @@ function toAttachment(attachment: Attachment): NewAttachment {
   return { ...common, size: attachment.size ?? null, blob: null, ref: JSON.stringify(attachment.ref) };
 }
 
+function withNode(event: InboundEvent, node: string): InboundEvent | StoredSession | StoredMessage {
+  if (event.kind === "session") return { ...event, node };
+  if (event.kind === "message" && "session" in event.thread) return { ...event, node };
+  return event;
+}
+
 /** The event as JSON, without what has tables of its own. `readBody` is its inverse. */
-function bodyOf(event: InboundEvent | StoredSession): string {
+function bodyOf(event: InboundEvent | StoredSession | StoredMessage): string {
   return JSON.stringify(event, (key, value: unknown) =>
     key === "raw" || key === "attachments" ? undefined : value,
   );
 }
 
 /** The event of a stored body: dates are dates again; raw bytes and attachments stay in their tables. */
-export function readBody(body: string): MessageEvent | DeliveryEvent | StoredSession {
+export function readBody(body: string): StoredMessage | DeliveryEvent | StoredSession {
   const event = JSON.parse(body) as InboundEvent & { sentAt?: string };
   const dated = event.sentAt === undefined ? event : { ...event, sentAt: new Date(event.sentAt) };
   return dated as ReturnType<typeof readBody>;

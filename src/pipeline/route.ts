@@ -47,6 +47,7 @@ interface RouteDeps {
   readonly lines: () => Lines;
   readonly clock: Clock;
   readonly log: Log;
+  readonly node: string;
   /** Ends the asking of that conversation, for its question is obsolete. */
   cancel(conversation: string): void;
 }

@@ -2,7 +2,7 @@
 // lanes of its conversation belong to the node that holds the socket. What the caller says last is what counts: older
 // words that nobody has asked are joined to it, older questions that were asked are dropped, and their answers with them.
 
-import type { Clock, Log, MessageEvent } from "bridgehead/contract";
+import type { Clock, Log } from "bridgehead/contract";
 import { type Address, answerTo } from "../domain/address.ts";
 import { barred } from "../domain/guards.ts";
 import { writeOpening } from "../domain/opening.ts";
@@ -22,6 +22,7 @@ import {
   loseSession,
   readSession,
   resumeSession,
+  reviveSession,
   type SessionRow,
 } from "../store/sessions.ts";
 import {
@@ -35,12 +36,13 @@ import {
   openWords,
 } from "../store/superseded.ts";
 import { enqueueTurn } from "../store/turns.ts";
-import type { StoredSession } from "./accept.ts";
+import type { StoredMessage, StoredSession } from "./accept.ts";
 import { type Line, whyNotAsk } from "./line.ts";
 
 export interface SessionDeps {
   readonly clock: Clock;
   readonly log: Log;
+  readonly node: string;
   /** Called once the commit is on disk. */
   readonly committed: (() => void)[];
   /** Ends the asking of that conversation. */
@@ -180,7 +182,7 @@ export async function routeWords(
   q: Query,
   line: Line,
   row: EventRow,
-  event: MessageEvent,
+  event: StoredMessage,
   id: string,
   deps: SessionDeps,
 ): Promise<void> {
@@ -194,6 +196,9 @@ export async function routeWords(
     });
   }
   const { conversation } = session;
+  // Who talks is there: what was lost is an older connection, or this node while it was cut off. Only what this process
+  // heard itself proves that.
+  if (session.state === "lost" && event.node === deps.node) await reviveSession(q, session, deps.node);
   await lockLane(q, conversation, "in");
   const turn = newId(deps.clock.now());
   const earlier = await supersede(q, session, turn, deps);

@@ -75,6 +75,18 @@ export async function resumeSession(q: Query, session: SessionRow, node: string)
   if (session.node !== node) await hasten(q, session.conversation);
 }
 
+/** It was lost, and is there all the same, at `node`. */
+export async function reviveSession(q: Query, session: SessionRow, node: string): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'open', node = $3, lost_at = NULL, reason = NULL
+     WHERE channel = $1 AND id = $2 AND state = 'lost'`,
+    session.channel,
+    session.id,
+    node,
+  );
+  await pinLanes(q, session.conversation);
+}
+
 /** It is being given to a human. */
 export async function handOver(q: Query, session: SessionRow, reason: string): Promise<void> {
   await q.run(

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { writeOpening } from "../../src/domain/opening.ts";
+import { accept } from "../../src/pipeline/accept.ts";
 import { changeDraft } from "../../src/store/drafts.ts";
 import { enqueueTurn } from "../../src/store/turns.ts";
 import { callHouse, callOf } from "./call.ts";
@@ -196,6 +197,21 @@ describe("what is to be said", () => {
     expect(house.said.map(({ text }) => text)).toEqual(["answer to hello"]);
     expect(await call.facts()).toMatchObject({ state: "open", openings: 2 });
     expect(house.platform.count("start")).toBe(1);
+  });
+
+  it("goes out when the caller turns out to be there, but not because of what a dead process heard", async () => {
+    const { house, call } = await withAnswer([]);
+    await call.tells("opened");
+    await call.tells("lost", { reason: "the first connection" });
+    await call.says("still here");
+    await house.settles();
+    expect(house.said.at(-1)?.text).toBe("answer to still here");
+    expect(await call.facts()).toMatchObject({ state: "open", openings: 2 });
+    await call.tells("lost");
+    await accept(house.flow, "c", [call.words("from before")], null, "dead");
+    await house.settles();
+    expect((await call.facts())?.state).toBe("lost");
+    expect(await house.drafts()).toEqual(["sent", "sent", "queued"]);
   });
 
   it("is dropped when the connection stays lost", async () => {
