@@ -2,17 +2,19 @@
 // PostgreSQL, where the two transactions do not see each other.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { joinTurn } from "../../src/pipeline/join.ts";
 import { matchReceipt } from "../../src/pipeline/receipt.ts";
 import { enqueueDraft, insertReply, readDraft, recordSending } from "../../src/store/drafts.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { storedEvents } from "../../src/store/events.ts";
+import { type EventRow, storedEvents } from "../../src/store/events.ts";
 import { releaseEvent } from "../../src/store/inbox.ts";
 import { leaseLanes } from "../../src/store/lanes.ts";
 import { dropDraft } from "../../src/store/outbox.ts";
-import { changeTurn } from "../../src/store/turns.ts";
+import { changeTurn, headTurn, readTurn, recordAsking } from "../../src/store/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
 import { conversation, draft, fresh, postgresPlace, storeEvent, turn } from "../store/rig.ts";
+import { mail } from "./house.ts";
 import { lineOf, listen, receipt } from "./rig.ts";
 
 const hour = 3_600_000;
@@ -122,5 +124,32 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
       (q) => releaseEvent(q, event),
     );
     expect(await isDue(db, "in")).toBe(true);
+  });
+
+  it("keeps words from a question that is being claimed meanwhile", async () => {
+    const db = await fresh(() => postgresPlace(server));
+    await db.tx(async (q) => {
+      await conversation(q, "k");
+      await turn(q, "t1", "k");
+    });
+    const text = mail({ text: "more", from: { address: "a@example.org" } });
+    const row = { id: 1, received_at: Date.now() } as EventRow;
+    let joined: string | null = "";
+    await crossing(
+      db,
+      async (q) => {
+        const [lease] = await leaseLanes(q, "in", "c", "n", 60_000, 1);
+        const head = lease && (await headTurn(q, lease));
+        if (head) await recordAsking(q, head, "n", lease.token);
+      },
+      async (q) => {
+        joined = await joinTurn(q, row, text, "k", 1000);
+      },
+    );
+    expect(joined).toBeNull();
+    expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({
+      state: "asking",
+      question: "question t1",
+    });
   });
 });
