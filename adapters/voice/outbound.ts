@@ -31,10 +31,14 @@ export function outbound(channel: Channel, ear: Ear, calls: PlacedCalls | null):
         return { kind: "refused", code: "no-account", reason: "the channel has no account to call with" };
       return calls.place(draft, attempt);
     },
-    async reconcile(stored, attempt, signal) {
-      const draft = readDraft(stored);
-      if (draft.kind === "speech" || calls === null) return { kind: "unsure" };
-      return calls.find(draft, attempt, signal);
-    },
+    ...(calls === null ? {} : { reconcile: lookingIn(calls) }),
   };
 }
+
+/** Of words spoken into a call nobody can tell later; a placed call is in the provider's list. */
+const lookingIn =
+  (calls: PlacedCalls): NonNullable<Outbound<Draft>["reconcile"]> =>
+  async (stored, attempt, signal) => {
+    const draft = readDraft(stored);
+    return draft.kind === "speech" ? { kind: "unsure" } : calls.find(draft, attempt, signal);
+  };

@@ -80,8 +80,9 @@ export function jambonzCall(line: Line, options: CallOptions = {}): JambonzCall 
     send("call:status", { data: { ...info, call_status: "completed", sip_status: 200, duration: 12 } });
     line.hangUp();
   };
+  const isIdle = () => current === null && !gone;
   const run = () => {
-    while (current === null && !gone) {
+    while (isIdle()) {
       const task = tasks.shift();
       if (task === undefined) return;
       status(task, "starting");

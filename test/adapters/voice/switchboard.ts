@@ -82,7 +82,7 @@ export async function switchboard(
       return facts === null ? null : { ...facts, openedAt };
     },
   });
-  adapter = voice.create(channel, voice.config.parse(block)) as Adapter;
+  adapter = voice.create(channel, voice.config.parse(block));
   const { outbound } = adapter;
 
   const open = (path: string, { protocols = [], ...rest }: Parameters<Switchboard["dial"]>[1] = {}) => {
@@ -153,7 +153,7 @@ function lineOf(ws: WebSocket): Line {
     for (const watcher of watchers) watcher();
   };
   ws.on("message", (data) => {
-    const frame = JSON.parse(String(data)) as Frame;
+    const frame = JSON.parse((data as Buffer).toString()) as Frame;
     frames.push(frame);
     for (const listener of listeners) listener(frame);
     look();
