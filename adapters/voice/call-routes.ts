@@ -1,15 +1,10 @@
 // The life of a call over HTTP, for providers that speak TwiML: it starts, its connection ends (and is taken up again), a
 // human is called, a message is left. Every answer is made of what is stored: the process may be another one by now.
 
-import {
-  externalId,
-  type HttpRoute,
-  type MessageEvent,
-  type RoutePath,
-  sessionId,
-} from "bridgehead/contract";
+import { externalId, type HttpRoute, type RoutePath, sessionId } from "bridgehead/contract";
 import { callStatus } from "./call-status.ts";
 import type { Front } from "./dialects/dialect.ts";
+import { missedCall, voicemail } from "./for-humans.ts";
 import { dialTargets, handOverVerb, languageInData } from "./handoff.ts";
 import { partiesOf, personOf } from "./parties.ts";
 import type { Params } from "./signature.ts";
@@ -91,6 +86,17 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
     twiml(
       flow.connect({ call: callOf(params), action: address("/ended", `?n=${tries}`), greeting, language }),
     );
+  const unserved = (params: Params) => {
+    const { person, ours } = partiesOf(params);
+    const call = callOf(params);
+    return {
+      call,
+      from: personOf(person, call),
+      ours: ours ?? config.number ?? null,
+      at: channel.clock.now(),
+    };
+  };
+  const missed = (params: Params, why: string) => channel.accept([missedCall(unserved(params), why)]);
   const first = (language: string) => front.greeting(language) ?? wording(config, language).greeting;
 
   /** The agent cannot be reached any more. */
@@ -98,6 +104,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
     const { apology } = wording(config, config.language);
     const facts = await factsOf(params);
     if (config.hand_over === undefined) {
+      await missed(params, "the agent could not be reached");
       return over(params, "failed", say(apology, config.language), hangUp);
     }
     if (facts !== null && facts.handingOver === null) {
@@ -148,6 +155,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
       const words = wording(config, config.language);
       const status = params.DialCallStatus ?? "";
       if (status === "completed" || status === "answered") return over(params, "handed-over", hangUp);
+      await missed(params, "nobody took the call that was handed over");
       if (params.CallStatus === "completed") return over(params, "hung-up");
       channel.log.warn({ call: callOf(params), status }, "nobody took a call that was handed over");
       const wish = config.hand_over?.no_answer ?? "end";
@@ -165,31 +173,9 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
       return twiml(say(words.voicemail, config.language), element("Record", record), hangUp);
     },
     async voicemail(params: Params): Promise<Response> {
-      await channel.accept([messageLeft(front, params)]);
+      const { RecordingSid: id = "", RecordingUrl: url = "none", RecordingDuration: seconds = "?" } = params;
+      await channel.accept([voicemail(unserved(params), { id, url, seconds })]);
       return over(params, "voicemail", hangUp);
     },
-  };
-}
-
-/** A message on the machine, for humans alone. */
-function messageLeft({ channel, config }: Front, params: Params): MessageEvent {
-  const call = params.CallSid ?? "";
-  const { person, ours } = partiesOf(params);
-  const from = personOf(person, call);
-  const caller = from.address.startsWith("anonymous:") ? "An anonymous caller" : from.address;
-  const lines = [
-    `${caller} called ${ours ?? config.number ?? "us"}, nobody took the call, and this message was left.`,
-    `Recording: ${params.RecordingUrl ?? "none"}`,
-    `Length: ${params.RecordingDuration ?? "unknown"} seconds`,
-  ];
-  return {
-    kind: "message",
-    id: externalId(`${call}/voicemail/${params.RecordingSid ?? ""}`),
-    from,
-    to: ours === null ? [] : [{ address: ours }],
-    thread: { answers: [] },
-    sentAt: new Date(channel.clock.now()),
-    text: lines.join("\n"),
-    forHumans: { subject: `Voicemail from ${caller}` },
   };
 }

@@ -14,6 +14,7 @@ import { liveCalls } from "./engine/calls.ts";
 import { closedId } from "./engine/record.ts";
 import { serve } from "./engine/serving.ts";
 import { outbound } from "./outbound.ts";
+import { speakable } from "./speech/index.ts";
 import { configuredGreeting } from "./wording.ts";
 
 const makers: Readonly<Record<VoiceConfig["dialect"], DialectMaker>> = {
@@ -77,7 +78,11 @@ function frontOf(channel: Channel, settings: VoiceConfig): Front {
   return {
     channel,
     config: settings,
-    greeting: (language) => configuredGreeting(settings, language) ?? channel.agent()?.introduction ?? null,
+    greeting(language) {
+      const introduction = channel.agent()?.introduction;
+      const spoken = introduction ? speakable(introduction, language) : "";
+      return configuredGreeting(settings, language) ?? (spoken === "" ? null : spoken);
+    },
     async closed(call, reason) {
       const session = sessionId(call);
       const facts = await channel.session(session);

@@ -14,6 +14,7 @@ import {
 import { callRoutes } from "../call-routes.ts";
 import type { Speech } from "../draft.ts";
 import { script } from "../engine/script.ts";
+import { missedCall } from "../for-humans.ts";
 import { canHandOver, handOverVerb } from "../handoff.ts";
 import { partiesOf, personOf } from "../parties.ts";
 import { type Params, signedParams } from "../signature.ts";
@@ -159,11 +160,14 @@ export function gatherDesk(front: Front): GatherDesk {
       : [say(words.fillers[filler % words.fillers.length] ?? "", language, config.voice)];
     return twiml(...said, element("Redirect", { method: "POST" }, [escapeXml(again)]));
   }
-  function giveUp(params: Params): Promise<Response> {
+  async function giveUp(params: Params): Promise<Response> {
     const { CallSid: call = "" } = params;
     const apology = say(words.apology, language, config.voice);
-    if (config.give_up.to === "end") return end(call, "no-answer", apology, hangUp);
-    return toHuman(call, "no-answer", personOf(partiesOf(params).person, call), apology);
+    const { person, ours } = partiesOf(params);
+    const from = personOf(person, call);
+    if (config.give_up.to === "human" && config.hand_over) return toHuman(call, "no-answer", from, apology);
+    await channel.accept([missedCall({ call, from, ours, at: clock.now() }, "the agent did not answer")]);
+    return end(call, "no-answer", apology, hangUp);
   }
 
   async function heard(params: Params, count: number): Promise<Response> {

@@ -44,6 +44,7 @@ export async function leave(parts: LeavingParts, farewell: Farewell, signal: Abo
     parts.ended();
     return;
   }
+  if (farewell.reason === "no-answer") await record.missed("the agent did not answer");
   await record.closed(farewell.reason, parts.duration());
   parts.ended();
   await parts.write({ kind: "end" });

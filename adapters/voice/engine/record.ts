@@ -2,6 +2,7 @@
 // two connections of a call can name two things alike.
 
 import { type Channel, type ExternalId, externalId, type Party, sessionId } from "bridgehead/contract";
+import { missedCall } from "../for-humans.ts";
 
 export interface CallName {
   readonly call: string;
@@ -21,6 +22,8 @@ export interface CallRecord {
   /** The connection is gone, the call may go on. */
   lost(reason: string): Promise<void>;
   closed(reason: string, durationMs: number): Promise<void>;
+  /** People are told that nobody served the caller. */
+  missed(why: string): Promise<void>;
 }
 
 const longestHeard = 4096;
@@ -63,6 +66,9 @@ export function callRecord(channel: Channel, { call, ticket, person, ours }: Cal
     },
     async lost(reason) {
       await channel.accept([{ ...session, id: named("lost"), state: "lost", reason }]);
+    },
+    async missed(why) {
+      await channel.accept([missedCall({ call, from: person, ours, at: channel.clock.now() }, why)]);
     },
     async closed(reason, durationMs) {
       await channel.accept([{ ...session, id: closedId(call), state: "closed", reason, durationMs }]);

@@ -118,7 +118,8 @@ test.each(["busy", "no-answer", "failed"] as const)(
     const call = await ask(rig);
     expect(await call.over).toBe("hangup");
     expect(verbs(call).slice(-4)).toEqual(["Dial", "Say", "Record", "Hangup"]);
-    const [message] = rig.channel.messages;
+    const [missed, message] = rig.channel.messages;
+    expect(missed).toMatchObject({ forHumans: { subject: "Missed call from +15005550001" } });
     expect(message).toMatchObject({ forHumans: { subject: "Voicemail from +15005550001" } });
     expect(message?.text).toMatch(/Recording: https:\/\/api\.twilio\.com.*RE/);
     expect(rig.sessions("closed")).toMatchObject([{ reason: "voicemail" }]);

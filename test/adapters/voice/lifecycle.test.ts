@@ -98,10 +98,7 @@ test("what is no frame closes the socket with 1007; unknown frames and fields do
   await call.until((one) => one.complaints.some((text) => text.includes("1007")));
 });
 
-type Phase = readonly [
-  string,
-  (rig: Rig, call: Awaited<ReturnType<Rig["dial"]>>) => Promise<unknown> | unknown,
-];
+type Phase = readonly [string, (rig: Rig, call: Awaited<ReturnType<Rig["dial"]>>) => unknown];
 const phases: readonly Phase[] = [
   ["in the greeting", () => undefined],
   ["while words are collected", (_, call) => call.say("Hello?")],

@@ -74,7 +74,7 @@ export async function openRig(options: RigOptions = {}): Promise<Rig> {
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     publicUrl,
     routes: (name) => (name === channelId(id) ? (adapter.routes ?? []) : null),
-    ready: async () => ({ ready: true }) as never,
+    ready: async () => ({ ready: true, channels: [] }),
     metrics: async () => ({ contentType: "text/plain", body: "" }),
   });
   const phone = startPhone({

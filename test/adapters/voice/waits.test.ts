@@ -118,6 +118,9 @@ test("without a human, giving up ends the call", async () => {
   expect(await call.over).toBe("hangup");
   expect(said(call).slice(-2)).toEqual(["So sorry.", "Bye."]);
   expect(rig.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
+  expect(rig.channel.messages.at(-1)).toMatchObject({
+    forHumans: { subject: "Missed call from +15005550001" },
+  });
   expect(rig.sessions("lost")).toEqual([]);
 });
 
