@@ -14,8 +14,13 @@ const pageSize = 1000;
 /** After a long absence the past is read in pieces of this length, each with a commit of its own. */
 const pieceMs = 2 * 3_600_000;
 
-/** `Inbound.run`. The cursor is the time up to which nothing can be missing; on the very first start that is now, so
- *  that nothing of the past is answered. Throws what a look fails with. */
+/** Epoch milliseconds. Nothing before `first`, the very first start, is answered; nothing up to `complete` can be missing. */
+interface Place {
+  readonly first: number;
+  readonly complete: number;
+}
+
+/** `Inbound.run`. Throws what a look fails with. */
 export function missed(
   { channel, hear }: ProviderParts,
   settings: TwilioSettings,
@@ -24,15 +29,23 @@ export function missed(
 ): (start: Cursor | null, signal: AbortSignal) => Promise<void> {
   return async (start, signal) => {
     if (health.of("list") === null) health.set("list", { state: "connecting" });
-    const before = start === null ? Number.NaN : Number(start);
-    let complete = Number.isFinite(before) ? before : await begin(channel);
+    let place = readPlace(start) ?? (await begin(channel));
     while (!signal.aborted) {
       try {
         const now = channel.clock.now();
-        const until = Math.min(now, complete + pieceMs);
-        const span = { from: complete - settings.missed.overlap, to: until < now ? until : null };
+        // A clock that was ahead has left a place in the future.
+        const behind = Math.min(place.complete, now);
+        const until = Math.min(now, behind + pieceMs);
+        const span = { from: behind - settings.missed.overlap, to: until < now ? until : null };
         const found = await listed(client, settings, span, signal);
-        complete = await take(found, Math.min(until, now - settings.missed.after), complete, signal);
+        const upTo = Math.min(until, now - settings.missed.after);
+        const next = { ...place, complete: Math.max(behind, upTo) };
+        await take(
+          found.filter((one) => isDue(one, place.first, upTo)),
+          next,
+          signal,
+        );
+        place = next;
         if (until < now) continue;
         health.set("list", { state: "ready" });
       } catch (error) {
@@ -44,23 +57,15 @@ export function missed(
     }
   };
 
-  /** Hands over what is new up to a time, oldest first; up to when nothing is missing now. */
-  async function take(
-    found: readonly MessageInstance[],
-    upTo: number,
-    before: number,
-    signal: AbortSignal,
-  ): Promise<number> {
-    const due = found.filter((message) => timeOf(message) <= upTo);
+  /** Hands over what is new, oldest first, and with it the place behind it. */
+  async function take(due: readonly MessageInstance[], place: Place, signal: AbortSignal): Promise<void> {
     const stored: ReadonlySet<string> =
       due.length === 0 ? new Set() : await channel.known(due.map(({ sid }) => externalId(sid)));
     const fresh = due.filter(({ sid }) => !stored.has(sid)).sort((a, b) => timeOf(a) - timeOf(b));
-    const next = Math.max(before, upTo);
     const texts = [];
     for (const message of fresh) texts.push(textOfRecord(message, await mediaOf(message, signal)));
     if (texts.length > 0) channel.log.info({ texts: texts.length }, "texts were missed by the webhook");
-    await hear({ texts, statuses: [] }, cursor(String(next)));
-    return next;
+    await hear({ texts, statuses: [] }, cursorOf(place));
   }
 
   async function mediaOf(message: MessageInstance, signal: AbortSignal) {
@@ -81,10 +86,25 @@ export function missed(
   }
 }
 
-async function begin(channel: Channel): Promise<number> {
+async function begin(channel: Channel): Promise<Place> {
   const now = channel.clock.now();
-  await channel.accept([], cursor(String(now)));
-  return now;
+  const place = { first: now, complete: now };
+  await channel.accept([], cursorOf(place));
+  return place;
+}
+
+const cursorOf = ({ first, complete }: Place): Cursor => cursor(`${complete}/${first}`);
+
+/** Null for the very first start, and for the place of another provider that this channel had before. */
+function readPlace(start: Cursor | null): Place | null {
+  const [, complete, first] = /^(\d+)\/(\d+)$/.exec(start ?? "") ?? [];
+  return complete === undefined ? null : { first: Number(first), complete: Number(complete) };
+}
+
+/** Times of messages are whole seconds. */
+function isDue(message: MessageInstance, first: number, upTo: number): boolean {
+  const time = timeOf(message);
+  return time >= Math.floor(first / 1000) * 1000 && time <= upTo;
 }
 
 /** Inbound messages of that time. A service has several numbers, so those are told by the service. */

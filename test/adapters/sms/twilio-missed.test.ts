@@ -35,19 +35,46 @@ async function running(
   return end;
 }
 
-const ago = (ms: number) => cursor(String(wallClock().now() - ms));
+/** The cursor of a channel that began a day ago and looked last so long ago. */
+const ago = (ms: number) => cursor(`${wallClock().now() - ms}/${wallClock().now() - 24 * 3_600_000}`);
+const complete = (channel: RecordingChannel) => Number(channel.cursor?.split("/")[0]);
 const looks = (channel: RecordingChannel, count: number) =>
   channel.until(`${count} looks`, ({ calls }) => calls.length >= count);
 const texts = (channel: RecordingChannel) => channel.messages.map(({ text }) => text);
 
-it("answers nothing of the past on the very first start", async () => {
-  const history = await startApi({ clock: wallClock(-20 * minute) });
+it("answers nothing of the past on the very first start, however recent", async () => {
+  const clock = { ahead: -20 * minute };
+  const history = await startApi({ clock: { ...wallClock(), now: () => wallClock(clock.ahead).now() } });
   await history.receive({ from: person, body: "long ago", webhook: false });
-  const here = desk(history.url, { missed: { every: "50ms", after: "0ms", overlap: "10m" } });
+  clock.ahead = -2000;
+  await history.receive({ from: person, body: "just before", webhook: false });
+  const here = desk(history.url);
   await running(here, null, (channel) => looks(channel, 3));
   expect([texts(here.channel), here.channel.statuses.at(-1)?.state]).toEqual([[], "ready"]);
-  expect(Number(here.channel.cursor)).toBeGreaterThan(wallClock().now() - minute);
+  expect(complete(here.channel)).toBeGreaterThan(wallClock().now() - minute);
+  clock.ahead = 0;
+  await history.receive({ from: person, body: "from now on", webhook: false });
+  const next = desk(history.url, {}, here.channel);
+  await running(next, here.channel.cursor, (channel) =>
+    channel.until("the text", ({ messages }) => messages.length > 0),
+  );
+  expect(texts(here.channel)).toEqual(["from now on"]);
   await history.close();
+});
+
+it("begins anew at a cursor of another provider", async () => {
+  await missed("before");
+  const here = desk(api.url);
+  await running(here, cursor("bind:42"), (channel) => looks(channel, 1));
+  expect(complete(here.channel)).toBeGreaterThan(wallClock().now() - minute);
+});
+
+it("finds texts although our clock was an hour ahead for a while", async () => {
+  const here = desk(api.url);
+  const start = cursor(`${wallClock().now() + 60 * minute}/0`);
+  await missed("meanwhile");
+  await running(here, start, (channel) => channel.until("the text", ({ messages }) => messages.length > 0));
+  expect(complete(here.channel)).toBeLessThanOrEqual(wallClock().now());
 });
 
 it("takes what came while we were away, oldest first, once", async () => {
@@ -107,7 +134,7 @@ it("leaves what is young to the webhook, which knows more", async () => {
   await running(here, ago(10 * minute), (channel) => looks(channel, 3));
   expect(texts(here.channel)).toEqual([]);
   // And does not forget it: the cursor stays behind what was left.
-  expect(Number(here.channel.cursor)).toBeLessThanOrEqual(wallClock().now() - 10 * minute + 1000);
+  expect(complete(here.channel)).toBeLessThanOrEqual(wallClock().now() - 10 * minute + 1000);
 });
 
 it("reads a long absence in pieces, each with its commit", async () => {
