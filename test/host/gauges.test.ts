@@ -5,8 +5,9 @@ import { createMetrics } from "../../src/ops/metrics.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { ensureChannel, settleEvent } from "../../src/store/events.ts";
 import { migrate } from "../../src/store/migrate.ts";
+import { insertSession } from "../../src/store/sessions.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { storeEvent } from "../store/rig.ts";
+import { conversation, storeEvent } from "../store/rig.ts";
 
 it("looks at the store once a scrape, however many gauges show it", async () => {
   const db = openSqlite(":memory:", Date.now);
@@ -16,6 +17,8 @@ it("looks at the store once a scrape, however many gauges show it", async () => 
     await ensureChannel(q, "c");
     await settleEvent(q, await storeEvent(q, "1"), { state: "failed" });
     await storeEvent(q, "2");
+    await conversation(q, "k");
+    await insertSession(q, { channel: "c", id: "s", conversation: "k", node: "n" });
   });
   let looks = 0;
   const counted: Database = { ...db, read: (work) => (looks++, db.read(work)) };
@@ -27,6 +30,7 @@ it("looks at the store once a scrape, however many gauges show it", async () => 
     const { body } = await metrics.expose();
     expect(body).toContain('bridgehead_open_events{channel="c",state="failed"} 1');
     expect(body).toContain('bridgehead_open_events{channel="c",state="stored"} 1');
+    expect(body).toContain('bridgehead_sessions{channel="c",state="open"} 1');
     expect(looks).toBe(scrape);
   }
 });
