@@ -8,8 +8,8 @@ import { BlockList, isIP, type LookupFunction } from "node:net";
 
 export interface Download {
   readonly url: URL;
-  /** For the first request alone. */
-  readonly authorization: string;
+  /** For the first request alone; null: anybody may fetch it. */
+  readonly authorization: string | null;
   /** As announced: what is surely something else is refused. */
   readonly mediaType: string;
   /** Bytes. */

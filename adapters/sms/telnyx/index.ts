@@ -8,27 +8,38 @@ import {
   type RoutePath,
   type SendOutcome,
 } from "bridgehead/contract";
+import * as z from "zod";
 import { outcomeOf, statusOf } from "../classes.ts";
 import { createLines, type ExchangeAnswer } from "../exchange.ts";
 import { health } from "../health.ts";
+import { openDownload } from "../media.ts";
 import type { Door, Provider, ProviderParts, TextDraft } from "../provider.ts";
+import { isLocal } from "../twilio/settings.ts";
 import { publicKey, type TelnyxConfig } from "./config.ts";
 import { classOf, refusalOf } from "./errors.ts";
 import { isProven, keyParameter, readEvent } from "./webhook.ts";
 
-export const telnyxUrl = "https://api.telnyx.com";
+const telnyxUrl = "https://api.telnyx.com";
 /** Telnyx answers in well under a second; what takes longer will hardly come. */
 const timeoutMs = 30_000;
 /** Everything may come to any of the three: a profile knows one address and one for when that fails. */
 const paths: readonly RoutePath[] = ["/inbound", "/inbound-fallback", "/status"];
 
-/** `apiUrl`: default `telnyxUrl`. Opens nothing by itself. */
+export interface TelnyxOptions {
+  readonly apiUrl?: string | undefined;
+  /** PEM text of a private authority. */
+  readonly ca?: string | undefined;
+  /** Bytes of a picture that are fetched at most. */
+  readonly maxMedia: number;
+}
+
+/** Opens nothing by itself. */
 export function telnyx(
   { channel }: Pick<ProviderParts, "channel">,
   config: TelnyxConfig,
-  apiUrl = telnyxUrl,
+  { apiUrl = telnyxUrl, ca, maxMedia }: TelnyxOptions,
 ): Provider {
-  const lines = createLines();
+  const lines = createLines({ ca });
   const state = health(channel);
   const keys = config.public_keys.map(publicKey);
   const base = apiUrl.replace(/\/$/, "");
@@ -73,7 +84,7 @@ export function telnyx(
     ),
     // Nothing is read here; it tells for as long as it runs whether the interface takes our key.
     async run(_cursor, signal) {
-      channel.report({ state: "connecting" });
+      state.set("list", { state: "connecting" });
       while (!signal.aborted) {
         try {
           state.set("list", await look(signal));
@@ -97,6 +108,18 @@ export function telnyx(
       if (told !== null) state.set("account", told);
       return outcomeOf(kind, refusal);
     },
+    // Anybody who knows the address may fetch it, so our key stays here.
+    fetchMedia(ref, signal) {
+      const { url, mediaType } = medium.parse(ref);
+      return openDownload({
+        url: new URL(url),
+        authorization: null,
+        mediaType,
+        maxSize: maxMedia,
+        local: isLocal(base),
+        signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      });
+    },
     probe: (signal) => look(signal),
     close: () => Promise.resolve(lines.close()),
   };
@@ -117,6 +140,8 @@ export function telnyx(
     };
   }
 }
+
+const medium = z.object({ url: z.url(), mediaType: z.string() });
 
 function isYes({ status }: ExchangeAnswer): boolean {
   return status >= 200 && status < 300;

@@ -84,11 +84,11 @@ function textOf(payload: Payload, occurredAt: string | undefined, raw: Uint8Arra
     to,
     body: payload.text ?? "",
     sentAt: dateOf(payload.received_at ?? occurredAt, now),
-    media: (payload.media ?? []).map((one) => ({
-      ref: { url: one.url },
-      mediaType: one.content_type ?? "application/octet-stream",
-      ...(typeof one.size === "number" ? { size: one.size } : {}),
-    })),
+    media: (payload.media ?? []).map((one) => {
+      const mediaType = one.content_type ?? "application/octet-stream";
+      const size = typeof one.size === "number" ? { size: one.size } : {};
+      return { ref: { url: one.url, mediaType }, mediaType, ...size };
+    }),
     ...(word === "stop" || word === "start" || word === "help" ? { optOut: word } : {}),
     raw,
   };

@@ -14,7 +14,8 @@ const part = (reference: number, total: number, at: number, text: string, more: 
     short_message: Buffer.concat([Buffer.from([5, 0, 3, reference, total, at]), Buffer.from(text, "latin1")]),
     ...more,
   });
-const answered = (centre: Smsc, count: number) => expect.poll(() => centre.answered.length).toBe(count);
+const answered = (centre: Smsc, count: number) =>
+  expect.poll(() => centre.answered.length, { timeout: 20_000 }).toBe(count);
 
 describe("a person's text", () => {
   it("arrives with its characters and canonical numbers", async () => {
@@ -105,7 +106,7 @@ describe("a flood", () => {
     await expect.poll(() => centre.refusals.length, { timeout: 20_000 }).toBeGreaterThan(0);
     expect(new Set(centre.refusals)).toEqual(new Set([0x58]));
     desk.channel.release();
-    await expect.poll(() => centre.answered.length + centre.refusals.length).toBe(2500);
+    await expect.poll(() => centre.answered.length + centre.refusals.length, { timeout: 20_000 }).toBe(2500);
     centre.cut();
     await desk.channel.until("all texts", ({ messages }) => messages.length === 2500);
     await centre.close();
@@ -120,7 +121,7 @@ describe("an answer that the centre may not have read", () => {
     centre.deaf(true);
     centre.deliver(spoken("ok"));
     await desk.channel.until("the text", ({ messages }) => messages.length === 1);
-    await expect.poll(() => desk.channel.calls.length).toBeGreaterThan(0);
+    await expect.poll(() => desk.channel.calls.length, { timeout: 20_000 }).toBeGreaterThan(0);
     centre.deaf(false);
     centre.cut();
     await answered(centre, 1);
@@ -293,7 +294,7 @@ describe("the line", () => {
     await using desk = openDesk({ port: centre.port, enquire: "50ms", timeout: "150ms" });
     await bound(desk);
     centre.fault("silent");
-    await expect.poll(() => desk.ends.length, { timeout: 10_000 }).toBeGreaterThan(0);
+    await expect.poll(() => desk.ends.length, { timeout: 20_000 }).toBeGreaterThan(0);
     expect(String(desk.ends[0])).toContain("does not answer any more");
     expect(desk.channel.statuses.at(-1)?.state).not.toBe("ready");
     centre.fault("none");
@@ -308,7 +309,7 @@ describe("the line", () => {
     await using desk = openDesk({ port: centre.port });
     await bound(desk);
     expect((await centre.unbind()).command).toBe("unbind_resp");
-    await expect.poll(() => centre.binds.length).toBe(2);
+    await expect.poll(() => centre.binds.length, { timeout: 20_000 }).toBe(2);
     expect(String(desk.ends[0])).toContain("took its leave");
     await centre.close();
   });

@@ -1,0 +1,310 @@
+// Texts through Telnyx: what proves a webhook, what it tells, and what its answers mean.
+
+import { generateKeyPairSync } from "node:crypto";
+import { type Attempt, type HttpRoute, type SendOutcome, sendKey, threadToken } from "bridgehead/contract";
+import { recordingChannel, wallClock } from "bridgehead/contract/testing";
+import * as fc from "fast-check";
+import { afterEach, describe, expect, it } from "vitest";
+import sms from "../../../adapters/sms/index.ts";
+import { publicKey as keyOf } from "../../../adapters/sms/telnyx/config.ts";
+import { describeReal, need } from "../../real/debian.ts";
+import {
+  apiKey,
+  event,
+  finalized,
+  publicKey,
+  received,
+  startTelnyx,
+  type TelnyxFault,
+  webhook,
+} from "./telnyx-peer.ts";
+
+const other = generateKeyPairSync("ed25519");
+const otherPublic = other.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");
+
+function desk(block: object = {}, telnyx: object = {}, ahead = 0) {
+  const channel = recordingChannel({ clock: wallClock(ahead) });
+  const settings = sms.config.parse({
+    provider: "telnyx",
+    number: "+15550100",
+    ...block,
+    telnyx: { api_key: apiKey, public_keys: [publicKey], ...telnyx },
+  });
+  const adapter = sms.create(channel, settings);
+  const post = async (request: Request, path = "/inbound"): Promise<number> => {
+    const route = adapter.routes?.find((one): one is HttpRoute => one.kind === "http" && one.path === path);
+    return (await route?.handle(request))?.status ?? 404;
+  };
+  return { adapter, channel, post, url: channel.url("/inbound") };
+}
+
+const seconds = () => Math.floor(Date.now() / 1000);
+
+describe("the proof", () => {
+  it("holds for the body and the time that were signed, with any of the keys", async () => {
+    const { post, channel, url } = desk({}, { public_keys: [publicKey, otherPublic] });
+    expect(await post(webhook(url, received("a", "hello")))).toBe(200);
+    expect(await post(webhook(url, received("b", "hello"), { key: other.privateKey }))).toBe(200);
+    expect(channel.messages.map(({ id }) => id)).toEqual(["a", "b"]);
+  });
+
+  it("does not hold with another key, another body, another time, or without", async () => {
+    const { post, channel, url } = desk();
+    const good = () => webhook(url, received("a", "hello"));
+    const changed = (change: (headers: Headers) => void, body = received("a", "hello")) => {
+      const headers = new Headers(good().headers);
+      change(headers);
+      return new Request(url, { method: "POST", headers, body });
+    };
+    const bad = [
+      webhook(url, received("a", "hello"), { key: other.privateKey }),
+      changed(() => undefined, `${received("a", "hello")} `),
+      changed((headers) => headers.set("telnyx-timestamp", String(seconds() - 1))),
+      changed((headers) => headers.delete("telnyx-timestamp")),
+      changed((headers) => headers.delete("telnyx-signature-ed25519")),
+      changed((headers) => headers.set("telnyx-signature-ed25519", "")),
+      changed((headers) => headers.set("telnyx-signature-ed25519", "AAAA")),
+      changed((headers) => headers.set("telnyx-timestamp", "1e9")),
+      new Request(url, { method: "POST", body: "{}" }),
+      new Request(url, { method: "POST" }),
+    ];
+    for (const request of bad) expect(await post(request)).toBe(403);
+    expect(channel.calls).toEqual([]);
+    expect(await post(good())).toBe(200);
+  });
+
+  it("is of its time: five minutes old or ahead and no more", async () => {
+    const { post, url } = desk();
+    for (const [at, status] of [
+      [-290, 200],
+      [290, 200],
+      [-310, 403],
+      [310, 403],
+      [-100_000, 403],
+    ] as const)
+      expect(await post(webhook(url, received(`t${at}`, "hello"), { at: seconds() + at })), `${at} s`).toBe(
+        status,
+      );
+    const later = desk({}, {}, 600_000);
+    expect(await later.post(webhook(url, received("x", "replayed"))), "by our clock").toBe(403);
+  });
+
+  it("does not hold for thousands of changed requests", async () => {
+    const { post, channel, url } = desk();
+    const body = Buffer.from(received("a", "hello"));
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom("body", "stamp", "signature"),
+        fc.nat(),
+        fc.integer({ min: 1, max: 255 }),
+        async (where, at, by) => {
+          const good = webhook(url, body.toString());
+          const headers = new Headers(good.headers);
+          const flip = (bytes: Buffer) =>
+            Buffer.from(bytes.map((byte, index) => (index === at % bytes.length ? byte ^ by : byte)));
+          if (where === "stamp") headers.set("telnyx-timestamp", String(seconds() - 1 - (at % 280)));
+          if (where === "signature") {
+            const signature = Buffer.from(headers.get("telnyx-signature-ed25519") ?? "", "base64");
+            headers.set("telnyx-signature-ed25519", flip(signature).toString("base64"));
+          }
+          const bytes = new Uint8Array(where === "body" ? flip(body) : body);
+          return (await post(new Request(url, { method: "POST", headers, body: bytes }))) === 403;
+        },
+      ),
+      { numRuns: 3000 },
+    );
+    expect(channel.calls).toEqual([]);
+  });
+
+  it("needs a key that is one", () => {
+    expect(keyOf(publicKey).asymmetricKeyType).toBe("ed25519");
+    for (const wrong of ["", "abc", Buffer.alloc(31).toString("base64"), "-----BEGIN PUBLIC KEY-----"])
+      expect(
+        sms.config.safeParse({
+          provider: "telnyx",
+          number: "+15550100",
+          telnyx: { api_key: "k", public_keys: [wrong] },
+        }).success,
+      ).toBe(false);
+  });
+});
+
+describe("a webhook", () => {
+  it("brings a text, once, on whichever address", async () => {
+    const { post, channel, url } = desk();
+    const body = received("m-1", "Grüße 🙂", {
+      media: [{ url: "https://media.example/a.jpg", content_type: "image/jpeg", size: 12 }],
+    });
+    for (const path of ["/inbound", "/inbound-fallback", "/status"])
+      expect(await post(webhook(url, body), path)).toBe(200);
+    expect(channel.messages).toMatchObject([
+      {
+        id: "m-1",
+        from: { address: "+15550177" },
+        to: [{ address: "+15550100" }],
+        text: "Grüße 🙂",
+        sentAt: new Date("2026-11-21T12:00:00.000Z"),
+        attachments: [
+          {
+            mediaType: "image/jpeg",
+            size: 12,
+            ref: { url: "https://media.example/a.jpg", mediaType: "image/jpeg" },
+          },
+        ],
+      },
+    ]);
+    expect(channel.calls.length).toBe(3);
+  });
+
+  it("a hundred times at once is one text", async () => {
+    const { post, channel, url } = desk();
+    const all = await Promise.all(
+      Array.from({ length: 100 }, () => post(webhook(url, received("m-1", "hello")))),
+    );
+    expect(new Set(all)).toEqual(new Set([200]));
+    expect(channel.messages.length).toBe(1);
+  });
+
+  it("tells the word that Telnyx answered itself", async () => {
+    const { post, channel, url } = desk({ opt_out: { stop_text: "You are out." } });
+    await post(webhook(url, received("m-1", "Arrêt svp", { autoresponse_type: "STOP" })));
+    await post(webhook(url, received("m-2", "stop")));
+    expect(channel.messages.map(({ consent }) => consent)).toEqual([
+      { word: "stop" },
+      { word: "stop", answer: "You are out." },
+    ]);
+  });
+
+  it("tells what became of a text, with our key from the signed address", async () => {
+    const { post, channel, url } = desk();
+    const callback = `${channel.url("/status").href}?draft=abc123`;
+    const failed = { errors: [{ code: "40001", title: "Not routable", detail: "to +15550177" }] };
+    for (const body of [
+      finalized("o-1", "sent", { webhook_url: callback }),
+      finalized("o-1", "delivered", { webhook_url: callback }),
+      finalized("o-2", "delivery_failed", failed),
+      finalized("o-3", "sending_failed", { errors: [{ code: "40014", title: "Expired in queue" }] }),
+      finalized("o-4", "delivery_unconfirmed", { webhook_url: "not an address" }),
+      finalized("o-5", "delivered", { webhook_url: `${channel.url("/status").href}?draft=Not%20Ours` }),
+    ])
+      expect(await post(webhook(url, body))).toBe(200);
+    expect(channel.stored).toMatchObject([
+      { id: "o-1/sent", about: { key: "abc123", sent: ["o-1"] }, state: "accepted" },
+      { id: "o-1/delivered", about: { key: "abc123", sent: ["o-1"] }, state: "delivered" },
+      { id: "o-2/delivery_failed", about: { sent: ["o-2"] }, state: "failed", permanent: true },
+      { id: "o-3/sending_failed", state: "failed", permanent: false },
+      { id: "o-4/delivery_unconfirmed", about: { sent: ["o-4"] }, state: "accepted" },
+      { id: "o-5/delivered", about: { sent: ["o-5"] } },
+    ]);
+    expect(channel.stored[2]).toHaveProperty("detail", expect.stringContaining("40001 Not routable"));
+    expect(channel.stored[2]).toHaveProperty("detail", expect.not.stringContaining("15550177"));
+  });
+
+  it("of another kind is taken and tells nothing; one that should be understood and is not comes again", async () => {
+    const { post, channel, url } = desk();
+    expect(await post(webhook(url, event("10dlc.campaign.update", { any: "thing" })))).toBe(200);
+    for (const body of [
+      "{}",
+      "no json",
+      "[]",
+      received("", "hello"),
+      event("message.received", { id: "x" }),
+      event("message.sent", { id: "x" }),
+    ])
+      await expect(post(webhook(url, body))).rejects.toThrow(/./);
+    expect(channel.calls).toEqual([]);
+  });
+});
+
+type Telnyx = Awaited<ReturnType<typeof startTelnyx>>;
+let telnyx: Telnyx | null = null;
+afterEach(async () => {
+  await telnyx?.close();
+  telnyx = null;
+});
+
+async function send(fault: TelnyxFault, block: object = {}, more: object = {}) {
+  telnyx = await startTelnyx();
+  telnyx.fault(fault);
+  const { adapter, channel } = desk({ api_url: telnyx.url, ca: telnyx.ca, ...block }, more);
+  const text = "**Hello**\n\n![a cat](https://pictures.example/cat.png)";
+  const [draft] =
+    adapter.outbound?.compose({
+      kind: "answer",
+      key: sendKey("kk"),
+      createdAt: new Date(0),
+      to: [{ address: "+15550177" }],
+      cc: [],
+      subject: null,
+      text,
+      signature: null,
+      introduction: null,
+      senderName: null,
+      answers: null,
+      history: [],
+      token: threadToken("t"),
+      hops: 0,
+      session: null,
+    }) ?? [];
+  const attempt: Attempt = {
+    key: sendKey("kk"),
+    number: 1,
+    signal: AbortSignal.timeout(5000),
+    crossing: () => {},
+  };
+  const outcome = (await adapter.outbound?.send(draft as never, attempt)) as SendOutcome;
+  await adapter.close?.(AbortSignal.timeout(1000));
+  return { outcome, channel, telnyx };
+}
+
+const missing = await need("openssl", "/usr/bin/openssl");
+describeReal("a text", missing, () => {
+  it("is posted with all that Telnyx needs, and our key in the address it reports to", async () => {
+    const {
+      outcome,
+      telnyx: peer,
+      channel,
+    } = await send("none", { media: { send: true } }, { messaging_profile: "profile-1" });
+    expect(outcome).toEqual({ kind: "sent", id: peer.posted[0]?.id });
+    expect(peer.posted[0]).toMatchObject({
+      from: "+15550100",
+      to: "+15550177",
+      messaging_profile_id: "profile-1",
+      media_urls: ["https://pictures.example/cat.png"],
+      webhook_url: `${channel.url("/status").href}?draft=kk`,
+      webhook_failover_url: `${channel.url("/status").href}?draft=kk`,
+      use_profile_webhooks: false,
+    });
+    expect(peer.posted[0]?.text).toMatch(/^Hello/);
+  });
+
+  const error = (code: string, title = "t") => ({ errors: [{ code, title, detail: "about +15550177" }] });
+  const answers: readonly (readonly [number, unknown, object, string | null])[] = [
+    [
+      400,
+      error("40300", "Blocked due to STOP message"),
+      { kind: "refused", code: "opted-out", scope: "recipient" },
+      null,
+    ],
+    [400, error("40310"), { kind: "refused", code: "40310", scope: "recipient" }, null],
+    [400, error("40305"), { kind: "deferred", scope: "channel", retryAfterMs: 900_000 }, "degraded"],
+    [403, error("10010"), { kind: "deferred", scope: "channel", retryAfterMs: 300_000 }, "unauthorized"],
+    [401, {}, { kind: "deferred", scope: "channel" }, "unauthorized"],
+    [400, error("40309"), { kind: "deferred", scope: "recipient" }, "degraded"],
+    [400, error("40322"), { kind: "refused", code: "40322" }, null],
+    [422, error("40318"), { kind: "deferred", scope: "channel" }, null],
+    [429, {}, { kind: "deferred", scope: "channel", retryAfterMs: 7000 }, null],
+    [422, error("99999"), { kind: "refused", code: "99999" }, null],
+    [404, "not even an object", { kind: "refused", code: "404" }, null],
+    [500, error("10007"), { kind: "unknown" }, null],
+    [502, error("40310"), { kind: "unknown" }, null],
+    [200, { data: {} }, { kind: "unknown" }, null],
+  ];
+  it.each(answers)("answered %i %j is an outcome", async (status, body, wanted, state) => {
+    const headers: Record<string, string> = status === 429 ? { "retry-after": "7" } : {};
+    const { outcome, channel } = await send({ status, body, headers });
+    expect(outcome).toMatchObject(wanted);
+    expect(JSON.stringify(outcome), "no number in a reason").not.toContain("15550177");
+    expect(channel.statuses.at(-1)?.state ?? null).toBe(status === 200 ? "ready" : state);
+  });
+});
