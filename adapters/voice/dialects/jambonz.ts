@@ -1,6 +1,7 @@
 // jambonz (docs.jambonz.org, WebSocket API): it connects to us when a call comes in, asks with `session:new` and
 // `verb:hook`, and does what our verbs say. The caller is heard all the time by a background gather (`bargeIn`), which
-// cuts our speech and drops what is queued behind it; our words are `say` verbs, queued one after the other.
+// cuts our speech and drops what is queued behind it; our words are `say` verbs, queued one after the other. (Its streamed
+// speech with `tts:tokens` and `tts:clear` works with some of the speech vendors only.)
 
 import { sameText } from "../constant-time.ts";
 import type { CallEvent, Command, Dialect, DialectMaker, Reading, Translator } from "./dialect.ts";
@@ -131,8 +132,10 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
     read(frame): Reading {
       const message = readMessage(frame);
       if (!asking.has(message.type)) return { events: events(message) };
-      // An empty answer to session:new would end the call: there would be nothing to do.
-      const data = message.type === "session:new" ? { data: verbs.beginning } : {};
+      // An empty answer to session:new would end the call: there would be nothing to do. A reconnection may stand for one that
+      // was never answered; else jambonz does not look at what comes with the acknowledgement.
+      const begins = message.type === "session:new" || message.type === "session:reconnect";
+      const data = begins ? { data: verbs.beginning } : {};
       return {
         events: events(message),
         answers: [JSON.stringify({ type: "ack", msgid: message.msgid, ...data })],

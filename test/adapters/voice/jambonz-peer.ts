@@ -30,6 +30,8 @@ export interface CallOptions {
   readonly from?: string;
   readonly to?: string;
   readonly direction?: "inbound" | "outbound";
+  /** The connection before was lost before the call's beginning was acknowledged. */
+  readonly unacknowledged?: boolean;
   /** Speech lasts until `finish` is called; else no time at all. */
   readonly slow?: boolean;
 }
@@ -135,8 +137,10 @@ export function jambonzCall(line: Line, options: CallOptions = {}): JambonzCall 
       const about = open.get(frame["msgid"]);
       if (about === undefined) strays.push(frame);
       open.delete(frame["msgid"]);
+      // What comes with an acknowledged reconnection is for a beginning that was never acknowledged.
+      if (about === "session:reconnect" && !options.unacknowledged) return;
       if (frame["data"]?.length > 0) tasks = frame["data"];
-      else if (about === "session:new") over(); // nothing to do: the call is over
+      else if (about?.startsWith("session:")) over(); // nothing to do: the call is over
       return run();
     }
     expect(frame).toMatchObject({ type: "command", command: "redirect" });

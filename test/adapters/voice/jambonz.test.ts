@@ -201,11 +201,21 @@ describe("a call through jambonz", () => {
     resumed.begin("session:reconnect");
     await until("a word", () => again.frames.length > 1);
     expect(again.frames[0]).toMatchObject({ type: "ack" });
-    expect(again.frames[0]).not.toHaveProperty("data");
     expect(await board.answer("At nine.")).toMatchObject({ kind: "sent" });
     await until("the answer", () => resumed.played.includes("At nine."));
     expect(resumed.played).not.toContain("Hello, this is Ava.");
     expect(story(board.channel)).toEqual(["opened", "lost socket", "opened"]);
+  });
+
+  it("begins a call whose connection was lost before its beginning was acknowledged", async () => {
+    const board = await switchboard(block);
+    const line = await dial(board);
+    const phone = jambonzCall(line, { unacknowledged: true });
+    phone.begin("session:reconnect");
+    await until("a word", () => phone.played.length > 0);
+    expect(phone.listening).toBe(true);
+    phone.speak("Hello?");
+    expect(await board.heard()).toBe("Hello?");
   });
 
   it.each([
