@@ -8,7 +8,7 @@ import { missedCall, voicemail } from "./for-humans.ts";
 import { dialTargets, handOverVerb, languageInData } from "./handoff.ts";
 import { partiesOf, personOf } from "./parties.ts";
 import type { Params } from "./signature.ts";
-import { element, hangUp, say, twiml } from "./twiml.ts";
+import { element, escapeXml, hangUp, say, twiml } from "./twiml.ts";
 import { wording } from "./wording.ts";
 
 /** What differs between the providers. */
@@ -28,6 +28,7 @@ export interface ConnectCall {
 
 /** The connection failed because of what we asked for: asking again is pointless. */
 const ourFault = new Set(["64101", "64106"]);
+const unanswered = "nobody took the call that was handed over";
 const unreachable = "64102";
 
 export function callRoutes(front: Front, flow: CallFlow): readonly HttpRoute[] {
@@ -155,12 +156,13 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
       const words = wording(config, config.language);
       const status = params.DialCallStatus ?? "";
       if (status === "completed" || status === "answered") return over(params, "handed-over", hangUp);
-      await missed(params, "nobody took the call that was handed over");
-      if (params.CallStatus === "completed") return over(params, "hung-up");
       channel.log.warn({ call: callOf(params), status }, "nobody took a call that was handed over");
       const wish = config.hand_over?.no_answer ?? "end";
       // An agent that was lost is no place to go back to.
       const next = wish === "agent" && params.r === "lost" ? "voicemail" : wish;
+      const gone = params.CallStatus === "completed";
+      if (gone || next !== "voicemail") await missed(params, unanswered);
+      if (gone) return over(params, "hung-up");
       if (next === "agent") return connect(params, words.apology, config.resume.times);
       if (next === "end") return over(params, "no-answer", say(words.apology, config.language), hangUp);
       const record = {
@@ -170,10 +172,16 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
         finishOnKey: "#",
         playBeep: true,
       };
-      return twiml(say(words.voicemail, config.language), element("Record", record), hangUp);
+      // Where nothing was recorded the next verb is done.
+      const silent = element("Redirect", { method: "POST" }, [escapeXml(address("/voicemail"))]);
+      return twiml(say(words.voicemail, config.language), element("Record", record), silent);
     },
     async voicemail(params: Params): Promise<Response> {
-      const { RecordingSid: id = "", RecordingUrl: url = "none", RecordingDuration: seconds = "?" } = params;
+      const { RecordingSid: id = "", RecordingUrl: url, RecordingDuration: seconds = "?" } = params;
+      if (url === undefined) {
+        await missed(params, unanswered);
+        return over(params, "no-answer", hangUp);
+      }
       await channel.accept([voicemail(unserved(params), { id, url, seconds })]);
       return over(params, "voicemail", hangUp);
     },

@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
+import { postSigned } from "../../../src/sandbox/signed-post.ts";
 import { openRig, type Rig, type RigOptions } from "./rig.ts";
 
 const gather = (config: object = {}, more: Partial<RigOptions> = {}): Promise<Rig> =>
@@ -145,7 +146,6 @@ test("a websocket that cannot be reached falls back to it", async () => {
   const rig = await openRig({ config: { fallback: "gather" }, phone: { pace: 1 } });
   const call = await rig.dial({ callSid: "CA77" });
   // As Twilio reports a websocket that it could not open.
-  const { postSigned } = await import("../../../src/sandbox/signed-post.ts");
   const url = "https://bridge.example/channels/line/ended?n=0";
   const form = { CallSid: "CA78", SessionStatus: "failed", ErrorCode: "64102" };
   const { body } = await postSigned({ url, via: rig.listener.url, form, token: "the-auth-token" });

@@ -2,7 +2,8 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall, PhoneOptions } from "../../../src/sandbox/phone.ts";
-import { openRig, type Rig, type RigOptions } from "./rig.ts";
+import { postSigned } from "../../../src/sandbox/signed-post.ts";
+import { authToken, openRig, type Rig, type RigOptions } from "./rig.ts";
 
 const human = { dial: ["+15005550009", "sip:desk@example.com"], timeout: "20s" };
 const verbs = (call: PhoneCall) => call.verbs.map((verb) => verb.name);
@@ -118,8 +119,8 @@ test.each(["busy", "no-answer", "failed"] as const)(
     const call = await ask(rig);
     expect(await call.over).toBe("hangup");
     expect(verbs(call).slice(-4)).toEqual(["Dial", "Say", "Record", "Hangup"]);
-    const [missed, message] = rig.channel.messages;
-    expect(missed).toMatchObject({ forHumans: { subject: "Missed call from +15005550001" } });
+    const [message, ...more] = rig.channel.messages;
+    expect(more).toEqual([]);
     expect(message).toMatchObject({ forHumans: { subject: "Voicemail from +15005550001" } });
     expect(message?.text).toMatch(/Recording: https:\/\/api\.twilio\.com.*RE/);
     expect(rig.sessions("closed")).toMatchObject([{ reason: "voicemail" }]);
@@ -146,16 +147,25 @@ test("nobody takes it: back to the agent, or the end, as configured", async () =
   const other = await ask(end);
   expect(await other.over).toBe("hangup");
   expect(end.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
+  expect(end.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
+});
+
+test("nobody takes it, and nothing is recorded: people hear of the call all the same", async () => {
+  const rig = await openRig(withHuman({}));
+  const form = { CallSid: "CA1", From: "+15005550001", To: "+15005550006", Digits: "" };
+  const url = "https://bridge.example/channels/line/voicemail";
+  const { body } = await postSigned({ url, via: rig.listener.url, form, token: authToken });
+  expect(body).toContain("<Hangup/>");
+  expect(rig.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
 });
 
 test("hand-off data alone hands nothing over", async () => {
   const rig = await openRig(withHuman({}));
   const call = await rig.dial();
   await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
-  const { postSigned } = await import("../../../src/sandbox/signed-post.ts");
   const form = { CallSid: call.sid, SessionStatus: "ended", HandoffData: '{"reason":"asked"}' };
   const url = "https://bridge.example/channels/line/ended";
-  const { body } = await postSigned({ url, via: rig.listener.url, form, token: "the-auth-token" });
+  const { body } = await postSigned({ url, via: rig.listener.url, form, token: authToken });
   expect(body).not.toContain("Dial");
   expect(body).toContain("<Hangup/>");
 });
@@ -173,13 +183,12 @@ test("an agent that cannot be reached leads to the human", async () => {
 test("the fallback needs nothing but the configuration", async () => {
   const rig = await openRig(withHuman({ caller_id: "+15005550006" }));
   rig.channel.reject(1000);
-  const { postSigned } = await import("../../../src/sandbox/signed-post.ts");
   const url = "https://bridge.example/channels/line/fallback";
   const { body } = await postSigned({
     url,
     via: rig.listener.url,
     form: { CallSid: "CA1" },
-    token: "the-auth-token",
+    token: authToken,
   });
   expect(body).toBe(
     '<?xml version="1.0" encoding="UTF-8"?><Response><Say language="en-US">I am sorry, I cannot answer that right now.</Say>' +

@@ -2,6 +2,7 @@
 
 import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { expect, onTestFinished, test } from "vitest";
+import { postSigned } from "../../../src/sandbox/signed-post.ts";
 import { type SmsApi, startSmsApi } from "../../../src/sandbox/sms-api.ts";
 import { authToken, caller, openRig, ours, type Rig, reply } from "./rig.ts";
 
@@ -102,7 +103,6 @@ test("an uncertain call is found in the list, or missing there after a minute", 
 
 test("status callbacks settle the draft by its key, and end the call", async () => {
   const rig = await openPlacing();
-  const { postSigned } = await import("../../../src/sandbox/signed-post.ts");
   const url = "https://bridge.example/channels/line/status?key=k1";
   for (const CallStatus of ["initiated", "in-progress", "in-progress", "completed", "no-answer"]) {
     const form = { CallSid: "CA1", CallStatus };
