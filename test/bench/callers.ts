@@ -2,6 +2,7 @@
 // long it is until the first words of the answer.
 
 import { WebSocket } from "ws";
+import { firstWords } from "./platform.ts";
 import { clock, sleep, type Tally } from "./rig.ts";
 import { accountSid, connections, postForm, signUrl } from "./signed-form.ts";
 
@@ -76,17 +77,13 @@ async function dial(url: string, agent: ReturnType<typeof connections>): Promise
     perMessageDeflate: false,
   });
   const line: Line = { ws, answered: null, unasked: 0 };
-  let speaking = false;
   ws.on("message", (data: Buffer) => {
-    const frame = JSON.parse(data.toString()) as { type: string; token?: string; last?: boolean };
-    if (frame.type !== "text") return;
-    if (!speaking && frame.token !== "") {
-      if (line.answered) line.answered();
-      else line.unasked += 1;
-      line.answered = null;
-      speaking = true;
-    }
-    if (frame.last === true) speaking = false;
+    const frame = JSON.parse(data.toString()) as { type: string; token?: string };
+    // Words that bridge a wait are no answer.
+    if (frame.type !== "text" || !frame.token?.startsWith(firstWords)) return;
+    if (line.answered) line.answered();
+    else line.unasked += 1;
+    line.answered = null;
   });
   await new Promise<void>((resolve, reject) => {
     ws.once("open", resolve);

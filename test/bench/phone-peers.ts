@@ -4,7 +4,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type CallsOrder, type CallsResult, placeCalls } from "./callers.ts";
-import { answerJson, createPlatform } from "./platform.ts";
+import { answerJson, createPlatform, firstWords } from "./platform.ts";
 import { createTexters, type TextsOrder, type TextsResult } from "./texters.ts";
 
 export type PhoneOrder = TextsOrder | CallsOrder;
@@ -12,7 +12,9 @@ export type PhoneMessage =
   | { readonly kind: "listening"; readonly platform: number; readonly twilio: number }
   | { readonly kind: "done"; readonly result: TextsResult | CallsResult };
 
-const platform = createPlatform("Your order left our warehouse yesterday and should be with you by Friday.");
+const platform = createPlatform(
+  `${firstWords} left our warehouse yesterday and should be with you by Friday.`,
+);
 const texters = createTexters();
 
 const platformServer = createServer((request, response) => platform.serve(request, response));

@@ -45,12 +45,20 @@ export async function startPhoneRig(): Promise<PhoneRig> {
 }
 
 async function carryOut<Result>(peers: ChildProcess, order: PhoneOrder): Promise<Result> {
+  const over = new AbortController();
+  const told = once(peers, "message", { signal: over.signal }) as Promise<[PhoneMessage]>;
+  const died = once(peers, "exit", { signal: over.signal }).then(() =>
+    Promise.reject(new Error("the peers ended")),
+  );
   peers.send(order);
-  const told = once(peers, "message") as Promise<[PhoneMessage]>;
-  const died = once(peers, "exit").then(() => Promise.reject(new Error("the peers ended")));
-  const [message] = await Promise.race([told, died]);
-  if (message.kind !== "done") throw new Error("the peers did not say how it went");
-  return message.result as Result;
+  try {
+    const [message] = await Promise.race([told, died]);
+    if (message.kind !== "done") throw new Error("the peers did not say how it went");
+    return message.result as Result;
+  } finally {
+    over.abort();
+    died.catch(() => undefined);
+  }
 }
 
 async function startBare({ platform, twilio }: Ports): Promise<PhoneContestant> {

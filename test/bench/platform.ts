@@ -8,6 +8,9 @@ export interface PlatformStub {
   asked(): number;
 }
 
+/** How the answer to a caller begins. */
+export const firstWords = "Your order";
+
 const skills = [
   { systemName: "EMAIL", status: "active", email: "support@example.com", responseDelaySeconds: null },
   { systemName: "SMS", status: "active", phoneNumber: "+15550100", responseDelaySeconds: null },

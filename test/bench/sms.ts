@@ -12,12 +12,15 @@ const perSecond = 25;
 export async function sms(rig: PhoneRig, rounds: number, count: number): Promise<Tally> {
   const full: Results = { bare: [], ours: [] };
   const steady: Results = { bare: [], ours: [] };
+  const cpu: { readonly [name in keyof Results]: number[] } = { bare: [], ours: [] };
   for (let round = 0; round < rounds; round += 1) {
     for (const name of ["bare", "ours"] as const) {
       const contestant = await rig[name]();
       try {
         await rig.texts({ url: contestant.inbound, count: 50, waiting: 8, perSecond: null });
+        const before = contestant.cpu();
         full[name].push(await rig.texts({ url: contestant.inbound, count, waiting, perSecond: null }));
+        cpu[name].push((contestant.cpu() - before) / count);
         steady[name].push(await calmDay(rig, contestant, Math.min(count, 250)));
       } finally {
         await contestant.stop();
@@ -32,6 +35,14 @@ export async function sms(rig: PhoneRig, rounds: number, count: number): Promise
     unit: "texts/s",
     compare: "ratio",
     goal: { text: "x 0.50", met: rate("ours") >= 0.5 * rate("bare") },
+  });
+  printFigure({
+    name: "processor time a text at that rate",
+    bare: median(cpu.bare),
+    ours: median(cpu.ours),
+    unit: "ms",
+    compare: "ratio",
+    goal: null,
   });
   times("webhook at that rate", full, (one) => one.webhooks, 2);
   times(`webhook, ${perSecond} texts a second`, steady, (one) => one.webhooks, 2);
