@@ -85,7 +85,7 @@ export function gatherDesk(front: Front): GatherDesk {
       found.newest = (await channel.session(sessionId(call)))?.pending ?? null;
       asked.set(call, found);
     }
-    found.idle.abort();
+    found.idle.abort("over");
     found.idle = new AbortController();
     expire(call, found.idle.signal).catch((error: unknown) =>
       channel.log.error({ call, err: error }, "a call of which nothing is heard could not be ended"),
@@ -99,7 +99,7 @@ export function gatherDesk(front: Front): GatherDesk {
     await front.closed(call, "no-sign");
   };
   const end = async (call: string, reason: string, ...verbs: readonly string[]) => {
-    asked.get(call)?.idle.abort();
+    asked.get(call)?.idle.abort("over");
     asked.delete(call);
     await front.closed(call, reason);
     return twiml(...verbs);
@@ -149,7 +149,7 @@ export function gatherDesk(front: Front): GatherDesk {
       .sleep(Math.max(0, Math.min(limit - passed, longestHold)), held.signal)
       .then(() => answer.resolve(null));
     const text = await answer.promise;
-    held.abort();
+    held.abort("over");
     state.answer = null;
     if (text !== null) return listen(script(text, language, config.max_sentences, words), count + 1);
     if (clock.now() - since >= config.give_up.after) return giveUp(params);
@@ -260,7 +260,7 @@ export function gatherDesk(front: Front): GatherDesk {
       };
     },
     close() {
-      for (const state of asked.values()) state.idle.abort();
+      for (const state of asked.values()) state.idle.abort("over");
       asked.clear();
     },
   };

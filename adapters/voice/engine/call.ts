@@ -154,7 +154,7 @@ export function liveCall(parts: CallParts): LiveCall {
     quiet.heard();
     // Who speaks to a goodbye wants to stay.
     if (leaving?.farewell.reason === "silent" && !closed) {
-      leaving.abort.abort();
+      leaving.abort.abort("over");
       leaving = null;
     }
     listen();

@@ -31,7 +31,7 @@ export function collecting({ clock, wait, said, failed }: CollectingParts): Coll
   let timer: AbortController | null = null;
 
   const flush = async () => {
-    timer?.abort();
+    timer?.abort("over");
     timer = null;
     const text = parts.join(" ").slice(0, longest);
     parts = [];
@@ -53,7 +53,7 @@ export function collecting({ clock, wait, said, failed }: CollectingParts): Coll
       if (!/[\p{L}\p{N}]/u.test(clean)) return false;
       if (parts.length === 0) since = clock.monotonic();
       parts.push(clean);
-      timer?.abort();
+      timer?.abort("over");
       timer = new AbortController();
       const left = since + prolonged * wait - clock.monotonic();
       later(Math.max(0, Math.min(wait, left)), timer.signal).catch(failed);

@@ -30,7 +30,7 @@ export function keypad({ clock, config, canHandOver, human, entered, failed }: K
   let pause: AbortController | null = null;
 
   const rest = () => {
-    pause?.abort();
+    pause?.abort("over");
     pause = null;
     row = "";
   };
@@ -49,7 +49,7 @@ export function keypad({ clock, config, canHandOver, human, entered, failed }: K
     if (key === "#" && !isHuman(key)) return void end().catch(failed);
     if (row.length < longest) row += key;
     if (isHuman(row) && (!settings.as_message || key === "#")) return void end().catch(failed);
-    pause?.abort();
+    pause?.abort("over");
     pause = new AbortController();
     wait(pause.signal).catch(failed);
   };

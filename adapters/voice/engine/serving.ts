@@ -75,7 +75,7 @@ async function live(
     // What fails because the line is gone is no failure.
     if (!socket.signal.aborted) throw error;
   } finally {
-    ended.abort();
+    ended.abort("over");
     await call.end(calls.leave(start.call, entry) ? ending : null);
   }
 }
@@ -104,7 +104,7 @@ async function startOf(
   const late = clock.sleep(firstFrameMs, AbortSignal.any([waited.signal, socket.signal])).then(() => null);
   const first = events.next().catch(() => null);
   const found = await Promise.race([first, late]);
-  waited.abort();
+  waited.abort("over");
   const event = found === null || found.done ? null : found.value;
   return event?.kind === "start" ? event : null;
 }

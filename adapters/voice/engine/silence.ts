@@ -32,7 +32,7 @@ export function silence(parts: SilenceParts): Silence {
   let current: AbortController | null = null;
 
   const rest = () => {
-    current?.abort();
+    current?.abort("over");
     current = null;
   };
   const ask = async () => {

@@ -49,7 +49,7 @@ export function speaker({ clock, rate, language, write }: SpeakerParts): Speaker
   let changed = new AbortController();
 
   const moved = () => {
-    changed.abort();
+    changed.abort("over"); // with a reason, as everywhere in a call: without one an error with a stack is made each time
     changed = new AbortController();
   };
   const lengthen = (text: string) => {

@@ -30,7 +30,7 @@ export function waiting(parts: WaitingParts): Waiting {
     return all[said++ % all.length] ?? "";
   };
   const end = () => {
-    current?.abort();
+    current?.abort("over");
     current = null;
   };
   return {
