@@ -4,8 +4,8 @@ import { type Attempt, type Json, type SendOutcome, sendKey, threadToken } from 
 import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import sms from "../../../adapters/sms/index.ts";
 
-export const ours = "+15550100";
-export const person = "+15550177";
+const ours = "+15550100";
+const person = "+15550177";
 
 export interface Desk extends AsyncDisposable {
   readonly channel: RecordingChannel;

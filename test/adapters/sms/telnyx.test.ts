@@ -1,6 +1,9 @@
 // Texts through Telnyx: what proves a webhook, what it tells, and what its answers mean.
 
 import { generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { type Attempt, type HttpRoute, type SendOutcome, sendKey, threadToken } from "bridgehead/contract";
 import { recordingChannel, wallClock } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
@@ -213,6 +216,41 @@ describe("a webhook", () => {
     ])
       await expect(post(webhook(url, body))).rejects.toThrow(/./);
     expect(channel.calls).toEqual([]);
+  });
+});
+
+describe("a picture", () => {
+  async function fetched(ref: object, block: object): Promise<Buffer> {
+    const { adapter } = desk(block);
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of adapter.open?.(ref as never, AbortSignal.timeout(5000)) ?? [])
+      chunks.push(chunk);
+    return Buffer.concat(chunks);
+  }
+  const picture = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.alloc(3000, 7)]);
+
+  it("is fetched without our key, up to the size that is allowed", async () => {
+    const logins: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      logins.push(request.headers.authorization);
+      response.end(picture);
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/a.png`;
+    const ref = { url, mediaType: "image/png" };
+    const local = { api_url: "http://127.0.0.1:9" };
+    expect(await fetched(ref, local)).toEqual(picture);
+    expect(logins).toEqual([undefined]);
+    await expect(fetched(ref, { ...local, media: { max_size: "2KB" } })).rejects.toThrow(/larger than/);
+    await expect(fetched(ref, {}), "from this machine, said by the real Telnyx").rejects.toThrow(/https/);
+    server.close();
+  });
+
+  it("is never fetched from a private network", async () => {
+    for (const host of ["127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "localhost"])
+      await expect(fetched({ url: `https://${host}/a.png`, mediaType: "image/png" }, {})).rejects.toThrow(
+        /not a public one/,
+      );
   });
 });
 
