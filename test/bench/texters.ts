@@ -120,7 +120,7 @@ const formOf = (from: string, n: number) => ({
   From: from,
   ApiVersion: "2010-04-01",
 });
-const sid = (n: number): string => `SM${n.toString(16).padStart(32, "a")}`;
+const sid = (n: number): string => `SM${n.toString(16).padStart(32, "0")}`;
 
 const messageResource = (id: string, to: string, form: URLSearchParams): object => ({
   sid: id,
