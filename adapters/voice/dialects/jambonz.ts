@@ -18,12 +18,12 @@ const asking = new Set([
   "dial:confirm",
 ]);
 /** How a call that was answered, or not, has ended. */
-const over: Readonly<Record<string, string>> = {
-  completed: "hung-up",
-  failed: "failed",
-  busy: "busy",
-  "no-answer": "no-answer",
-};
+const over: ReadonlyMap<unknown, string> = new Map([
+  ["completed", "hung-up"],
+  ["failed", "failed"],
+  ["busy", "busy"],
+  ["no-answer", "no-answer"],
+]);
 
 export const jambonz: DialectMaker = ({ config }): Dialect => {
   const { user, password } = config.jambonz ?? { user: "", password: "" };
@@ -118,7 +118,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
       case "verb:status":
         return status(data);
       case "call:status": {
-        const reason = over[String(data["call_status"])];
+        const reason = over.get(data["call_status"]);
         return reason === undefined ? [] : [{ kind: "end", reason }];
       }
       case "jambonz:error":

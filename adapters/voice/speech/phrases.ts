@@ -193,11 +193,13 @@ const pl: Phrases = {
   unreadable: "Przepraszam, nie mogę tego odczytać przez telefon.",
 };
 
-const spoken: Readonly<Record<string, Phrases>> = { en, de, fr, es, it, pt, nl, pl };
+const spoken: ReadonlyMap<string, Phrases> = new Map(
+  [en, de, fr, es, it, pt, nl, pl].map((one) => [one.lang, one]),
+);
 
 /** The phrases for a language tag (`de`, `de-AT`, `DE_at`); English for any other. */
 export function phrases(lang: string): Phrases {
-  return spoken[primary(lang)] ?? en;
+  return spoken.get(primary(lang)) ?? en;
 }
 
 /** The language of a tag without region or script: `de` of `de-AT`. */

@@ -94,17 +94,17 @@ function pronounced(text: string, words: Words): string {
 }
 
 function letters(address: string, words: Words): string {
-  const say: Readonly<Record<string, string>> = {
-    "@": words.at,
-    ".": words.dot,
-    "-": words.dash,
-    _: words.underscore,
-    "+": "plus",
-  };
+  const say: ReadonlyMap<string, string> = new Map([
+    ["@", words.at],
+    [".", words.dot],
+    ["-", words.dash],
+    ["_", words.underscore],
+    ["+", "plus"],
+  ]);
   return address
     .split(/([@._+-])/)
     .filter((part) => part !== "")
-    .map((part) => say[part] ?? part)
+    .map((part) => say.get(part) ?? part)
     .join(" ");
 }
 

@@ -8,7 +8,6 @@ export interface Words {
   readonly dot: string;
   readonly dash: string;
   readonly underscore: string;
-  readonly slash: string;
   /** Words with which a letter closes; what follows is a signature. Lower case, without punctuation. */
   readonly closings: readonly string[];
   /** Abbreviations without their last full stop, lower case. */
@@ -17,13 +16,12 @@ export interface Words {
   readonly ordinalStops: boolean;
 }
 
-const table: Readonly<Record<string, Words>> = {
+const table = {
   en: {
     at: "at",
     dot: "dot",
     dash: "dash",
     underscore: "underscore",
-    slash: "slash",
     closings: [
       "best regards",
       "kind regards",
@@ -61,7 +59,6 @@ const table: Readonly<Record<string, Words>> = {
     dot: "Punkt",
     dash: "Minus",
     underscore: "Unterstrich",
-    slash: "Schrägstrich",
     closings: [
       "mit freundlichen grüßen",
       "freundliche grüße",
@@ -100,7 +97,6 @@ const table: Readonly<Record<string, Words>> = {
     dot: "point",
     dash: "tiret",
     underscore: "tiret bas",
-    slash: "barre oblique",
     closings: [
       "cordialement",
       "bien cordialement",
@@ -116,7 +112,6 @@ const table: Readonly<Record<string, Words>> = {
     dot: "punto",
     dash: "guion",
     underscore: "guion bajo",
-    slash: "barra",
     closings: ["saludos", "saludos cordiales", "un saludo", "atentamente", "un cordial saludo"],
     abbreviations: [
       "sr",
@@ -140,7 +135,6 @@ const table: Readonly<Record<string, Words>> = {
     dot: "punto",
     dash: "trattino",
     underscore: "trattino basso",
-    slash: "barra",
     closings: ["cordiali saluti", "distinti saluti", "saluti", "un saluto"],
     abbreviations: [
       "sig",
@@ -164,7 +158,6 @@ const table: Readonly<Record<string, Words>> = {
     dot: "ponto",
     dash: "hífen",
     underscore: "sublinhado",
-    slash: "barra",
     closings: [
       "atenciosamente",
       "cumprimentos",
@@ -180,7 +173,6 @@ const table: Readonly<Record<string, Words>> = {
     dot: "punt",
     dash: "streepje",
     underscore: "laag streepje",
-    slash: "schuine streep",
     closings: [
       "met vriendelijke groet",
       "met vriendelijke groeten",
@@ -211,25 +203,27 @@ const table: Readonly<Record<string, Words>> = {
     dot: "kropka",
     dash: "myślnik",
     underscore: "podkreślenie",
-    slash: "ukośnik",
     closings: ["z poważaniem", "pozdrawiam", "z wyrazami szacunku", "serdecznie pozdrawiam"],
     abbreviations: ["np", "tzn", "tj", "ul", "al", "nr", "godz", "tel", "ok", "prof", "inż", "św", "m.in"],
     ordinalStops: true,
   },
-};
+} as const satisfies Readonly<Record<string, Words>>;
+
+const byLanguage: ReadonlyMap<string, Words> = new Map(Object.entries(table));
 
 /** The words for a language tag; English ones for a language we do not speak. */
 export function wordsOf(lang: string): Words {
-  // `en` is in the table.
-  return table[primary(lang)] ?? (table["en"] as Words);
+  return byLanguage.get(primary(lang)) ?? table.en;
 }
 
 /** Closings and abbreviations of every language: agents answer in another language than the one we believe in. */
-export const allClosings: ReadonlySet<string> = new Set(Object.values(table).flatMap((one) => one.closings));
+export const allClosings: ReadonlySet<string> = new Set(
+  [...byLanguage.values()].flatMap((one) => one.closings),
+);
 
 /** See `allClosings`. */
 export const allAbbreviations: ReadonlySet<string> = new Set(
-  Object.values(table).flatMap((one) => one.abbreviations),
+  [...byLanguage.values()].flatMap((one) => one.abbreviations),
 );
 
 /** Abbreviations that are words too, and are abbreviations only before a number: `No. 5`. */

@@ -28,6 +28,11 @@ describe("speakable", () => {
     ["a bare URL by its host", "See https://www.example.com/a/b?c=d.", "See example dot com."],
     ["an address in angle brackets", "<https://example.com>", "example dot com."],
     ["a mail address", "Write to jo.doe@my-shop.com!", "Write to jo dot doe at my dash shop dot com!"],
+    [
+      "a name that objects have in an address",
+      "constructor@toString.com",
+      "constructor at toString dot com.",
+    ],
     ["a mail link", "[write us](mailto:a@example.com)", "write us."],
     ["credentials in a URL", "https://user:secret@example.com:8080/x", "example dot com."],
     ["emoji", "Done 🎉👩‍👩‍👧 👍🏽 now 🇩🇪!", "Done now!"],
@@ -217,6 +222,8 @@ describe("phrases", () => {
     expect(phrases("PT_br").lang).toBe("pt");
     expect(phrases("ja").lang).toBe("en");
     expect(phrases("").lang).toBe("en");
+    expect(phrases("constructor").lang).toBe("en");
+    expect(speakable("a@b.com", "constructor")).toBe("a at b dot com.");
     expect(primary("en-US")).toBe("en");
   });
 });
