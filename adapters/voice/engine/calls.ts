@@ -10,6 +10,9 @@ export interface Entry {
 
 export interface LiveCalls {
   find(call: string): LiveCall | undefined;
+  /** Another connection of the call is being stored: until that is done, the one before it has no end to report that could be
+   *  taken for the new one's. */
+  arriving<T>(call: string, stored: () => Promise<T>): Promise<T>;
   /** A connection takes over: the one before it is told, and has nothing to report any more. */
   enter(call: string, entry: Entry): void;
   /** False when the entry had been replaced. */
@@ -18,15 +21,24 @@ export interface LiveCalls {
 
 export function liveCalls(): LiveCalls {
   const entries = new Map<string, Entry>();
+  const expected = new Set<string>();
   return {
     find: (call) => entries.get(call)?.call,
+    async arriving(call, stored) {
+      expected.add(call);
+      try {
+        return await stored();
+      } finally {
+        expected.delete(call);
+      }
+    },
     enter(call, entry) {
       const former = entries.get(call);
       entries.set(call, entry);
       former?.replace();
     },
     leave(call, entry) {
-      return entries.get(call) === entry && entries.delete(call);
+      return entries.get(call) === entry && entries.delete(call) && !expected.has(call);
     },
   };
 }

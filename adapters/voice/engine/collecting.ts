@@ -54,6 +54,11 @@ export function collecting({ clock, wait, said, failed }: CollectingParts): Coll
       if (parts.length === 0) since = clock.monotonic();
       parts.push(clean);
       timer?.abort("over");
+      timer = null;
+      if (wait === 0) {
+        flush().catch(failed);
+        return true;
+      }
       timer = new AbortController();
       const left = since + prolonged * wait - clock.monotonic();
       later(Math.max(0, Math.min(wait, left)), timer.signal).catch(failed);

@@ -28,7 +28,8 @@ export async function serve(parts: ServingParts, socket: Socket, translator: Tra
   if (start === null || start.ticket === null) return socket.close(forbidden, "no start");
   const person = personOf(start.person, start.call);
   const record = callRecord(parts.channel, { ...start, ticket: start.ticket, person });
-  if (!(await record.opened(0))) return socket.close(forbidden, "used before");
+  if (!(await parts.calls.arriving(start.call, () => record.opened(0))))
+    return socket.close(forbidden, "used before");
   await live(parts, socket, translator, { start, record, events });
 }
 

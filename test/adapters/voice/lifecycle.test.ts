@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { callToken } from "../../../adapters/voice/tokens.ts";
-import { signature } from "../../../src/sandbox/signed-post.ts";
+import { postSigned, signature } from "../../../src/sandbox/signed-post.ts";
 import { authToken, caller, openRig, ours, publicUrl, type Rig } from "./rig.ts";
 
 const relay = "wss://bridge.example/channels/line/relay";
@@ -238,4 +238,33 @@ test("requests that are not signed are refused", async () => {
     ).toBe(403);
   }
   expect(rig.channel.calls).toEqual([]);
+});
+
+test("a connection that another one replaced does not report the call as lost", async () => {
+  const rig = await openRig();
+  const connect = async (): Promise<{ readonly socket: WebSocket; readonly heard: string[] }> => {
+    const url = `${publicUrl}/channels/line/call`;
+    const form = { CallSid: "CA1" };
+    const { body } = await postSigned({ url, via: rig.listener.url, form, token: authToken });
+    const token = /name="token" value="([^"]+)"/.exec(body)?.[1] ?? "";
+    const heard: string[] = [];
+    const address = `${rig.listener.url.replace("http", "ws")}/channels/line/relay`;
+    const socket = new WebSocket(address, { headers: signed() });
+    socket.on("message", (data: Buffer) => heard.push(String(JSON.parse(data.toString()).token)));
+    socket.on("open", () => socket.send(JSON.stringify(setup("CA1", token))));
+    return { socket, heard };
+  };
+  const first = await connect();
+  const closed = new Promise((resolve) => first.socket.once("close", resolve));
+  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  const second = await connect();
+  expect(await closed).toBe(1000);
+  expect(rig.sessions("opened")).toHaveLength(2);
+  expect(rig.sessions("lost")).toEqual([]);
+  const call = { sid: "CA1" } as Parameters<Rig["answer"]>[0];
+  expect(await rig.answer(call, "Here.", null)).toMatchObject({ kind: "sent" });
+  await expect.poll(() => second.heard).toEqual(["Here."]);
+  expect(first.heard).toEqual([]);
+  second.socket.terminate();
+  await rig.channel.until("lost", () => rig.sessions("lost").length === 1);
 });
