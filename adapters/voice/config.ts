@@ -123,7 +123,10 @@ export const config = z
       .prefault("any")
       .describe("With what may the caller cut us short?"),
     speech_timeout: z
-      .union([z.literal("auto"), span()])
+      .union([
+        z.literal("auto"),
+        span().refine((ms) => ms >= 600 && ms <= 5000, { error: "expected 600ms to 5s, or auto" }),
+      ])
       .prefault("auto")
       .describe("How much silence ends what the caller says? 600ms to 5s."),
     greeting: z

@@ -1,0 +1,76 @@
+// What an operator may write in a voice channel's block, and what the channel makes of it.
+
+import { describe, expect, it } from "vitest";
+import { config } from "../../../adapters/voice/config.ts";
+import { personOf } from "../../../adapters/voice/parties.ts";
+import { languageOf, wording } from "../../../adapters/voice/wording.ts";
+
+const tokens = { auth_tokens: ["secret"] };
+const problems = (block: object) =>
+  config.safeParse(block).error?.issues.map(({ path, message }) => `${path.join(".")}: ${message}`) ?? [];
+
+describe("the block", () => {
+  it("needs the proof of its dialect, and nothing else", () => {
+    expect(problems(tokens)).toEqual([]);
+    expect(problems({})).toEqual(["auth_tokens: dialect twilio needs auth_tokens"]);
+    expect(problems({ dialect: "gather" })).toEqual(["auth_tokens: dialect gather needs auth_tokens"]);
+    expect(problems({ dialect: "telnyx", ...tokens })).toEqual(["telnyx: dialect telnyx needs telnyx"]);
+    expect(problems({ dialect: "retell", retell: { secret: "s" } })).toEqual([]);
+    expect(problems({ dialect: "jambonz", jambonz: { user: "u", password: "p" } })).toEqual([]);
+  });
+
+  it.each<[object, string]>([
+    [{ auth_tokens: [] }, "auth_tokens"],
+    [{ number: "0171 123" }, "number"],
+    [{ language: "german" }, "language"],
+    [{ speech_timeout: "100ms" }, "speech_timeout"],
+    [{ hand_over: {} }, "hand_over"],
+    [{ hand_over: { dial: ["+15005550009"], redirect: "https://x.example" } }, "hand_over"],
+    [{ hand_over: { dial: ["call me"] } }, "hand_over.dial.0"],
+    [{ hand_over: { dial: ['sip:a"b@example.com'] } }, "hand_over.dial.0"],
+    [{ digits: { human: "00" } }, "digits.human"],
+    [{ fillers: { first: "soon" } }, "fillers.first"],
+    [{ max_sentences: 0 }, "max_sentences"],
+  ])("refuses %j", (block, path) => {
+    expect(problems({ ...tokens, ...block }).join()).toContain(`${path}: `);
+  });
+
+  it("keeps its secrets marked", () => {
+    const text = JSON.stringify(config.toJSONSchema({ io: "input" }));
+    for (const key of ["auth_tokens", "token_key", "password"]) {
+      const at = text.indexOf(`"${key}":`);
+      expect(text.slice(at, at + 300), key).toContain('"secret":true');
+    }
+  });
+});
+
+describe("words", () => {
+  const phrases = [
+    { language: "en", goodbye: "Bye.", still_there: ["Hm?"] },
+    { language: "en-GB", goodbye: "Cheerio." },
+  ];
+  const settings = config.parse({ ...tokens, languages: [{ code: "de-AT" }], phrases });
+
+  it("are the configured ones of the nearest language, else ours", () => {
+    expect(wording(settings, "en-US").goodbye).toBe("Bye.");
+    expect(wording(settings, "en-GB").goodbye).toBe("Cheerio.");
+    expect(wording(settings, "en-GB").stillThere).toEqual(["Hm?", "Hm?"]);
+    expect(wording(settings, "de").goodbye).toMatch(/Wiederhören/);
+  });
+
+  it("are in a language of the configuration", () => {
+    expect(languageOf(settings, "de")).toBe("de-AT");
+    expect(languageOf(settings, "EN-us")).toBe("en-US");
+    expect(languageOf(settings, "fr-FR")).toBeNull();
+    expect(languageOf(settings, "")).toBeNull();
+  });
+});
+
+describe("people", () => {
+  it("are who they are at every call, or nobody twice", () => {
+    expect(personOf("+15005550001", "CA1").address).toBe("+15005550001");
+    expect(personOf("sip:Ann@Example.com", "CA1").address).toBe("sip:ann@example.com");
+    for (const withheld of [null, "", "Anonymous", "+266696687", "unknown"])
+      expect(personOf(withheld, "CA1").address).toBe("anonymous:CA1");
+  });
+});
