@@ -110,6 +110,29 @@ describe("a call through jambonz", () => {
     });
   });
 
+  it.each([
+    [0, null],
+    [1, "First this."],
+    [2, "First this. Then that."],
+    [3, undefined],
+  ])("is interrupted after %s of three sentences", async (finished, heard) => {
+    const { board, phone, line } = await call({}, { slow: true });
+    phone.finish();
+    phone.speak("Tell me all.");
+    await board.heard();
+    await board.answer("First this. Then that. And more.");
+    await line.until("all sentences", says("And more."));
+    for (let n = 0; n < finished; n++) phone.finish();
+    phone.speak("Enough.");
+    expect(await board.heard(1)).toBe("Enough.");
+    const cuts = board.channel.stored.filter((one) => one.kind === "session" && one.state === "interrupted");
+    // Whoever heard everything has not interrupted; of a first sentence that was cut nobody knows how much was heard.
+    expect(cuts.map((one) => ("heard" in one ? one.heard : null))).toEqual(
+      heard === undefined ? [] : [heard],
+    );
+    expect(phone.played).toHaveLength(1 + finished);
+  });
+
   it("never ends an idle call by stopping", async () => {
     const { board, phone, line } = await call({}, { slow: true });
     phone.speak("Hello?");
