@@ -1,12 +1,14 @@
 // bridgehead schema: the configuration's JSON Schema, for editors.
 
 import { jsonSchema } from "../config/index.ts";
-import { loadAdapter } from "../host/loader.ts";
+import { builtIn, loadAdapter } from "../host/loader.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 
 export async function run(_options: object, io: Io): Promise<number> {
-  const email = await loadAdapter("email", io.cwd);
-  io.out(JSON.stringify(jsonSchema({ email }), null, 2));
+  const adapters = await Promise.all(
+    builtIn.map(async (name) => [name, await loadAdapter(name, io.cwd)] as const),
+  );
+  io.out(JSON.stringify(jsonSchema(Object.fromEntries(adapters)), null, 2));
   return exitCodes.ok;
 }

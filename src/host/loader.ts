@@ -7,7 +7,8 @@ import type { AdapterDefinition } from "bridgehead/contract";
 import * as z from "zod";
 import { packageEntry, pathEntry } from "./entry.ts";
 
-const builtIn: readonly string[] = ["email", "sms", "voice"];
+/** The adapters that come with the daemon, by the names the file gives them. */
+export const builtIn: readonly string[] = ["email", "sms", "voice"];
 const contractNumber = 1;
 
 /** What `loadAdapter` rejects with: a message and a cure for the operator. */

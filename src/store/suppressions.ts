@@ -13,7 +13,8 @@ export async function strike(
   const row = await q.one<{ active: number }>(
     `INSERT INTO suppressions (channel, address, strikes, active, reason, updated_at)
      VALUES ($1, $2, 1, CASE WHEN $3 <= 1 THEN 1 ELSE 0 END, $4, now_ms())
-     ON CONFLICT (channel, address) DO UPDATE SET strikes = suppressions.strikes + 1, reason = excluded.reason,
+     ON CONFLICT (channel, address) DO UPDATE SET strikes = suppressions.strikes + 1,
+       reason = CASE WHEN suppressions.active = 1 THEN suppressions.reason ELSE excluded.reason END,
        active = CASE WHEN suppressions.active = 1 OR suppressions.strikes + 1 >= $3 THEN 1 ELSE 0 END, updated_at = now_ms()
      RETURNING active`,
     channel,

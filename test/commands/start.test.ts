@@ -135,7 +135,7 @@ it("opens once though the daemon is killed in the middle of the start call", {
   expect(place.texts).toEqual([]);
   await place.daemon();
   await expect.poll(() => place.texts.length, { timeout: 30_000 }).toBe(1);
-  const platform = await openSqlite(join(place.file, "../platform.db"), Date.now);
+  const platform = openSqlite(join(place.file, "../platform.db"), Date.now);
   const opened = await platform.read((q) => q.all("SELECT id FROM conversation"));
   await platform.close();
   expect(opened).toHaveLength(1);
@@ -175,7 +175,7 @@ it("refuses what cannot be, and says why", { timeout: 60_000 }, async () => {
   expect(await told()).toContain(
     "1 agent phone has no introduction: give --introduction, or set defaultSmsIntroduction",
   );
-  const db = await openSqlite(place.store, Date.now);
+  const db = openSqlite(place.store, Date.now);
   await db.tx((q) => suppress(q, "texts", "+15550111", "the person said STOP (event 7)"));
   const settings = (change: string) => db.tx((q) => q.run(`UPDATE agents SET settings = ${change}`));
   expect(await told()).toBe("1 +15550111 gets nothing from channel texts: the person said STOP (event 7)");

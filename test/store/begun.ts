@@ -263,6 +263,7 @@ export function describeBegun(place: NewPlace): void {
       const why = () => db.read((q) => suppression(q, "c", person));
       await db.tx((q) => strike(q, "c", person, 2, "bounced"));
       await db.tx((q) => suppress(q, "c", "A@Example.org", "said STOP"));
+      await db.tx((q) => strike(q, "c", person, 2, "bounced again"));
       expect(await why()).toBe("said STOP");
       await db.tx((q) => lift(q, "c", "a@EXAMPLE.org"));
       expect(await why()).toBeNull();
