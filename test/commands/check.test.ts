@@ -206,6 +206,7 @@ describe("schema", () => {
     expect(await schema({}, io)).toBe(exitCodes.ok);
     const printed = JSON.parse(out.join("")) as { $schema: string };
     expect(printed.$schema).toBe("https://json-schema.org/draft/2020-12/schema");
-    expect(JSON.stringify(printed)).toContain('"const":"email"');
+    for (const name of ["email", "sms", "voice"])
+      expect(JSON.stringify(printed)).toContain(`"const":"${name}"`);
   });
 });
