@@ -215,7 +215,8 @@ export async function postponeEvent(
 ): Promise<void> {
   await q.run(
     `UPDATE events SET attempts = attempts + 1, due_at = now_ms() + $2, reason = $4,
-       state = CASE WHEN attempts + 1 >= $3 THEN 'failed' ELSE state END WHERE id = $1`,
+       state = CASE WHEN attempts + 1 >= $3 THEN 'failed' ELSE state END,
+       code = CASE WHEN attempts + 1 >= $3 AND code = '${exempt}' THEN NULL ELSE code END WHERE id = $1`,
     id,
     delayMs,
     limit,
