@@ -1,7 +1,7 @@
 // What Twilio posts to us: a person's text, repeated as the fragment of the configured address asks (connection overrides:
 // rc, rp, rt, tt), then the fallback address; and what became of a text of ours.
 
-import { type Form, type Posted, postSigned } from "./signed-post.ts";
+import { type Form, type Posted, postSigned, type SignedPost } from "./signed-post.ts";
 import type { CallRecord, SmsMessage } from "./sms-records.ts";
 
 /** Where the number's webhooks go, as one would write it at Twilio. */
@@ -63,32 +63,32 @@ export async function postInbound(
   form: Form,
   idempotency: string,
 ): Promise<readonly Posted[]> {
-  const tries: Posted[] = [];
-  const wish = overrides(webhooks.inbound);
-  const until = performance.now() + wish.total;
-  const post = (url: string, more: Form = {}) =>
-    postSigned({
-      url,
-      via: webhooks.via,
-      form: { ...form, ...more },
-      token: account.token,
-      headers: { "i-twilio-idempotency-token": idempotency },
-      timeoutMs: Math.max(1, Math.min(wish.read, until - performance.now())),
-      signal: account.signal,
-    });
-  for (let left = wish.retries; ; left -= 1) {
-    const posted = await post(webhooks.inbound);
-    tries.push(posted);
-    if (good(posted)) return tries;
-    if (left <= 0 || performance.now() >= until || !wish.repeats(posted)) break;
-  }
-  if (webhooks.fallback === undefined) return tries;
+  const { inbound, fallback, via } = webhooks;
+  const headers = { "i-twilio-idempotency-token": idempotency };
+  const tries = await postRepeatedly(account, { url: inbound, via, form, headers });
+  if (fallback === undefined || tries.some(good)) return tries;
   const ErrorCode = tries.at(-1)?.error === "connect" ? "11205" : "11200";
-  tries.push(await post(webhooks.fallback, { ErrorCode, ErrorUrl: webhooks.inbound }));
-  return tries;
+  const late = { ...form, ErrorCode, ErrorUrl: inbound };
+  return [...tries, ...(await postRepeatedly(account, { url: fallback, via, form: late, headers }))];
 }
 
-/** One status callback; a text that was created without an address for it has none. */
+/** As often as the address's fragment asks for. */
+async function postRepeatedly(
+  { token, signal }: Account,
+  post: Pick<SignedPost, "url" | "via" | "form" | "headers">,
+): Promise<readonly Posted[]> {
+  const tries: Posted[] = [];
+  const wish = overrides(post.url);
+  const until = performance.now() + wish.total;
+  for (let left = wish.retries; ; left -= 1) {
+    const timeoutMs = Math.max(1, Math.min(wish.read, until - performance.now()));
+    const posted = await postSigned({ ...post, token, signal, timeoutMs });
+    tries.push(posted);
+    if (good(posted) || left <= 0 || performance.now() >= until || !wish.repeats(posted)) return tries;
+  }
+}
+
+/** One status callback, and how its last try was answered; a text that was created without an address for it has none. */
 export async function postStatus(
   account: Account,
   message: SmsMessage,
@@ -96,11 +96,9 @@ export async function postStatus(
 ): Promise<Posted | null> {
   const { sid, status, errorCode, from, to, service, statusCallback } = message;
   if (statusCallback === null) return null;
-  return postSigned({
+  const tries = await postRepeatedly(account, {
     url: statusCallback,
     via,
-    token: account.token,
-    signal: account.signal,
     form: {
       SmsSid: sid,
       SmsStatus: status,
@@ -115,6 +113,7 @@ export async function postStatus(
       ...(["delivered", "undelivered"].includes(status) ? { RawDlrDoneDate: "2601010000" } : {}),
     },
   });
+  return tries.at(-1) ?? null;
 }
 
 /** What became of a call that we asked for; null where nobody wants to know. */

@@ -38,9 +38,9 @@ const renumber = (place: Place) => place.world.dovecot.changeUidValidity(place.o
 const worlds: { readonly [point in PointName]?: Case["place"] } = { "verdict.commit": { resets: 1 } };
 
 export const cases: readonly Case[] = [
-  // No call comes by mail.
+  // No call comes by mail, and a mail brings its attachments along.
   ...pointNames
-    .filter((point) => point !== "session.commit")
+    .filter((point) => point !== "session.commit" && point !== "fetch.commit")
     .flatMap((point) => both(point, 1, "", { place: worlds[point] ?? {} })),
   ...both("email.mark", 1),
   ...both("email.sent-copy", 1),

@@ -2,6 +2,7 @@
 // prove that the matrix can fail.
 
 import type { Invariant } from "./invariants.ts";
+import { textDefects } from "./text-defects.ts";
 
 export interface Edit {
   /** From the package's folder. */
@@ -322,6 +323,10 @@ export const circumstances: { readonly [name: string]: readonly Edit[] } = {
       put: "const leaseMs = deps.timeout + 500;",
     },
   ],
+  /** Looks at a provider's list of texts that need not wait until it is certainly complete. */
+  "quick-looks": [
+    { file: "adapters/sms/twilio/send.ts", find: "const settleMs = 30_000;", put: "const settleMs = 400;" },
+  ],
   /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
   "shared-store": [
     {
@@ -334,7 +339,7 @@ export const circumstances: { readonly [name: string]: readonly Edit[] } = {
 
 /** Throws when there is no such defect or circumstance. */
 export function editsOf(name: string): readonly Edit[] {
-  const edits = defects[name]?.edits ?? circumstances[name];
+  const edits = (defects[name] ?? textDefects[name])?.edits ?? circumstances[name];
   if (!edits) throw new Error(`there is no defect ${name}`);
   return edits;
 }

@@ -43,6 +43,8 @@ export function rawLetter({ id, person, tag, subject, earlier }: Letter): string
   ].join("\n");
 }
 
+export const anyTag = /tag-[a-z0-9-]+-\d+/g;
+
 /** The word by which a text belongs to a letter. */
 export const tagIn = (text: string): string | null => /tag-[a-z0-9-]+-\d+/.exec(text)?.[0] ?? null;
 

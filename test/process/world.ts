@@ -10,7 +10,7 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { type Platform, readAgents, startPlatform } from "../../src/platform/index.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../real/smtp-peer.ts";
-import { type Letter, rawBounce, rawLetter, tagIn } from "./letters.ts";
+import { anyTag, type Letter, rawBounce, rawLetter, tagIn } from "./letters.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
 /** What the agent `late` waits before its answers go out. */
@@ -64,15 +64,17 @@ export async function startWorld(users: readonly string[]): Promise<World> {
   };
 }
 
-/** Answers every question with the tag it finds in it. */
-async function startModel(): Promise<Served> {
+/** Answers every question with the tags it finds in it; at length where one of them is `long`. */
+export async function startModel(): Promise<Served> {
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (chunk) => (body += String(chunk)));
     request.on("end", () => {
       const { messages } = JSON.parse(body) as { messages: { content: string }[] };
       const question = messages.at(-1)?.content ?? "";
-      const content = `This is the answer to ${tagIn(question)}.`;
+      const tags = question.match(anyTag) ?? [tagIn(question)];
+      const sentence = `This is the answer to ${tags.join(" and ")}.`;
+      const content = tags.some((tag) => tag?.includes("long")) ? `${sentence} `.repeat(12) : sentence;
       response.writeHead(200, { "content-type": "application/json" });
       response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content } }] }));
     });
@@ -108,7 +110,7 @@ async function startDetour(to: string): Promise<Served & { underway(): number }>
   return { ...(await serve(server)), underway: () => underway };
 }
 
-interface Served {
+export interface Served {
   readonly url: string;
   close(): Promise<void>;
 }

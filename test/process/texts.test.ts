@@ -1,0 +1,25 @@
+// Texts: death before and after every durable step, and what is left of it after the next start.
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type LinesWorld, openPlace, startLinesWorld } from "./lines-world.ts";
+import { textCases } from "./text-cases.ts";
+import { tellTexts } from "./text-story.ts";
+
+describe("the daemon of texts, killed and started again", () => {
+  let world: LinesWorld;
+  beforeAll(async () => {
+    world = await startLinesWorld();
+  });
+  afterAll(() => world?.close());
+
+  for (const [index, { name, place: options, story }] of textCases.entries()) {
+    it.concurrent(`at ${name}`, { timeout: 120_000 }, async () => {
+      const place = await openPlace(world, options);
+      try {
+        expect(await tellTexts(place, index, story)).toEqual([]);
+      } finally {
+        await place.close();
+      }
+    });
+  }
+});
