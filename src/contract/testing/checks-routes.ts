@@ -58,6 +58,9 @@ async function answersAfterCommit(subject: Subject): Promise<void> {
     for (const { sample, knock } of accepting(rig)) {
       rig.channel.hold();
       const answered = knock(sample.good(mark("held")));
+      const pending = () => rig.channel.calls.some((call) => call.state === "pending");
+      const called = rig.channel.until("a call of accept", pending, rig.patienceMs).catch(() => undefined);
+      await Promise.race([answered, called]);
       const early = await within(answered, rig.quietMs);
       assert.equal(early, null, `${sample.path} answered ${early?.value} while accept was pending`);
       rig.channel.release();
