@@ -13,7 +13,7 @@ const notYet = { kind: "deferred", reason: "no such call here", retryAfterMs: 10
 /** Longer than a node takes until it says again that it is alive. */
 const renewal = 6000;
 /** What is due in the store's own time comes when that has passed. */
-const patience = { timeout: 5000 };
+const patience = { timeout: 15_000 };
 
 describeReal("a call on two nodes", await needPostgres(), () => {
   let server: Postgres;
@@ -54,7 +54,7 @@ describeReal("a call on two nodes", await needPostgres(), () => {
   }
   const due = (house: { db: Awaited<ReturnType<typeof nodes>>["a"]["db"] }) =>
     expect
-      .poll(() => house.db.read((q) => q.all("SELECT 1 FROM lanes WHERE due_at <= now_ms()")))
+      .poll(() => house.db.read((q) => q.all("SELECT 1 FROM lanes WHERE due_at <= now_ms()")), patience)
       .toHaveLength(1);
 
   it("is spoken in by the node that holds its socket, and by no other", async () => {
