@@ -7,6 +7,7 @@ import { createHost, type Host } from "./host/host.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
 import { askStage } from "./pipeline/ask.ts";
 import { composeStage } from "./pipeline/compose.ts";
+import { fetchStage } from "./pipeline/fetch.ts";
 import { presenceStage } from "./pipeline/presence.ts";
 import { routeStage } from "./pipeline/route.ts";
 import { sendStage } from "./pipeline/send.ts";
@@ -53,6 +54,9 @@ export interface OpenedStore {
 }
 
 const sendTimeout = 120_000;
+const fetchTimeout = 120_000;
+/** Of one attachment; an adapter's own limit is usually lower. */
+const mostBytes = 25 * 2 ** 20;
 
 /** The configured store as it is: no lock, no migration. For commands beside the running daemon. */
 export async function openDatabase({ store }: Pick<Config, "store">, clock: Clock): Promise<Database> {
@@ -124,6 +128,7 @@ export async function startApp(options: AppOptions): Promise<App> {
         settleAfter: config.platform.settle_after,
       }),
       sendStage({ ...deps, timeout: sendTimeout }),
+      fetchStage({ ...deps, timeout: fetchTimeout, mostBytes }),
     ],
     concurrency: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
   });

@@ -5,6 +5,7 @@ import { lookup } from "node:dns";
 import { type IncomingMessage, request as plain } from "node:http";
 import { request as encrypted } from "node:https";
 import { BlockList, isIP, type LookupFunction } from "node:net";
+import { finalError } from "bridgehead/contract";
 
 export interface Download {
   readonly url: URL;
@@ -22,7 +23,7 @@ export interface Download {
 const mostRedirects = 3;
 const redirects = new Set([301, 302, 303, 307, 308]);
 
-/** Rejects with what was wrong; bytes that came before that are of no use. */
+/** Rejects with what was wrong, final where no later try could end otherwise; bytes that came before that are of no use. */
 export async function* openDownload(download: Download): AsyncIterable<Uint8Array> {
   const response = await follow(download);
   try {
@@ -40,21 +41,27 @@ async function follow(download: Download): Promise<IncomingMessage> {
     if (status === 200) return response;
     response.destroy();
     const target = redirects.has(status) ? URL.parse(response.headers.location ?? "", url.href) : null;
-    if (target === null) throw new Error(`fetching media: the answer was ${status}`);
-    if (hops === mostRedirects) throw new Error("fetching media: too many redirects");
+    if (target === null) throw refusal(status);
+    if (hops === mostRedirects) throw finalError("fetching media: too many redirects");
     url = target;
   }
+}
+
+/** A login can be mended, and media may be known to the provider's network later than the message; what is gone is gone. */
+function refusal(status: number): Error {
+  const words = `fetching media: the answer was ${status}`;
+  return status === 410 || status === 451 ? finalError(words) : new Error(words);
 }
 
 function get(url: URL, authorization: string | null, download: Download): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const safe = url.protocol === "https:";
     if (!safe && !(download.local && url.protocol === "http:"))
-      throw new Error("fetching media: the address is not https");
+      throw finalError("fetching media: the address is not https");
     if (url.username !== "" || url.password !== "")
-      throw new Error("fetching media: the address has a login in it");
+      throw finalError("fetching media: the address has a login in it");
     const host = url.hostname.replace(/^\[|\]$/g, "");
-    if (isIP(host) !== 0 && !isAllowed(host, download.local)) throw new Error(notPublic);
+    if (isIP(host) !== 0 && !isAllowed(host, download.local)) throw finalError(notPublic);
     const out = (safe ? encrypted : plain)(url, {
       headers: { accept: "*/*", ...(authorization === null ? {} : { authorization }) },
       lookup: guarded(download.local),
@@ -78,7 +85,7 @@ function guarded(local: boolean): LookupFunction {
       const good = error ? [] : addresses.filter(({ address }) => isAllowed(address, local));
       const [first] = good;
       if (error) callback(error, "", 0);
-      else if (first === undefined || good.length < addresses.length) callback(new Error(notPublic), "", 0);
+      else if (first === undefined || good.length < addresses.length) callback(finalError(notPublic), "", 0);
       else if (options.all) callback(null, good);
       else callback(null, first.address, first.family);
     });
@@ -137,7 +144,7 @@ async function* checked(
   response: IncomingMessage,
   { maxSize, mediaType }: Download,
 ): AsyncIterable<Uint8Array> {
-  const tooLarge = () => new Error(`fetching media: larger than ${maxSize} bytes`);
+  const tooLarge = () => finalError(`fetching media: larger than ${maxSize} bytes`);
   if (Number(response.headers["content-length"] ?? 0) > maxSize) throw tooLarge();
   let size = 0;
   let head: Buffer | null = Buffer.alloc(0);
@@ -175,6 +182,6 @@ function inspected(head: Buffer, mediaType: string): Buffer {
   // Sounds and films share containers.
   const same = found === announced || (found === "audio" && announced === "video");
   if (strict && found !== undefined && !same)
-    throw new Error("fetching media: it is not what it was announced as");
+    throw finalError("fetching media: it is not what it was announced as");
   return head;
 }

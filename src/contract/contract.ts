@@ -42,7 +42,9 @@ export interface Adapter<Draft extends Json = Json> {
   readonly inbound?: Inbound;
   readonly outbound?: Outbound<Draft>;
   readonly routes?: readonly Route[];
-  /** Fetches the bytes of an attachment that was announced with a `ref`. */
+  /** Fetches the bytes of an attachment that was announced with a `ref`, after its event was committed and beside
+   *  everything else; perhaps again after a failure or a kill. The core bounds size (25 MiB), time and number. Rejects to
+   *  be tried again later; with `finalError` when that is pointless. */
   open?(ref: Json, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** Called once, when the channel ends (a reload, a shutdown) and no call of it is running any more: closes what is kept
    *  open and finishes small things until the signal aborts. Never throws. */

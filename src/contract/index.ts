@@ -4,6 +4,7 @@ export * from "./channel.ts";
 export * from "./contract.ts";
 export * from "./define.ts";
 export * from "./events.ts";
+export * from "./final.ts";
 export * from "./ids.ts";
 export * from "./outcomes.ts";
 export * from "./routes.ts";

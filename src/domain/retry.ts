@@ -8,6 +8,7 @@ const hour = 60 * minute;
 const sendSchedule = [30 * second, 5 * minute, 15 * minute, hour, 2 * hour, 4 * hour];
 const askSchedule = [second, 5 * second, 15 * second, minute, 5 * minute];
 const lookSchedule = [500, 2 * second, 5 * second, 15 * second, minute];
+const fetchSchedule = [2 * second, 15 * second, minute, 5 * minute, 15 * minute, hour, 4 * hour];
 
 const at = (schedule: readonly number[], index: number): number =>
   schedule[Math.min(Math.max(index, 0), schedule.length - 1)] ?? minute;
@@ -18,7 +19,11 @@ export const sendDelay = (attempts: number): number => at(sendSchedule, attempts
 export const askDelay = (attempts: number): number => at(askSchedule, attempts - 1);
 /** How long until the next look at an attempt of unknown outcome. */
 export const lookDelay = (looks: number): number => at(lookSchedule, looks);
+/** How long an attachment whose `attempts`-th fetch failed waits for the next one. */
+export const fetchDelay = (attempts: number): number => at(fetchSchedule, attempts - 1);
 
+/** An attachment is fetched at most this often: for the better part of a day. */
+export const fetchLimit = 10;
 /** After this a draft that is only ever deferred has failed. */
 export const sendLifetime = 3 * 24 * hour;
 /** After this a question that the platform only ever deferred has failed. */

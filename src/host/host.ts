@@ -124,6 +124,7 @@ export function createHost(options: {
       traits: config.adapter.traits,
       rules: config.core,
       outbound: adapter.outbound ?? null,
+      open: adapter.open?.bind(adapter) ?? null,
       client: agent.client,
       settings: () => agent.settings(),
       problem: () => agent.problem(),

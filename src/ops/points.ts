@@ -21,6 +21,7 @@ export const pointNames = [
   "receipt.commit",
   "settings.commit",
   "session.commit",
+  "fetch.commit",
 ] as const;
 
 export type PointName = (typeof pointNames)[number];

@@ -1,6 +1,6 @@
 // A line: a configured channel as the pipeline sees it, with the agent behind it.
 
-import type { AgentFacts, Outbound, Traits } from "bridgehead/contract";
+import type { Adapter, AgentFacts, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
 
@@ -29,6 +29,8 @@ export interface Line {
   readonly traits: Traits;
   readonly rules: LineRules;
   readonly outbound: Outbound | null;
+  /** Fetches an attachment's bytes; null when the adapter announces none. */
+  readonly open: Adapter["open"] | null;
   readonly client: AgentClient;
   /** As last read from the platform; null until the first reading ever succeeded. */
   settings(): AgentSettings | null;

@@ -24,9 +24,11 @@ export interface Claimed {
 export interface Stage {
   readonly name: string;
   readonly takes: Work;
+  /** How many pieces of work it may have running for a channel, where that is less than the channel's concurrency. */
+  readonly atOnce?: number;
   /** Channels with something due. */
   channels(q: Query): Promise<readonly string[]>;
-  /** Leases at most `room` lanes of that channel and records their attempts. */
+  /** Leases at most `room` lanes (or attachments) of that channel and records their attempts. */
   claim(q: Query, channel: string, room: number): Promise<readonly Claimed[]>;
 }
 

@@ -77,7 +77,8 @@ export function createFlow(options: {
         const more: string[] = [];
         for (const channel of waiting) {
           const busyNow = busy.get(`${stage.name} ${channel}`) ?? 0;
-          const room = Math.min(share, options.concurrency(stage.name, channel) - busyNow);
+          const most = Math.min(options.concurrency(stage.name, channel), stage.atOnce ?? Infinity);
+          const room = Math.min(share, most - busyNow);
           // Found again as soon as one of those that fill it has ended.
           if (room <= 0) backlog.add(stage);
           if (room > 0 && (await claimSome(q, stage, channel, room, claimed)) === room) more.push(channel);

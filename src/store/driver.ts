@@ -4,8 +4,9 @@
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
 
-/** What stages take: stored events, due turns, ready replies, due drafts; live sessions, which only the sweep looks at. */
-export type Work = "events" | "turns" | "replies" | "drafts" | "sessions";
+/** What stages take: stored events, due turns, ready replies, due drafts; attachments whose bytes are elsewhere; live
+ *  sessions, which only the sweep looks at. */
+export type Work = "events" | "turns" | "replies" | "drafts" | "attachments" | "sessions";
 
 /** Statements inside one transaction. Await each before the next; no other I/O in between. */
 export interface Query {

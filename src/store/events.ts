@@ -77,10 +77,14 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
   }
   for (const [position, attachment] of event.attachments.entries()) {
     if (attachment.blob) await insertBlob(q, attachment.blob);
+    const elsewhere = attachment.ref !== null && attachment.blob === null;
+    if (elsewhere) q.touched.add("attachments");
     await q.run(
-      "INSERT INTO attachments (event, position, name, media_type, size, blob, ref, named) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+      `INSERT INTO attachments (event, position, channel, name, media_type, size, blob, ref, named, due_at)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, ${elsewhere ? "now_ms()" : "NULL"})`,
       row.id,
       position,
+      event.channel,
       attachment.name,
       attachment.mediaType,
       attachment.size,
@@ -92,7 +96,8 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
   return true;
 }
 
-async function insertBlob(
+/** Bytes under their digest; those that are there already are shared. */
+export async function insertBlob(
   q: Query,
   blob: { readonly id: string; readonly bytes: Uint8Array },
 ): Promise<void> {

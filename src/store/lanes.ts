@@ -139,8 +139,11 @@ export async function releaseLane(q: Query, lease: Lease, direction: Direction):
   await refreshLane(q, lease.conversation, direction);
 }
 
-/** Ends every lane lease of one holder, or of all: at start on a store that only one process may use. */
+/** Ends every lease and every claim: at start on a store that only one process may use. */
 export async function endLeases(q: Query): Promise<void> {
   await q.run("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
   await q.run("UPDATE leases SET holder = NULL, token = token + 1, until = 0 WHERE until > 0");
+  await q.run(
+    "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND holder IS NOT NULL",
+  );
 }

@@ -49,7 +49,8 @@ async function forgetRaw(q: Query, ageMs: number): Promise<number> {
   );
 }
 
-/** Events are numbered in the order of their arrival: those before the first young one are the old ones. */
+/** Bytes, and where bytes were to be fetched from. Events are numbered in the order of their arrival: those before the
+ *  first young one are the old ones. */
 async function forgetAttachments(q: Query, ageMs: number): Promise<number> {
   const young = await q.one<{ id: number }>(
     "SELECT id FROM events WHERE body <> '{}' AND received_at >= now_ms() - $1 ORDER BY received_at LIMIT 1",
@@ -57,13 +58,17 @@ async function forgetAttachments(q: Query, ageMs: number): Promise<number> {
   );
   const rows = await q.all<{ event: number; position: number }>(
     `SELECT attachments.event, attachments.position FROM attachments JOIN events ON events.id = attachments.event
-     WHERE attachments.blob IS NOT NULL AND attachments.event < $1 AND events.received_at < now_ms() - $2
+     WHERE (attachments.blob IS NOT NULL OR attachments.ref IS NOT NULL) AND attachments.event < $1 AND events.received_at < now_ms() - $2
        AND events.state NOT IN ('stored', 'held') ORDER BY attachments.event LIMIT ${batch}`,
     young?.id ?? Number.MAX_SAFE_INTEGER,
     ageMs,
   );
   for (const { event, position } of rows) {
-    await q.run("UPDATE attachments SET blob = NULL WHERE event = $1 AND position = $2", event, position);
+    await q.run(
+      "UPDATE attachments SET blob = NULL, ref = NULL, due_at = NULL WHERE event = $1 AND position = $2",
+      event,
+      position,
+    );
   }
   return rows.length;
 }

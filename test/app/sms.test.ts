@@ -117,6 +117,36 @@ it.concurrent("tells the agent of a picture that came without words", async ({ o
   expect(world.questions().map(({ text }) => text)).toEqual([expect.stringContaining("picture")]);
 });
 
+it.concurrent("fetches pictures beside the answer, with the login at the provider alone", async ({
+  onTestFinished,
+}) => {
+  const world = await openLines(onTestFinished);
+  const jpeg = Buffer.concat([Buffer.from([0xff, 0xd8, 0xff]), Buffer.alloc(50_000, "x")]);
+  // A provider that is not well at first; the agent is asked all the same.
+  world.api.fault({ status: 503 }, { on: "media", times: 1 });
+  await world.text("Which lamp is this?", { media: [{ type: "image/jpeg", bytes: jpeg }] });
+  const unwell = "SELECT 1 FROM attachments WHERE due_at IS NOT NULL AND reason LIKE '%503'";
+  await eventually(async () => expect(await world.rows(unwell)).toHaveLength(1));
+  await world.text("And this?", { media: [{ type: "image/jpeg", bytes: Buffer.from("MZ no picture") }] });
+  await world.api.until(({ sent }) => sent.length === 2);
+  const kept = () =>
+    world.rows<{ bytes: Buffer | null; size: number | null; attempts: number; reason: string | null }>(
+      `SELECT blobs.bytes, size, attempts, reason FROM attachments LEFT JOIN blobs ON blobs.id = attachments.blob
+       WHERE due_at IS NULL ORDER BY event`,
+    );
+  await eventually(async () => expect(await kept()).toHaveLength(2), 20_000);
+  const [picture, program] = await kept();
+  expect(picture).toMatchObject({ size: jpeg.length, attempts: 2, reason: null });
+  expect(picture?.bytes?.equals(jpeg)).toBe(true);
+  expect(program).toEqual({
+    bytes: null,
+    size: null,
+    attempts: 1,
+    reason: "fetching media: it is not what it was announced as",
+  });
+  expect(world.api.fetched.map(({ authorization }) => authorization)).toEqual([false, false]);
+});
+
 it.concurrent("answers neither its own number nor what nobody signed", async ({ onTestFinished }) => {
   const world = await openLines(onTestFinished);
   await world.text("Loop", { from: ourNumber });

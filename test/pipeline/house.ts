@@ -1,7 +1,7 @@
 // The whole pipeline on a real store, with the real client against a scripted platform, in a time that tests set
 // forward. Nothing sweeps by itself unless a test lets it.
 
-import type { Clock, InboundEvent, MessageEvent, Outbound } from "bridgehead/contract";
+import type { Adapter, Clock, InboundEvent, MessageEvent, Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
@@ -9,6 +9,7 @@ import { steadyNow } from "../../src/ops/clock.ts";
 import { accept } from "../../src/pipeline/accept.ts";
 import { askStage } from "../../src/pipeline/ask.ts";
 import { composeStage } from "../../src/pipeline/compose.ts";
+import { fetchStage } from "../../src/pipeline/fetch.ts";
 import type { Line, LineRules } from "../../src/pipeline/line.ts";
 import { presenceStage } from "../../src/pipeline/presence.ts";
 import { routeStage } from "../../src/pipeline/route.ts";
@@ -53,6 +54,8 @@ export interface HouseOptions {
   readonly channels?: readonly string[];
   readonly rules?: Partial<LineRules>;
   readonly outbound?: Partial<Outbound>;
+  /** Serves attachments that were announced with a `ref`. */
+  readonly open?: Adapter["open"];
   readonly rate?: Rate;
   readonly timeout?: number;
   readonly settleAfter?: number;
@@ -136,6 +139,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
       channel,
       wrap({
         ...lineOf({ outbound, ...(options.rules ? { rules: options.rules } : {}) }),
+        open: options.open ?? null,
         channel,
         client,
       }),
@@ -154,6 +158,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     stages: [
       askStage({ ...deps, rate, timeout, settleAfter: options.settleAfter ?? 10_000 }),
       sendStage({ ...deps, timeout: 60_000 }),
+      fetchStage({ ...deps, timeout: 60_000, mostBytes: 1000 }),
     ],
     concurrency: (_, channel) => lines.get(channel)?.rules.concurrency ?? 0,
   });

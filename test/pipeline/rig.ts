@@ -111,6 +111,7 @@ export function lineOf(
     },
     rules: { ...rules, ...over.rules },
     outbound: over.outbound ?? null,
+    open: null,
     client: {} as AgentClient, // no test of this folder asks
     settings: () => over.settings ?? activeSettings(),
     problem: () => null,

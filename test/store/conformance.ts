@@ -1,6 +1,7 @@
 // What every store must do, whichever database is under it: one suite, run against both.
 
 import { describe } from "vitest";
+import { describeAttachments } from "./attachments.ts";
 import { describeBegun } from "./begun.ts";
 import { describeDrain } from "./drain.ts";
 import { describeIntake } from "./intake.ts";
@@ -28,5 +29,6 @@ export function describeStore(name: string, place: NewPlace): void {
     describeScans(place);
     describeSessions(place);
     describeBegun(place);
+    describeAttachments(place);
   });
 }

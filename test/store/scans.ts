@@ -1,6 +1,7 @@
 // What is asked often reads what is open, never the history: proven by the databases' own plans over a history.
 
 import { describe, expect, it } from "vitest";
+import { channelsToFetch } from "../../src/store/attachments.ts";
 import { addParticipant, cite, conversationsCiting } from "../../src/store/conversations.ts";
 import { channelsToCompose } from "../../src/store/drafts.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
@@ -148,6 +149,7 @@ export function describeScans(place: NewPlace): void {
       expect(await scans(db, overview)).toEqual([]);
       expect(await scans(db, channelsToRoute)).toEqual([]);
       expect(await scans(db, channelsToCompose)).toEqual([]);
+      expect(await scans(db, channelsToFetch)).toEqual([]);
       expect(await scans(db, (q) => channelsWithDueLanes(q, "out", "n"))).toEqual([]);
       expect(await scans(db, (q) => conversationsCiting(q, "c", "<m7", "a@example.org"))).toEqual([]);
       const ages = { rawMs: 86_400_000, eventsMs: 86_400_000 };

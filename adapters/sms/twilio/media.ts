@@ -1,14 +1,14 @@
 // The bytes of a picture that a person sent: from the provider's hosts only, with our login there and nowhere else,
 // bounded in size and time. Addresses come from a webhook; a signed one, and still nothing is fetched on its word.
 
-import type { Json } from "bridgehead/contract";
+import { finalError, type Json } from "bridgehead/contract";
 import { openDownload } from "../media.ts";
 import type { MediaRef } from "./received.ts";
 import { isLocal, type TwilioSettings } from "./settings.ts";
 
 const timeoutMs = 60_000;
 
-/** Rejects, naming the reason, when the address is not one of this message's media or what comes is not as announced. */
+/** Rejects for good, naming the reason, when the address is not one of this message's media or what comes is not as announced. */
 export async function* fetchMedia(
   ref: Json,
   settings: TwilioSettings,
@@ -31,23 +31,23 @@ export async function* fetchMedia(
 function mediumAddress(text: string, message: string, settings: TwilioSettings): URL {
   const url = URL.parse(text);
   const api = new URL(settings.apiUrl);
-  if (url === null) throw new Error("fetching media: that is no address");
+  if (url === null) throw finalError("fetching media: that is no address");
   if (url.username !== "" || url.password !== "")
-    throw new Error("fetching media: the address has a login in it");
+    throw finalError("fetching media: the address has a login in it");
   const same = url.origin === api.origin;
   const other = url.protocol === "https:" && url.port === "" && settings.media.hosts.includes(url.hostname);
   if (!(same && (api.protocol === "https:" || isLocal(api))) && !other)
-    throw new Error("fetching media: the host is not the provider's");
+    throw finalError("fetching media: the host is not the provider's");
   const [, account, owner] =
     /\/2010-04-01\/Accounts\/([\w-]+)\/Messages\/([\w-]+)\/Media\/[\w-]+$/.exec(url.pathname) ?? [];
   if (account !== settings.accountSid || owner !== message)
-    throw new Error("fetching media: the address is of another account or message");
+    throw finalError("fetching media: the address is of another account or message");
   return url;
 }
 
 function readRef(ref: Json): MediaRef {
   const { url, message, mediaType } = Object(ref) as { [key in keyof MediaRef]?: unknown };
   if (typeof url !== "string" || typeof message !== "string" || typeof mediaType !== "string")
-    throw new Error("fetching media: not a reference of this channel");
+    throw finalError("fetching media: not a reference of this channel");
   return { url, message, mediaType };
 }

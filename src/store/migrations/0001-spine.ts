@@ -100,16 +100,22 @@ CREATE INDEX events_raw ON events (received_at) WHERE raw IS NOT NULL;
 CREATE TABLE attachments (
   event BIGINT NOT NULL REFERENCES events (id),
   position BIGINT NOT NULL,
+  channel TEXT NOT NULL,
   name TEXT NOT NULL,
   media_type TEXT NOT NULL,
   size BIGINT,
   blob TEXT REFERENCES blobs (id),
   ref TEXT,
   named BIGINT NOT NULL,
+  attempts BIGINT NOT NULL DEFAULT 0,
+  due_at BIGINT,
+  holder TEXT,
+  reason TEXT,
   PRIMARY KEY (event, position)
 );
 CREATE INDEX attachments_blob ON attachments (blob) WHERE blob IS NOT NULL;
-CREATE INDEX attachments_kept ON attachments (event) WHERE blob IS NOT NULL;
+CREATE INDEX attachments_kept ON attachments (event) WHERE blob IS NOT NULL OR ref IS NOT NULL;
+CREATE INDEX attachments_due ON attachments (channel, due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE citations (
   channel TEXT NOT NULL,

@@ -3,7 +3,7 @@
 
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Json } from "bridgehead/contract";
+import { isFinal, type Json } from "bridgehead/contract";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDownload } from "../../../adapters/sms/media.ts";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
@@ -101,6 +101,40 @@ describe("a picture", () => {
         await expect(bytes?.[Symbol.asyncIterator]().next()).rejects.toThrow();
       },
     );
+  });
+});
+
+describe("a failure", () => {
+  const failure = async (ref: Json): Promise<unknown> =>
+    fetched(ref).then(
+      () => null,
+      (error: unknown) => error,
+    );
+  const answering = async (status: number): Promise<unknown> => {
+    let found: unknown;
+    await served(
+      (_request, response) => response.writeHead(status).end(),
+      async (url) => void (found = await failure(await picture(png, "image/png", url))),
+    );
+    return found;
+  };
+
+  it.each([401, 403, 404, 429, 500, 503])("of the kind that may pass (%i) is not final", async (status) => {
+    const error = await answering(status);
+    expect(error).toMatchObject({ message: `fetching media: the answer was ${status}` });
+    expect(isFinal(error)).toBe(false);
+  });
+
+  it("is final when the medium is gone, is no picture, or is no medium of ours", async () => {
+    const page = await picture(Buffer.from("<!DOCTYPE html>"), "image/png");
+    const foreign = { url: "https://evil.example/x", message: "MM1", mediaType: "image/png" };
+    for (const error of [
+      await answering(410),
+      await failure(page),
+      await failure(foreign),
+      await failure(null),
+    ])
+      expect(error).toSatisfy(isFinal);
   });
 });
 

@@ -1,0 +1,141 @@
+// Stage fetch.
+// Takes: attachments that were announced with a `ref`, due.
+// Does: has the adapter fetch their bytes, bounded in size, time and number, beside everything else: the agent is asked
+//       meanwhile, with the attachment's name.
+// Leaves: the bytes as a blob; or the attachment due again later; or the reason why there will never be any.
+// If it fails: by error, later or never.  If the process dies: it is begun again when the claim is over.
+
+import { createHash } from "node:crypto";
+import { type Clock, finalError, isFinal, type Json, type Log } from "bridgehead/contract";
+import { fetchDelay, fetchLimit } from "../domain/retry.ts";
+import { jitter } from "../ops/clock.ts";
+import { point } from "../ops/points.ts";
+import {
+  abandonFetch,
+  channelsToFetch,
+  claimFetches,
+  endFetch,
+  type Fetch,
+  keepFetched,
+  postponeFetch,
+} from "../store/attachments.ts";
+import type { Line, Lines } from "./line.ts";
+import type { Claimed, Stage, Transition } from "./stage.ts";
+import { type Tenure, tenure } from "./tenure.ts";
+
+const leaseMargin = 15_000;
+/** Each may hold a whole attachment in memory. */
+const atOnce = 2;
+
+export interface FetchDeps {
+  readonly lines: () => Lines;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+  /** Milliseconds one attempt may take. */
+  readonly timeout: number;
+  /** Of one attachment. */
+  readonly mostBytes: number;
+}
+
+interface Fetching {
+  readonly channel: string;
+  readonly open: NonNullable<Line["open"]>;
+  readonly row: Fetch;
+  readonly tenure: Tenure;
+}
+
+export function fetchStage(deps: FetchDeps): Stage {
+  return {
+    name: "fetch",
+    takes: "attachments",
+    atOnce,
+    async channels(q) {
+      const channels = await channelsToFetch(q);
+      return channels.filter((channel) => deps.lines().get(channel)?.open);
+    },
+    async claim(q, channel, room) {
+      const { open } = deps.lines().get(channel) ?? {};
+      if (!open) return [];
+      const claimed: Claimed[] = [];
+      const leaseMs = deps.timeout + leaseMargin;
+      for (const row of await claimFetches(q, channel, deps.node, leaseMs, room)) {
+        // Whatever kills the process each time must not do so for ever.
+        if (row.attempts > fetchLimit) await endFetch(q, row, "given up: every attempt was interrupted");
+        else claimed.push(piece({ channel, open, row, tenure: tenure(deps.clock, leaseMs) }, deps));
+      }
+      return claimed;
+    },
+  };
+}
+
+function piece(fetching: Fetching, deps: FetchDeps): Claimed {
+  const { channel, row } = fetching;
+  return {
+    channel,
+    left: () => fetching.tenure.left(),
+    abandon: (q) => abandonFetch(q, row),
+    recorded: () => undefined,
+    committing: (phase) => point("fetch.commit", phase, { channel, event: row.event }),
+    work: (signal) => fetch(fetching, signal, deps),
+  };
+}
+
+async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): Promise<Transition> {
+  const { open, row } = fetching;
+  const most = deps.mostBytes;
+  const signal = AbortSignal.any([fetching.tenure.signal(ending), AbortSignal.timeout(deps.timeout)]);
+  try {
+    if ((row.size ?? 0) > most) throw tooLarge(most);
+    const bytes = await collect(open(JSON.parse(row.ref) as Json, signal), most, signal);
+    const id = createHash("sha256").update(bytes).digest("hex");
+    return (q) => keepFetched(q, row, { id, bytes });
+  } catch (error) {
+    return afterFailure(fetching, error, ending.aborted, deps);
+  }
+}
+
+function afterFailure(fetching: Fetching, error: unknown, ending: boolean, deps: FetchDeps): Transition {
+  const { row, channel } = fetching;
+  const reason = (error instanceof Error ? error.message : String(error)).slice(0, 300);
+  // Another process, or this one's successor, begins at once.
+  if (ending) return (q) => postponeFetch(q, row, 0, "interrupted");
+  const over = isFinal(error) || row.attempts >= fetchLimit;
+  const fields = { channel, event: row.event, position: row.position, attempts: row.attempts, reason };
+  deps.log.warn(fields, over ? "an attachment will never be there" : "an attachment was not fetched yet");
+  if (over) return (q) => endFetch(q, row, reason);
+  const delayMs = jitter(fetchDelay(row.attempts));
+  return (q) => postponeFetch(q, row, delayMs, reason);
+}
+
+/** All bytes, in time and not too many. An adapter that heeds neither its signal nor its caller holds nobody up. */
+async function collect(
+  source: AsyncIterable<Uint8Array>,
+  most: number,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const iterator = source[Symbol.asyncIterator]();
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  ended.catch(() => undefined);
+  const end = () => reject(new Error("it took too long"));
+  if (signal.aborted) end();
+  signal.addEventListener("abort", end, { once: true });
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for (;;) {
+      const next = await Promise.race([iterator.next(), ended]);
+      if (next.done) return Buffer.concat(chunks, size);
+      size += next.value.byteLength;
+      if (size > most) throw tooLarge(most);
+      chunks.push(next.value);
+    }
+  } catch (error) {
+    void Promise.resolve(iterator.return?.()).catch(() => undefined);
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", end);
+  }
+}
+
+const tooLarge = (most: number) => finalError(`it is larger than ${most} bytes`);

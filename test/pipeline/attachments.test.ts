@@ -1,0 +1,265 @@
+// Attachments whose bytes are elsewhere: fetched beside everything else, again after failures and deaths, and never twice.
+
+import { channel } from "node:diagnostics_channel";
+import { type Attachment, externalId, finalError, type Json } from "bridgehead/contract";
+import { expect, it, onTestFinished } from "vitest";
+import type { Database } from "../../src/store/driver.ts";
+import { endLeases } from "../../src/store/lanes.ts";
+import { forget } from "../../src/store/retention.ts";
+import { type House, type HouseOptions, mail, openHouse, testClock } from "./house.ts";
+
+const minute = 60_000;
+const picture = (ref: Json, size?: number): Attachment => ({
+  name: `${JSON.stringify(ref)}.jpg`,
+  mediaType: "image/jpeg",
+  ref,
+  ...(size === undefined ? {} : { size }),
+});
+
+/** A provider's store of media: what it holds by ref, and every request it had. */
+function mediaStore(held: { [ref: string]: string | Error } = {}) {
+  const asked: string[] = [];
+  async function* open(ref: Json): AsyncIterable<Uint8Array> {
+    const name = ref as string;
+    asked.push(name);
+    const bytes = held[name] ?? new Error("there is no such medium");
+    if (bytes instanceof Error) throw bytes;
+    for (const half of [bytes.slice(0, 2), bytes.slice(2)]) yield Buffer.from(half);
+  }
+  return { held, asked, open };
+}
+
+interface Kept {
+  readonly bytes: string | null;
+  readonly size: number | null;
+  readonly attempts: number;
+  /** Whether it will be tried (again). */
+  readonly due: boolean;
+  readonly reason: string | null;
+}
+
+async function kept(db: Database): Promise<Kept[]> {
+  const rows = await db.read((q) =>
+    q.all<Omit<Kept, "bytes" | "due"> & { bytes: Buffer | null; due_at: number | null }>(
+      `SELECT blobs.bytes, size, attempts, due_at, reason FROM attachments LEFT JOIN blobs ON blobs.id = attachments.blob
+       ORDER BY event, position`,
+    ),
+  );
+  return rows.map(({ bytes, due_at, ...row }) => ({
+    ...row,
+    bytes: bytes === null ? null : Buffer.from(bytes).toString(),
+    due: due_at !== null,
+  }));
+}
+
+const there = (bytes: string, attempts = 1): Kept => ({
+  bytes,
+  size: bytes.length,
+  attempts,
+  due: false,
+  reason: null,
+});
+
+/** The process dies and another begins on the same store. */
+async function reborn(house: House, options: HouseOptions): Promise<House> {
+  await house.flow.drain(0);
+  await house.db.tx(endLeases);
+  return openHouse({ ...options, clock: house.clock, db: house.db, platform: house.platform });
+}
+
+/** A fetch that never ends by itself, and heeds no signal. */
+async function* endless(): AsyncIterable<Uint8Array> {
+  await new Promise(() => undefined);
+  yield Buffer.from("never");
+}
+
+it("fetches the bytes, while the agent is asked with the name", async () => {
+  const media = mediaStore({ a: "picture", b: "sound" });
+  const house = await openHouse({ open: media.open });
+  const inHand: Attachment = { name: "c.txt", mediaType: "text/plain", bytes: Buffer.from("words") };
+  await house.arrives({ text: "look", attachments: [picture("a", 7), picture("b"), inHand] });
+  expect(await kept(house.db)).toEqual([there("picture"), there("sound"), there("words", 0)]);
+  expect(media.asked).toEqual(["a", "b"]);
+  expect(house.platform.calls.filter((call) => call.startsWith("ask")).join()).toContain(".jpg");
+  expect(house.sent).toHaveLength(1);
+});
+
+it("holds up neither the intake nor the answer, however long it takes", async () => {
+  const house = await openHouse({ open: endless });
+  house.sweeps();
+  await house.accepts("c", mail({ text: "look", attachments: [picture("a"), picture("b"), picture("c")] }));
+  await expect.poll(() => house.sent, { timeout: 10_000 }).toHaveLength(1);
+  await expect.poll(() => house.flow.running(), { message: "two at once" }).toBe(2);
+  expect((await kept(house.db)).map(({ attempts }) => attempts)).toEqual([1, 1, 0]);
+});
+
+it("tries again after failures, ever later, and gives up in the end", async () => {
+  const media = mediaStore();
+  const house = await openHouse({ open: media.open });
+  await house.arrives({ text: "look", attachments: [picture("a"), picture("b")] });
+  const [first] = await kept(house.db);
+  expect(first).toEqual({
+    bytes: null,
+    size: null,
+    attempts: 1,
+    due: true,
+    reason: "there is no such medium",
+  });
+  await house.passes(1000, 500);
+  expect(media.asked).toHaveLength(2);
+  await house.passes(2000, 500);
+  expect(media.asked).toHaveLength(4);
+  media.held["a"] = "late";
+  await house.passes(20_000, 1000);
+  expect((await kept(house.db))[0]).toEqual(there("late", 3));
+  await house.passes(36 * 60 * minute, 30 * minute);
+  expect((await kept(house.db))[1]).toMatchObject({ bytes: null, attempts: 10, due: false });
+  expect(media.asked.filter((ref) => ref === "b")).toHaveLength(10);
+  expect(house.heard.filter((line) => line === "an attachment will never be there")).toHaveLength(1);
+});
+
+it("notes what is too large or said to be final, and does not try again", async () => {
+  const media = mediaStore({ a: "x".repeat(1001), b: finalError("it was taken back"), d: "d" });
+  const house = await openHouse({ open: media.open });
+  await house.arrives({
+    text: "look",
+    attachments: [picture("a"), picture("b"), picture("c", 5_000), picture("d")],
+  });
+  await house.passes(10 * minute);
+  const lost = (reason: string, attempts = 1) => ({ bytes: null, attempts, due: false, reason });
+  expect(await kept(house.db)).toMatchObject([
+    lost("it is larger than 1000 bytes"),
+    lost("it was taken back"),
+    lost("it is larger than 1000 bytes"),
+    there("d"),
+  ]);
+  expect(media.asked, "what is announced as too large is not asked for").toEqual(["a", "b", "d"]);
+});
+
+it("fetches once what is announced twice", async () => {
+  const media = mediaStore({ a: "picture" });
+  const house = await openHouse({ open: media.open });
+  const event = mail({ text: "look", attachments: [picture("a")], fingerprint: "f" });
+  const copy = { ...event, id: externalId("another id") };
+  await Promise.all([event, event, copy].map((one) => house.accepts("c", one)));
+  await house.settles();
+  expect(media.asked).toEqual(["a"]);
+  expect(await kept(house.db)).toEqual([there("picture")]);
+});
+
+it("begins again at once after a death in the middle", async () => {
+  const house = await openHouse({ open: endless });
+  await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
+  await expect.poll(() => kept(house.db)).toMatchObject([{ attempts: 1, due: true }]);
+  const media = mediaStore({ a: "picture" });
+  const next = await reborn(house, { open: media.open });
+  await next.settles();
+  expect(await kept(next.db)).toEqual([there("picture", 2)]);
+});
+
+it("loses nothing when the process dies before the bytes are committed, and repeats nothing after", async () => {
+  const media = mediaStore({ a: "picture" });
+  let deadly = true;
+  const house = await openHouse({
+    open: media.open,
+    // Written, and undone: what a kill before the commit leaves.
+    faulty: (db) => ({
+      ...db,
+      tx: (work) =>
+        db.tx(async (q) => {
+          const done = await work(q);
+          if (deadly && (await q.one("SELECT 1 FROM attachments WHERE blob IS NOT NULL")))
+            throw new Error("the disk is full");
+          return done;
+        }),
+    }),
+  });
+  await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
+  await expect.poll(() => house.heard, { timeout: 10_000 }).toContain("an outcome could not be written yet");
+  expect(await kept(house.db)).toMatchObject([{ bytes: null, due: true }]);
+  deadly = false;
+  const next = await reborn(house, { open: media.open });
+  await next.settles();
+  const after = await kept(next.db);
+  expect(after).toMatchObject([{ bytes: "picture", due: false }]);
+  const asked = media.asked.length;
+  const last = await reborn(next, { open: media.open });
+  await last.settles();
+  expect(media.asked).toHaveLength(asked);
+  expect(await kept(last.db)).toEqual(after);
+});
+
+it("does not let one that kills the process each time do so for ever", async () => {
+  let house = await openHouse({ open: endless });
+  await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
+  for (let lives = 0; lives < 12; lives++) {
+    house = await reborn(house, { open: endless });
+    await house.flow.sweep();
+  }
+  expect(await kept(house.db)).toMatchObject([{ due: false, reason: expect.stringMatching(/^given up/) }]);
+});
+
+it("lets one node fetch; another takes over when the claim is over, and the first one writes nothing then", async () => {
+  const clock = testClock();
+  const release = Promise.withResolvers<void>();
+  const slow = await openHouse({
+    clock,
+    async *open() {
+      await release.promise;
+      yield Buffer.from("stale");
+    },
+  });
+  await slow.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
+  await expect.poll(() => kept(slow.db)).toMatchObject([{ attempts: 1 }]);
+  const media = mediaStore({ a: "fresh" });
+  const { db, platform } = slow;
+  const other = await openHouse({ clock, db, platform, node: "m", open: media.open });
+  await other.flow.sweep();
+  await other.passes(30_000, 10_000);
+  expect(media.asked).toEqual([]);
+  await other.passes(50_000, 10_000);
+  expect(await kept(db)).toEqual([there("fresh", 2)]);
+  release.resolve();
+  await slow.settles();
+  expect(await kept(db)).toEqual([there("fresh", 2)]);
+  expect(slow.heard).toContain("lease lost");
+});
+
+it("leaves what no adapter can fetch, until one can", async () => {
+  const house = await openHouse();
+  await house.arrives({ text: "look", attachments: [picture("a")] });
+  expect(await kept(house.db)).toMatchObject([{ attempts: 0, due: true }]);
+  const next = await reborn(house, { open: mediaStore({ a: "picture" }).open });
+  await next.settles();
+  expect(await kept(next.db)).toEqual([there("picture")]);
+});
+
+it("is forgotten like bytes that came along, and is not fetched after that", async () => {
+  const media = mediaStore({ a: "picture" });
+  const house = await openHouse({ open: media.open });
+  await house.arrives({ text: "look", attachments: [picture("a"), picture("b")] });
+  house.clock.forward(2 * minute);
+  await house.db.tx((q) => forget(q, { rawMs: minute, eventsMs: 100 * minute }));
+  const rows = await house.db.read((q) =>
+    q.all("SELECT blob, ref, due_at FROM attachments ORDER BY position"),
+  );
+  const nothing = { blob: null, ref: null, due_at: null };
+  expect(rows).toEqual([nothing, nothing]);
+  expect(await house.db.read((q) => q.all("SELECT id FROM blobs"))).toEqual([]);
+  const asked = media.asked.length;
+  await house.passes(60 * minute);
+  expect(media.asked).toHaveLength(asked);
+});
+
+it("says before and after the commit that brings the bytes", async () => {
+  const phases: unknown[] = [];
+  const hear = (message: unknown) => void phases.push((message as { phase: string }).phase);
+  const point = channel("bridgehead:fetch.commit");
+  point.subscribe(hear);
+  onTestFinished(() => {
+    point.unsubscribe(hear);
+  });
+  const house = await openHouse({ open: mediaStore({ a: "picture" }).open });
+  await house.arrives({ text: "look", attachments: [picture("a")] });
+  expect(phases).toEqual(["before", "after"]);
+});
