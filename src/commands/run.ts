@@ -65,6 +65,7 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       publicUrl: config.http.public_url,
       routes: (channel) =>
         app?.host.running().find((running) => running.config.id === channel)?.adapter.routes ?? null,
+      serving: () => app !== null,
       ready: async () => readiness(app),
       metrics: () => metrics.expose(),
     });

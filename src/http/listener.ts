@@ -19,6 +19,8 @@ export interface ListenerOptions {
   readonly publicUrl?: string | undefined;
   /** The routes of a running channel; null when there is no such channel. */
   routes(channel: ChannelId): readonly Route[] | null;
+  /** False as long as no channel runs yet: providers are told to try again, not that there is nothing. Default: true. */
+  serving?(): boolean;
   /** Serves the platform's webhooks, everything under /platform/. Without it they are answered 404. */
   readonly platform?: (request: Request) => Promise<Response>;
   /** What /readyz says. */
@@ -84,7 +86,8 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     else log.info(fields, "request served");
   });
   healthRoutes(app, options);
-  app.use("/channels/*", async (context, next) => (draining ? tryLater(context) : next()));
+  const closed = () => draining || options.serving?.() === false;
+  app.use("/channels/*", async (context, next) => (closed() ? tryLater(context) : next()));
   app.use("/platform/*", async (context, next) => (draining ? tryLater(context) : next()));
   app.all("/channels/:id/*", (context) => serveRoute(context.req.raw, { ...options, publicUrl }));
   const { platform } = options;
@@ -165,7 +168,7 @@ const standardTalkMs = 8000;
 const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz", "/metrics"]);
 
 const tryLater = (context: Context): Response =>
-  context.text("going down, try again\n", 503, { "retry-after": "10", connection: "close" });
+  context.text("not serving now, try again\n", 503, { "retry-after": "10", connection: "close" });
 
 function bound(server: Server, { host, port }: ListenerOptions["listen"]): Promise<void> {
   return new Promise((resolve, reject) => {
