@@ -47,7 +47,11 @@ async function fetchTwiml(line: Line, { url, form }: Next): Promise<readonly Ver
   const { patience = 0 } = line.options;
   const end = performance.now() + patience;
   let posted = await line.post(url, form);
-  while (posted.error === "connect" && performance.now() < end && !line.hungUp.aborted) {
+  while (
+    (posted.status === null || posted.status === 503) &&
+    performance.now() < end &&
+    !line.hungUp.aborted
+  ) {
     await systemClock.sleep(50, line.hungUp);
     posted = await line.post(url, form);
   }

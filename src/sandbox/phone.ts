@@ -15,7 +15,7 @@ export interface PhoneOptions {
   readonly via?: string;
   /** Of a second that TwiML waits (Pause, Gather), so much is waited. Default 1. */
   readonly pace?: number;
-  /** How long an address that cannot be reached is tried again. Milliseconds, default 0. */
+  /** How long an address that does not answer, or is not serving now (503), is tried again. Milliseconds, default 0. */
   readonly patience?: number;
   /** What becomes of a Dial to that number or address. Default: completed. */
   dialed?(target: string): "completed" | "busy" | "no-answer" | "failed" | "canceled";

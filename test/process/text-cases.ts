@@ -50,6 +50,7 @@ export const textCases: readonly TextCase[] = [
   // Before that commit nobody could know of the STOP.
   ...both("event.commit", 3, "stop", { agent: "late" }, { plot: "stop" }).slice(1),
   ...both("route.commit", 2, "stop", { agent: "late" }, { plot: "stop" }),
+  { name: "unanswered", place: {}, story: { deaths: [], fault: "cut-stored" } },
   { name: "stop during the delay", place: { agent: "late" }, story: { deaths: [], plot: "stop" } },
 ];
 

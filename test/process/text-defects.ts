@@ -63,10 +63,10 @@ export const textDefects: { readonly [name: string]: TextDefect } = {
       },
     ],
   },
-  "silence-is-no": {
+  "unanswered-is-no": {
     what: "a request that was not answered is taken for one that was not made",
-    caught: "verdict.commit after 1 unanswered",
-    by: ["sent-twice"],
+    caught: "unanswered",
+    by: ["sent-twice", "phantom"],
     edits: [{ file: sending, find: "if (crossed) return", put: "if (crossed && reason === null) return" }],
   },
   "suppressed-too-early": {

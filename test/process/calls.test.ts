@@ -1,0 +1,122 @@
+// Calls: the daemon dies in the middle of one, and the next process goes on with it.
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { PointName } from "../../src/ops/points.ts";
+import { startDaemon } from "./daemon.ts";
+import {
+  type LinesPlace,
+  type LinesWorld,
+  openPlace,
+  ourNumber,
+  publicUrl,
+  startLinesWorld,
+} from "./lines-world.ts";
+import { lastWords, until, within } from "./story.ts";
+import { read } from "./text-invariants.ts";
+
+interface Death {
+  readonly point: PointName;
+  readonly hit: number;
+  /** True where the first question is stored by then, and its answer not yet on its way: it is certainly heard. A
+   *  sentence that may have been spoken is not said again. */
+  readonly kept: readonly ["before" | "after", boolean][];
+}
+const always: Death["kept"] = [
+  ["before", true],
+  ["after", true],
+];
+const death = (point: PointName, hit = 1, kept = always): Death => ({ point, hit, kept });
+
+const deaths: readonly Death[] = [
+  // Of sms's look for missed texts, of the call's beginning, of the first question.
+  death("event.commit", 2, [["after", false]]),
+  death("event.commit", 3, [
+    ["before", false],
+    ["after", true],
+  ]),
+  death("session.commit", 1, [
+    ["before", false],
+    ["after", false],
+  ]),
+  death("ask.cross"),
+  death("answer.commit"),
+  // That commit writes the attempt to speak down as well.
+  ...(["draft.commit", "send.record"] as const).map((point) =>
+    death(point, 1, [
+      ["before", true],
+      ["after", false],
+    ]),
+  ),
+  ...(["send.cross", "outcome.commit"] as const).map((point) =>
+    death(point, 1, [
+      ["before", false],
+      ["after", false],
+    ]),
+  ),
+];
+const cases = deaths.flatMap(({ point, hit, kept }) =>
+  kept.map(([phase, certain]) => ({ point, hit, phase, certain })),
+);
+
+describe("the daemon of a call, killed and started again", () => {
+  let world: LinesWorld;
+  beforeAll(async () => {
+    world = await startLinesWorld();
+  });
+  afterAll(() => world?.close());
+
+  for (const [index, { point, hit, phase, certain }] of cases.entries()) {
+    it.concurrent(`at ${point} ${phase} ${hit}`, { timeout: 120_000 }, async () => {
+      const place = await openPlace(world);
+      try {
+        await tellCall(place, `+120255${70_000 + index}`, `${point}:${phase}:${hit}`, certain);
+      } finally {
+        await place.close();
+      }
+    });
+  }
+});
+
+async function tellCall(place: LinesPlace, from: string, killAt: string, certain: boolean): Promise<void> {
+  const tag = (n: number) => `tag-call${from.slice(1)}-${n}`;
+  const first = startDaemon({ config: place.config, env: place.env, killAt });
+  expect(await first.ready, lastWords(first)).toBe(true);
+  const call = await place.phone.dial({ url: `${publicUrl}/channels/voice/call`, from, to: ourNumber });
+  call.say(`Tell me about ${tag(1)}`);
+  const end = await within(first.ended, 30_000);
+  if (end?.signal !== "SIGKILL") first.send("SIGKILL");
+  expect(end?.signal, `${killAt} was not reached\n${lastWords(first)}`).toBe("SIGKILL");
+
+  const second = startDaemon({ config: place.config, env: place.env });
+  expect(await second.ready, lastWords(second)).toBe(true);
+  await call.until(({ connections }) => connections > 1, 30_000);
+  const spoken = () => call.spoken.map(({ text }) => text).join(" ");
+  if (certain) await call.hears(tag(1), 30_000);
+  call.say(`Tell me about ${tag(2)}`);
+  await call.hears(tag(2), 30_000);
+  await call.hangUp();
+  await until("the call is over", () => sessions(place).every(({ state }) => state === "closed"), 10_000);
+  expect(await within(second.stop(), 30_000)).toEqual({ code: 0, signal: null });
+
+  expect(sessions(place)).toEqual([{ id: call.sid, state: "closed" }]);
+  for (const n of [1, 2]) {
+    expect(spoken().split(tag(n)).length - 1, `times that ${tag(n)} was spoken of`).toBeLessThanOrEqual(1);
+    const asked = place.world.asked.questions().filter(({ text }) => text.includes(tag(n)));
+    expect(asked.length, `times that ${tag(n)} was asked`).toBeLessThanOrEqual(1);
+  }
+  expect(place.world.asked.conversationsOf(`bridgehead:voice:${from}`)).toBe(1);
+  expect(
+    read(place, (db) =>
+      db
+        .prepare(
+          `SELECT id, state FROM turns WHERE state NOT IN ('answered', 'dropped')
+           UNION ALL SELECT id, state FROM drafts WHERE state NOT IN ('sent', 'dropped')
+           UNION ALL SELECT CAST(id AS TEXT), state FROM events WHERE state NOT IN ('routed', 'ignored')`,
+        )
+        .all(),
+    ),
+  ).toEqual([]);
+}
+
+const sessions = (place: LinesPlace): { id: string; state: string }[] =>
+  read(place, (db) => db.prepare("SELECT id, state FROM sessions").all() as { id: string; state: string }[]);
