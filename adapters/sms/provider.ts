@@ -16,6 +16,7 @@ import type {
   SendOutcome,
   Verdict,
 } from "bridgehead/contract";
+import type { TextClass } from "./classes.ts";
 
 export interface Provider {
   /** As configured under `provider`. */
@@ -101,8 +102,8 @@ export interface TextStatus {
   /** The provider's word; with `id` it is the event's id, so that every status counts once. */
   readonly status: string;
   readonly state: DeliveryEvent["state"];
-  /** failed: true when that address will never get a text. */
-  readonly permanent?: boolean;
+  /** failed: what is wrong; null when the provider's code says nothing to us. */
+  readonly kind?: TextClass | null;
   /** The provider's error code, and what it says. */
   readonly code?: string;
   readonly detail?: string;

@@ -1,11 +1,12 @@
 // What became of a text of ours, as an event of the core.
 
 import { type DeliveryEvent, externalId } from "bridgehead/contract";
+import { isPermanent, type TextClass } from "./classes.ts";
 import { statusEventId, type TextStatus } from "./provider.ts";
 
 /** A text has several statuses, in any order and more than once: text and status together are the event. */
 export function eventOfStatus(status: TextStatus): DeliveryEvent {
-  const { id, key, code, detail, raw, permanent } = status;
+  const { id, key, code, detail, raw, kind } = status;
   const words = [status.status, code, detail].filter((word) => word !== undefined).join(" ");
   return {
     kind: "delivery",
@@ -13,7 +14,13 @@ export function eventOfStatus(status: TextStatus): DeliveryEvent {
     about: { ...(key === null ? {} : { key }), sent: [externalId(id)] },
     state: status.state,
     detail: words,
-    ...(permanent === undefined ? {} : { permanent }),
+    ...(kind === undefined ? {} : { permanent: isPermanent(kind), ...codeOf(kind, code) }),
     ...(raw === undefined ? {} : { raw }),
   };
+}
+
+/** As `outcomeOf` names it when the provider says so at once. */
+function codeOf(kind: TextClass | null, code: string | undefined): { readonly code?: string } {
+  if (kind === "opted-out") return { code: kind };
+  return code === undefined ? {} : { code };
 }

@@ -69,6 +69,8 @@ export interface DeliveryEvent {
   readonly state: "accepted" | "delivered" | "read" | "failed";
   /** failed: true when trying that address again is pointless (a hard bounce). Two of them suppress the address. */
   readonly permanent?: boolean;
+  /** failed: why, as a refused outcome has it. `opted-out`: the person does not want to be written to; suppressed at once. */
+  readonly code?: string;
   readonly detail?: string;
   readonly raw?: Uint8Array;
 }

@@ -11,8 +11,18 @@ import type { Line } from "./line.ts";
 import { insertNotice } from "./notice.ts";
 
 const codes = { stop: "opt-out", start: "opt-in", help: "help" } as const;
-/** The code of an outcome of `send`: the provider knows that the person does not want to be written to. */
+/** The code of a refused outcome, or of a receipt: the provider knows that the person does not want to be written to. */
 export const optedOut = "opted-out";
+
+/** At once, not by strikes: it is the person's own word. */
+export async function suppressOptedOut(
+  q: Query,
+  channel: string,
+  address: string,
+  reason: string,
+): Promise<void> {
+  await suppress(q, channel, address, `the provider says that they opted out: ${reason}`);
+}
 
 /** Suppresses or frees the address at once, and says the channel's own words in return. Drafts that wait die when their
  *  time comes. `place` finds or opens the conversation. */

@@ -11,6 +11,7 @@ import { type EventRow, settleEvent } from "../store/events.ts";
 import { lockLane, refreshLane } from "../store/lanes.ts";
 import { strike } from "../store/suppressions.ts";
 import { endAttempt } from "../store/turns.ts";
+import { optedOut, suppressOptedOut } from "./consent.ts";
 import type { Line } from "./line.ts";
 
 /** How long after sending a bounce that names only the recipient is believed to be about our draft. */
@@ -76,7 +77,10 @@ async function apply(
   if (draft.attempts === 0) return;
   const recipient = event.about.recipient?.toLowerCase() ?? draft.recipient;
   // Without our own ids in it anybody can write a bounce: it marks the draft, but silences nobody.
-  if (
+  if (event.state === "failed" && event.code === optedOut && certain) {
+    await suppressOptedOut(q, line.channel, recipient, event.detail ?? event.code);
+    log.info({ channel: line.channel, draft: draft.id }, "the provider says that a person opted out");
+  } else if (
     event.state === "failed" &&
     event.permanent &&
     certain &&

@@ -29,9 +29,9 @@ import {
   leaseLanes,
   releaseLane,
 } from "../store/lanes.ts";
-import { strike, suppress, suppression } from "../store/suppressions.ts";
+import { strike, suppression } from "../store/suppressions.ts";
 import { endAttempt } from "../store/turns.ts";
-import { optedOut } from "./consent.ts";
+import { optedOut, suppressOptedOut } from "./consent.ts";
 import type { Line } from "./line.ts";
 import type { SendDeps, Sending } from "./sending.ts";
 import { settle } from "./settle.ts";
@@ -170,13 +170,7 @@ async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
     case "sent":
       return { state: "sent", open: 0, externalId: outcome.id } as const;
     case "refused":
-      if (outcome.code === optedOut)
-        await suppress(
-          q,
-          line.channel,
-          draft.recipient,
-          `the provider says that they opted out: ${outcome.reason}`,
-        );
+      if (outcome.code === optedOut) await suppressOptedOut(q, line.channel, draft.recipient, outcome.reason);
       else if (outcome.scope === "recipient")
         await strike(q, line.channel, draft.recipient, strikeLimit, outcome.reason);
       return {

@@ -160,3 +160,20 @@ it("marks what a bounce without our ids seems to mean, and silences nobody for i
   expect(await states(db)).toEqual(["failed", "failed"]);
   expect(await db.read((q) => q.all("SELECT address FROM suppressions"))).toEqual([]);
 });
+
+it("suppresses at once whom the provider says to have opted out, as a refusal to send does", async () => {
+  const why = (db: Database, address = "a@example.org") => db.read((q) => suppression(q, "c", address));
+  const gone = { state: "failed", permanent: true, code: "opted-out", detail: "undelivered 21610" } as const;
+  for (const state of ["sending", "sent", "failed"]) {
+    const db = await tried(state, state === "sending" ? 1 : 0);
+    expect(await arrives(db, { about, ...gone })).toEqual({ state: "routed", code: null });
+    expect(await why(db), state).toBe("the provider says that they opted out: undelivered 21610");
+    expect(await db.read((q) => stateOf(q, "drafts", "d1"))).toBe("failed");
+  }
+  const db = await tried("sent", 0);
+  await arrives(db, { about: { recipient: "a@example.org" }, ...gone });
+  expect(await why(db), "anybody can write one that names only the person").toBeNull();
+  await db.tx((q) => q.run("DELETE FROM events"));
+  await arrives(db, { about, ...gone, state: "delivered" });
+  expect(await why(db), "it is no failure").toBeNull();
+});

@@ -47,7 +47,7 @@ export function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | nul
     status,
     state,
     ...(state === "failed"
-      ? { permanent: false, code: code ?? status, detail: `the network reports ${status}` }
+      ? { kind: null, code: code ?? status, detail: `the network reports ${status}` }
       : {}),
     raw: pdu.raw,
   };

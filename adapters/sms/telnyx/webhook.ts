@@ -4,7 +4,6 @@
 import { type KeyObject, verify } from "node:crypto";
 import { type DeliveryEvent, sendKey } from "bridgehead/contract";
 import * as z from "zod";
-import { isPermanent } from "../classes.ts";
 import type { Heard, InboundText, TextStatus } from "../provider.ts";
 import { classOfCode, codeOf, wordsOf } from "./errors.ts";
 
@@ -118,7 +117,7 @@ function statusOf(payload: Payload, raw: Uint8Array): TextStatus {
     key: keyOf(payload.webhook_url),
     status,
     state,
-    ...(failed ? { permanent: isPermanent(classOfCode(code)) } : {}),
+    ...(failed ? { kind: classOfCode(code) } : {}),
     ...(code === undefined ? {} : { code }),
     ...(detail === undefined ? {} : { detail }),
     raw,

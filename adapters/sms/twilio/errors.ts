@@ -3,7 +3,6 @@
 import type { ChannelStatus, SendOutcome } from "bridgehead/contract";
 import {
   classes,
-  isPermanent as isPermanentClass,
   outcomeOf as outcomeOfClass,
   type Refusal,
   statusOf as statusOfClass,
@@ -49,15 +48,15 @@ export function statusOf(error: ApiError): ChannelStatus | null {
   return statusOfClass(classOf(error), refusalOf(error));
 }
 
-/** True when a text that failed with this code shows that the address is dead, or closed to us. */
-export function isPermanent(code: number | null): boolean {
-  return isPermanentClass(code === null ? null : classOfCode.get(code));
+/** What is wrong with a text that failed with this code; null when it is none we know. */
+export function classOfText(code: number | null): TextClass | null {
+  return (code === null ? undefined : classOfCode.get(code)) ?? null;
 }
 
 /** The class of the code, or of the HTTP status where the code is none we know. */
 function classOf({ code, status }: ApiError): TextClass | null {
-  const known = code === null ? undefined : classOfCode.get(code);
-  if (known !== undefined) return known;
+  const known = classOfText(code);
+  if (known !== null) return known;
   if (status === 401) return "login";
   if (status === 429) return "rate";
   // Below 400 it is not the interface that answered, but something before it.

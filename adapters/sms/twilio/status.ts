@@ -2,7 +2,7 @@
 
 import { type DeliveryEvent, sendKey } from "bridgehead/contract";
 import type { TextStatus } from "../provider.ts";
-import { isPermanent } from "./errors.ts";
+import { classOfText } from "./errors.ts";
 import { type Form, field } from "./signature.ts";
 
 /** Under which name the callback's address carries our key. */
@@ -41,7 +41,7 @@ export function statusOfForm(form: Form, url: URL, raw: Uint8Array): TextStatus 
     status,
     state,
     raw,
-    ...(state === "failed" ? { permanent: isPermanent(code ? Number(code) : null) } : {}),
+    ...(state === "failed" ? { kind: classOfText(code ? Number(code) : null) } : {}),
     ...(code ? { code } : {}),
     ...(words ? { detail: words } : {}),
   };

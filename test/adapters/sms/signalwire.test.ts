@@ -86,8 +86,11 @@ describe("signalwire", () => {
     expect((await post("/inbound", text("SM2"))).status).toBe(200);
     expect((await post("/inbound", renamed(text("SM3"), "x-other-signature"))).status).toBe(403);
     expect((await post("/inbound", text("SM4", token))).status, "the login's token signs nothing").toBe(403);
-    const status = signed(channel.url("/status"), statusForm("SM9", "delivered"), { key: signingKey });
+    const status = signed(channel.url("/status"), statusForm("SM9", "undelivered", { ErrorCode: "21610" }), {
+      key: signingKey,
+    });
     expect((await post("/status", renamed(status, "x-signalwire-signature"))).status).toBe(200);
-    expect(channel.stored.map(({ id }) => id)).toEqual(["SM1", "SM2", "SM9/delivered"]);
+    expect(channel.stored.at(-1)).toMatchObject({ state: "failed", code: "opted-out" });
+    expect(channel.stored.map(({ id }) => id)).toEqual(["SM1", "SM2", "SM9/undelivered"]);
   });
 });

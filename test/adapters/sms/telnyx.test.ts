@@ -187,6 +187,7 @@ describe("a webhook", () => {
       finalized("o-1", "delivered", { webhook_url: callback }),
       finalized("o-2", "delivery_failed", failed),
       finalized("o-3", "sending_failed", { errors: [{ code: "40014", title: "Expired in queue" }] }),
+      finalized("o-6", "delivery_failed", { errors: [{ code: "40300", title: "Blocked by STOP" }] }),
       finalized("o-4", "delivery_unconfirmed", { webhook_url: "not an address" }),
       finalized("o-5", "delivered", { webhook_url: `${channel.url("/status").href}?draft=Not%20Ours` }),
     ])
@@ -195,7 +196,8 @@ describe("a webhook", () => {
       { id: "o-1/sent", about: { key: "abc123", sent: ["o-1"] }, state: "accepted" },
       { id: "o-1/delivered", about: { key: "abc123", sent: ["o-1"] }, state: "delivered" },
       { id: "o-2/delivery_failed", about: { sent: ["o-2"] }, state: "failed", permanent: true },
-      { id: "o-3/sending_failed", state: "failed", permanent: false },
+      { id: "o-3/sending_failed", state: "failed", permanent: false, code: "40014" },
+      { id: "o-6/delivery_failed", state: "failed", permanent: true, code: "opted-out" },
       { id: "o-4/delivery_unconfirmed", about: { sent: ["o-4"] }, state: "accepted" },
       { id: "o-5/delivered", about: { sent: ["o-5"] } },
     ]);

@@ -282,6 +282,16 @@ describe("a status", () => {
     expect(event.detail).toContain(String(code));
   });
 
+  it("of failure has the provider's code, and a name of its own for who opted out", async () => {
+    for (const [ErrorCode, code] of [
+      ["21610", "opted-out"],
+      ["30006", "30006"],
+      ["", undefined],
+    ] as const)
+      expect((await told(statusForm("SM1", "failed", { ErrorCode }))).code).toBe(code);
+    expect(await told(statusForm("SM1", "delivered", { ErrorCode: "21610" }))).not.toHaveProperty("code");
+  });
+
   it("counts once for each of its words, in any order", async () => {
     const { post, channel } = desk(api);
     for (const status of ["delivered", "sent", "delivered", "queued", "sent"])
