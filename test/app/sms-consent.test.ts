@@ -1,12 +1,15 @@
 // STOP, START and HELP through the whole daemon, and replies that wait for their delay meanwhile.
 
 import { expect, it } from "vitest";
+import { movableClock } from "./clock.ts";
 import { echoed } from "./echo.ts";
 import { eventually } from "./eventually.ts";
 import { anna, type LinesWorld, openLines } from "./lines-world.ts";
 
 const bert = "+12025550124";
-const delayed = { responseDelaySeconds: 2 };
+/** Longer than any machine takes for what happens meanwhile: it passes when the test says so. */
+const delay = 3600;
+const delayed = { responseDelaySeconds: delay };
 const drafts = (world: LinesWorld) => world.rows<{ state: string }>("SELECT state FROM drafts ORDER BY id");
 const codes = (world: LinesWorld) =>
   world.rows<{ code: string }>(
@@ -14,13 +17,16 @@ const codes = (world: LinesWorld) =>
   );
 
 it.concurrent("a STOP during the delay ends the reply that waits", async ({ onTestFinished }) => {
-  const world = await openLines(onTestFinished, { smsSkill: delayed });
+  const clock = movableClock();
+  const world = await openLines(onTestFinished, { clock, smsSkill: delayed });
   await world.text("Hello?");
   await world.text("Hello?", { from: bert });
   await eventually(async () =>
     expect(await drafts(world)).toEqual([{ state: "queued" }, { state: "queued" }]),
   );
   await world.text("Stop!");
+  await eventually(async () => expect(await codes(world)).toEqual([{ code: "opt-out" }]));
+  clock.forward(delay * 1000);
   await world.api.until(({ sent }) => sent.length > 0);
   await world.idle();
   expect(world.textsTo()).toEqual([]);
@@ -80,12 +86,16 @@ it.concurrent("counts whole messages only", async ({ onTestFinished }) => {
 });
 
 it.concurrent("a delayed reply survives a restart, and so does a STOP", async ({ onTestFinished }) => {
-  const world = await openLines(onTestFinished, { smsSkill: delayed });
+  const clock = movableClock();
+  const world = await openLines(onTestFinished, { clock, smsSkill: delayed });
   await world.text("Hello?");
   await world.text("Hello?", { from: bert });
   await eventually(async () => expect(await drafts(world)).toHaveLength(2));
   await world.text("STOP");
   await world.restart();
+  expect(world.api.sent).toEqual([]);
+  await eventually(async () => expect(await codes(world)).toEqual([{ code: "opt-out" }]));
+  clock.forward(delay * 1000);
   await world.api.until(({ sent }) => sent.length > 0);
   await world.idle();
   expect([world.textsTo(), world.textsTo(bert)]).toEqual([[], [echoed("Hello?")]]);
@@ -94,12 +104,30 @@ it.concurrent("a delayed reply survives a restart, and so does a STOP", async ({
 it.concurrent("a newer text ends the reply that waits, where texts are joined", async ({
   onTestFinished,
 }) => {
-  const world = await openLines(onTestFinished, { sms: { join: "200ms" }, smsSkill: delayed });
+  const clock = movableClock();
+  const world = await openLines(onTestFinished, { clock, sms: { join: "200ms" }, smsSkill: delayed });
   await world.text("Hello?");
   await eventually(async () => expect(await drafts(world)).toEqual([{ state: "queued" }]));
   await world.text("Forget it, where is my lamp?");
+  await eventually(async () => expect(await drafts(world)).toHaveLength(2));
+  clock.forward(delay * 1000);
   await world.api.until(({ sent }) => sent.length > 0);
   await world.idle();
   expect(world.textsTo()).toEqual([echoed("Forget it, where is my lamp?")]);
   expect(world.questions()).toHaveLength(2);
+});
+
+it.concurrent("heeds a receipt that says that the person opted out, at once", async ({ onTestFinished }) => {
+  const world = await openLines(onTestFinished);
+  world.api.fault({ fails: 21610 }, { times: 1 });
+  await world.text("Hello?");
+  await eventually(async () =>
+    expect(await world.rows("SELECT address, active, strikes FROM suppressions")).toEqual([
+      { address: anna, active: 1, strikes: 0 },
+    ]),
+  );
+  await world.text("Still there?");
+  await world.idle();
+  expect(world.textsTo()).toEqual([echoed("Hello?")]);
+  expect(await drafts(world)).toEqual([{ state: "failed" }, { state: "dropped" }]);
 });
