@@ -61,7 +61,11 @@ export function missed(
   async function take(due: readonly MessageInstance[], place: Place, signal: AbortSignal): Promise<void> {
     const stored: ReadonlySet<string> =
       due.length === 0 ? new Set() : await channel.known(due.map(({ sid }) => externalId(sid)));
-    const fresh = due.filter(({ sid }) => !stored.has(sid)).sort((a, b) => timeOf(a) - timeOf(b));
+    // Times are whole seconds, and the list begins with the newest: what one second brought is in order when reversed.
+    const fresh = due
+      .filter(({ sid }) => !stored.has(sid))
+      .reverse()
+      .sort((a, b) => timeOf(a) - timeOf(b));
     const texts = [];
     for (const message of fresh) texts.push(textOfRecord(message, await mediaOf(message, signal)));
     if (texts.length > 0) channel.log.info({ texts: texts.length }, "texts were missed by the webhook");

@@ -12,6 +12,9 @@ const nothing: Heard = { texts: [], statuses: [] };
 /** Anything inside would be sent to the person. */
 const empty = '<?xml version="1.0" encoding="UTF-8"?><Response/>';
 
+/** Several times what the provider ever sends; each costs time before anything is proven. */
+const mostFields = 1000;
+
 /** A proven request whose form says nothing is answered like any other: the provider could not mend it. */
 export function doors(
   channel: Channel,
@@ -32,6 +35,7 @@ export function doors(
     if (type !== "application/x-www-form-urlencoded") return refuse("it is no form");
     const body = new Uint8Array(await request.arrayBuffer());
     const form = formOf(new TextDecoder().decode(body));
+    if (Object.keys(form).length > mostFields) return refuse("it has too many fields");
     const url = channel.url(path);
     url.search = new URL(request.url).search;
     const proof = prove(url, signature, form, settings.signingKeys);
