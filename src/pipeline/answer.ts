@@ -11,6 +11,7 @@ import type { Query } from "../store/driver.ts";
 import { settleEventsOf } from "../store/events.ts";
 import { guardLease, releaseLane } from "../store/lanes.ts";
 import { penalise } from "../store/rates.ts";
+import { handOnWords } from "../store/superseded.ts";
 import {
   changeTurn,
   endAttempt,
@@ -34,6 +35,8 @@ async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnCha
   if (wanted) await changeTurn(q, asking.turn.id, change);
   // A later look must not take the old question for the new one.
   else if (change.questionId) await noteQuestion(q, asking.turn.id, change.questionId);
+  // Certainly not asked: what was said newer is asked together with it.
+  else if (change.state === "waiting") await handOnWords(q, asking.turn);
   await releaseLane(q, asking.lease, "in");
   return wanted;
 }

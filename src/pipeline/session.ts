@@ -93,7 +93,8 @@ async function happened(
       await handOver(q, session, event.reason ?? event.state);
       break;
     case "lost":
-      await loseSession(q, session, event.reason ?? null);
+      // Told by a node that no longer has it: an older connection, found dead after the call came back elsewhere.
+      if (event.node === session.node) await loseSession(q, session, event.reason ?? null);
       break;
     case "closed":
       await close(q, session, event, deps);

@@ -49,6 +49,28 @@ export async function moveWords(q: Query, from: string, to: string): Promise<voi
   await q.run("UPDATE events SET turn = $2 WHERE turn = $1", from, to);
 }
 
+/** The words of a dropped question that was certainly never put go ahead of the newer one that waits; if there is one. */
+export async function handOnWords(
+  q: Query,
+  turn: {
+    readonly id: string;
+    readonly conversation: string;
+    readonly session: string | null;
+    readonly question: string;
+  },
+): Promise<void> {
+  const next = await q.one<{ id: string }>(
+    `UPDATE turns SET question = $3 || question WHERE id = (
+       SELECT id FROM turns WHERE conversation = $1 AND session = $2 AND open = 1 AND state = 'waiting' AND opening IS NULL
+       ORDER BY seq LIMIT 1
+     ) RETURNING id`,
+    turn.conversation,
+    turn.session,
+    `${turn.question}\n`,
+  );
+  if (next) await moveWords(q, turn.id, next.id);
+}
+
 /** Openings that nobody has begun. */
 export async function dropWaitingOpenings(q: Query, conversation: string, session: string): Promise<void> {
   await q.run(

@@ -74,6 +74,25 @@ it("never says a late answer, and asks the newer question when the older one has
   expect(known).toEqual([{ state: "dropped", question_id: expect.stringMatching(/^q/) }]);
 });
 
+it("asks the older words together with the newer ones when the platform did not take them", async () => {
+  const house = await callHouse({ deaf: true, timeout: 30_000 });
+  const call = callOf(house);
+  await call.opens();
+  const { held, fault } = holding();
+  house.platform.faults.ask = fault;
+  await call.says("my order is 12345");
+  await house.called("ask", 1);
+  const last = await call.says("where is it");
+  delete house.platform.faults.ask;
+  held[0]?.answer(429, { status: 429, name: "LIMITED", message: "slowly" });
+  await house.settles();
+  await house.passes(minute, 5000);
+  expect(house.asked()).toEqual(["my order is 12345", "my order is 12345\nwhere is it"]);
+  expect(house.said).toMatchObject([{ answers: last }]);
+  const turns = await house.db.read((q) => q.all("SELECT DISTINCT turn FROM events WHERE kind = 'message'"));
+  expect(turns).toHaveLength(1);
+});
+
 it("joins what nobody has asked yet", async () => {
   let status: "active" | "inactive" = "active";
   const house = await callHouse({ status: () => status });

@@ -1,5 +1,6 @@
 // A call from its first connection to its end: how it opens, asks, answers, is interrupted, lost and closed.
 
+import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { writeOpening } from "../../src/domain/opening.ts";
 import { accept } from "../../src/pipeline/accept.ts";
@@ -212,6 +213,19 @@ describe("what is to be said", () => {
     await house.settles();
     expect((await call.facts())?.state).toBe("lost");
     expect(await house.drafts()).toEqual(["sent", "sent", "queued"]);
+  });
+
+  it("does not wait for a connection that another node misses, after the call came back here", async () => {
+    const house = await callHouse();
+    const call = callOf(house);
+    await call.opens();
+    const session = { kind: "session", session: call.session, from: { address: "ada@example.org" } } as const;
+    const lost = { ...session, id: externalId("late"), state: "lost" } as const;
+    await accept(house.flow, "c", [lost], null, "another node");
+    expect((await call.facts())?.state).toBe("open");
+    await call.says("hello");
+    await house.settles();
+    expect(house.said).toHaveLength(1);
   });
 
   it("is dropped when the connection stays lost", async () => {
