@@ -10,7 +10,7 @@ import { parse } from "yaml";
 import { jsonSchema, loadConfig } from "../../src/config/index.ts";
 import { coreChannel } from "../../src/config/schema/channel.ts";
 import { type Shape, shapeOf } from "../../src/config/shape.ts";
-import { loadAdapter } from "../../src/host/loader.ts";
+import { builtIn, loadAdapter } from "../../src/host/loader.ts";
 import { folder, line } from "./files.ts";
 
 const example = fileURLToPath(new URL("../../config.example.yaml", import.meta.url));
@@ -80,6 +80,12 @@ const valueAt = (value: unknown, path: string): unknown =>
   }, value);
 
 describe("config.example.yaml", () => {
+  it("shows every built-in adapter, and its first channel names them all", () => {
+    expect(names.toSorted()).toEqual([...builtIn].toSorted());
+    const [, listed = ""] = /Built in: ([^;]*);/.exec(text) ?? [];
+    expect(listed.split(", ")).toEqual(builtIn.map((name) => `"${name}"`));
+  });
+
   it("names the schema for editors in its first line", () => {
     expect(text.split("\n")[0]).toBe("# yaml-language-server: $schema=./bridgehead.schema.json");
   });

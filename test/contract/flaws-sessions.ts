@@ -182,6 +182,11 @@ export const eventFlaws: readonly Flaw[] = [
     { [events]: /an attachment of type picture/ },
   ),
   flaw(
+    "an attachment is elsewhere, and nobody can fetch it",
+    saying(() => ({ attachments: [{ name: "a.png", mediaType: "image/png", ref: "there" }] })),
+    { [events]: /no open to fetch it/ },
+  ),
+  flaw(
     "the length of a call is no number",
     misled(call, (channel) => ({
       accept: (given) =>

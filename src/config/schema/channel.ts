@@ -43,7 +43,7 @@ export const coreChannel = z.object({
     .string()
     .min(1)
     .describe(
-      'Which adapter speaks here? Built in: "email"; else a package or a "./path", found from this file.',
+      'Which adapter speaks here? Built in: "email", "sms", "voice"; else a package or a "./path", found from this file.',
     ),
   agent: name.describe("Which of the agents above answers?"),
   enabled: z

@@ -69,6 +69,9 @@ async function saysWhatItMust(subject: Subject): Promise<void> {
       .flatMap(({ events }) => events.map(flawOf))
       .filter((flaw) => flaw !== null);
     assert.deepEqual(flaws, [], `accept was given ${flaws.join("; ")}`);
+    const elsewhere = rig.channel.messages.flatMap(({ attachments = [] }) => attachments);
+    if (!rig.adapter.open)
+      assert.ok(!elsewhere.some((one) => "ref" in one), "an attachment by ref, and no open to fetch it");
     const open = new Set<string>();
     for (const event of rig.channel.stored) {
       if (event.kind === "session" && event.state === "opened") open.add(event.session);
