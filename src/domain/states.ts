@@ -36,7 +36,7 @@ export const replyStates = {
 
 export const draftStates = {
   /** A receipt about an earlier attempt may come while the next one waits or runs. */
-  queued: ["sending", "dropped", "sent", "delivered", "failed"],
+  queued: ["sending", "dropped", "held", "sent", "delivered", "failed"],
   sending: ["sent", "delivered", "failed", "queued", "unknown", "held", "dropped"],
   /** It may have gone out; a later look, a receipt or the policy leads out. */
   unknown: ["sent", "delivered", "failed", "queued", "unknown", "held", "dropped"],

@@ -9,6 +9,7 @@ import { changeDraft, type DraftRow, draftByRecipient, draftBySent, readDraft } 
 import type { Query } from "../store/driver.ts";
 import { type EventRow, settleEvent } from "../store/events.ts";
 import { lockLane, refreshLane } from "../store/lanes.ts";
+import { endRest, resumeRest } from "../store/parts.ts";
 import { strike } from "../store/suppressions.ts";
 import { endAttempt } from "../store/turns.ts";
 import { optedOut, suppressOptedOut } from "./consent.ts";
@@ -76,6 +77,14 @@ async function apply(
 ): Promise<void> {
   if (draft.attempts === 0) return;
   const recipient = event.about.recipient?.toLowerCase() ?? draft.recipient;
+  // A mail that a server took may still come back. What a phone got it has, whatever is reported after it.
+  if (event.state === "failed" && draft.state === "delivered" && line.traits.platform !== "email") {
+    log.warn(
+      { channel: line.channel, draft: draft.id },
+      "a delivered reply is reported as failed: not believed",
+    );
+    return;
+  }
   // Without our own ids in it anybody can write a bounce: it marks the draft, but silences nobody.
   if (event.state === "failed" && event.code === optedOut && certain) {
     await suppressOptedOut(q, line.channel, recipient, event.detail ?? event.code);
@@ -105,6 +114,8 @@ async function apply(
     await changeDraft(q, draft.id, { state: "delivered", ...settled });
   }
   if (pending) {
+    if (event.state === "failed") await endRest(q, draft, "dropped");
+    else await resumeRest(q, draft);
     await endAttempt(q, draft.id, event.state === "failed" ? "refused" : "sent", "receipt");
     await refreshLane(q, draft.conversation, "out");
   }

@@ -29,6 +29,7 @@ import {
   leaseLanes,
   releaseLane,
 } from "../store/lanes.ts";
+import { endRest } from "../store/parts.ts";
 import { strike, suppression } from "../store/suppressions.ts";
 import { endAttempt } from "../store/turns.ts";
 import { optedOut, suppressOptedOut } from "./consent.ts";
@@ -91,7 +92,8 @@ async function nextToSend(q: Query, line: Line, lease: Lease, log: Log): Promise
     // The lane was due for the one before, which has just been dropped.
     if (draft.due_in > 0) return null;
     const suppressed = draft.forced ? null : await suppression(q, line.channel, draft.recipient);
-    const superseded = line.rules.on_newer === "drop" && (await isSuperseded(q, draft));
+    const superseded =
+      line.rules.on_newer === "drop" && draft.attempts === 0 && (await isSuperseded(q, draft));
     if (suppressed === null && !superseded) return draft;
     const reason =
       suppressed === null ? "the person wrote again before it was due" : `suppressed: ${suppressed}`;
@@ -159,7 +161,12 @@ async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promi
     for (const id of [outcome.id, ...(outcome.also ?? [])])
       await cite(q, line.channel, id, draft.conversation, draft.id);
   }
-  if (now?.state === "sending") await changeDraft(q, draft.id, await changeFor(q, sending, outcome));
+  if (now?.state === "sending") {
+    const change = await changeFor(q, sending, outcome);
+    await changeDraft(q, draft.id, change);
+    // The parts behind one that was refused make no sense without it.
+    if (change.state === "failed" && change.open === 0) await endRest(q, draft, "dropped");
+  }
   await releaseLane(q, lease, "out");
 }
 

@@ -12,6 +12,7 @@ import { cite } from "../store/conversations.ts";
 import { changeDraft, type DraftChange, lastAttempt, readDraft } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
 import { guardLease, releaseLane } from "../store/lanes.ts";
+import { endRest } from "../store/parts.ts";
 import { endAttempt } from "../store/turns.ts";
 import type { LineRules } from "./line.ts";
 import type { SendDeps, Sending } from "./sending.ts";
@@ -95,4 +96,6 @@ async function write(q: Query, sending: Sending, verdict: Verdict, change: Draft
   const outcome = { sent: "sent", "not-sent": "deferred", unsure: "unknown" }[verdict.kind];
   await endAttempt(q, draft.id, outcome, change.reason ?? null);
   await changeDraft(q, draft.id, change);
+  const ended = change.open === 0 && (change.state === "held" || change.state === "dropped");
+  if (ended) await endRest(q, draft, change.state === "held" ? "held" : "dropped");
 }

@@ -215,14 +215,17 @@ export async function lastAttempt(
   return row ?? null;
 }
 
+/** The reason of a draft that an operator sends: what the person wrote meanwhile is no news to the operator. */
+export const resent = "sent again by an operator";
+
 /** What stage send needs to know about the question a draft answers: has the person written again since? Never true for
- *  what answers no question, and for the rest of a reply that has begun to go out. */
+ *  what answers no question, for the rest of a reply that has begun to go out, and for what an operator sends. */
 export async function isSuperseded(q: Query, draft: DraftRow): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM turns later JOIN turns own ON own.conversation = later.conversation AND later.seq > own.seq
      JOIN replies ON replies.turn = own.id WHERE replies.id = $1 AND replies.kind = 'answer' AND later.opening IS NULL
-       AND NOT EXISTS (SELECT 1 FROM drafts WHERE reply = $1 AND id <> $2
-         AND state IN ('sending', 'unknown', 'sent', 'delivered'))`,
+       AND NOT EXISTS (SELECT 1 FROM drafts WHERE reply = $1 AND (CASE WHEN id = $2 THEN COALESCE(reason, '') = '${resent}'
+         ELSE state IN ('sending', 'unknown', 'sent', 'delivered') END))`,
     draft.reply,
     draft.id,
   );

@@ -1,7 +1,9 @@
 // What operators do with drafts: list, show, resend, drop.
 
+import { resent } from "./drafts.ts";
 import type { Query } from "./driver.ts";
 import { lockLane, refreshLane } from "./lanes.ts";
+import { resumeRest } from "./parts.ts";
 
 export interface DraftSummary {
   readonly id: string;
@@ -66,15 +68,17 @@ export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[
   );
 }
 
-/** Sends a draft that is held, failed or dropped (again), under the same key, before the later ones of its conversation.
+/** Sends a draft that is held, failed or dropped (again), under the same key, before the later ones of its conversation;
+ *  the parts of its reply that were held with it follow.
  *  Throws when there is none, when it is in another state, and when its words were forgotten. */
 export async function resendDraft(q: Query, id: string): Promise<void> {
   await move(
     q,
     id,
     "resending",
-    `state = 'queued', open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, reason = 'sent again by an operator'`,
+    `state = 'queued', open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, reason = '${resent}'`,
     `state IN ('held', 'failed', 'dropped') AND body <> ''`,
+    (draft) => resumeRest(q, draft),
   );
 }
 
@@ -89,15 +93,28 @@ export async function dropDraft(q: Query, id: string): Promise<void> {
   );
 }
 
-async function move(q: Query, id: string, what: string, change: string, from: string): Promise<void> {
-  const before = await q.one<{ conversation: string }>("SELECT conversation FROM drafts WHERE id = $1", id);
+async function move(
+  q: Query,
+  id: string,
+  what: string,
+  change: string,
+  from: string,
+  then?: (draft: { readonly reply: string; readonly seq: number }) => Promise<void>,
+): Promise<void> {
+  const before = await q.one<{ conversation: string; reply: string; seq: number }>(
+    "SELECT conversation, reply, seq FROM drafts WHERE id = $1",
+    id,
+  );
   if (!before) throw new Error(`${what} draft ${id}: there is none`);
   await lockLane(q, before.conversation, "out");
   const changed = await q.run(
     `UPDATE drafts SET ${change}, updated_at = now_ms() WHERE id = $1 AND ${from}`,
     id,
   );
-  if (changed === 1) return refreshLane(q, before.conversation, "out");
+  if (changed === 1) {
+    await then?.(before);
+    return refreshLane(q, before.conversation, "out");
+  }
   const draft = await q.one<{ state: string; body: string }>(
     "SELECT state, body FROM drafts WHERE id = $1",
     id,

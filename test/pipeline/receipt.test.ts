@@ -32,12 +32,13 @@ async function tried(state: string, open: 0 | 1): Promise<Database> {
 async function arrives(
   db: Database,
   event: Partial<DeliveryEvent>,
+  line = lineOf(),
 ): Promise<{ state: string; code: string | null }> {
   return db.tx(async (q) => {
     const id = await storeEvent(q, "receipt", { kind: "delivery" });
     const [row] = await storedEvents(q, "c", 1);
     if (!row) throw new Error("the receipt was not stored");
-    await matchReceipt(q, lineOf(), row, receipt(event), listen().log);
+    await matchReceipt(q, line, row, receipt(event), listen().log);
     const found = await q.one<{ state: string; code: string | null }>(
       "SELECT state, code FROM events WHERE id = $1",
       id,
@@ -176,4 +177,19 @@ it("suppresses at once whom the provider says to have opted out, as a refusal to
   await db.tx((q) => q.run("DELETE FROM events"));
   await arrives(db, { about, ...gone, state: "delivered" });
   expect(await why(db), "it is no failure").toBeNull();
+});
+
+it("believes that a phone has what it was reported to have, whatever is reported later", async () => {
+  for (const [platform, state, strikes] of [
+    ["sms", "delivered", 0],
+    ["email", "failed", 1],
+  ] as const) {
+    const db = await tried("delivered", 0);
+    const line = { ...lineOf(), traits: { ...lineOf().traits, platform } };
+    expect(await arrives(db, { about, state: "failed", permanent: true }, line)).toMatchObject({
+      state: "routed",
+    });
+    expect(await db.read((q) => stateOf(q, "drafts", "d1")), platform).toBe(state);
+    expect(await db.read((q) => q.all("SELECT address FROM suppressions"))).toHaveLength(strikes);
+  }
 });

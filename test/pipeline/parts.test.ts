@@ -1,0 +1,91 @@
+// A reply in several texts: the next one only after the former was taken.
+
+import { type DeliveryEvent, externalId, type SendOutcome, sendKey } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import { dropDraft, resendDraft } from "../../src/store/outbox.ts";
+import { ann, openTexts, type Texts } from "./texts.ts";
+
+const no: SendOutcome = { kind: "refused", code: "30007", reason: "filtered" };
+const nobodyKnows: SendOutcome = { kind: "unknown", reason: "no answer" };
+const later: SendOutcome = { kind: "deferred", reason: "too much at once" };
+const all = [`${ann}: answer to one`, `${ann}: two`, `${ann}: three`];
+const receiptOf = (key = "", state: DeliveryEvent["state"]): DeliveryEvent => ({
+  kind: "delivery",
+  id: externalId(`receipt-${key}`),
+  about: { key: sendKey(key) },
+  state,
+});
+
+/** The agent's answer to what is said has three parts. */
+const says = (house: Texts) => house.says("one|two|three");
+const ids = (house: Texts) =>
+  house.db.read(async (q) =>
+    (await q.all<{ id: string }>("SELECT id FROM drafts ORDER BY seq")).map(({ id }) => id),
+  );
+
+it("goes no further than the part that was refused, and on with the next reply", async () => {
+  const house = await openTexts({ provider: (count) => (count === 2 ? no : undefined) });
+  await says(house);
+  expect(house.texts).toEqual([`${ann}: answer to one`]);
+  expect(await house.drafts()).toEqual(["sent", "failed", "dropped"]);
+  await house.says("next");
+  expect(house.texts).toEqual([`${ann}: answer to one`, `${ann}: answer to next`]);
+});
+
+it("goes on when a part that was put off is taken", async () => {
+  const house = await openTexts({ provider: (count) => (count === 1 ? later : undefined) });
+  await says(house);
+  expect(house.texts).toEqual([]);
+  await house.passes(60_000);
+  expect(house.texts).toEqual(all);
+});
+
+describe("a part of which nobody knows whether it went out", () => {
+  const lost = async () => {
+    const house = await openTexts({
+      rules: { on_newer: "drop" },
+      provider: (count) => (count === 1 ? nobodyKnows : undefined),
+    });
+    await says(house);
+    await house.passes(120_000, 10_000);
+    expect(await house.drafts()).toEqual(["held", "held", "held"]);
+    // The conversation does not wait.
+    await house.says("next");
+    expect(house.texts.splice(0)).toEqual([`${ann}: answer to next`]);
+    return house;
+  };
+
+  it("is sent by the operator, and the others follow, whatever the person wrote meanwhile", async () => {
+    const house = await lost();
+    await house.db.tx(async (q) => resendDraft(q, (await ids(house))[0] ?? ""));
+    await house.settles();
+    expect(house.texts).toEqual(all);
+    expect(await house.drafts()).toEqual(["sent", "sent", "sent", "sent"]);
+  });
+
+  it("is followed by the others when a late receipt says that it went out", async () => {
+    const house = await lost();
+    await house.accepts("c", receiptOf((await ids(house))[0], "delivered"));
+    await house.settles();
+    expect(house.texts).toEqual(all.slice(1));
+  });
+
+  it("ends the others when a late receipt says that it did not", async () => {
+    const house = await lost();
+    await house.accepts("c", receiptOf((await ids(house))[0], "failed"));
+    await house.settles();
+    expect(await house.drafts()).toEqual(["failed", "dropped", "dropped", "sent"]);
+  });
+});
+
+it("leaves the parts behind one that blocks its conversation where they are", async () => {
+  const house = await openTexts({
+    rules: { on_dead: "block" },
+    provider: (count) => (count === 1 ? no : undefined),
+  });
+  await says(house);
+  expect(await house.drafts()).toEqual(["failed", "queued", "queued"]);
+  await house.db.tx(async (q) => dropDraft(q, (await ids(house))[0] ?? ""));
+  await house.settles();
+  expect(house.texts).toEqual(all.slice(1));
+});
