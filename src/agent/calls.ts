@@ -1,28 +1,9 @@
 // What the agent's side offers the pipeline: one function an operation, one result type for all of them. Everything
 // but `PastQuestion` and `Call` survives JSON, so that it can be stored beside the turn it belongs to.
 
-/** What became of one call: certain or not, never an exception to interpret. */
-export type CallResult<T> =
-  | { readonly kind: "ok"; readonly value: T }
-  /** 401 or 403: the key is refused. Certain: not done. */
-  | { readonly kind: "unauthorized"; readonly reason: string }
-  /** 404 in the interface's own form, about something the path names. Certain: not done. */
-  | { readonly kind: "missing"; readonly reason: string }
-  /** Another 4xx (400, 409, 413, 422 ...). Certain: no, and never. */
-  | { readonly kind: "refused"; readonly status: number; readonly reason: string }
-  /** Certain: not done, worth another try: no connection, 429 (`limited`; `retryAfterMs` above 0 where it says so), or
-   *  not the platform's own word: a redirect, 405, 408, 425, any other 404. */
-  | {
-      readonly kind: "deferred";
-      readonly reason: string;
-      readonly retryAfterMs?: number;
-      readonly limited?: true;
-    }
-  /** May have been done: time-out, reset after the request left, 5xx, a success nobody can read. */
-  | { readonly kind: "unknown"; readonly reason: string };
+import type { CallResult } from "../client/index.ts";
 
-/** The reason of a call whose signal its caller has aborted. */
-export const stopped = "stopped by the caller";
+export { type CallResult, stopped } from "../client/index.ts";
 
 /** What an effectful call needs from its caller. */
 export interface Call {

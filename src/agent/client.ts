@@ -1,96 +1,82 @@
-// The client of one agent: every operation the daemon uses, with results as values.
+// One agent as the daemon talks to it: every operation it uses, over the client of the External API. A request is tried
+// once; whether to try again is the pipeline's to decide, because only it knows what a second try would do.
 
-import { agent as agentRecord } from "../wire/agent.ts";
-import { contextLimit, conversation, modeOf, titleLimit } from "../wire/conversation.ts";
-import { message, readMessages } from "../wire/message.ts";
-import { startResponse } from "../wire/start.ts";
-import { type AgentClientOptions, createCaller } from "./caller.ts";
-import type { AgentClient, CreateRequest } from "./calls.ts";
+import type { Clock, Log } from "bridgehead/contract";
+import { createClient, mapped } from "../client/index.ts";
+import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
+import { type Dropped, once } from "../wire/record.ts";
+import type { AgentClient, Call, CreateRequest } from "./calls.ts";
 import { answerOf, findQuestion } from "./match.ts";
-import { findOrMakeUser, searchUser } from "./people.ts";
+import { findOrMakeUser, repeatable, searchUser } from "./people.ts";
 import { settingsOf } from "./settings.ts";
 
+export interface AgentClientOptions {
+  /** The platform's base address, with or without a path; operations live under its `/external/`. */
+  readonly url: string;
+  readonly agentKey: string;
+  /** For operations addressed by an agent's id. None that the daemon uses is, so it is never sent. */
+  readonly organizationKey?: string;
+  /** For one request, from its first byte to the answer's last. A call's signal may end later. */
+  readonly timeoutMs: number;
+  /** For a connection, before a request can leave: to be opened, or to come free. Default 10 s. */
+  readonly connectionWaitMs?: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Connections at most, opened when needed; calls beyond wait. Default 128. */
+  readonly connections?: number;
+}
+
 /** Opens no connection before the first call. Throws when `url` is not an address. */
-export function createAgentClient(options: AgentClientOptions): AgentClient {
-  const caller = createCaller(options);
+export function createAgentClient({ log, ...options }: AgentClientOptions): AgentClient {
+  const dropped: Dropped = (record, field) =>
+    log.warn({ record, field }, "the platform sent a field of the wrong type; it is ignored");
+  const skillDropped = once(dropped);
+  const client = createClient({ ...options, dropped, tries: 1 });
+  const { agents, conversations } = client;
   return {
-    describe: (signal) =>
-      caller.call({
-        method: "GET",
-        path: "/external/agents/by-api-key",
-        signal,
-        mayBeMissing: true,
-        read: caller.as(agentRecord.read, (record) => settingsOf(record, caller.dropped)),
-      }),
-    start: (request, call) =>
-      caller.call({
-        method: "POST",
-        path: "/external/conversations/start",
-        body: request,
-        signal: call.signal,
-        crossing: () => call.crossing(),
-        read: caller.as(startResponse.read, ({ conversationId }) => ({ conversationId })),
-      }),
+    async describe(signal) {
+      return mapped(await agents.get({ signal }), (record) => settingsOf(record, skillDropped));
+    },
+    async start(request, call) {
+      const started = await conversations.start(request, crossed(call));
+      return mapped(started, ({ conversationId }) => ({ conversationId }));
+    },
     async create(request, call) {
       // One limit for all of it, so that finding the person takes no longer than one call.
       const finding = AbortSignal.any([call.signal, AbortSignal.timeout(options.timeoutMs)]);
-      const person = await findOrMakeUser(caller, request, finding);
+      const person = await findOrMakeUser(client, request, finding);
       if (person.kind !== "ok") return person;
-      return caller.call({
-        method: "POST",
-        path: "/external/conversations",
-        body: conversationBody(person.value, request),
-        signal: call.signal,
-        crossing: () => call.crossing(),
-        read: caller.as(conversation.read, ({ id }) => ({ conversationId: id })),
-      });
+      const made = await conversations.create(conversationBody(person.value, request), crossed(call));
+      // A moment ago they were there.
+      if (made.kind === "missing") return repeatable(made.reason);
+      return mapped(made, ({ id }) => ({ conversationId: id }));
     },
     async findConversations(fkId, signal) {
-      const found = await searchUser(caller, "fkId", fkId, signal);
-      if (found.kind === "ok") return { kind: "ok", value: found.value.conversationIds };
-      return found.kind === "missing" ? { kind: "ok", value: [] } : found;
+      const found = await searchUser(client, { fkId }, signal);
+      if (found.kind === "missing") return { kind: "ok", value: [] };
+      return mapped(found, ({ conversationIds }) => conversationIds);
     },
-    ask: (conversationId, question, call) =>
-      caller.call({
-        method: "POST",
-        path: `${pathOf(conversationId)}/messages`,
-        body: { message: question.text, ...(question.context ? { context: question.context } : {}) },
-        signal: call.signal,
-        crossing: () => call.crossing(),
-        mayBeMissing: true,
-        read: caller.as(message.read, answerOf),
-      }),
-    lookUp: (conversationId, question, signal) =>
-      caller.call({
-        method: "GET",
-        path: `${pathOf(conversationId)}/messages?orderDirection=ASC`,
-        signal,
-        mayBeMissing: true,
-        read: (body) => {
-          const reading = readMessages(body, caller.dropped);
-          return reading.ok ? { ok: true, value: findQuestion(reading.value, question) } : reading;
-        },
-      }),
-    mode: (conversationId, signal) =>
-      caller.call({
-        method: "GET",
-        path: pathOf(conversationId),
-        signal,
-        mayBeMissing: true,
-        read: caller.as(conversation.read, modeOf),
-      }),
-    close: () => caller.close(),
+    async ask(conversationId, { text, context }, call) {
+      const body = { message: text, ...(context ? { context } : {}) };
+      return mapped(await conversations.send(conversationId, body, crossed(call)), answerOf);
+    },
+    async lookUp(conversationId, question, signal) {
+      const found = await conversations.messages(conversationId, { orderDirection: "ASC" }, { signal });
+      return mapped(found, (messages) => findQuestion(messages, question));
+    },
+    async mode(conversationId, signal) {
+      return mapped(await conversations.get(conversationId, { signal }), modeOf);
+    },
+    close: () => client.close(),
   };
 }
 
-function conversationBody(userId: string, { title, conversationContext }: CreateRequest): object {
+const crossed = (call: Call) => ({ signal: call.signal, crossing: () => call.crossing() });
+
+function conversationBody(conversationUserId: string, { title, conversationContext }: CreateRequest) {
   return {
-    conversationUserId: userId,
+    conversationUserId,
     ...(title ? { title: title.slice(0, titleLimit) } : {}),
     ...(conversationContext ? { context: conversationContext.slice(0, contextLimit) } : {}),
   };
-}
-
-function pathOf(conversationId: string): string {
-  return `/external/conversations/${encodeURIComponent(conversationId)}`;
 }

@@ -1,5 +1,4 @@
-// The client of the External API.
+// The agent behind a channel: what it says, what became of a question, how its channels are set.
 
-export type { AgentClientOptions } from "./caller.ts";
 export type * from "./calls.ts";
-export { createAgentClient } from "./client.ts";
+export { type AgentClientOptions, createAgentClient } from "./client.ts";

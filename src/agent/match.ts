@@ -1,7 +1,7 @@
 // Was a question put, and what was its answer? The interface has no idempotency key, so the text and the ids of
 // earlier turns are all there is to recognise a question by.
 
-import type { Message } from "../wire/message.ts";
+import type { Message } from "../client/index.ts";
 import type { Answer, Found, PastQuestion } from "./calls.ts";
 
 /** Looks for the newest message of the person with this text that belongs to no earlier turn, and for its answer. */

@@ -1,17 +1,15 @@
 // From the agent's record to the settings the daemon acts on.
 
-import type * as z from "zod";
-import type { agent } from "../wire/agent.ts";
+import type { Agent } from "../client/index.ts";
 import { type Dropped, read } from "../wire/record.ts";
 import { emailSkill, smsSkill } from "../wire/skill.ts";
 import { plainText, textOrObject } from "../wire/text.ts";
 import type { AgentSettings, ChannelSettings } from "./calls.ts";
 
-type AgentRecord = z.output<typeof agent.read>;
-type Skill = AgentRecord["skills"][number];
+type Skill = Agent["skills"][number];
 
 /** Never fails: what the record does not say is null, and a status nobody knows counts as inactive. */
-export function settingsOf(record: AgentRecord, dropped: Dropped): AgentSettings {
+export function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
   const skill = (name: string) => record.skills.find((each) => each.systemName === name);
   return {
     agentId: record.id,

@@ -17,6 +17,10 @@ export const triggers = [
 ] as const;
 export type Trigger = (typeof triggers)[number];
 
+/** What a delivery tells of: a trigger, or an escalation whose recipient is a webhook. */
+const occasions = [...triggers, "escalation"] as const;
+export type Occasion = (typeof occasions)[number];
+
 const headers = z.record(z.string(), z.string());
 
 /** As the WEBHOOK skill lists it. */
@@ -55,12 +59,32 @@ export const webhook = record(
   { headers, secret: z.string() },
 );
 
+/** A line of a webhook's log: what was delivered or will be, with the last answer's status or the last error. */
+export const delivery = record(
+  "delivery",
+  { id: z.string() },
+  {
+    conversationId: z.string(),
+    triggerCondition: z.enum(triggers),
+    state: z.enum(["pending", "delivered", "failed"]),
+    attempts: z.number(),
+    status: z.number().nullable(),
+    error: z.string().nullable(),
+    nextAttemptAt: z.string().nullable(),
+    createdAt: z.string(),
+  },
+  {},
+);
+
+/** A delivery that was put into the queue. */
+export const accepted = record("accepted delivery", { id: z.string() }, {}, {});
+
 /** The body of a delivery. `messageId` and `message` name the newest turn; `messages` is the whole transcript. */
 export const webhookDelivery = record(
   "webhook delivery",
   { conversationId: z.string() },
   {
-    triggerCondition: z.enum(triggers),
+    triggerCondition: z.enum(occasions),
     timestamp: z.string(),
     userId: z.string(),
     messageId: z.string().nullable(),
@@ -71,5 +95,6 @@ export const webhookDelivery = record(
     messages: z.array(message.exact),
     score: z.number().nullable(),
   },
-  {},
+  /** `messageId`: the question that called for it. */
+  { escalation: z.looseObject({ topic: z.string(), response: z.string(), messageId: z.string() }) },
 );

@@ -6,7 +6,7 @@ type Rule = (files: readonly SourceFile[]) => string[];
 
 const contract = "bridgehead/contract";
 const tools = ["domain", "ops"];
-const parts = [...tools, "config", "store", "wire", "agent", "http"];
+const parts = [...tools, "config", "store", "wire", "client", "agent", "http"];
 
 /** Who may import whom, by folder of src. The contract is imported by its name and is not listed. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
@@ -16,7 +16,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   config: tools,
   store: tools,
   wire: tools,
-  agent: [...tools, "wire"],
+  client: [...tools, "wire"],
+  agent: [...tools, "wire", "client"],
   http: tools,
   pipeline: parts,
   escalation: [...parts, "pipeline"],
@@ -39,7 +40,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "prom-client": ["src/ops/"],
   hono: ["src/http/", "src/platform/"],
   "@hono/node-server": ["src/http/", "src/platform/"],
-  undici: ["src/agent/", "src/platform/brain/", "src/platform/webhooks/", "adapters/"],
+  undici: ["src/client/", "src/platform/brain/", "src/platform/webhooks/", "adapters/"],
   yaml: ["src/config/", "src/platform/"],
   commander: ["src/commands/program.ts"],
   "p-queue": ["src/pipeline/"],

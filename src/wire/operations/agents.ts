@@ -5,21 +5,8 @@ import { agent } from "../agent.ts";
 import { platformUser } from "../platform-user.ts";
 import { statistic } from "../statistic.ts";
 import { user } from "../user.ts";
-import { registerWebhookRequest, triggers, webhook } from "../webhook.ts";
+import { accepted, delivery, registerWebhookRequest, webhook } from "../webhook.ts";
 import { dateTime, listParameters, type Operation, pageRecord } from "./operation.ts";
-
-const delivery = z.looseObject({
-  id: z.string(),
-  conversationId: z.string(),
-  triggerCondition: z.enum(triggers),
-  state: z.enum(["pending", "delivered", "failed"]),
-  attempts: z.number(),
-  status: z.number().nullable(),
-  error: z.string().nullable(),
-  nextAttemptAt: z.string().nullable(),
-  createdAt: z.string(),
-});
-const accepted = z.looseObject({ id: z.string() });
 
 export const agentOperations = {
   getAgent: {
@@ -126,7 +113,7 @@ export const webhookOperations = {
     tag: "webhooks",
     summary: "What was delivered to a webhook, or will be, newest first",
     query: listParameters,
-    answer: { status: 200, record: pageRecord(delivery) },
+    answer: { status: 200, record: pageRecord(delivery.exact) },
     errors: [400, 404],
   },
   fireWebhook: {
@@ -136,7 +123,7 @@ export const webhookOperations = {
     tag: "webhooks",
     summary: "Tells a webhook about a conversation now (trigger `manual`)",
     body: z.looseObject({ conversationId: z.string().min(1) }),
-    answer: { status: 202, record: accepted },
+    answer: { status: 202, record: accepted.exact },
     errors: [400, 404],
   },
   resendDelivery: {
@@ -145,7 +132,7 @@ export const webhookOperations = {
     key: "agent",
     tag: "webhooks",
     summary: "Delivers again what was delivered, or failed",
-    answer: { status: 202, record: accepted },
+    answer: { status: 202, record: accepted.exact },
     errors: [404],
   },
 } as const satisfies { readonly [id: string]: Operation };

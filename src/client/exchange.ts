@@ -2,18 +2,17 @@
 // instant before the first byte is written: everything that fails earlier is certainly not done.
 
 import type { Dispatcher, Pool } from "undici";
-import { stopped } from "./calls.ts";
 import type { Places } from "./places.ts";
-
-/** Larger answers are not read on: nothing the interface returns comes near it. */
-const maxResponseBytes = 10 * 1024 * 1024;
+import { stopped } from "./result.ts";
 
 export interface Outgoing {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** Path and query. */
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
-  readonly body?: string;
+  readonly body?: string | Uint8Array;
+  /** Larger answers are not read on. */
+  readonly maxResponseBytes: number;
   readonly signal: AbortSignal;
   /** For a connection: to be opened, or to come free. */
   readonly connectionWaitMs: number;
@@ -128,6 +127,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#bytes += chunk.length;
+    const { maxResponseBytes } = this.#outgoing;
     if (this.#bytes > maxResponseBytes) return this.stop(`the answer exceeds ${maxResponseBytes} bytes`);
     this.#chunks.push(chunk);
   }

@@ -2,9 +2,9 @@
 
 import { failureReason, notFound } from "../wire/failure.ts";
 import type { Reading } from "../wire/record.ts";
-import type { CallResult } from "./calls.ts";
 import type { Exchange } from "./exchange.ts";
 import { brief, discreet } from "./reason.ts";
+import type { CallResult } from "./result.ts";
 
 /** No platform's word makes us wait longer than this before the next try. */
 const maxRetryAfterMs = 15 * 60_000;
@@ -15,11 +15,16 @@ const passing = new Set([405, 407, 408, 421, 425]);
 interface Expectation<T> {
   /** Wall-clock milliseconds, for a Retry-After given as a date. */
   readonly now: number;
-  /** The path names something that may not be there. */
+  /** The request names something that may not be there. */
   readonly mayBeMissing: boolean;
-  /** Gets the parsed JSON of a success. */
-  readonly readBody: (body: unknown) => Reading<T>;
+  readonly answer: Content<T>;
 }
+
+/** What a success carries: JSON, a document's own bytes, or nothing that anybody reads. */
+export type Content<T> =
+  | { readonly form: "json"; readonly read: (body: unknown) => Reading<T> }
+  | { readonly form: "bytes"; readonly read: (body: Buffer) => T }
+  | { readonly form: "nothing"; readonly value: T };
 
 type Answered = Exchange & { kind: "answered" };
 
@@ -35,7 +40,7 @@ function interpretSilence({ crossed, reason }: Exchange & { kind: "failed" }): C
 
 function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallResult<T> {
   const { status } = result;
-  if (status >= 200 && status < 300) return interpretSuccess(result, expected.readBody);
+  if (status >= 200 && status < 300) return interpretSuccess(result, expected.answer);
   const failure = parseJson(result.body);
   const said = failureReason(discreetly(failure));
   const reason = said ? `HTTP ${status}: ${said}` : `HTTP ${status}`;
@@ -53,12 +58,14 @@ function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallRes
 }
 
 /** The platform did it; when what it says about it cannot be read, only a look can tell what. */
-function interpretSuccess<T>(result: Answered, readBody: (body: unknown) => Reading<T>): CallResult<T> {
+function interpretSuccess<T>(result: Answered, answer: Content<T>): CallResult<T> {
+  if (answer.form === "nothing") return { kind: "ok", value: answer.value };
   if (result.broken !== undefined)
     return { kind: "unknown", reason: `HTTP ${result.status}, answer cut off: ${result.broken}` };
+  if (answer.form === "bytes") return { kind: "ok", value: answer.read(result.body) };
   const body = parseJson(result.body);
   if (body === undefined) return { kind: "unknown", reason: `HTTP ${result.status}, answer is not JSON` };
-  const reading = readBody(body);
+  const reading = answer.read(body);
   if (!reading.ok)
     return {
       kind: "unknown",

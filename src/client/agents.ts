@@ -1,0 +1,69 @@
+// The agent, its people, its colleagues, what it used (External API 4.2).
+
+import { agent } from "../wire/agent.ts";
+import type { Page } from "../wire/page.ts";
+import { platformUser } from "../wire/platform-user.ts";
+import { statistic } from "../wire/statistic.ts";
+import { user } from "../wire/user.ts";
+import type { Caller } from "./caller.ts";
+import type { Line, QueryOf } from "./line.ts";
+import type { CallOptions } from "./options.ts";
+import { one, pageOf } from "./reading.ts";
+import type { Agent, PlatformUser, Statistic, User } from "./records.ts";
+import type { CallResult } from "./result.ts";
+
+export interface Agents {
+  /** GET /external/agents/by-api-key: the agent behind the key, with its configuration and skills (2.4). */
+  get(options?: CallOptions): Promise<CallResult<Agent>>;
+  /** GET /external/agents/users: one page of the people the agent talks to (2.2). */
+  users(query?: QueryOf<"listAgentUsers">, options?: CallOptions): Promise<CallResult<Page<User>>>;
+  /** GET /external/agents/admin-users: one page of its owners and admins, and active ones of its organization (2.3). */
+  adminUsers(
+    query?: QueryOf<"listAdminUsers">,
+    options?: CallOptions,
+  ): Promise<CallResult<Page<PlatformUser>>>;
+  /** GET /external/agents/statistic: what it used, in a period or with one person (2.7). */
+  statistic(query?: QueryOf<"getStatistic">, options?: CallOptions): Promise<CallResult<Statistic>>;
+  /** GET /external/agents/{id}/users: the people of one of the organization's agents. Needs the organization's key;
+   *  `missing`: the organization has no such agent. */
+  usersOf(
+    agentId: string,
+    query?: QueryOf<"listUsersOfAgent">,
+    options?: CallOptions,
+  ): Promise<CallResult<Page<User>>>;
+  /** GET /external/agents/{id}/platform-users: everyone with access to one of the organization's agents (4.2, rule 1).
+   *  Needs the organization's key. */
+  platformUsersOf(
+    agentId: string,
+    query?: QueryOf<"listPlatformUsers">,
+    options?: CallOptions,
+  ): Promise<CallResult<Page<PlatformUser>>>;
+}
+
+const own = { method: "GET", key: "agent", mayBeMissing: true } as const;
+const organizations = { ...own, key: "organization" } as const;
+const getLine: Line<"getAgent"> = { ...own, path: "/external/agents/by-api-key" };
+const usersLine: Line<"listAgentUsers"> = { ...own, path: "/external/agents/users" };
+const adminsLine: Line<"listAdminUsers"> = { ...own, path: "/external/agents/admin-users" };
+const statisticLine: Line<"getStatistic"> = { ...own, path: "/external/agents/statistic" };
+const usersOfLine: Line<"listUsersOfAgent"> = { ...organizations, path: "/external/agents/{id}/users" };
+const platformUsersLine: Line<"listPlatformUsers"> = {
+  ...organizations,
+  path: "/external/agents/{id}/platform-users",
+};
+
+export function agentsOf({ call, json }: Caller): Agents {
+  const record = json(one(agent.read));
+  const people = json(pageOf(user.read));
+  const colleagues = json(pageOf(platformUser.read));
+  const numbers = json(one(statistic.read));
+  return {
+    get: (options) => call(getLine, { answer: record }, options),
+    users: (query, options) => call(usersLine, { query, answer: people }, options),
+    adminUsers: (query, options) => call(adminsLine, { query, answer: colleagues }, options),
+    statistic: (query, options) => call(statisticLine, { query, answer: numbers }, options),
+    usersOf: (id, query, options) => call(usersOfLine, { names: { id }, query, answer: people }, options),
+    platformUsersOf: (id, query, options) =>
+      call(platformUsersLine, { names: { id }, query, answer: colleagues }, options),
+  };
+}

@@ -1,0 +1,130 @@
+// One operation under a key: its turn in the rate, headers, deadline, tries, reading of the answer.
+
+import type { Clock } from "bridgehead/contract";
+// Only the pool: the whole of undici is a third of an idle daemon's own memory.
+import Pool from "undici/lib/dispatcher/pool.js";
+import { once } from "../wire/record.ts";
+import { exchange } from "./exchange.ts";
+import { type Content, interpret } from "./interpret.ts";
+import { type AnyLine, addressOf } from "./line.ts";
+import type { CallOptions, ClientOptions } from "./options.ts";
+import { createPlaces } from "./places.ts";
+import type { Reader } from "./reading.ts";
+import { type CallResult, stopped } from "./result.ts";
+import { tryUpTo } from "./tries.ts";
+
+/** Nothing that the interface returns as JSON comes near it. */
+const maxJsonBytes = 10 * 1024 * 1024;
+/** A document may be longer. */
+const maxDocumentBytes = 256 * 1024 * 1024;
+
+const never = new AbortController().signal;
+
+/** One call of an operation. */
+interface Request<T> {
+  /** What stands for the braces of the path. */
+  readonly names?: { readonly [name: string]: string };
+  readonly query?: { readonly [name: string]: string | number | undefined } | undefined;
+  readonly body?: object | undefined;
+  readonly form?: Form;
+  readonly answer: Content<T>;
+}
+/** A body that is not JSON. */
+interface Form {
+  readonly type: string;
+  readonly bytes: Uint8Array;
+}
+
+export interface Caller {
+  readonly call: <T>(
+    line: AnyLine,
+    request: Request<T>,
+    options: CallOptions | undefined,
+  ) => Promise<CallResult<T>>;
+  /** The answer is JSON, read by `reader`; what it drops is told once. */
+  readonly json: <T>(reader: Reader<T>) => Content<T>;
+  close(): Promise<void>;
+}
+
+/** Opens no connection before the first call. Throws when `url` is not an address. */
+export function createCaller(
+  options: ClientOptions & { readonly url: string; readonly clock: Clock },
+): Caller {
+  const { clock, rate } = options;
+  const base = new URL(options.url);
+  const prefix = base.pathname.replace(/\/+$/, "");
+  const connectionWaitMs = options.connectionWaitMs ?? 10_000;
+  const limit = options.connections ?? 128;
+  const most = options.tries ?? 3;
+  const pool = new Pool(base.origin, {
+    connections: limit,
+    // One question a connection: where many share one, they also break together.
+    allowH2: false,
+    connect: { timeout: connectionWaitMs },
+    // The exchange has its own deadline, for the answer as a whole.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+  const connections = { pool, places: createPlaces(limit) };
+  const dropped = once(options.dropped ?? (() => {}));
+  const headersOf = headersUnder(options);
+
+  async function send<T>(
+    { method, mayBeMissing }: AnyLine,
+    { answer }: Request<T>,
+    sent: { readonly path: string; readonly headers: Headers; readonly body?: string | Uint8Array },
+    { signal = never, crossing, timeoutMs = options.timeoutMs }: CallOptions,
+  ): Promise<CallResult<T>> {
+    if (rate && !(await rate.turn(signal))) return { kind: "deferred", reason: stopped };
+    const result = await exchange(connections, {
+      method,
+      ...sent,
+      signal,
+      connectionWaitMs,
+      timeoutMs,
+      maxResponseBytes: answer.form === "bytes" ? maxDocumentBytes : maxJsonBytes,
+      ...(crossing ? { crossing } : {}),
+    });
+    const meaning = interpret(result, { now: clock.now(), mayBeMissing, answer });
+    if (rate && meaning.kind === "deferred" && meaning.limited) rate.pause(meaning.retryAfterMs ?? 1000);
+    return meaning;
+  }
+
+  return {
+    json: (reader) => ({ form: "json", read: (body) => reader(body, dropped) }),
+    async call(line, request, given = {}) {
+      const path = addressOf(line.path, request.names, request.query);
+      if (path === null) return { kind: "refused", status: 400, reason: "the path's id is empty or dots" };
+      const type = request.form?.type ?? (request.body ? "application/json" : undefined);
+      const headers = headersOf(line.key, type);
+      if (!headers) return { kind: "unauthorized", reason: `no ${line.key} key was given` };
+      const body = request.form?.bytes ?? (request.body ? JSON.stringify(request.body) : undefined);
+      const sent = { path: prefix + path, headers, ...(body === undefined ? {} : { body }) };
+      // Whoever writes crossings down decides about another try.
+      if (most <= 1 || given.crossing) return send(line, request, sent, given);
+      let crossed = false;
+      const watched = { ...given, crossing: () => void (crossed = true) };
+      const about = { reads: line.method === "GET", crossed: () => crossed };
+      const attempt = () => send(line, request, sent, watched);
+      return tryUpTo(most, attempt, about, clock, given.signal ?? never);
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+type Headers = { readonly [name: string]: string };
+
+/** The headers of a request, by the credential it needs (External API 5) and the type of its body; undefined without
+ *  that credential. */
+function headersUnder(options: ClientOptions) {
+  const headers = (name: string, key: string | undefined) =>
+    key ? { [name]: key, accept: "application/json" } : undefined;
+  const plain = {
+    agent: headers("agent-secret-key", options.agentKey),
+    organization: headers("organization-secret-key", options.organizationKey),
+  };
+  return (key: "agent" | "organization", type: string | undefined): Headers | undefined => {
+    const without = plain[key];
+    return without && type ? { ...without, "content-type": type } : without;
+  };
+}

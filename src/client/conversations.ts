@@ -1,0 +1,124 @@
+// Conversations and their messages (External API 4.3; what it leaves open, from the public description).
+
+import { conversation, conversationState } from "../wire/conversation.ts";
+import { message, responseOn } from "../wire/message.ts";
+import type { Page } from "../wire/page.ts";
+import { startResponse } from "../wire/start.ts";
+import type { Caller } from "./caller.ts";
+import type { BodyOf, Line, QueryOf } from "./line.ts";
+import type { CallOptions } from "./options.ts";
+import { messages, one, pageOf } from "./reading.ts";
+import type { Conversation, ConversationState, Message, Response, Started } from "./records.ts";
+import type { CallResult } from "./result.ts";
+
+export interface Conversations {
+  /** POST /external/conversations/start: opens a conversation by e-mail, SMS or voice; the platform may message the
+   *  person itself. There is no idempotency key: after `unknown` look before trying again. */
+  start(body: BodyOf<"startConversation">, options?: CallOptions): Promise<CallResult<Started>>;
+  /** POST /external/conversations: opens one that no channel is attached to. `missing`: there is no such user. */
+  create(body: BodyOf<"createConversation">, options?: CallOptions): Promise<CallResult<Conversation>>;
+  /** GET /external/conversations: one page; `pages` goes through them all. */
+  list(query?: QueryOf<"listConversations">, options?: CallOptions): Promise<CallResult<Page<Conversation>>>;
+  /** DELETE /external/conversations: removes all conversations of one person. The interface removes no single one. */
+  deleteAll(body: BodyOf<"deleteConversations">, options?: CallOptions): Promise<CallResult<void>>;
+  /** GET /external/conversations/states: the labels the organization gives conversations. */
+  states(options?: CallOptions): Promise<CallResult<Page<ConversationState>>>;
+  /** GET /external/conversations/{id}. `missing`: there is none. */
+  get(id: string, options?: CallOptions): Promise<CallResult<Conversation>>;
+  /** PUT /external/conversations/{id}: title, context, status or label; what is left out stays. */
+  update(
+    id: string,
+    body: BodyOf<"updateConversation">,
+    options?: CallOptions,
+  ): Promise<CallResult<Conversation>>;
+  /** PUT /external/conversations/{id}/mode: to a person (`manual`) or back to the agent (`ai`). */
+  setMode(id: string, mode: "manual" | "ai", options?: CallOptions): Promise<CallResult<Conversation>>;
+  /** POST /external/conversations/{id}/messages: a person's message. The answer is the agent's reply; in manual mode it
+   *  is the message itself (`senderRole` conversation_user). Has no idempotency key: after `unknown`, look it up. */
+  send(id: string, body: BodyOf<"sendMessage">, options?: CallOptions): Promise<CallResult<Message>>;
+  /** GET /external/conversations/{id}/messages: all of them, oldest first unless asked otherwise; never paged. */
+  messages(
+    id: string,
+    query?: QueryOf<"listMessages">,
+    options?: CallOptions,
+  ): Promise<CallResult<readonly Message[]>>;
+  /** POST .../messages/async: does not wait for the reply. The answer is the message; its id is `response`'s. */
+  sendAsync(
+    id: string,
+    body: BodyOf<"sendMessageAsync">,
+    options?: CallOptions,
+  ): Promise<CallResult<Message>>;
+  /** GET .../messages/{messageId}/response-on: pending, completed with the reply, or failed with an error. */
+  response(id: string, messageId: string, options?: CallOptions): Promise<CallResult<Response>>;
+  /** POST .../send-manual-message: a colleague's answer. `refused` outside manual mode, and in a call. */
+  sendManual(
+    id: string,
+    body: BodyOf<"sendManualMessage">,
+    options?: CallOptions,
+  ): Promise<CallResult<Message>>;
+}
+
+const own = { key: "agent" } as const;
+const startLine: Line<"startConversation"> = {
+  ...own,
+  method: "POST",
+  path: "/external/conversations/start",
+  mayBeMissing: false,
+};
+const named = { ...own, mayBeMissing: true } as const;
+const all = "/external/conversations";
+const each = "/external/conversations/{id}";
+const said = "/external/conversations/{id}/messages";
+
+const createLine: Line<"createConversation"> = { ...named, method: "POST", path: all };
+const listLine: Line<"listConversations"> = { ...own, method: "GET", path: all, mayBeMissing: false };
+const deleteLine: Line<"deleteConversations"> = { ...own, method: "DELETE", path: all, mayBeMissing: false };
+const statesLine: Line<"listConversationStates"> = {
+  ...own,
+  method: "GET",
+  path: "/external/conversations/states",
+  mayBeMissing: false,
+};
+const getLine: Line<"getConversation"> = { ...named, method: "GET", path: each };
+const updateLine: Line<"updateConversation"> = { ...named, method: "PUT", path: each };
+const modeLine: Line<"setConversationMode"> = { ...named, method: "PUT", path: `${each}/mode` };
+const sendLine: Line<"sendMessage"> = { ...named, method: "POST", path: said };
+const messagesLine: Line<"listMessages"> = { ...named, method: "GET", path: said };
+const asyncLine: Line<"sendMessageAsync"> = { ...named, method: "POST", path: `${said}/async` };
+const responseLine: Line<"getResponse"> = {
+  ...named,
+  method: "GET",
+  path: `${said}/{messageId}/response-on`,
+};
+const manualLine: Line<"sendManualMessage"> = {
+  ...named,
+  method: "POST",
+  path: `${each}/send-manual-message`,
+};
+
+export function conversationsOf({ call, json }: Caller): Conversations {
+  const started = json(one(startResponse.read));
+  const record = json(one(conversation.read));
+  const page = json(pageOf(conversation.read));
+  const labels = json(pageOf(conversationState.read));
+  const spoken = json(one(message.read));
+  const list = json(messages);
+  const answer = json(one(responseOn.read));
+  const nothing = { form: "nothing", value: undefined } as const;
+  return {
+    start: (body, options) => call(startLine, { body, answer: started }, options),
+    create: (body, options) => call(createLine, { body, answer: record }, options),
+    list: (query, options) => call(listLine, { query, answer: page }, options),
+    deleteAll: (body, options) => call(deleteLine, { body, answer: nothing }, options),
+    states: (options) => call(statesLine, { answer: labels }, options),
+    get: (id, options) => call(getLine, { names: { id }, answer: record }, options),
+    update: (id, body, options) => call(updateLine, { names: { id }, body, answer: record }, options),
+    setMode: (id, mode, options) =>
+      call(modeLine, { names: { id }, body: { mode }, answer: record }, options),
+    send: (id, body, options) => call(sendLine, { names: { id }, body, answer: spoken }, options),
+    messages: (id, query, options) => call(messagesLine, { names: { id }, query, answer: list }, options),
+    sendAsync: (id, body, options) => call(asyncLine, { names: { id }, body, answer: spoken }, options),
+    response: (id, messageId, options) => call(responseLine, { names: { id, messageId }, answer }, options),
+    sendManual: (id, body, options) => call(manualLine, { names: { id }, body, answer: spoken }, options),
+  };
+}

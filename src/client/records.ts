@@ -1,0 +1,36 @@
+// The records of the External API as the client gives them: what nothing works without is there, what the interface
+// promises besides may be undefined (it was not sent, or had a wrong type), and unknown fields are passed through.
+
+import type * as z from "zod";
+import type { agent } from "../wire/agent.ts";
+import type { conversation, conversationState } from "../wire/conversation.ts";
+import type { agentFile } from "../wire/file.ts";
+import type { responseOn } from "../wire/message.ts";
+import type { platformUser } from "../wire/platform-user.ts";
+import type { startResponse } from "../wire/start.ts";
+import type { statistic } from "../wire/statistic.ts";
+import type { user, userSearch } from "../wire/user.ts";
+import type { delivery, webhook } from "../wire/webhook.ts";
+
+type Read<R extends { readonly read: z.ZodType }> = z.output<R["read"]>;
+
+/** External API 2.4. */
+export type Agent = Read<typeof agent>;
+/** External API 2.2. */
+export type User = Read<typeof user>;
+export type UserSearch = Read<typeof userSearch>;
+/** External API 2.3. */
+export type PlatformUser = Read<typeof platformUser>;
+/** External API 2.7. */
+export type Statistic = Read<typeof statistic>;
+export type Started = Read<typeof startResponse>;
+export type Conversation = Read<typeof conversation>;
+export type ConversationState = Read<typeof conversationState>;
+/** What became of a message that was sent without waiting. */
+export type Response = Read<typeof responseOn>;
+export type AgentFile = Read<typeof agentFile>;
+export type Webhook = Read<typeof webhook>;
+/** A line of a webhook's log. */
+export type Delivery = Read<typeof delivery>;
+export type { Message } from "../wire/message.ts";
+export type { Page } from "../wire/page.ts";
