@@ -5,7 +5,7 @@ import type { Clock, Consent, Log, MessageEvent } from "bridgehead/contract";
 import { answerTo } from "../domain/address.ts";
 import { countNotices } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
-import { type EventRow, settleEvent } from "../store/events.ts";
+import { type EventRow, hasSaidSince, settleEvent } from "../store/events.ts";
 import { lift, suppress } from "../store/suppressions.ts";
 import type { Line } from "./line.ts";
 import { insertNotice } from "./notice.ts";
@@ -37,6 +37,13 @@ export async function heed(
   const { word, answer } = event.consent;
   const { address } = event.from;
   const code = codes[word];
+  if (await isOutdated(q, line, row, event)) {
+    deps.log.info(
+      { channel: line.channel, event: row.id, code },
+      "a person's word that came late is outdated",
+    );
+    return settleEvent(q, row.id, { state: "ignored", code, reason: "the person has said otherwise since" });
+  }
   if (word === "stop") await suppress(q, line.channel, address, `the person said STOP (event ${row.id})`);
   if (word === "start") await lift(q, line.channel, address);
   deps.log.info({ channel: line.channel, event: row.id, code }, "a person's word on being written to");
@@ -64,4 +71,24 @@ async function saidEnough(q: Query, line: Line, conversation: string): Promise<b
     if ((await countNotices(q, conversation, cap.per)) >= cap.max) return true;
   }
   return false;
+}
+
+/** Older than that when it reached us, and it was missed and found later: others may have overtaken it. */
+const lateMs = 10_000;
+/** Two words that are closer than that may have come in either order, and then STOP is the one that counts. */
+const closeMs = 60_000;
+
+/** What is told at once counts in the order of its arrival, whatever the clocks say. */
+async function isOutdated(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  { consent, sentAt, from }: MessageEvent & { readonly consent: Consent },
+): Promise<boolean> {
+  const said = sentAt.getTime();
+  if (consent.word === "help" || row.received_at - said < lateMs) return false;
+  const person = from.address.toLowerCase();
+  return consent.word === "start"
+    ? hasSaidSince(q, line.channel, person, codes.stop, said)
+    : hasSaidSince(q, line.channel, person, codes.start, said + closeMs);
 }

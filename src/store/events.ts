@@ -184,6 +184,25 @@ export async function settleEvent(
   );
 }
 
+/** Whether the person's word (an event settled with that code) was said on the channel after that instant. */
+export async function hasSaidSince(
+  q: Query,
+  channel: string,
+  person: string,
+  code: "opt-out" | "opt-in",
+  sentAt: number,
+): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM events WHERE channel = $1 AND sender = $2 AND code IN ('opt-out', 'opt-in') AND code = $3
+       AND sent_at > $4 LIMIT 1`,
+    channel,
+    person,
+    code,
+    sentAt,
+  );
+  return row !== undefined;
+}
+
 /** What became of every message that is asked in that turn. */
 export async function settleEventsOf(
   q: Query,

@@ -2,7 +2,7 @@
 
 import type { Consent } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { suppression } from "../../src/store/suppressions.ts";
 import { mail } from "./house.ts";
 import { ann, openTexts, type Texts } from "./texts.ts";
@@ -169,4 +169,50 @@ it("cannot be released to the agent", async () => {
   const house = await openTexts();
   await house.say(word("stop"));
   await expect(house.releases(1)).rejects.toThrow(/which no agent answers/);
+});
+
+describe("a word that we hear of late", () => {
+  const minute = 60_000;
+  /** As the list of what was missed tells it: with the time at which it was said. */
+  const missed = (house: Texts, consent: Consent["word"], ago: number, answer?: string) =>
+    house.say({ ...word(consent, answer), sentAt: new Date(house.clock.now() - ago) });
+
+  it("START frees nobody who has said STOP since", async () => {
+    const house = await openTexts();
+    await house.say(word("stop"));
+    await house.passes(5 * minute);
+    await missed(house, "start", 6 * minute, "Welcome back.");
+    expect(await suppressed(house)).not.toBeNull();
+    expect(await house.state(2)).toMatchObject({ state: "ignored", code: "opt-in" });
+    expect(house.texts).toEqual([]);
+    // What was said after it counts, though it is heard of late as well.
+    await missed(house, "start", 3 * minute);
+    expect(await suppressed(house)).toBeNull();
+  });
+
+  it("STOP does not silence who has said START since", async () => {
+    const house = await openTexts();
+    await house.say(word("start"));
+    await house.passes(5 * minute);
+    await missed(house, "stop", 10 * minute, "Goodbye.");
+    expect([await suppressed(house), house.texts]).toEqual([null, []]);
+    await missed(house, "stop", 3 * minute);
+    expect(await suppressed(house)).not.toBeNull();
+  });
+
+  it("STOP counts where the two are too close to tell which was the last", async () => {
+    const house = await openTexts();
+    await house.say(word("start"));
+    await house.passes(minute);
+    await missed(house, "stop", minute + 10_000);
+    expect(await suppressed(house)).not.toBeNull();
+  });
+
+  it("is compared with that person's own words alone", async () => {
+    const house = await openTexts();
+    await missed(house, "stop", 10 * minute);
+    await house.say({ ...word("stop"), from: { address: "+15550122" } });
+    await missed(house, "start", 9 * minute);
+    expect(await suppressed(house)).toBeNull();
+  });
 });

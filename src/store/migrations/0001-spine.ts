@@ -92,6 +92,7 @@ CREATE INDEX events_turn ON events (turn) WHERE turn IS NOT NULL;
 CREATE INDEX events_stored ON events (channel, id) WHERE state = 'stored';
 CREATE INDEX events_due ON events (channel, due_at) WHERE state = 'stored';
 CREATE INDEX events_stuck ON events (channel, state) WHERE state IN ('held', 'failed');
+CREATE INDEX events_consent ON events (channel, sender) WHERE code IN ('opt-out', 'opt-in');
 CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 CREATE INDEX events_listed ON events (state, id) WHERE state IN ('ignored', 'held', 'failed');
 CREATE INDEX events_kept ON events (received_at) WHERE body <> '{}';
