@@ -51,6 +51,8 @@ export const textCases: readonly TextCase[] = [
   ...both("event.commit", 3, "stop", { agent: "late" }, { plot: "stop" }).slice(1),
   ...both("route.commit", 2, "stop", { agent: "late" }, { plot: "stop" }),
   { name: "unanswered", place: {}, story: { deaths: [], fault: "cut-stored" } },
+  ...both("event.commit", 2, "picture", {}, { plot: "picture" }),
+  ...both("fetch.commit", 1, "picture", {}, { plot: "picture" }),
   { name: "stop during the delay", place: { agent: "late" }, story: { deaths: [], plot: "stop" } },
 ];
 

@@ -29,6 +29,8 @@ export interface Text {
   readonly person: string;
   readonly body: string;
   readonly tag: string | null;
+  /** It comes with a picture. */
+  readonly picture?: boolean;
 }
 
 interface Draft {
@@ -85,6 +87,7 @@ function readStore(place: LinesPlace, say: Say): Draft[] {
         `SELECT 'event' AS what, CAST(id AS TEXT) AS id, state FROM events WHERE state IN ('stored', 'failed', 'held')
          UNION ALL SELECT 'turn', id, state FROM turns WHERE state NOT IN ('answered', 'dropped')
          UNION ALL SELECT 'draft', id, state FROM drafts WHERE state IN ('queued', 'sending', 'unknown', 'failed')
+         UNION ALL SELECT 'attachment', CAST(event AS TEXT), 'without its bytes' FROM attachments WHERE blob IS NULL
          UNION ALL SELECT 'lane', id, 'leased' FROM lanes WHERE lease_until > 0`,
       )
       .all() as { what: string; id: string; state: string }[];

@@ -9,9 +9,9 @@ import { read, type Text, type TextViolation, textViolations, unkept } from "./t
 export interface TextStory {
   /** The points at which the first lives end, in order: `<point>:<before|after>:<n>`. */
   readonly deaths: readonly string[];
-  /** `stop`: a person takes back what was asked while the answer waits for its delay. Default: two texts of one person
-   *  and one of another, whose answer is long. */
-  readonly plot?: "stop";
+  /** `stop`: a person takes back what was asked while the answer waits for its delay. `picture`: the first text has one.
+   *  Default: two texts of one person and one of another, whose answer is long. */
+  readonly plot?: "stop" | "picture";
   /** Meets the first text we send; nothing is told of it later. */
   readonly fault?: Fault;
   /** Planted into every life. */
@@ -29,7 +29,7 @@ export const people = (index: number) => ({
 function textsOf(story: TextStory, index: number): Text[] {
   const { anna, bert } = people(index);
   const about = (person: string, tag: string): Text => ({ person, body: `Tell me about ${tag} today.`, tag });
-  const first = about(anna, `tag-anna${index}-0`);
+  const first = { ...about(anna, `tag-anna${index}-0`), picture: story.plot === "picture" };
   if (story.plot === "stop") return [first, { person: anna, body: "STOP", tag: null }];
   return [first, about(bert, `tag-long${index}-0`), about(anna, `tag-anna${index}-1`)];
 }
@@ -79,15 +79,20 @@ export async function tellTexts(
   return found;
 }
 
+const jpeg = {
+  type: "image/jpeg",
+  bytes: Buffer.concat([Buffer.from([0xff, 0xd8, 0xff]), Buffer.alloc(100_000)]),
+};
+
 /** People text, one after the other; the sids of what was answered with yes. */
 async function write(place: LinesPlace, texts: readonly Text[], daemon: Daemon): Promise<string[]> {
   const acknowledged: string[] = [];
   let dead = false;
   void daemon.ended.then(() => (dead = true));
-  for (const { person, body } of texts) {
+  for (const { person, body, picture } of texts) {
     // Where no answer comes to wait, the story's end tells.
     if (body === "STOP") await until("an answer waits", () => dead || waits(place), 30_000).catch(() => null);
-    const { message, tries } = await place.api.receive({ from: person, body });
+    const { message, tries } = await place.api.receive({ from: person, body, media: picture ? [jpeg] : [] });
     if (tries.some(({ status }) => status === 200)) acknowledged.push(message.sid);
   }
   return acknowledged;
@@ -115,7 +120,8 @@ function isSettled(place: LinesPlace, texts: number): boolean {
            (SELECT COUNT(*) FROM events WHERE state = 'stored')
              + (SELECT COUNT(*) FROM turns WHERE state IN ('waiting', 'asking', 'unknown'))
              + (SELECT COUNT(*) FROM replies WHERE state = 'ready')
-             + (SELECT COUNT(*) FROM drafts WHERE state IN ('queued', 'sending', 'unknown')) AS busy`,
+             + (SELECT COUNT(*) FROM drafts WHERE state IN ('queued', 'sending', 'unknown'))
+             + (SELECT COUNT(*) FROM attachments WHERE due_at IS NOT NULL) AS busy`,
       )
       .get() as { texts: number; busy: number };
     return row.texts >= texts && row.busy === 0;
