@@ -5,9 +5,16 @@ import type { DeliveryEvent, Log } from "bridgehead/contract";
 import { strikeLimit } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
 import { cite } from "../store/conversations.ts";
-import { changeDraft, type DraftRow, draftByRecipient, draftBySent, readDraft } from "../store/drafts.ts";
+import {
+  changeDraft,
+  type DraftRow,
+  draftByRecipient,
+  draftBySent,
+  isSending,
+  readDraft,
+} from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
-import { type EventRow, settleEvent } from "../store/events.ts";
+import { awaitDraft, type EventRow, settleEvent } from "../store/events.ts";
 import { lockLane, refreshLane } from "../store/lanes.ts";
 import { endRest, resumeRest } from "../store/parts.ts";
 import { strike } from "../store/suppressions.ts";
@@ -15,10 +22,13 @@ import { endAttempt } from "../store/turns.ts";
 import { optedOut, suppressOptedOut } from "./consent.ts";
 import type { Line } from "./line.ts";
 
+/** A receipt may be quicker than the answer that tells us the id it names: it is looked at again until that is there. */
+const lookAgainMs = 1000;
+const patienceMs = 60_000;
 /** How long after sending a bounce that names only the recipient is believed to be about our draft. */
 const bounceWindow = 7 * 24 * 3_600_000;
 
-/** Settles the event; the id of the draft it is about, or null when it is about nothing we sent. */
+/** Settles the event; the id of the draft it is about, or null when it is about nothing we sent, or nothing we know of yet. */
 export async function matchReceipt(
   q: Query,
   line: Line,
@@ -26,7 +36,14 @@ export async function matchReceipt(
   event: DeliveryEvent,
   log: Log,
 ): Promise<string | null> {
+  // Asked before the search: what is concluded in between is found by it.
+  const early =
+    event.about.key === undefined && event.about.sent?.length && (await isSending(q, line.channel));
   const found = await findDraft(q, line, event);
+  if (!found && early && (await awaitDraft(q, row.id, lookAgainMs, patienceMs))) {
+    q.waits.add(lookAgainMs);
+    return null;
+  }
   if (!found) {
     log.info({ channel: line.channel, event: row.id, state: event.state }, "receipt about nothing we sent");
     await settleEvent(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });

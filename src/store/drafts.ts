@@ -263,6 +263,16 @@ export async function draftByRecipient(
   return row ?? null;
 }
 
+/** Whether the provider is being asked to take something this instant. */
+export async function isSending(q: Query, channel: string): Promise<boolean> {
+  return (
+    (await q.one(
+      "SELECT 1 FROM drafts WHERE channel = $1 AND state = 'sending' AND open = 1 LIMIT 1",
+      channel,
+    )) !== undefined
+  );
+}
+
 /** Sends on this channel wait until then (quota, refused credentials). */
 export async function pauseChannel(q: Query, channel: string, forMs: number, reason: string): Promise<void> {
   await q.run(

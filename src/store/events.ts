@@ -184,6 +184,22 @@ export async function settleEvent(
   );
 }
 
+/** Routes it again in `delayMs`, if it came within the last `withinMs`; else returns false. */
+export async function awaitDraft(
+  q: Query,
+  event: number,
+  delayMs: number,
+  withinMs: number,
+): Promise<boolean> {
+  const changed = await q.run(
+    "UPDATE events SET due_at = now_ms() + $2 WHERE id = $1 AND received_at > now_ms() - $3",
+    event,
+    delayMs,
+    withinMs,
+  );
+  return changed === 1;
+}
+
 /** Whether the person's word (an event settled with that code) was said on the channel after that instant. */
 export async function hasSaidSince(
   q: Query,
