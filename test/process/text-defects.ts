@@ -69,6 +69,18 @@ export const textDefects: { readonly [name: string]: TextDefect } = {
     by: ["sent-twice", "phantom"],
     edits: [{ file: sending, find: "if (crossed) return", put: "if (crossed && reason === null) return" }],
   },
+  "fetched-by-nobody": {
+    what: "a claimed attachment is not due again when its holder has died",
+    caught: "fetch.commit before 1 picture",
+    by: ["unsettled"],
+    edits: [
+      {
+        file: "src/store/lanes.ts",
+        find: "holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL",
+        put: "holder = NULL, due_at = NULL WHERE due_at IS NOT NULL",
+      },
+    ],
+  },
   "suppressed-too-early": {
     what: "who said STOP is only heeded when a reply is made, not when it is sent",
     caught: "stop during the delay",
