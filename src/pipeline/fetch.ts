@@ -20,7 +20,7 @@ import {
   postponeFetch,
 } from "../store/attachments.ts";
 import type { Line, Lines } from "./line.ts";
-import type { Claimed, Stage, Transition } from "./stage.ts";
+import { type Claimed, type Stage, type Transition, whenever } from "./stage.ts";
 import { type Tenure, tenure } from "./tenure.ts";
 
 const leaseMargin = 15_000;
@@ -73,6 +73,7 @@ function piece(fetching: Fetching, deps: FetchDeps): Claimed {
   const { channel, row } = fetching;
   return {
     channel,
+    key: whenever,
     left: () => fetching.tenure.left(),
     abandon: (q) => abandonFetch(q, row),
     recorded: () => undefined,

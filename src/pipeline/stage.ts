@@ -5,6 +5,9 @@ import type { Query, Work } from "../store/driver.ts";
 /** What one finished piece of work writes: begins with the guard of its lease. */
 export type Transition = (q: Query) => Promise<void>;
 
+/** The key of work that a shutdown ends at once: it has no effect anywhere, and is begun again elsewhere or later. */
+export const whenever = "whenever";
+
 export interface Claimed {
   readonly channel: string;
   /** Under which `Flow.cancel` finds it; absent when nothing makes it obsolete. */

@@ -7,7 +7,7 @@ import type { Database, Query } from "../store/driver.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { obsoletes } from "./obsolete.ts";
 import { createRest } from "./rest.ts";
-import type { Claimed, PureStage, Stage, Transition } from "./stage.ts";
+import { type Claimed, type PureStage, type Stage, type Transition, whenever } from "./stage.ts";
 
 export interface Flow {
   /** Writes, lets the stages follow in the same transaction, and starts what they claimed after the commit. */
@@ -266,6 +266,7 @@ export function createFlow(options: {
     cancel: (key) => keyed.cancel(key),
     async drain(ms) {
       stopping = true;
+      keyed.cancel(whenever);
       const patience = new AbortController();
       const ended = settled().then(() => patience.abort());
       await clock.sleep(ms, patience.signal);

@@ -157,6 +157,18 @@ it("begins again at once after a death in the middle", async () => {
   expect(await kept(next.db)).toEqual([there("picture", 2)]);
 });
 
+it("keeps no shutdown waiting, and is begun at once by the next process", async () => {
+  const house = await openHouse({ open: endless });
+  await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
+  await expect.poll(() => house.sent, { timeout: 10_000 }).toHaveLength(1);
+  await house.flow.drain(60_000);
+  expect(await kept(house.db)).toMatchObject([{ attempts: 1, due: true, reason: "interrupted" }]);
+  const { clock, db, platform } = house;
+  const next = await openHouse({ clock, db, platform, node: "m", open: mediaStore({ a: "picture" }).open });
+  await next.settles();
+  expect(await kept(db)).toEqual([there("picture", 2)]);
+});
+
 it("loses nothing when the process dies before the bytes are committed, and repeats nothing after", async () => {
   const media = mediaStore({ a: "picture" });
   let deadly = true;
