@@ -142,7 +142,9 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     sockets: () => sockets.count(),
     async drain(talkMs = standardTalkMs) {
       sockets.refuse();
+      const talked = sockets.count() > 0;
       await sockets.end(talkMs);
+      if (talked) await clock.sleep(lastQuestionsMs);
       draining = true;
       server.closeIdleConnections();
     },
@@ -162,6 +164,8 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   };
 }
 
+/** A provider whose socket has ended asks at once how its call goes on: a 503 would end the call. */
+const lastQuestionsMs = 1500;
 /** Long enough for a sentence. */
 const standardTalkMs = 8000;
 
