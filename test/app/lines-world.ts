@@ -144,6 +144,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
       clock,
       log: logger,
       routes: (id) => app?.host.running().find((one) => one.config.id === id)?.adapter.routes ?? null,
+      serving: () => app !== null,
       ready: async () => ({ ready: true }),
       metrics: async () => ({ contentType: "text/plain", body: "" }),
     });
@@ -163,10 +164,11 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
 
   async function stop(drainMs = 5000): Promise<void> {
     const [ending, closing] = [app, listener];
-    app = null;
     listener = null;
+    // As `run` does it: calls end first, and ask how they go on.
     if (drainMs > 0) await closing?.drain(drainMs);
     else await closing?.close(0);
+    app = null;
     await ending?.stop(drainMs);
     await closing?.close(0);
   }

@@ -123,6 +123,26 @@ describe("what is tried again", () => {
 });
 
 describe("what fails after it was taken", () => {
+  it.concurrent("a number that may not send: the rest is not burned, and goes on when that is mended", async ({
+    onTestFinished,
+  }) => {
+    const clock = movableClock();
+    const world = await openLines(onTestFinished, { clock });
+    world.api.fault({ fails: 30034 });
+    await world.text("Hello?");
+    await draftIs(world, "failed");
+    expect(world.channel("sms")).toMatchObject({ state: "degraded" });
+    await world.text("Hello?", { from: "+12025550124" });
+    await eventually(async () => expect(await draft(world)).toMatchObject({ state: "queued" }));
+    await world.idle();
+    expect(world.api.creates).toHaveLength(1);
+    world.api.heal();
+    clock.forward(20 * 60_000);
+    await world.api.until(({ creates }) => creates.length === 2);
+    await eventually(() => expect(world.channel("sms")).toMatchObject({ state: "ready" }));
+    await draftIs(world, "delivered");
+  });
+
   it.concurrent.each([
     ["a phone that is switched off", 30003, []],
     ["a filter", 30007, []],

@@ -149,18 +149,19 @@ describe("a line that breaks", () => {
     expect(asked(world)).toEqual(["First question", "Second question"]);
   });
 
-  it.concurrent("because the daemon is killed: the next one goes on with the call", async ({
-    onTestFinished,
-  }) => {
-    const world = await openLines(onTestFinished, { voice: quick, platform: { timeout: "30s" } });
+  it.concurrent.each([
+    ["is killed", 0],
+    ["is stopped", 3000],
+  ])("because the daemon %s: the next one goes on with the call", async (_how, drainMs) => {
+    await using world = await opened();
     const call = await world.dial();
     call.say("First question");
     await call.hears(echoed("First question"));
     world.model.hold();
     call.say("Second question");
     await eventually(() => expect(world.model.asked()).toBe(2));
-    await world.restart();
-    await call.until(({ connections }) => connections === 2);
+    await world.restart(drainMs);
+    await call.until(({ connections }) => connections === 2, 20_000);
     world.model.release();
     await call.hears(echoed("Second question"));
     call.say("Third question");
@@ -186,3 +187,20 @@ describe("a line that breaks", () => {
     await sessionIs(world, { state: "closed", openings: 2 });
   });
 });
+
+/** For a test with a table, which has no context. */
+async function opened(): Promise<LinesWorld & AsyncDisposable> {
+  const undo: (() => unknown)[] = [];
+  const world = await openLines((one) => void undo.push(one), {
+    voice: quick,
+    platform: { timeout: "30s" },
+    // Pauses are there for the next daemon to come.
+    phone: { pace: 0.5 },
+  });
+  return {
+    ...world,
+    [Symbol.asyncDispose]: async () => {
+      for (const one of undo) await one();
+    },
+  };
+}
