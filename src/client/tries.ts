@@ -18,11 +18,7 @@ interface Try {
 }
 
 /** Milliseconds until the next try, or null when this was the last: `tried` is how many there were. */
-function pauseBefore(
-  result: CallResult<unknown>,
-  { reads, crossed }: Try,
-  tried: number,
-): number | null {
+function pauseBefore(result: CallResult<unknown>, { reads, crossed }: Try, tried: number): number | null {
   const again =
     result.kind === "deferred"
       ? reads || result.limited === true || !crossed()
