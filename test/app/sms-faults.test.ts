@@ -133,8 +133,8 @@ describe("what fails after it was taken", () => {
     await draftIs(world, "failed");
     expect(world.channel("sms")).toMatchObject({ state: "degraded" });
     await world.text("Hello?", { from: "+12025550124" });
-    await eventually(async () => expect(await draft(world)).toMatchObject({ state: "queued" }));
-    await world.idle();
+    const waiting = { state: "queued", reason: expect.stringContaining("30034") as string };
+    await eventually(async () => expect(await draft(world)).toMatchObject(waiting));
     expect(world.api.creates).toHaveLength(1);
     world.api.heal();
     clock.forward(20 * 60_000);

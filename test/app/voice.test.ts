@@ -151,7 +151,7 @@ describe("a line that breaks", () => {
 
   it.concurrent.each([
     ["is killed", 0],
-    ["is stopped", 3000],
+    ["is stopped", 1000],
   ])("because the daemon %s: the next one goes on with the call", async (_how, drainMs) => {
     await using world = await opened();
     const call = await world.dial();
