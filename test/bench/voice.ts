@@ -54,7 +54,7 @@ function printTimes({ name }: Size, bare: Measured, ours: Measured): void {
       bare: theirs,
       ours: mine,
       unit: "ms",
-      compare: "difference",
+      compare: word === "p99" ? "ratio" : "difference",
       goal: word === "p99" ? { text: `x ${goal.toFixed(2)}`, met: mine <= goal * theirs } : null,
     });
   }
