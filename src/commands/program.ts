@@ -74,6 +74,24 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--wait <time>", 'wait so long ("30s") for the outcome, and print it')
     .option("--json", "print JSON")
     .action(calls(() => import("./start.ts")));
+  add("platform", "serve the External API from this machine; or, as `platform agent ...`, change its agents")
+    .argument("[what]", "agent", oneOf("agent"))
+    .argument(
+      "[action]",
+      "create, update, rotate-key or list",
+      oneOf("create", "update", "rotate-key", "list"),
+    )
+    .argument("[agent]", "its name or id")
+    .option("-c, --config <file>", "the agents")
+    .option("--database <file>", "what the platform keeps", "platform.db")
+    .option("--listen <address>", "host and port", hostAndPort, { host: "127.0.0.1", port: 8026 })
+    .option("--allow-private-webhooks", "webhooks may reach private addresses, over plain http too")
+    .option("--from <file>", "create, update: the agent's fields, in YAML")
+    .option("--status <status>", "create, update", oneOf("active", "inactive", "draft"))
+    .option("--public-name <name>", "create, update")
+    .option("--instructions <text>", "create, update")
+    .option("--json", "agent: print JSON")
+    .action(calls(() => import("./platform.ts"), "what", "action", "agent"));
   configured("migrate", "bring the store's schema up to date").action(calls(() => import("./migrate.ts")));
 
   await program.parseAsync([...argv], { from: "user" });
@@ -85,6 +103,15 @@ function count(text: string): number {
   if (!Number.isInteger(value) || value < 1)
     throw new InvalidArgumentError("It must be a whole number from 1 on.");
   return value;
+}
+
+function hostAndPort(text: string): { readonly host: string; readonly port: number } {
+  const [, v6, name, digits = ""] = /^(?:\[([^\]]+)\]|([^:]+)):(\d+)$/.exec(text) ?? [];
+  const host = v6 ?? name ?? "";
+  const port = Number(digits);
+  if (host === "" || digits === "" || port > 65_535)
+    throw new InvalidArgumentError("It must be a host and a port, such as 127.0.0.1:8026.");
+  return { host, port };
 }
 
 const oneOf =

@@ -1,10 +1,12 @@
 // What may stand in a file of agents.
 
 import * as z from "zod";
+import { reasoningEfforts, reasoningModes } from "../wire/agent.ts";
 import { agentRoles, organizationRoles } from "../wire/platform-user.ts";
 import { textOrObject } from "../wire/text.ts";
 import { triggers } from "../wire/webhook.ts";
 import { ruleProblem } from "./brain/rules.ts";
+import { skillBlocks } from "./skills-shape.ts";
 
 const text = z.string().min(1);
 const key = z.string().min(8, "a key has at least 8 characters");
@@ -68,6 +70,11 @@ const model = z.strictObject({
   key: text.optional(),
   name: text,
   temperature: z.number().min(0).max(2).default(0.2),
+  top_p: z.number().min(0).max(1).optional(),
+  reasoning_effort: z.enum(reasoningEfforts).optional(),
+  reasoning_mode: z.enum(reasoningModes).optional(),
+  /** A JSON Schema; the model's answers are then JSON that fits it. */
+  output_json_schema: z.record(z.string(), z.unknown()).optional(),
   /** Seconds. */
   timeout: z.number().positive().max(600).default(30),
 });
@@ -109,6 +116,7 @@ const agent = z.strictObject({
       sms: sms.optional(),
       voice: voice.optional(),
       api: z.strictObject({ status }).optional(),
+      ...skillBlocks,
     })
     .default({}),
   /** Which of the organization's users have a role on this agent. */
@@ -119,7 +127,17 @@ const agent = z.strictObject({
   knowledge: z.array(knowledge).default([]),
   default_answer: text.default("I am sorry, I do not know the answer to that."),
   model: model.optional(),
+  /** How many passages of its documents the agent looks at. */
+  file_search: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      max_results: z.int().min(1).max(50).default(4),
+    })
+    .prefault({}),
 });
+
+/** An agent without its key, as the administrator's command keeps it. */
+export const storedAgent = agent.omit({ key: true });
 
 export const agentsFile = z.strictObject({
   organization: z.strictObject({
@@ -135,4 +153,5 @@ export const agentsFile = z.strictObject({
 });
 
 export type AgentsFile = z.output<typeof agentsFile>;
-export type AgentBlock = AgentsFile["agents"][number];
+export type OrganizationBlock = AgentsFile["organization"];
+export type AgentBlock = z.output<typeof storedAgent>;

@@ -1,6 +1,7 @@
 // An agent as its operator defines it, after the file was read and checked.
 
 import type * as z from "zod";
+import type { reasoningEfforts } from "../wire/agent.ts";
 import type { servedSkill } from "../wire/skill.ts";
 import type { Trigger } from "../wire/webhook.ts";
 import type { Assignment, Member } from "./staff.ts";
@@ -20,7 +21,10 @@ export interface AgentDefinition {
   readonly assignments: readonly Assignment[];
   readonly name: string;
   readonly publicName: string;
-  readonly key: string;
+  /** What is kept of its key. */
+  readonly keyHash: string;
+  /** What its own secrets are made from: never shown, the same at every start. */
+  readonly seed: string;
   readonly status: "active" | "inactive" | "draft";
   readonly role: string;
   readonly description: string | null;
@@ -34,6 +38,35 @@ export interface AgentDefinition {
   readonly knowledge: readonly Passage[];
   readonly defaultAnswer: string;
   readonly model: ModelDefinition | null;
+  readonly fileSearch: { readonly enabled: boolean; readonly maxResults: number };
+  readonly escalations: readonly EscalationDefinition[];
+  /** How a model is to judge a conversation that ended, from 0 to 10. */
+  readonly scoring: string | null;
+  readonly memory: { readonly by: "user" | "agent"; readonly days: number } | null;
+  readonly retention: RetentionDefinition | null;
+  /** Questions answered in a calendar month (UTC), and what is said to those beyond. */
+  readonly quota: { readonly limit: number; readonly response: string } | null;
+}
+
+/** What to look for in a person's message, and what to do then. */
+export interface EscalationDefinition {
+  readonly topic: string;
+  readonly prompt: string;
+  /** The conversation is a human's from then on. */
+  readonly toManual: boolean;
+  readonly response: string;
+  readonly recipients: readonly {
+    readonly channel: "sms" | "email" | "webhook";
+    readonly value: string;
+    readonly headers: { readonly [name: string]: string };
+  }[];
+}
+
+/** What is anonymized of conversations that nobody wrote in for so many days. */
+interface RetentionDefinition {
+  readonly days: number;
+  readonly conversations: boolean;
+  readonly people: boolean;
 }
 
 /** Any skill of the interface, as it is served. */
@@ -71,5 +104,11 @@ export interface ModelDefinition {
   readonly key: string | null;
   readonly name: string;
   readonly temperature: number;
+  /** Null: the model's own. */
+  readonly topP: number | null;
+  readonly reasoningEffort: (typeof reasoningEfforts)[number] | null;
+  readonly reasoningMode: "standard" | "pro" | null;
+  /** A JSON Schema that every answer must fit. */
+  readonly outputSchema: { readonly [key: string]: unknown } | null;
   readonly timeoutMs: number;
 }

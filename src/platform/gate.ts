@@ -3,38 +3,22 @@
 import type { Clock } from "bridgehead/contract";
 import type { Context, MiddlewareHandler } from "hono";
 import { forbidden, tooManyRequests } from "../wire/failure.ts";
-import type { AgentDefinition } from "./definition.ts";
 import type { Limiter } from "./limiter.ts";
-import { keyHash } from "./names.ts";
+import type { Roster } from "./roster.ts";
 import { type Env, fail } from "./routes/exchange.ts";
-import type { PlatformStore } from "./store/store.ts";
 
 /** Operations that name an agent in their path belong to its organization's key (External API 4.2, rule 3). */
 const ofOrganization = /^\/external\/agents\/[^/]+\/(users|platform-users)$/;
 
 /** A wrong key costs nobody's rate: it belongs to no organization. */
-export function gate(
-  store: PlatformStore,
-  agents: readonly AgentDefinition[],
-  limiter: Limiter,
-  clock: Clock,
-): MiddlewareHandler<Env> {
-  const byId = new Map(agents.filter((agent) => agent.apiEnabled).map((agent) => [agent.id, agent]));
-  const byOrganizationKey = new Map<string, AgentDefinition[]>();
-  for (const agent of agents) {
-    if (agent.organization.key === null) continue;
-    const hash = keyHash(agent.organization.key);
-    byOrganizationKey.set(hash, [...(byOrganizationKey.get(hash) ?? []), agent]);
-  }
-
+export function gate(roster: Roster, limiter: Limiter, clock: Clock): MiddlewareHandler<Env> {
   /** Whose key it is; null when it opens nothing here. */
   function caller(c: Context<Env>): string | null {
     const organizations = ofOrganization.test(c.req.path);
     const key = c.req.header(organizations ? "organization-secret-key" : "agent-secret-key");
     if (!key) return null;
-    const hash = keyHash(key);
-    const agent = organizations ? undefined : byId.get(store.agentByKeyHash(hash) ?? "");
-    const own = organizations ? (byOrganizationKey.get(hash) ?? []) : [];
+    const agent = organizations ? undefined : roster.byKey(key);
+    const own = organizations ? roster.ofOrganizationKey(key) : [];
     const [first] = agent ? [agent] : own;
     if (!first) return null;
     if (agent) c.set("agent", agent);

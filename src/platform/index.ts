@@ -1,5 +1,7 @@
 // The embedded platform.
 
 export { readAgents } from "./agents.ts";
+export type { AgentDefinition } from "./definition.ts";
 export type { Platform, PlatformOptions } from "./platform.ts";
 export { startPlatform } from "./platform.ts";
+export { type Administration, type Fields, openAdministration, readFields } from "./stored-agents.ts";

@@ -29,6 +29,8 @@ export function conversationRow(opening: Opening, now: number): ConversationRow 
     created_at: now,
     updated_at: now,
     last_message_at: now,
+    score: null,
+    anonymized: 0,
     ...opening,
   };
 }
@@ -91,6 +93,7 @@ function greet(store: PlatformStore, row: ConversationRow, text: string): void {
 /** Inside a transaction: everything that was said with a person. */
 export function removeConversations(store: PlatformStore, personId: string): void {
   store.webhooks.forget(personId);
+  store.escalations.removeOf(personId);
   store.messages.removeOf(personId);
   store.conversations.removeOf(personId);
 }

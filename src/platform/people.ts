@@ -46,6 +46,7 @@ export function personRow(agentId: string, request: PersonRequest, now: number):
     phone_number: request.phoneNumber || null,
     metadata: request.customData ? JSON.stringify({ customData: request.customData }) : null,
     created_at: now,
+    anonymized: 0,
   };
 }
 

@@ -8,15 +8,16 @@ import type { Clock, Log } from "bridgehead/contract";
 import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { internalError, notFound, tooLarge } from "../wire/failure.ts";
-import { createBrain } from "./brain/brain.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { docsRoutes } from "./docs/routes.ts";
 import { createLibrary, type Library } from "./files/library.ts";
 import { gate } from "./gate.ts";
 import { createLimiter, type Rate } from "./limiter.ts";
-import { keyHash, uuidOf } from "./names.ts";
+import { notDone } from "./not-here.ts";
+import { createRoster, type Roster } from "./roster.ts";
 import { agentRoutes, organizationRoutes } from "./routes/agents.ts";
 import { conversationRoutes } from "./routes/conversations.ts";
+import { escalationRoutes } from "./routes/escalations.ts";
 import { type Env, fail } from "./routes/exchange.ts";
 import { fileRoutes } from "./routes/files.ts";
 import { messageRoutes } from "./routes/messages.ts";
@@ -25,7 +26,6 @@ import { webhookRoutes } from "./routes/webhooks.ts";
 import type { Durability } from "./store/database.ts";
 import { openPlatformStore, type PlatformStore } from "./store/store.ts";
 import { createTurns, type Turns } from "./turns.ts";
-import { definedWebhooks } from "./webhooks/defined.ts";
 import { startDelivering } from "./webhooks/delivering.ts";
 import { type Patience, standardPatience, watchIdle } from "./webhooks/idle.ts";
 
@@ -33,6 +33,8 @@ import { type Patience, standardPatience, watchIdle } from "./webhooks/idle.ts";
 const maxBodyBytes = 2 * 1024 * 1024;
 
 const uploadPath = "/external/agent-files/upload";
+
+const notDoneMessage = "these skills are kept and served, but do nothing here";
 
 const closeWithinMs = 5_000;
 
@@ -62,23 +64,27 @@ export interface Platform {
 
 /** Resolves when it listens and answers. Rejects when the file or the address cannot be had. */
 export async function startPlatform(options: PlatformOptions): Promise<Platform> {
-  const { agents, clock, log } = options;
+  const { clock, log } = options;
   const store = openPlatformStore(options.file, options.durability ?? "full");
   const stopping = new AbortController();
   try {
-    define(store, agents, clock);
-    const brains = new Map(agents.map((agent) => [agent.id, createBrain(agent, store.passages)]));
-    const turns = createTurns(store, brains, clock, log, stopping.signal);
+    const roster = createRoster(store, options.agents, clock, log);
+    for (const agent of roster.all()) {
+      const skills = notDone(agent);
+      if (skills.length > 0) log.info({ agent: agent.name, skills }, notDoneMessage);
+    }
+    const turns = createTurns(store, roster, clock, log, stopping.signal);
     const library = createLibrary(store, clock, stopping.signal);
-    const app = createApp(options, store, turns, library, stopping.signal);
+    const app = createApp(options, store, { roster, turns, library }, stopping.signal);
     const server = createAdaptorServer({ fetch: app.fetch }) as Server;
     await listen(server, options.listen);
     const { signal } = stopping;
     const allowPrivate = options.allowPrivateWebhooks ?? false;
     const delivering = startDelivering(store, { clock, log, allowPrivate, signal });
     store.commits.onCommit(() => delivering.wake());
-    const idle = watchIdle(store, { clock, log, patience: options.patience ?? standardPatience, signal });
-    const resumed = Promise.all([turns.resume(agents), library.resume()]);
+    const patience = options.patience ?? standardPatience;
+    const idle = watchIdle(store, roster, { clock, log, patience, signal });
+    const resumed = Promise.all([turns.resume(), library.resume()]);
     const { port } = server.address() as AddressInfo;
     const { host } = options.listen;
     const close = async () => {
@@ -94,45 +100,13 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   }
 }
 
-/** What the definitions say replaces what an earlier start left: keys and knowledge. */
-function define(store: PlatformStore, agents: readonly AgentDefinition[], clock: Clock): void {
-  store.replaceAgents(
-    agents.map(({ id, name, key, organization }) => ({
-      id,
-      name,
-      organizationId: organization.id,
-      keyHash: keyHash(key),
-    })),
-  );
-  const now = clock.now();
-  store.members.define(
-    agents.flatMap(({ organization }) =>
-      organization.members.map(({ email }) => ({
-        id: uuidOf("member", organization.id, email.toLowerCase()),
-        organization_id: organization.id,
-        email: email.toLowerCase(),
-        created_at: now,
-      })),
-    ),
-  );
-  store.webhooks.define(agents.flatMap((agent) => definedWebhooks(agent, now)));
-  store.states.define(
-    agents.flatMap(({ organization }) => organization.states),
-    now,
-  );
-  store.passages.replace(
-    agents.flatMap(({ id, knowledge }) => knowledge.map((passage) => ({ agentId: id, ...passage }))),
-  );
-}
-
 function createApp(
   options: PlatformOptions,
   store: PlatformStore,
-  turns: Turns,
-  library: Library,
+  { roster, turns, library }: { readonly roster: Roster; readonly turns: Turns; readonly library: Library },
   stopping: AbortSignal,
 ): Hono<Env> {
-  const { agents, clock, log } = options;
+  const { clock, log } = options;
   const limiter = createLimiter(options.rate ?? { requests: 1000, perSeconds: 60 });
   const app = new Hono<Env>();
   app.use(async (c, next) => {
@@ -142,12 +116,13 @@ function createApp(
   });
   app.get("/api/external/docs", (c) => c.redirect("docs/", 301));
   app.route("/api/external/docs/", docsRoutes());
-  app.use("/external/*", gate(store, agents, limiter, clock));
+  app.use("/external/*", gate(roster, limiter, clock));
   const limit = bodyLimit({ maxSize: maxBodyBytes, onError: (c) => fail(c, tooLarge) });
   // A document may be larger, and has a limit of its own.
   app.use("/external/*", (c, next) => (c.req.path === uploadPath ? next() : limit(c, next)));
   app.route("/external/agents", agentRoutes(store));
   app.route("/external/agents/webhooks", webhookRoutes(store, clock, options.allowPrivateWebhooks ?? false));
+  app.route("/external/agents/escalations", escalationRoutes(store));
   app.route("/external/agents", organizationRoutes(store));
   app.route("/external/agent-files", fileRoutes(store, library));
   app.route("/external/users", userRoutes(store, clock));

@@ -9,7 +9,7 @@ import type { Source } from "./brain/brain.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { uuidOf } from "./names.ts";
 import type { ConversationRow } from "./store/conversations.ts";
-import type { MessageRow, NewMessage } from "./store/messages.ts";
+import type { MessageRow } from "./store/messages.ts";
 import type { PersonRow } from "./store/people.ts";
 
 /** `key`: the caller's own, which the API skill shows; it is nowhere kept. */
@@ -27,12 +27,15 @@ export function agentOf(agent: AgentDefinition, key: string): Served<typeof agen
       id: uuidOf("ai config", agent.id),
       model: agent.model?.name ?? "none",
       temperature: agent.model?.temperature ?? 0,
-      topP: 1,
+      topP: agent.model?.topP ?? 1,
       instructions: agent.instructions,
       isCodeInterpreterEnabled: false,
-      isFileSearchEnabled: agent.knowledge.length > 0,
-      fileSearchMaxNumResults: 1,
-      outputJsonSchema: "",
+      isFileSearchEnabled: agent.fileSearch.enabled,
+      fileSearchMaxNumResults: agent.fileSearch.maxResults,
+      reasoningEffort: agent.model?.reasoningEffort ?? null,
+      reasoningMode: agent.model?.reasoningMode ?? null,
+      isOutputJsonSchemaEnabled: Boolean(agent.model?.outputSchema),
+      outputJsonSchema: agent.model?.outputSchema ? JSON.stringify(agent.model.outputSchema) : "",
     },
     status: agent.status,
     skills: [...agent.skills, { systemName: "API", status: "active", apiKey: key }],
@@ -53,7 +56,7 @@ export function userOf(row: PersonRow): Served<typeof user> {
       phoneNumber: row.phone_number,
       metadata: parsed(row.metadata),
     }),
-    isAnonymized: false,
+    isAnonymized: row.anonymized === 1,
   };
 }
 
@@ -61,17 +64,22 @@ export function conversationOf(row: ConversationRow, person: PersonRow): Served<
   return {
     id: row.id,
     conversationUserId: row.person_id,
-    ...given({ title: row.title, metadata: parsed(row.metadata), conversationStateId: row.state_id }),
+    ...given({
+      title: row.title,
+      score: row.score,
+      metadata: parsed(row.metadata),
+      conversationStateId: row.state_id,
+    }),
     aiConversationId: row.ai_conversation_id,
     mode: row.mode,
     user: userOf(person),
     createdAt: iso(row.created_at),
     updatedAt: iso(row.updated_at),
-    isAnonymized: false,
+    isAnonymized: row.anonymized === 1,
   };
 }
 
-export function messageOf(row: MessageRow | NewMessage): Served<typeof message> {
+export function messageOf(row: MessageRow): Served<typeof message> {
   const sources = row.citations === null ? [] : (JSON.parse(row.citations) as Source[]);
   return {
     id: row.id,
@@ -93,7 +101,7 @@ export function messageOf(row: MessageRow | NewMessage): Served<typeof message> 
           },
         }
       : {}),
-    isAnonymized: false,
+    isAnonymized: row.anonymized === 1,
   };
 }
 

@@ -30,11 +30,13 @@ export function countMessage(
     readonly at: number;
     readonly previousAt: number;
     readonly tokens: number;
+    readonly questions: number;
   },
 ): void {
   const { agent_id, person_id, channel } = conversation;
   store.usage.add(agent_id, person_id, message.at, {
     tokens: message.tokens,
+    questions: message.questions,
     texts: channel === "sms" && message.ours ? 1 : 0,
     mails: channel === "email" && message.ours ? 1 : 0,
     seconds: channel === "voice" ? (message.at - message.previousAt) / 1000 : 0,

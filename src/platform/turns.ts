@@ -3,13 +3,17 @@
 // process dies in between, the question stays marked open and is answered at the next start.
 
 import type { Clock, Log } from "bridgehead/contract";
-import type { Brain, BrainAnswer } from "./brain/brain.ts";
+import type { BrainAnswer } from "./brain/brain.ts";
 import type { ChatMessage } from "./brain/model.ts";
-import type { AgentDefinition } from "./definition.ts";
-import { newUuid } from "./names.ts";
-import { countMessage } from "./statistics.ts";
+import type { AgentDefinition, EscalationDefinition } from "./definition.ts";
+import { escalate } from "./escalations/escalate.ts";
+import { watch } from "./escalations/watch.ts";
+import { recall } from "./memory.ts";
+import { exhausted } from "./quota.ts";
+import type { Roster } from "./roster.ts";
+import { type Said, say } from "./saying.ts";
 import type { ConversationRow } from "./store/conversations.ts";
-import type { MessageRow, NewMessage } from "./store/messages.ts";
+import type { MessageRow } from "./store/messages.ts";
 import type { PlatformStore } from "./store/store.ts";
 import { fire } from "./webhooks/fire.ts";
 
@@ -23,25 +27,25 @@ export interface Turns {
     conversationId: string,
     text: string,
     context: string | null,
-  ): Promise<NewMessage | undefined>;
+  ): Promise<MessageRow | undefined>;
   /** Like `ask`, without waiting: the question itself, to be answered in the background, also by a later process. */
   askLater(
     agent: AgentDefinition,
     conversationId: string,
     text: string,
     context: string | null,
-  ): Promise<NewMessage | undefined>;
+  ): Promise<MessageRow | undefined>;
   /** A person's message in place of the agent's. */
-  sayManually(conversation: ConversationRow, text: string, questionId: string | null): Promise<NewMessage>;
+  sayManually(conversation: ConversationRow, text: string, questionId: string | null): Promise<MessageRow>;
   /** Resolves when nothing is being answered in the background. */
   settled(): Promise<void>;
   /** Answers what an earlier process left open; those that fail are taken back. Ends early when `signal` aborts. */
-  resume(agents: readonly AgentDefinition[]): Promise<void>;
+  resume(): Promise<void>;
 }
 
 export function createTurns(
   store: PlatformStore,
-  brains: ReadonlyMap<string, Brain>,
+  roster: Roster,
   clock: Clock,
   log: Log,
   signal: AbortSignal,
@@ -49,36 +53,7 @@ export function createTurns(
   const { commits, conversations, messages } = store;
   const later = new Set<Promise<unknown>>();
 
-  /** Inside a transaction: the message with the conversation's next time, stored. */
-  function say(conversation: ConversationRow, said: Said): MessageRow {
-    const now = clock.now();
-    const latest = conversations.byId(conversation.agent_id, conversation.id)?.last_message_at ?? 0;
-    const at = Math.max(now, latest + 1);
-    const id = newUuid(now);
-    messages.insert({
-      id,
-      conversation_id: conversation.id,
-      sender_role: said.role,
-      question_id: said.questionId ?? id,
-      text: said.text,
-      context: said.context ?? null,
-      citations: said.citations ?? null,
-      open: said.open ? 1 : 0,
-      patient: said.patient ? 1 : 0,
-      error: null,
-      created_at: at,
-    });
-    conversations.touch(conversation.id, at);
-    countMessage(store, conversation, {
-      ours: said.role !== "conversation_user",
-      at,
-      previousAt: latest || at,
-      tokens: said.tokens ?? 0,
-    });
-    const row = messages.byId(conversation.id, id);
-    if (!row) throw new Error("storing a message: it is not there");
-    return row;
-  }
+  const said = (conversation: ConversationRow, what: Said) => say(store, clock.now(), conversation, what);
 
   /** A question nobody waits for stays, with the reason; any other leaves nothing behind. */
   function giveUp(question: MessageRow): void {
@@ -90,13 +65,13 @@ export function createTurns(
   function put(
     agent: AgentDefinition,
     conversationId: string,
-    said: Pick<Said, "text" | "context" | "patient">,
+    words: Pick<Said, "text" | "context" | "patient">,
   ) {
     return commits.write(() => {
       const conversation = conversations.byId(agent.id, conversationId);
       if (!conversation) return undefined;
       const answered = agent.status === "active" && conversation.mode === "ai";
-      const question = say(conversation, { role: "conversation_user", ...said, open: answered });
+      const question = said(conversation, { role: "conversation_user", ...words, open: answered });
       // A turn is told of when it is whole: with its answer, or at once when none will come by itself.
       if (!answered) fire(store, clock.now(), "each_message", conversation);
       if (agent.status !== "active") fire(store, clock.now(), "chat_currently_unavailable", conversation);
@@ -104,21 +79,39 @@ export function createTurns(
     });
   }
 
-  async function answer(
-    brain: Brain,
+  /** An escalation's response comes before all else, also when the quota is exhausted: then words alone call for it. */
+  async function think(
+    agent: AgentDefinition,
     conversation: ConversationRow,
     question: MessageRow,
-  ): Promise<NewMessage | undefined> {
-    let made: BrainAnswer;
+  ): Promise<Thought> {
+    const none = exhausted(store, agent, clock.now());
+    const watched = await watch(agent, question.text, none === null ? agent.model : null, signal);
+    const { escalation, tokens } = watched;
+    if (escalation)
+      return { text: escalation.response, sources: [], tokens, escalation, counted: none === null };
+    if (none !== null) return { text: none, sources: [], tokens, escalation, counted: false };
+    const brain = roster.brain(agent.id);
+    if (!brain) throw new Error(`asking ${agent.name}: it is gone`);
+    const made = await brain.answer(
+      {
+        text: question.text,
+        context: contextOf(store, agent, conversation, question, clock.now()),
+        history: () => historyOf(store, conversation, question),
+      },
+      signal,
+    );
+    return { ...made, tokens: made.tokens + tokens, escalation, counted: true };
+  }
+
+  async function answer(
+    agent: AgentDefinition,
+    conversation: ConversationRow,
+    question: MessageRow,
+  ): Promise<MessageRow | undefined> {
+    let thought: Thought;
     try {
-      made = await brain.answer(
-        {
-          text: question.text,
-          context: contextOf(store, conversation, question),
-          history: () => historyOf(store, conversation, question),
-        },
-        signal,
-      );
+      thought = await think(agent, conversation, question);
     } catch (error) {
       // On the way down the question stays open instead, for the next start.
       if (!signal.aborted) await commits.write(() => giveUp(question));
@@ -128,29 +121,41 @@ export function createTurns(
       // Deleted while the agent was thinking: nobody is left to be answered.
       if (!messages.byId(conversation.id, question.id)) return undefined;
       messages.close(question.id);
-      const citations = made.sources.length > 0 ? JSON.stringify(made.sources) : null;
-      const { text, tokens } = made;
-      const said = say(conversation, { role: "assistant", questionId: question.id, text, citations, tokens });
+      const { text, tokens, counted, sources, escalation } = thought;
+      const citations = sources.length > 0 ? JSON.stringify(sources) : null;
+      const questionId = question.id;
+      const answered = said(conversation, {
+        role: "assistant",
+        questionId,
+        text,
+        citations,
+        tokens,
+        counted,
+      });
+      if (escalation) {
+        escalate(store, clock.now(), { agent, conversation, questionId, escalation });
+        const { topic, recipients } = escalation;
+        const channels = recipients.map(({ channel }) => channel);
+        log.info({ conversation: conversation.id, topic, channels }, "a conversation was escalated");
+      }
       fire(store, clock.now(), "each_message", conversation);
-      return said;
+      return answered;
     });
   }
 
   return {
     async ask(agent, conversationId, text, context) {
-      const brain = brains.get(agent.id);
       const asked = await put(agent, conversationId, { text, context });
-      if (!asked || !brain) return undefined;
+      if (!asked) return undefined;
       const { conversation, question } = asked;
-      return question.open ? answer(brain, conversation, question) : question;
+      return question.open ? answer(agent, conversation, question) : question;
     },
     async askLater(agent, conversationId, text, context) {
-      const brain = brains.get(agent.id);
       const asked = await put(agent, conversationId, { text, context, patient: true });
-      if (!asked || !brain) return undefined;
+      if (!asked) return undefined;
       const { conversation, question } = asked;
       if (question.open) {
-        const answering = answer(brain, conversation, question)
+        const answering = answer(agent, conversation, question)
           .catch((error: unknown) => log.warn({ error }, "a question could not be answered"))
           .finally(() => later.delete(answering));
         later.add(answering);
@@ -164,19 +169,19 @@ export function createTurns(
       commits.write(() => {
         const about = questionId ?? messages.newestQuestion(conversation.id)?.id;
         const questioned = about ? { questionId: about } : {};
-        const said = say(conversation, { role: "manual_assistant", text, ...questioned });
+        const answered = said(conversation, { role: "manual_assistant", text, ...questioned });
         fire(store, clock.now(), "each_message", conversation);
-        return said;
+        return answered;
       }),
-    async resume(agents) {
+    async resume() {
       for (const question of messages.open()) {
         if (signal.aborted) return;
-        const conversation = agents
-          .map((agent) => conversations.byId(agent.id, question.conversation_id))
-          .find((found) => found !== undefined);
-        const brain = brains.get(conversation?.agent_id ?? "");
-        if (!conversation || !brain) continue;
-        await answer(brain, conversation, question).catch((error: unknown) =>
+        const found = roster.all().flatMap((agent) => {
+          const conversation = conversations.byId(agent.id, question.conversation_id);
+          return conversation ? { agent, conversation } : [];
+        })[0];
+        if (!found) continue;
+        await answer(found.agent, found.conversation, question).catch((error: unknown) =>
           log.warn({ error }, "a question left open could not be answered"),
         );
       }
@@ -184,20 +189,23 @@ export function createTurns(
   };
 }
 
-interface Said {
-  readonly role: MessageRow["sender_role"];
-  readonly text: string;
-  readonly questionId?: string;
-  readonly context?: string | null;
-  readonly citations?: string | null;
-  readonly open?: boolean;
-  readonly tokens?: number;
-  readonly patient?: boolean;
+interface Thought extends BrainAnswer {
+  readonly escalation: EscalationDefinition | null;
+  readonly counted: boolean;
 }
 
-function contextOf(store: PlatformStore, conversation: ConversationRow, question: MessageRow): string[] {
+function contextOf(
+  store: PlatformStore,
+  agent: AgentDefinition,
+  conversation: ConversationRow,
+  question: MessageRow,
+  now: number,
+): string[] {
   const person = store.people.byId(conversation.agent_id, conversation.person_id);
-  return [person?.context, conversation.context, question.context].filter((text) => typeof text === "string");
+  const remembered = recall(store, agent, conversation, now);
+  return [person?.context, conversation.context, remembered, question.context].filter(
+    (text) => typeof text === "string",
+  );
 }
 
 function historyOf(store: PlatformStore, conversation: ConversationRow, question: MessageRow): ChatMessage[] {

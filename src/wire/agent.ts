@@ -4,6 +4,9 @@ import * as z from "zod";
 import { record } from "./record.ts";
 import { servedSkill, skill } from "./skill.ts";
 
+export const reasoningEfforts = ["low", "medium", "high", "xhigh", "minimal", "none", "max"] as const;
+export const reasoningModes = ["standard", "pro"] as const;
+
 /** `model` is any string: the interface lists some families, and a model outside them still answers. */
 const aiConfig = z.looseObject({
   id: z.string(),
@@ -14,8 +17,8 @@ const aiConfig = z.looseObject({
   isCodeInterpreterEnabled: z.boolean(),
   isFileSearchEnabled: z.boolean(),
   fileSearchMaxNumResults: z.number(),
-  reasoningEffort: z.enum(["low", "medium", "high", "xhigh", "minimal", "none", "max"]).nullish(),
-  reasoningMode: z.enum(["standard", "pro"]).nullish(),
+  reasoningEffort: z.enum(reasoningEfforts).nullish(),
+  reasoningMode: z.enum(reasoningModes).nullish(),
   isOutputJsonSchemaEnabled: z.boolean().optional(),
   outputJsonSchema: z.string(),
 });

@@ -21,7 +21,17 @@ describe("the command line", () => {
   it("lists its commands", async () => {
     const { code, out } = await bridgehead(["--help"]);
     expect(code).toBe(exitCodes.ok);
-    for (const name of ["run", "check", "demo", "schema", "outbox", "inbox", "start", "migrate"]) {
+    for (const name of [
+      "run",
+      "check",
+      "demo",
+      "schema",
+      "outbox",
+      "inbox",
+      "start",
+      "migrate",
+      "platform",
+    ]) {
       expect(out).toMatch(new RegExp(`^  ${name} `, "m"));
     }
   });

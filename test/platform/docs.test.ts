@@ -19,6 +19,13 @@ agents:
   - name: support
     key: support-key-1
     skills:
+      escalation:
+        escalations:
+          - topic: a human
+            escalationPrompt: ""
+            autoChangeConversationMode: true
+            response: A colleague will answer.
+            recipients: [{ channel: email, value: boss@acme.test }]
       email: { email: support@acme.test, emailSignature: Ada }
       sms: { phoneNumber: "+15550100" }
     webhooks: [{ title: T, url: "http://127.0.0.1:9/", trigger: end_dialog }]
@@ -96,6 +103,8 @@ test("every operation answers as described", async () => {
   const conversation = { id: started.conversationId as string };
   const said = { message: "refund" };
   await call("sendMessage", { path: conversation, body: said });
+  await call("sendMessage", { path: conversation, body: { message: "a human, please" } });
+  await call("setConversationMode", { path: conversation, body: { mode: "ai" } });
   const question = await call("sendMessageAsync", { path: conversation, body: said });
   const message = { ...conversation, messageId: question.id as string };
   await call("getResponse", { path: message });
@@ -113,7 +122,13 @@ test("every operation answers as described", async () => {
   await call("getUser", { path: { id: user.id } });
   await call("deleteUser", { path: { id: user.id } });
 
-  for (const list of ["listAgentUsers", "listAdminUsers", "getStatistic", "listFiles"] as const)
+  for (const list of [
+    "listAgentUsers",
+    "listAdminUsers",
+    "getStatistic",
+    "listFiles",
+    "listEscalations",
+  ] as const)
     await call(list);
   for (const list of ["listUsersOfAgent", "listPlatformUsers"] as const) await call(list, { path: { id } });
 

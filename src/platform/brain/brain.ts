@@ -32,16 +32,15 @@ export interface Brain {
   answer(question: BrainQuestion, signal: AbortSignal): Promise<BrainAnswer>;
 }
 
-const passagesForModel = 4;
-
 export function createBrain(agent: AgentDefinition, passages: Passages): Brain {
   const rules = compileRules(agent.rules);
   return {
     async answer(question, signal) {
       const ruled = answerByRule(rules, question.text);
       if (ruled !== null) return { text: ruled, sources: [], tokens: 0 };
-      const limit = agent.model ? passagesForModel : 1;
-      const found = findPassages(passages, agent.id, question.text, limit);
+      const { enabled, maxResults } = agent.fileSearch;
+      const limit = agent.model ? maxResults : 1;
+      const found = enabled ? findPassages(passages, agent.id, question.text, limit) : [];
       const sources = [
         ...new Map(found.map(({ title, file_id }) => [title, { title, fileId: file_id }])).values(),
       ];

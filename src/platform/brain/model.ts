@@ -26,7 +26,7 @@ export async function complete(
       "content-type": "application/json",
       ...(model.key === null ? {} : { authorization: `Bearer ${model.key}` }),
     },
-    body: JSON.stringify({ model: model.name, temperature: model.temperature, messages }),
+    body: JSON.stringify(requestOf(model, messages)),
     signal: AbortSignal.any([signal, AbortSignal.timeout(model.timeoutMs)]),
     redirect: "error",
   });
@@ -36,6 +36,20 @@ export async function complete(
   const text = answer.success ? answer.data.choices[0]?.message.content.trim() : "";
   if (!text) throw new Error("asking the model: its answer has no text");
   return { text, tokens: Math.round((answer.success && answer.data.usage?.total_tokens) || 0) };
+}
+
+/** Only what is configured is said: many servers refuse parameters they do not know. */
+function requestOf(model: ModelDefinition, messages: readonly ChatMessage[]): object {
+  const { name, temperature, topP, reasoningEffort, outputSchema } = model;
+  const schema = { name: "answer", strict: true, schema: outputSchema };
+  return {
+    model: name,
+    temperature,
+    ...(topP === null ? {} : { top_p: topP }),
+    ...(reasoningEffort === null ? {} : { reasoning_effort: reasoningEffort }),
+    ...(outputSchema === null ? {} : { response_format: { type: "json_schema", json_schema: schema } }),
+    messages,
+  };
 }
 
 /** Undefined when it is not JSON: the parser's own complaint would quote the answer, and end up in a log. */

@@ -16,7 +16,7 @@ const empty = new Set(
 
 /** Passages worth answering from, best first. */
 export function findPassages(passages: Passages, agentId: string, question: string, limit: number): Hit[] {
-  const words = wordsOf(question);
+  const words = meaningfulWords(question);
   const needed = words.length <= 2 ? 1 : words.length <= 8 ? 2 : 3;
   return passages
     .search(agentId, words, candidates)
@@ -37,7 +37,7 @@ export function quote({ title, text }: Hit): string {
 }
 
 /** The distinct words of the question that carry meaning, in lower case. */
-function wordsOf(question: string): string[] {
+export function meaningfulWords(question: string): string[] {
   const words = question.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
   return [...new Set(words)].filter((word) => word.length > 1 && !empty.has(word)).slice(0, maxWords);
 }

@@ -34,8 +34,12 @@ export function compileRules(rules: readonly RuleDefinition[]): Rule[] {
 }
 
 export function answerByRule(rules: readonly Rule[], question: string): string | null {
-  const text = question.slice(0, maxTextLength).replace(/\s+/g, " ");
-  return rules.find(({ pattern }) => pattern.test(text))?.answer ?? null;
+  return rules.find((rule) => matches(rule, question))?.answer ?? null;
+}
+
+/** Does the text contain what the rule looks for? */
+export function matches({ pattern }: Rule, text: string): boolean {
+  return pattern.test(text.slice(0, maxTextLength).replace(/\s+/g, " "));
 }
 
 function patternOf(when: string): RegExp {

@@ -12,7 +12,7 @@ import type { Served } from "../../wire/record.ts";
 import { registerWebhookRequest, type webhook } from "../../wire/webhook.ts";
 import { newUuid } from "../names.ts";
 import type { PlatformStore } from "../store/store.ts";
-import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
+import type { DeliveryRow, ListedWebhook } from "../store/webhooks.ts";
 import { judge } from "../webhooks/address.ts";
 import { deliverTo } from "../webhooks/fire.ts";
 import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
@@ -34,7 +34,7 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
         problems.push({ path: "", message: `an agent has at most ${maxWebhooks} webhooks` });
       if (problems.length > 0) return refused(c, problems).response;
       const now = clock.now();
-      const row: WebhookRow = {
+      const row: ListedWebhook = {
         id: newUuid(now),
         agent_id: c.var.agent.id,
         title,
@@ -110,7 +110,7 @@ function headerProblems(headers: { readonly [name: string]: unknown }): FailureD
   });
 }
 
-function shown(row: WebhookRow): Served<typeof webhook> {
+function shown(row: ListedWebhook): Served<typeof webhook> {
   return {
     id: row.id,
     agentId: row.agent_id,

@@ -20,6 +20,9 @@ export interface ConversationRow {
   readonly created_at: number;
   readonly updated_at: number;
   readonly last_message_at: number;
+  /** 0 to 10, of the dialog that ended last. */
+  readonly score: number | null;
+  readonly anonymized: 0 | 1;
 }
 
 interface ConversationFilter {
@@ -52,7 +55,13 @@ export interface Conversations {
   removeOf(personId: string): void;
   /** Those with messages, none since `before`, whose dialog has not ended yet. */
   idle(before: number, limit: number): ConversationRow[];
-  end(id: string, at: number): void;
+  end(id: string, at: number, score: number | null): void;
+  /** Others with the same agent (and person, if given) that were written in since then, newest first. */
+  recent(than: ConversationRow, personId: string | null, since: number, limit: number): ConversationRow[];
+  /** An agent's without a message since `before` that still say who said what. */
+  expired(agentId: string, before: number, limit: number): ConversationRow[];
+  /** Nothing of what was said, or of whom, stays. */
+  anonymize(id: string): void;
   /** Active ones without a message since `before`. */
   stale(before: number, limit: number): ConversationRow[];
   /** Notes a message's time; the row's own times never go back. */
@@ -103,12 +112,28 @@ export function prepareConversations(db: Db): Conversations {
     `SELECT * FROM conversation c WHERE last_message_at < ? AND ended_at IS NULL
        AND EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id) ORDER BY last_message_at LIMIT ?`,
   );
-  const end = db.prepare("UPDATE conversation SET ended_at = ? WHERE id = ?");
+  const end = db.prepare("UPDATE conversation SET ended_at = ?, score = coalesce(?, score) WHERE id = ?");
+  const recentOf = db.prepare<[string, number, string, number], ConversationRow>(
+    `SELECT * FROM conversation WHERE person_id = ? AND last_message_at >= ? AND id <> ? AND anonymized = 0
+     ORDER BY last_message_at DESC LIMIT ?`,
+  );
+  const recentOfAgent = db.prepare<[string, number, string, number], ConversationRow>(
+    `SELECT * FROM conversation WHERE agent_id = ? AND last_message_at >= ? AND id <> ? AND anonymized = 0
+     ORDER BY last_message_at DESC LIMIT ?`,
+  );
+  const expired = db.prepare<[string, number, number], ConversationRow>(
+    `SELECT * FROM conversation WHERE agent_id = ? AND last_message_at < ? AND anonymized = 0
+     ORDER BY last_message_at LIMIT ?`,
+  );
+  const anonymize = db.prepare(
+    `UPDATE conversation SET anonymized = 1, title = NULL, context = NULL, introduction = NULL, metadata = NULL
+     WHERE id = ?`,
+  );
   const stale = db.prepare<[number, number], ConversationRow>(
     `SELECT * FROM conversation WHERE last_message_at < ? AND status = 'active' ORDER BY last_message_at LIMIT ?`,
   );
   const touch = db.prepare(
-    `UPDATE conversation SET last_message_at = @at, updated_at = max(updated_at, @at), ended_at = NULL
+    `UPDATE conversation SET last_message_at = @at, updated_at = max(updated_at, @at), ended_at = NULL, anonymized = 0
      WHERE id = @id`,
   );
   const count = db.prepare<[object], number>(`SELECT count(*) ${matching}`).pluck();
@@ -132,7 +157,13 @@ export function prepareConversations(db: Db): Conversations {
     change: (id, to, now) => void change.run({ id, now, ...to }),
     removeOf: (personId) => void removeOf.run(personId),
     idle: (before, limit) => idle.all(before, limit),
-    end: (id, at) => void end.run(at, id),
+    end: (id, at, score) => void end.run(at, score, id),
+    recent: ({ id, agent_id }, personId, since, limit) =>
+      personId === null
+        ? recentOfAgent.all(agent_id, since, id, limit)
+        : recentOf.all(personId, since, id, limit),
+    expired: (agentId, before, limit) => expired.all(agentId, before, limit),
+    anonymize: (id) => void anonymize.run(id),
     stale: (before, limit) => stale.all(before, limit),
     touch: (id, at) => void touch.run({ at, id }),
     list: (agentId, { orderBy, orderDirection, ...filter }, limit, offset) =>

@@ -1,168 +1,9 @@
-// The platform's own SQLite file: opening it and its tables. Times are epoch milliseconds, JSON is text.
+// The platform's own SQLite file: opening it and bringing its tables up to date.
 
 import Database from "better-sqlite3";
+import { versions } from "./tables.ts";
 
 export type Db = Database.Database;
-
-const version = 1;
-
-const tables = `
-CREATE TABLE agent (
-  id TEXT PRIMARY KEY,
-  organization_id TEXT NOT NULL,
-  name TEXT NOT NULL,
-  key_hash TEXT UNIQUE             -- null: the agent is no longer defined, its key opens nothing
-) STRICT;
-
-CREATE TABLE member (
-  id TEXT PRIMARY KEY,
-  organization_id TEXT NOT NULL,
-  email TEXT NOT NULL,             -- in lower case
-  created_at INTEGER NOT NULL,
-  UNIQUE (organization_id, email)
-) STRICT;
-
-CREATE TABLE state (
-  id TEXT PRIMARY KEY,
-  created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL,
-  definition TEXT NOT NULL         -- as last defined: a change moves updated_at
-) STRICT;
-
-CREATE TABLE person (
-  id TEXT PRIMARY KEY,
-  agent_id TEXT NOT NULL REFERENCES agent (id),
-  first_name TEXT NOT NULL,
-  last_name TEXT NOT NULL,
-  context TEXT,
-  source TEXT,
-  fk_id TEXT,
-  fk_user_id TEXT,
-  email TEXT,                      -- as given; compared in lower case
-  phone_number TEXT,
-  metadata TEXT,
-  created_at INTEGER NOT NULL
-) STRICT;
-CREATE INDEX person_agent ON person (agent_id, created_at);
-CREATE INDEX person_fk_id ON person (agent_id, fk_id) WHERE fk_id IS NOT NULL;
-CREATE INDEX person_fk_user_id ON person (agent_id, fk_user_id) WHERE fk_user_id IS NOT NULL;
-CREATE INDEX person_email ON person (agent_id, lower(email)) WHERE email IS NOT NULL;
-CREATE INDEX person_phone_number ON person (agent_id, phone_number) WHERE phone_number IS NOT NULL;
-
-CREATE TABLE conversation (
-  id TEXT PRIMARY KEY,
-  agent_id TEXT NOT NULL REFERENCES agent (id),
-  person_id TEXT NOT NULL REFERENCES person (id),
-  channel TEXT NOT NULL CHECK (channel IN ('email', 'sms', 'voice', 'api')),
-  mode TEXT NOT NULL CHECK (mode IN ('ai', 'manual')),
-  status TEXT NOT NULL CHECK (status IN ('active', 'inactive', 'archived')),
-  ai_conversation_id TEXT NOT NULL,
-  title TEXT,
-  context TEXT,
-  introduction TEXT,
-  state_id TEXT,
-  metadata TEXT,
-  created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL,
-  last_message_at INTEGER NOT NULL, -- the newest message's time: the next one's is later
-  ended_at INTEGER                 -- when its dialog ended by inactivity; a message begins another
-) STRICT;
-CREATE INDEX conversation_idle ON conversation (last_message_at) WHERE ended_at IS NULL;
-CREATE INDEX conversation_stale ON conversation (last_message_at) WHERE status = 'active';
-CREATE INDEX conversation_person ON conversation (person_id, channel, status);
-CREATE INDEX conversation_agent ON conversation (agent_id, created_at);
-
-CREATE TABLE message (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,
-  id TEXT NOT NULL UNIQUE,
-  conversation_id TEXT NOT NULL REFERENCES conversation (id),
-  sender_role TEXT NOT NULL CHECK (sender_role IN ('conversation_user', 'assistant', 'manual_assistant')),
-  question_id TEXT NOT NULL,       -- its own id on a question
-  text TEXT NOT NULL,
-  context TEXT,
-  citations TEXT,
-  open INTEGER NOT NULL,           -- 1 on a question that is being answered
-  patient INTEGER NOT NULL,        -- 1 on a question whose asker looks for the answer later
-  error TEXT,                      -- why a patient question has no answer
-  created_at INTEGER NOT NULL
-) STRICT;
-CREATE INDEX message_conversation ON message (conversation_id, seq);
-CREATE INDEX message_question ON message (question_id);
-CREATE INDEX message_open ON message (seq) WHERE open = 1;
-
-CREATE TABLE webhook (
-  id TEXT PRIMARY KEY,
-  agent_id TEXT NOT NULL REFERENCES agent (id),
-  title TEXT NOT NULL,
-  description TEXT NOT NULL,
-  url TEXT NOT NULL,
-  trigger TEXT NOT NULL,
-  headers TEXT,
-  secret TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('active', 'inactive')),
-  defined INTEGER NOT NULL,        -- 1: from the agent's definition
-  created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL
-) STRICT;
-CREATE INDEX webhook_agent ON webhook (agent_id, trigger);
-
-CREATE TABLE delivery (
-  id TEXT PRIMARY KEY,
-  webhook_id TEXT NOT NULL REFERENCES webhook (id),
-  conversation_id TEXT NOT NULL,
-  trigger TEXT NOT NULL,
-  body TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed')),
-  attempts INTEGER NOT NULL,
-  due_at INTEGER NOT NULL,
-  status INTEGER,
-  error TEXT,
-  created_at INTEGER NOT NULL,
-  ended_at INTEGER
-) STRICT;
-CREATE INDEX delivery_due ON delivery (due_at) WHERE state = 'pending';
-CREATE INDEX delivery_webhook ON delivery (webhook_id, created_at);
-CREATE INDEX delivery_conversation ON delivery (conversation_id);
-
-CREATE TABLE usage (
-  scope TEXT NOT NULL,             -- an agent's or a person's id
-  at INTEGER NOT NULL,
-  conversations INTEGER NOT NULL,  -- running totals, this one and all that follow
-  calls INTEGER NOT NULL,
-  texts INTEGER NOT NULL,
-  mails INTEGER NOT NULL,
-  tokens INTEGER NOT NULL,
-  seconds REAL NOT NULL,
-  text_conversations INTEGER NOT NULL,
-  mail_conversations INTEGER NOT NULL,
-  PRIMARY KEY (scope, at)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE file (
-  id TEXT PRIMARY KEY,
-  agent_id TEXT NOT NULL REFERENCES agent (id),
-  name TEXT NOT NULL,
-  media_type TEXT NOT NULL,
-  bytes BLOB NOT NULL,
-  status TEXT CHECK (status IN ('processing', 'done', 'failed')),
-  reason TEXT,                     -- why it cannot be read
-  created_at INTEGER NOT NULL,
-  added_at INTEGER
-) STRICT;
-CREATE INDEX file_agent ON file (agent_id, created_at);
-CREATE INDEX file_processing ON file (id) WHERE status = 'processing';
-
--- Which rows of the full-text index are a file's: the index itself cannot be searched by it.
-CREATE TABLE file_passage (
-  passage INTEGER PRIMARY KEY,
-  file TEXT NOT NULL
-) STRICT;
-CREATE INDEX file_passage_file ON file_passage (file);
-
-CREATE VIRTUAL TABLE passage USING fts5 (
-  agent_id UNINDEXED, file_id UNINDEXED, title, text, tokenize = 'porter unicode61 remove_diacritics 2'
-);
-`;
 
 /** `normal` may lose the last moments at a power cut (never at a crash); for trying out and measuring. */
 export type Durability = "full" | "normal";
@@ -176,12 +17,22 @@ export function openDatabase(file: string, durability: Durability): Db {
     db.pragma("busy_timeout = 5000");
     db.pragma("foreign_keys = ON");
     const found = Number(db.pragma("user_version", { simple: true }));
-    if (found > version)
+    if (found > versions.length)
       throw new Error(`opening the platform's file ${file}: it was written by a newer version (${found})`);
-    if (found === 0) db.transaction(() => db.exec(`${tables}PRAGMA user_version = ${version};`))();
+    bringUp(db);
     return db;
   } catch (error) {
     db.close();
     throw error;
   }
+}
+
+/** Two processes may open a new file at once: the version is read again under the lock. */
+function bringUp(db: Db): void {
+  const current = () => Number(db.pragma("user_version", { simple: true }));
+  if (current() === versions.length) return;
+  db.transaction(() => {
+    for (const version of versions.slice(current())) db.exec(version);
+    db.pragma(`user_version = ${versions.length}`);
+  }).immediate();
 }

@@ -18,8 +18,9 @@ export interface MessageRow {
   readonly patient: 0 | 1;
   readonly error: string | null;
   readonly created_at: number;
+  readonly anonymized: 0 | 1;
 }
-export type NewMessage = Omit<MessageRow, "seq">;
+export type NewMessage = Omit<MessageRow, "seq" | "anonymized">;
 
 export interface Messages {
   insert(row: NewMessage): void;
@@ -37,6 +38,8 @@ export interface Messages {
   fail(id: string, error: string): void;
   /** Removes all messages of a person's conversations. */
   removeOf(personId: string): void;
+  /** Nothing of what was said in the conversation stays. */
+  anonymize(conversationId: string): void;
   /** Takes a question back that nothing was made of. */
   remove(id: string): void;
   /** Questions whose answering was cut off, oldest first. */
@@ -71,6 +74,9 @@ export function prepareMessages(db: Db): Messages {
   const removeOf = db.prepare(
     "DELETE FROM message WHERE conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)",
   );
+  const anonymize = db.prepare(
+    `UPDATE message SET text = '', context = NULL, citations = NULL, anonymized = 1 WHERE conversation_id = ?`,
+  );
   const close = db.prepare("UPDATE message SET open = 0 WHERE id = ?");
   const remove = db.prepare("DELETE FROM message WHERE id = ? AND open = 1");
   const open = db.prepare<[], MessageRow>("SELECT * FROM message WHERE open = 1 ORDER BY seq");
@@ -83,6 +89,7 @@ export function prepareMessages(db: Db): Messages {
     answerTo: (conversationId, questionId) => answerTo.get(questionId, conversationId),
     fail: (id, error) => void fail.run(error, id),
     removeOf: (personId) => void removeOf.run(personId),
+    anonymize: (conversationId) => void anonymize.run(conversationId),
     close: (id) => void close.run(id),
     remove: (id) => void remove.run(id),
     open: () => open.all(),

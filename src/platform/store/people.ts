@@ -15,6 +15,7 @@ export interface PersonRow {
   readonly phone_number: string | null;
   readonly metadata: string | null;
   readonly created_at: number;
+  readonly anonymized: 0 | 1;
 }
 
 /** What makes a person recognisable; absent ones are null. */
@@ -32,6 +33,10 @@ export interface People {
   insert(row: PersonRow): void;
   /** The person's conversations must be gone. */
   remove(id: string): void;
+  /** Those known since before then, with whom nobody has spoken since. */
+  expired(agentId: string, before: number, limit: number): string[];
+  /** Nothing of who it is stays. */
+  anonymize(id: string): void;
   /** Takes over the new names and whatever else is not null. */
   update(row: PersonRow): void;
 }
@@ -87,6 +92,17 @@ export function preparePeople(db: Db): People {
        metadata = coalesce(@metadata, metadata)
      WHERE id = @id AND agent_id = @agent_id`,
   );
+  const expired = db
+    .prepare<[string, number, number, number], string>(
+      `SELECT id FROM person WHERE agent_id = ? AND anonymized = 0 AND created_at < ? AND NOT EXISTS (
+         SELECT 1 FROM conversation WHERE person_id = person.id AND last_message_at >= ?)
+       ORDER BY created_at LIMIT ?`,
+    )
+    .pluck();
+  const anonymize = db.prepare(
+    `UPDATE person SET first_name = '', last_name = '', context = NULL, source = NULL, fk_id = NULL, fk_user_id = NULL,
+       email = NULL, phone_number = NULL, metadata = NULL, anonymized = 1 WHERE id = ?`,
+  );
   return {
     byId: (agentId, id) => byId.get(agentId, id),
     find: (agentId, { fk_id, email, phone_number }) =>
@@ -109,6 +125,8 @@ export function preparePeople(db: Db): People {
       forget.run(id);
       remove.run(id);
     },
+    expired: (agentId, before, limit) => expired.all(agentId, before, before, limit),
+    anonymize: (id) => void anonymize.run(id),
     update: (row) => void update.run(row),
   };
 }

@@ -1,8 +1,10 @@
 // Everything the platform keeps, over one database.
 
+import { type Agents, prepareAgents } from "./agents.ts";
 import { type Commits, groupCommits } from "./commits.ts";
 import { type Conversations, prepareConversations } from "./conversations.ts";
 import { type Durability, openDatabase } from "./database.ts";
+import { type Escalations, prepareEscalations } from "./escalations.ts";
 import { type Files, prepareFiles } from "./files.ts";
 import { type Members, prepareMembers } from "./members.ts";
 import { type Messages, prepareMessages } from "./messages.ts";
@@ -12,15 +14,9 @@ import { prepareStates, type States } from "./states.ts";
 import { prepareUsage, type Usage } from "./usage.ts";
 import { prepareWebhooks, type Webhooks } from "./webhooks.ts";
 
-interface StoredAgent {
-  readonly id: string;
-  readonly organizationId: string;
-  readonly name: string;
-  readonly keyHash: string;
-}
-
 export interface PlatformStore {
   readonly commits: Commits;
+  readonly agents: Agents;
   readonly people: People;
   readonly members: Members;
   readonly states: States;
@@ -29,11 +25,10 @@ export interface PlatformStore {
   readonly passages: Passages;
   readonly files: Files;
   readonly usage: Usage;
+  readonly escalations: Escalations;
   readonly webhooks: Webhooks;
-  /** Makes these the agents there are: keys that changed or are gone open nothing any more, conversations stay. */
-  replaceAgents(agents: readonly StoredAgent[]): void;
-  agentByKeyHash(keyHash: string): string | undefined;
-  agentName(id: string): string | undefined;
+  /** A number that is another one when another process has changed the file. */
+  outsideVersion(): number;
   close(): void;
 }
 
@@ -41,16 +36,10 @@ export interface PlatformStore {
 export function openPlatformStore(file: string, durability: Durability): PlatformStore {
   const db = openDatabase(file, durability);
   const commits = groupCommits(db);
-  const retire = db.prepare("UPDATE agent SET key_hash = NULL");
-  const define = db.prepare<[StoredAgent]>(
-    `INSERT INTO agent (id, organization_id, name, key_hash) VALUES (@id, @organizationId, @name, @keyHash)
-     ON CONFLICT (id) DO UPDATE SET organization_id = excluded.organization_id, name = excluded.name,
-       key_hash = excluded.key_hash`,
-  );
-  const byKeyHash = db.prepare<[string], string>("SELECT id FROM agent WHERE key_hash = ?").pluck();
-  const nameOf = db.prepare<[string], string>("SELECT name FROM agent WHERE id = ?").pluck();
+  const outside = db.prepare<[], number>("PRAGMA data_version").pluck();
   return {
     commits,
+    agents: prepareAgents(db),
     people: preparePeople(db),
     members: prepareMembers(db),
     states: prepareStates(db),
@@ -59,14 +48,9 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     passages: preparePassages(db),
     files: prepareFiles(db),
     usage: prepareUsage(db),
+    escalations: prepareEscalations(db),
     webhooks: prepareWebhooks(db),
-    replaceAgents: (agents) =>
-      db.transaction(() => {
-        retire.run();
-        for (const agent of agents) define.run(agent);
-      })(),
-    agentName: (id) => nameOf.get(id),
-    agentByKeyHash: (keyHash) => byKeyHash.get(keyHash),
+    outsideVersion: () => outside.get() ?? 0,
     close() {
       commits.flush();
       db.close();

@@ -13,6 +13,8 @@ export interface Totals {
   readonly seconds: number;
   readonly text_conversations: number;
   readonly mail_conversations: number;
+  /** Answers that count against a quota. */
+  readonly questions: number;
 }
 
 export interface Usage {
@@ -31,6 +33,7 @@ const columns = [
   "seconds",
   "text_conversations",
   "mail_conversations",
+  "questions",
 ] as const;
 
 export function prepareUsage(db: Db): Usage {

@@ -1,6 +1,6 @@
 // Webhooks and what is to be delivered to them.
 
-import type { Trigger } from "../../wire/webhook.ts";
+import type { Occasion, Trigger } from "../../wire/webhook.ts";
 import type { Db } from "./database.ts";
 
 export interface WebhookRow {
@@ -9,7 +9,8 @@ export interface WebhookRow {
   readonly title: string;
   readonly description: string;
   readonly url: string;
-  readonly trigger: Trigger;
+  /** Recipients of escalations are webhooks too, which no list shows. */
+  readonly trigger: Occasion;
   /** JSON, or null. */
   readonly headers: string | null;
   readonly secret: string;
@@ -20,11 +21,14 @@ export interface WebhookRow {
   readonly updated_at: number;
 }
 
+/** One that is registered or defined as such. */
+export type ListedWebhook = WebhookRow & { readonly trigger: Trigger };
+
 export interface DeliveryRow {
   readonly id: string;
   readonly webhook_id: string;
   readonly conversation_id: string;
-  readonly trigger: Trigger;
+  readonly trigger: Occasion;
   readonly body: string;
   readonly state: "pending" | "delivered" | "failed";
   readonly attempts: number;
@@ -45,11 +49,13 @@ export interface Webhooks {
   insert(row: WebhookRow): void;
   /** Those of the definitions; others of that kind are gone, what was registered stays. */
   define(rows: readonly WebhookRow[]): void;
-  byId(agentId: string, id: string): WebhookRow | undefined;
-  list(agentId: string): WebhookRow[];
-  active(agentId: string, trigger: Trigger): WebhookRow[];
+  byId(agentId: string, id: string): ListedWebhook | undefined;
+  list(agentId: string): ListedWebhook[];
+  active(agentId: string, trigger: Trigger): ListedWebhook[];
   remove(id: string): void;
-  /** Removes what was to be said about a person's conversations, and what was. */
+  /** Removes what was to be said about a conversation, and what was. */
+  forgetConversation(id: string): void;
+  /** The same for all of a person's conversations. */
   forget(personId: string): void;
   put(delivery: NewDelivery): void;
   delivery(agentId: string, id: string): DeliveryRow | undefined;
@@ -75,14 +81,14 @@ export function prepareWebhooks(db: Db): Webhooks {
        trigger = excluded.trigger, headers = excluded.headers, status = excluded.status`,
   );
   const defined = db.prepare<[], string>("SELECT id FROM webhook WHERE defined = 1").pluck();
-  const byId = db.prepare<[string, string], WebhookRow>(
-    "SELECT * FROM webhook WHERE agent_id = ? AND id = ?",
+  const byId = db.prepare<[string, string], ListedWebhook>(
+    "SELECT * FROM webhook WHERE agent_id = ? AND id = ? AND trigger <> 'escalation'",
   );
   const anyById = db.prepare<[string], WebhookRow>("SELECT * FROM webhook WHERE id = ?");
-  const list = db.prepare<[string], WebhookRow>(
-    "SELECT * FROM webhook WHERE agent_id = ? ORDER BY created_at, rowid",
+  const list = db.prepare<[string], ListedWebhook>(
+    "SELECT * FROM webhook WHERE agent_id = ? AND trigger <> 'escalation' ORDER BY created_at, rowid",
   );
-  const active = db.prepare<[string, string], WebhookRow>(
+  const active = db.prepare<[string, string], ListedWebhook>(
     "SELECT * FROM webhook WHERE agent_id = ? AND trigger = ? AND status = 'active'",
   );
   const removeDeliveries = db.prepare("DELETE FROM delivery WHERE webhook_id = ?");
@@ -90,6 +96,7 @@ export function prepareWebhooks(db: Db): Webhooks {
   const forget = db.prepare(
     "DELETE FROM delivery WHERE conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)",
   );
+  const forgetConversation = db.prepare("DELETE FROM delivery WHERE conversation_id = ?");
   const put = db.prepare<[NewDelivery]>(
     `INSERT INTO delivery (id, webhook_id, conversation_id, trigger, body, state, attempts, due_at, created_at)
      VALUES (@id, @webhook_id, @conversation_id, @trigger, @body, 'pending', 0, @due_at, @created_at)`,
@@ -128,6 +135,7 @@ export function prepareWebhooks(db: Db): Webhooks {
     active: (agentId, trigger) => active.all(agentId, trigger),
     remove: drop,
     forget: (personId) => void forget.run(personId),
+    forgetConversation: (id) => void forgetConversation.run(id),
     put: (row) => void put.run(row),
     delivery: (agentId, id) => delivery.get(agentId, id),
     log: (webhookId, limit, offset) => log.all(webhookId, limit, offset),

@@ -2,12 +2,13 @@
 
 import { createHmac } from "node:crypto";
 import type { AgentDefinition } from "../definition.ts";
+import { escalationWebhooks } from "../escalations/escalate.ts";
 import { uuidOf } from "../names.ts";
 import type { WebhookRow } from "../store/webhooks.ts";
 
 /** Their ids and secrets are the same at every start. */
 export function definedWebhooks(agent: AgentDefinition, now: number): WebhookRow[] {
-  return agent.webhooks.map(({ title, description, url, trigger, headers, secret, status }) => {
+  const own = agent.webhooks.map(({ title, description, url, trigger, headers, secret, status }) => {
     const id = uuidOf("webhook", agent.id, trigger, url, title);
     return {
       id,
@@ -17,11 +18,12 @@ export function definedWebhooks(agent: AgentDefinition, now: number): WebhookRow
       url,
       trigger,
       headers: JSON.stringify(headers),
-      secret: secret ?? `whsec_${createHmac("sha256", agent.key).update(id).digest("base64")}`,
+      secret: secret ?? `whsec_${createHmac("sha256", agent.seed).update(id).digest("base64")}`,
       status,
-      defined: 1,
+      defined: 1 as const,
       created_at: now,
       updated_at: now,
     };
   });
+  return [...own, ...escalationWebhooks(agent, now)];
 }

@@ -2,7 +2,7 @@
 // forgotten and none tells of what was rolled back.
 
 import type { Served } from "../../wire/record.ts";
-import type { Trigger, webhookDelivery } from "../../wire/webhook.ts";
+import type { Occasion, Trigger, webhookDelivery } from "../../wire/webhook.ts";
 import { newUuid } from "../names.ts";
 import { conversationOf, messageOf, userOf } from "../records.ts";
 import type { ConversationRow } from "../store/conversations.ts";
@@ -25,8 +25,9 @@ export function deliverTo(
   store: PlatformStore,
   now: number,
   webhook: WebhookRow,
-  trigger: Trigger,
+  trigger: Occasion,
   conversation: ConversationRow,
+  more: Pick<Payload, "escalation"> = {},
 ): string {
   const id = newUuid(now);
   store.webhooks.put({
@@ -34,19 +35,21 @@ export function deliverTo(
     webhook_id: webhook.id,
     conversation_id: conversation.id,
     trigger,
-    body: JSON.stringify(payload(store, trigger, conversation, now)),
+    body: JSON.stringify({ ...payload(store, trigger, conversation, now), ...more }),
     due_at: now,
     created_at: now,
   });
   return id;
 }
 
+type Payload = Served<typeof webhookDelivery>;
+
 function payload(
   store: PlatformStore,
-  trigger: Trigger,
+  trigger: Occasion,
   conversation: ConversationRow,
   now: number,
-): Served<typeof webhookDelivery> {
+): Payload {
   const row = store.conversations.byId(conversation.agent_id, conversation.id) ?? conversation;
   const person = store.people.byId(row.agent_id, row.person_id);
   if (!person) throw new Error(`firing ${trigger}: the conversation's person is gone`);
@@ -59,10 +62,10 @@ function payload(
     userId: person.id,
     messageId: newest?.id ?? null,
     message: newest?.message ?? null,
-    agent: { id: row.agent_id, name: store.agentName(row.agent_id) ?? "" },
+    agent: { id: row.agent_id, name: store.agents.nameOf(row.agent_id) ?? "" },
     user: userOf(person),
     conversation: conversationOf(row, person),
     messages,
-    score: null,
+    score: row.score,
   };
 }

@@ -1,6 +1,10 @@
-// Dialogs end by inactivity: after some minutes the dialog has ended, after some days the conversation is archived.
+// Dialogs end by inactivity: after some minutes the dialog has ended (and is judged), after some days the
+// conversation is archived, after some more it is anonymized where its agent says so.
 
 import type { Clock, Log } from "bridgehead/contract";
+import { forget } from "../retention.ts";
+import type { Roster } from "../roster.ts";
+import { judge } from "../scoring.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { fire } from "./fire.ts";
 
@@ -15,21 +19,20 @@ export const standardPatience: Patience = { endAfter: 6 * 60_000, archiveAfter: 
 
 const batch = 100;
 
+interface Watching {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly patience: Patience;
+  readonly signal: AbortSignal;
+}
+
 /** Looks again and again until the signal aborts. */
-export async function watchIdle(
-  store: PlatformStore,
-  options: {
-    readonly clock: Clock;
-    readonly log: Log;
-    readonly patience: Patience;
-    readonly signal: AbortSignal;
-  },
-): Promise<void> {
+export async function watchIdle(store: PlatformStore, roster: Roster, options: Watching): Promise<void> {
   const { clock, log, patience, signal } = options;
   const pause = Math.min(30_000, Math.max(10, Math.min(patience.endAfter, patience.archiveAfter) / 10));
   while (!signal.aborted) {
     try {
-      while (!signal.aborted && (await endIdle(store, clock, patience)));
+      while (!signal.aborted && (await look(store, roster, options)));
     } catch (error) {
       log.error({ err: error }, "ending idle dialogs failed");
     }
@@ -38,12 +41,19 @@ export async function watchIdle(
 }
 
 /** One look; true when there may be more to do at once. */
-async function endIdle(store: PlatformStore, clock: Clock, patience: Patience): Promise<boolean> {
+async function look(store: PlatformStore, roster: Roster, options: Watching): Promise<boolean> {
+  const { clock, log, patience, signal } = options;
+  const idle = store.conversations.idle(clock.now() - patience.endAfter, batch);
+  // Judged before the transaction: a model takes its time.
+  const scores = await judge(store, roster, idle, { log, signal });
+  if (signal.aborted) return false;
   return store.commits.write(() => {
     const now = clock.now();
-    const ended = store.conversations.idle(now - patience.endAfter, batch);
-    for (const row of ended) {
-      store.conversations.end(row.id, now);
+    for (const row of idle) {
+      // Somebody has written meanwhile: the dialog goes on. Or it is gone.
+      const current = store.conversations.byId(row.agent_id, row.id);
+      if (current?.last_message_at !== row.last_message_at) continue;
+      store.conversations.end(row.id, now, scores.get(row.id) ?? null);
       fire(store, now, "end_dialog", row);
     }
     const archived = store.conversations.stale(now - patience.archiveAfter, batch);
@@ -55,6 +65,7 @@ async function endIdle(store: PlatformStore, clock: Clock, patience: Patience): 
       );
       fire(store, now, "auto_archive_conversation", row);
     }
-    return ended.length === batch || archived.length === batch;
+    const forgotten = roster.all().map((agent) => forget(store, agent, now, batch));
+    return idle.length === batch || archived.length === batch || forgotten.includes(true);
   });
 }

@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { agent } from "../agent.ts";
+import { escalation } from "../escalation.ts";
 import { platformUser } from "../platform-user.ts";
 import { statistic } from "../statistic.ts";
 import { user } from "../user.ts";
@@ -74,6 +75,19 @@ export const agentOperations = {
     query: listParameters,
     answer: { status: 200, record: pageRecord(platformUser.exact) },
     errors: [400, 404],
+  },
+} as const satisfies { readonly [id: string]: Operation };
+
+export const escalationOperations = {
+  listEscalations: {
+    method: "GET",
+    path: "/external/agents/escalations",
+    key: "agent",
+    tag: "agents",
+    summary: "What was escalated, and what became of telling those who are to know",
+    query: listParameters,
+    answer: { status: 200, record: pageRecord(escalation.exact) },
+    errors: [400],
   },
 } as const satisfies { readonly [id: string]: Operation };
 

@@ -1,6 +1,6 @@
 // Every operation of the External API, by its name.
 
-import { agentOperations, webhookOperations } from "./agents.ts";
+import { agentOperations, escalationOperations, webhookOperations } from "./agents.ts";
 import { conversationOperations } from "./conversations.ts";
 import type { Operation } from "./operation.ts";
 import { fileOperations, userOperations } from "./people.ts";
@@ -13,4 +13,5 @@ export const operations = {
   ...userOperations,
   ...fileOperations,
   ...webhookOperations,
+  ...escalationOperations,
 } as const satisfies { readonly [id: string]: Operation };

@@ -1,0 +1,74 @@
+// bridgehead platform agent: the agents that live in the platform's own file. Works beside the running platform, which
+// sees a change at its next request.
+
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { systemClock as clock } from "../ops/clock.ts";
+import type { Administration, Fields } from "../platform/index.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { Io } from "./io.ts";
+import { table } from "./store.ts";
+
+export interface AgentOptions {
+  readonly database: string;
+  readonly action?: "create" | "update" | "rotate-key" | "list";
+  /** The agent's name or id. */
+  readonly agent?: string;
+  readonly from?: string;
+  readonly status?: "active" | "inactive" | "draft";
+  readonly publicName?: string;
+  readonly instructions?: string;
+  readonly json?: boolean;
+}
+
+export async function administer(options: AgentOptions, io: Io): Promise<number> {
+  const { action, agent } = options;
+  if (action === undefined || (agent === undefined && action !== "list")) {
+    io.err("platform agent needs create, update or rotate-key and an agent, or list");
+    return exitCodes.usage;
+  }
+  const { openAdministration } = await import("../platform/index.ts");
+  let fields: Fields;
+  try {
+    fields = await fieldsOf(options, io);
+  } catch (error) {
+    io.err(error instanceof Error ? error.message : String(error));
+    return exitCodes.config;
+  }
+  const administration = openAdministration(resolve(io.cwd, options.database), clock);
+  try {
+    if (agent === undefined || action === "list") list(administration, options, io);
+    else if (action === "update") tell(administration.update(agent, fields), options, io);
+    else if (action === "rotate-key") tell(administration.rotateKey(agent), options, io);
+    else tell(administration.create({ ...fields, name: agent }), options, io);
+  } finally {
+    administration.close();
+  }
+  return exitCodes.ok;
+}
+
+async function fieldsOf({ from, status, publicName, instructions }: AgentOptions, io: Io): Promise<Fields> {
+  const { readFields } = await import("../platform/index.ts");
+  const written = from === undefined ? {} : readFields(await readFile(resolve(io.cwd, from), "utf8"), from);
+  return {
+    ...written,
+    ...(status === undefined ? {} : { status }),
+    ...(publicName === undefined ? {} : { public_name: publicName }),
+    ...(instructions === undefined ? {} : { instructions }),
+  };
+}
+
+/** The key alone on its line, once: it is kept as a hash only. */
+function tell(done: { readonly id: string; readonly key?: string }, { json }: AgentOptions, io: Io): void {
+  if (json) return io.out(JSON.stringify(done));
+  io.err(done.key === undefined ? `${done.id}: changed` : `${done.id}: its key, which is not shown again:`);
+  if (done.key !== undefined) io.out(done.key);
+}
+
+function list(administration: Administration, { json }: AgentOptions, io: Io): void {
+  const agents = administration.list();
+  if (json) return io.out(JSON.stringify(agents));
+  if (agents.length === 0) return io.out("nothing");
+  const rows = agents.map(({ id, name, from, key }) => [id, name, from, key]);
+  io.out(table([["ID", "NAME", "FROM", "KEY"], ...rows]));
+}

@@ -1,0 +1,145 @@
+// From a block of a checked file to the agent it defines.
+
+import type { AgentBlock, OrganizationBlock } from "./agents-shape.ts";
+import type { AgentDefinition, SkillDefinition } from "./definition.ts";
+import { uuidOf } from "./names.ts";
+import { onlyKept } from "./skills-shape.ts";
+import type { Passage } from "./store/passages.ts";
+
+export function organizationOf(block: OrganizationBlock): AgentDefinition["organization"] {
+  return {
+    id: block.id ?? uuidOf("organization", block.name),
+    name: block.name,
+    key: block.key ?? null,
+    members: block.users.map(({ first_name, last_name, avatar_url, ...member }) => ({
+      ...member,
+      firstName: first_name,
+      lastName: last_name,
+      avatarUrl: avatar_url ?? null,
+    })),
+    states: block.states.map(({ id, name, description, color, persistent }) => ({
+      id: id ?? uuidOf("state", block.name, name),
+      name,
+      description: description ?? null,
+      color: color ?? null,
+      isPersistent: persistent,
+    })),
+  };
+}
+
+/** What a block does not say itself. */
+type Identity = Pick<AgentDefinition, "id" | "organization" | "keyHash" | "seed" | "knowledge">;
+
+export function definitionOf(block: AgentBlock, identity: Identity): AgentDefinition {
+  const { api, scoring, memory, data_retention, message_quota } = block.skills;
+  return {
+    ...identity,
+    assignments: block.users,
+    name: block.name,
+    publicName: block.public_name ?? block.name,
+    status: block.status,
+    role: block.role,
+    description: block.description ?? null,
+    instructions: block.instructions,
+    skills: skillsOf(block),
+    webhooks: block.webhooks.map(({ secret, ...webhook }) => ({ ...webhook, secret })),
+    apiEnabled: api?.status !== "inactive",
+    rules: block.rules,
+    defaultAnswer: block.default_answer,
+    model: modelOf(block),
+    fileSearch: { enabled: block.file_search.enabled, maxResults: block.file_search.max_results },
+    escalations: escalationsOf(block),
+    scoring: active(scoring) ? (scoring.scoringPrompt ?? "How well was the person served?") : null,
+    memory: active(memory)
+      ? { by: memory.type === "BY_USER" ? "user" : "agent", days: memory.retentionDuration }
+      : null,
+    retention: active(data_retention)
+      ? {
+          days: data_retention.retentionDays,
+          conversations: data_retention.anonymizeConversations,
+          people: data_retention.anonymizeConversationUsers,
+        }
+      : null,
+    quota: active(message_quota) ? message_quota : null,
+  };
+}
+
+function active<T extends { readonly status: string }>(skill: T | undefined): skill is T {
+  return skill?.status === "active";
+}
+
+/** As the interface shows them. */
+function skillsOf(block: AgentBlock): SkillDefinition[] {
+  const { email, sms, voice, escalation, scoring, memory, data_retention, message_quota } = block.skills;
+  const given: (SkillDefinition | undefined)[] = [
+    email && { systemName: "EMAIL", ...email },
+    ...webhookSkill(block),
+    sms && { systemName: "SMS", ...sms },
+    voice && { systemName: "VOICE", ...voice },
+    escalation,
+    scoring,
+    memory,
+    data_retention,
+    message_quota && { systemName: "MESSAGE_QUOTA", ...message_quota },
+    ...onlyKept.map((name) => block.skills[name]),
+  ];
+  return given.filter((skill) => skill !== undefined);
+}
+
+function webhookSkill({ webhooks }: AgentBlock): SkillDefinition[] {
+  if (webhooks.length === 0) return [];
+  const configs = webhooks.map(({ trigger, title, description, url, headers, status }) => ({
+    status,
+    title,
+    description,
+    url,
+    triggerCondition: trigger,
+    headers,
+  }));
+  const name = "Webhooks";
+  return [{ systemName: "WEBHOOK", status: "active", name, description: "Who is told", webhooks: configs }];
+}
+
+function modelOf({ model }: AgentBlock): AgentDefinition["model"] {
+  if (!model) return null;
+  const { url, key, name, temperature, timeout } = model;
+  return {
+    url,
+    key: key ?? null,
+    name,
+    temperature,
+    topP: model.top_p ?? null,
+    reasoningEffort: model.reasoning_effort ?? null,
+    reasoningMode: model.reasoning_mode ?? null,
+    outputSchema: model.output_json_schema ?? null,
+    timeoutMs: timeout * 1000,
+  };
+}
+
+function escalationsOf({ skills: { escalation } }: AgentBlock): AgentDefinition["escalations"] {
+  if (!active(escalation)) return [];
+  return escalation.escalations.map((each) => ({
+    topic: each.topic,
+    prompt: each.escalationPrompt,
+    toManual: each.autoChangeConversationMode,
+    response: each.response,
+    recipients: each.recipients.map(({ channel, value, headers }) => ({
+      channel,
+      value,
+      headers: Object.fromEntries(Object.entries(headers ?? {}).map(([name, text]) => [name, String(text)])),
+    })),
+  }));
+}
+
+/** The agent's knowledge, with `read` for what it takes from files. */
+export function knowledgeOf(
+  block: AgentBlock,
+  passagesOf: (title: string | undefined, text: string, file: string | null) => Passage[],
+  read: (file: string, at: number) => string | null,
+): Passage[] {
+  return block.knowledge.flatMap((entry, at) => {
+    if (entry.file === undefined) return passagesOf(entry.title, entry.text ?? "", null);
+    const text = read(entry.file, at);
+    return text === null ? [] : passagesOf(entry.title, text, entry.file);
+  });
+}

@@ -1,0 +1,125 @@
+// The agents that are served: those of the files, and those that the administrator's command keeps in the platform's own
+// file, also while we run. A change from outside is seen by the next request, before its key is looked at.
+
+import type { Clock, Log } from "bridgehead/contract";
+import { type Brain, createBrain } from "./brain/brain.ts";
+import type { AgentDefinition } from "./definition.ts";
+import { keyHash, uuidOf } from "./names.ts";
+import type { PlatformStore } from "./store/store.ts";
+import { madeAgent } from "./stored-agents.ts";
+import { definedWebhooks } from "./webhooks/defined.ts";
+
+export interface Roster {
+  all(): readonly AgentDefinition[];
+  byKey(key: string): AgentDefinition | undefined;
+  /** All agents of the organization whose key it is. */
+  ofOrganizationKey(key: string): readonly AgentDefinition[];
+  byId(id: string): AgentDefinition | undefined;
+  brain(id: string): Brain | undefined;
+}
+
+/** What the definitions say replaces what an earlier start left: keys, webhooks and knowledge. */
+export function createRoster(
+  store: PlatformStore,
+  fromFiles: readonly AgentDefinition[],
+  clock: Clock,
+  log: Log,
+): Roster {
+  let agents = new Map<string, AgentDefinition>();
+  let brains = new Map<string, Brain>();
+  let ofOrganizations = new Map<string, AgentDefinition[]>();
+  let seen = 0;
+  let known = "";
+
+  /** Who is made by command belongs to the organization of the files. */
+  function made(): AgentDefinition[] {
+    const [first] = fromFiles;
+    if (!first) return [];
+    return store.agents.made().flatMap((row) => {
+      if (fromFiles.some(({ id }) => id === row.id)) return [];
+      const agent = madeAgent(row, first.organization);
+      if (!agent) log.error({ agent: row.name }, "an agent of the platform's file cannot be read");
+      return agent ?? [];
+    });
+  }
+
+  function load(): void {
+    const all = [...fromFiles, ...made()];
+    define(store, fromFiles, all, clock.now());
+    agents = new Map(all.map((agent) => [agent.id, agent]));
+    brains = new Map(all.map((agent) => [agent.id, createBrain(agent, store.passages)]));
+    ofOrganizations = new Map();
+    for (const agent of all) {
+      if (agent.organization.key === null) continue;
+      const hash = keyHash(agent.organization.key);
+      ofOrganizations.set(hash, [...(ofOrganizations.get(hash) ?? []), agent]);
+    }
+  }
+
+  const definitions = () => JSON.stringify(store.agents.made().map(({ id, definition }) => [id, definition]));
+
+  function look(): void {
+    const version = store.outsideVersion();
+    if (version === seen) return;
+    const now = definitions();
+    if (now !== known) {
+      load();
+      log.info({ agents: agents.size }, "the agents were read again");
+    }
+    known = now;
+    seen = version;
+  }
+
+  load();
+  known = definitions();
+  seen = store.outsideVersion();
+  return {
+    all: () => [...agents.values()],
+    byKey(key) {
+      look();
+      const agent = agents.get(store.agents.idByKeyHash(keyHash(key)) ?? "");
+      return agent?.apiEnabled ? agent : undefined;
+    },
+    ofOrganizationKey(key) {
+      look();
+      return ofOrganizations.get(keyHash(key)) ?? [];
+    },
+    byId: (id) => agents.get(id),
+    brain: (id) => brains.get(id),
+  };
+}
+
+function define(
+  store: PlatformStore,
+  fromFiles: readonly AgentDefinition[],
+  all: readonly AgentDefinition[],
+  now: number,
+): void {
+  store.agents.define(
+    fromFiles.map(({ id, name, keyHash: hash, organization }) => ({
+      id,
+      name,
+      organizationId: organization.id,
+      keyHash: hash,
+    })),
+  );
+  for (const { id, organization } of all) store.agents.setOrganization(id, organization.id);
+  store.members.define(
+    all.flatMap(({ organization }) =>
+      organization.members.map(({ email }) => ({
+        id: uuidOf("member", organization.id, email.toLowerCase()),
+        organization_id: organization.id,
+        email: email.toLowerCase(),
+        created_at: now,
+      })),
+    ),
+  );
+  store.webhooks.define(all.flatMap((agent) => definedWebhooks(agent, now)));
+  store.states.define(
+    all.flatMap(({ organization }) => organization.states),
+    now,
+  );
+  store.passages.replace(
+    all.flatMap(({ id, knowledge }) => knowledge.map((passage) => ({ agentId: id, ...passage }))),
+  );
+}
