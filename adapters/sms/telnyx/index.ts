@@ -10,6 +10,7 @@ import {
 } from "bridgehead/contract";
 import * as z from "zod";
 import { outcomeOf, statusOf } from "../classes.ts";
+import { createClosing } from "../closing.ts";
 import { createLines, type ExchangeAnswer } from "../exchange.ts";
 import { health } from "../health.ts";
 import { openDownload } from "../media.ts";
@@ -41,6 +42,7 @@ export function telnyx(
 ): Provider {
   const lines = createLines({ ca });
   const state = health(channel);
+  const closing = createClosing(channel.clock, state);
   const keys = config.public_keys.map(publicKey);
   const base = apiUrl.replace(/\/$/, "");
 
@@ -77,7 +79,9 @@ export function telnyx(
         async read(request) {
           const body = new Uint8Array(await request.arrayBuffer());
           const now = channel.clock.now();
-          return isProven(request, body, keys, now) ? readEvent(body, now) : null;
+          const heard = isProven(request, body, keys, now) ? readEvent(body, now) : null;
+          for (const status of heard?.statuses ?? []) closing.heard(status);
+          return heard;
         },
         answer: () => new Response(null, { status: 200 }),
       }),
@@ -98,6 +102,8 @@ export function telnyx(
       }
     },
     async send(text, attempt) {
+      const closed = closing.outcome();
+      if (closed !== null) return closed;
       const answer = await ask("/messages", attempt.signal, bodyOf(text, attempt), () => attempt.crossing());
       if (isYes(answer)) {
         state.set("account", { state: "ready" });

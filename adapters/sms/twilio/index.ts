@@ -21,7 +21,7 @@ export function twilioProvider(parts: ProviderParts, settings: TwilioSettings): 
   return {
     name: settings.name,
     limits: { maxLength: 1600, media: true },
-    doors: doors(channel, settings, (sid, key) => sending.learned(sid, key)),
+    doors: doors(channel, settings, (status) => sending.heard(status)),
     async run(cursor, signal) {
       const problem = addressProblem(channel.url("/inbound"), settings.apiUrl);
       if (problem) state.set("address", problem);

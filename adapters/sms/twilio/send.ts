@@ -10,8 +10,9 @@ import {
   type Verdict,
 } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
+import { createClosing } from "../closing.ts";
 import type { Health } from "../health.ts";
-import { statusEventId, type TextDraft } from "../provider.ts";
+import { statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
 import { type Client, isApiFailure } from "./client.ts";
 import { outcomeOf, statusOf } from "./errors.ts";
 import { isLocal, type TwilioSettings } from "./settings.ts";
@@ -26,13 +27,14 @@ const day = 24 * 3_600_000;
 const remembered = 2000;
 
 export interface Sender {
-  /** A status named a draft of ours: that text is nobody else's. */
-  learned(sid: string, key: SendKey): void;
+  /** A status came: a text whose draft it names is nobody else's, and what stops one of ours may stop them all. */
+  heard(status: TextStatus): void;
   send(text: TextDraft, attempt: Attempt): Promise<SendOutcome>;
   reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
 }
 
 export function sender(channel: Channel, settings: TwilioSettings, client: Client, health: Health): Sender {
+  const closing = createClosing(channel.clock, health);
   const owners = new Map<string, SendKey>();
   /** When a look first found only texts of others, by draft. */
   const doubts = new Map<SendKey, number>();
@@ -43,8 +45,13 @@ export function sender(channel: Channel, settings: TwilioSettings, client: Clien
   }
 
   return {
-    learned: own,
+    heard(status) {
+      if (status.key !== null) own(status.id, status.key);
+      closing.heard(status);
+    },
     async send(text, attempt) {
+      const closed = closing.outcome();
+      if (closed !== null) return closed;
       let crossed = false;
       const crossing = () => {
         attempt.crossing();

@@ -1,7 +1,7 @@
 // The addresses that Twilio posts to: a person's text, the same again on the fallback address, what became of ours.
 
-import type { Channel, RoutePath, SendKey } from "bridgehead/contract";
-import type { Door, Heard } from "../provider.ts";
+import type { Channel, RoutePath } from "bridgehead/contract";
+import type { Door, Heard, TextStatus } from "../provider.ts";
 import { textOfForm } from "./received.ts";
 import type { TwilioSettings } from "./settings.ts";
 import { type Form, field, formOf, proofLog, prove } from "./signature.ts";
@@ -19,7 +19,7 @@ const mostFields = 1000;
 export function doors(
   channel: Channel,
   settings: TwilioSettings,
-  learned: (sid: string, key: SendKey) => void,
+  heard: (status: TextStatus) => void,
 ): readonly Door[] {
   const told = proofLog(channel.log);
 
@@ -61,7 +61,7 @@ export function doors(
   };
   const hearStatus = (form: Form, body: Uint8Array, url: URL): Heard => {
     const status = statusOfForm(form, url, body);
-    if (status?.key) learned(status.id, status.key);
+    if (status !== null) heard(status);
     return status === null ? nothing : { texts: [], statuses: [status] };
   };
   return [door("/inbound", hearText), door("/inbound-fallback", hearText), door("/status", hearStatus)];
