@@ -238,9 +238,12 @@ describe("what is left unanswered", () => {
     },
   );
 
-  it.concurrent("the same words to the same person are two texts", async ({ onTestFinished }) => {
+  it.concurrent.each([
+    ["", false],
+    [", also after a restart", true],
+  ])("the same words to the same person are two texts%s", async (_when, restarted) => {
     const clock = movableClock();
-    const world = await openLines(onTestFinished, { clock });
+    await using world = await opened({ clock });
     world.api.progress([]);
     await world.text("Hello?");
     await world.api.until(({ sent }) => sent.length === 1);
@@ -248,6 +251,7 @@ describe("what is left unanswered", () => {
     world.api.fault("cut", { times: 1 });
     await world.text("Hello?");
     await looked(world);
+    if (restarted) await world.restart();
     for (let look = 0; look < 4; look += 1) clock.forward(31_000);
     await world.api.until(({ sent }) => sent.length === 2, 20_000);
     expect(world.textsTo()).toEqual([echoed("Hello?"), echoed("Hello?")]);

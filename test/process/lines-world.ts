@@ -21,11 +21,11 @@ export interface LinesWorld {
   close(): Promise<void>;
 }
 
-export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
-export type Agent = keyof typeof agentKeys;
+const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
+type Agent = keyof typeof agentKeys;
 /** What the agent `late` waits before its answers go out. */
-export const lateSeconds = 3;
-export const account = "AC0123456789abcdef0123456789abcdef";
+const lateSeconds = 3;
+const account = "AC0123456789abcdef0123456789abcdef";
 export const ourNumber = "+12025550100";
 export const publicUrl = "https://bridge.example.com";
 const token = "auth-token";

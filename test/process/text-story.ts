@@ -21,7 +21,7 @@ export interface TextStory {
 }
 
 /** The people of a place, whom no other place knows. */
-export const people = (index: number) => ({
+const people = (index: number) => ({
   anna: `+120255${60_000 + 2 * index}`,
   bert: `+120255${60_001 + 2 * index}`,
 });
