@@ -14,7 +14,8 @@ export interface Channel {
   /** Resolves once all events, and the cursor with them, are committed; only then tell the provider.
    *  Rejects when nothing was committed: do not acknowledge, let the error out. */
   accept(events: readonly InboundEvent[], cursor?: Cursor): Promise<readonly Accepted[]>;
-  /** Which of these ids are stored already: saves fetching what `accept` would only call a duplicate. */
+  /** Which of these ids are stored already, as an event's (saves fetching what `accept` would only call a duplicate) or as
+   *  what a draft of ours was sent under (it is no other draft's). */
   known(ids: readonly ExternalId[]): Promise<ReadonlySet<ExternalId>>;
   /** What is stored about a session of this channel; null when it was never opened. Survives a restart, as a socket does not. */
   session(id: SessionId): Promise<SessionFacts | null>;

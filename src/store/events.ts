@@ -108,12 +108,17 @@ export async function insertBlob(
   );
 }
 
-/** Which of the ids are stored. */
+/** Which of the ids are stored, as an event's or as the provider's of something we sent. */
 export async function knownEvents(q: Query, channel: string, ids: readonly string[]): Promise<Set<string>> {
   const known = new Set<string>();
   for (const id of ids) {
-    if (await q.one("SELECT 1 FROM events WHERE channel = $1 AND external_id = $2", channel, id))
-      known.add(id);
+    const row = await q.one(
+      `SELECT 1 FROM events WHERE channel = $1 AND external_id = $2
+       UNION ALL SELECT 1 FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1`,
+      channel,
+      id,
+    );
+    if (row) known.add(id);
   }
   return known;
 }

@@ -82,14 +82,14 @@ export function sender(channel: Channel, settings: TwilioSettings, client: Clien
       if (mine) return { kind: "sent", id: externalId(mine.sid) };
       const free: MessageInstance[] = [];
       const strange = found.filter(({ sid }) => !owners.has(sid));
-      for (const one of strange) if (!(await wasReported(channel, one.sid))) free.push(one);
+      for (const one of strange) if (!(await isTaken(channel, one.sid))) free.push(one);
       const [first] = free.sort((a, b) => a.dateCreated.getTime() - b.dateCreated.getTime());
       if (first) {
         own(first.sid, attempt.key);
         return { kind: "sent", id: externalId(first.sid) };
       }
       if (age < 2 * settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs };
-      // The same words to the same person, all reported on before this process began: those are other drafts', or the
+      // The same words to the same person, all known before this process began: those are other drafts', or the
       // report on ours is being settled this instant. The next look knows.
       const doubted = doubts.get(attempt.key);
       const now = channel.clock.now();
@@ -164,7 +164,9 @@ async function candidates(
   );
 }
 
-/** True when a status of this text was stored: had it named the draft that is looked for, that would be settled. */
-async function wasReported(channel: Channel, sid: string): Promise<boolean> {
-  return (await channel.known(statuses.map((status) => statusEventId(sid, status)))).size > 0;
+/** True when a draft was sent as this text, in this process or before it, or a status of it was stored: had either been
+ *  about the draft that is looked for, that would be settled. */
+async function isTaken(channel: Channel, sid: string): Promise<boolean> {
+  const ids = [externalId(sid), ...statuses.map((status) => statusEventId(sid, status))];
+  return (await channel.known(ids)).size > 0;
 }
