@@ -11,33 +11,8 @@ import { readAgents } from "../../src/platform/index.ts";
 import { isPublic, judge } from "../../src/platform/webhooks/address.ts";
 import { triggers, webhook, webhookDelivery } from "../../src/wire/webhook.ts";
 import { closeServer, listen } from "../agent/fault-server.ts";
+import { receiver } from "./receiver.ts";
 import { keys, type Rig, startRig, startWith } from "./rig.ts";
-
-interface Delivered {
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
-  // The tests look into whatever comes.
-  // oxlint-disable-next-line typescript/no-explicit-any
-  readonly body: any;
-}
-
-/** A receiver that answers as it is told, 204 at first. */
-async function receiver() {
-  const got: Delivered[] = [];
-  let status = 204;
-  const server = createServer((request, response) => {
-    let text = "";
-    request.on("data", (chunk) => (text += String(chunk)));
-    request.on("end", () => {
-      got.push({ headers: request.headers, text, body: JSON.parse(text) });
-      response.writeHead(status, { location: "/elsewhere" }).end();
-    });
-  });
-  await listen(server);
-  onTestFinished(() => closeServer(server));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
-  return { url, got, answer: (next: number) => void (status = next) };
-}
 
 const registration = (url: string, triggerCondition: string, over: object = {}) => ({
   title: "Turns",

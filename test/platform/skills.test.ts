@@ -1,0 +1,199 @@
+// Skills and settings of an agent's definition: the quota, what is only kept and served, and what the model is given.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/ops/clock.ts";
+import { readAgents } from "../../src/platform/index.ts";
+import { notDone } from "../../src/platform/not-here.ts";
+import { openDatabase } from "../../src/platform/store/database.ts";
+import { versions } from "../../src/platform/store/tables.ts";
+import { agent as agentRecord } from "../../src/wire/agent.ts";
+import { saying, startModel } from "./model-stub.ts";
+import { startWith } from "./rig.ts";
+
+const key = "support-key-1";
+const definition = (more: string) => `organization: { name: Acme }
+agents:
+  - name: support
+    key: ${key}
+    default_answer: I do not know.
+    ${more}
+`;
+
+test("a quota answers so often in a month, then with its own words", async () => {
+  let now = Date.UTC(2030, 0, 31, 23, 0);
+  const clock = { ...systemClock, now: () => now };
+  const text = definition("skills: { message_quota: { limit: 2, response: Come back next month. } }");
+  const rig = await startWith({ agents: readAgents(text, "a.yaml"), clock });
+  const id = await rig.open("jo@people.test", key);
+  const say = async () =>
+    (await rig.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
+  const said = [await say(), await say(), await say(), await say()];
+  expect(said).toEqual([
+    "I do not know.",
+    "I do not know.",
+    "Come back next month.",
+    "Come back next month.",
+  ]);
+  now += 2 * 3_600_000; // the first of February
+  expect(await say()).toBe("I do not know.");
+  const { skills } = (await rig.call("GET", "agents/by-api-key", undefined, key)).body;
+  expect(skills).toContainEqual(expect.objectContaining({ systemName: "MESSAGE_QUOTA", limit: 2 }));
+});
+
+test("a quota that is used up asks no model, and still escalates by words", async () => {
+  const model = await startModel();
+  const escalation = `{ topic: human, escalationPrompt: "", autoChangeConversationMode: true, response: Yes., recipients: [] }`;
+  const text = definition(`skills:
+      message_quota: { limit: 0, response: No more. }
+      escalation: { escalations: [${escalation}] }
+    model: { url: "${model.url}", name: tiny }`);
+  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await rig.open("jo@people.test", key);
+  const say = async (message: string) =>
+    (await rig.call("POST", `conversations/${id}/messages`, { message }, key)).body.message;
+  expect([await say("hm"), await say("a human!")]).toEqual(["No more.", "Yes."]);
+  expect(model.asked).toEqual([]);
+});
+
+const scope = "{ mode: ALL_ENABLED, channelIds: [], requireKnownRaiaUser: false }";
+const kept = `skills:
+      web_search: { webSearchServiceType: some, prompt: Look it up. }
+      scraping:
+        scrapingConfigs:
+          - { url: "https://acme.test", startCrawledAt: null, endCrawledAt: null, crawlerType: some, crawlFormat: HTML,
+              excludeUrls: null, pageLimit: 3, maxDepth: 2, frequency: manual, autoUpload: false, crawlingStatus: not_started }
+      calendar: { config: { type: some, apiKey: hidden, prompt: Book it. } }
+      live_chat: { limitUnavailableDates: false, unavailableDates: [], unavailableDatesMessage: "" }
+      feedback: { period: all_time, autoUpload: false, generationMode: manual }
+      agent_report: { frequency: DAILY, emails: [boss@acme.test] }
+      external_retrievers: { externalRetrievers: [] }
+      chat_workspace:
+        config:
+          isFileUploadEnabled: false
+          workspaces:
+            - { slackTeamId: T1, enabled: true, channels: ${scope},
+                users: { mode: CUSTOM, userIds: [U1], requireKnownRaiaUser: true } }
+      teams_chat: { config: { isFileUploadEnabled: true, tenants: [] } }
+      mcp: { status: inactive }
+      orchestrator: {}
+      scoring: { scoringPrompt: How was it? }`;
+
+test("skills without a service here are served as they are written, and said not to be done", async () => {
+  const agents = readAgents(definition(kept), "a.yaml");
+  const rig = await startWith({ agents });
+  const { body } = await rig.call("GET", "agents/by-api-key", undefined, key);
+  expect(agentRecord.exact.safeParse(body).error).toBeUndefined();
+  const names = body.skills.map(
+    ({ systemName, status }: { [name: string]: string }) => `${systemName} ${status}`,
+  );
+  expect(names).toEqual(
+    expect.arrayContaining([
+      "WEB_SEARCH active",
+      "<CHAT_WORKSPACE> active",
+      "<TEAMS_CHAT> active",
+      "MCP inactive",
+    ]),
+  );
+  expect(body.skills).toContainEqual({
+    systemName: "WEB_SEARCH",
+    status: "active",
+    webSearchServiceType: "some",
+    prompt: "Look it up.",
+  });
+  const [agent] = agents;
+  if (!agent) throw new Error("no agent");
+  // Nobody scores without a model.
+  expect(notDone(agent)).toEqual(
+    expect.arrayContaining(["WEB_SEARCH", "SCRAPING", "<TEAMS_CHAT>", "SCORING"]),
+  );
+  expect(notDone(agent)).not.toContain("MCP");
+});
+
+test.each([
+  ["memory: { type: BY_DOG, retentionDuration: 3 }", /a\.yaml:\d+: agents\[0\]\.skills\.memory\.type: /],
+  ["web_search: { prompt: x }", /skills\.web_search\.webSearchServiceType: /],
+  ["message_quota: { limit: -1, response: x }", /skills\.message_quota\.limit: /],
+  ["juggling: {}", /skills\.juggling: no such key/],
+  [
+    `escalation: { escalations: [{ topic: a, escalationPrompt: "", autoChangeConversationMode: true, response: b, recipients: [{ channel: webhook, value: nowhere }] }] }`,
+    /skills\.escalation\.escalations\[0\]\.recipients\[0\]\.value: a webhook's value is its URL/,
+  ],
+])("%s is refused with its place", (skill, problem) => {
+  expect(() => readAgents(definition(`skills: { ${skill} }`), "a.yaml")).toThrow(problem);
+});
+
+test("the model is given all of its settings, and the interface shows them", async () => {
+  const model = await startModel();
+  model.say(saying('{"answer":1}'));
+  const text = definition(`instructions: Be brief.
+    knowledge: [ "Parcels to Norway take four days.", "Parcels to Norway cost twelve euros." ]
+    file_search: { max_results: 1 }
+    model:
+      url: "${model.url}"
+      name: tiny
+      temperature: 0.7
+      top_p: 0.5
+      reasoning_effort: low
+      reasoning_mode: pro
+      output_json_schema: { type: object }`);
+  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await rig.open("jo@people.test", key);
+  const message = { message: "Parcels to Norway?" };
+  const { body } = await rig.call("POST", `conversations/${id}/messages`, message, key);
+  expect(body.message).toBe('{"answer":1}');
+  expect(model.asked[0]).toMatchObject({
+    model: "tiny",
+    temperature: 0.7,
+    top_p: 0.5,
+    reasoning_effort: "low",
+    response_format: { type: "json_schema", json_schema: { schema: { type: "object" } } },
+  });
+  const system = model.asked[0]?.messages[0]?.content ?? "";
+  expect(system.match(/From "/g)).toHaveLength(1);
+  const shown = (await rig.call("GET", "agents/by-api-key", undefined, key)).body;
+  expect(shown.aiConfig).toMatchObject({
+    model: "tiny",
+    temperature: 0.7,
+    topP: 0.5,
+    instructions: "Be brief.",
+    isFileSearchEnabled: true,
+    fileSearchMaxNumResults: 1,
+    reasoningEffort: "low",
+    reasoningMode: "pro",
+    isOutputJsonSchemaEnabled: true,
+    outputJsonSchema: '{"type":"object"}',
+  });
+});
+
+test("without file search the agent answers from no document", async () => {
+  const text = definition(
+    "knowledge: [ Parcels to Norway take four days. ]\n    file_search: { enabled: false }",
+  );
+  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await rig.open("jo@people.test", key);
+  const message = { message: "How long do parcels to Norway take?" };
+  expect((await rig.call("POST", `conversations/${id}/messages`, message, key)).body.message).toBe(
+    "I do not know.",
+  );
+});
+
+test("a file of the first version is brought up to date, and one of a later version refused", () => {
+  const folder = mkdtempSync(join(tmpdir(), "platform-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "platform.db");
+  const old = new Database(file);
+  old.exec(`${versions[0]}INSERT INTO agent VALUES ('a', 'o', 'support', 'hash'); PRAGMA user_version = 1;`);
+  old.close();
+  const db = openDatabase(file, "full");
+  expect(db.prepare("SELECT id, key_hash, definition FROM agent").all()).toEqual([
+    { id: "a", key_hash: "hash", definition: null },
+  ]);
+  expect(db.pragma("user_version", { simple: true })).toBe(versions.length);
+  db.pragma("user_version = 999");
+  db.close();
+  expect(() => openDatabase(file, "full")).toThrow("newer version (999)");
+});
