@@ -51,7 +51,8 @@ export function createFlow(options: {
   let stopping = false;
   /** Writes that wait for their transaction. */
   let queued = 0;
-  let round = 0;
+  /** By stage: where its next round begins. One that could claim nothing does not count. */
+  const rounds = new Map<Stage, number>();
   /** Stages that found more than they had room for. */
   const backlog = new Set<Stage>();
   let abandoned: Claimed[] = [];
@@ -72,7 +73,9 @@ export function createFlow(options: {
       backlog.delete(stage);
       // Another channel is the first each time, and each gets a small share in turn: what is scarce (the platform's
       // rate) is not used up by whoever has the first name and the longest queue.
-      let waiting = rotated(await stage.channels(q), round++);
+      const round = rounds.get(stage) ?? 0;
+      const before = claimed.length;
+      let waiting = rotated(await stage.channels(q), round);
       while (waiting.length > 0) {
         const more: string[] = [];
         for (const channel of waiting) {
@@ -85,6 +88,7 @@ export function createFlow(options: {
         }
         waiting = more;
       }
+      if (claimed.length > before) rounds.set(stage, round + 1);
     }
     for (const [, one] of claimed) one.recorded("before");
   }
