@@ -1,6 +1,7 @@
 // The agent, its people, its colleagues, what it used (External API 4.2).
 
 import { agent } from "../wire/agent.ts";
+import { escalation } from "../wire/escalation.ts";
 import type { Page } from "../wire/page.ts";
 import { platformUser } from "../wire/platform-user.ts";
 import { statistic } from "../wire/statistic.ts";
@@ -9,7 +10,7 @@ import type { Caller } from "./caller.ts";
 import type { Line, QueryOf } from "./line.ts";
 import type { CallOptions } from "./options.ts";
 import { one, pageOf } from "./reading.ts";
-import type { Agent, PlatformUser, Statistic, User } from "./records.ts";
+import type { Agent, Escalation, PlatformUser, Statistic, User } from "./records.ts";
 import type { CallResult } from "./result.ts";
 
 export interface Agents {
@@ -24,6 +25,12 @@ export interface Agents {
   ): Promise<CallResult<Page<PlatformUser>>>;
   /** GET /external/agents/statistic: what it used, in a period or with one person (2.7). */
   statistic(query?: QueryOf<"getStatistic">, options?: CallOptions): Promise<CallResult<Statistic>>;
+  /** GET /external/agents/escalations: what was escalated and who was told. Bridgehead's own platform keeps it; the
+   *  interface names no such list. */
+  escalations(
+    query?: QueryOf<"listEscalations">,
+    options?: CallOptions,
+  ): Promise<CallResult<Page<Escalation>>>;
   /** GET /external/agents/{id}/users: the people of one of the organization's agents. Needs the organization's key;
    *  `missing`: the organization has no such agent. */
   usersOf(
@@ -46,6 +53,11 @@ const getLine: Line<"getAgent"> = { ...own, path: "/external/agents/by-api-key" 
 const usersLine: Line<"listAgentUsers"> = { ...own, path: "/external/agents/users" };
 const adminsLine: Line<"listAdminUsers"> = { ...own, path: "/external/agents/admin-users" };
 const statisticLine: Line<"getStatistic"> = { ...own, path: "/external/agents/statistic" };
+const escalationsLine: Line<"listEscalations"> = {
+  ...own,
+  path: "/external/agents/escalations",
+  mayBeMissing: false,
+};
 const usersOfLine: Line<"listUsersOfAgent"> = { ...organizations, path: "/external/agents/{id}/users" };
 const platformUsersLine: Line<"listPlatformUsers"> = {
   ...organizations,
@@ -57,11 +69,13 @@ export function agentsOf({ call, json }: Caller): Agents {
   const people = json(pageOf(user.read));
   const colleagues = json(pageOf(platformUser.read));
   const numbers = json(one(statistic.read));
+  const escalated = json(pageOf(escalation.read));
   return {
     get: (options) => call(getLine, { answer: record }, options),
     users: (query, options) => call(usersLine, { query, answer: people }, options),
     adminUsers: (query, options) => call(adminsLine, { query, answer: colleagues }, options),
     statistic: (query, options) => call(statisticLine, { query, answer: numbers }, options),
+    escalations: (query, options) => call(escalationsLine, { query, answer: escalated }, options),
     usersOf: (id, query, options) => call(usersOfLine, { names: { id }, query, answer: people }, options),
     platformUsersOf: (id, query, options) =>
       call(platformUsersLine, { names: { id }, query, answer: colleagues }, options),

@@ -4,6 +4,7 @@
 import type * as z from "zod";
 import type { agent } from "../wire/agent.ts";
 import type { conversation, conversationState } from "../wire/conversation.ts";
+import type { escalation } from "../wire/escalation.ts";
 import type { agentFile } from "../wire/file.ts";
 import type { responseOn } from "../wire/message.ts";
 import type { platformUser } from "../wire/platform-user.ts";
@@ -23,6 +24,8 @@ export type UserSearch = Read<typeof userSearch>;
 export type PlatformUser = Read<typeof platformUser>;
 /** External API 2.7. */
 export type Statistic = Read<typeof statistic>;
+/** An escalation that happened. */
+export type Escalation = Read<typeof escalation>;
 export type Started = Read<typeof startResponse>;
 export type Conversation = Read<typeof conversation>;
 export type ConversationState = Read<typeof conversationState>;
