@@ -62,8 +62,9 @@ function isOwn(from: string, { number, own_numbers: others }: SmsConfig): boolea
 /** What the provider made of it counts before our own lists, and was answered by the provider. */
 function consentIn({ opt_out: own }: SmsConfig, text: InboundText): Consent | null {
   if (text.optOut !== undefined) return { word: text.optOut };
-  const word = text.media.length > 0 ? null : consentOf(text.body, own);
-  if (word === null) return null;
+  const word = consentOf(text.body, own);
+  // "Info" under a picture is a question about it; a STOP is one whatever comes with it.
+  if (word === null || (word !== "stop" && text.media.length > 0)) return null;
   const answer = { stop: own.stop_text, start: own.start_text, help: own.help_text }[word];
   return answer === undefined ? { word } : { word, answer };
 }

@@ -273,10 +273,11 @@ export async function isSending(q: Query, channel: string): Promise<boolean> {
   );
 }
 
-/** Sends on this channel wait until then (quota, refused credentials). */
+/** Sends on this channel wait until then (quota, refused credentials); a shorter wait does not end a longer one. */
 export async function pauseChannel(q: Query, channel: string, forMs: number, reason: string): Promise<void> {
   await q.run(
-    "UPDATE channels SET paused_until = now_ms() + $2, paused_reason = $3 WHERE id = $1",
+    `UPDATE channels SET paused_until = now_ms() + $2, paused_reason = $3
+     WHERE id = $1 AND paused_until < now_ms() + $2`,
     channel,
     Math.ceil(forMs),
     reason,

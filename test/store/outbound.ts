@@ -183,6 +183,15 @@ export function describeOutbound(place: NewPlace): void {
       await expect.poll(() => db.read((q) => isPaused(q, "c")), { interval: 20 }).toBe(false);
     });
 
+    it("ends no longer pause by a shorter one", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => pauseChannel(q, "c", 60_000, "the login is not taken"));
+      await db.tx((q) => pauseChannel(q, "c", 1, "too much at once"));
+      const pause = "SELECT paused_until - now_ms() > 30000 AS long, paused_reason FROM channels";
+      const [row] = await db.read((q) => q.all<{ long: unknown; paused_reason: string }>(pause));
+      expect([Boolean(row?.long), row?.paused_reason]).toEqual([true, "the login is not taken"]);
+    });
+
     it("suppresses an address after so many strikes, in its channel", async () => {
       const db = await fresh(place);
       const hit = (limit: number, address = "A@example.org") =>

@@ -138,17 +138,17 @@ describe("a text", () => {
   });
 });
 
-describe("pictures", () => {
-  const media = (count: number, type = "image/jpeg"): Fields => ({
-    NumMedia: String(count),
-    ...Object.fromEntries(
-      Array.from({ length: count }, (_, n) => [
-        [`MediaUrl${n}`, `https://api.twilio.com/2010-04-01/Accounts/${account}/Messages/MM1/Media/ME${n}`],
-        [`MediaContentType${n}`, type],
-      ]).flat(),
-    ),
-  });
+const media = (count: number, type = "image/jpeg"): Fields => ({
+  NumMedia: String(count),
+  ...Object.fromEntries(
+    Array.from({ length: count }, (_, n) => [
+      [`MediaUrl${n}`, `https://api.twilio.com/2010-04-01/Accounts/${account}/Messages/MM1/Media/ME${n}`],
+      [`MediaContentType${n}`, type],
+    ]).flat(),
+  ),
+});
 
+describe("pictures", () => {
   it("are attachments to be fetched later, named and typed as announced", async () => {
     const event = await heard(textForm("MM1", "Look", media(2)));
     expect(event.text).toBe("Look");
@@ -207,6 +207,12 @@ describe("words on being written to", () => {
       expect((await heard(textForm("SM1", body))).consent).toBeUndefined();
     },
   );
+
+  it("count beside a picture only where they say STOP", async () => {
+    expect((await heard(textForm("MM1", "Stop", media(1, "image/jpeg")))).consent?.word).toBe("stop");
+    for (const body of ["START", "info"])
+      expect((await heard(textForm("MM1", body, media(1, "image/jpeg")))).consent).toBeUndefined();
+  });
 
   it("are the operator's to add and to take away", async () => {
     const own = { opt_out: { add: { stop: ["Genug"] }, remove: ["end"] } };
