@@ -112,7 +112,7 @@ export function startPhone(options: PhoneOptions): Phone {
       const call = begin(options, dialing);
       calls.add(call);
       void call.over.then(() => calls.delete(call));
-      await call.until(({ state }) => state !== "dialing", 20_000);
+      await call.until(({ state }) => state !== "dialing", 60_000);
       return call;
     },
     close: async () => void (await Promise.all([...calls].map((call) => call.hangUp()))),

@@ -47,9 +47,9 @@ export const textCases: readonly TextCase[] = [
   ...both("verdict.commit", 1, "lost", {}, { fault: "cut" }),
   ...both("event.commit", 3, "joined", { join: "400ms" }),
   ...both("ask.record", 1, "joined", { join: "400ms" }),
-  // Before that commit nobody could know of the STOP.
+  // Before these commits, which are one, nobody could know of the STOP.
   ...both("event.commit", 3, "stop", { agent: "late" }, { plot: "stop" }).slice(1),
-  ...both("route.commit", 2, "stop", { agent: "late" }, { plot: "stop" }),
+  ...both("route.commit", 2, "stop", { agent: "late" }, { plot: "stop" }).slice(1),
   { name: "unanswered", place: {}, story: { deaths: [], fault: "cut-stored" } },
   ...both("event.commit", 2, "picture", {}, { plot: "picture" }),
   ...both("fetch.commit", 1, "picture", {}, { plot: "picture" }),
