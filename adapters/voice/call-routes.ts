@@ -30,6 +30,8 @@ export interface ConnectCall {
 const ourFault = new Set(["64101", "64106"]);
 const unanswered = "nobody took the call that was handed over";
 const unreachable = "64102";
+/** Before the first try after that; before each further one so much more. */
+const pauseSeconds = 3;
 
 export function callRoutes(front: Front, flow: CallFlow): readonly HttpRoute[] {
   const { channel, config } = front;
@@ -83,10 +85,16 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
     await front.closed(callOf(params), reason);
     return twiml(...verbs);
   };
-  const connect = (params: Params, greeting: string, tries: number, language = config.language) =>
-    twiml(
-      flow.connect({ call: callOf(params), action: address("/ended", `?n=${tries}`), greeting, language }),
-    );
+  const connect = (
+    params: Params,
+    greeting: string,
+    tries: number,
+    language = config.language,
+    ...before: readonly string[]
+  ) => {
+    const action = address("/ended", `?n=${tries}`);
+    return twiml(...before, flow.connect({ call: callOf(params), action, greeting, language }));
+  };
   const unserved = (params: Params) => {
     const { person, ours } = partiesOf(params);
     const call = callOf(params);
@@ -127,12 +135,21 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
     const tries = Math.max(Number(params.n ?? 0) || 0, (facts?.openings ?? 1) - 1);
     const code = params.ErrorCode ?? "";
     channel.log.warn({ call: callOf(params), code, tries }, "a call lost its connection to us");
+    // What was stored last counts, whether or not the frame that followed it has left.
+    if (facts?.state === "closed") return twiml(hangUp);
+    if (facts && facts.handingOver !== null && tries < config.resume.times)
+      return toHuman(params, facts.handingOver, config.language);
     if (code === unreachable && facts === null && config.fallback === "gather") {
       return twiml(element("Redirect", { method: "POST" }, [address("/gather")]));
     }
     if (ourFault.has(code) || tries >= config.resume.times) return lastResort(params);
     const words = wording(config, config.language);
-    return connect(params, facts === null ? first(config.language) : words.lostYou, tries + 1);
+    const greeting = facts === null ? first(config.language) : words.lostYou;
+    if (code !== unreachable) return connect(params, greeting, tries + 1);
+    // We may be going down to come back: tries that follow each other at once would all meet the same closed door.
+    const moment = say(words.fillers[tries % words.fillers.length] ?? "", config.language);
+    const pause = element("Pause", { length: pauseSeconds * (tries + 1) });
+    return connect(params, greeting, tries + 1, config.language, moment, pause);
   };
 
   return {

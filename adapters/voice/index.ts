@@ -90,7 +90,15 @@ function frontOf(channel: Channel, settings: VoiceConfig): Front {
       const durationMs = Math.max(0, channel.clock.now() - facts.openedAt.getTime());
       const { from } = facts;
       await channel.accept([
-        { kind: "session", id: closedId(call), session, state: "closed", from, reason, durationMs },
+        {
+          kind: "session",
+          id: closedId(call, facts.openings),
+          session,
+          state: "closed",
+          from,
+          reason,
+          durationMs,
+        },
       ]);
     },
   };

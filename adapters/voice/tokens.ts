@@ -14,7 +14,7 @@ const sign = (secret: string, what: string) =>
 /** A token for that call, `now` in milliseconds. URL-safe. */
 export function callToken(secret: string, call: string, now: number): string {
   const id = randomBytes(15).toString("base64url");
-  const until = (now + holdsMs).toString(36);
+  const until = Math.floor(now + holdsMs).toString(36);
   return `${id}.${until}.${sign(secret, `${id}.${until}.${call}`)}`;
 }
 

@@ -32,6 +32,8 @@ interface Asked {
 
 /** Twilio gives a request 15 s. */
 const longestHold = 9000;
+/** Messages are counted from here on when a call comes back from somewhere else, so that no two have one number. */
+const perOpening = 1000;
 /** A call of which nothing is heard for so long is over, whoever failed to say so. */
 const idleMs = 180_000;
 const longest = 2048;
@@ -98,9 +100,12 @@ export function gatherDesk(front: Front): GatherDesk {
     asked.delete(call);
     await front.closed(call, "no-sign");
   };
-  const end = async (call: string, reason: string, ...verbs: readonly string[]) => {
+  const forget = (call: string) => {
     asked.get(call)?.idle.abort("over");
     asked.delete(call);
+  };
+  const end = async (call: string, reason: string, ...verbs: readonly string[]) => {
+    forget(call);
     await front.closed(call, reason);
     return twiml(...verbs);
   };
@@ -123,14 +128,16 @@ export function gatherDesk(front: Front): GatherDesk {
         pieces.map((piece) => say(piece, language, config.voice)),
       ),
     );
-  const toHuman = async (call: string, reason: string, from: SessionEvent["from"], ...before: string[]) => {
+  const toHuman = async (params: Params, reason: string, from: SessionEvent["from"], ...before: string[]) => {
+    const { CallSid: call = "", n = "" } = params;
     if (config.hand_over === undefined) return end(call, reason, ...before, hangUp);
     const session = sessionId(call);
-    const id = externalId(`${call}/gather/handing-over`);
+    const id = externalId(`${call}/gather/handing-over/${n}`);
     await channel.accept([{ kind: "session", id, session, state: "handing-over", from, reason }]);
     const dialed = `${channel.url("/dialed").href}?r=${reason}`;
     const verb = handOverVerb(config.hand_over, { call, reason, dialed, language });
     if (config.hand_over.dial === undefined) return end(call, "handed-over", ...before, verb);
+    forget(call); // nothing is heard of it while humans talk
     return twiml(...before, verb);
   };
 
@@ -140,17 +147,20 @@ export function gatherDesk(front: Front): GatherDesk {
     const state = await known(call);
     const { first, second, every } = config.fillers;
     const due = filler === 0 ? first : second + (filler - 1) * every;
+    since = Math.min(since, clock.now()); // the clock was set back: nobody waits for it to catch up
     const passed = clock.now() - since;
     const limit = Math.min(due, config.give_up.after);
     const held = new AbortController();
     const answer = Promise.withResolvers<string | null>();
-    state.answer = (text) => answer.resolve(text);
+    const hear = (text: string) => answer.resolve(text);
+    state.answer = hear;
     void clock
       .sleep(Math.max(0, Math.min(limit - passed, longestHold)), held.signal)
       .then(() => answer.resolve(null));
     const text = await answer.promise;
     held.abort("over");
-    state.answer = null;
+    // The provider may have asked again meanwhile.
+    if (state.answer === hear) state.answer = null;
     if (text !== null) return listen(script(text, language, config.max_sentences, words), count + 1);
     if (clock.now() - since >= config.give_up.after) return giveUp(params);
     const early = clock.now() - since < due;
@@ -165,7 +175,7 @@ export function gatherDesk(front: Front): GatherDesk {
     const apology = say(words.apology, language, config.voice);
     const { person, ours } = partiesOf(params);
     const from = personOf(person, call);
-    if (config.give_up.to === "human" && config.hand_over) return toHuman(call, "no-answer", from, apology);
+    if (config.give_up.to === "human" && config.hand_over) return toHuman(params, "no-answer", from, apology);
     await channel.accept([missedCall({ call, from, ours, at: clock.now() }, "the agent did not answer")]);
     return end(call, "no-answer", apology, hangUp);
   }
@@ -176,7 +186,7 @@ export function gatherDesk(front: Front): GatherDesk {
     const from = personOf(person, call);
     const state = await known(call);
     if (digits === config.digits.human && digits !== "" && canHandOver(config, { transfer: "callback" })) {
-      return toHuman(call, "asked", from, say(words.handOver, language, config.voice));
+      return toHuman(params, "asked", from, say(words.handOver, language, config.voice));
     }
     const keyed = digits !== "" && config.digits.as_message;
     const text = (keyed ? digits : speech).trim().slice(0, longest);
@@ -210,12 +220,12 @@ export function gatherDesk(front: Front): GatherDesk {
     const { CallSid: call = "" } = params;
     const session = sessionId(call);
     const from = personOf(partiesOf(params).person, call);
-    await channel.accept([
-      { kind: "session", id: externalId(`opened/${call}/gather`), session, state: "opened", from },
-    ]);
+    const before = (await channel.session(session))?.openings ?? 0;
+    const id = externalId(before === 0 ? `opened/${call}/gather` : `opened/${call}/gather/${before}`);
+    await channel.accept([{ kind: "session", id, session, state: "opened", from }]);
     await known(call);
     const given = params.say === undefined ? null : Buffer.from(params.say, "base64url").toString();
-    return listen([given ?? front.greeting(language) ?? words.greeting], 1);
+    return listen([given ?? front.greeting(language) ?? words.greeting], before * perOpening + 1);
   }
 
   const route: HttpRoute = {

@@ -181,7 +181,11 @@ export function liveCall(parts: CallParts): LiveCall {
   };
   const limit = async () => {
     await clock.sleep(config.max_call - duration(), over);
-    if (!over.aborted) await goodbye("too-long");
+    // Again, for the caller may talk us out of another goodbye that is under way.
+    while (!over.aborted) {
+      await goodbye("too-long");
+      await clock.sleep(partingMs, over);
+    }
   };
 
   return {

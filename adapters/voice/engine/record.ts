@@ -28,8 +28,10 @@ export interface CallRecord {
 
 const longestHeard = 4096;
 
-/** The id of the event that ends a call: one for all who notice it. */
-export const closedId = (call: string): ExternalId => externalId(`${call}/closed`);
+/** The id of the event that ends a call: one for all who notice it. A call that went on after it was taken for ended (the
+ *  line broke before the provider heard of it) ends again. */
+export const closedId = (call: string, openings: number): ExternalId =>
+  externalId(openings > 1 ? `${call}/closed/${openings}` : `${call}/closed`);
 
 export function callRecord(channel: Channel, { call, ticket, person, ours }: CallName): CallRecord {
   const session = { kind: "session", session: sessionId(call), from: person } as const;
@@ -71,7 +73,10 @@ export function callRecord(channel: Channel, { call, ticket, person, ours }: Cal
       await channel.accept([missedCall({ call, from: person, ours, at: channel.clock.now() }, why)]);
     },
     async closed(reason, durationMs) {
-      await channel.accept([{ ...session, id: closedId(call), state: "closed", reason, durationMs }]);
+      const openings = (await channel.session(session.session))?.openings ?? 1;
+      await channel.accept([
+        { ...session, id: closedId(call, openings), state: "closed", reason, durationMs },
+      ]);
     },
   };
 }

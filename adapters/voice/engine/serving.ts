@@ -1,6 +1,6 @@
 // A socket from its first frame to its end: who calls is checked, what happened is stored, the rest is the call's.
 
-import { type Channel, type Socket, sessionId } from "bridgehead/contract";
+import { type Channel, type SessionFacts, type Socket, sessionId } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
 import type { CallEvent, Capabilities, Command, StartEvent, Translator } from "../dialects/dialect.ts";
 import { personOf } from "../parties.ts";
@@ -28,22 +28,29 @@ export async function serve(parts: ServingParts, socket: Socket, translator: Tra
   if (start === null || start.ticket === null) return socket.close(forbidden, "no start");
   const person = personOf(start.person, start.call);
   const record = callRecord(parts.channel, { ...start, ticket: start.ticket, person });
-  if (!(await parts.calls.arriving(start.call, () => record.opened(0))))
-    return socket.close(forbidden, "used before");
-  await live(parts, socket, translator, { start, record, events });
+  const session = sessionId(start.call);
+  const before = await parts.channel.session(session);
+  // The provider leads it elsewhere, and only missed that we are done with it: nobody listens in on what is said there.
+  if (before?.state === "closed" && before.handingOver !== null) return socket.close(finished, "handed over");
+  const opened = await parts.calls.arriving(start.call, async () =>
+    (await record.opened(0)) ? { facts: await parts.channel.session(session) } : null,
+  );
+  if (opened === null) return socket.close(forbidden, "used before");
+  await live(parts, socket, translator, { start, record, events, ...opened });
 }
 
 interface Opened {
   readonly start: StartEvent;
   readonly record: CallRecord;
   readonly events: AsyncIterator<CallEvent>;
+  readonly facts: SessionFacts | null;
 }
 
 async function live(
   parts: ServingParts,
   socket: Socket,
   translator: Translator,
-  { start, record, events }: Opened,
+  { start, record, events, facts }: Opened,
 ): Promise<void> {
   const { channel, calls } = parts;
   const ended = new AbortController();
@@ -53,7 +60,6 @@ async function live(
   const failed = (error: unknown) => {
     if (!over.aborted) failure.reject(error);
   };
-  const facts = await channel.session(sessionId(start.call));
   const call = liveCall({
     ...parts,
     start,

@@ -1,0 +1,146 @@
+// Calls that come back: after a hand-over, after their end was stored, while we go down, over two connections at once.
+
+import { expect, test } from "vitest";
+import { WebSocket } from "ws";
+import { postSigned, signature } from "../../../src/sandbox/signed-post.ts";
+import { authToken, caller, openRig, ours, publicUrl, type Rig } from "./rig.ts";
+
+const base = `${publicUrl}/channels/line`;
+const human = { dial: ["+15005550009"] };
+
+/** What the provider is answered at an address of ours. */
+async function posted(rig: Rig, path: string, form: Record<string, string>): Promise<string> {
+  const all = { CallSid: "CA1", From: caller, To: ours, Direction: "inbound", ...form };
+  return (await postSigned({ url: base + path, via: rig.listener.url, form: all, token: authToken })).body;
+}
+
+/** Another connection of the call `CA1`. */
+async function connects(rig: Rig): Promise<WebSocket> {
+  const token = /name="token" value="([^"]+)"/.exec(await posted(rig, "/call", {}))?.[1] ?? "";
+  const headers = { "x-twilio-signature": signature(authToken, `${base.replace("https", "wss")}/relay`) };
+  const socket = new WebSocket(`${rig.listener.url.replace("http", "ws")}/channels/line/relay`, { headers });
+  const setup = { type: "setup", callSid: "CA1", from: caller, to: ours, customParameters: { token } };
+  socket.on("error", () => undefined);
+  socket.on("open", () => socket.send(JSON.stringify(setup)));
+  return socket;
+}
+
+test("words after a hand-over that nobody took are new words, also turn by turn", async () => {
+  const config = { dialect: "gather", hand_over: { ...human, no_answer: "agent" } };
+  const rig = await openRig({ config, phone: { pace: 1, dialed: () => "no-answer" } });
+  const call = await rig.dial();
+  await call.until((one) => one.state === "gathering");
+  call.say("Where is it?");
+  await rig.channel.until("the first words", ({ messages }) => messages.length === 1);
+  await expect.poll(async () => (await rig.answer(call, "In Hamburg.")).kind).toBe("sent");
+  await call.hears("In Hamburg.");
+  await call.until((one) => one.state === "gathering");
+  call.digit("0");
+  await call.hears("I am sorry");
+  await call.until((one) => one.state === "gathering");
+  call.say("Then you help me.");
+  await rig.channel.until("the new words", ({ messages }) =>
+    messages.some(({ text }) => text === "Then you help me."),
+  );
+  await expect.poll(async () => (await rig.answer(call, "I will.")).kind).toBe("sent");
+  await call.hears("I will.");
+  expect(rig.sessions("opened")).toHaveLength(2);
+  await call.hangUp();
+});
+
+test("turn by turn: a call is not over because nothing is heard of it while humans talk", async () => {
+  const rig = await openRig({ config: { dialect: "gather", hand_over: human } });
+  await posted(rig, "/gather", {});
+  expect(await posted(rig, "/gather?n=1&q=0", { Digits: "0" })).toContain("<Dial ");
+  await rig.clock.passes(200_000);
+  expect(rig.sessions("closed")).toEqual([]);
+  await posted(rig, "/dialed?r=asked", { DialCallStatus: "completed" });
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+});
+
+test("turn by turn: a clock that was set back does not silence a waiting call", async () => {
+  const rig = await openRig({ config: { dialect: "gather" } });
+  await posted(rig, "/gather", {});
+  // Asked an hour after now.
+  const since = (rig.clock.now() + 3_600_000).toString(36);
+  const waits = posted(rig, `/gather?n=1&f=0&t=${since}`, {});
+  await rig.clock.passes(2000);
+  expect(await waits).toContain("One moment, please.");
+});
+
+test("a hand-over whose frame never left leads to the human all the same", async () => {
+  const rig = await openRig({ config: { hand_over: human } });
+  const line = await connects(rig);
+  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  line.send(JSON.stringify({ type: "dtmf", digit: "0" }));
+  rig.channel.hold();
+  const under = () => rig.channel.calls.length > 1;
+  for (let n = 0; n < 200 && !under(); n++) await rig.clock.passes(100);
+  line.terminate();
+  await rig.clock.passes(100);
+  rig.channel.release();
+  await rig.channel.until("lost", () => rig.sessions("lost").length === 1);
+  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "asked" }]);
+  const body = await posted(rig, "/ended?n=0", { SessionStatus: "failed", ErrorCode: "64105" });
+  expect(body).toContain("<Number>+15005550009</Number>");
+});
+
+test("a goodbye that was stored is one, although the line broke before the provider heard of it", async () => {
+  const rig = await openRig({});
+  await connects(rig);
+  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  await posted(rig, "/status", { CallStatus: "completed" });
+  const body = await posted(rig, "/ended?n=0", { SessionStatus: "failed", ErrorCode: "64105" });
+  expect(body).toContain("<Response><Hangup/></Response>");
+});
+
+test("a call that goes on after its end was stored ends again", async () => {
+  const rig = await openRig({});
+  await connects(rig);
+  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  await posted(rig, "/status", { CallStatus: "completed" });
+  await posted(rig, "/status", { CallStatus: "completed" });
+  expect(rig.sessions("closed")).toHaveLength(1);
+  await connects(rig);
+  await rig.channel.until("opened again", () => rig.sessions("opened").length === 2);
+  await posted(rig, "/status", { CallStatus: "completed" });
+  expect(rig.sessions("closed")).toHaveLength(2);
+});
+
+test("tries to reach a door that is closed are not spent at once", async () => {
+  const rig = await openRig({});
+  const form = { SessionStatus: "failed", ErrorCode: "64102" };
+  const first = await posted(rig, "/ended?n=0", form);
+  expect(first).toMatch(/<Response><Say [^>]*>One moment, please.<\/Say><Pause length="3"\/><Connect /);
+  expect(await posted(rig, "/ended?n=1", form)).toContain('<Pause length="6"/><Connect ');
+  expect(await posted(rig, "/ended?n=1", { ...form, ErrorCode: "64105" })).not.toContain("Pause");
+});
+
+test("a connection that breaks while the next one arrives does not report the call as lost", async () => {
+  const rig = await openRig({});
+  const first = await connects(rig);
+  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  const read = rig.channel.session.bind(rig.channel);
+  const gate = Promise.withResolvers<void>();
+  let waiting = 0;
+  Object.assign(rig.channel, {
+    session: async (id: Parameters<typeof read>[0]) => {
+      const facts = await read(id);
+      if (facts && facts.openings > 1) waiting += 1;
+      if (facts && facts.openings > 1) await gate.promise;
+      return facts;
+    },
+  });
+  const second = await connects(rig);
+  await expect.poll(() => waiting).toBe(1);
+  const closed = new Promise((resolve) => first.once("close", resolve));
+  first.terminate();
+  await closed;
+  await rig.clock.passes(500);
+  expect(rig.sessions("lost")).toEqual([]);
+  gate.resolve();
+  const heard = new Promise((resolve) => second.once("message", (data: Buffer) => resolve(data.toString())));
+  const call = { sid: "CA1" } as Parameters<Rig["answer"]>[0];
+  await expect.poll(async () => (await rig.answer(call, "Here.", null)).kind).toBe("sent");
+  expect(await heard).toContain("Here.");
+});
