@@ -94,6 +94,7 @@ function greet(store: PlatformStore, row: ConversationRow, text: string): void {
 export function removeConversations(store: PlatformStore, personId: string): void {
   store.webhooks.forget(personId);
   store.escalations.removeOf(personId);
+  store.messageFiles.removeOf(personId);
   store.messages.removeOf(personId);
   store.conversations.removeOf(personId);
 }

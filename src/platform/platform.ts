@@ -20,6 +20,7 @@ import { conversationRoutes } from "./routes/conversations.ts";
 import { escalationRoutes } from "./routes/escalations.ts";
 import { type Env, fail } from "./routes/exchange.ts";
 import { fileRoutes } from "./routes/files.ts";
+import { messageFileRoutes, signedRoutes } from "./routes/message-files.ts";
 import { messageRoutes } from "./routes/messages.ts";
 import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
@@ -128,6 +129,8 @@ function createApp(
   app.route("/external/users", userRoutes(store, clock));
   app.route("/external/conversations", conversationRoutes(store, clock));
   app.route("/external/conversations", messageRoutes(store, turns));
+  app.route("/external/conversations", messageFileRoutes(store, clock));
+  app.route("/message-files", signedRoutes(store, clock));
   app.notFound((c) => fail(c, notFound));
   app.onError((error, c) => {
     log.error({ error }, "the embedded platform failed a request");

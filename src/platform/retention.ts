@@ -19,6 +19,7 @@ export function forget(
   for (const conversation of conversations) {
     // A delivery's body has the whole transcript.
     store.webhooks.forgetConversation(conversation.id);
+    store.messageFiles.removeOfConversation(conversation.id);
     store.messages.anonymize(conversation.id);
     store.conversations.anonymize(conversation.id);
   }

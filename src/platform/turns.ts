@@ -8,35 +8,39 @@ import type { ChatMessage } from "./brain/model.ts";
 import type { AgentDefinition, EscalationDefinition } from "./definition.ts";
 import { escalate } from "./escalations/escalate.ts";
 import { watch } from "./escalations/watch.ts";
+import { readAttached } from "./files/attached.ts";
 import { recall } from "./memory.ts";
 import { exhausted } from "./quota.ts";
 import type { Roster } from "./roster.ts";
 import { type Said, say } from "./saying.ts";
 import type { ConversationRow } from "./store/conversations.ts";
+import type { MessageFileRow } from "./store/message-files.ts";
 import type { MessageRow } from "./store/messages.ts";
 import type { PlatformStore } from "./store/store.ts";
 import { fire } from "./webhooks/fire.ts";
 
 const historyLength = 20;
 
+/** What a person says. */
+export interface Words {
+  readonly text: string;
+  readonly context: string | null;
+  /** Uploaded before, and nobody else's. */
+  readonly files: readonly MessageFileRow[];
+}
+
 export interface Turns {
   /** The message to return: the agent's answer, or the question itself when a person answers here. Undefined: no such
    *  conversation. Throws when the agent failed. */
-  ask(
-    agent: AgentDefinition,
-    conversationId: string,
-    text: string,
-    context: string | null,
-  ): Promise<MessageRow | undefined>;
+  ask(agent: AgentDefinition, conversationId: string, words: Words): Promise<MessageRow | undefined>;
   /** Like `ask`, without waiting: the question itself, to be answered in the background, also by a later process. */
-  askLater(
-    agent: AgentDefinition,
-    conversationId: string,
-    text: string,
-    context: string | null,
-  ): Promise<MessageRow | undefined>;
+  askLater(agent: AgentDefinition, conversationId: string, words: Words): Promise<MessageRow | undefined>;
   /** A person's message in place of the agent's. */
-  sayManually(conversation: ConversationRow, text: string, questionId: string | null): Promise<MessageRow>;
+  sayManually(
+    conversation: ConversationRow,
+    words: Omit<Words, "context">,
+    questionId: string | null,
+  ): Promise<MessageRow>;
   /** Resolves when nothing is being answered in the background. */
   settled(): Promise<void>;
   /** Answers what an earlier process left open; those that fail are taken back. Ends early when `signal` aborts. */
@@ -65,13 +69,14 @@ export function createTurns(
   function put(
     agent: AgentDefinition,
     conversationId: string,
-    words: Pick<Said, "text" | "context" | "patient">,
+    { files, ...words }: Words & Pick<Said, "patient">,
   ) {
     return commits.write(() => {
       const conversation = conversations.byId(agent.id, conversationId);
       if (!conversation) return undefined;
       const answered = agent.status === "active" && conversation.mode === "ai";
       const question = said(conversation, { role: "conversation_user", ...words, open: answered });
+      for (const file of files) store.messageFiles.attach(file.id, question.id);
       // A turn is told of when it is whole: with its answer, or at once when none will come by itself.
       if (!answered) fire(store, clock.now(), "each_message", conversation);
       if (agent.status !== "active") fire(store, clock.now(), "chat_currently_unavailable", conversation);
@@ -96,7 +101,10 @@ export function createTurns(
     const made = await brain.answer(
       {
         text: question.text,
-        context: contextOf(store, agent, conversation, question, clock.now()),
+        context: [
+          ...contextOf(store, agent, conversation, question, clock.now()),
+          ...(agent.model ? await readAttached(store, question.id, signal) : []),
+        ],
         history: () => historyOf(store, conversation, question),
       },
       signal,
@@ -144,14 +152,14 @@ export function createTurns(
   }
 
   return {
-    async ask(agent, conversationId, text, context) {
-      const asked = await put(agent, conversationId, { text, context });
+    async ask(agent, conversationId, words) {
+      const asked = await put(agent, conversationId, words);
       if (!asked) return undefined;
       const { conversation, question } = asked;
       return question.open ? answer(agent, conversation, question) : question;
     },
-    async askLater(agent, conversationId, text, context) {
-      const asked = await put(agent, conversationId, { text, context, patient: true });
+    async askLater(agent, conversationId, words) {
+      const asked = await put(agent, conversationId, { ...words, patient: true });
       if (!asked) return undefined;
       const { conversation, question } = asked;
       if (question.open) {
@@ -165,11 +173,12 @@ export function createTurns(
     async settled() {
       while (later.size > 0) await Promise.all(later);
     },
-    sayManually: (conversation, text, questionId) =>
+    sayManually: (conversation, { text, files }, questionId) =>
       commits.write(() => {
         const about = questionId ?? messages.newestQuestion(conversation.id)?.id;
         const questioned = about ? { questionId: about } : {};
         const answered = said(conversation, { role: "manual_assistant", text, ...questioned });
+        for (const file of files) store.messageFiles.attach(file.id, answered.id);
         fire(store, clock.now(), "each_message", conversation);
         return answered;
       }),

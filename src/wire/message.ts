@@ -2,6 +2,7 @@
 // seen, while the interface's general sentence promises the page envelope: we read either and serve both in one object.
 
 import * as z from "zod";
+import { messageFile } from "./message-file.ts";
 import { type Dropped, type Reading, read, record } from "./record.ts";
 
 /** `conversationMessageId` is the id of the question, on the question and on its answer. */
@@ -25,7 +26,7 @@ export const message = record(
     }),
     subagentId: z.string().nullable(),
     expandedMessage: z.string().nullable(),
-    files: z.array(z.looseObject({})),
+    files: z.array(messageFile),
   },
 );
 

@@ -105,6 +105,16 @@ test("every operation answers as described", async () => {
   await call("sendMessage", { path: conversation, body: said });
   await call("sendMessage", { path: conversation, body: { message: "a human, please" } });
   await call("setConversationMode", { path: conversation, body: { mode: "ai" } });
+  const announced = { fileName: "lamp.txt", contentType: "text/plain" };
+  const { signedUrl, storagePath } = await call("createUploadUrl", { path: conversation, body: announced });
+  await fetch(signedUrl, { method: "PUT", body: "Seven kilograms." });
+  await call("sendMessage", {
+    path: conversation,
+    body: { message: "refund", files: [{ fileName: "lamp.txt", storagePath }] },
+  });
+  const { messages } = await call("listMessages", { path: conversation });
+  const [{ id: fileId }] = messages.flatMap(({ files }: { files?: object[] }) => files ?? []);
+  await call("getMessageFileUrl", { path: { ...conversation, fileId } });
   const question = await call("sendMessageAsync", { path: conversation, body: said });
   const message = { ...conversation, messageId: question.id as string };
   await call("getResponse", { path: message });
@@ -186,6 +196,7 @@ const someBody: { readonly [id: string]: unknown } = {
   sendMessage: { message: "hi" },
   sendMessageAsync: { message: "hi" },
   sendManualMessage: { message: "hi" },
+  createUploadUrl: { fileName: "a.txt", contentType: "text/plain" },
   fireWebhook: { conversationId: "nothing" },
 };
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { closeServer, listen } from "../agent/fault-server.ts";
 
-interface Delivered {
+export interface Delivered {
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
   // The tests look into whatever comes.

@@ -2,16 +2,13 @@
 
 import { createHmac } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer, type IncomingHttpHeaders } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { isPublic, judge } from "../../src/platform/webhooks/address.ts";
 import { triggers, webhook, webhookDelivery } from "../../src/wire/webhook.ts";
-import { closeServer, listen } from "../agent/fault-server.ts";
-import { receiver } from "./receiver.ts";
+import { type Delivered, receiver } from "./receiver.ts";
 import { keys, type Rig, startRig, startWith } from "./rig.ts";
 
 const registration = (url: string, triggerCondition: string, over: object = {}) => ({

@@ -8,6 +8,7 @@ import { type agentFile, deleteFilesRequest } from "../../wire/file.ts";
 import { pageOf, pageQuery } from "../../wire/page.ts";
 import type { Served } from "../../wire/record.ts";
 import type { Library } from "../files/library.ts";
+import { fileName } from "../files/name.ts";
 import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
@@ -100,17 +101,10 @@ async function upload(c: Exchange, store: PlatformStore, library: Library): Prom
   if (store.files.count(agentId) >= maxFiles)
     return refused(c, [{ path: "file", message: `an agent has at most ${maxFiles} files` }]).response;
   const bytes = new Uint8Array(await file.arrayBuffer());
-  const row = await library.take(agentId, nameOf(file.name), file.type, bytes);
+  const row = await library.take(agentId, fileName(file.name), file.type, bytes);
   const adding = form["autoAddToVectorStore"] ?? form["autoAddToAssistant"];
   if (adding === "true") await library.add(row);
   return c.json(shown(c, store.files.byId(agentId, row.id) ?? row));
-}
-
-/** The last part of a path, without what is no name. */
-function nameOf(given: string): string {
-  // oxlint-disable-next-line no-control-regex
-  const name = (given.split(/[\\/]/).at(-1) ?? "").replace(/[\u0000-\u001f\u007f]/g, "").trim();
-  return name.slice(0, 255) || "file";
 }
 
 function shown(c: Exchange, row: FileRow): Served<typeof agentFile> {

@@ -6,42 +6,57 @@ import { notFound } from "../../wire/failure.ts";
 import { manualMessageRequest, type responseOn, sendRequest } from "../../wire/message.ts";
 import { pageOf } from "../../wire/page.ts";
 import type { Served } from "../../wire/record.ts";
-import { messageOf } from "../records.ts";
+import { findAttached } from "../files/attached.ts";
 import type { MessageRow } from "../store/messages.ts";
 import type { PlatformStore } from "../store/store.ts";
-import type { Turns } from "../turns.ts";
-import { type Env, fail, readBody, readQuery, refused } from "./exchange.ts";
+import { shownMessage, transcript } from "../transcript.ts";
+import type { Turns, Words } from "../turns.ts";
+import { type Env, type Exchange, fail, type Parsed, readBody, readQuery, refused } from "./exchange.ts";
+
+type Saying = Pick<z.output<typeof sendRequest>, "message" | "files"> & {
+  readonly context?: string | undefined;
+};
 
 const listQuery = z.looseObject({ orderDirection: z.enum(["ASC", "DESC"]).default("ASC") });
 
 export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
+  /** What a request says in the conversation of its path, or the 400. */
+  const wordsOf = (c: Exchange, { message, context, files }: Saying): Parsed<Words> => {
+    const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id") ?? "");
+    const found = findAttached(store, conversation?.id ?? "", files ?? []);
+    // Without the conversation nothing is wrong with the files: it is what is missing.
+    if (conversation && found.problems.length > 0) return refused(c, found.problems);
+    return { value: { text: message, context: context ?? null, files: found.files } };
+  };
   return new Hono<Env>()
     .post("/:id/messages", async (c) => {
       const body = await readBody(c, sendRequest);
       if ("response" in body) return body.response;
-      const { message, context } = body.value;
-      const said = await turns.ask(c.var.agent, c.req.param("id"), message, context ?? null);
-      return said ? c.json(messageOf(said), 201) : fail(c, notFound);
+      const words = wordsOf(c, body.value);
+      if ("response" in words) return words.response;
+      const said = await turns.ask(c.var.agent, c.req.param("id"), words.value);
+      return said ? c.json(shownMessage(store, said), 201) : fail(c, notFound);
     })
     .post("/:id/messages/async", async (c) => {
       const body = await readBody(c, sendRequest);
       if ("response" in body) return body.response;
-      const { message, context } = body.value;
-      const question = await turns.askLater(c.var.agent, c.req.param("id"), message, context ?? null);
-      return question ? c.json(messageOf(question), 201) : fail(c, notFound);
+      const words = wordsOf(c, body.value);
+      if ("response" in words) return words.response;
+      const question = await turns.askLater(c.var.agent, c.req.param("id"), words.value);
+      return question ? c.json(shownMessage(store, question), 201) : fail(c, notFound);
     })
     .get("/:id/messages/:question/response-on", (c) => {
       const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
       const question = conversation && store.messages.byId(conversation.id, c.req.param("question"));
       if (!conversation || question?.sender_role !== "conversation_user") return fail(c, notFound);
-      return c.json(responseTo(question, store.messages.answerTo(conversation.id, question.id)));
+      return c.json(responseTo(store, question, store.messages.answerTo(conversation.id, question.id)));
     })
     .get("/:id/messages", (c) => {
       const query = readQuery(c, listQuery);
       if ("response" in query) return query.response;
       const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
       if (!conversation) return fail(c, notFound);
-      const messages = store.messages.list(conversation.id).map(messageOf);
+      const messages = transcript(store, conversation.id);
       if (query.value.orderDirection === "DESC") messages.reverse();
       // All messages are one page: the envelope of lists around them serves those who look for it there.
       const { data, ...page } = pageOf(messages, 1, Math.max(1, messages.length), messages.length);
@@ -54,16 +69,23 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
       if (!conversation) return fail(c, notFound);
       if (conversation.mode !== "manual" || conversation.channel === "voice")
         return refused(c, [{ path: "", message: "only in manual mode, and not in a call" }]).response;
-      const { message, conversationMessageId } = body.value;
+      const { conversationMessageId } = body.value;
       if (conversationMessageId && !store.messages.byId(conversation.id, conversationMessageId))
         return refused(c, [{ path: "conversationMessageId", message: "no such message here" }]).response;
-      return c.json(messageOf(await turns.sayManually(conversation, message, conversationMessageId ?? null)));
+      const words = wordsOf(c, body.value);
+      if ("response" in words) return words.response;
+      const said = await turns.sayManually(conversation, words.value, conversationMessageId ?? null);
+      return c.json(shownMessage(store, said));
     });
 }
 
 /** Unanswered in manual mode means pending: a person may still answer. */
-function responseTo(question: MessageRow, answer: MessageRow | undefined): Served<typeof responseOn> {
-  if (answer) return { status: "completed", message: messageOf(answer), error: null };
+function responseTo(
+  store: PlatformStore,
+  question: MessageRow,
+  answer: MessageRow | undefined,
+): Served<typeof responseOn> {
+  if (answer) return { status: "completed", message: shownMessage(store, answer), error: null };
   if (question.error !== null) return { status: "failed", message: null, error: question.error };
   return { status: "pending", message: null, error: null };
 }

@@ -40,7 +40,7 @@ export interface Messages {
   removeOf(personId: string): void;
   /** Nothing of what was said in the conversation stays. */
   anonymize(conversationId: string): void;
-  /** Takes a question back that nothing was made of. */
+  /** Takes a question back that nothing was made of; another may name its files. */
   remove(id: string): void;
   /** Questions whose answering was cut off, oldest first. */
   open(): MessageRow[];
@@ -79,6 +79,7 @@ export function prepareMessages(db: Db): Messages {
   );
   const close = db.prepare("UPDATE message SET open = 0 WHERE id = ?");
   const remove = db.prepare("DELETE FROM message WHERE id = ? AND open = 1");
+  const release = db.prepare("UPDATE message_file SET message_id = NULL WHERE message_id = ?");
   const open = db.prepare<[], MessageRow>("SELECT * FROM message WHERE open = 1 ORDER BY seq");
   return {
     insert: (row) => void insert.run(row),
@@ -91,7 +92,10 @@ export function prepareMessages(db: Db): Messages {
     removeOf: (personId) => void removeOf.run(personId),
     anonymize: (conversationId) => void anonymize.run(conversationId),
     close: (id) => void close.run(id),
-    remove: (id) => void remove.run(id),
+    remove: (id) => {
+      remove.run(id);
+      release.run(id);
+    },
     open: () => open.all(),
   };
 }

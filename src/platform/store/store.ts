@@ -7,6 +7,7 @@ import { type Durability, openDatabase } from "./database.ts";
 import { type Escalations, prepareEscalations } from "./escalations.ts";
 import { type Files, prepareFiles } from "./files.ts";
 import { type Members, prepareMembers } from "./members.ts";
+import { type MessageFiles, prepareMessageFiles } from "./message-files.ts";
 import { type Messages, prepareMessages } from "./messages.ts";
 import { type Passages, preparePassages } from "./passages.ts";
 import { type People, preparePeople } from "./people.ts";
@@ -26,6 +27,7 @@ export interface PlatformStore {
   readonly files: Files;
   readonly usage: Usage;
   readonly escalations: Escalations;
+  readonly messageFiles: MessageFiles;
   readonly webhooks: Webhooks;
   /** A number that is another one when another process has changed the file. */
   outsideVersion(): number;
@@ -49,6 +51,7 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     files: prepareFiles(db),
     usage: prepareUsage(db),
     escalations: prepareEscalations(db),
+    messageFiles: prepareMessageFiles(db),
     webhooks: prepareWebhooks(db),
     outsideVersion: () => outside.get() ?? 0,
     close() {

@@ -199,6 +199,8 @@ CREATE TABLE message_file (
 CREATE INDEX message_file_conversation ON message_file (conversation_id);
 CREATE INDEX message_file_message ON message_file (message_id) WHERE message_id IS NOT NULL;
 
+CREATE INDEX message_file_loose ON message_file (created_at) WHERE message_id IS NULL;
+
 CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
 `;
 

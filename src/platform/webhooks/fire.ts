@@ -4,10 +4,11 @@
 import type { Served } from "../../wire/record.ts";
 import type { Occasion, Trigger, webhookDelivery } from "../../wire/webhook.ts";
 import { newUuid } from "../names.ts";
-import { conversationOf, messageOf, userOf } from "../records.ts";
+import { conversationOf, userOf } from "../records.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { WebhookRow } from "../store/webhooks.ts";
+import { transcript } from "../transcript.ts";
 
 /** Inside a transaction: one delivery for each webhook of the conversation's agent that waits for this. */
 export function fire(
@@ -53,7 +54,7 @@ function payload(
   const row = store.conversations.byId(conversation.agent_id, conversation.id) ?? conversation;
   const person = store.people.byId(row.agent_id, row.person_id);
   if (!person) throw new Error(`firing ${trigger}: the conversation's person is gone`);
-  const messages = store.messages.list(row.id).map(messageOf);
+  const messages = transcript(store, row.id);
   const newest = messages.at(-1);
   return {
     triggerCondition: trigger,

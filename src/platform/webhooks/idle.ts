@@ -18,6 +18,8 @@ export interface Patience {
 export const standardPatience: Patience = { endAfter: 6 * 60_000, archiveAfter: 30 * 86_400_000 };
 
 const batch = 100;
+/** Files that no message named. */
+const looseForMs = 86_400_000;
 
 interface Watching {
   readonly clock: Clock;
@@ -65,6 +67,7 @@ async function look(store: PlatformStore, roster: Roster, options: Watching): Pr
       );
       fire(store, now, "auto_archive_conversation", row);
     }
+    store.messageFiles.removeLoose(now - looseForMs);
     const forgotten = roster.all().map((agent) => forget(store, agent, now, batch));
     return idle.length === batch || archived.length === batch || forgotten.includes(true);
   });

@@ -10,6 +10,7 @@ import {
   updateConversationRequest,
 } from "../conversation.ts";
 import { manualMessageRequest, message, responseOn, sendRequest } from "../message.ts";
+import { downloadUrl, uploadUrl, uploadUrlRequest } from "../message-file.ts";
 import { startRequest, startResponse } from "../start.ts";
 import { dateTime, type Operation, pageRecord } from "./operation.ts";
 
@@ -144,5 +145,23 @@ export const conversationOperations = {
     body: manualMessageRequest,
     answer: { status: 200, record: message.exact },
     errors: [400, 404],
+  },
+  createUploadUrl: {
+    ...common,
+    method: "POST",
+    path: "/external/conversations/{id}/message-files/upload-url",
+    summary:
+      "An address for a quarter of an hour to PUT a file to, which a message then names by its storagePath",
+    body: uploadUrlRequest,
+    answer: { status: 200, record: uploadUrl.exact },
+    errors: [400, 404],
+  },
+  getMessageFileUrl: {
+    ...common,
+    method: "GET",
+    path: "/external/conversations/{id}/message-files/{fileId}/signed-url",
+    summary: "An address for a quarter of an hour to GET a message's file from",
+    answer: { status: 200, record: downloadUrl.exact },
+    errors: [404],
   },
 } as const satisfies { readonly [id: string]: Operation };

@@ -1,0 +1,73 @@
+// The files that a message names: found by what the upload's answer called them, and read for the agent's model.
+
+import type * as z from "zod";
+import type { FailureDetail } from "../../wire/failure.ts";
+import type { sendRequest } from "../../wire/message.ts";
+import type { MessageFileRow } from "../store/message-files.ts";
+import type { PlatformStore } from "../store/store.ts";
+import { readDocument } from "./reading.ts";
+
+type Named = NonNullable<z.output<typeof sendRequest>["files"]>;
+
+/** Of one message. */
+const filesAtMost = 10;
+/** Characters of one file, and of all of a message's. */
+const eachLength = 20_000;
+const allLength = 60_000;
+
+/** What a message calls a file. */
+export function storagePath({ conversation_id, id, name }: Omit<MessageFileRow, "size">): string {
+  return `conversations/${conversation_id}/${id}/${name}`;
+}
+
+/** The files a message of the conversation names, or what is wrong with them. */
+export function findAttached(
+  store: PlatformStore,
+  conversationId: string,
+  named: Named,
+): { readonly files: MessageFileRow[]; readonly problems: FailureDetail[] } {
+  if (named.length > filesAtMost)
+    return {
+      files: [],
+      problems: [{ path: "files", message: `a message has at most ${filesAtMost} files` }],
+    };
+  const known = new Map(
+    named.length === 0
+      ? []
+      : store.messageFiles.ofConversation(conversationId).map((file) => [storagePath(file), file]),
+  );
+  const files: MessageFileRow[] = [];
+  const problems: FailureDetail[] = [];
+  for (const [index, { storagePath: at }] of named.entries()) {
+    const file = known.get(at);
+    const why = problemOf(file);
+    if (why !== null) problems.push({ path: `files.${index}.storagePath`, message: why });
+    else if (file && !files.includes(file)) files.push(file);
+  }
+  return { files, problems };
+}
+
+function problemOf(file: MessageFileRow | undefined): string | null {
+  if (!file) return "there is no such file in this conversation";
+  if (file.size === null) return "nothing was uploaded there";
+  return file.message_id === null ? null : "another message has it";
+}
+
+/** What the files say, for a model; a file that cannot be read is named with the reason. */
+export async function readAttached(
+  store: PlatformStore,
+  messageId: string,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const texts: string[] = [];
+  let left = allLength;
+  for (const { id, name } of store.messageFiles.ofMessage(messageId)) {
+    const bytes = store.messageFiles.bytes(id);
+    if (!bytes || left <= 0) continue;
+    const read = await readDocument(name, bytes, signal);
+    const text = read.ok ? read.text.slice(0, Math.min(eachLength, left)) : `(${read.reason})`;
+    left -= text.length;
+    texts.push(`The person sent the file "${name}":\n${text}`);
+  }
+  return texts;
+}

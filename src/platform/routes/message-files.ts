@@ -1,0 +1,89 @@
+// Files of messages: addresses to upload to and to download from, under a key; the addresses themselves need none.
+
+import type { Clock } from "bridgehead/contract";
+import { type Context, Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { forbidden, notFound, tooLarge } from "../../wire/failure.ts";
+import { uploadUrlRequest } from "../../wire/message-file.ts";
+import { storagePath } from "../files/attached.ts";
+import { fileName } from "../files/name.ts";
+import { isSigned, type Purpose, signedPath } from "../files/signed.ts";
+import { newUuid } from "../names.ts";
+import type { MessageFileRow } from "../store/message-files.ts";
+import type { PlatformStore } from "../store/store.ts";
+import { type Env, type Exchange, fail, readBody, refused } from "./exchange.ts";
+
+const maxFileBytes = 20 * 1024 * 1024;
+/** Announced and not named by a message yet, in one conversation. */
+const looseAtMost = 20;
+
+/** Under an agent's key. */
+export function messageFileRoutes(store: PlatformStore, clock: Clock): Hono<Env> {
+  const signed = (c: Exchange, purpose: Purpose, id: string) =>
+    new URL(signedPath(store.messageFiles.secret, purpose, id, clock.now()), c.req.url).href;
+  return new Hono<Env>()
+    .post("/:id/message-files/upload-url", async (c) => {
+      const body = await readBody(c, uploadUrlRequest);
+      if ("response" in body) return body.response;
+      const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
+      if (!conversation) return fail(c, notFound);
+      if (store.messageFiles.loose(conversation.id) >= looseAtMost)
+        return refused(c, [{ path: "", message: `${looseAtMost} files wait for their message already` }])
+          .response;
+      const now = clock.now();
+      const row = {
+        id: newUuid(now),
+        conversation_id: conversation.id,
+        message_id: null,
+        name: fileName(body.value.fileName),
+        media_type: body.value.contentType,
+        created_at: now,
+        updated_at: now,
+      };
+      await store.commits.write(() => store.messageFiles.insert(row));
+      return c.json({ signedUrl: signed(c, "upload", row.id), storagePath: storagePath(row) });
+    })
+    .get("/:id/message-files/:fileId/signed-url", (c) => {
+      const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
+      const file = store.messageFiles.byId(c.req.param("fileId"));
+      if (!conversation || file?.conversation_id !== conversation.id || file.size === null)
+        return fail(c, notFound);
+      return c.json({ signedUrl: signed(c, "download", file.id), fileId: file.id });
+    });
+}
+
+/** Behind the signed addresses. */
+export function signedRoutes(store: PlatformStore, clock: Clock): Hono {
+  /** The file that the address opens, or the refusal. */
+  function opened(c: Context, purpose: Purpose): MessageFileRow | Response {
+    const fileId = c.req.param("id") ?? "";
+    const { expires = "", signature = "" } = c.req.query();
+    const claim = { purpose, fileId, expires, signature };
+    if (!isSigned(store.messageFiles.secret, claim, clock.now())) return fail(c, forbidden);
+    return store.messageFiles.byId(fileId) ?? fail(c, notFound);
+  }
+  return new Hono()
+    .put(
+      "/:id/upload",
+      bodyLimit({ maxSize: maxFileBytes, onError: (c) => fail(c, tooLarge) }),
+      async (c) => {
+        const file = opened(c, "upload");
+        if (file instanceof Response) return file;
+        const bytes = new Uint8Array(await c.req.arrayBuffer());
+        const stored = await store.commits.write(() => store.messageFiles.fill(file.id, bytes, clock.now()));
+        // A message has it by now: what was said stays as it was.
+        return stored ? c.body(null, 200) : fail(c, forbidden);
+      },
+    )
+    .get("/:id/download", (c) => {
+      const file = opened(c, "download");
+      if (file instanceof Response) return file;
+      const bytes = store.messageFiles.bytes(file.id);
+      if (!bytes) return fail(c, notFound);
+      return c.body(new Uint8Array(bytes), 200, {
+        "content-type": "application/octet-stream",
+        "content-disposition": `attachment; filename*=UTF-8''${encodeURIComponent(file.name)}`,
+        "x-content-type-options": "nosniff",
+      });
+    });
+}

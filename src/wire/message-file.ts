@@ -1,0 +1,27 @@
+// Files of messages (from the public description): an address to upload to, and one to download from. A message then
+// names the file by its `storagePath`.
+
+import * as z from "zod";
+import { record } from "./record.ts";
+
+/** As a message lists them; `openAIFileId` is the id at the model's provider. */
+export const messageFile = z.looseObject({
+  id: z.string(),
+  fileName: z.string(),
+  openAIFileId: z.string(),
+  size: z.number().nullable(),
+  createdAt: z.string(),
+  updatedAt: z.string(),
+});
+
+/** POST /external/conversations/{id}/message-files/upload-url. */
+export const uploadUrlRequest = z.looseObject({
+  fileName: z.string().min(1).max(1_000),
+  contentType: z.string().min(1).max(255),
+});
+
+/** The address takes the file's bytes by PUT, without a key, for a while. */
+export const uploadUrl = record("upload address", { signedUrl: z.string(), storagePath: z.string() }, {}, {});
+
+/** The address gives the file's bytes by GET, without a key, for a while. */
+export const downloadUrl = record("download address", { signedUrl: z.string(), fileId: z.string() }, {}, {});
