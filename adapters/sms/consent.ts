@@ -71,14 +71,25 @@ export function consentOf(body: string, words: Words): Consent["word"] | null {
   // No word is this long, and a novel need not be normalized to know that.
   if (body.length > 100) return null;
   const said = bare(body);
-  if (said === "" || words.remove.some((word) => bare(word) === said)) return null;
-  for (const word of ["stop", "start", "help"] as const) {
-    const known = [...new Set<Language>(["en", ...words.languages])].flatMap(
-      (language): readonly string[] => vocabulary[language][word],
-    );
-    if ([...known, ...(words.add[word] ?? [])].some((one) => bare(one) === said)) return word;
+  return said === "" ? null : (meanings(words).get(said) ?? null);
+}
+
+/** Made once for a channel's words: they are compared with every text. */
+const made = new WeakMap<Words, ReadonlyMap<string, Consent["word"]>>();
+
+function meanings(words: Words): ReadonlyMap<string, Consent["word"]> {
+  const known = made.get(words);
+  if (known) return known;
+  const meaning = new Map<string, Consent["word"]>();
+  // STOP is heeded where a word is listed twice.
+  for (const word of ["help", "start", "stop"] as const) {
+    for (const language of new Set<Language>(["en", ...words.languages]))
+      for (const one of vocabulary[language][word]) meaning.set(bare(one), word);
+    for (const one of words.add[word] ?? []) meaning.set(bare(one), word);
   }
-  return null;
+  for (const one of words.remove) meaning.delete(bare(one));
+  made.set(words, meaning);
+  return meaning;
 }
 
 /** Letters and digits alone, small, without accents: `Opt-Out!` and `STOP ALL` come to one word each. */

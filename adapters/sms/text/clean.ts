@@ -43,11 +43,15 @@ export function clean(text: string): string {
     .trim();
 }
 
+/** More rounds than any slip of a model needs; each costs a pass over the text. */
+const rounds = 8;
+
 /** What is taken out may join what is left into something to be taken out: `<|im_<|x|>end|>`. */
 function untilStill(text: string, step: (text: string) => string): string {
-  for (;;) {
+  for (let round = 0; round < rounds; round += 1) {
     const next = step(text);
     if (next === text) return text;
     text = next;
   }
+  return text;
 }
