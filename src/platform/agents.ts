@@ -8,8 +8,8 @@ import type { AgentDefinition } from "./definition.ts";
 import { passagesOf } from "./knowledge.ts";
 import type { Problem } from "./locate.ts";
 import { keyHash, uuidOf } from "./names.ts";
-import { readYaml } from "./reading.ts";
 import type { Passage } from "./store/passages.ts";
+import { readYaml } from "./yaml-file.ts";
 
 /**
  * Reads a file of agents. `file` is its path, for messages and as the place `knowledge: [{file}]` is relative to.

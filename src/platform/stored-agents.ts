@@ -9,9 +9,9 @@ import { definitionOf, knowledgeOf } from "./defining.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { passagesOf } from "./knowledge.ts";
 import { keyHash, newUuid } from "./names.ts";
-import { readYaml } from "./reading.ts";
 import type { AgentRow } from "./store/agents.ts";
 import { openPlatformStore } from "./store/store.ts";
+import { readYaml } from "./yaml-file.ts";
 
 /** The agent of a row; null when an earlier or later version wrote what we cannot read. */
 export function madeAgent(

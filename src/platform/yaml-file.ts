@@ -9,7 +9,7 @@ export interface Read<T> {
   /** As it was written, before the schema. */
   readonly written: unknown;
   /** Throws when there are problems. */
-  refuse(problems: readonly Problem[]): void;
+  readonly refuse: (problems: readonly Problem[]) => void;
 }
 
 /** Throws one Error whose message has a line for each problem. */
