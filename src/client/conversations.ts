@@ -2,13 +2,22 @@
 
 import { conversation, conversationState } from "../wire/conversation.ts";
 import { message, responseOn } from "../wire/message.ts";
+import { downloadUrl, uploadUrl } from "../wire/message-file.ts";
 import type { Page } from "../wire/page.ts";
 import { startResponse } from "../wire/start.ts";
 import type { Caller } from "./caller.ts";
 import type { BodyOf, Line, QueryOf } from "./line.ts";
 import type { CallOptions } from "./options.ts";
 import { messages, one, pageOf } from "./reading.ts";
-import type { Conversation, ConversationState, Message, Response, Started } from "./records.ts";
+import type {
+  Conversation,
+  ConversationState,
+  DownloadUrl,
+  Message,
+  Response,
+  Started,
+  UploadUrl,
+} from "./records.ts";
 import type { CallResult } from "./result.ts";
 
 export interface Conversations {
@@ -56,6 +65,15 @@ export interface Conversations {
     body: BodyOf<"sendManualMessage">,
     options?: CallOptions,
   ): Promise<CallResult<Message>>;
+  /** POST .../message-files/upload-url: an address to PUT a file's bytes to, without a key and soon; then name it by its
+   *  `storagePath` in `files` of `send`. */
+  uploadUrl(
+    id: string,
+    body: BodyOf<"createUploadUrl">,
+    options?: CallOptions,
+  ): Promise<CallResult<UploadUrl>>;
+  /** GET .../message-files/{fileId}/signed-url: an address to GET a message's file from, without a key and soon. */
+  fileUrl(id: string, fileId: string, options?: CallOptions): Promise<CallResult<DownloadUrl>>;
 }
 
 const own = { key: "agent" } as const;
@@ -95,6 +113,16 @@ const manualLine: Line<"sendManualMessage"> = {
   method: "POST",
   path: `${each}/send-manual-message`,
 };
+const uploadUrlLine: Line<"createUploadUrl"> = {
+  ...named,
+  method: "POST",
+  path: `${each}/message-files/upload-url`,
+};
+const fileUrlLine: Line<"getMessageFileUrl"> = {
+  ...named,
+  method: "GET",
+  path: `${each}/message-files/{fileId}/signed-url`,
+};
 
 export function conversationsOf({ call, json }: Caller): Conversations {
   const started = json(one(startResponse.read));
@@ -104,6 +132,8 @@ export function conversationsOf({ call, json }: Caller): Conversations {
   const spoken = json(one(message.read));
   const list = json(messages);
   const answer = json(one(responseOn.read));
+  const up = json(one(uploadUrl.read));
+  const down = json(one(downloadUrl.read));
   const nothing = { form: "nothing", value: undefined } as const;
   return {
     start: (body, options) => call(startLine, { body, answer: started }, options),
@@ -120,5 +150,7 @@ export function conversationsOf({ call, json }: Caller): Conversations {
     sendAsync: (id, body, options) => call(asyncLine, { names: { id }, body, answer: spoken }, options),
     response: (id, messageId, options) => call(responseLine, { names: { id, messageId }, answer }, options),
     sendManual: (id, body, options) => call(manualLine, { names: { id }, body, answer: spoken }, options),
+    uploadUrl: (id, body, options) => call(uploadUrlLine, { names: { id }, body, answer: up }, options),
+    fileUrl: (id, fileId, options) => call(fileUrlLine, { names: { id, fileId }, answer: down }, options),
   };
 }

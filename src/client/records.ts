@@ -7,6 +7,7 @@ import type { conversation, conversationState } from "../wire/conversation.ts";
 import type { escalation } from "../wire/escalation.ts";
 import type { agentFile } from "../wire/file.ts";
 import type { responseOn } from "../wire/message.ts";
+import type { downloadUrl, uploadUrl } from "../wire/message-file.ts";
 import type { platformUser } from "../wire/platform-user.ts";
 import type { startResponse } from "../wire/start.ts";
 import type { statistic } from "../wire/statistic.ts";
@@ -31,6 +32,8 @@ export type Conversation = Read<typeof conversation>;
 export type ConversationState = Read<typeof conversationState>;
 /** What became of a message that was sent without waiting. */
 export type Response = Read<typeof responseOn>;
+export type UploadUrl = Read<typeof uploadUrl>;
+export type DownloadUrl = Read<typeof downloadUrl>;
 export type AgentFile = Read<typeof agentFile>;
 export type Webhook = Read<typeof webhook>;
 /** A line of a webhook's log. */

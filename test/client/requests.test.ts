@@ -39,6 +39,9 @@ const calls: { readonly [id in keyof typeof operations]: (client: Client) => Pro
   sendMessageAsync: ({ conversations }) => conversations.sendAsync("ID", said),
   getResponse: ({ conversations }) => conversations.response("ID", "MESSAGE"),
   sendManualMessage: ({ conversations }) => conversations.sendManual("ID", said),
+  createUploadUrl: ({ conversations }) =>
+    conversations.uploadUrl("ID", { fileName: "a.txt", contentType: "text/plain" }),
+  getMessageFileUrl: ({ conversations }) => conversations.fileUrl("ID", "FILE"),
   createUser: ({ users }) => users.create({ ...person, fkId: "jo" }),
   searchUser: ({ users }) => users.search({}),
   getUser: ({ users }) => users.get("ID"),
@@ -65,7 +68,10 @@ test.each(Object.entries<Operation>(operations))("%s is asked as the table says"
   server.script(status(400));
   const call = calls[id as keyof typeof operations];
   expect(await call(client)).toMatchObject({ kind: "refused", status: 400 });
-  const path = operation.path.replace("{id}", "ID").replace("{messageId}", "MESSAGE");
+  const path = operation.path
+    .replace("{id}", "ID")
+    .replace("{messageId}", "MESSAGE")
+    .replace("{fileId}", "FILE");
   expect(server.received).toMatchObject([{ method: operation.method, path }]);
   const { headers, body } = server.received[0] ?? {};
   const { key } = operation;

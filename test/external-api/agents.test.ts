@@ -1,0 +1,168 @@
+// The operations of External API 4.2: their records, pages and rules.
+
+import { describe, expect, test } from "vitest";
+import { drivers } from "./drivers.ts";
+import { problems } from "./shape.ts";
+import { skillNames } from "./skill-tables.ts";
+import { embedded, startTarget } from "./target.ts";
+
+const target = await startTarget();
+const person = (n: number) => ({ firstName: `P${n}`, lastName: "Doe", fkId: `conformance-list-${n}` });
+
+describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
+  const call = driver(target);
+
+  test("by-api-key answers the agent, its configuration and its skills", async () => {
+    const { status, body } = await call("agents.get");
+    expect(status).toBe(200);
+    expect(problems("agent", body)).toEqual([]);
+    // A key is only there when the API skill is on.
+    const api = body.skills.find(({ systemName }: { systemName: string }) => systemName === "API");
+    expect(api).toMatchObject({ status: "active" });
+    expect(problems("API", api)).toEqual([]);
+    expect(api.apiKey).toBe(target.agentKey);
+  });
+
+  test("the lists of people answer pages of people", async () => {
+    for (let n = 0; n < 5; n++) await call("users.create", { body: person(n) });
+    const agentId = (await call("agents.get")).body.id as string;
+    for (const [operation, record, id] of [
+      ["agents.users", "agent user", undefined],
+      ["agents.usersOf", "agent user", agentId],
+      ["agents.adminUsers", "platform user", undefined],
+      ["agents.platformUsersOf", "platform user", agentId],
+    ] as const) {
+      const { status, body } = await call(operation, id === undefined ? {} : { id });
+      expect([operation, status, problems("page", body)]).toEqual([operation, 200, []]);
+      expect(body.data.flatMap((each: unknown) => problems(record, each))).toEqual([]);
+      expect(body.data.length).toBeGreaterThan(0);
+    }
+  });
+
+  test("pages divide the list, in the order that was asked for", async () => {
+    const page = async (query: { [name: string]: string }) => (await call("agents.users", { query })).body;
+    const all = await page({ pageSize: "100", orderBy: "createdAt", orderDirection: "ASC" });
+    const { totalItems } = all;
+    const found: string[] = [];
+    for (let n = 1; n <= Math.ceil(totalItems / 2); n++) {
+      const each = await page({ page: String(n), pageSize: "2", orderDirection: "ASC" });
+      expect(each).toMatchObject({
+        currentPage: n,
+        pageSize: 2,
+        totalItems,
+        totalPages: Math.ceil(totalItems / 2),
+        hasNextPage: n * 2 < totalItems,
+        hasPreviousPage: n > 1,
+      });
+      found.push(...each.data.map(({ id }: { id: string }) => id));
+    }
+    const ids = all.data.map(({ id }: { id: string }) => id);
+    expect(found).toEqual(ids);
+    const backwards = await page({ pageSize: "100", orderDirection: "DESC" });
+    expect(backwards.data.map(({ id }: { id: string }) => id)).toEqual(ids.toReversed());
+  });
+
+  test.each(["page=0", "page=x", "pageSize=-1", "orderBy=email", "orderDirection=up"])(
+    "%s is no page of any list",
+    async (query) => {
+      const asked = Object.fromEntries(new URLSearchParams(query));
+      expect(await call("agents.users", { query: asked })).toMatchObject({ status: 400 });
+    },
+  );
+
+  test("admin-users are direct owners and admins, and active ones of the organization (rule 2)", async () => {
+    const { body } = await call("agents.adminUsers", { query: { pageSize: "100" } });
+    for (const each of body.data) {
+      const direct = ["owner", "admin"].includes(each.agentRole);
+      const implicit =
+        ["owner", "admin"].includes(each.organizationRole) && each.organizationStatus === "active";
+      expect([each.email, direct || implicit]).toEqual([each.email, true]);
+      expect([each.email, each.accessSource]).toEqual([each.email, direct ? "agent" : "organization"]);
+    }
+  });
+
+  test("platform-users have any role on the agent, or own or administrate the organization (rule 1)", async () => {
+    const { id } = (await call("agents.get")).body;
+    const { body } = await call("agents.platformUsersOf", { id, query: { pageSize: "100" } });
+    for (const each of body.data) {
+      const direct = each.agentRole !== null && each.agentRole !== undefined;
+      const implicit = ["owner", "admin"].includes(each.organizationRole);
+      expect([each.email, direct || implicit]).toEqual([each.email, true]);
+      expect([each.email, each.accessSource]).toEqual([each.email, direct ? "agent" : "organization"]);
+      if (!direct) expect(each.agentAccessStatus ?? null).toBeNull();
+    }
+  });
+
+  test("the statistic has its eight numbers, with and without its six filters (rule 4)", async () => {
+    const nobody = "0f6c3c1e-0000-4e0b-9c39-0d3f5c1b2a10";
+    const zeros = (body: object) => Object.values(body).every((value) => value === 0);
+    const all = await call("agents.statistic");
+    expect([all.status, problems("statistic", all.body)]).toEqual([200, []]);
+    for (const [query, nothing] of [
+      [{ startDate: "2020-01-01T00:00:00Z", endDate: "2020-02-01T00:00:00Z" }, true],
+      [{ startDate: "2999-01-01T00:00:00Z" }, true],
+      [{ endDate: "2020-01-01T00:00:00Z" }, true],
+      [{ fkId: "conformance-nobody" }, true],
+      [{ fkUserId: "conformance-nobody" }, true],
+      [{ userId: nobody }, true],
+      [{ conversationUserId: nobody }, true],
+      [{ startDate: "2020-01-01T00:00:00.000Z", endDate: "2999-01-01T00:00:00+01:00" }, false],
+    ] as const) {
+      const { status, body } = await call("agents.statistic", { query });
+      expect([query, status, problems("statistic", body)]).toEqual([query, 200, []]);
+      if (nothing) expect([query, zeros(body)]).toEqual([query, true]);
+      else expect(body).toEqual(all.body);
+    }
+    expect(await call("agents.statistic", { query: { userId: "no-uuid" } })).toMatchObject({ status: 400 });
+    expect(await call("agents.statistic", { query: { startDate: "soon" } })).toMatchObject({ status: 400 });
+  });
+});
+
+describe.runIf(embedded)("the platform in the box", () => {
+  const call = drivers["plain requests"](target);
+
+  test("serves every skill but VOICE, whose two ids belong to a provider it does not have", async () => {
+    const { skills } = (await call("agents.get")).body as { skills: { systemName: string }[] };
+    const served = skills.map(({ systemName }) => systemName).sort();
+    expect(served).toEqual(skillNames.filter((name) => name !== "VOICE").toSorted());
+  });
+
+  test("tells who is in charge by their names", async () => {
+    const { body } = await call("agents.adminUsers");
+    const sources = body.data.map(
+      ({ email, accessSource }: { [name: string]: string }) => `${email} ${accessSource}`,
+    );
+    expect(sources.sort()).toEqual(["lead@acme.test agent", "owner@acme.test organization"]);
+  });
+});
+
+test("the shapes can fail", () => {
+  const user = { id: "u", firstName: "a", lastName: "b", isAnonymized: false };
+  expect(problems("agent user", user)).toEqual([]);
+  expect(problems("agent user", { ...user, id: 7, context: null, isAnonymized: undefined })).toEqual([
+    "agent user.id: 7 is no string",
+    "agent user.context: null is no string",
+    "agent user.isAnonymized: is missing",
+  ]);
+  const skill = { systemName: "EMAIL", status: "active", email: "a@b.test", responseDelaySeconds: 3601 };
+  expect(problems("skill", skill)).toEqual(["skill(EMAIL).responseDelaySeconds: 3601 is not allowed"]);
+  expect(problems("skill", { systemName: "VOICE", status: "on", vxAssistantId: "a" })).toHaveLength(2);
+  expect(problems("skill", { systemName: "TELEPATHY", status: "active" })).toHaveLength(1);
+  const config = {
+    status: "inactive",
+    url: "https://a.test",
+    title: "t",
+    description: "d",
+    triggerCondition: "never",
+  };
+  const webhook = {
+    systemName: "WEBHOOK",
+    status: "active",
+    name: "n",
+    description: "d",
+    webhooks: [config],
+  };
+  expect(problems("skill", webhook)).toEqual([
+    'skill(WEBHOOK).webhooks[0].triggerCondition: "never" is not allowed',
+  ]);
+});
