@@ -1,4 +1,4 @@
-// How much of its quota an agent has used (the MESSAGE_QUOTA skill): answers in the calendar month, by UTC.
+// How much of its quota an agent has used (the MESSAGE_QUOTA skill): questions in the calendar month, by UTC.
 
 import type { AgentDefinition } from "./definition.ts";
 import type { PlatformStore } from "./store/store.ts";

@@ -109,7 +109,8 @@ export function openAdministration(file: string, clock: Clock): Administration {
       return { id: row.id };
     },
     rotateKey(which) {
-      const { id } = named(which);
+      const { id, name, key_hash } = named(which);
+      if (key_hash === null) throw new Error(`${name} is defined no longer`);
       const key = newKey();
       agents.rotate(id, keyHash(key));
       return { id, key };

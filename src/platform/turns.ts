@@ -60,9 +60,11 @@ export function createTurns(
   const said = (conversation: ConversationRow, what: Said) => say(store, clock.now(), conversation, what);
 
   /** A question nobody waits for stays, with the reason; any other leaves nothing behind. */
-  function giveUp(question: MessageRow): void {
+  function giveUp({ conversation, question, none }: Asked): void {
     if (question.patient) messages.fail(question.id, "the agent failed");
     else messages.remove(question.id);
+    if (none === null)
+      store.usage.add(conversation.agent_id, conversation.person_id, clock.now(), { questions: -1 });
   }
 
   /** Stores the question; undefined when there is no such conversation. */
@@ -75,27 +77,24 @@ export function createTurns(
       const conversation = conversations.byId(agent.id, conversationId);
       if (!conversation) return undefined;
       const answered = agent.status === "active" && conversation.mode === "ai";
-      const question = said(conversation, { role: "conversation_user", ...words, open: answered });
+      // Counted before it is answered, so that no number of askers at once gets more.
+      const none = exhausted(store, agent, clock.now());
+      const counted = answered && none === null;
+      const question = said(conversation, { role: "conversation_user", ...words, open: answered, counted });
       for (const file of files) store.messageFiles.attach(file.id, question.id);
       // A turn is told of when it is whole: with its answer, or at once when none will come by itself.
       if (!answered) fire(store, clock.now(), "each_message", conversation);
       if (agent.status !== "active") fire(store, clock.now(), "chat_currently_unavailable", conversation);
-      return { conversation, question };
+      return { agent, conversation, question, none };
     });
   }
 
   /** An escalation's response comes before all else, also when the quota is exhausted: then words alone call for it. */
-  async function think(
-    agent: AgentDefinition,
-    conversation: ConversationRow,
-    question: MessageRow,
-  ): Promise<Thought> {
-    const none = exhausted(store, agent, clock.now());
+  async function think({ agent, conversation, question, none }: Asked): Promise<Thought> {
     const watched = await watch(agent, question.text, none === null ? agent.model : null, signal);
     const { escalation, tokens } = watched;
-    if (escalation)
-      return { text: escalation.response, sources: [], tokens, escalation, counted: none === null };
-    if (none !== null) return { text: none, sources: [], tokens, escalation, counted: false };
+    if (escalation) return { text: escalation.response, sources: [], tokens, escalation };
+    if (none !== null) return { text: none, sources: [], tokens, escalation };
     const brain = roster.brain(agent.id);
     if (!brain) throw new Error(`asking ${agent.name}: it is gone`);
     const made = await brain.answer(
@@ -109,27 +108,24 @@ export function createTurns(
       },
       signal,
     );
-    return { ...made, tokens: made.tokens + tokens, escalation, counted: true };
+    return { ...made, tokens: made.tokens + tokens, escalation };
   }
 
-  async function answer(
-    agent: AgentDefinition,
-    conversation: ConversationRow,
-    question: MessageRow,
-  ): Promise<MessageRow | undefined> {
+  async function answer(asked: Asked): Promise<MessageRow | undefined> {
+    const { agent, conversation, question } = asked;
     let thought: Thought;
     try {
-      thought = await think(agent, conversation, question);
+      thought = await think(asked);
     } catch (error) {
       // On the way down the question stays open instead, for the next start.
-      if (!signal.aborted) await commits.write(() => giveUp(question));
+      if (!signal.aborted) await commits.write(() => giveUp(asked));
       throw error;
     }
     return commits.write(() => {
       // Deleted while the agent was thinking: nobody is left to be answered.
       if (!messages.byId(conversation.id, question.id)) return undefined;
       messages.close(question.id);
-      const { text, tokens, counted, sources, escalation } = thought;
+      const { text, tokens, sources, escalation } = thought;
       const citations = sources.length > 0 ? JSON.stringify(sources) : null;
       const questionId = question.id;
       const answered = said(conversation, {
@@ -138,7 +134,6 @@ export function createTurns(
         text,
         citations,
         tokens,
-        counted,
       });
       if (escalation) {
         escalate(store, clock.now(), { agent, conversation, questionId, escalation });
@@ -155,15 +150,14 @@ export function createTurns(
     async ask(agent, conversationId, words) {
       const asked = await put(agent, conversationId, words);
       if (!asked) return undefined;
-      const { conversation, question } = asked;
-      return question.open ? answer(agent, conversation, question) : question;
+      return asked.question.open ? answer(asked) : asked.question;
     },
     async askLater(agent, conversationId, words) {
       const asked = await put(agent, conversationId, { ...words, patient: true });
       if (!asked) return undefined;
-      const { conversation, question } = asked;
+      const { question } = asked;
       if (question.open) {
-        const answering = answer(agent, conversation, question)
+        const answering = answer(asked)
           .catch((error: unknown) => log.warn({ error }, "a question could not be answered"))
           .finally(() => later.delete(answering));
         later.add(answering);
@@ -185,12 +179,13 @@ export function createTurns(
     async resume() {
       for (const question of messages.open()) {
         if (signal.aborted) return;
+        // Whether it was within the quota was decided when it was stored; whoever was cut off gets an answer.
         const found = roster.all().flatMap((agent) => {
           const conversation = conversations.byId(agent.id, question.conversation_id);
           return conversation ? { agent, conversation } : [];
         })[0];
         if (!found) continue;
-        await answer(found.agent, found.conversation, question).catch((error: unknown) =>
+        await answer({ ...found, question, none: null }).catch((error: unknown) =>
           log.warn({ error }, "a question left open could not be answered"),
         );
       }
@@ -200,7 +195,14 @@ export function createTurns(
 
 interface Thought extends BrainAnswer {
   readonly escalation: EscalationDefinition | null;
-  readonly counted: boolean;
+}
+
+interface Asked {
+  readonly agent: AgentDefinition;
+  readonly conversation: ConversationRow;
+  readonly question: MessageRow;
+  /** What is said instead, when the quota is exhausted. */
+  readonly none: string | null;
 }
 
 function contextOf(

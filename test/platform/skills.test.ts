@@ -44,6 +44,24 @@ test("a quota answers so often in a month, then with its own words", async () =>
   expect(skills).toContainEqual(expect.objectContaining({ systemName: "MESSAGE_QUOTA", limit: 2 }));
 });
 
+test("a quota holds for many who ask at once, and a failed question takes nothing from it", async () => {
+  const model = await startModel();
+  const text = definition(`skills: { message_quota: { limit: 5, response: No more. } }
+    model: { url: "${model.url}", name: tiny }`);
+  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await rig.open("jo@people.test", key);
+  const say = async () =>
+    (await rig.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
+  model.say(saying("no", 500));
+  for (let failed = 0; failed < 6; failed++) expect(await say()).toBe("Internal Server Error");
+  model.say(saying("Hello."));
+  const said = await Promise.all(Array.from({ length: 12 }, say));
+  expect(said.toSorted((a, b) => a.localeCompare(b))).toEqual([
+    ...Array(5).fill("Hello."),
+    ...Array(7).fill("No more."),
+  ]);
+});
+
 test("a quota that is used up asks no model, and still escalates by words", async () => {
   const model = await startModel();
   const escalation = `{ topic: human, escalationPrompt: "", autoChangeConversationMode: true, response: Yes., recipients: [] }`;

@@ -13,7 +13,7 @@ export interface Totals {
   readonly seconds: number;
   readonly text_conversations: number;
   readonly mail_conversations: number;
-  /** Answers that count against a quota. */
+  /** Questions that count against a quota: those the agent answers itself. */
   readonly questions: number;
 }
 
