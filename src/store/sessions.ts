@@ -126,14 +126,19 @@ export async function closeSession(
   await pinLanes(q, session.conversation);
 }
 
+/** A lost session that does not come back within this time keeps its conversation for itself no more. */
+const comebackMs = 120_000;
+
 /** The newest conversation with that person in which no session lives. */
 export async function freeConversation(q: Query, channel: string, person: string): Promise<string | null> {
   const row = await q.one<{ id: string }>(
     `SELECT id FROM conversations WHERE channel = $1 AND person = $2
-       AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.conversation = conversations.id AND state <> 'closed')
+       AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.conversation = conversations.id
+         AND (state = 'open' OR (state = 'lost' AND lost_at > now_ms() - $3)))
      ORDER BY id DESC LIMIT 1`,
     channel,
     person,
+    comebackMs,
   );
   return row?.id ?? null;
 }

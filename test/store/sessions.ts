@@ -117,6 +117,15 @@ export function describeSessions(place: NewPlace): void {
       expect(await db.read((q) => freeConversation(q, "c", "b@example.org"))).toBeNull();
     });
 
+    it("gives a person's conversation to their next call when the last one has not come back for two minutes", async () => {
+      const db = await withCall(place);
+      const free = () => db.read((q) => freeConversation(q, "c", "a@example.org"));
+      await db.tx(async (q) => loseSession(q, await session(db), null));
+      expect(await free()).toBeNull();
+      await db.tx((q) => q.run("UPDATE sessions SET lost_at = lost_at - 121000"));
+      expect(await free()).toBe("k");
+    });
+
     it("knows whether somebody sees to the platform's conversation", async () => {
       const db = await withCall(place);
       const begun = () => db.read((q) => isBegun(q, "k"));

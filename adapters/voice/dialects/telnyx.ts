@@ -134,8 +134,9 @@ async function signedParams(
   if (key === null || !fresh || signature.length !== 64) return null;
   if (!verify(null, Buffer.concat([Buffer.from(`${time}|`), body]), key, signature)) return null;
   const params: Params = {
-    ...Object.fromEntries(new URLSearchParams(body.toString())),
+    // Only the body is signed: what the address says never takes the place of it.
     ...Object.fromEntries(new URL(request.url).searchParams),
+    ...Object.fromEntries(new URLSearchParams(body.toString())),
   };
   return request.url.includes("/ended") ? { ...params, SessionStatus: statusOf(params) } : params;
 }

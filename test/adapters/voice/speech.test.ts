@@ -2,6 +2,7 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { script } from "../../../adapters/voice/engine/script.ts";
 import { limit, phrases, primary, sentences, speakable } from "../../../adapters/voice/speech/index.ts";
 
 const languages = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"];
@@ -226,4 +227,15 @@ describe("phrases", () => {
     expect(speakable("a@b.com", "constructor")).toBe("a at b dot com.");
     expect(primary("en-US")).toBe("en");
   });
+});
+
+it("speaks the beginning of an endless answer, and reads no more of it than that", () => {
+  const words = phrases("en");
+  const spoken = script(`First. ${"Another one. ".repeat(200_000)}`, "en", 4, words);
+  expect(spoken).toHaveLength(5);
+  expect(spoken[0]).toBe("First.");
+  expect(spoken.at(-1)).toBe(words.restOffered);
+  // Lists are the dearest to read: a megabyte of bullets must cost what its beginning costs.
+  const [few, many] = [4_000, 1_000_000].map((length) => script("- ".repeat(length / 2), "en", 4, words));
+  expect(many).toEqual(few);
 });

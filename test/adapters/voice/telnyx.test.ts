@@ -78,6 +78,15 @@ const spoken = (frames: readonly Frame[]) =>
     .join("");
 
 describe("a call through Telnyx", () => {
+  it("believes the signed body, whatever the address adds", async () => {
+    const board = await switchboard(block);
+    const xml = await (await post(board, "/call?CallSid=another&From=%2B15005559999", form())).text();
+    const line = await board.dial(attribute(xml, "url"));
+    line.say(setup);
+    await board.channel.until("opened", ({ stored }) => stored.length === 1);
+    expect(board.channel.stored[0]).toMatchObject({ session: call, from: { address: "+15005550001" } });
+  });
+
   it("starts with TeXML in which everything we rely on is said", async () => {
     const board = await switchboard({
       ...block,
