@@ -18,7 +18,17 @@ export interface PlatformOptions extends AgentOptions {
 }
 
 export async function run(options: PlatformOptions, io: Io): Promise<number> {
-  if (options.what === "agent") return administer(options, io);
+  const { newerFile } = await import("../platform/index.ts");
+  try {
+    return await (options.what === "agent" ? administer(options, io) : serve(options, io));
+  } catch (error) {
+    if ((error as { readonly code?: string }).code !== newerFile) throw error;
+    io.err((error as Error).message);
+    return exitCodes.newerSchema;
+  }
+}
+
+async function serve(options: PlatformOptions, io: Io): Promise<number> {
   if (options.config === undefined) {
     io.err("platform needs --config, a file of agents");
     return exitCodes.usage;

@@ -4,6 +4,7 @@ import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { exitCodes } from "../../src/commands/exit-codes.ts";
 import { runProgram } from "../../src/commands/program.ts";
@@ -98,6 +99,16 @@ test("refuses a wrong file of agents with line and key, and a wrong command line
   expect((await bridgehead(["platform"])).code).toBe(exitCodes.usage);
   expect((await bridgehead(["platform", "--listen", "nowhere"])).code).toBe(exitCodes.usage);
   expect((await bridgehead(["platform", "agent", "update"])).code).toBe(exitCodes.usage);
+});
+
+test("a file of a newer version is left alone, with an exit code of its own", async () => {
+  const { config, database, agent } = folder();
+  const db = new Database(database);
+  db.pragma("user_version = 999");
+  db.close();
+  const served = await bridgehead(["platform", "--config", config, "--database", database]);
+  expect([served.code, (await agent("list")).code]).toEqual([exitCodes.newerSchema, exitCodes.newerSchema]);
+  expect(served.err).toContain("it was written by a newer version (999)");
 });
 
 test("agents are made, changed and given new keys beside the running platform", async () => {

@@ -8,6 +8,9 @@ export type Db = Database.Database;
 /** `normal` may lose the last moments at a power cut (never at a crash); for trying out and measuring. */
 export type Durability = "full" | "normal";
 
+/** The `code` of the error about a file of a newer version. */
+export const newerFile = "PLATFORM_FILE_NEWER";
+
 /** Opens or makes the file. Throws when it was written by a newer version. */
 export function openDatabase(file: string, durability: Durability): Db {
   const db = new Database(file);
@@ -18,7 +21,10 @@ export function openDatabase(file: string, durability: Durability): Db {
     db.pragma("foreign_keys = ON");
     const found = Number(db.pragma("user_version", { simple: true }));
     if (found > versions.length)
-      throw new Error(`opening the platform's file ${file}: it was written by a newer version (${found})`);
+      throw Object.assign(
+        new Error(`opening the platform's file ${file}: it was written by a newer version (${found})`),
+        { code: newerFile },
+      );
     bringUp(db);
     return db;
   } catch (error) {
