@@ -1,6 +1,6 @@
 // From an exchange to a `CallResult`: the one table of what a status, a broken line or an unreadable body means.
 
-import { failureReason, notFound } from "../wire/failure.ts";
+import { failureDetails, failureReason, notFound } from "../wire/failure.ts";
 import type { Reading } from "../wire/record.ts";
 import type { Exchange } from "./exchange.ts";
 import { brief, discreet } from "./reason.ts";
@@ -54,7 +54,8 @@ function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallRes
     return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected.now) };
   if (status >= 500) return { kind: "unknown", reason };
   if (status < 400 || passing.has(status)) return { kind: "deferred", reason };
-  return { kind: "refused", status, reason };
+  const details = failureDetails(failure);
+  return { kind: "refused", status, reason, ...(details ? { details } : {}) };
 }
 
 /** The platform did it; when what it says about it cannot be read, only a look can tell what. */

@@ -7,8 +7,14 @@ export type CallResult<T> =
   | { readonly kind: "unauthorized"; readonly reason: string }
   /** 404 in the interface's own form, about something the request names. Certain: not done. */
   | { readonly kind: "missing"; readonly reason: string }
-  /** Another 4xx (400, 409, 413, 422 ...). Certain: no, and never. */
-  | { readonly kind: "refused"; readonly status: number; readonly reason: string }
+  /** Another 4xx (400, 409, 413, 422 ...). Certain: no, and never. `details`: which fields were why, where the platform
+   *  says so; unlike `reason` they may repeat what was sent. */
+  | {
+      readonly kind: "refused";
+      readonly status: number;
+      readonly reason: string;
+      readonly details?: readonly { readonly path: string; readonly message: string }[];
+    }
   /** Certain: not done, worth another try: no connection, 429 (`limited`; `retryAfterMs` above 0 where it says so), or
    *  not the platform's own word: a redirect, 405, 408, 425, any other 404. */
   | {

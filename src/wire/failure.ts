@@ -16,6 +16,16 @@ export function failureReason(input: unknown): string {
   return [name, message].filter(Boolean).join(": ").slice(0, 200);
 }
 
+const detailed = z.looseObject({
+  details: z.array(z.looseObject({ path: z.string(), message: z.string() })).min(1),
+});
+
+/** Which fields an error body complains about, where it says so in our own form (the interface leaves it open). */
+export function failureDetails(input: unknown): readonly FailureDetail[] | undefined {
+  const reading = detailed.safeParse(input);
+  return reading.success ? reading.data.details.map(({ path, message }) => ({ path, message })) : undefined;
+}
+
 export interface Failure {
   readonly status: number;
   readonly name?: string;

@@ -221,6 +221,19 @@ test("records are read leniently, and what was dropped is told once", async () =
   });
 });
 
+test("a refusal names the fields that were why, when the platform does", async () => {
+  const { client, server } = await startRig();
+  const details = [{ path: "email", message: "is none" }];
+  server.script(json({ name: "BAD_REQUEST", message: "INVALID_REQUEST", details }, 400), status(400));
+  const refused = { kind: "refused", status: 400 };
+  expect(await client.users.create({ ...person, fkId: "jo" })).toEqual({
+    ...refused,
+    reason: "HTTP 400: BAD_REQUEST: INVALID_REQUEST",
+    details,
+  });
+  expect(await client.users.create({ ...person, fkId: "jo" })).not.toHaveProperty("details");
+});
+
 test("the package gives it by name", async () => {
   const named = await import("bridgehead/client");
   expect(named.createClient).toBe(createClient);
