@@ -69,7 +69,10 @@ export function createChannel(options: {
         else if (status.state === "degraded") log.warn(fields, "the channel is degraded");
         else log.info(fields, "the channel's state changed");
       }
+      const caughtUp = state.status.state === "connecting" && status.state !== "connecting";
       state.status = status;
+      // What was due has waited for this.
+      if (caughtUp) flow.wake();
       if (status.state === "ready") state.heardAt = clock.now();
     },
   };

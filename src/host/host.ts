@@ -39,6 +39,8 @@ export interface Host {
 }
 
 const closeMs = 5000;
+/** How long replies wait for the channel's first look at what it missed. */
+const longestCatchUp = 30_000;
 
 interface Entry {
   readonly channel: RunningChannel;
@@ -75,6 +77,7 @@ export function createHost(options: {
     const { clock, db, node } = options;
     const log = options.log;
     let reader: Reader | null = null;
+    const builtAt = clock.monotonic();
     const state: ChannelState = { status: { state: "connecting" }, since: clock.now(), heardAt: null };
     const channel = createChannel({
       id: config.id,
@@ -126,6 +129,10 @@ export function createHost(options: {
       outbound: adapter.outbound ?? null,
       open: adapter.open?.bind(adapter) ?? null,
       client: agent.client,
+      catchingUp: () =>
+        inbound !== undefined &&
+        state.status.state === "connecting" &&
+        clock.monotonic() - builtAt < longestCatchUp,
       settings: () => agent.settings(),
       problem: () => agent.problem(),
       report: (problem) => agent.report(problem),

@@ -32,6 +32,9 @@ export interface Line {
   /** Fetches an attachment's bytes; null when the adapter announces none. */
   readonly open: Adapter["open"] | null;
   readonly client: AgentClient;
+  /** True for a while after the start, until the channel has looked for what it missed: a STOP from the night before
+   *  counts before a reply that has been due since then. */
+  catchingUp(): boolean;
   /** As last read from the platform; null until the first reading ever succeeded. */
   settings(): AgentSettings | null;
   /** Why the platform refuses the agent's key; null while it is accepted. */

@@ -53,7 +53,8 @@ export function sendStage(deps: SendDeps): Stage {
     async channels(q) {
       const channels: string[] = [];
       for (const channel of await channelsWithDueLanes(q, "out", deps.node)) {
-        if (deps.lines().get(channel)?.outbound && !(await isPaused(q, channel))) channels.push(channel);
+        const line = deps.lines().get(channel);
+        if (line?.outbound && !line.catchingUp() && !(await isPaused(q, channel))) channels.push(channel);
       }
       return channels;
     },

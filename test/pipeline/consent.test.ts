@@ -216,3 +216,15 @@ describe("a word that we hear of late", () => {
     expect(await suppressed(house)).toBeNull();
   });
 });
+
+it("lets a STOP that came while we were away count before a reply that was due", async () => {
+  let away = true;
+  const house = await openTexts({ line: (line) => ({ ...line, catchingUp: () => away }) });
+  await house.says("hello");
+  await house.settles();
+  expect([await house.drafts(), house.texts]).toEqual([["queued"], []]);
+  await house.say(word("stop"));
+  away = false;
+  await house.settles();
+  expect([await house.drafts(), house.texts]).toEqual([["dropped"], []]);
+});

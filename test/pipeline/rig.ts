@@ -114,6 +114,7 @@ export function lineOf(
     open: null,
     client: {} as AgentClient, // no test of this folder asks
     settings: () => over.settings ?? activeSettings(),
+    catchingUp: () => false,
     problem: () => null,
     report: () => undefined,
   };
