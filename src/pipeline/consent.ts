@@ -62,7 +62,12 @@ export async function heed(
       });
     }
   }
-  await settleEvent(q, row.id, { state: "ignored", code, conversation });
+  await settleEvent(q, row.id, {
+    state: "ignored",
+    code,
+    reason: `the person said ${word.toUpperCase()}`,
+    conversation,
+  });
 }
 
 /** Two machines that answer each other's keywords would never end: these words obey the sender's caps as answers do. */

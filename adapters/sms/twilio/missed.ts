@@ -31,6 +31,7 @@ export function missed(
     if (health.of("list") === null) health.set("list", { state: "connecting" });
     let place = readPlace(start) ?? (await begin(channel));
     while (!signal.aborted) {
+      let pause = settings.missed.every;
       try {
         const now = channel.clock.now();
         // A clock that was ahead has left a place in the future.
@@ -40,22 +41,34 @@ export function missed(
         const found = await listed(client, settings, span, signal);
         const upTo = Math.min(until, now - settings.missed.after);
         const next = { ...place, complete: Math.max(behind, upTo) };
-        await take(
-          found.filter((one) => isDue(one, place.first, upTo)),
-          next,
-          signal,
-        );
+        const [due, young] = sorted(found, place.first, upTo);
+        await take(due, next, signal);
         place = next;
         if (until < now) continue;
         health.set("list", { state: "ready" });
+        if (await anyNew(young)) pause = Math.min(pause, settings.missed.after + 1000);
       } catch (error) {
         if (signal.aborted) return;
         health.set("list", failed(error));
         throw error;
       }
-      await channel.clock.sleep(settings.missed.every, signal);
+      await channel.clock.sleep(pause, signal);
     }
   };
+
+  /** What is to be taken now, and what its webhook may still bring: looked at again when that is over. */
+  function sorted(found: readonly MessageInstance[], first: number, upTo: number) {
+    const ours = found.filter((one) => timeOf(one) >= Math.floor(first / 1000) * 1000);
+    // A STOP must not wait: what is due to be sent would be sent meanwhile.
+    const isDue = (one: MessageInstance) => timeOf(one) <= upTo || settings.isConsent(one.body ?? "");
+    return [ours.filter(isDue), ours.filter((one) => !isDue(one))] as const;
+  }
+
+  async function anyNew(young: readonly MessageInstance[]): Promise<boolean> {
+    if (young.length === 0) return false;
+    const stored: ReadonlySet<string> = await channel.known(young.map(({ sid }) => externalId(sid)));
+    return young.some(({ sid }) => !stored.has(sid));
+  }
 
   /** Hands over what is new, oldest first, and with it the place behind it. */
   async function take(due: readonly MessageInstance[], place: Place, signal: AbortSignal): Promise<void> {
@@ -103,12 +116,6 @@ const cursorOf = ({ first, complete }: Place): Cursor => cursor(`${complete}/${f
 function readPlace(start: Cursor | null): Place | null {
   const [, complete, first] = /^(\d+)\/(\d+)$/.exec(start ?? "") ?? [];
   return complete === undefined ? null : { first: Number(first), complete: Number(complete) };
-}
-
-/** Times of messages are whole seconds. */
-function isDue(message: MessageInstance, first: number, upTo: number): boolean {
-  const time = timeOf(message);
-  return time >= Math.floor(first / 1000) * 1000 && time <= upTo;
 }
 
 /** Inbound messages of that time. A service has several numbers, so those are told by the service. */

@@ -225,3 +225,16 @@ it("says when the provider cannot reach us, however well we reach it", async () 
   const beside = desk(api.url, {}, recordingChannel({ publicUrl: "http://127.0.0.1:8025/channels/x" }));
   expect(await beside.adapter.probe?.(AbortSignal.timeout(5000))).toEqual({ state: "ready" });
 });
+
+it("takes a word of consent at once, and looks again soon for what its webhook may still bring", async () => {
+  await missed("hello?");
+  await missed("STOP");
+  const here = desk(api.url, { missed: { every: "1h", after: "1s", overlap: "1m" } });
+  await running(here, ago(minute), async (channel) => {
+    await channel.until("the word", ({ messages }) => messages.length > 0);
+    expect(texts(channel)).toEqual(["STOP"]);
+    expect(channel.messages[0]?.consent?.word).toBe("stop");
+    await channel.until("the text", ({ messages }) => messages.length > 1);
+  });
+  expect(texts(here.channel)).toEqual(["STOP", "hello?"]);
+});
