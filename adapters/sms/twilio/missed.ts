@@ -67,7 +67,7 @@ export function missed(
   async function anyNew(young: readonly MessageInstance[]): Promise<boolean> {
     if (young.length === 0) return false;
     const stored: ReadonlySet<string> = await channel.known(young.map(({ sid }) => externalId(sid)));
-    return young.some(({ sid }) => !stored.has(sid));
+    return stored.size < young.length;
   }
 
   /** Hands over what is new, oldest first, and with it the place behind it. */
