@@ -4,7 +4,7 @@
 import { externalId, type HttpRoute, type RoutePath, sessionId } from "bridgehead/contract";
 import { callStatus } from "./call-status.ts";
 import type { Front } from "./dialects/dialect.ts";
-import { missedCall, voicemail } from "./for-humans.ts";
+import { missedCall, untaken, voicemail } from "./for-humans.ts";
 import { dialTargets, handOverVerb, languageInData } from "./handoff.ts";
 import { partiesOf, personOf } from "./parties.ts";
 import type { Params } from "./signature.ts";
@@ -28,7 +28,6 @@ export interface ConnectCall {
 
 /** The connection failed because of what we asked for: asking again is pointless. */
 const ourFault = new Set(["64101", "64106"]);
-const unanswered = "nobody took the call that was handed over";
 const unreachable = "64102";
 /** Before the first try after that; before each further one so much more. */
 const pauseSeconds = 3;
@@ -178,7 +177,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
       // An agent that was lost is no place to go back to.
       const next = wish === "agent" && params.r === "lost" ? "voicemail" : wish;
       const gone = params.CallStatus === "completed";
-      if (gone || next !== "voicemail") await missed(params, unanswered);
+      if (gone || next !== "voicemail") await missed(params, untaken);
       if (gone) return over(params, "hung-up");
       if (next === "agent") return connect(params, words.apology, config.resume.times);
       if (next === "end") return over(params, "no-answer", say(words.apology, config.language), hangUp);
@@ -196,7 +195,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
     async voicemail(params: Params): Promise<Response> {
       const { RecordingSid: id = "", RecordingUrl: url, RecordingDuration: seconds = "?" } = params;
       if (url === undefined) {
-        await missed(params, unanswered);
+        await missed(params, untaken);
         return over(params, "no-answer", hangUp);
       }
       await channel.accept([voicemail(unserved(params), { id, url, seconds })]);

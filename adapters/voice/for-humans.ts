@@ -14,6 +14,9 @@ export interface UnservedCall {
 const nameOf = ({ address }: Party): string =>
   address.startsWith("anonymous:") ? "an anonymous caller" : address;
 
+/** Why a call that was handed over counts as missed. */
+export const untaken = "nobody took the call that was handed over";
+
 /** Nobody served the caller: the agent did not answer or could not be reached, or no human took the call. Once for a call. */
 export function missedCall(call: UnservedCall, why: string): MessageEvent {
   const caller = nameOf(call.from);

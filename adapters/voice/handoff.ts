@@ -12,7 +12,7 @@ export function canHandOver(
   { transfer }: Pick<Capabilities, "transfer">,
 ): boolean {
   if (transfer === "callback") return hand_over !== undefined;
-  return transfer === "frame" && hand_over?.dial !== undefined;
+  return (transfer === "frame" || transfer === "dial") && hand_over?.dial !== undefined;
 }
 
 /** What goes with the end of the session. It comes back in the callback and is shown to whoever takes the call: no personal

@@ -76,7 +76,9 @@ export const handOver = z
     no_answer: z
       .enum(["voicemail", "agent", "end"])
       .prefault("voicemail")
-      .describe("What if nobody answers? `agent`: back to the agent."),
+      .describe(
+        "What if nobody answers? `agent`: back to the agent. jambonz cannot record: people are told of a missed call instead. retell: they are told if its webhook (api_key) is set up, and no more can be done.",
+      ),
     voicemail_length: duration("2m").describe("How long may a message be?"),
   })
   .refine(

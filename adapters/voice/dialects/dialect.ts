@@ -36,8 +36,9 @@ export interface Capabilities {
   /** Reports a silent caller (`silence`) by itself; the engine then measures none. */
   readonly reportsSilence: boolean;
   /** How a call reaches a human: `callback`: the provider asks us over HTTP what to do once we ended the session; `frame`:
-   *  the `transfer` command does it, and the call is over for us; `none`: not at all. */
-  readonly transfer: "callback" | "frame" | "none";
+   *  the `transfer` command does it, and the call is over for us; `dial`: the `transfer` command rings, and `dialed` tells what
+   *  came of it; `none`: not at all. */
+  readonly transfer: "callback" | "frame" | "dial" | "none";
 }
 
 export interface SocketSide {
@@ -84,6 +85,9 @@ export type CallEvent =
   | { readonly kind: "playback"; readonly speaking: boolean }
   /** The provider says that the caller has been silent for long (only with `reportsSilence`). */
   | { readonly kind: "silence" }
+  /** What came of a `transfer` (only with `transfer: "dial"`). `answered`: a human had the call, and the call is over;
+   *  `unanswered`: the caller is with us again; `gone`: nobody answered, and the caller hung up. */
+  | { readonly kind: "dialed"; readonly outcome: "answered" | "unanswered" | "gone" }
   /** The provider complains; the call goes on. `text` is for the log: a constant or a code, never the caller's words. */
   | { readonly kind: "problem"; readonly text: string }
   /** The call is over: hung up, failed. No other event follows. `reason` is short and stable (`hung-up`, `no-answer`). */

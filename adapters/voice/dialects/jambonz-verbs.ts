@@ -7,16 +7,19 @@ export type Verb = { readonly verb: string; readonly [key: string]: unknown };
 
 export interface JambonzVerbs {
   /** Under which names the background gather reports. */
-  readonly hooks: { readonly turn: string; readonly partial: string };
+  readonly hooks: { readonly turn: string; readonly partial: string; readonly dialed: string };
   /** What a call begins with: the voice, the recogniser, and listening. */
   readonly beginning: readonly Verb[];
   /** Does nothing; takes the place of what was queued. An empty list in an idle call would end it. */
   readonly nothing: Verb;
+  readonly hangup: Verb;
+  /** What follows a dial that nobody answered, in place of everything queued: back to the agent means to be heard again. */
+  readonly untaken: readonly Verb[];
   say(id: string, text: string, language: string | null): Verb;
   of(command: Exclude<Command, { kind: "say" } | { kind: "stop" }>): readonly Verb[];
 }
 
-const hooks = { turn: "/turn", partial: "/partial" } as const;
+const hooks = { turn: "/turn", partial: "/partial", dialed: "/dialed" } as const;
 const hangup: Verb = { verb: "hangup" };
 
 export function jambonzVerbs(config: VoiceConfig): JambonzVerbs {
@@ -33,18 +36,22 @@ export function jambonzVerbs(config: VoiceConfig): JambonzVerbs {
   };
   const voice = (language: string) => synthesizer(config, language);
   const ear = (language: string) => recognizer(config, language);
+  const beginning: readonly Verb[] = [
+    {
+      verb: "config",
+      notifyEvents: true,
+      synthesizer: voice(config.language),
+      recognizer: ear(config.language),
+      bargeIn: listening,
+    },
+  ];
+  const nothing: Verb = { verb: "config", notifyEvents: true };
   return {
     hooks,
-    beginning: [
-      {
-        verb: "config",
-        notifyEvents: true,
-        synthesizer: voice(config.language),
-        recognizer: ear(config.language),
-        bargeIn: listening,
-      },
-    ],
-    nothing: { verb: "config", notifyEvents: true },
+    beginning,
+    nothing,
+    hangup,
+    untaken: config.hand_over?.no_answer === "agent" ? beginning : [nothing],
     say: (id, text, language) => ({
       verb: "say",
       id,
@@ -65,7 +72,8 @@ export function jambonzVerbs(config: VoiceConfig): JambonzVerbs {
   };
 }
 
-/** Nobody listens to the two any more; afterwards the call is over, whoever hung up. */
+/** Nobody listens to the two any more. What follows the dial is what we answer to its hook; the call is over after it only when
+ *  we cannot be asked. */
 function dialing(config: VoiceConfig, to: string | null): readonly Verb[] {
   const numbers = config.hand_over?.dial ?? (to === null ? [] : [to]);
   if (numbers.length === 0) return [hangup];
@@ -77,6 +85,7 @@ function dialing(config: VoiceConfig, to: string | null): readonly Verb[] {
     { verb: "config", bargeIn: { enable: false } },
     {
       verb: "dial",
+      actionHook: hooks.dialed,
       answerOnBridge: true,
       timeout: Math.round((config.hand_over?.timeout ?? 25_000) / 1000),
       ...(callerId === undefined ? {} : { callerId }),

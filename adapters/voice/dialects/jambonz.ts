@@ -1,7 +1,9 @@
 // jambonz (docs.jambonz.org, WebSocket API): it connects to us when a call comes in, asks with `session:new` and
 // `verb:hook`, and does what our verbs say. The caller is heard all the time by a background gather (`bargeIn`), which
 // cuts our speech and drops what is queued behind it; our words are `say` verbs, queued one after the other. (Its streamed
-// speech with `tts:tokens` and `tts:clear` works with some of the speech vendors only.)
+// speech with `tts:tokens` and `tts:clear` works with some of the speech vendors only.) While humans ring the connection stays,
+// and the hook of `dial` tells what came of it. There is no machine for messages: jambonz has no verb that records over this
+// socket (`listen` wants a server of its own), so people are told of a missed call instead.
 
 import { sameText } from "../constant-time.ts";
 import type { CallEvent, Command, Dialect, DialectMaker, Reading, Translator } from "./dialect.ts";
@@ -30,7 +32,7 @@ export const jambonz: DialectMaker = ({ config }): Dialect => {
   const right = `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
   return {
     name: "jambonz",
-    can: { greets: false, stops: true, reportsPlayback: true, reportsSilence: false, transfer: "frame" },
+    can: { greets: false, stops: true, reportsPlayback: true, reportsSilence: false, transfer: "dial" },
     routes: [],
     socket: {
       path: "/relay",
@@ -56,7 +58,26 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
   /** Words of this talk cycle that were heard to their end. */
   let heard: string[] = [];
   let speaking = false;
+  /** Humans ring, or have the call. */
+  let dialing = false;
+  let answered = false;
 
+  const dialed = (outcome: "answered" | "unanswered" | "gone"): readonly CallEvent[] => {
+    if (!dialing) return [];
+    dialing = false;
+    return [{ kind: "dialed", outcome }];
+  };
+  const ended = (message: Message): readonly CallEvent[] => {
+    const { call_sid: leg, call_status: state } = message.data;
+    // The legs to humans are reported over the same connection; the end of one is not that of the call.
+    if (typeof leg === "string" && leg !== message.callSid) {
+      if (state === "in-progress") answered = true;
+      return [];
+    }
+    const reason = over.get(state);
+    if (reason === undefined) return [];
+    return [...dialed(answered ? "answered" : "gone"), { kind: "end", reason }];
+  };
   const cut = (): readonly CallEvent[] => {
     if (waiting.size === 0) return [];
     const words = heard.join(" ");
@@ -97,6 +118,10 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
       const text = transcriptIn(data);
       return text === null ? [] : [{ kind: "partial", text: text.words }];
     }
+    if (name === verbs.hooks.dialed) {
+      if (taken(data)) return dialed("answered");
+      return dialed(over.has(data["call_status"]) ? "gone" : "unanswered");
+    }
     if (name !== verbs.hooks.turn) return [];
     // jambonz collects until # or a pause; the # is left out of what it reports.
     if (typeof data["digits"] === "string" && data["digits"] !== "") {
@@ -117,15 +142,19 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
         return hook(message);
       case "verb:status":
         return status(data);
-      case "call:status": {
-        const reason = over.get(data["call_status"]);
-        return reason === undefined ? [] : [{ kind: "end", reason }];
-      }
+      case "call:status":
+        return ended(message);
       case "jambonz:error":
         return [{ kind: "problem", text: "jambonz:error" }];
       default:
         return [];
     }
+  };
+
+  /** Whatever is queued behind a dial is replaced, so that nobody is rung twice and no call is dropped. */
+  const following = ({ hook: name, data }: Message) => {
+    if (name !== verbs.hooks.dialed) return {};
+    return { data: taken(data) ? [verbs.hangup] : verbs.untaken };
   };
 
   return {
@@ -135,7 +164,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
       // An empty answer to session:new would end the call: there would be nothing to do. A reconnection may stand for one that
       // was never answered; else jambonz does not look at what comes with the acknowledgement.
       const begins = message.type === "session:new" || message.type === "session:reconnect";
-      const data = begins ? { data: verbs.beginning } : {};
+      const data = begins ? { data: verbs.beginning } : following(message);
       return {
         events: events(message),
         answers: [JSON.stringify({ type: "ack", msgid: message.msgid, ...data })],
@@ -146,6 +175,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
         forget();
         return [redirect(false, verbs.nothing)];
       }
+      if (command.kind === "transfer") [dialing, answered] = [true, false];
       if (command.kind !== "say") return [redirect(true, ...verbs.of(command))];
       const text = command.text.trim();
       if (text === "") return [];
@@ -156,6 +186,9 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
     },
   };
 }
+
+/** A dial that rang out ends with whatever it saw last (`ringing`, `early-media`): only one word means that somebody answered. */
+const taken = (data: Message["data"]): boolean => data["dial_call_status"] === "completed";
 
 /** The id of the message is new for each connection, and nobody but jambonz can make one. */
 function started({ type, msgid, callSid, data }: Message): CallEvent {

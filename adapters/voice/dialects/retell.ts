@@ -1,10 +1,13 @@
 // Retell's custom LLM (docs.retellai.com/api-references/llm-websocket): for each call Retell connects to our address with the
 // call's id at its end, asks for a response with a number, and takes only what answers the newest number. It keeps the
 // transcript and sends it whole each time; what is new in it is what the caller just said.
+// A transfer takes the call away from us: what `hand_over.no_answer` says cannot be done. That nobody answered is told to people
+// when Retell's webhook says so (`transfer_cancelled`; it needs `retell.api_key`); otherwise nobody hears of it.
 
 import { createHmac, randomUUID } from "node:crypto";
-import type { HttpRoute } from "bridgehead/contract";
+import { type HttpRoute, sessionId } from "bridgehead/contract";
 import { sameText } from "../constant-time.ts";
+import { missedCall, untaken } from "../for-humans.ts";
 import type { CallEvent, Command, Dialect, DialectMaker, Front, Reading, Translator } from "./dialect.ts";
 import { hearing } from "./retell-transcript.ts";
 
@@ -177,6 +180,7 @@ function callEnded(front: Front, apiKey: string): HttpRoute {
       if (!fresh || !sameText(right, digest)) return new Response("forbidden\n", { status: 403 });
       const { event, call } = fieldsOf(parsed(body));
       const { call_id: id, disconnection_reason: reason } = fieldsOf(call);
+      if (event === "transfer_cancelled" && typeof id === "string") await untakenCall(front, id);
       if (event === "call_ended" && typeof id === "string") {
         const known = typeof reason === "string" && /^\w{1,40}$/.test(reason) ? reason : "";
         await front.closed(
@@ -187,6 +191,14 @@ function callEnded(front: Front, apiKey: string): HttpRoute {
       return new Response(null, { status: 204 });
     },
   };
+}
+
+/** Once for a call: Retell repeats what it was not answered to. */
+async function untakenCall({ channel, config }: Front, call: string): Promise<void> {
+  const facts = await channel.session(sessionId(call));
+  if (facts === null || facts.handingOver === null) return;
+  const [at, ours] = [channel.clock.now(), config.number ?? null];
+  await channel.accept([missedCall({ call, from: facts.from, ours, at }, untaken)]);
 }
 
 function parsed(text: string): unknown {

@@ -12,6 +12,7 @@ import {
 import type { VoiceConfig } from "../config.ts";
 import type { CallEvent, Capabilities, Command, StartEvent } from "../dialects/dialect.ts";
 import type { Speech } from "../draft.ts";
+import { untaken } from "../for-humans.ts";
 import { canHandOver, handOverData } from "../handoff.ts";
 import { configuredGreeting, languageOf, wording } from "../wording.ts";
 import { collecting } from "./collecting.ts";
@@ -31,6 +32,8 @@ export interface CallParts {
   readonly record: CallRecord;
   /** What is stored of the call since this connection was opened. */
   readonly facts: SessionFacts | null;
+  /** Why the call was being handed over when the connection before was cut; null if it was not. */
+  readonly ringing: string | null;
   readonly write: (command: Command) => Promise<void>;
   /** Aborts when the connection is over. */
   readonly over: AbortSignal;
@@ -101,7 +104,7 @@ export function liveCall(parts: CallParts): LiveCall {
     const data = (reason: string) => handOverData(parts.start.call, reason, language);
     const target = config.hand_over?.dial?.[0] ?? null;
     await leave({ ...parts, clock, speaker, target, data, duration, ended }, farewell, signal);
-    if (signal.aborted) return;
+    if (signal.aborted || (farewell.way === "human" && can.transfer === "dial")) return;
     await clock.sleep(partingMs, over);
     parts.hangUp();
   };
@@ -179,6 +182,22 @@ export function liveCall(parts: CallParts): LiveCall {
     listen();
     if (about !== null) await record.interrupted(heard, about);
   };
+  const dialed = async (outcome: "answered" | "unanswered" | "gone") => {
+    if (leaving?.farewell.way !== "human" || closed) return;
+    if (outcome === "answered") {
+      closed = true;
+      return record.closed("handed-over", duration());
+    }
+    channel.log.warn({ call: parts.start.call, outcome }, "nobody took a call that was handed over");
+    await record.missed(untaken);
+    if (outcome === "gone") return;
+    leaving = null;
+    if (config.hand_over?.no_answer !== "agent") return goodbye("no-answer", [words().apology]);
+    await record.returned();
+    if (language !== config.language) await parts.write({ kind: "language", language });
+    await speaker.speak([words().apology]);
+    listen();
+  };
   const limit = async () => {
     await clock.sleep(config.max_call - duration(), over);
     // Again, for the caller may talk us out of another goodbye that is under way.
@@ -191,6 +210,7 @@ export function liveCall(parts: CallParts): LiveCall {
   return {
     async begin() {
       limit().catch(failed);
+      if (parts.ringing !== null) return depart({ way: "human", reason: parts.ringing, words: [] });
       const again = parts.start.resumed || resumed;
       const greeting = configuredGreeting(config, language) ?? channel.agent()?.introduction;
       const first = again ? words().lostYou : (greeting ?? words().greeting);
@@ -215,6 +235,8 @@ export function liveCall(parts: CallParts): LiveCall {
           return speaker.playback(event.speaking);
         case "silence":
           return pending || leaving ? undefined : quiet.noticed();
+        case "dialed":
+          return dialed(event.outcome);
         case "problem":
           return channel.log.warn({ call: parts.start.call, problem: event.text }, "the provider complains");
       }

@@ -39,6 +39,7 @@ export async function leave(parts: LeavingParts, farewell: Farewell, signal: Abo
   if (farewell.way === "human") {
     await record.handingOver(farewell.reason);
     await parts.write({ kind: "transfer", data: parts.data(farewell.reason), to: parts.target });
+    // A provider that tells what came of it has the caller still.
     if (parts.can.transfer !== "frame") return;
     await record.closed("handed-over", parts.duration());
     parts.ended();

@@ -19,6 +19,8 @@ export interface CallRecord {
   said(id: ExternalId, text: string, keys: boolean): Promise<void>;
   interrupted(heard: string | null, about: ExternalId): Promise<void>;
   handingOver(reason: string): Promise<void>;
+  /** No human took the call: the agent has it again. */
+  returned(): Promise<void>;
   /** The connection is gone, the call may go on. */
   lost(reason: string): Promise<void>;
   closed(reason: string, durationMs: number): Promise<void>;
@@ -37,6 +39,8 @@ export function callRecord(channel: Channel, { call, ticket, person, ours }: Cal
   const session = { kind: "session", session: sessionId(call), from: person } as const;
   const named = (what: string) => externalId(`${call}/${ticket}/${what}`);
   let interruptions = 0;
+  let handOvers = 0;
+  let returns = 0;
   return {
     async opened(again) {
       const id = again === 0 ? externalId(`opened/${ticket}`) : named(`opened/${again}`);
@@ -64,7 +68,12 @@ export function callRecord(channel: Channel, { call, ticket, person, ours }: Cal
       await channel.accept([{ ...session, id, state: "interrupted", about, ...words }]);
     },
     async handingOver(reason) {
-      await channel.accept([{ ...session, id: named("handing-over"), state: "handing-over", reason }]);
+      await channel.accept([
+        { ...session, id: named(`handing-over/${++handOvers}`), state: "handing-over", reason },
+      ]);
+    },
+    async returned() {
+      await channel.accept([{ ...session, id: named(`returned/${++returns}`), state: "opened" }]);
     },
     async lost(reason) {
       await channel.accept([{ ...session, id: named("lost"), state: "lost", reason }]);

@@ -36,7 +36,9 @@ export async function serve(parts: ServingParts, socket: Socket, translator: Tra
     (await record.opened(0)) ? { facts: await parts.channel.session(session) } : null,
   );
   if (opened === null) return socket.close(forbidden, "used before");
-  await live(parts, socket, translator, { start, record, events, ...opened });
+  // A connection that was cut while humans rang: they ring again, or still do.
+  const ringing = parts.can.transfer === "dial" ? (before?.handingOver ?? null) : null;
+  await live(parts, socket, translator, { start, record, events, ringing, ...opened });
 }
 
 interface Opened {
@@ -44,13 +46,14 @@ interface Opened {
   readonly record: CallRecord;
   readonly events: AsyncIterator<CallEvent>;
   readonly facts: SessionFacts | null;
+  readonly ringing: string | null;
 }
 
 async function live(
   parts: ServingParts,
   socket: Socket,
   translator: Translator,
-  { start, record, events, facts }: Opened,
+  { start, record, events, facts, ringing }: Opened,
 ): Promise<void> {
   const { channel, calls } = parts;
   const ended = new AbortController();
@@ -65,6 +68,7 @@ async function live(
     start,
     record,
     facts,
+    ringing,
     over,
     failed,
     write: (command: Command) => sendAll(socket, translator.write(command)),

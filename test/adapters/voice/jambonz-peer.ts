@@ -20,6 +20,8 @@ export interface JambonzCall {
   speak(transcript: string, language?: string): void;
   partial(transcript: string): void;
   press(digits: string): void;
+  /** What came of the dial; the leg's own status is reported before. */
+  dialed(status: string): void;
   /** The words being spoken come to their end. */
   finish(): void;
   hangUp(): void;
@@ -67,6 +69,7 @@ export function jambonzCall(line: Line, options: CallOptions = {}): JambonzCall 
   let partialHook: string | null = null;
   let notify = false;
   let gone = false;
+  let ringing: "rings" | "done" = "rings";
 
   const send = (type: string, more: Frame = {}, wantsAck = false) => {
     const msgid = `mS8Gv${(ids++).toString(36)}kQ2`;
@@ -93,6 +96,9 @@ export function jambonzCall(line: Line, options: CallOptions = {}): JambonzCall 
         status(task, "start-playback");
         if (slow) return;
         finish();
+      } else if (task["verb"] === "dial") {
+        done.push(task);
+        return;
       } else {
         carryOut(task);
         current = null;
@@ -139,6 +145,7 @@ export function jambonzCall(line: Line, options: CallOptions = {}): JambonzCall 
       open.delete(frame["msgid"]);
       // What comes with an acknowledged reconnection is for a beginning that was never acknowledged.
       if (about === "session:reconnect" && !options.unacknowledged) return;
+      if (about === "verb:hook" && current?.["verb"] === "dial" && ringing === "done") current = null;
       if (frame["data"]?.length > 0) tasks = frame["data"];
       else if (about?.startsWith("session:")) over(); // nothing to do: the call is over
       return run();
@@ -196,6 +203,12 @@ export function jambonzCall(line: Line, options: CallOptions = {}): JambonzCall 
     press(digits) {
       bargeIn();
       report(hook, { digits, reason: "dtmfDetected" });
+    },
+    dialed(state) {
+      ringing = "done";
+      const leg = { ...info, call_sid: "8c0d2f3e-leg", parent_call_sid: callSid, call_status: state };
+      send("call:status", { data: leg });
+      report(current?.["actionHook"], { dial_call_status: state, dial_sip_status: 200 });
     },
     finish,
     hangUp: over,

@@ -176,11 +176,12 @@ describe("a call through jambonz", () => {
     const hand_over = { dial: numbers, caller_id: "+15005550006", timeout: "20s" };
     const { board, phone } = await call({ hand_over });
     phone.press("0");
-    await board.channel.until("the hand-over", (channel) => story(channel).length === 3);
-    expect(story(board.channel)).toEqual(["opened", "handing-over asked", "closed handed-over"]);
+    await board.channel.until("the hand-over", (channel) => story(channel).length === 2);
+    expect(story(board.channel)).toEqual(["opened", "handing-over asked"]);
     await until("the dial", () => phone.done.length > 0);
     expect(phone.done[0]).toEqual({
       verb: "dial",
+      actionHook: "/dialed",
       answerOnBridge: true,
       timeout: 20,
       callerId: "+15005550006",

@@ -323,6 +323,28 @@ describe("Retell's webhook", () => {
     expect(story(board.channel)).toEqual(["opened"]);
   });
 
+  it("tells people once of a transfer that nobody took, and of no other", async () => {
+    const { board, line } = await call({ hand_over: { dial: ["+15005550009"] }, speaking_rate: 40 });
+    const failed = { event: "transfer_cancelled", call: { call_id: "call_1" } };
+    // Nothing was handed over yet; and nobody knows the other call.
+    await post(board, failed);
+    await post(board, { ...failed, call: { call_id: "call_2" } });
+    expect(board.channel.messages).toEqual([]);
+    line.say({
+      interaction_type: "update_only",
+      transcript: transcript([greeting]),
+      transcript_with_tool_calls: [{ role: "dtmf", digit: "0" }],
+    });
+    await board.channel.until("the end", (channel) => story(channel).length === 3);
+    await post(board, { ...failed, event: "transfer_bridged" });
+    expect(board.channel.messages).toEqual([]);
+    await post(board, failed);
+    await post(board, failed);
+    expect(board.channel.messages).toMatchObject([
+      { forHumans: { subject: "Missed call from +15005550001" }, thread: { answers: [] } },
+    ]);
+  });
+
   it("ends a call once, and ignores other events and unknown calls", async () => {
     const { board } = await call();
     const end = { event: "call_ended", call: { call_id: "call_1", disconnection_reason: "inactivity" } };

@@ -4,6 +4,7 @@ import {
   type Adapter,
   type Json,
   type Reply,
+  type Route,
   type SendOutcome,
   sendKey,
   sessionId,
@@ -22,6 +23,10 @@ export interface Switchboard {
   readonly channel: RecordingChannel;
   /** The channel's public address. */
   readonly base: string;
+  /** Each settles when the serving of a socket is done; in the order of their arrival. */
+  readonly served: readonly Promise<void>[];
+  /** Frames that were given to a socket whose line was gone. */
+  readonly wasted: readonly unknown[];
   dial(path: string, options?: ClientOptions & { readonly protocols?: readonly string[] }): Promise<Line>;
   /** The status with which an upgrade is refused. */
   refusal(
@@ -82,7 +87,9 @@ export async function switchboard(
       return facts === null ? null : { ...facts, openedAt };
     },
   });
-  adapter = voice.create(channel, voice.config.parse(block));
+  const served: Promise<void>[] = [];
+  const wasted: unknown[] = [];
+  adapter = watched(voice.create(channel, voice.config.parse(block)), served, wasted);
   const { outbound } = adapter;
 
   const open = (path: string, { protocols = [], ...rest }: Parameters<Switchboard["dial"]>[1] = {}) => {
@@ -95,6 +102,8 @@ export async function switchboard(
   return {
     channel,
     base,
+    served,
+    wasted,
     async dial(path, rest) {
       const ws = open(path, rest);
       const line = lineOf(ws);
@@ -143,6 +152,32 @@ export async function switchboard(
       return channel.messages[already]?.text ?? "";
     },
   };
+}
+
+/** The same adapter; it is noted when its sockets are done with, and what is still written to them afterwards. */
+function watched(made: Adapter, served: Promise<void>[], wasted: unknown[]): Adapter {
+  const routes = (made.routes ?? []).map((route): Route => {
+    if (route.kind !== "socket") return route;
+    return {
+      ...route,
+      serve(socket, request) {
+        const spy = new Proxy(socket, {
+          get(line, key) {
+            const value: unknown = Reflect.get(line, key);
+            if (typeof value !== "function") return value;
+            return (...args: unknown[]) => {
+              if (key === "send" && line.signal.aborted) wasted.push(args[0]);
+              return Reflect.apply(value, line, args) as unknown;
+            };
+          },
+        });
+        const done = Promise.resolve(route.serve(spy, request));
+        served.push(done.catch(() => undefined));
+        return done;
+      },
+    };
+  });
+  return { ...made, routes };
 }
 
 function lineOf(ws: WebSocket): Line {

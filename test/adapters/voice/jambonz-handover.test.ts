@@ -1,0 +1,91 @@
+// What comes of a call that jambonz gives to a human: the hook of its `dial` tells, over the same connection.
+
+import { describe, expect, it } from "vitest";
+import { jambonzCall } from "./jambonz-peer.ts";
+import { type Switchboard, story, switchboard } from "./switchboard.ts";
+
+const block = {
+  dialect: "jambonz",
+  jambonz: { user: "jambonz", password: "p" },
+  greeting: "Hello, this is Ava.",
+  fillers: { first: "30s" },
+  silence: { after: "60s" },
+  collect: "20ms",
+  speaking_rate: 40,
+};
+const patience = { timeout: 10_000 };
+
+/** A call of jambonz whose human is being rung. */
+async function ringing(no_answer: string) {
+  const board = await switchboard({ ...block, hand_over: { dial: ["+15005550009"], no_answer } });
+  const authorization = `Basic ${Buffer.from("jambonz:p").toString("base64")}`;
+  const connect = () => board.dial("/relay", { headers: { authorization }, protocols: ["ws.jambonz.org"] });
+  const line = await connect();
+  const phone = jambonzCall(line, { callSid: "call-1" });
+  phone.begin();
+  await expect.poll(() => phone.played.length, patience).toBe(1);
+  phone.press("0");
+  await expect.poll(() => phone.done.map(({ verb }) => verb as string), patience).toEqual(["dial"]);
+  return { board, phone, line, connect };
+}
+const missed = (board: Switchboard) => board.channel.messages.filter((one) => one.forHumans !== undefined);
+
+describe("humans whom jambonz rings", () => {
+  it.each(["no-answer", "busy", "failed", "ringing"])("do not answer: %s", async (status) => {
+    const { board, phone } = await ringing("voicemail");
+    expect(phone.done[0]).toMatchObject({ actionHook: "/dialed" });
+    phone.dialed(status);
+    await board.channel.until("the end", (channel) => story(channel).length === 3);
+    expect(story(board.channel)).toEqual(["opened", "handing-over asked", "closed no-answer"]);
+    expect(missed(board)).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
+    await expect.poll(() => phone.done.at(-1)?.["verb"] as string, patience).toBe("hangup");
+    expect(phone.played.join(" ")).toMatch(/sorry/i);
+    expect(phone.done.filter(({ verb }) => verb === "dial")).toHaveLength(1);
+  });
+
+  it("do not answer, and the agent has the call again", async () => {
+    const { board, phone } = await ringing("agent");
+    phone.dialed("busy");
+    await board.channel.until("the return", (channel) => story(channel).length === 3);
+    await expect.poll(() => phone.listening, patience).toBe(true);
+    expect(missed(board)).toHaveLength(1);
+    phone.speak("Then you help me.");
+    expect(await board.heard(1)).toBe("Then you help me.");
+    expect(await board.answer("I will.")).toMatchObject({ kind: "sent" });
+    await expect.poll(() => phone.played.at(-1), patience).toBe("I will.");
+    expect(story(board.channel)).toEqual(["opened", "handing-over asked", "opened"]);
+  });
+
+  it("answer: nobody is told anything, and the call ends", async () => {
+    const { board, phone } = await ringing("voicemail");
+    phone.dialed("completed");
+    await board.channel.until("the end", (channel) => story(channel).length === 3);
+    expect(story(board.channel).at(-1)).toBe("closed handed-over");
+    await expect.poll(() => phone.done.at(-1)?.["verb"] as string, patience).toBe("hangup");
+    expect(missed(board)).toEqual([]);
+  });
+
+  it("are told when the caller gives up before they answer", async () => {
+    const { board, phone } = await ringing("voicemail");
+    phone.hangUp();
+    await board.channel.until("the end", (channel) => story(channel).length === 3);
+    expect(story(board.channel).at(-1)).toBe("closed hung-up");
+    expect(missed(board)).toHaveLength(1);
+  });
+
+  it("are rung by the next connection when one was cut meanwhile, and it tells what came of that", async () => {
+    const { board, phone, line, connect } = await ringing("voicemail");
+    line.cut();
+    await board.channel.until("lost", (channel) => story(channel).length === 3);
+    const again = await connect();
+    const resumed = jambonzCall(again, { callSid: "call-1" });
+    resumed.begin("session:reconnect");
+    await again.until("the dial", (frame) => JSON.stringify(frame).includes('"dial"'));
+    await expect.poll(() => resumed.done.length, patience).toBe(1);
+    expect(resumed.played).toEqual([]);
+    resumed.dialed("no-answer");
+    await board.channel.until("the end", (channel) => story(channel).at(-1) === "closed no-answer");
+    expect(missed(board)).toHaveLength(1);
+    expect([...phone.done, ...resumed.done].filter(({ verb }) => verb === "dial")).toHaveLength(2);
+  });
+});
