@@ -1,6 +1,12 @@
 // The SMS adapter: one number, one provider. This file only puts the parts together.
 
-import { type Adapter, type Channel, defineAdapter, type HttpRoute } from "bridgehead/contract";
+import {
+  type Adapter,
+  type Channel,
+  defineAdapter,
+  type HttpRoute,
+  type SendOutcome,
+} from "bridgehead/contract";
 import { config, type SmsConfig } from "./config.ts";
 import { compose, readDraft } from "./draft.ts";
 import { eventOfText } from "./inbound.ts";
@@ -8,6 +14,7 @@ import { canonicalNumber } from "./numbers.ts";
 import type { Door, Heard, ProviderParts, TextDraft } from "./provider.ts";
 import { providerOf } from "./providers.ts";
 import { eventOfStatus } from "./status.ts";
+import { segmentsOf } from "./text/segments.ts";
 
 export default defineAdapter({
   name: "sms",
@@ -38,7 +45,12 @@ export default defineAdapter({
     return {
       outbound: {
         compose: (reply) => compose(settings, provider.limits, reply),
-        send: (draft, attempt) => provider.send(readDraft(draft), attempt),
+        send: async (draft, attempt) => {
+          const text = readDraft(draft);
+          const outcome = await provider.send(text, attempt);
+          // A message centre is told the segments one by one.
+          return settings.provider === "smpp" ? outcome : counted(text, outcome);
+        },
         ...(provider.reconcile === undefined
           ? {}
           : {
@@ -55,6 +67,16 @@ export default defineAdapter({
     };
   },
 });
+
+const alphabets = { gsm7: "GSM-7", ucs2: "UCS-2" } as const;
+
+/** What was sent, with what it costs: `outbox show` tells it with the attempt. */
+function counted(text: TextDraft, outcome: SendOutcome): SendOutcome {
+  if (outcome.kind !== "sent" || outcome.detail !== undefined || text.body === "") return outcome;
+  const { texts, encoding } = segmentsOf(text.body);
+  const words = texts.length === 1 ? "1 segment" : `${texts.length} segments`;
+  return { ...outcome, detail: `${words} (${alphabets[encoding]})` };
+}
 
 /** Stores what was heard: texts and statuses of one request in one commit. */
 function hearing(channel: Channel, settings: SmsConfig): ProviderParts["hear"] {

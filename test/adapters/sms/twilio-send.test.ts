@@ -21,7 +21,10 @@ const lastCreate = () => api.creates.at(-1)?.form ?? {};
 describe("a text that is taken", () => {
   it("is sent under the provider's sid, with our key in the callback and a limit to its life", async () => {
     const { outcome, crossed } = await sendText(desk(api.url), person, "It is here.");
-    expect([outcome, crossed]).toEqual([{ kind: "sent", id: api.sent.at(-1)?.sid }, true]);
+    expect([outcome, crossed]).toEqual([
+      { kind: "sent", id: api.sent.at(-1)?.sid, detail: "1 segment (GSM-7)" },
+      true,
+    ]);
     expect(lastCreate()).toEqual({
       To: person,
       From: ours,
@@ -30,6 +33,16 @@ describe("a text that is taken", () => {
       StatusCallback:
         "https://bridge.example/channels/test-channel/status?draft=01hzx7key#rc=3&rp=ct,rt,5xx&rt=4000",
     });
+  });
+
+  it.each([
+    ["a".repeat(160), "1 segment (GSM-7)"],
+    ["a".repeat(161), "2 segments (GSM-7)"],
+    ["ж".repeat(70), "1 segment (UCS-2)"],
+    ["ж".repeat(71), "2 segments (UCS-2)"],
+  ])("tells what it takes (%#)", async (text, detail) => {
+    const { outcome } = await sendText(desk(api.url), person, text);
+    expect(outcome).toMatchObject({ kind: "sent", detail });
   });
 
   it.each<[string, Settings, Record<string, string | undefined>]>([
