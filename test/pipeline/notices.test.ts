@@ -33,16 +33,16 @@ it("goes to each of them over their channel, with its subject, and never to the 
   // Two conversations: which goes first is nobody's matter.
   const byAddress = (a: string, b: string) => a.localeCompare(b);
   expect(house.texts.toSorted(byAddress)).toEqual([`boss@example.com: ${said}`, `Ops@example.com: ${said}`]);
-  expect(house.replies).toEqual([
-    expect.objectContaining({
+  for (const reply of house.replies)
+    expect(reply).toMatchObject({
       kind: "notice",
       subject: "Voicemail",
       signature: null,
       introduction: null,
       answers: null,
-    }),
-    expect.objectContaining({ kind: "notice", to: [{ address: "boss@example.com" }] }),
-  ]);
+    });
+  const addresses = house.replies.map(({ to }) => to[0]?.address ?? "");
+  expect(addresses.toSorted(byAddress)).toEqual(["boss@example.com", "Ops@example.com"]);
   expect(house.platform.calls).toEqual([]);
   expect(await house.state()).toMatchObject({
     state: "routed",
