@@ -110,6 +110,8 @@ export async function startSmsc(
   const server: Server = smpp.createServer(key && cert ? { key, cert } : {}, (session) => {
     sessions.add(session);
     session.on("error", () => {});
+    // Let in just before the end, and told of just after it: nobody else would end this one.
+    if (!server.listening) return session.destroy();
     session.on("close", () => {
       sessions.delete(session);
       if (receiver === session) receiver = null;
