@@ -1,8 +1,9 @@
 // The adapter at a message centre, as the core would run it: its `run` kept alive, drafts sent one by one.
 
-import { type Attempt, type Json, type SendOutcome, sendKey, threadToken } from "bridgehead/contract";
+import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import sms from "../../../adapters/sms/index.ts";
+import { replyTo } from "./desk.ts";
 
 const ours = "+15550100";
 const person = "+15550177";
@@ -58,24 +59,7 @@ export function openDesk(
     ends,
     async send(text, { to = person, signal = AbortSignal.timeout(20_000) } = {}) {
       const key = sendKey(`k${keys++}`);
-      const drafts =
-        adapter.outbound?.compose({
-          kind: "answer",
-          key,
-          createdAt: new Date(0),
-          to: [{ address: to }],
-          cc: [],
-          subject: null,
-          text,
-          signature: null,
-          introduction: null,
-          senderName: null,
-          answers: null,
-          history: [],
-          token: threadToken("t"),
-          hops: 0,
-          session: null,
-        }) ?? [];
+      const drafts = adapter.outbound?.compose(replyTo(to, text, { key })) ?? [];
       const outcomes: SendOutcome[] = [];
       for (const draft of drafts) outcomes.push(await outcomeOf(draft, signal));
       return outcomes;

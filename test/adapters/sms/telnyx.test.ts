@@ -4,13 +4,14 @@ import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Attempt, type HttpRoute, type SendOutcome, sendKey, threadToken } from "bridgehead/contract";
+import { type Attempt, type HttpRoute, type SendOutcome, sendKey } from "bridgehead/contract";
 import { recordingChannel, wallClock } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
 import { publicKey as keyOf } from "../../../adapters/sms/telnyx/config.ts";
 import { describeReal, need } from "../../real/debian.ts";
+import { replyTo } from "./desk.ts";
 import {
   apiKey,
   event,
@@ -268,24 +269,7 @@ async function send(fault: TelnyxFault, block: object = {}, more: object = {}) {
   telnyx.fault(fault);
   const { adapter, channel } = desk({ api_url: telnyx.url, ca: telnyx.ca, ...block }, more);
   const text = "**Hello**\n\n![a cat](https://pictures.example/cat.png)";
-  const [draft] =
-    adapter.outbound?.compose({
-      kind: "answer",
-      key: sendKey("kk"),
-      createdAt: new Date(0),
-      to: [{ address: "+15550177" }],
-      cc: [],
-      subject: null,
-      text,
-      signature: null,
-      introduction: null,
-      senderName: null,
-      answers: null,
-      history: [],
-      token: threadToken("t"),
-      hops: 0,
-      session: null,
-    }) ?? [];
+  const [draft] = adapter.outbound?.compose(replyTo("+15550177", text, { key: sendKey("kk") })) ?? [];
   const attempt: Attempt = {
     key: sendKey("kk"),
     number: 1,

@@ -1,6 +1,7 @@
 // Telnyx Conversation Relay: webhooks signed with a real Ed25519 key, TeXML as text, and a scripted call over a real socket.
 
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import { wallClock } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
 import { type Frame, type Line, type Switchboard, story, switchboard } from "./switchboard.ts";
 
@@ -241,18 +242,7 @@ describe("the address of the socket", () => {
 
   it("does not hold for long", async () => {
     let ahead = 0;
-    const clock = {
-      now: () => Date.now() + ahead,
-      monotonic: () => performance.now(),
-      sleep: (ms: number, signal?: AbortSignal) =>
-        new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, ms);
-          signal?.addEventListener("abort", () => {
-            clearTimeout(timer);
-            resolve();
-          });
-        }),
-    };
+    const clock = { ...wallClock(), now: () => Date.now() + ahead };
     const board = await switchboard(block, { clock });
     const url = attribute(await starting(board), "url");
     ahead = 61_000;
