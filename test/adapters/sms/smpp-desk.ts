@@ -51,6 +51,8 @@ export function openDesk(
   const life = options.run === false ? Promise.resolve() : live();
   const stop = async () => {
     abort.abort();
+    // A test that has failed while it held a commit up shall say why, not hang here.
+    channel.release();
     await life;
     await adapter.close?.(AbortSignal.timeout(1000));
   };
