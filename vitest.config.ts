@@ -11,5 +11,7 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 120_000,
+    // A poll ends with its condition. How long it may take is no statement: a machine may stand still for seconds.
+    expect: { poll: { timeout: 30_000 } },
   },
 });

@@ -56,7 +56,7 @@ it("goes on when a reload fails, takes over the next good one, and still ends we
   const ended = once(child, "exit");
   let said = "";
   child.stderr.on("data", (chunk: Buffer) => (said += chunk.toString()));
-  const heard = (text: string) => expect.poll(() => said, { timeout: 15_000 }).toContain(text);
+  const heard = (text: string) => expect.poll(() => said).toContain(text);
   await heard('"message":"ready"');
 
   configure({ broken: true });

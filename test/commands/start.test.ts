@@ -83,7 +83,7 @@ store: sqlite:store.db
     async learns() {
       const daemon = await place.daemon();
       const known = () => daemon.lines.some(({ message }) => message === "the agent's settings changed");
-      await expect.poll(known, { timeout: 20_000 }).toBe(true);
+      await expect.poll(known).toBe(true);
       return daemon;
     },
     start: (...options) =>

@@ -76,7 +76,7 @@ test.runIf(embedded)(
     await call("conversations.send", { id, body: { message: "Are you open?" } });
     const kinds = () => received.map((each) => String(each.body["triggerCondition"])).sort();
     // A dialog does not end by a message.
-    await expect.poll(kinds, { timeout: 20_000 }).toEqual(["each_message", "start_dialog"]);
+    await expect.poll(kinds).toEqual(["each_message", "start_dialog"]);
     const turn = received.find((each) => each.body["triggerCondition"] === "each_message");
     expect(turn?.headers).toMatchObject({ method: "POST", "x-own": "1", "content-type": "application/json" });
     expect(turn?.body).toMatchObject({ conversationId: id, score: null });

@@ -88,7 +88,7 @@ it("holds up neither the intake nor the answer, however long it takes", async ()
   const house = await openHouse({ open: endless });
   house.sweeps();
   await house.accepts("c", mail({ text: "look", attachments: [picture("a"), picture("b"), picture("c")] }));
-  await expect.poll(() => house.sent, { timeout: 10_000 }).toHaveLength(1);
+  await expect.poll(() => house.sent).toHaveLength(1);
   await expect.poll(() => house.flow.running(), { message: "two at once" }).toBe(2);
   expect((await kept(house.db)).map(({ attempts }) => attempts)).toEqual([1, 1, 0]);
 });
@@ -160,7 +160,7 @@ it("begins again at once after a death in the middle", async () => {
 it("keeps no shutdown waiting, and is begun at once by the next process", async () => {
   const house = await openHouse({ open: endless });
   await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
-  await expect.poll(() => house.sent, { timeout: 10_000 }).toHaveLength(1);
+  await expect.poll(() => house.sent).toHaveLength(1);
   await house.flow.drain(60_000);
   expect(await kept(house.db)).toMatchObject([{ attempts: 1, due: true, reason: "interrupted" }]);
   const { clock, db, platform } = house;
@@ -187,7 +187,7 @@ it("loses nothing when the process dies before the bytes are committed, and repe
     }),
   });
   await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
-  await expect.poll(() => house.heard, { timeout: 10_000 }).toContain("an outcome could not be written yet");
+  await expect.poll(() => house.heard).toContain("an outcome could not be written yet");
   expect(await kept(house.db)).toMatchObject([{ bytes: null, due: true }]);
   deadly = false;
   const next = await reborn(house, { open: media.open });

@@ -66,8 +66,7 @@ export async function callHouse(
     outcomes,
     asked: () =>
       house.platform.calls.filter((call) => call.startsWith("ask ")).map((call) => call.slice("ask ".length)),
-    called: (begin, times) =>
-      expect.poll(() => house.platform.count(begin), { interval: 2, timeout: 10_000 }).toBe(times),
+    called: (begin, times) => expect.poll(() => house.platform.count(begin), { interval: 2 }).toBe(times),
     state: async () => {
       const turns = await house.turns();
       return { turns: turns.map(({ state }) => state), drafts: await house.drafts() };

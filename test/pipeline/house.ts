@@ -172,7 +172,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     for (;;) {
       await flow.sweep();
       if (running() === 0) return;
-      await expect.poll(running, { interval: 1, timeout: 10_000 }).toBe(0);
+      await expect.poll(running, { interval: 1 }).toBe(0);
     }
   }
   return {

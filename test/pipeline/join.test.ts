@@ -35,7 +35,7 @@ it("is due without a sweep", async () => {
   house.sweeps();
   await house.accepts("c");
   await house.says("hi");
-  await expect.poll(() => house.texts, { timeout: 10_000 }).toEqual([`${ann}: answer to hi`]);
+  await expect.poll(() => house.texts).toEqual([`${ann}: answer to hi`]);
 });
 
 it("joins what one commit brings, and what came while nobody listened", async () => {

@@ -37,7 +37,7 @@ async function withAgent(): Promise<{ house: House; agent: Agent; platform: Scri
     await running;
   });
   house.sweeps();
-  await expect.poll(() => agent?.settings(), { interval: 5, timeout: 10_000 }).not.toBeNull();
+  await expect.poll(() => agent?.settings(), { interval: 5 }).not.toBeNull();
   return { house, agent, platform };
 }
 
@@ -53,7 +53,7 @@ it("goes on with the others when one conversation alone is refused, and tries th
         house.clock.forward(100);
         return house.sent;
       },
-      { interval: 5, timeout: 10_000 },
+      { interval: 5 },
     )
     .toEqual(["answer to hello"]);
   const tries = platform.count("ask forbidden");
@@ -63,7 +63,7 @@ it("goes on with the others when one conversation alone is refused, and tries th
         house.clock.forward(1000);
         return platform.count("ask forbidden");
       },
-      { interval: 10, timeout: 10_000 },
+      { interval: 10 },
     )
     .toBeGreaterThan(tries + 2);
   await expect.poll(() => house.turns()).toContainEqual(expect.objectContaining({ state: "waiting" }));
@@ -74,7 +74,7 @@ it("goes on with the others when one conversation alone is refused, and tries th
         house.clock.forward(10_000);
         return house.sent;
       },
-      { interval: 10, timeout: 10_000 },
+      { interval: 10 },
     )
     .toContain("answer to forbidden");
   await expect.poll(() => agent.problem()).toBeNull();
@@ -91,7 +91,7 @@ it("asks nothing while the key is refused, reads the settings once a refusal and
         house.clock.forward(100);
         return platform.count("describe");
       },
-      { interval: 5, timeout: 10_000 },
+      { interval: 5 },
     )
     .toBe(2);
   await house.passes(600_000, 10_000);

@@ -13,7 +13,6 @@ const notYet = { kind: "deferred", reason: "no such call here", retryAfterMs: 10
 /** Longer than a node takes until it says again that it is alive. */
 const renewal = 6000;
 /** What is due in the store's own time comes when that has passed. */
-const patience = { timeout: 15_000 };
 
 describeReal("a call on two nodes", await needPostgres(), () => {
   let server: Postgres;
@@ -54,7 +53,7 @@ describeReal("a call on two nodes", await needPostgres(), () => {
   }
   const due = (house: { db: Awaited<ReturnType<typeof nodes>>["a"]["db"] }) =>
     expect
-      .poll(() => house.db.read((q) => q.all("SELECT 1 FROM lanes WHERE due_at <= now_ms()")), patience)
+      .poll(() => house.db.read((q) => q.all("SELECT 1 FROM lanes WHERE due_at <= now_ms()")))
       .toHaveLength(1);
 
   it("is spoken in by the node that holds its socket, and by no other", async () => {
@@ -81,7 +80,7 @@ describeReal("a call on two nodes", await needPostgres(), () => {
       .poll(async () => {
         await b.settles();
         return b.said.map(({ text }) => text);
-      }, patience)
+      })
       .toEqual(["answer to hello"]);
     // The old node wakes up, and has no say in it any more.
     await looks(a);
@@ -101,7 +100,7 @@ describeReal("a call on two nodes", await needPostgres(), () => {
       .poll(async () => {
         await a.settles();
         return a.said.length;
-      }, patience)
+      })
       .toBe(1);
     expect(b.said).toEqual([]);
   });

@@ -48,7 +48,7 @@ describe("a score", () => {
     const rig = await keeping(skill, more.join("\n    "));
     const id = await rig.open("jo@people.test", key);
     await rig.say(id, "Thanks a lot!");
-    await expect.poll(() => hook.got.length, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => hook.got.length).toBe(1);
     return { rig, id, model, delivered: hook.got[0]?.body };
   }
 
@@ -79,7 +79,7 @@ describe("a score", () => {
     const webhooks = `webhooks: [{ title: T, url: "${hook.url}", trigger: end_dialog }]`;
     const rig = await keeping(skill, webhooks);
     await rig.say(await rig.open("jo@people.test", key), "Hello?");
-    await expect.poll(() => hook.got.length, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => hook.got.length).toBe(1);
     expect(hook.got[0]?.body.score).toBeNull();
     const model = await startModel();
     const broken = await keeping(skill, `model: { url: "${model.url}", name: tiny }\n    ${webhooks}`);
@@ -89,7 +89,7 @@ describe("a score", () => {
       return saying("Hello.")(response);
     });
     await broken.say(id, "Hello?");
-    await expect.poll(() => hook.got.length, { timeout: 5_000 }).toBe(2);
+    await expect.poll(() => hook.got.length).toBe(2);
     expect(hook.got[1]?.body).toMatchObject({ conversationId: id, score: null });
   });
 });

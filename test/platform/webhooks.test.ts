@@ -100,7 +100,7 @@ describe("a webhook", () => {
     await say();
     await expect.poll(() => hook.got.length).toBe(1);
     await say();
-    await expect.poll(() => hook.got.length, { timeout: 5000 }).toBe(2);
+    await expect.poll(() => hook.got.length).toBe(2);
     expect(hook.got[1]?.body.messages).toHaveLength(4);
 
     const quick = await open({ patience: { endAfter: 3_600_000, archiveAfter: 50 } });
@@ -165,7 +165,7 @@ describe("a webhook", () => {
     await first.platform.close();
     hook.answer(204);
     const second = await open({ file });
-    await expect.poll(() => hook.got.length, { timeout: 15_000 }).toBe(2);
+    await expect.poll(() => hook.got.length).toBe(2);
     await expect.poll(async () => (await log(second, id))[0].state).toBe("delivered");
   });
 

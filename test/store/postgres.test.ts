@@ -115,7 +115,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     onTestFinished(() => void child.kill("SIGKILL"));
     let said = "";
     child.stdout.on("data", (chunk: Buffer) => (said += chunk.toString()));
-    await expect.poll(() => said, { timeout: 15_000 }).toBe("stopping\n");
+    await expect.poll(() => said).toBe("stopping\n");
     await db.tx((q) => writeSettings(q, "row", "of the other one"));
     const ended = once(child, "exit");
     child.kill("SIGCONT");
@@ -195,6 +195,6 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     expect(await db.read((q) => readSettings(q, "two"))).toBeNull();
     // The wake-ups' line is silent too. It ends, as its keep-alive would find out, and comes back by itself.
     proxy.cut();
-    await expect.poll(() => woken, { timeout: 5000 }).toBeGreaterThan(0);
+    await expect.poll(() => woken).toBeGreaterThan(0);
   });
 });

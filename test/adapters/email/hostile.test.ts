@@ -126,7 +126,7 @@ describeReal("hostile mail", missing, () => {
     const { channel, box } = boxes.open();
     await ready(channel);
     await dovecot.deliver(box, "");
-    await expect.poll(async () => (await dovecot.list(box)).length, { timeout: 5000 }).toBe(1);
+    await expect.poll(async () => (await dovecot.list(box)).length).toBe(1);
     await dovecot.remove(box, 1);
     await dovecot.deliver(box, mail("after"));
     await arrived(channel, 1);

@@ -116,9 +116,7 @@ describeReal("reading a mailbox", missing, () => {
     expect((await dovecot.list(box))[0]?.flags).not.toContain("$Bridgehead");
     channel.release();
     await arrived(channel, 1);
-    await expect
-      .poll(async () => (await dovecot.list(box))[0]?.flags, { timeout: 5000 })
-      .toContain("$Bridgehead");
+    await expect.poll(async () => (await dovecot.list(box))[0]?.flags).toContain("$Bridgehead");
   });
 
   it("neither marks nor moves on when accept rejects, and brings the mail again", async () => {
@@ -147,9 +145,7 @@ describeReal("reading a mailbox", missing, () => {
     ];
     const flags = (mails: readonly { flags: readonly string[] }[]) =>
       mails.map((one) => one.flags.filter((flag) => flag !== "\\Recent"));
-    await expect
-      .poll(async () => flags(await dovecot.list(box)), { timeout: 5000 })
-      .toEqual(inbox === null ? [] : [inbox]);
+    await expect.poll(async () => flags(await dovecot.list(box))).toEqual(inbox === null ? [] : [inbox]);
     expect(flags(await dovecot.list(box, "Sent"))).toEqual(moved);
     await dovecot.deliver(box, mail(2));
     await arrived(channel, 2);
@@ -174,7 +170,7 @@ describeReal("reading a mailbox", missing, () => {
     const { channel, box } = open();
     await ready(channel);
     await dovecot.deliver(box, mail(1));
-    await expect.poll(() => phases, { timeout: 5000 }).toEqual(["before", "after"]);
+    await expect.poll(() => phases).toEqual(["before", "after"]);
     unsubscribe("bridgehead:email.mark", listen);
     expect(channel.messages).toHaveLength(1);
   });
@@ -190,9 +186,7 @@ describeReal("reading a mailbox", missing, () => {
     expect(channel.calls.length).toBeLessThan(40);
     expect(after.supervised.errors).toEqual([]);
     await expect
-      .poll(async () => (await dovecot.list(box)).every((one) => one.flags.includes("$Bridgehead")), {
-        timeout: 5000,
-      })
+      .poll(async () => (await dovecot.list(box)).every((one) => one.flags.includes("$Bridgehead")))
       .toBe(true);
   });
 

@@ -48,9 +48,7 @@ describe("access tokens", () => {
     issuer.lifetime(1);
     const source = tokenSource(grant(), clock);
     const first = await source.get();
-    await expect
-      .poll(async () => (await source.get()).value, { timeout: 3000, interval: 50 })
-      .not.toBe(first.value);
+    await expect.poll(async () => (await source.get()).value, { interval: 50 }).not.toBe(first.value);
     expect(Date.now()).toBeLessThan(first.expiresAt);
   });
 
@@ -125,7 +123,7 @@ describeReal("reading with a token", missing, () => {
       await dovecot.deliver("support", mail(n));
       await arrived(channel, n + 1);
     }
-    await expect.poll(() => logins() - before, { timeout: 10_000 }).toBeGreaterThanOrEqual(3);
+    await expect.poll(() => logins() - before).toBeGreaterThanOrEqual(3);
     expect(supervised.errors).toEqual([]);
     expect(channel.statuses.map((status) => status.state)).toEqual(["connecting", "ready"]);
     expect(channel.messages.map((message) => message.subject)).toEqual(

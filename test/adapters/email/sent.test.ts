@@ -52,7 +52,7 @@ describeReal("the Sent folder", missing, () => {
     subscribe("bridgehead:email.sent-copy", listen);
     const { user, send } = open({ sent_folder: "auto" });
     for (const key of ["one1", "two2", "three3"]) expect(await send(key)).toMatchObject({ kind: "sent" });
-    await expect.poll(async () => (await dovecot.list(user, "Sent")).length, { timeout: 5000 }).toBe(3);
+    await expect.poll(async () => (await dovecot.list(user, "Sent")).length).toBe(3);
     const [first] = await dovecot.list(user, "Sent");
     expect(first?.raw).toBe(peer.accepted.find((mail) => mail.messageId.includes("one1"))?.raw);
     expect(first?.flags).toContain("\\Seen");
@@ -91,7 +91,7 @@ describeReal("the Sent folder", missing, () => {
   it("proves sending by presence; absence proves nothing where we file", async () => {
     const { user, send, look } = open({ sent_folder: "auto" });
     await send("there1");
-    await expect.poll(async () => (await dovecot.list(user, "Sent")).length, { timeout: 5000 }).toBe(1);
+    await expect.poll(async () => (await dovecot.list(user, "Sent")).length).toBe(1);
     expect(await look("there1")).toEqual({ kind: "sent", id: "<there1.bridgehead@example.com>" });
     expect(await look("never1")).toEqual({ kind: "unsure" });
   });

@@ -14,8 +14,7 @@ const part = (reference: number, total: number, at: number, text: string, more: 
     short_message: Buffer.concat([Buffer.from([5, 0, 3, reference, total, at]), Buffer.from(text, "latin1")]),
     ...more,
   });
-const answered = (centre: Smsc, count: number) =>
-  expect.poll(() => centre.answered.length, { timeout: 20_000 }).toBe(count);
+const answered = (centre: Smsc, count: number) => expect.poll(() => centre.answered.length).toBe(count);
 
 describe("a person's text", () => {
   it("arrives with its characters and canonical numbers", async () => {
@@ -107,7 +106,7 @@ describe("a flood", () => {
     centre.deliver(spoken("the first"));
     await desk.channel.until("a commit that hangs", ({ calls }) => calls.at(-1)?.state === "pending");
     for (let n = 0; n < 2500; n++) centre.deliver(spoken(`text ${n}`));
-    await expect.poll(() => centre.refusals.length, { timeout: 20_000 }).toBe(500);
+    await expect.poll(() => centre.refusals.length).toBe(500);
     expect(new Set(centre.refusals)).toEqual(new Set([0x58]));
     desk.channel.release();
     await answered(centre, 2001);
@@ -125,7 +124,7 @@ describe("an answer that the centre may not have read", () => {
     centre.deaf(true);
     centre.deliver(spoken("ok"));
     await desk.channel.until("the text", ({ messages }) => messages.length === 1);
-    await expect.poll(() => desk.channel.calls.length, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect.poll(() => desk.channel.calls.length).toBeGreaterThan(0);
     centre.deaf(false);
     centre.cut();
     await answered(centre, 1);
@@ -298,7 +297,7 @@ describe("the line", () => {
     await using desk = openDesk({ port: centre.port, enquire: "50ms", timeout: "150ms" });
     await bound(desk);
     centre.fault("silent");
-    await expect.poll(() => desk.ends.length, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect.poll(() => desk.ends.length).toBeGreaterThan(0);
     expect(String(desk.ends[0])).toContain("does not answer any more");
     expect(desk.channel.statuses.at(-1)?.state).not.toBe("ready");
     centre.fault("none");
@@ -313,7 +312,7 @@ describe("the line", () => {
     await using desk = openDesk({ port: centre.port });
     await bound(desk);
     expect((await centre.unbind()).command).toBe("unbind_resp");
-    await expect.poll(() => centre.binds.length, { timeout: 20_000 }).toBe(2);
+    await expect.poll(() => centre.binds.length).toBe(2);
     expect(String(desk.ends[0])).toContain("took its leave");
     await centre.close();
   });

@@ -121,7 +121,7 @@ describe("what the centre says", () => {
     await using desk = openDesk({ port: centre.port }, { run: false });
     centre.fault({ status: 0x58, from: 2 });
     const sending = desk.send(long);
-    await expect.poll(() => centre.asked.length, { timeout: 20_000 }).toBe(2);
+    await expect.poll(() => centre.asked.length).toBe(2);
     centre.fault("none");
     expect((await sending)[0]?.kind).toBe("sent");
     expect(centre.taken.map(({ text }) => text).join(""), "no part twice").toBe(long);
@@ -154,7 +154,7 @@ describe("the window", () => {
     await using desk = openDesk({ port: centre.port, window: 2 }, { run: false });
     centre.fault("hang-submit");
     const sends = ["a", "b", "c", "d"].map((text) => desk.send(text));
-    await expect.poll(() => centre.asked.length, { timeout: 20_000 }).toBe(2);
+    await expect.poll(() => centre.asked.length).toBe(2);
     expect(await Promise.race([...sends, Promise.resolve(centre.asked.length)])).toBe(2);
     centre.cut();
     const kinds = (await Promise.all(sends)).flat().map(({ kind }) => kind);
@@ -197,7 +197,7 @@ describe("receipts", () => {
       { kind: "delivery", id: "m4/ENROUTE", about: { sent: ["m4"] }, state: "accepted" },
     ]);
     expect(desk.channel.stored[1]).toHaveProperty("detail", expect.stringContaining("069"));
-    await expect.poll(() => centre.answered.length, { timeout: 20_000 }).toBe(5);
+    await expect.poll(() => centre.answered.length).toBe(5);
     expect(desk.channel.messages).toEqual([]);
     await centre.close();
   });

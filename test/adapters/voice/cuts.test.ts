@@ -120,7 +120,6 @@ const jambonz: Provider = {
   },
 };
 
-const patience = { timeout: 10_000 };
 const opened = (board: Switchboard) =>
   board.channel.until("opened", (channel) => story(channel).includes("opened"));
 const asked = async (board: Switchboard, peer: Peer) => {
@@ -165,7 +164,7 @@ const done = (board: Switchboard) =>
 describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
   it("that is cut before its setup leaves nothing behind", async () => {
     const { board, peer } = await ready(provider);
-    await expect.poll(() => board.served.length, patience).toBe(1);
+    await expect.poll(() => board.served.length).toBe(1);
     peer.line.cut();
     expect(await done(board)).toBe("done");
     expect(board.channel.stored).toEqual([]);
@@ -189,11 +188,11 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     if (phase.includes("hand-over")) return;
     const again = await provider.connect(board, true);
     again.begin();
-    await expect.poll(() => story(board.channel).filter((one) => one === "opened").length, patience).toBe(2);
+    await expect.poll(() => story(board.channel).filter((one) => one === "opened").length).toBe(2);
     const already = board.channel.messages.length;
     again.speak("Here I am again.");
     expect(await board.heard(already)).toContain("Here I am again.");
-    await expect.poll(async () => (await board.answer("Welcome back.")).kind, patience).toBe("sent");
+    await expect.poll(async () => (await board.answer("Welcome back.")).kind).toBe("sent");
     const sessions = board.channel.stored.flatMap((one) => (one.kind === "session" ? [one.session] : []));
     expect(new Set(sessions).size).toBe(1);
   });

@@ -13,7 +13,6 @@ const block = {
   collect: "20ms",
   speaking_rate: 40,
 };
-const patience = { timeout: 10_000 };
 
 /** A call of jambonz whose human is being rung. */
 async function ringing(no_answer: string) {
@@ -23,9 +22,9 @@ async function ringing(no_answer: string) {
   const line = await connect();
   const phone = jambonzCall(line, { callSid: "call-1" });
   phone.begin();
-  await expect.poll(() => phone.played.length, patience).toBe(1);
+  await expect.poll(() => phone.played.length).toBe(1);
   phone.press("0");
-  await expect.poll(() => phone.done.map(({ verb }) => verb as string), patience).toEqual(["dial"]);
+  await expect.poll(() => phone.done.map(({ verb }) => verb as string)).toEqual(["dial"]);
   return { board, phone, line, connect };
 }
 const missed = (board: Switchboard) => board.channel.messages.filter((one) => one.forHumans !== undefined);
@@ -38,7 +37,7 @@ describe("humans whom jambonz rings", () => {
     await board.channel.until("the end", (channel) => story(channel).length === 3);
     expect(story(board.channel)).toEqual(["opened", "handing-over asked", "closed no-answer"]);
     expect(missed(board)).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
-    await expect.poll(() => phone.done.at(-1)?.["verb"] as string, patience).toBe("hangup");
+    await expect.poll(() => phone.done.at(-1)?.["verb"] as string).toBe("hangup");
     expect(phone.played.join(" ")).toMatch(/sorry/i);
     expect(phone.done.filter(({ verb }) => verb === "dial")).toHaveLength(1);
   });
@@ -47,12 +46,12 @@ describe("humans whom jambonz rings", () => {
     const { board, phone } = await ringing("agent");
     phone.dialed("busy");
     await board.channel.until("the return", (channel) => story(channel).length === 3);
-    await expect.poll(() => phone.listening, patience).toBe(true);
+    await expect.poll(() => phone.listening).toBe(true);
     expect(missed(board)).toHaveLength(1);
     phone.speak("Then you help me.");
     expect(await board.heard(1)).toBe("Then you help me.");
     expect(await board.answer("I will.")).toMatchObject({ kind: "sent" });
-    await expect.poll(() => phone.played.at(-1), patience).toBe("I will.");
+    await expect.poll(() => phone.played.at(-1)).toBe("I will.");
     expect(story(board.channel)).toEqual(["opened", "handing-over asked", "opened"]);
   });
 
@@ -61,7 +60,7 @@ describe("humans whom jambonz rings", () => {
     phone.dialed("completed");
     await board.channel.until("the end", (channel) => story(channel).length === 3);
     expect(story(board.channel).at(-1)).toBe("closed handed-over");
-    await expect.poll(() => phone.done.at(-1)?.["verb"] as string, patience).toBe("hangup");
+    await expect.poll(() => phone.done.at(-1)?.["verb"] as string).toBe("hangup");
     expect(missed(board)).toEqual([]);
   });
 
@@ -81,7 +80,7 @@ describe("humans whom jambonz rings", () => {
     const resumed = jambonzCall(again, { callSid: "call-1" });
     resumed.begin("session:reconnect");
     await again.until("the dial", (frame) => JSON.stringify(frame).includes('"dial"'));
-    await expect.poll(() => resumed.done.length, patience).toBe(1);
+    await expect.poll(() => resumed.done.length).toBe(1);
     expect(resumed.played).toEqual([]);
     resumed.dialed("no-answer");
     await board.channel.until("the end", (channel) => story(channel).at(-1) === "closed no-answer");

@@ -38,8 +38,7 @@ async function dial(board: Switchboard): Promise<Line> {
   return line;
 }
 const says = (text: string) => (frame: Frame) => frame["data"]?.[0]?.text === text;
-const until = (what: string, test: () => boolean) =>
-  expect.poll(test, { timeout: 10_000, message: what }).toBe(true);
+const until = (what: string, test: () => boolean) => expect.poll(test, { message: what }).toBe(true);
 
 describe("a call through jambonz", () => {
   it("is answered, greeted, asked, answered, and over when the caller hangs up", async () => {
@@ -330,7 +329,7 @@ describe("jambonz's own library", () => {
       for (const { verb, ...payload } of data as Frame[]) session.addVerb(verb as string, payload);
       session.send({ execImmediate: !queueCommand });
     }
-    await expect.poll(() => made.length - start, { timeout: 10_000 }).toBe(commands.length);
+    await expect.poll(() => made.length - start).toBe(commands.length);
     expect(made.slice(start)).toEqual(commands);
     const kinds = new Set(
       commands.flatMap(({ data }) => (data as Frame[]).map(({ verb }) => verb as string)),

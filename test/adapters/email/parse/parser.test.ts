@@ -283,7 +283,7 @@ describe("the worker", () => {
     const threads = () => process.report.getReport() as unknown as { workers: unknown[] };
     const before = threads().workers.length;
     expect((await lazy.parse(mail(), off)).ok).toBe(true);
-    await expect.poll(() => threads().workers.length, { timeout: 5000 }).toBeLessThanOrEqual(before);
+    await expect.poll(() => threads().workers.length).toBeLessThanOrEqual(before);
     expect((await lazy.parse(mail(), off)).ok).toBe(true);
     await lazy.close();
   });
