@@ -204,5 +204,10 @@ CREATE INDEX message_file_loose ON message_file (created_at) WHERE message_id IS
 CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
 `;
 
+const deliveries = `
+DROP INDEX delivery_due;
+CREATE INDEX delivery_due ON delivery (webhook_id, due_at) WHERE state = 'pending';
+`;
+
 /** What makes version n of version n - 1, from version 1 on. */
-export const versions: readonly string[] = [first, second];
+export const versions: readonly string[] = [first, second, deliveries];

@@ -62,10 +62,8 @@ export interface Webhooks {
   /** Newest first. */
   log(webhookId: string, limit: number, offset: number): DeliveryRow[];
   logged(webhookId: string): number;
-  /** Those due at `now`, the longest due first. */
+  /** The longest due at `now` of each webhook, so that no webhook's many hide another's. */
   due(now: number, limit: number): (DeliveryRow & { readonly webhook: WebhookRow })[];
-  /** When the next one is due; null when none is pending. */
-  nextDue(): number | null;
   conclude(
     id: string,
     to: Pick<DeliveryRow, "state" | "attempts" | "due_at" | "status" | "error" | "ended_at">,
@@ -109,11 +107,11 @@ export function prepareWebhooks(db: Db): Webhooks {
   );
   const logged = db.prepare<[string], number>("SELECT count(*) FROM delivery WHERE webhook_id = ?").pluck();
   const due = db.prepare<[number, number], DeliveryRow>(
-    "SELECT * FROM delivery WHERE state = 'pending' AND due_at <= ? ORDER BY due_at, rowid LIMIT ?",
+    `SELECT delivery.* FROM webhook JOIN delivery ON delivery.rowid = (
+       SELECT rowid FROM delivery WHERE webhook_id = webhook.id AND state = 'pending' AND due_at <= ?
+       ORDER BY due_at, rowid LIMIT 1)
+     ORDER BY due_at, delivery.rowid LIMIT ?`,
   );
-  const nextDue = db
-    .prepare<[], number | null>("SELECT min(due_at) FROM delivery WHERE state = 'pending'")
-    .pluck();
   const conclude = db.prepare(
     `UPDATE delivery SET state = @state, attempts = @attempts, due_at = @due_at, status = @status, error = @error,
        ended_at = @ended_at WHERE id = @id`,
@@ -145,7 +143,6 @@ export function prepareWebhooks(db: Db): Webhooks {
         const webhook = anyById.get(row.webhook_id);
         return webhook ? [{ ...row, webhook }] : [];
       }),
-    nextDue: () => nextDue.get() ?? null,
     conclude: (id, to) => void conclude.run({ id, ...to }),
   };
 }

@@ -39,7 +39,8 @@ export function startDelivering(
 
   /** One delivery to a webhook at a time, so that a receiver sees turns in their order while all goes well. */
   function begin(): void {
-    for (const due of store.webhooks.due(clock.now(), 200)) {
+    // At most `atOnce` of them are busy.
+    for (const due of store.webhooks.due(clock.now(), 2 * atOnce)) {
       if (works.size >= atOnce) return;
       if (busy.has(due.webhook_id)) continue;
       busy.add(due.webhook_id);
