@@ -132,7 +132,19 @@ export const readingFlaws: readonly Flaw[] = [
   },
   {
     what: "run returns by itself",
-    definition: running((run, from, signal) => run(from, AbortSignal.any([signal, AbortSignal.timeout(50)]))),
+    definition: making(line, (create) => (channel, config) => {
+      let enough = new AbortController();
+      const report = (status: ChannelStatus) => {
+        channel.report(status);
+        if (status.state === "ready") void pass(50).then(() => enough.abort());
+      };
+      const { inbound, ...rest } = create({ ...methods(channel), report }, config);
+      const run: Run = (from, signal) => {
+        enough = new AbortController();
+        return required(inbound).run(from, AbortSignal.any([signal, enough.signal]));
+      };
+      return { ...rest, inbound: { run } };
+    }),
     harness,
     caught: { [states]: /nobody aborted it/, [acknowledges]: /in vain for: the acknowledgement/ },
   },

@@ -7,6 +7,7 @@ import type { InboundEvent, MessageEvent } from "../events.ts";
 import { type Cursor, channelId, type SessionId } from "../ids.ts";
 import type { ChannelStatus } from "../outcomes.ts";
 import { wallClock } from "./clock.ts";
+import { elapse } from "./patience.ts";
 
 /** One call of `accept`, from the moment it was made. */
 export interface AcceptCall {
@@ -38,7 +39,7 @@ export interface RecordingChannel extends Channel {
   /** The next `times` (1) calls of `accept` that carry events, held ones first, commit nothing and reject with `error`;
    *  0 ends it. A call with a cursor alone goes through: two commits are not one. */
   reject(times?: number, error?: Error): void;
-  /** Resolves as soon as `test` holds, looked at after every change; rejects, naming `what`, after `ms` (10 s). */
+  /** Resolves as soon as `test` holds, looked at after every change; rejects, naming `what`, after `ms` (20 s). */
   until(what: string, test: (channel: RecordingChannel) => boolean, ms?: number): Promise<void>;
 }
 
@@ -187,16 +188,19 @@ async function watch(
   ms: number,
 ): Promise<void> {
   if (test()) return;
-  const late = AbortSignal.timeout(ms);
+  const seen = new AbortController();
+  // Whoever waits goes on right after the change that he waited for, before others do.
   await new Promise<void>((resolve, reject) => {
     const look = () => {
-      if (late.aborted) reject(new Error(`waited ${ms} ms in vain for: ${what}`));
-      else if (test()) resolve();
-      else return;
+      if (!test()) return;
       watchers.delete(look);
-      late.removeEventListener("abort", look);
+      resolve();
+      seen.abort();
     };
     watchers.add(look);
-    late.addEventListener("abort", look);
+    void elapse(ms, { signal: seen.signal }).then(() => {
+      watchers.delete(look);
+      reject(new Error(`waited ${ms} ms in vain for: ${what}`));
+    });
   });
 }

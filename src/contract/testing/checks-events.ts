@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { InboundEvent } from "../index.ts";
+import { within } from "./patience.ts";
 import { type Check, mark, type Rig, ready, type Subject, whileRunning, withRig } from "./rig.ts";
 import { serveTest } from "./socket.ts";
 
@@ -49,7 +50,7 @@ async function provoke(rig: Rig): Promise<void> {
     for (const frame of [...caller.opening, ...caller.say(words)]) call.say(frame);
     await channel.until("what was said", () => heard(rig, words), rig.patienceMs).catch(() => undefined);
     call.cut();
-    await call.done;
+    await within(call.done, rig.patienceMs);
   }
   if (adapter.inbound && peer.say) {
     const words = mark("provoked");

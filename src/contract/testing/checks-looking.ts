@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { ChannelStatus, PastAttempt, Verdict } from "../index.ts";
 import { compose, type Letter, taken } from "./checks-send.ts";
-import { attempt, eventually } from "./patience.ts";
+import { attempt, deadline, eventually } from "./patience.ts";
 import { type Check, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
 
 /** The verdict on an attempt of an hour ago; a throw reads as "unsure", as it does in the core. */
@@ -12,13 +12,13 @@ async function lookUp(rig: Rig, letter: Letter): Promise<Verdict> {
   const look = present(outbound.reconcile?.bind(outbound), "the adapter has no reconcile", "reconcile");
   const startedAt = new Date(rig.channel.clock.now() - 3_600_000);
   const past: PastAttempt = { key: letter.key, number: 1, startedAt };
-  return attempt(() => look(letter.draft, past, AbortSignal.timeout(rig.patienceMs))).catch(
+  return attempt(() => look(letter.draft, past, deadline(rig.patienceMs))).catch(
     (): Verdict => ({ kind: "unsure" }),
   );
 }
 
 async function sendNow(rig: Rig, letter: Letter): Promise<void> {
-  const signal = AbortSignal.timeout(rig.patienceMs);
+  const signal = deadline(rig.patienceMs);
   await outboundOf(rig).send(letter.draft, { key: letter.key, number: 1, signal, crossing: () => undefined });
   await eventually(
     "the message at the peer",
@@ -66,7 +66,7 @@ type Probed = ChannelStatus["state"] | "a throw";
 
 async function probed(rig: Rig): Promise<Probed> {
   const look = present(rig.adapter.probe?.bind(rig.adapter), "the adapter has no probe", "probe");
-  return attempt(() => look(AbortSignal.timeout(rig.patienceMs))).then(
+  return attempt(() => look(deadline(rig.patienceMs))).then(
     (status) => status.state,
     () => "a throw" as const,
   );

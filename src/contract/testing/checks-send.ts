@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import type { Attempt, Json, SendKey, SendOutcome } from "../index.ts";
 import { replyWith } from "./checks-compose.ts";
 import type { Fault } from "./harness.ts";
-import { attempt as calling, eventually, throughout, within } from "./patience.ts";
+import { attempt as calling, deadline, eventually, throughout, within } from "./patience.ts";
 import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
 
 export interface Letter {
@@ -46,7 +46,7 @@ async function send(rig: Rig, letter: Letter, conditions: Conditions = {}): Prom
   const attempt: Attempt = {
     key: letter.key,
     number: 1,
-    signal: conditions.signal ?? AbortSignal.timeout(rig.patienceMs),
+    signal: conditions.signal ?? deadline(rig.patienceMs),
     crossing: () => {
       conditions.crossing?.();
       crossed = true;
@@ -130,11 +130,11 @@ const endsSilenceAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: Sub
   withRig(subject, async (rig) => {
     const letter = compose(rig, fault);
     await rig.peer.fault(fault);
-    const deadline = new AbortController();
-    const work = send(rig, letter, { signal: deadline.signal });
+    const end = new AbortController();
+    const work = send(rig, letter, { signal: end.signal });
     if (fault === "hang-after") await tookIt(rig, letter, fault);
     else await within(work, rig.quietMs);
-    deadline.abort(new Error("the attempt's deadline (planted)"));
+    end.abort(new Error("the attempt's deadline (planted)"));
     const ended = await within(work, graceMs);
     assert.ok(ended, `send had not ended ${graceMs} ms after its signal`);
     const { told } = ended.value;

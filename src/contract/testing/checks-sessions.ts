@@ -3,10 +3,11 @@
 
 import assert from "node:assert/strict";
 import type { Clock, MessageEvent, Route, SessionEvent, SocketRoute } from "../index.ts";
+import type { AcceptCall } from "./channel.ts";
 import { replyWith } from "./checks-compose.ts";
 import { wallClock } from "./clock.ts";
 import type { Caller, SessionSample } from "./harness.ts";
-import { attempt, eventually, throughout, within } from "./patience.ts";
+import { attempt, deadline, eventually, throughout, within } from "./patience.ts";
 import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
 import { type Serving, serveTest } from "./socket.ts";
 
@@ -171,10 +172,15 @@ async function noticesRejection(subject: Subject): Promise<void> {
       const words = mark("rejected");
       rig.channel.reject();
       sayAll(call, call.caller.say(words));
-      const refused = () =>
-        rig.channel.calls.some(({ state, events }) => state === "rejected" && mentions(events, words));
+      // Counted in the moment of the rejection: an adapter may speak in the next one.
+      let spoken = Number.POSITIVE_INFINITY;
+      const refused = () => {
+        const is = ({ state, events }: AcceptCall) => state === "rejected" && mentions(events, words);
+        if (!rig.channel.calls.some(is)) return false;
+        spoken = call.sent.length;
+        return true;
+      };
       await rig.channel.until("a rejected call of accept", refused, rig.patienceMs);
-      const spoken = call.sent.length;
       await eventually(
         `a sign that "${words}" was not stored at ${sample.path}: another try, words to the caller, or the end`,
         () => over() || heard(rig, words) || call.sent.length > spoken,
@@ -229,7 +235,7 @@ async function sendInto(rig: Rig, words: string): Promise<string> {
   let outcome = "sent";
   for (const draft of outbound.compose(reply)) {
     let crossed = false;
-    const signal = AbortSignal.timeout(rig.patienceMs);
+    const signal = deadline(rig.patienceMs);
     const told = attempt(() =>
       outbound.send(draft, { key: reply.key, number: 1, signal, crossing: () => void (crossed = true) }),
     );

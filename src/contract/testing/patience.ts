@@ -1,15 +1,38 @@
-// Waiting for what must come, and looking on for what must not.
+// Waiting for what must come, and looking on for what must not. Time counts in short naps: a machine that stands still
+// for seconds makes nobody late, and between two naps everything that has come is seen.
 
 import { setTimeout as pass } from "node:timers/promises";
 
 type Test = () => boolean | Promise<boolean>;
 
+const napMs = 20;
+
+interface Elapsing {
+  readonly signal?: AbortSignal;
+  /** False: does not keep the process alive. */
+  readonly ref?: boolean;
+}
+
+/** Resolves when `ms` have passed in which this process ran; at once when the signal aborts. */
+export async function elapse(ms: number, options: Elapsing): Promise<void> {
+  for (let left = ms; left > 0 && !options.signal?.aborted; left -= napMs)
+    await pass(Math.min(left, napMs), undefined, options).catch(() => undefined);
+}
+
+/** A signal that aborts when `ms` have passed in which this process ran. */
+export function deadline(ms: number): AbortSignal {
+  const end = new AbortController();
+  void elapse(ms, { ref: false }).then(() =>
+    end.abort(new DOMException(`${ms} ms are over`, "TimeoutError")),
+  );
+  return end.signal;
+}
+
 /** Resolves as soon as `test` holds; rejects after `ms`, naming `what` the suite waited for. */
 export async function eventually(what: string, test: Test, ms: number): Promise<void> {
-  const end = performance.now() + ms;
-  while (!(await test())) {
-    if (performance.now() > end) throw new Error(`waited ${ms} ms in vain for: ${what}`);
-    await pass(10);
+  for (let left = ms; !(await test()); left -= napMs / 2) {
+    if (left <= 0) throw new Error(`waited ${ms} ms in vain for: ${what}`);
+    await pass(napMs / 2);
   }
 }
 
@@ -37,7 +60,7 @@ export async function within<T>(work: Promise<T>, ms: number): Promise<{ readonl
   try {
     return await Promise.race([
       work.then((value) => ({ value })),
-      pass(ms, null, { signal: waiting.signal }).catch(() => null),
+      elapse(ms, { signal: waiting.signal }).then(() => null),
     ]);
   } finally {
     waiting.abort();
