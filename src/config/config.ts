@@ -3,6 +3,7 @@
 
 import type { AdapterDefinition, ChannelId } from "bridgehead/contract";
 import type * as z from "zod";
+import type { Policy } from "../domain/policy.ts";
 import type { coreChannel } from "./schema/channel.ts";
 import type { File } from "./schema/file.ts";
 
@@ -33,6 +34,8 @@ export interface Config {
   readonly agents: { readonly [name: string]: AgentConfig };
   /** In the file's order, disabled ones included. */
   readonly channels: readonly ChannelConfig[];
+  /** Null: nobody is told of anything. */
+  readonly escalation: Policy | null;
   readonly http: DeepReadonly<File["http"]>;
   readonly store: StoreConfig;
   readonly log: DeepReadonly<File["log"]>;

@@ -5,6 +5,8 @@ import { resolve } from "node:path";
 import { channelId } from "bridgehead/contract";
 import { type Adapters, findAdapters, type Read, readSettings, withDefaults } from "./channels.ts";
 import type { Config, CoreChannel, Problem } from "./config.ts";
+import { policyOf } from "./escalation.ts";
+import { brokenEscalation } from "./escalation-rules.ts";
 import { explain, type Finding } from "./explain.ts";
 import { databasePath, type LoadOptions, openFile, storeConfig, withoutUnresolved } from "./opened.ts";
 import {
@@ -44,7 +46,10 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
     : root.error.issues.flatMap((issue) => explain(issue, { input: whole, shape: rootShape }));
   const findings = [
     ...resolved.problems,
-    ...withoutUnresolved([...schemaFindings, ...missing, ...settings.findings], resolved.problems),
+    ...withoutUnresolved(
+      [...schemaFindings, ...missing, ...settings.findings, ...brokenEscalation(block(whole), adapters)],
+      resolved.problems,
+    ),
     ...rules(block(document.value), block(whole), adapters),
   ];
   const warnings = located([...resolved.warnings, ...plainPlatform(block(resolved.value))]);
@@ -62,9 +67,11 @@ function rules(
 ): readonly Finding[] {
   const embedded = block(resolved["platform"])["url"] === "embedded";
   const own = { platform: raw["platform"], agents: raw["agents"] };
-  const secrets = embedded ? [] : literalSecrets(own, shapeOf(fileSchema), []);
+  const shape = shapeOf(fileSchema);
+  const secrets = embedded ? [] : literalSecrets(own, shape, []);
   return [
     ...secrets,
+    ...literalSecrets({ escalation: raw["escalation"] }, shape, []),
     ...literalStorePassword(raw),
     ...undefinedAgents(resolved),
     ...unreachableHumans(resolved, adapters),
@@ -90,6 +97,7 @@ function assemble(file: string, folder: string, data: File, read: ReadonlyMap<st
     platform: { ...data.platform, ...(paths && { embedded: paths }) },
     agents: data.agents,
     channels,
+    escalation: data.escalation ? policyOf(data.escalation, channels) : null,
     http: data.http,
     store: storeConfig(data.store, folder),
     log: data.log,

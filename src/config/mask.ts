@@ -2,6 +2,7 @@
 
 import type { Config } from "./config.ts";
 import type { Path } from "./document.ts";
+import { policySecrets, shownPolicy } from "./escalation.ts";
 import { file } from "./schema/file.ts";
 import { secretPaths, shapeOf } from "./shape.ts";
 
@@ -13,9 +14,15 @@ export function maskSecrets(config: Config): Record<string, unknown> {
     id,
     { ...core, ...(masked(settings, secretPaths(shapeOf(adapter.config), settings)) as object) },
   ]);
-  const { platform, agents } = config;
+  const { platform, agents, escalation } = config;
   const own = masked({ platform, agents }, secretPaths(shapeOf(file), { platform, agents })) as object;
-  return { ...config, ...own, channels: Object.fromEntries(channels), store: maskStore(config) };
+  return {
+    ...config,
+    ...own,
+    channels: Object.fromEntries(channels),
+    escalation: escalation && shownPolicy(escalation, mask),
+    store: maskStore(config),
+  };
 }
 
 /** Every secret text of a configuration, for the log to look out for. */
@@ -28,7 +35,8 @@ export function secretValues(config: Config): readonly string[] {
     pick(settings, secretPaths(shapeOf(adapter.config), settings)),
   );
   const password = config.store.kind === "postgres" ? (URL.parse(config.store.url)?.password ?? "") : "";
-  return [...new Set([...own, ...theirs, password, decodeURIComponent(password)])].filter(
+  const told = config.escalation ? policySecrets(config.escalation) : [];
+  return [...new Set([...own, ...theirs, ...told, password, decodeURIComponent(password)])].filter(
     (text) => text !== "",
   );
 }

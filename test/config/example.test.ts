@@ -35,6 +35,9 @@ interface Key {
   readonly shape: Shape;
 }
 
+/** Names that the operator chooses. */
+const chosen = ["agents", "escalation.people"];
+
 /** Every key of the schema; names that the operator chooses are `*`, channels are called by their adapter. */
 function keysOf(shape: Shape, path = ""): Key[] {
   const named = Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
@@ -64,12 +67,16 @@ function pathsOf(value: unknown, path = ""): string[] {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return [];
   return Object.entries(value).flatMap(([key, inner]) => {
     if (path === "channels") return pathsOf(inner, `${path}.${(inner as { adapter: string }).adapter}`);
-    const here = path === "agents" ? `${path}.*` : path === "" ? key : `${path}.${key}`;
-    return path === "agents" ? pathsOf(inner, here) : [here, ...pathsOf(inner, here)];
+    const here = chosen.includes(path) ? `${path}.*` : path === "" ? key : `${path}.${key}`;
+    return chosen.includes(path) ? pathsOf(inner, here) : [here, ...pathsOf(inner, here)];
   });
 }
 
 const keys = keysOf(schema);
+/** The keys of an escalation's tiers and routes: blocks in lists, so the example has them in words and on one line. */
+const listed = ["tiers", "routes"].flatMap((key) =>
+  keysOf(schema.properties?.["escalation"]?.properties?.[key]?.items ?? {}, key),
+);
 const valueAt = (value: unknown, path: string): unknown =>
   path.split(".").reduce<unknown>((inner, step) => {
     const record = inner as Record<string, unknown>;
@@ -97,6 +104,33 @@ describe("config.example.yaml", () => {
     expect(loaded.warnings.map(line)).toEqual([]);
   });
 
+  it("loads with its escalation, and with everything that the comments there show", async () => {
+    const block = /^#escalation:\n(?: .*\n)*/m.exec(text)?.[0] ?? "";
+    const on = block
+      .replace(/^(\s*)# For example: (.*)\n((?:\s*#  .*\n)*)(\s*)#([a-z_]+): .*$/gm, "$1$5: $2")
+      .replace(/^(\s*)#(?=[a-z_0-9]+:)/gm, "$1");
+    const path = join(folder, "escalation.yaml");
+    writeFileSync(
+      path,
+      text.replace(block, () => on),
+    );
+    const whsec = `whsec_${Buffer.alloc(32).toString("base64")}`;
+    const env = Object.fromEntries([...text.matchAll(/\$\{env:(\w+)\}/g)].map(([, name]) => [name, whsec]));
+    const loaded = await loadConfig(path, { env, adapters: loadAdapter });
+    expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([]);
+    const escalation = loaded.ok ? loaded.config.escalation : null;
+    expect(escalation?.people.get("anna")).toMatchObject({
+      sms: "+15550123",
+      webhook: { headers: { "X-Key": whsec } },
+      hours: [{ kind: "weekly" }, { days: [5], from: 540, to: 720 }],
+    });
+    expect(escalation).toMatchObject({
+      tiers: [{ tell: ["anna"], by: ["sms", "email"], repeat: 600_000, next: 900_000 }],
+      routes: [{ topics: ["billing*"], tiers: [{ by: null, repeat: 600_000 }] }],
+      via: { email: "support-mail", sms: "support-sms" },
+    });
+  });
+
   it("fits the schema, as it is and with every key switched on", () => {
     for (const yaml of [text, all]) {
       validate(quoted(yaml));
@@ -111,7 +145,8 @@ describe("config.example.yaml", () => {
 
   it("answers every key's question, and lists the values to choose from", () => {
     const prose = text.replace(/^\s*# ?/gm, "").replace(/\s+/g, " ");
-    for (const { path, shape } of keys) {
+    expect(listed.map(({ path }) => path)).toContain("routes.tiers");
+    for (const { path, shape } of [...keys, ...listed]) {
       if (shape.description !== undefined)
         expect(prose, path).toContain(shape.description.replace(/\s+/g, " "));
       if (Array.isArray(shape["enum"])) expect(prose, path).toContain(`Values: ${shape["enum"].join(" | ")}`);

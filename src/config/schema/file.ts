@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { channels } from "./channel.ts";
+import { escalation } from "./escalation.ts";
 import { agents, platform } from "./platform.ts";
 import { duration, httpUrl, listen, name } from "./values.ts";
 
@@ -49,6 +50,9 @@ export const file = z.strictObject({
   channels: channels.describe(
     "Where do people write? CHANGING A CHANNEL'S NAME MAKES IT A NEW CHANNEL: its place in the mailbox and its conversations stay with the old name.",
   ),
+  escalation: escalation
+    .optional()
+    .describe("Who is told when the agent cannot or must not answer? Without it: nobody."),
   http: http.prefault({}).describe("What does the daemon listen on?"),
   store: store
     .default("sqlite:/var/lib/bridgehead/bridgehead.db")

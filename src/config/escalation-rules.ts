@@ -1,0 +1,225 @@
+// What no single key of `escalation` can know: who and what it names must be there, and every way must lead to somebody.
+
+import { BlockList, isIP } from "node:net";
+import type { AdapterDefinition } from "bridgehead/contract";
+import { type Way, ways } from "../domain/policy.ts";
+import type { Path } from "./document.ts";
+import type { Finding } from "./explain.ts";
+import { nearest } from "./nearest.ts";
+import { block } from "./rules.ts";
+
+type Block = { readonly [key: string]: unknown };
+type Kind = "email" | "sms";
+
+interface Scope {
+  readonly people: Block;
+  /** The channel that carries a kind; null: none; undefined: it cannot be told, which is reported elsewhere. */
+  readonly carriers: Readonly<Record<Kind, string | null | undefined>>;
+  readonly adapters: ReadonlyMap<string, AdapterDefinition>;
+}
+
+const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const texts = (value: unknown): readonly string[] => list(value).filter((one) => typeof one === "string");
+
+/** `root`: the file with its references followed. What has another shape than the schema wants is left to the schema. */
+export function brokenEscalation(
+  root: Block,
+  adapters: ReadonlyMap<string, AdapterDefinition>,
+): readonly Finding[] {
+  if (root["escalation"] === undefined) return [];
+  const own = block(root["escalation"]);
+  const channels = block(root["channels"]);
+  const carriers = {
+    email: carrierOf("email", own, channels, adapters),
+    sms: carrierOf("sms", own, channels, adapters),
+  };
+  const scope: Scope = { people: block(own["people"]), carriers, adapters };
+  const findings = [
+    ...Object.keys(scope.people).flatMap((id) => wrongPerson(id, own, scope)),
+    ...wrongTiers(own["tiers"], ["tiers"], scope),
+    ...list(own["routes"]).flatMap((route, index) =>
+      wrongRoute(block(route), ["routes", index], root, scope),
+    ),
+    ...wrongTier(block(own["fallback"]), ["fallback"], scope),
+    ...(["email", "sms"] as const).flatMap((kind) => wrongVia(kind, own, channels, adapters)),
+  ];
+  return findings.map((finding) => ({ ...finding, path: ["escalation", ...finding.path] }));
+}
+
+const at = (path: Path, message: string, fix: string, of: "key" | "value" = "value"): Finding => ({
+  path,
+  of,
+  message,
+  fix,
+});
+
+function carrierOf(
+  kind: Kind,
+  own: Block,
+  channels: Block,
+  adapters: ReadonlyMap<string, AdapterDefinition>,
+): string | null | undefined {
+  const named = block(own["via"])[kind];
+  if (named !== undefined)
+    return typeof named === "string" && wrongVia(kind, own, channels, adapters).length === 0
+      ? named
+      : undefined;
+  const running = Object.keys(channels).filter((id) => block(channels[id])["enabled"] !== false);
+  const found = running.find((id) => adapters.get(id)?.traits.platform === kind);
+  if (found !== undefined) return found;
+  return running.every((id) => adapters.has(id)) ? null : undefined;
+}
+
+function wrongVia(
+  kind: Kind,
+  own: Block,
+  channels: Block,
+  adapters: ReadonlyMap<string, AdapterDefinition>,
+): readonly Finding[] {
+  const name = block(own["via"])[kind];
+  if (typeof name !== "string") return [];
+  const path = ["via", kind];
+  if (!Object.hasOwn(channels, name)) return [unknownName(path, "a channel", name, Object.keys(channels))];
+  if (block(channels[name])["enabled"] === false)
+    return [at(path, `names a channel that does not run: ${name}`, "enable it, or name another one")];
+  const adapter = adapters.get(name);
+  if (!adapter || adapter.traits.platform === kind) return [];
+  return [
+    at(
+      path,
+      `names a channel that carries no ${words[kind]}: ${name}`,
+      "name one of the right kind, or remove the key",
+    ),
+  ];
+}
+
+const words: Readonly<Record<Kind, string>> = { email: "mail", sms: "texts" };
+
+function unknownName(path: Path, what: string, name: string, known: readonly string[]): Finding {
+  const guess = nearest(name, known);
+  const fix =
+    guess === undefined
+      ? `name one of ${known.length === 0 ? "those defined (there are none)" : known.join(", ")}`
+      : `did you mean ${guess}?`;
+  return at(path, `names ${what} that is not defined: ${name}`, fix);
+}
+
+function wrongPerson(id: string, own: Block, scope: Scope): readonly Finding[] {
+  const person = block(scope.people[id]);
+  const path = ["people", id];
+  const findings: Finding[] = [];
+  for (const key of ["hours", "away"] as const)
+    if (list(person[key]).length > 0 && person["time_zone"] === undefined) {
+      findings.push(
+        at(
+          [...path, "time_zone"],
+          `is missing: ${key} says when, but not on whose clock`,
+          "such as time_zone: Europe/Berlin",
+          "key",
+        ),
+      );
+      break;
+    }
+  for (const kind of ["email", "sms"] as const) {
+    const address = person[kind];
+    const carrier = scope.carriers[kind];
+    if (typeof address !== "string" || address === "" || !carrier) continue;
+    if (scope.adapters.get(carrier)?.address?.(address) === null)
+      findings.push(
+        at([...path, kind], `is no address that ${carrier} can reach: ${address}`, "correct the address"),
+      );
+  }
+  const url = URL.parse(String(block(person["webhook"])["url"]));
+  if (url?.protocol === "http:" && !isAllowed(url.hostname, texts(own["allow_private"])))
+    findings.push(
+      at(
+        [...path, "webhook", "url"],
+        "would send what customers write unencrypted",
+        "use https, or add a host of your own to allow_private",
+      ),
+    );
+  return findings;
+}
+
+/** `host`: of a parsed URL, so an address is in its usual form. */
+function isAllowed(host: string, allowed: readonly string[]): boolean {
+  const plain = host.replace(/^\[|\]$/g, "");
+  if (isIP(plain) === 0) return allowed.some((entry) => entry.toLowerCase() === plain);
+  const ranges = new BlockList();
+  for (const entry of allowed) addRange(ranges, entry);
+  return ranges.check(plain, isIP(plain) === 4 ? "ipv4" : "ipv6");
+}
+
+function addRange(ranges: BlockList, entry: string): void {
+  const [address = "", bits] = entry.split("/");
+  const family = { 0: null, 4: "ipv4", 6: "ipv6" } as const;
+  const kind = family[isIP(address) as 0 | 4 | 6];
+  const width = Number(bits ?? (kind === "ipv4" ? 32 : 128));
+  // What is out of range the schema reports.
+  if (kind !== null && Number.isInteger(width) && width >= 0 && width <= (kind === "ipv4" ? 32 : 128))
+    ranges.addSubnet(address, width, kind);
+}
+
+function wrongRoute(route: Block, path: Path, root: Block, scope: Scope): readonly Finding[] {
+  const names = (key: "agents" | "channels", what: string): readonly Finding[] => {
+    const known = Object.keys(block(root[key]));
+    return list(route[key]).flatMap((name, index) =>
+      typeof name !== "string" || known.includes(name)
+        ? []
+        : [unknownName([...path, key, index], what, name, known)],
+    );
+  };
+  return [
+    ...names("agents", "an agent"),
+    ...names("channels", "a channel"),
+    ...wrongTiers(route["tiers"], [...path, "tiers"], scope),
+  ];
+}
+
+const wrongTiers = (tiers: unknown, path: Path, scope: Scope): readonly Finding[] =>
+  list(tiers).flatMap((tier, index) => wrongTier(block(tier), [...path, index], scope));
+
+/** A tier, or the fallback. */
+function wrongTier(tier: Block, path: Path, scope: Scope): readonly Finding[] {
+  const by = tier["by"] === undefined ? null : texts(tier["by"]);
+  return list(tier["tell"]).flatMap((id, index): readonly Finding[] => {
+    if (typeof id !== "string") return [];
+    const here = [...path, "tell", index];
+    if (!Object.hasOwn(scope.people, id))
+      return [unknownName(here, "a person", id, Object.keys(scope.people))];
+    if (by === null) return unreachable(id, here, scope);
+    return ways.filter((way) => by.includes(way)).flatMap((way) => wrongWay(id, way, here, scope));
+  });
+}
+
+function unreachable(id: string, path: Path, scope: Scope): readonly Finding[] {
+  const problems = ways.map((way) => wrongWay(id, way, path, scope));
+  if (problems.some((found) => found.length === 0)) return [];
+  return [
+    at(
+      path,
+      `names somebody who cannot be told: ${id}`,
+      `give escalation.people.${id} a mailbox, a number or a webhook that a channel carries`,
+    ),
+  ];
+}
+
+/** Why the person cannot be told that way. */
+function wrongWay(id: string, way: Way, path: Path, { people, carriers }: Scope): readonly Finding[] {
+  if (block(people[id])[way] === undefined)
+    return [
+      at(
+        path,
+        `is told by ${way}, which ${id} does not have`,
+        `add escalation.people.${id}.${way}, or take ${way} out of by`,
+      ),
+    ];
+  if (way === "webhook" || carriers[way] !== null) return [];
+  return [
+    at(
+      path,
+      `is told by ${way}, but no channel carries ${words[way]}`,
+      `add such a channel, or take ${way} out of by`,
+    ),
+  ];
+}

@@ -1,0 +1,109 @@
+// What the key `escalation` becomes: the policy the program works with, and the same fit to be shown.
+
+import type { AdapterDefinition } from "bridgehead/contract";
+import type { Person, Policy, RouteOfPolicy, Tier } from "../domain/policy.ts";
+import type { EscalationFile } from "./schema/escalation.ts";
+
+/** A channel as far as carrying notices goes. */
+interface Carrier {
+  readonly id: string;
+  readonly core: { readonly enabled: boolean };
+  readonly adapter: AdapterDefinition;
+}
+
+/** `channels` in the file's order: the first enabled one of a kind carries what `via` does not say. Addresses get the form
+ *  of the channel that carries them. */
+export function policyOf(file: EscalationFile, channels: readonly Carrier[]): Policy {
+  const carrier = (kind: "email" | "sms"): Carrier | undefined =>
+    channels.find(({ id, core, adapter }) =>
+      file.via[kind] === undefined ? core.enabled && adapter.traits.platform === kind : id === file.via[kind],
+    );
+  const [email, sms] = [carrier("email"), carrier("sms")];
+  const people = Object.entries(file.people).map(([id, one]): [string, Person] => [
+    id,
+    {
+      id,
+      name: one.name ?? id,
+      email: canonical(one.email, email),
+      sms: canonical(one.sms, sms),
+      webhook: one.webhook ? { ...one.webhook, secret: one.webhook.secret ?? null } : null,
+      timeZone: one.time_zone ?? "UTC",
+      hours: one.hours,
+      away: one.away,
+    },
+  ]);
+  const { platform_webhook: hook } = file;
+  return {
+    people: new Map(people),
+    tiers: file.tiers.map(tierOf),
+    routes: file.routes.map(routeOf),
+    fallback: { ...file.fallback, by: file.fallback.by ?? null },
+    agentRecipients: file.agent_recipients,
+    group: file.group,
+    expires: file.expires,
+    causes: file.causes,
+    downAfter: file.down_after,
+    poll: file.poll,
+    pollOpen: file.poll_open,
+    via: { email: email?.id ?? null, sms: sms?.id ?? null },
+    platformWebhook: hook
+      ? { header: hook.header, key: hook.key, signingSecrets: hook.signing_secrets, register: hook.register }
+      : null,
+    allowPrivate: file.allow_private,
+  };
+}
+
+function canonical(text: string | undefined, carrier: Carrier | undefined): string | null {
+  if (text === undefined) return null;
+  return carrier?.adapter.address?.(text) ?? text;
+}
+
+type TierInFile = EscalationFile["tiers"][number];
+const tierOf = ({ by, ...tier }: TierInFile): Tier => ({ ...tier, by: by ?? null });
+
+const routeOf = ({
+  topics,
+  agents,
+  channels,
+  causes,
+  tiers,
+}: EscalationFile["routes"][number]): RouteOfPolicy => ({
+  topics: topics ?? null,
+  agents: agents ?? null,
+  channels: channels ?? null,
+  causes: causes ?? null,
+  tiers: tiers.map(tierOf),
+});
+
+/** The policy as plain data without what opens anything: keys, and the paths of webhooks, which are keys with many
+ *  receivers. */
+export function shownPolicy(policy: Policy, mask: string): Record<string, unknown> {
+  const masked = (record: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.keys(record).map((key) => [key, mask]));
+  const people = [...policy.people].map(([id, { webhook, ...person }]) => [
+    id,
+    {
+      ...person,
+      webhook: webhook && {
+        url: `${new URL(webhook.url).origin}/${mask}`,
+        headers: masked(webhook.headers),
+        secret: webhook.secret && mask,
+      },
+    },
+  ]);
+  const { platformWebhook: hook } = policy;
+  return {
+    ...policy,
+    people: Object.fromEntries(people),
+    platformWebhook: hook && { ...hook, key: mask, signingSecrets: hook.signingSecrets.map(() => mask) },
+  };
+}
+
+/** Every secret text of the policy. */
+export function policySecrets(policy: Policy): readonly string[] {
+  const theirs = [...policy.people.values()].flatMap(({ webhook }) =>
+    webhook ? [webhook.url, webhook.secret ?? "", ...Object.values(webhook.headers)] : [],
+  );
+  const { platformWebhook: hook } = policy;
+  return [...theirs, ...(hook ? [hook.key, ...hook.signingSecrets] : [])];
+}
