@@ -43,17 +43,44 @@ export function personRow(agentId: string, request: PersonRequest, now: number):
     fk_id: request.fkId || null,
     fk_user_id: request.fkUserId || null,
     email: request.email || null,
-    phone_number: request.phoneNumber || null,
+    phone_number: dialled(request.phoneNumber ?? "") || null,
     metadata: request.customData ? JSON.stringify({ customData: request.customData }) : null,
     created_at: now,
     anonymized: 0,
   };
 }
 
+/** A phone number as it is dialled, so that it is the same however it was written; what is none stays as it is. */
+export function dialled(number: string): string {
+  return /^\+[\d ().-]+$/.test(number) ? `+${number.replace(/\D/g, "")}` : number;
+}
+
 /** Inside a transaction: the person's id, known or new. */
 export function findOrInsert(store: PlatformStore, row: PersonRow): string {
   const known = store.people.find(row.agent_id, row);
-  if (known) store.people.update({ ...row, id: known.id });
-  else store.people.insert(row);
-  return known?.id ?? row.id;
+  if (!known) {
+    store.people.insert(row);
+    return row.id;
+  }
+  const { first_name, last_name } = row.first_name || row.last_name ? row : known;
+  const email = addressNow(store, known, row, "email");
+  const phone_number = addressNow(store, known, row, "phone_number");
+  store.people.update({ ...row, id: known.id, first_name, last_name, email, phone_number });
+  return known.id;
+}
+
+/** The caller's own key says who it is, so a new address takes the old one's place; known by an address alone, a person
+ *  keeps the other one. An address that leads to somebody else stays theirs. */
+function addressNow(
+  store: PlatformStore,
+  known: PersonRow,
+  row: PersonRow,
+  name: "email" | "phone_number",
+): string | null {
+  const given = row[name];
+  const keyed = row.fk_id !== null && row.fk_id === known.fk_id;
+  if (given === null || (known[name] !== null && !keyed)) return known[name];
+  const nobody = { fk_id: null, email: null, phone_number: null };
+  const owner = store.people.find(row.agent_id, { ...nobody, [name]: given });
+  return owner === undefined || owner.id === known.id ? given : known[name];
 }

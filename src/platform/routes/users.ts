@@ -5,7 +5,7 @@ import { Hono } from "hono";
 import { notFound } from "../../wire/failure.ts";
 import { createUserRequest } from "../../wire/user.ts";
 import { removeConversations } from "../openings.ts";
-import { addressProblems, personRow } from "../people.ts";
+import { addressProblems, dialled, personRow } from "../people.ts";
 import { userOf } from "../records.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { type Env, fail, readBody, refused } from "./exchange.ts";
@@ -35,7 +35,7 @@ export function userRoutes(store: PlatformStore, clock: Clock): Hono<Env> {
         fk_id: fkId || null,
         email: email || null,
         // A plus sign that was not encoded arrives as a space.
-        phone_number: phoneNumber?.replace(/^ /, "+") || null,
+        phone_number: dialled(phoneNumber?.replace(/^ /, "+") ?? "") || null,
       });
       if (!person) return fail(c, notFound);
       return c.json({ user: userOf(person), conversationIds: store.conversations.ofPerson(person.id) });

@@ -37,7 +37,7 @@ export interface People {
   expired(agentId: string, before: number, limit: number): string[];
   /** Nothing of who it is stays. */
   anonymize(id: string): void;
-  /** Takes over the new names and whatever else is not null. */
+  /** Takes over names and addresses, and whatever else is not null. */
   update(row: PersonRow): void;
 }
 
@@ -88,7 +88,7 @@ export function preparePeople(db: Db): People {
     `UPDATE person SET first_name = @first_name, last_name = @last_name,
        context = coalesce(@context, context), source = coalesce(@source, source),
        fk_id = coalesce(fk_id, @fk_id), fk_user_id = coalesce(@fk_user_id, fk_user_id),
-       email = coalesce(email, @email), phone_number = coalesce(phone_number, @phone_number),
+       email = @email, phone_number = @phone_number,
        metadata = coalesce(@metadata, metadata)
      WHERE id = @id AND agent_id = @agent_id`,
   );
