@@ -1,12 +1,18 @@
 // The description says what the platform does: it is valid OpenAPI, and every operation's answers fit it, judged by
 // validators that know nothing of how it was made.
 
+import { createHash } from "node:crypto";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as formats from "ajv-formats";
+import { textContent } from "domutils";
+import { parseDocument } from "htmlparser2";
 import { expect, test } from "vitest";
+import { verifying } from "../../src/platform/docs/deliveries.ts";
+import { wordedFields } from "../../src/platform/docs/words.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
+import { receiver } from "./receiver.ts";
 import { startByEmail, startWith } from "./rig.ts";
 
 const text = `
@@ -74,7 +80,7 @@ async function rig() {
     expect([id, validate?.errors]).toEqual([id, null]);
     return JSON.parse(body);
   }
-  return { platform, description, call, used, agents };
+  return { platform, description, ajv, call, used, agents };
 }
 
 interface Options {
@@ -200,19 +206,81 @@ const someBody: { readonly [id: string]: unknown } = {
   fireWebhook: { conversationId: "nothing" },
 };
 
-test("the page shows every operation, and lets no foreign script run", async () => {
-  const { platform } = await rig();
+test("there is an example for every body and every answer, and words for every field that has some", async () => {
+  const { description } = await rig();
+  const without: string[] = [];
+  for (const [path, methods] of Object.entries<Described>(description.paths))
+    for (const [method, { operationId, requestBody, responses }] of Object.entries(methods)) {
+      const media = Object.values(responses).map((each) => each.content?.["application/json"]);
+      if (media.some((each) => each && each.example === undefined)) without.push(`${method} ${path}`);
+      const body = requestBody?.content["application/json"];
+      if (body && Object.keys(body.examples ?? {}).length === 0) without.push(`body of ${operationId}`);
+    }
+  expect(without).toEqual([]);
+  const fields = Object.entries<{ properties?: object }>(description.components.schemas).flatMap(
+    ([name, { properties = {} }]) => Object.keys(properties).flatMap((field) => [field, `${name}.${field}`]),
+  );
+  expect(wordedFields.filter((field) => !fields.includes(field))).toEqual([]);
+});
+
+type Media = { readonly [type: string]: { readonly example?: unknown; readonly examples?: object } };
+interface Described {
+  readonly [method: string]: {
+    readonly operationId: string;
+    readonly requestBody?: { readonly content: Media };
+    readonly responses: { readonly [status: string]: { readonly content?: Media } };
+  };
+}
+
+test("the page shows every operation and record, and its policy lets run what is in it and nothing else", async () => {
+  const { platform, description } = await rig();
   const response = await fetch(`${platform.url}/api/external/docs/`);
   const page = await response.text();
-  for (const id of Object.keys(operations)) expect(page).toContain(`<details id="${id}">`);
+  for (const id of Object.keys(operations)) expect(page).toContain(`<details class="operation" id="${id}"`);
+  const refs = page.matchAll(/href="#record-(\w+)"/g);
+  for (const [, name] of refs) expect(page).toContain(`id="record-${name}"`);
+  expect(page).toContain(`>${description.info.title} <small>${description.info.version}</small>`);
   const policy = response.headers.get("content-security-policy") ?? "";
-  const nonce = /script-src 'nonce-([^']+)'/.exec(policy)?.[1] ?? "none";
-  expect(
-    page
-      .split("<script")
-      .slice(1)
-      .every((tag) => tag.startsWith(` nonce="${nonce}"`)),
-  ).toBe(true);
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).not.toContain("unsafe");
+  for (const kind of ["script", "style"]) {
+    const [, text = ""] = page.split(`<${kind}>`);
+    const digest = createHash("sha256")
+      .update(text.split(`</${kind}>`)[0] ?? "")
+      .digest("base64");
+    expect(policy).toContain(`${kind}-src 'sha256-${digest}'`);
+    expect(page.split(`<${kind}`)).toHaveLength(2);
+  }
+  expect(page).not.toMatch(/\son\w+=|\sstyle=|javascript:|(src|href)="(https?:)?\/\//);
   const again = await fetch(`${platform.url}/api/external/docs`, { redirect: "manual" });
   expect(again.headers.get("location")).toBe("docs/");
+});
+
+test("a delivery is told from a forged one by the lines on the page, and is as described", async () => {
+  const { platform, call, ajv } = await rig();
+  const { url, got } = await receiver();
+  const { id, secret } = await call("registerWebhook", {
+    body: { title: "T", description: "", url, triggerCondition: "manual" },
+  });
+  const { conversationId } = await call("startConversation", { body: startByEmail("jo@people.test") });
+  await call("fireWebhook", { path: { id }, body: { conversationId } });
+  await expect.poll(() => got.length, { timeout: 50_000 }).toBe(1);
+  const [{ headers, text, body } = { headers: {}, text: "", body: {} }] = got;
+
+  const page = await (await fetch(`${platform.url}/api/external/docs/`)).text();
+  expect(textContent(parseDocument(page))).toContain(verifying);
+  const { isOurs } = await import(`data:text/javascript,${encodeURIComponent(verifying)}`);
+  const now = Number(headers["webhook-timestamp"]) * 1000;
+  expect(isOurs(headers, text, secret, now)).toBe(true);
+  expect(isOurs(headers, `${text} `, secret, now)).toBe(false);
+  expect(isOurs(headers, text, `whsec_${"A".repeat(44)}`, now)).toBe(false);
+  expect(isOurs(headers, text, secret, now + 301_000)).toBe(false);
+  expect(isOurs({}, text, secret, now)).toBe(false);
+  expect(isOurs({ ...headers, "webhook-signature": "v1,AAAA v2,x" }, text, secret, now)).toBe(false);
+  const also = { ...headers, "webhook-signature": `v1,AAAA ${String(headers["webhook-signature"])}` };
+  expect(isOurs(also, text, secret, now)).toBe(true);
+
+  const validate = ajv.getSchema("api#/components/schemas/WebhookDelivery");
+  void validate?.(body);
+  expect(validate?.errors).toBe(null);
 });

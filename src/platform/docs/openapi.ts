@@ -1,89 +1,46 @@
 // The machine-readable description: OpenAPI 3.1, generated from the table of operations and the records themselves.
 
 import * as z from "zod";
-import { agent } from "../../wire/agent.ts";
-import { conversation, conversationState } from "../../wire/conversation.ts";
-import { agentFile } from "../../wire/file.ts";
-import { message } from "../../wire/message.ts";
+import {
+  badRequest,
+  forbidden,
+  internalError,
+  notFound,
+  tooLarge,
+  tooManyRequests,
+} from "../../wire/failure.ts";
 import { type Operation, operations } from "../../wire/operations/index.ts";
-import { platformUser } from "../../wire/platform-user.ts";
-import { servedSkill } from "../../wire/skill.ts";
-import { statistic } from "../../wire/statistic.ts";
-import { user } from "../../wire/user.ts";
-import { webhook } from "../../wire/webhook.ts";
+import { webhookDelivery } from "../../wire/webhook.ts";
+import { describeDeliveries } from "./deliveries.ts";
+import { answerExamples, requestExamples } from "./examples.ts";
+import { createSchemas, type Json, type Schemas, tidy } from "./schemas.ts";
+import { operationWords, parameterWords, tagWords } from "./words.ts";
 
-type Json = { [name: string]: unknown };
-
-const failure = z.looseObject({
-  status: z.number(),
-  name: z.string(),
-  message: z.string(),
-  details: z.array(z.looseObject({})),
-});
-const internalFailure = z.looseObject({ status: z.number(), message: z.string() });
-
-/** Records that are described once, under these names. */
-const named = {
-  Agent: agent.exact,
-  AgentFile: agentFile.exact,
-  AgentUser: user.exact,
-  Conversation: conversation.exact,
-  ConversationState: conversationState.exact,
-  Failure: failure,
-  InternalFailure: internalFailure,
-  Message: message.exact,
-  PlatformUser: platformUser.exact,
-  Skill: servedSkill,
-  Statistic: statistic.exact,
-  Webhook: webhook.exact,
+const refusals: { readonly [status: number]: { readonly words: string; readonly example: unknown } } = {
+  400: {
+    words: "A value cannot be accepted; `details` says which",
+    example: badRequest([{ path: "email", message: "not an e-mail address" }]),
+  },
+  403: { words: "The key is missing, wrong, or has been replaced", example: forbidden },
+  404: { words: "There is no such thing under this key", example: notFound },
+  413: { words: "The body is too large", example: tooLarge },
+  429: {
+    words: "More than 1000 requests in 60 seconds; `Retry-After` says when to come back",
+    example: tooManyRequests,
+  },
+  500: { words: "Unexpected; try again later", example: internalError },
 };
 
-const errorWords: { readonly [status: number]: string } = {
-  400: "A value cannot be accepted; `details` says which",
-  403: "The key is missing, wrong, or has been replaced",
-  404: "There is no such thing under this key",
-  413: "The body is too large",
-  429: "More than 1000 requests in 60 seconds; `Retry-After` says when to come back",
-  500: "Unexpected; try again later",
-};
-
-/** Title and version as the interface states them (External API 9). */
-export function describeApi(serverUrl: string): Json {
-  const registry = z.registry<{ id: string }>();
-  /** A schema's name in the document, given when it is first met. */
-  const nameOf = (schema: z.ZodType, id: string): string => {
-    if (!registry.has(schema)) registry.add(schema, { id });
-    return registry.get(schema)?.id ?? id;
-  };
-  for (const [id, schema] of Object.entries(named)) nameOf(schema, id);
-  const queries = new Map<string, string>();
-  const pointer = (schema: z.ZodType, id: string): Json => ({
-    $ref: `#/components/schemas/${nameOf(schema, id)}`,
-  });
-  const all = Object.entries<Operation>(operations).map(([id, operation]) => {
-    const Id = id.charAt(0).toUpperCase() + id.slice(1);
-    const { query, body, answer } = operation;
-    if (query) queries.set(id, nameOf(query, `${Id}Query`));
-    return {
-      id,
-      operation,
-      request: body ? pointer(body, `${Id}Request`) : null,
-      answer:
-        answer.record === null || answer.record === "bytes" ? null : pointer(answer.record, `${Id}Answer`),
-    };
-  });
-  const { schemas } = z.toJSONSchema(registry, {
-    uri: (id) => `#/components/schemas/${id}`,
-    unrepresentable: "any",
-    io: "input",
-  });
-  const asked = new Set(queries.values());
-  const paths: { [path: string]: Json } = {};
-  for (const { id, operation, request, answer } of all) {
+/** Title and version as the interface states them (External API 9). Where its paths begin, whoever serves it adds. */
+export function describeApi(): Json {
+  const schemas = createSchemas();
+  const paths: { [path: string]: { [method: string]: Json } } = {};
+  for (const [id, operation] of Object.entries<Operation>(operations)) {
     const path = (paths[operation.path] ??= {});
-    const query = schemas[queries.get(id) ?? ""] as Json | undefined;
-    path[operation.method.toLowerCase()] = described(id, operation, query, request, answer);
+    path[operation.method.toLowerCase()] = describeOperation(id, operation, schemas);
   }
+  const webhooks = describeDeliveries(schemas.refer(webhookDelivery.exact, "WebhookDelivery"));
+  const tags = new Set(Object.values<Operation>(operations).map(({ tag }) => tag));
   return {
     openapi: "3.1.0",
     info: {
@@ -92,66 +49,81 @@ export function describeApi(serverUrl: string): Json {
       description: "Talk to AI agents: conversations, the people in them, files, webhooks, statistics.",
       license: { name: "MIT", identifier: "MIT" },
     },
-    servers: [{ url: serverUrl }],
-    tags: [...new Set(Object.values<Operation>(operations).map(({ tag }) => tag))].map((name) => ({
-      name,
-      description: `Operations on ${name}`,
-    })),
+    tags: [...tags].map((name) => ({ name, description: tagWords[name] })),
     paths,
+    webhooks,
     components: {
       securitySchemes: {
-        agent: { type: "apiKey", in: "header", name: "Agent-Secret-Key" },
-        organization: { type: "apiKey", in: "header", name: "Organization-Secret-Key" },
+        agent: apiKey("Agent-Secret-Key", "One agent's key. It opens that agent and nothing else."),
+        organization: apiKey(
+          "Organization-Secret-Key",
+          "An organization's key, for lists across its agents.",
+        ),
       },
-      schemas: Object.fromEntries(
-        Object.entries(schemas)
-          .filter(([id]) => !asked.has(id))
-          .map(([id, schema]) => [id, tidy(schema as Json)]),
-      ),
+      headers: {
+        RetryAfter: { description: "Seconds to wait.", schema: { type: "integer" }, example: 12 },
+      },
+      schemas: schemas.all(),
     },
   };
 }
 
-function described(
-  id: string,
-  operation: Operation,
-  query: Json | undefined,
-  request: Json | null,
-  answered: Json | null,
-): Json {
-  const { method, summary, tag, key, upload, answer, errors } = operation;
+const apiKey = (name: string, description: string): Json => ({
+  type: "apiKey",
+  in: "header",
+  name,
+  description,
+});
+
+function describeOperation(id: string, operation: Operation, schemas: Schemas): Json {
+  const { summary, tag, key, body, query, upload, errors } = operation;
   const statuses = [403, 429, 500, ...errors].toSorted((a, b) => a - b);
-  const bytes = { content: { "application/octet-stream": { schema: {} } } };
+  const words = operationWords[id];
   return {
     operationId: id,
     summary,
+    ...(words === undefined ? {} : { description: words }),
     tags: [tag],
     security: [{ [key]: [] }],
-    parameters: [...inPath(operation.path), ...(query ? inQuery(query) : [])],
-    ...(request ? { requestBody: json(request, true) } : {}),
+    parameters: [...inPath(id, operation.path), ...(query ? inQuery(id, query) : [])],
+    ...(body ? { requestBody: bodyOf(id, schemas.refer(body, `${capital(id)}Request`)) } : {}),
     ...(upload ? { requestBody: form } : {}),
     responses: {
-      [answer.status]: {
-        description: method === "GET" ? "Found" : "Done",
-        ...(answer.record === "bytes" ? bytes : answered ? json(answered) : {}),
-      },
-      ...Object.fromEntries(
-        statuses.map((status) => [
-          status,
-          {
-            description: errorWords[status],
-            ...json({ $ref: `#/components/schemas/${status === 500 ? "InternalFailure" : "Failure"}` }),
-          },
-        ]),
-      ),
+      [operation.answer.status]: answerOf(id, operation, schemas),
+      ...Object.fromEntries(statuses.map((status) => [status, refusal(status)])),
     },
   };
 }
 
-const json = (schema: Json, required?: true): Json => ({
-  ...(required ? { required } : {}),
-  content: { "application/json": { schema } },
-});
+const capital = (id: string): string => id.charAt(0).toUpperCase() + id.slice(1);
+
+function bodyOf(id: string, schema: Json): Json {
+  const examples = Object.entries(requestExamples[id] ?? {}).map(([words, value]) => [
+    words.replace(/\W+/g, "-").toLowerCase(),
+    { summary: words, value },
+  ]);
+  const media = { schema, examples: Object.fromEntries(examples) as Json };
+  return { required: true, content: { "application/json": media } };
+}
+
+function answerOf(id: string, { method, answer }: Operation, schemas: Schemas): Json {
+  const description = method === "GET" ? "Found" : "Done";
+  if (answer.record === null) return { description };
+  if (answer.record === "bytes")
+    return { description, content: { "application/octet-stream": { schema: {} } } };
+  const schema = schemas.refer(answer.record, `${capital(id)}Answer`);
+  return { description, content: { "application/json": { schema, example: answerExamples[id] } } };
+}
+
+function refusal(status: number): Json {
+  const schema = { $ref: `#/components/schemas/${status === 500 ? "InternalFailure" : "Failure"}` };
+  const { words, example } = refusals[status] ?? { words: "Refused", example: {} };
+  return {
+    description: words,
+    ...(status === 429 ? { headers: { "Retry-After": { $ref: "#/components/headers/RetryAfter" } } } : {}),
+    content: { "application/json": { schema, example } },
+  };
+}
 
 const form: Json = {
   required: true,
@@ -161,35 +133,37 @@ const form: Json = {
         type: "object",
         required: ["file"],
         properties: {
-          file: { type: "string", contentMediaType: "application/octet-stream" },
-          autoAddToVectorStore: { type: "string", enum: ["true", "false"] },
+          file: {
+            type: "string",
+            contentMediaType: "application/octet-stream",
+            description: "Text, Markdown, HTML, PDF or Word.",
+          },
+          autoAddToVectorStore: {
+            type: "string",
+            enum: ["true", "false"],
+            description: "Add it to the agent at once.",
+          },
         },
       },
     },
   },
 };
 
-function inPath(path: string): Json[] {
-  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+function inPath(id: string, path: string): Json[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
     name,
     in: "path",
     required: true,
+    description: parameterWords(id, name).description,
     schema: { type: "string" },
   }));
 }
 
-function inQuery(schema: Json): Json[] {
-  const properties = schema["properties"] as { [name: string]: Json };
-  return Object.entries(properties).map(([name, type]) => ({
-    name,
-    in: "query",
-    required: false,
-    schema: type,
-  }));
-}
-
-/** Without what only a document of its own would need. */
-function tidy(schema: Json): Json {
-  const { $schema: _schema, $id: _id, id: _name, "~standard": _standard, ...rest } = schema;
-  return rest;
+function inQuery(id: string, query: z.ZodObject): Json[] {
+  const { properties } = z.toJSONSchema(query, { io: "input", unrepresentable: "any" });
+  return Object.entries(properties ?? {}).map(([name, type]) => {
+    const { description, ...fallback } = parameterWords(id, name);
+    const schema = { ...(tidy(type, name) as Json), ...fallback };
+    return { name, in: "query", required: false, description, schema };
+  });
 }

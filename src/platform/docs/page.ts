@@ -1,101 +1,130 @@
-// The interactive page: every operation with a form that calls it. Rendered here, with one small script and no build.
+// The interactive page, rendered from the description: a guide, every operation with a form that calls it, every record.
+// One file without a build: it loads nothing, and its style and script are the two that its policy names by their hashes.
 
+import { createHash } from "node:crypto";
 import { html, raw } from "hono/html";
-import { type Operation, operations } from "../../wire/operations/index.ts";
+import { guide, guideSections } from "./guide.ts";
+import { isRecord, operationView, type Placed } from "./operation-view.ts";
+import { jsonView, type Page, prose, schemaView } from "./schema-view.ts";
+import { script } from "./script.ts";
+import type { Description } from "./shape.ts";
+import { style } from "./style.ts";
 
-type Page = ReturnType<typeof html>;
+const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-/** `nonce` is the one the response's Content-Security-Policy names. */
-export function docsPage(nonce: string): Page {
-  const byTag = Map.groupBy(Object.entries<Operation>(operations), ([, { tag }]) => tag);
+/** The Content-Security-Policy of the page: itself, its own origin to call, and nothing else. */
+export const pagePolicy = [
+  "default-src 'none'",
+  `script-src ${hash(script)}`,
+  `style-src ${hash(style)}`,
+  "connect-src 'self'",
+  "img-src data:",
+  "form-action 'none'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join("; ");
+
+/** Holds nothing of whoever asks for it: one text for all. */
+export function docsPage(description: Description): Page {
+  const { info, paths, tags, components } = description;
+  const operations: Placed[] = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ ...operation, method, path })),
+  );
+  const byTag = tags.map((tag) => ({
+    ...tag,
+    list: operations.filter(({ tags: [own] }) => own === tag.name),
+  }));
+  const records = Object.entries(components.schemas).filter(([name]) => isRecord(name));
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width" />
-        <title>AI Agent API 1.0.0</title>
-        <style nonce="${nonce}">
-          ${raw(style)}
-        </style>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>${info.title} ${info.version}</title>
+        <link rel="icon" href="data:," />
+        ${raw(`<style>${style}</style>`)}
       </head>
       <body>
-        <h1>AI Agent API <small>1.0.0</small></h1>
-        <p>
-          The keys stay in this page. The same in machine-readable form:
-          <a href="openapi.json">openapi.json</a>.
-        </p>
-        <form id="keys">
-          <label>Agent-Secret-Key <input id="agent" type="password" autocomplete="off" /></label>
-          <label>Organization-Secret-Key <input id="organization" type="password" autocomplete="off" /></label>
-        </form>
-        ${[...byTag].map(
-          ([tag, list]) => html`<h2>${tag}</h2>
-            ${list.map(([id, operation]) => section(id, operation))}`,
-        )}
-        <script nonce="${nonce}">
-          ${raw(script)}
-        </script>
+        <a class="skip" href="#content">To the content</a>
+        <header>
+          <h1>${info.title} <small>${info.version}</small></h1>
+          <p>${info.description}</p>
+          <p>
+            At <code class="origin">https://platform.example.com</code>. For machines:
+            <a href="openapi.json">openapi.json</a>.
+          </p>
+        </header>
+        <aside aria-label="Keys and contents">${keyForm} ${contents(byTag)}</aside>
+        <main id="content" tabindex="-1">
+          <noscript><p>Without JavaScript this page can be read, but sends nothing.</p></noscript>
+          ${guide(description)}
+          <section id="operations">
+            <h2>Operations</h2>
+            <label class="find"><span>Find an operation</span> <input id="find" type="search" autocomplete="off" /></label>
+            <p id="none" hidden>No operation has these words.</p>
+            ${byTag.map(
+              ({ name, description: words, list }) =>
+                html`<section class="tag" id="tag-${name}">
+                  <h3>${name}</h3>
+                  <p>${words}</p>
+                  ${list.map((operation) => operationView(operation, components.schemas))}
+                </section>`,
+            )}
+          </section>
+          <section id="records">
+            <h2>Records</h2>
+            <p>Further fields may come to any record: read past those you do not know.</p>
+            ${records.map(
+              ([name, schema]) =>
+                html`<details class="record" id="record-${name}">
+                  <summary><h3>${name}</h3></summary>
+                  ${schemaView(schema, components.schemas)}
+                  ${schema.examples ? html`<p>Example</p>${jsonView(schema.examples[0], `Example of ${name}`)}` : ""}
+                </details>`,
+            )}
+          </section>
+        </main>
+        ${raw(`<script>${script}</script>`)}
       </body>
     </html>`;
 }
 
-function section(id: string, operation: Operation): Page {
-  const { method, path, key, summary, query, body, upload } = operation;
-  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? "");
-  const asked = Object.keys(query?.shape ?? {});
-  return html`<details id="${id}">
-    <summary><b>${method}</b> <code>${path}</code> ${summary}</summary>
-    <form class="call" data-method="${method}" data-path="${path}" data-key="${key}">
-      ${names.map((name) => html`<label>${name} <input data-in="path" name="${name}" required /></label>`)}
-      ${asked.map((name) => html`<label>${name} <input data-in="query" name="${name}" /></label>`)}
-      ${body ? html`<label>body (JSON) <textarea data-in="body" rows="6">{}</textarea></label>` : ""}
-      ${
-        upload
-          ? html`<label>file <input data-in="file" type="file" required /></label>
-            <label><input data-in="add" type="checkbox" /> add to the assistant</label>`
-          : ""
-      }
-      <button>Send</button>
-      <output></output>
-    </form>
-  </details>`;
+const keyForm = html`<form id="key-form">
+  <label><span>Agent-Secret-Key</span> <input id="key-agent" type="password" autocomplete="off" aria-describedby="key-hint" /></label>
+  <label
+    ><span>Organization-Secret-Key</span>
+    <input id="key-organization" type="password" autocomplete="off" aria-describedby="key-hint"
+  /></label>
+  <p class="hint" id="key-hint">
+    Sent with your calls to this server and to nobody else; forgotten when you leave the page.
+  </p>
+</form>`;
+
+function contents(byTag: readonly { readonly name: string; readonly list: readonly Placed[] }[]): Page {
+  return html`<nav aria-label="Contents">
+    <details id="contents" open>
+      <summary>Contents</summary>
+      <ul>
+        ${Object.entries(guideSections).map(([id, words]) => html`<li><a href="#${id}">${words}</a></li>`)}
+        ${byTag.map(
+          ({ name, list }) =>
+            html`<li>
+              <a href="#tag-${name}">${prose(name)}</a>
+              <ul>
+                ${list.map(
+                  ({ operationId, method }) =>
+                    html`<li>
+                      <a href="#${operationId}">${operationId} <span class="verb">${method.toUpperCase()}</span></a>
+                    </li>`,
+                )}
+              </ul>
+            </li>`,
+        )}
+        <li><a href="#records">Records</a></li>
+      </ul>
+    </details>
+  </nav>`;
 }
-
-const style = `
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-details { border: 1px solid #ccc; border-radius: 4px; margin: .5rem 0; padding: .5rem 1rem; }
-summary { cursor: pointer; } summary b { display: inline-block; width: 4.5rem; }
-label { display: block; margin: .4rem 0; } input:not([type=checkbox]), textarea { font: inherit; width: 100%; box-sizing: border-box; }
-output { display: block; white-space: pre-wrap; overflow-wrap: anywhere; font-family: monospace; background: #f4f4f4; padding: .5rem; margin-top: .5rem; }
-output:empty { display: none; }
-@media (prefers-color-scheme: dark) { body { background: #181818; color: #ddd; } output { background: #282828; } a { color: #8bf; } }
-`;
-
-const script = `
-for (const form of document.querySelectorAll("form.call")) form.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const output = form.querySelector("output");
-  output.textContent = "...";
-  const { method, path, key } = form.dataset;
-  let url = path;
-  const query = new URLSearchParams();
-  for (const input of form.querySelectorAll("[data-in=path]")) url = url.replace("{" + input.name + "}", encodeURIComponent(input.value));
-  for (const input of form.querySelectorAll("[data-in=query]")) if (input.value) query.set(input.name, input.value);
-  const headers = {};
-  headers[key === "agent" ? "Agent-Secret-Key" : "Organization-Secret-Key"] = document.getElementById(key).value;
-  let body;
-  const text = form.querySelector("[data-in=body]");
-  const file = form.querySelector("[data-in=file]");
-  if (text) { body = text.value; headers["content-type"] = "application/json"; }
-  if (file) { body = new FormData(); body.set("file", file.files[0]); body.set("autoAddToVectorStore", String(form.querySelector("[data-in=add]").checked)); }
-  const base = location.pathname.replace(/\\/api\\/external\\/docs\\/?$/, "");
-  try {
-    const response = await fetch(base + url + (query.size ? "?" + query : ""), { method, headers, body });
-    const answer = await response.text();
-    let shown = answer;
-    try { shown = JSON.stringify(JSON.parse(answer), null, 2); } catch {}
-    output.textContent = response.status + " " + response.statusText + "\\n" + shown;
-  } catch (error) { output.textContent = String(error); }
-});
-document.getElementById("keys").addEventListener("submit", (event) => event.preventDefault());
-`;

@@ -1,0 +1,160 @@
+// The records as JSON Schema in the dialect of OpenAPI 3.1, each once and under a name of its own.
+
+import * as z from "zod";
+import { agent } from "../../wire/agent.ts";
+import { conversation, conversationState } from "../../wire/conversation.ts";
+import { escalation } from "../../wire/escalation.ts";
+import { agentFile } from "../../wire/file.ts";
+import { message } from "../../wire/message.ts";
+import { messageFile } from "../../wire/message-file.ts";
+import { platformUser } from "../../wire/platform-user.ts";
+import { servedSkill, skills } from "../../wire/skill.ts";
+import { startRequest } from "../../wire/start.ts";
+import { statistic } from "../../wire/statistic.ts";
+import { user } from "../../wire/user.ts";
+import { delivery, webhook, webhookDelivery } from "../../wire/webhook.ts";
+import { recordExamples } from "./examples.ts";
+import { fieldWords } from "./words.ts";
+
+export type Json = { readonly [name: string]: unknown };
+
+const failure = z.looseObject({
+  status: z.number(),
+  name: z.string(),
+  message: z.string(),
+  details: z.array(z.looseObject({ path: z.string(), message: z.string() })),
+});
+const internalFailure = z.looseObject({ status: z.number(), message: z.string() });
+
+const camel = (name: string): string =>
+  name.toLowerCase().replace(/[^a-z]*([a-z])([a-z]*)[^a-z]*/g, (_, first: string, rest: string) => {
+    return first.toUpperCase() + rest;
+  });
+
+/** Records that are described once, under these names. */
+const named: { readonly [id: string]: z.ZodType } = {
+  Agent: agent.exact,
+  AgentFile: agentFile.exact,
+  AgentUser: user.exact,
+  Conversation: conversation.exact,
+  ConversationState: conversationState.exact,
+  Delivery: delivery.exact,
+  Escalation: escalation.exact,
+  Failure: failure,
+  InternalFailure: internalFailure,
+  Message: message.exact,
+  MessageFile: messageFile,
+  PlatformUser: platformUser.exact,
+  Skill: servedSkill,
+  Statistic: statistic.exact,
+  Webhook: webhook.exact,
+  WebhookDelivery: webhookDelivery.exact,
+  ...Object.fromEntries(Object.entries(skills).map(([name, skill]) => [`${camel(name)}Skill`, skill.exact])),
+  ...Object.fromEntries(
+    startRequest.options.map((option) => [`StartBy${camel(option.shape.channel.value)}`, option]),
+  ),
+};
+
+/** Unions whose members a field tells apart. */
+const discriminators: { readonly [id: string]: string } = {
+  Skill: "systemName",
+  StartConversationRequest: "channel",
+};
+
+export interface Schemas {
+  /** A reference to the record; one without a name of its own gets `id`. */
+  refer(schema: z.ZodType, id: string): Json;
+  /** Every record that has a name by now. */
+  all(): { readonly [id: string]: Json };
+}
+
+const pointer = (id: string): string => `#/components/schemas/${id}`;
+
+export function createSchemas(): Schemas {
+  const registry = z.registry<{ id: string }>();
+  for (const [id, schema] of Object.entries(named)) registry.add(schema, { id });
+  return {
+    refer(schema, id) {
+      if (!registry.has(schema)) registry.add(schema, { id });
+      return { $ref: pointer(registry.get(schema)?.id ?? id) };
+    },
+    all() {
+      const { schemas } = z.toJSONSchema(registry, {
+        uri: pointer,
+        unrepresentable: "any",
+        io: "input",
+        override: ({ zodSchema, jsonSchema }) => {
+          if (zodSchema === user.read) become(jsonSchema);
+        },
+      });
+      return Object.fromEntries(
+        Object.entries(schemas).map(([id, schema]) => [id, finished(id, schema as Json, schemas)]),
+      );
+    },
+  };
+}
+
+/** A record that shows its user reads it leniently, but serves it whole. */
+function become(schema: { [name: string]: unknown }): void {
+  for (const key of Object.keys(schema)) delete schema[key];
+  schema["$ref"] = pointer("AgentUser");
+}
+
+function finished(id: string, schema: Json, all: { readonly [id: string]: unknown }): Json {
+  const { $schema: _schema, $id: _id, id: _name, "~standard": _standard, ...rest } = schema;
+  const told = withWords(id, tidy(rest) as Json);
+  const by = discriminators[id];
+  const example = recordExamples[id];
+  return {
+    ...told,
+    ...(by === undefined
+      ? {}
+      : { discriminator: { propertyName: by, mapping: mapping(told["oneOf"] as Json[], by, all) } }),
+    ...(example === undefined ? {} : { examples: [example] }),
+  };
+}
+
+/** Which value of the field `by` stands for which member of a union. */
+function mapping(members: readonly Json[], by: string, all: { readonly [id: string]: unknown }): Json {
+  return Object.fromEntries(
+    members.map(({ $ref }) => {
+      const member = all[String($ref).slice(pointer("").length)] as { properties: { [name: string]: Json } };
+      return [member.properties[by]?.["const"], $ref];
+    }),
+  );
+}
+
+function withWords(id: string, schema: Json): Json {
+  const properties = schema["properties"] as { readonly [name: string]: Json } | undefined;
+  if (!properties) return schema;
+  const described = Object.entries(properties).map(([name, type]) => {
+    const description = fieldWords(id, name);
+    return [name, description === undefined ? type : { ...type, description }];
+  });
+  return { ...schema, properties: Object.fromEntries(described) as Json };
+}
+
+const times = /(At|^startDate|^endDate|^timestamp)$/;
+
+/** Without what says nothing, and with what a field's name says of its form. */
+export function tidy(value: unknown, name = ""): unknown {
+  if (Array.isArray(value)) return value.map((each) => tidy(each));
+  if (value === null || typeof value !== "object") return value;
+  const schema = value as Json;
+  const kept = Object.entries(schema).filter(([key, said]) => !isNoise(key, said));
+  const inside = kept.map(([key, said]) => [
+    key,
+    key === "properties"
+      ? Object.fromEntries(Object.entries(said as Json).map(([field, type]) => [field, tidy(type, field)]))
+      : tidy(said),
+  ]);
+  const timed = times.test(name) && String(schema["type"]).includes("string");
+  return { ...Object.fromEntries(inside), ...(timed ? { format: "date-time" } : {}) };
+}
+
+/** Anything goes by default, a name is a string, and a number is one that JavaScript can count to. */
+function isNoise(key: string, said: unknown): boolean {
+  if (key === "additionalProperties") return typeof said === "object" && Object.keys(said ?? {}).length === 0;
+  if (key === "propertyNames") return JSON.stringify(said) === '{"type":"string"}';
+  return key === "maximum" && said === Number.MAX_SAFE_INTEGER;
+}

@@ -1,0 +1,184 @@
+// What the description says in words: of operations what their summary leaves open, of fields and parameters what their
+// names do not say.
+
+import { pageQuery } from "../../wire/page.ts";
+
+/** By field, or by record and field where the same name means different things. */
+const fields: { readonly [field: string]: string } = {
+  createdAt: "When it was made.",
+  updatedAt: "When it was last changed.",
+  isAnonymized: "Data retention has taken names, addresses and words out of it.",
+  conversationId: "The conversation it belongs to.",
+  conversationUserId: "The person of the conversation, an `AgentUser`.",
+  customData: "Anything of your own; it comes back as `metadata.customData`.",
+  context: "What the agent should know about the person.",
+  source: "Where the person comes from, in your own words.",
+  fkId: "The person's id in your own system. People are recognised by it, by e-mail address and by phone number.",
+  fkUserId: "A second id of your own, for example the person's account.",
+  email: "An e-mail address.",
+  phoneNumber: "With its prefix, for example +15550123.",
+  skipEmailValidation: "Take the address as it is.",
+  skipPhoneNumberValidation: "Take the number as it is.",
+  conversationContext: "What the agent should know in this conversation.",
+  conversationStateId: "One of the organization's labels, a `ConversationState`.",
+  authorId: "The platform user who says it.",
+  files: "Files that were uploaded before, each to an address of its own (`createUploadUrl`).",
+  metadata: "What was stored with it, `customData` among it.",
+  resetConversation: "Archive the person's open conversation of this channel and begin a new one.",
+  triggerCondition: "What makes it fire.",
+  headers: "Sent with every delivery, for example `Authorization`.",
+  currentPage: "Counted from 1.",
+  pageSize: "How many items a page has at most.",
+  totalItems: "On all pages together.",
+
+  "Agent.role": "What the agent is for.",
+  "Agent.vectorStoreId": "Where its documents are indexed.",
+  "Agent.skills": "What it is able to do. `systemName` tells them apart and selects the further fields.",
+  "Agent.status": "Only an active agent answers.",
+
+  "AgentFile.url": "Where to read it, under the agent's key.",
+  "AgentFile.isUploadedToVectorStore": "Null when it could not be read.",
+  "AgentFile.vectorStoreUploadStatus": "Null as long as it has not been added to the agent.",
+
+  "AgentUser.fkUserId": "A second id of your own.",
+  "AgentUser.metadata": "`customData` as it was given.",
+
+  "Conversation.aiConversationId": "Its id at the model's provider.",
+  "Conversation.assignedUser": "The colleague in charge of it.",
+  "Conversation.mode": "Who answers: `ai`, or `manual` when a person does.",
+  "Conversation.score": "From 0 to 10, given when a dialog has ended. 0: nothing was said that counts.",
+  "Conversation.feedbacks": "What people thought of the answers.",
+  "Conversation.user": "The person.",
+
+  "Delivery.attempts": "How often it was tried.",
+  "Delivery.error": "Why the last try failed without an answer.",
+  "Delivery.nextAttemptAt": "Null when it will not be tried again by itself.",
+  "Delivery.state": "`failed` when it will not be tried again by itself.",
+  "Delivery.status": "The last answer's status.",
+
+  "Escalation.messageId": "The question that called for it.",
+  "Escalation.response": "What the person was told.",
+  "Escalation.notifications":
+    "Who was to be told. `stored`: an address that this platform keeps and does not write to; `removed`: the delivery is gone.",
+
+  "Failure.details": "Objects with `path` (the field) and `message` (what is wrong with it); may be empty.",
+  "Failure.name": "A word for programs.",
+
+  "Message.conversationMessageId": "The id of the question: on the question itself, and on its answer.",
+  "Message.expandedMessage": "What the ENHANCED_PROMPTING skill made of it.",
+  "Message.files": "Files that came with it.",
+  "Message.fullAIResponse": "The model's answer with its reasoning and its sources.",
+  "Message.message": "The text for people.",
+  "Message.rawMessage": "The text as it came, before it was made fit for people.",
+  "Message.senderRole":
+    "`conversation_user`: the person. `assistant`: the agent. `manual_assistant`: a colleague in its place.",
+  "Message.source": "The channel; `api` for what was said through this interface.",
+  "Message.subagentId": "The agent that was chosen to answer.",
+
+  "PlatformUser.accessSource": "`agent`: a role on the agent itself. `organization`: owner or admin of it.",
+  "PlatformUser.agentAccessStatus": "Null without a role on the agent itself.",
+  "PlatformUser.agentRole": "Null without a role on the agent itself.",
+
+  "Statistic.averageCallDuration": "Seconds of calls in a conversation.",
+  "Statistic.vapiSecondsUsed": "Seconds of calls.",
+
+  "StartByEmail.emailIntroduction": "What the agent says first.",
+  "StartBySms.smsIntroduction": "What the agent says first.",
+  "StartByVoice.firstMessage": "What the agent says first.",
+
+  "CreateConversationRequest.context": "What the agent should know in this conversation.",
+  "UpdateConversationRequest.context": "What the agent should know in this conversation.",
+  "UpdateConversationRequest.status": "`archived`: the next start begins a new one. No answer shows it.",
+  "SendMessageRequest.context": "What the agent should know for this one answer.",
+  "SendManualMessageRequest.conversationMessageId": "The question it answers.",
+  "ListMessagesAnswer.messages": "The same list as `data`.",
+  "RegisterWebhookRequest.url": "HTTPS at a public address; local and private ones are refused.",
+  "Webhook.secret": "Told once, in the answer to the registration. Deliveries are signed with it.",
+  "GetResponseAnswer.error": "Why there is no answer, and will be none.",
+  "CreateUploadUrlAnswer.signedUrl": "PUT the bytes here, within a quarter of an hour and without a key.",
+  "CreateUploadUrlAnswer.storagePath": "How a message's `files` name it.",
+  "GetMessageFileUrlAnswer.signedUrl": "GET the bytes here, within a quarter of an hour and without a key.",
+
+  "WebhookDelivery.escalation": "Only when a topic was escalated.",
+  "WebhookDelivery.message": "The newest message's text.",
+  "WebhookDelivery.messageId": "The newest message.",
+  "WebhookDelivery.messages": "The whole conversation, oldest first.",
+  "WebhookDelivery.score": "Given when a dialog has ended.",
+  "WebhookDelivery.timestamp": "When it happened.",
+  "WebhookDelivery.triggerCondition": "Why this is sent; `escalation` when a topic was escalated.",
+  "WebhookDelivery.userId": "The person, as in `user.id`.",
+};
+
+/** Undefined where the name says it all. */
+export const fieldWords = (record: string, field: string): string | undefined =>
+  fields[`${record}.${field}`] ?? fields[field];
+
+/** Every name there are words for, so that a test finds those that nothing has any more. */
+export const wordedFields: readonly string[] = Object.keys(fields);
+
+const defaults: { readonly [name: string]: unknown } = pageQuery.parse({});
+
+/** By name, or by operation and name. */
+const parameters: { readonly [name: string]: string } = {
+  id: "The id that an earlier answer gave.",
+  messageId: "The question: the id that `sendMessageAsync` gave.",
+  fileId: "The id that the message's `files` give.",
+  page: "Counted from 1.",
+  pageSize: "At most 100; more is cut to that.",
+  orderBy: "By which time the list is ordered.",
+  orderDirection: "`ASC`: oldest first.",
+  startDate: "Nothing before it; an ISO 8601 time.",
+  endDate: "Nothing after it; an ISO 8601 time.",
+  userId: "Only this person's.",
+  conversationUserId: "Only this person's.",
+  fkId: "Only the person with this id of yours.",
+  fkUserId: "Only the person with this second id of yours.",
+  email: "The person with this address.",
+  phoneNumber: "The person with this number; the plus sign written as %2B.",
+  searchKeyword: "In titles, names, e-mail addresses and phone numbers.",
+  withFeedbacksOnly: "Only those somebody left feedback on.",
+  "searchUser.fkId": "The person with this id of yours.",
+};
+
+/** A parameter's description, and what it is when it is left out. */
+export function parameterWords(operation: string, name: string): { description: string; default?: unknown } {
+  const description = parameters[`${operation}.${name}`] ?? parameters[name] ?? name;
+  const fallback = operation === "listMessages" ? "ASC" : defaults[name];
+  return { description, ...(fallback === undefined ? {} : { default: fallback }) };
+}
+
+const webhookSecret = "The answer's `secret` is told this once: with it you check that a delivery is ours.";
+
+/** By operation: what there is to know beside the summary. */
+export const operationWords: { readonly [operation: string]: string } = {
+  getAgent: "A good first call: it tells whether the key is right.",
+  startConversation:
+    "The person is recognised by `fkId`, e-mail address or phone number, else made known. By e-mail and SMS their open conversation goes on, unless `resetConversation` asks for a new one; every call is a new one. The answer's `conversationId` is what the next calls need.",
+  createConversation:
+    "For a conversation that your own program holds: make the person known first (`createUser`).",
+  sendMessage:
+    "The answer comes when the agent has answered, which takes as long as its model does: allow a minute. Nothing tells two calls with the same text apart, so do not repeat one that may have arrived: look at the conversation's messages first. In manual mode the agent is silent, and the message itself comes back with `senderRole` `conversation_user`.",
+  sendMessageAsync:
+    "Ask `getResponse` with the answer's `id` for what became of it, or let a webhook tell you.",
+  getResponse: "`pending` until the agent, or in manual mode a person, has answered.",
+  setConversationMode: "In `manual` mode the agent is silent until the mode is `ai` again.",
+  listMessages: "All of them, as one page, and the same once more under `messages`.",
+  createUser: "One of `fkId`, `email` and `phoneNumber` is required. A person who is known already is a 400.",
+  searchUser: "One of the three parameters is required.",
+  uploadFile: "At most 20 MiB. The agent answers from it once it is added to it.",
+  addFileToAssistant: "The answer comes when the document is read and searchable.",
+  createUploadUrl: "At most 20 MiB, ten files a message. A file that no message names is gone after a day.",
+  registerWebhook: webhookSecret,
+  fireWebhook: "Whatever its trigger is; the delivery is put into the queue.",
+  listDeliveries: "The log of a webhook, with each delivery's outcome and its next try.",
+  deleteConversations: "Messages and files with them. The person stays known.",
+};
+
+/** What a tag's operations are about. */
+export const tagWords: { readonly [tag: string]: string } = {
+  agents: "The agent behind the key: its settings, the people it talks to, who looks after it, what it used.",
+  conversations: "Begin a conversation, speak in it, read it, and decide who answers.",
+  users: "The people an agent talks to.",
+  files: "The documents an agent answers from.",
+  webhooks: "Be told what happens, as it happens.",
+};
