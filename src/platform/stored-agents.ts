@@ -1,6 +1,6 @@
 // Agents that the administrator's command keeps in the platform's own file, beside the running platform or without one.
 
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Clock } from "bridgehead/contract";
@@ -140,5 +140,5 @@ export function readFields(text: string, file: string): Fields {
   return { ...fields, knowledge: whole };
 }
 
-/** 256 random bits. */
-const newKey = (): string => `bh_${randomBytes(32).toString("base64url")}`;
+/** A random UUID, as the interface shows keys (External API 2.6, API): 122 bits that nobody guesses. */
+const newKey = (): string => randomUUID();

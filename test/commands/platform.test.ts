@@ -124,6 +124,8 @@ test("agents are made, changed and given new keys beside the running platform", 
     status: 200,
     body: { name: "sales", organizationName: "Acme", aiConfig: { instructions: "Sell." } },
   });
+  // As the interface has keys (External API 2.6, API).
+  expect(first).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 
   expect((await agent("update", "sales", "--status", "inactive", "--public-name", "Acme Sales")).code).toBe(
     0,

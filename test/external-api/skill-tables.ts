@@ -97,7 +97,7 @@ export const skillTables: { readonly [name: string]: string } = {
   SCORING: `
     scoringPrompt | string | no`,
   API: `
-    apiKey | string | yes`,
+    apiKey | uuid | yes`,
   VOICE: `
     /^v\\w*AssistantId$/ | string | yes
     /^v\\w*PhoneNumberId$/ | string | yes`,
