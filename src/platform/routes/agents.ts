@@ -47,8 +47,8 @@ function people(c: Exchange, store: PlatformStore, agent: AgentDefinition): Resp
   const query = readQuery(c, listQuery);
   if ("response" in query) return query.response;
   const { page: number, pageSize, orderDirection } = query.value;
-  const rows = store.people.list(agent.id, orderDirection, pageSize, (number - 1) * pageSize);
-  return c.json(pageOf(rows.map(userOf), number, pageSize, store.people.count(agent.id)));
+  const { rows, total } = store.people.list(agent.id, orderDirection, pageSize, (number - 1) * pageSize);
+  return c.json(pageOf(rows.map(userOf), number, pageSize, total));
 }
 
 /** One page of a list that fits into memory. */

@@ -150,9 +150,10 @@ function list(c: Exchange, store: PlatformStore): Response {
     from: wanted.startDate ?? null,
     until: wanted.endDate ?? null,
   };
-  const data = store.conversations.list(agentId, filter, pageSize, (page - 1) * pageSize).flatMap((row) => {
+  const { rows, total } = store.conversations.list(agentId, filter, pageSize, (page - 1) * pageSize);
+  const data = rows.flatMap((row) => {
     const person = store.people.byId(agentId, row.person_id);
     return person ? [{ ...conversationOf(row, person), feedbacks: [] }] : [];
   });
-  return c.json(pageOf(data, page, pageSize, store.conversations.count(agentId, filter)));
+  return c.json(pageOf(data, page, pageSize, total));
 }

@@ -1,5 +1,6 @@
 // Conversations of one agent with one person over one channel.
 
+import { type ConversationLists, prepareConversationLists } from "./conversation-lists.ts";
 import type { Db } from "./database.ts";
 
 export interface ConversationRow {
@@ -23,17 +24,6 @@ export interface ConversationRow {
   /** 0 to 10, of the dialog that ended last. */
   readonly score: number | null;
   readonly anonymized: 0 | 1;
-}
-
-interface ConversationFilter {
-  readonly orderBy: "createdAt" | "updatedAt";
-  readonly orderDirection: "ASC" | "DESC";
-  readonly personId: string | null;
-  /** Found in the title, or in the person's names, e-mail address or phone number. */
-  readonly keyword: string | null;
-  /** Bounds on the last change, in milliseconds. */
-  readonly from: number | null;
-  readonly until: number | null;
 }
 
 export interface Conversations {
@@ -66,17 +56,8 @@ export interface Conversations {
   stale(before: number, limit: number): ConversationRow[];
   /** Notes a message's time; the row's own times never go back. */
   touch(id: string, at: number): void;
-  list(agentId: string, filter: ConversationFilter, limit: number, offset: number): ConversationRow[];
-  count(agentId: string, filter: ConversationFilter): number;
+  readonly list: ConversationLists;
 }
-
-const matching = `
-  FROM conversation c JOIN person p ON p.id = c.person_id
-  WHERE c.agent_id = @agentId
-    AND (@personId IS NULL OR c.person_id = @personId)
-    AND (@from IS NULL OR c.updated_at >= @from) AND (@until IS NULL OR c.updated_at <= @until)
-    AND (@keyword IS NULL OR instr(lower(coalesce(c.title, '') || char(10) || p.first_name || ' ' || p.last_name
-      || char(10) || coalesce(p.email, '') || char(10) || coalesce(p.phone_number, '')), lower(@keyword)) > 0)`;
 
 export function prepareConversations(db: Db): Conversations {
   const byId = db.prepare<[string, string], ConversationRow>(
@@ -136,17 +117,6 @@ export function prepareConversations(db: Db): Conversations {
     `UPDATE conversation SET last_message_at = @at, updated_at = max(updated_at, @at), ended_at = NULL, anonymized = 0
      WHERE id = @id`,
   );
-  const count = db.prepare<[object], number>(`SELECT count(*) ${matching}`).pluck();
-  const list = (order: string) =>
-    db.prepare<[object], ConversationRow>(
-      `SELECT c.* ${matching} ORDER BY ${order} LIMIT @limit OFFSET @offset`,
-    );
-  const lists = {
-    "createdAt ASC": list("c.created_at, c.rowid"),
-    "createdAt DESC": list("c.created_at DESC, c.rowid DESC"),
-    "updatedAt ASC": list("c.updated_at, c.rowid"),
-    "updatedAt DESC": list("c.updated_at DESC, c.rowid DESC"),
-  };
   return {
     byId: (agentId, id) => byId.get(agentId, id),
     ofPerson: (personId) => ofPerson.all(personId),
@@ -166,9 +136,6 @@ export function prepareConversations(db: Db): Conversations {
     anonymize: (id) => void anonymize.run(id),
     stale: (before, limit) => stale.all(before, limit),
     touch: (id, at) => void touch.run({ at, id }),
-    list: (agentId, { orderBy, orderDirection, ...filter }, limit, offset) =>
-      lists[`${orderBy} ${orderDirection}`].all({ agentId, limit, offset, ...filter }),
-    count: (agentId, { orderBy: _by, orderDirection: _direction, ...filter }) =>
-      count.get({ agentId, ...filter }) ?? 0,
+    list: prepareConversationLists(db),
   };
 }

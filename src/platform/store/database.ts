@@ -18,14 +18,16 @@ export function openDatabase(file: string, durability: Durability): Db {
     db.pragma("journal_mode = WAL");
     db.pragma(`synchronous = ${durability}`);
     db.pragma("busy_timeout = 5000");
-    db.pragma("foreign_keys = ON");
     const found = Number(db.pragma("user_version", { simple: true }));
     if (found > versions.length)
       throw Object.assign(
         new Error(`opening the platform's file ${file}: it was written by a newer version (${found})`),
         { code: newerFile },
       );
+    // A version that makes a table anew drops one that others refer to.
+    db.pragma("foreign_keys = OFF");
     bringUp(db);
+    db.pragma("foreign_keys = ON");
     return db;
   } catch (error) {
     db.close();

@@ -1,6 +1,7 @@
 // The people an agent talks to. A person belongs to one agent and is known by fkId, e-mail address or phone number.
 
 import type { Db } from "./database.ts";
+import { type Listed, prepareShelves } from "./shelves.ts";
 
 export interface PersonRow {
   readonly id: string;
@@ -26,8 +27,7 @@ export interface People {
   /** By fkId, else by e-mail, else by phone; a person with another fkId than the one given is someone else. */
   find(agentId: string, known: Identifiers): PersonRow | undefined;
   /** One page of an agent's people, by the time they were first seen. */
-  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): PersonRow[];
-  count(agentId: string): number;
+  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): Listed<PersonRow>;
   /** Ids of those whom all of the given names fit. */
   matching(agentId: string, wanted: Wanting): string[];
   insert(row: PersonRow): void;
@@ -55,19 +55,14 @@ export function preparePeople(db: Db): People {
     "SELECT * FROM person WHERE agent_id = ? AND fk_id = ? ORDER BY rowid LIMIT 1",
   );
   const byEmail = db.prepare<[Wanted], PersonRow>(
-    `SELECT * FROM person WHERE agent_id = @agentId AND lower(email) = lower(@value)
+    `SELECT * FROM person WHERE agent_id = @agentId AND email IS NOT NULL AND lower(email) = lower(@value)
        AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
   );
   const byPhone = db.prepare<[Wanted], PersonRow>(
     `SELECT * FROM person WHERE agent_id = @agentId AND phone_number = @value
        AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
   );
-  const list = (direction: "ASC" | "DESC") =>
-    db.prepare<[string, number, number], PersonRow>(
-      `SELECT * FROM person WHERE agent_id = ? ORDER BY created_at ${direction}, rowid ${direction} LIMIT ? OFFSET ?`,
-    );
-  const lists = { ASC: list("ASC"), DESC: list("DESC") };
-  const count = db.prepare<[string], number>("SELECT count(*) FROM person WHERE agent_id = ?").pluck();
+  const byTime = prepareShelves<PersonRow>(db, { list: "people", table: "person", time: "created_at" });
   const byFkUserId = db.prepare<[string, string], PersonRow>(
     "SELECT * FROM person WHERE agent_id = ? AND fk_user_id = ?",
   );
@@ -109,8 +104,8 @@ export function preparePeople(db: Db): People {
       (fk_id === null ? undefined : byFkId.get(agentId, fk_id)) ??
       (email === null ? undefined : byEmail.get({ agentId, value: email, fkId: fk_id })) ??
       (phone_number === null ? undefined : byPhone.get({ agentId, value: phone_number, fkId: fk_id })),
-    list: (agentId, direction, limit, offset) => lists[direction].all(agentId, limit, offset),
-    count: (agentId) => count.get(agentId) ?? 0,
+    list: (agentId, direction, limit, offset) =>
+      byTime(agentId, { direction, limit, offset, from: null, until: null }),
     matching: (agentId, wanted) =>
       candidates(agentId, wanted)
         .filter(

@@ -1,6 +1,8 @@
 // The tables of the platform's file, by version: each entry is what the one before it lacked. Times are epoch
 // milliseconds, JSON is text.
 
+import { third } from "./list-tables.ts";
+
 const first = `
 CREATE TABLE agent (
   id TEXT PRIMARY KEY,
@@ -210,4 +212,4 @@ CREATE INDEX delivery_due ON delivery (webhook_id, due_at) WHERE state = 'pendin
 `;
 
 /** What makes version n of version n - 1, from version 1 on. */
-export const versions: readonly string[] = [first, second, deliveries];
+export const versions: readonly string[] = [first, second, third, deliveries];
