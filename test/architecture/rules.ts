@@ -57,7 +57,6 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "html-to-text": ["adapters/email/", "src/platform/files/"],
   standardwebhooks: ["src/platform/webhooks/"],
   "ipaddr.js": ["src/platform/webhooks/"],
-  "eventsource-parser": ["src/platform/brain/"],
   ajv: ["src/platform/brain/"],
   unpdf: ["src/platform/files/"],
   mammoth: ["src/platform/files/"],
