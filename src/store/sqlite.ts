@@ -13,7 +13,9 @@ interface Prepared {
 }
 type Prepare = (sql: string) => Prepared;
 
-/** now_ms() is bound like a value, once for a statement: a function would be called for every row that is looked at. */
+/** now_ms() is bound like a value, once for a statement: a function would be called for every row that is looked at.
+ *  The plus changes no value. But a bare placeholder that is compared with an indexed column may decide which partial
+ *  index serves, so SQLite would prepare the statement anew for each new value, which costs more than running it. */
 function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
   const statements = new Map<string, Prepared>();
   return (sql) => {
@@ -23,7 +25,7 @@ function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
       const text = dialect(sql, "sqlite").replace(/\$(\d+)|now_ms\(\)/g, (_, number?: string) => {
         const index = Number(number) - 1;
         order.push(number === undefined ? () => Math.floor(now()) : (values) => values[index] ?? null);
-        return "?";
+        return "+?";
       });
       prepared = { statement: db.prepare(text), inOrder: (values) => order.map((take) => take(values)) };
       statements.set(sql, prepared);
