@@ -29,6 +29,7 @@ export function conversationRow(opening: Opening, now: number): ConversationRow 
     created_at: now,
     updated_at: now,
     last_message_at: now,
+    ended_at: null,
     score: null,
     anonymized: 0,
     ...opening,

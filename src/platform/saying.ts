@@ -5,6 +5,7 @@ import { countMessage } from "./statistics.ts";
 import type { ConversationRow } from "./store/conversations.ts";
 import type { MessageRow } from "./store/messages.ts";
 import type { PlatformStore } from "./store/store.ts";
+import { fire } from "./webhooks/fire.ts";
 
 export interface Said {
   readonly role: MessageRow["sender_role"];
@@ -19,7 +20,8 @@ export interface Said {
   readonly patient?: boolean;
 }
 
-/** Inside a transaction: the message with the conversation's next time, stored. */
+/** Inside a transaction: the message with the conversation's next time, stored. After a dialog's end whoever speaks
+ *  begins another; the answer to a question that was thought about for so long does not. */
 export function say(
   store: PlatformStore,
   now: number,
@@ -27,7 +29,8 @@ export function say(
   said: Said,
 ): MessageRow {
   const { conversations, messages } = store;
-  const latest = conversations.byId(conversation.agent_id, conversation.id)?.last_message_at ?? 0;
+  const before = conversations.byId(conversation.agent_id, conversation.id);
+  const latest = before?.last_message_at ?? 0;
   const at = Math.max(now, latest + 1);
   const id = newUuid(now);
   messages.insert({
@@ -53,5 +56,7 @@ export function say(
   });
   const row = messages.byId(conversation.id, id);
   if (!row) throw new Error("storing a message: it is not there");
+  if (said.role !== "assistant" && typeof before?.ended_at === "number")
+    fire(store, now, "start_dialog", conversation);
   return row;
 }

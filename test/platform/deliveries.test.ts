@@ -3,6 +3,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/ops/clock.ts";
 import { closeServer, listen } from "../agent/fault-server.ts";
 import { receiver } from "./receiver.ts";
 import { type Rig, startRig } from "./rig.ts";
@@ -18,8 +19,8 @@ async function silent() {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, held };
 }
 
-async function registered(rig: Rig, url: string): Promise<string> {
-  const body = { title: "T", description: "", url, triggerCondition: "manual" };
+async function registered(rig: Rig, url: string, triggerCondition = "manual"): Promise<string> {
+  const body = { title: "T", description: "", url, triggerCondition };
   return (await rig.call("POST", "agents/webhooks", body)).body.id as string;
 }
 
@@ -33,4 +34,35 @@ test("a receiver that does not answer, with hundreds behind it, holds no other u
   await expect.poll(() => slow.held.length).toBeGreaterThan(0);
   const { id } = (await fire(await registered(rig, quick.url))).body;
   await expect.poll(() => quick.got.map(({ headers }) => headers["webhook-id"])).toEqual([id]);
+});
+
+test("after a dialog's end the next message begins another, and both are told of each time", async () => {
+  let now = Date.parse("2026-11-21T10:00:00Z");
+  // Hours pass when the test says so; looks are frequent.
+  const clock = {
+    ...systemClock,
+    now: () => now,
+    sleep: (ms: number, signal: AbortSignal) => systemClock.sleep(Math.min(ms, 20), signal),
+  };
+  const hour = 3_600_000;
+  const patience = { endAfter: hour, archiveAfter: 1_000 * hour };
+  const rig = await startRig({ allowPrivateWebhooks: true, clock, patience });
+  const [begun, ended] = [await receiver(), await receiver()];
+  await registered(rig, begun.url, "start_dialog");
+  await registered(rig, ended.url, "end_dialog");
+  const id = await rig.open();
+  const say = () => rig.call("POST", `conversations/${id}/messages`, { message: "refund" });
+  for (const dialog of [1, 2, 3]) {
+    await say();
+    await say();
+    await expect.poll(() => begun.got.length).toBe(dialog);
+    now += 2 * hour;
+    await expect.poll(() => ended.got.length).toBe(dialog);
+  }
+  expect(begun.got.map(({ body }) => [body.conversationId, body.messages.length])).toEqual([
+    [id, 0],
+    [id, 5],
+    [id, 9],
+  ]);
+  expect(ended.got.map(({ body }) => body.messages.length)).toEqual([4, 8, 12]);
 });

@@ -21,6 +21,8 @@ export interface ConversationRow {
   readonly created_at: number;
   readonly updated_at: number;
   readonly last_message_at: number;
+  /** When its dialog ended by inactivity; null while one goes on, or before the first. */
+  readonly ended_at: number | null;
   /** 0 to 10, of the dialog that ended last. */
   readonly score: number | null;
   readonly anonymized: 0 | 1;
