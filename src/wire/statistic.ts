@@ -1,6 +1,7 @@
 // What an agent used in a period (External API 2.7), and which period and whom is asked about (4.2).
 
 import * as z from "zod";
+import { instant } from "./instant.ts";
 import { record } from "./record.ts";
 
 /** Of seconds of calls, texts, mails and tokens: the sum, and the mean of a conversation. */
@@ -20,16 +21,10 @@ export const statistic = record(
   {},
 );
 
-const time = z
-  .string()
-  .transform((text) => Date.parse(text))
-  .refine((ms) => !Number.isNaN(ms), "not a date-time")
-  .optional();
-
 /** Bounds are inclusive; the four ids narrow it to one conversation user. */
 export const statisticQuery = z.looseObject({
-  startDate: time,
-  endDate: time,
+  startDate: instant.optional(),
+  endDate: instant.optional(),
   fkId: z.string().min(1).optional(),
   fkUserId: z.string().min(1).optional(),
   userId: z.uuid().optional(),

@@ -10,6 +10,7 @@ import {
   updateConversationRequest,
 } from "../../wire/conversation.ts";
 import { type FailureDetail, internalError, notFound } from "../../wire/failure.ts";
+import { instant } from "../../wire/instant.ts";
 import { pageOf, pageQuery } from "../../wire/page.ts";
 import { startRequest } from "../../wire/start.ts";
 import type { AgentDefinition } from "../definition.ts";
@@ -22,16 +23,11 @@ import type { PlatformStore } from "../store/store.ts";
 import { fire } from "../webhooks/fire.ts";
 import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
 
-const time = z
-  .string()
-  .transform((text) => Date.parse(text))
-  .refine((ms) => !Number.isNaN(ms), "not a date-time")
-  .optional();
 const listQuery = pageQuery.extend({
   searchKeyword: z.string().optional(),
   userId: z.string().optional(),
-  startDate: time,
-  endDate: time,
+  startDate: instant.optional(),
+  endDate: instant.optional(),
   withFeedbacksOnly: z.enum(["true", "false"]).optional(),
 });
 
