@@ -44,13 +44,16 @@ export function addressOf(
   query: Query = {},
 ): string | null {
   for (const value of Object.values(names)) if (value === "" || value === "." || value === "..") return null;
-  const full = path.replace(/\{(\w+)\}/g, (_whole, name: string) => encodeURIComponent(names[name] ?? ""));
+  const full = path.replace(/\{(\w+)\}/g, (_whole, name: string) => encoded(names[name] ?? ""));
   let separator = "?";
   let search = "";
   for (const [name, value] of Object.entries(query)) {
     if (value === undefined) continue;
-    search += `${separator}${name}=${encodeURIComponent(value)}`;
+    search += `${separator}${name}=${encoded(String(value))}`;
     separator = "&";
   }
   return full + search;
 }
+
+/** Half a character, as a text cut in the middle has, is no reason to throw. */
+const encoded = (value: string): string => encodeURIComponent(value.toWellFormed());

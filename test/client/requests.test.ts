@@ -125,6 +125,24 @@ test("query parameters are escaped, and left out when they are undefined", async
   );
 });
 
+test("half a character is replaced, wherever it stands: nothing throws", async () => {
+  const { server, client } = await startRig();
+  server.script(status(400));
+  const half = "\ud83d";
+  const results = [
+    await client.users.get(half),
+    await client.users.search({ fkId: half }),
+    await client.conversations.send("c", { message: half }),
+  ];
+  expect(results.every(({ kind }) => kind === "refused")).toBe(true);
+  const whole = encodeURIComponent("\ufffd");
+  expect(server.received.map(({ path }) => path)).toEqual([
+    `/external/users/${whole}`,
+    `/external/users/search?fkId=${whole}`,
+    "/external/conversations/c/messages",
+  ]);
+});
+
 describe("where the platform is:", () => {
   test("a region's address, with its path", async () => {
     const { server } = await startRig();
