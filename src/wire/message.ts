@@ -18,6 +18,8 @@ export const message = record(
   },
   {
     rawMessage: z.string(),
+    /** Only where the list was asked for it. */
+    conversationMessageFeedbacks: z.array(z.looseObject({})),
     fullAIResponse: z.looseObject({
       reasoning: z.array(z.string()).nullish(),
       outputText: z.string().nullish(),

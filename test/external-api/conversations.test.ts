@@ -111,6 +111,9 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
     const backwards = await call("conversations.messages", { id, query: { orderDirection: "DESC" } });
     const ids = (list: { id: string }[]) => list.map((each) => each.id);
     expect(ids(backwards.body.messages)).toEqual(ids(messages).toReversed());
+    const judged = await call("conversations.messages", { id, query: { shouldIncludeFeedbacks: "true" } });
+    expect(judged.body.messages.flatMap((each: unknown) => problems("message", each))).toEqual([]);
+    for (const each of judged.body.messages) expect(each).toHaveProperty("conversationMessageFeedbacks");
   });
 
   test("in manual mode a person answers, and only then", async () => {

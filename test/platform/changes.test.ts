@@ -110,6 +110,19 @@ describe("removing", () => {
     expect(await rig.call("GET", `conversations/${max}`)).toMatchObject({ status: 200 });
   });
 
+  test("takes nothing from what the agent has used", async () => {
+    const rig = await startRig();
+    const { joId } = await twoPeople(rig);
+    const used = (await rig.call("GET", "agents/statistic")).body;
+    expect(used).toMatchObject({ emailsUsed: 2 });
+    await rig.call("DELETE", "conversations", { conversationUserId: joId });
+    expect((await rig.call("GET", "agents/statistic")).body).toEqual(used);
+    expect((await rig.call("GET", `agents/statistic?userId=${joId}`)).body).toMatchObject({ emailsUsed: 1 });
+    await rig.call("DELETE", `users/${joId}`);
+    expect((await rig.call("GET", "agents/statistic")).body).toEqual(used);
+    expect((await rig.call("GET", `agents/statistic?userId=${joId}`)).body).toMatchObject({ emailsUsed: 0 });
+  });
+
   test("reaches nobody of another agent", async () => {
     const rig = await startRig();
     const { jo, joId } = await twoPeople(rig);

@@ -293,6 +293,9 @@ describe("GET conversations", () => {
     expect(await list("page=2&pageSize=2&orderDirection=ASC")).toEqual([ids[2]]);
     expect(await list("orderBy=updatedAt&pageSize=1")).toEqual([ids[0]]);
     expect(await list("searchKeyword=BOB")).toEqual([ids[1]]);
+    // The agent's name is looked into as well.
+    expect(await list("searchKeyword=Support")).toHaveLength(3);
+    expect(await list("searchKeyword=nowhere")).toEqual([]);
     expect(await list(`userId=${page.body.data[0].conversationUserId}`)).toEqual([ids[0]]);
     expect(await list("startDate=2999-01-01")).toEqual([]);
     expect(await list("endDate=2999-01-01T00:00:00Z")).toHaveLength(3);

@@ -131,6 +131,11 @@ function stateProblems({ organization }: AgentDefinition, stateId: string | unde
   return known ? [] : [{ path: "conversationStateId", message: "the organization has no such state" }];
 }
 
+/** What to look for; null is everything. A word of the agent's own name is in all of its conversations. */
+function keywordOf({ name }: AgentDefinition, wanted: string | undefined): string | null {
+  return wanted && !name.toLowerCase().includes(wanted.toLowerCase()) ? wanted : null;
+}
+
 function list(c: Exchange, store: PlatformStore): Response {
   const query = readQuery(c, listQuery);
   if ("response" in query) return query.response;
@@ -142,7 +147,7 @@ function list(c: Exchange, store: PlatformStore): Response {
     orderBy,
     orderDirection,
     personId: wanted.userId || null,
-    keyword: wanted.searchKeyword || null,
+    keyword: keywordOf(c.var.agent, wanted.searchKeyword),
     from: wanted.startDate ?? null,
     until: wanted.endDate ?? null,
   };

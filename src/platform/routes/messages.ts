@@ -17,7 +17,10 @@ type Saying = Pick<z.output<typeof sendRequest>, "message" | "files"> & {
   readonly context?: string | undefined;
 };
 
-const listQuery = z.looseObject({ orderDirection: z.enum(["ASC", "DESC"]).default("ASC") });
+const listQuery = z.looseObject({
+  orderDirection: z.enum(["ASC", "DESC"]).default("ASC"),
+  shouldIncludeFeedbacks: z.enum(["true", "false"]).optional(),
+});
 
 export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
   /** What a request says in the conversation of its path, or the 400. */
@@ -56,7 +59,10 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
       if ("response" in query) return query.response;
       const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
       if (!conversation) return fail(c, notFound);
-      const messages = transcript(store, conversation.id);
+      // Nobody can leave feedback here: whoever asks for it is told that there is none.
+      const feedback =
+        query.value.shouldIncludeFeedbacks === "true" ? { conversationMessageFeedbacks: [] } : {};
+      const messages = transcript(store, conversation.id).map((message) => ({ ...message, ...feedback }));
       if (query.value.orderDirection === "DESC") messages.reverse();
       // All messages are one page: the envelope of lists around them serves those who look for it there.
       const { data, ...page } = pageOf(messages, 1, Math.max(1, messages.length), messages.length);

@@ -113,7 +113,10 @@ export const conversationOperations = {
     method: "GET",
     path: "/external/conversations/{id}/messages",
     summary: "All messages of a conversation",
-    query: z.object({ orderDirection: z.enum(["ASC", "DESC"]).optional() }),
+    query: z.object({
+      orderDirection: z.enum(["ASC", "DESC"]).optional(),
+      shouldIncludeFeedbacks: z.enum(["true", "false"]).optional(),
+    }),
     answer: {
       status: 200,
       record: pageRecord(message.exact).extend({ messages: z.array(message.exact) }),
