@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { type Config, loadConfig, maskSecrets } from "../config/index.ts";
+import { type Config, loadConfig, maskSecrets, type Problem } from "../config/index.ts";
 import { loadAdapter } from "../host/loader.ts";
 import { readAgents } from "../platform/index.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -19,7 +19,8 @@ export interface CheckOptions {
 export async function run(options: CheckOptions, io: Io): Promise<number> {
   const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
   const print = options.json === true ? () => undefined : io.out;
-  for (const warning of loaded.warnings) print(`warning: ${problemLine(warning)}`);
+  const warnings = loaded.ok ? [...loaded.warnings, ...nobodyTold(loaded.config)] : loaded.warnings;
+  for (const warning of warnings) print(`warning: ${problemLine(warning)}`);
   const problems = loaded.ok ? await agentsProblems(loaded.config) : loaded.problems.map(problemLine);
   let findings: readonly Finding[] = [];
   let code: number = exitCodes.ok;
@@ -41,7 +42,7 @@ export async function run(options: CheckOptions, io: Io): Promise<number> {
       JSON.stringify({
         ok: code === exitCodes.ok,
         problems: problemsOut,
-        warnings: loaded.warnings,
+        warnings,
         checks: findings,
         ...(loaded.ok && { config: maskSecrets(loaded.config) }),
       }),
@@ -52,6 +53,22 @@ export async function run(options: CheckOptions, io: Io): Promise<number> {
 
 const findingLine = ({ subject, state, message }: Finding): string =>
   `${state.padEnd(11)} ${subject}: ${message}`;
+
+/** Not an error, for the agent may never need a human; but it must not be found out on the day it does. */
+function nobodyTold({ escalation, file }: Config): readonly Problem[] {
+  if (escalation !== null) return [];
+  const message = "is missing: when the agent cannot or must not answer, nobody is told";
+  return [
+    {
+      file,
+      line: 0,
+      column: 0,
+      key: "escalation",
+      message,
+      fix: "say who is, and see bridgehead policy test",
+    },
+  ];
+}
 
 /** The embedded platform's agents live in a file of their own. */
 async function agentsProblems({ platform }: Config): Promise<readonly string[]> {

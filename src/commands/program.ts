@@ -1,6 +1,7 @@
 // The command line: which commands there are and what they take. A command's code is loaded when it is called.
 
 import { InvalidArgumentError, Command as Program } from "commander";
+import { causes } from "../domain/policy.ts";
 import { exitCodeHelp } from "./exit-codes.ts";
 import type { Command, Io } from "./io.ts";
 
@@ -74,6 +75,15 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--wait <time>", 'wait so long ("30s") for the outcome, and print it')
     .option("--json", "print JSON")
     .action(calls(() => import("./start.ts")));
+  configured("policy", "who is told of an escalation, when and by what? Tells nobody")
+    .argument("<action>", "test", oneOf("test"))
+    .option("--topic <topic>", "what it is about")
+    .option("--agent <name>", "which agent's; default: the channel's")
+    .option("--channel <id>", "on which channel; default: the agent's first, or the first of all")
+    .option("--cause <cause>", "why", oneOf(...causes), "topic")
+    .option("--at <time>", "when, with the offset: 2026-12-24T23:30:00+01:00; default: now")
+    .option("--json", "print JSON")
+    .action(calls(() => import("./policy.ts"), "action"));
   add("platform", "serve the External API from this machine; or, as `platform agent ...`, change its agents")
     .argument("[what]", "agent", oneOf("agent"))
     .argument(

@@ -2,6 +2,7 @@
 
 import { BlockList, isIP } from "node:net";
 import type { AdapterDefinition } from "bridgehead/contract";
+import ipaddr from "ipaddr.js";
 import { type Way, ways } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
 import type { Finding } from "./explain.ts";
@@ -129,16 +130,28 @@ function wrongPerson(id: string, own: Block, scope: Scope): readonly Finding[] {
         at([...path, kind], `is no address that ${carrier} can reach: ${address}`, "correct the address"),
       );
   }
-  const url = URL.parse(String(block(person["webhook"])["url"]));
-  if (url?.protocol === "http:" && !isAllowed(url.hostname, texts(own["allow_private"])))
-    findings.push(
-      at(
-        [...path, "webhook", "url"],
-        "would send what customers write unencrypted",
-        "use https, or add a host of your own to allow_private",
-      ),
-    );
+  findings.push(...wrongWebhook(block(person["webhook"])["url"], [...path, "webhook", "url"], own));
   return findings;
+}
+
+function wrongWebhook(text: unknown, path: Path, own: Block): readonly Finding[] {
+  const url = URL.parse(typeof text === "string" ? text : "");
+  if (!url || isAllowed(url.hostname, texts(own["allow_private"]))) return [];
+  if (url.protocol === "http:") {
+    const fix = "use https, or add a host of your own to allow_private";
+    return [at(path, "would send what customers write unencrypted", fix)];
+  }
+  if (url.protocol !== "https:" || !isPrivate(url.hostname)) return [];
+  return [
+    at(path, `is not on the internet: ${url.hostname}`, "add the host to allow_private, if it is meant"),
+  ];
+}
+
+/** As far as the text says; what a name stands for is seen when it is called. */
+function isPrivate(host: string): boolean {
+  const plain = host.replace(/^\[|\]$/g, "");
+  if (isIP(plain) === 0) return /(^|\.)localhost\.?$/.test(plain);
+  return ipaddr.process(plain).range() !== "unicast";
 }
 
 /** `host`: of a parsed URL, so an address is in its usual form. */

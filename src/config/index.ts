@@ -4,4 +4,4 @@ export type { ChannelConfig, Config, Problem, StoreConfig } from "./config.ts";
 export { jsonSchema } from "./json-schema.ts";
 export { type Loaded, loadConfig } from "./load.ts";
 export { maskSecrets, secretValues } from "./mask.ts";
-export { loadChannel, loadStore } from "./part.ts";
+export { loadChannel, loadPolicy, loadStore } from "./part.ts";

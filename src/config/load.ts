@@ -8,7 +8,14 @@ import type { Config, CoreChannel, Problem } from "./config.ts";
 import { policyOf } from "./escalation.ts";
 import { brokenEscalation } from "./escalation-rules.ts";
 import { explain, type Finding } from "./explain.ts";
-import { databasePath, type LoadOptions, openFile, storeConfig, withoutUnresolved } from "./opened.ts";
+import {
+  databasePath,
+  inOrder,
+  type LoadOptions,
+  openFile,
+  storeConfig,
+  withoutUnresolved,
+} from "./opened.ts";
 import {
   block,
   literalSecrets,
@@ -77,9 +84,6 @@ function rules(
     ...unreachableHumans(resolved, adapters),
   ];
 }
-
-const inOrder = (problems: readonly Problem[]): Problem[] =>
-  [...problems].sort((a, b) => a.line - b.line || a.column - b.column);
 
 function assemble(file: string, folder: string, data: File, read: ReadonlyMap<string, Read>): Config {
   const { embedded } = data.platform;

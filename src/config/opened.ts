@@ -70,6 +70,10 @@ export function withoutUnresolved(
   return findings.filter((finding) => !missing.has(finding.path.join("\0")));
 }
 
+/** As one reads the file. */
+export const inOrder = (problems: readonly Problem[]): Problem[] =>
+  [...problems].sort((a, b) => a.line - b.line || a.column - b.column);
+
 const keyText = (path: Path): string =>
   path.reduce<string>(
     (text, step) => (typeof step === "number" ? `${text}[${step}]` : text === "" ? step : `${text}.${step}`),

@@ -3,13 +3,24 @@
 
 import type { AdapterDefinition } from "bridgehead/contract";
 import * as z from "zod";
+import type { Policy } from "../domain/policy.ts";
 import { findAdapters } from "./channels.ts";
 import type { Problem, StoreConfig } from "./config.ts";
+import { policyOf } from "./escalation.ts";
+import { brokenEscalation } from "./escalation-rules.ts";
 import { explain } from "./explain.ts";
-import { type LoadOptions, type Opened, openFile, storeConfig, withoutUnresolved } from "./opened.ts";
+import {
+  inOrder,
+  type LoadOptions,
+  type Opened,
+  openFile,
+  storeConfig,
+  withoutUnresolved,
+} from "./opened.ts";
 import { block } from "./rules.ts";
 import { coreChannel } from "./schema/channel.ts";
 import { file as fileSchema } from "./schema/file.ts";
+import { isReference } from "./secrets.ts";
 import { shapeOf } from "./shape.ts";
 
 export type LoadedStore =
@@ -32,24 +43,49 @@ export type LoadedChannel =
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
+export type LoadedPolicy =
+  | {
+      readonly ok: true;
+      readonly file: string;
+      readonly store: StoreConfig;
+      /** By name. */
+      readonly agents: readonly string[];
+      /** In the file's order. */
+      readonly channels: readonly {
+        readonly id: string;
+        readonly agent: string;
+        readonly enabled: boolean;
+      }[];
+      /** Without headers, keys and the platform's webhooks, and where a reference says to which URL one goes, without
+       *  that URL. Null when the file has no such key. */
+      readonly policy: Policy | null;
+    }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
 /** The key `store` of the configuration at `path`. */
 export async function loadStore(path: string, options: Omit<LoadOptions, "adapters">): Promise<LoadedStore> {
   const opened = await openFile(path, options);
   if ("message" in opened) return { ok: false, problems: [opened] };
-  const part = readPart(opened, fileSchema.pick({ store: true }), ["store"]);
+  const part = readPart(opened, fileSchema.pick({ store: true }), {
+    store: block(opened.document.value)["store"],
+  });
   if (!part.ok) return part;
   return { ok: true, file: opened.file, store: storeConfig(part.value.store, opened.folder) };
 }
 
 const channelPart = coreChannel.pick({ adapter: true, agent: true, enabled: true });
+const channelParts = z.record(z.string(), channelPart);
 
 /** The key `store`, and of one channel who answers there and by which adapter. */
 export async function loadChannel(path: string, id: string, options: LoadOptions): Promise<LoadedChannel> {
   const opened = await openFile(path, options);
   if ("message" in opened) return { ok: false, problems: [opened] };
-  const ids = Object.keys(block(block(opened.document.value)["channels"]));
-  const schema = fileSchema.pick({ store: true }).extend({ channels: z.record(z.string(), channelPart) });
-  const part = readPart(opened, schema, ["store", "channels"], id);
+  const root = block(opened.document.value);
+  const ids = Object.keys(block(root["channels"]));
+  const part = readPart(opened, fileSchema.pick({ store: true }).extend({ channels: channelParts }), {
+    store: root["store"],
+    channels: coreParts(root, (one) => one === id),
+  });
   if (!part.ok) return part;
   const { store, channels } = part.value;
   const base = { ok: true, file: opened.file, store: storeConfig(store, opened.folder), ids } as const;
@@ -61,35 +97,81 @@ export async function loadChannel(path: string, id: string, options: LoadOptions
   return { ...base, channel: { agent: channel.agent, enabled: channel.enabled, adapter } };
 }
 
+/** The keys `store` and `escalation`, and of every channel who answers there and by which adapter. */
+export async function loadPolicy(path: string, options: LoadOptions): Promise<LoadedPolicy> {
+  const opened = await openFile(path, options);
+  if ("message" in opened) return { ok: false, problems: [opened] };
+  const root = block(opened.document.value);
+  const schema = fileSchema.pick({ store: true, escalation: true }).extend({ channels: channelParts });
+  const part = readPart(opened, schema, {
+    store: root["store"],
+    channels: coreParts(root, () => true),
+    ...("escalation" in root && { escalation: withoutKeys(root["escalation"]) }),
+  });
+  if (!part.ok) return part;
+  const { store, channels, escalation } = part.value;
+  const { adapters, findings } = await findAdapters({ channels }, (name) =>
+    options.adapters(name, opened.folder),
+  );
+  const broken = brokenEscalation({ ...part.written, agents: root["agents"] }, adapters);
+  if (findings.length + broken.length > 0)
+    return { ok: false, problems: inOrder(opened.located([...findings, ...broken])) };
+  const carriers = Object.entries(channels).flatMap(([id, core]) => {
+    const adapter = adapters.get(id);
+    return adapter ? [{ id, core, adapter }] : [];
+  });
+  return {
+    ok: true,
+    file: opened.file,
+    store: storeConfig(store, opened.folder),
+    agents: Object.keys(block(root["agents"])),
+    channels: carriers.map(({ id, core }) => ({ id, agent: core.agent, enabled: core.enabled })),
+    policy: escalation ? policyOf(escalation, carriers) : null,
+  };
+}
+
+/** `raw`: what is wanted of the file, as it stands there. `written`: the same with its references followed. */
 function readPart<T extends z.ZodType>(
   opened: Opened,
   schema: T,
-  keys: readonly string[],
-  channel?: string,
+  raw: ReturnType<typeof block>,
 ):
-  | { readonly ok: true; readonly value: z.output<T> }
+  | { readonly ok: true; readonly value: z.output<T>; readonly written: ReturnType<typeof block> }
   | { readonly ok: false; readonly problems: readonly Problem[] } {
   const { document } = opened;
-  const faults = document.faults.filter((fault) => !fault.readable || keys.includes(fault.key));
+  const faults = document.faults.filter((fault) => !fault.readable || Object.hasOwn(raw, fault.key));
   if (faults.length > 0) return { ok: false, problems: opened.told(faults) };
-  const root = block(document.value);
-  const wanted = channel === undefined ? undefined : { [channel]: corePart(root, channel) };
-  const resolved = opened.resolve({
-    store: root["store"],
-    ...(wanted && { channels: wanted[channel ?? ""] === undefined ? {} : wanted }),
-  });
+  const resolved = opened.resolve(raw);
   const result = schema.safeParse(resolved.value);
-  if (result.success && resolved.problems.length === 0) return { ok: true, value: result.data };
+  if (result.success && resolved.problems.length === 0)
+    return { ok: true, value: result.data, written: block(resolved.value) };
   const scope = { input: resolved.value, shape: shapeOf(schema) };
   const findings = result.success ? [] : result.error.issues.flatMap((issue) => explain(issue, scope));
   const all = [...resolved.problems, ...withoutUnresolved(findings, resolved.problems)];
   return { ok: false, problems: opened.located(all) };
 }
 
-/** The keys of `channelPart` alone: the adapter's are not looked at. */
-function corePart(root: ReturnType<typeof block>, id: string): unknown {
-  const value = block(root["channels"])[id];
-  if (value === undefined) return undefined;
+/** Of the wanted channels, the keys of `channelPart` alone: the adapter's are not looked at. */
+function coreParts(root: ReturnType<typeof block>, wanted: (id: string) => boolean): unknown {
   const keys = Object.keys(channelPart.shape);
-  return Object.fromEntries(Object.entries(block(value)).filter(([key]) => keys.includes(key)));
+  const channels = Object.entries(block(root["channels"])).filter(([id]) => wanted(id));
+  return Object.fromEntries(
+    channels.map(([id, value]) => [
+      id,
+      Object.fromEntries(Object.entries(block(value)).filter(([key]) => keys.includes(key))),
+    ]),
+  );
+}
+
+/** Without what only the service can read: it changes nothing about who is told when. */
+function withoutKeys(escalation: unknown): unknown {
+  const { platform_webhook: _hook, ...rest } = block(escalation);
+  const people = Object.entries(block(rest["people"])).map(([id, value]) => {
+    const person = block(value);
+    if (person["webhook"] === undefined) return [id, value];
+    const { headers: _headers, secret: _secret, ...webhook } = block(person["webhook"]);
+    const hidden = isReference(String(webhook["url"])) && { url: "https://hidden.invalid" };
+    return [id, { ...person, webhook: { ...webhook, ...hidden } }];
+  });
+  return people.length > 0 ? { ...rest, people: Object.fromEntries(people) } : escalation;
 }

@@ -56,7 +56,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "libphonenumber-js": ["adapters/sms/", "adapters/voice/"],
   "html-to-text": ["adapters/email/", "src/platform/files/"],
   standardwebhooks: ["src/platform/webhooks/"],
-  "ipaddr.js": ["src/platform/webhooks/"],
+  "ipaddr.js": ["src/config/", "src/platform/webhooks/"],
   ajv: ["src/platform/brain/"],
   unpdf: ["src/platform/files/"],
   mammoth: ["src/platform/files/"],

@@ -59,6 +59,7 @@ platform: { url: "${url}" }
 agents: { support: { key: "\${env:KEY}" } }
 channels:
 ${says.map((word) => `  ${word}: { adapter: ./stub.mjs, agent: support, says: ${word} }`).join("\n")}
+escalation: { people: { op: { email: op@example.com } }, fallback: { tell: [ op ] } }
 store: sqlite:${more || "absent.db"}
 `;
 const agents = `
@@ -88,10 +89,24 @@ describe("check", () => {
     );
   });
 
+  it("warns when there is nobody to be told", async () => {
+    const alone = file("https://p.example.com").replace(/^escalation: .*\n/m, "");
+    const { code, out } = await check(alone);
+    expect([code, out]).toEqual([
+      exitCodes.ok,
+      [
+        "warning: FILE escalation: is missing: when the agent cannot or must not answer, nobody is told (say who is, and see bridgehead policy test)",
+        "FILE: ok, 1 channel",
+      ],
+    ]);
+    const { out: json } = await check(alone, { json: true });
+    expect(JSON.parse(json[0] ?? "")).toMatchObject({ ok: true, warnings: [{ key: "escalation" }] });
+  });
+
   it("prints every problem with place and cure, and ends with the configuration's code", async () => {
     const { code, out } = await check(`${file("https://p.example.com")}stroe: x\n`);
     expect(code).toBe(exitCodes.config);
-    expect(out).toEqual(["FILE:7:1 stroe: is not a known key (did you mean store?)", "1 problem"]);
+    expect(out).toEqual(["FILE:8:1 stroe: is not a known key (did you mean store?)", "1 problem"]);
   });
 
   it("prints JSON for machines", async () => {
@@ -99,7 +114,7 @@ describe("check", () => {
     expect(out).toHaveLength(1);
     expect(JSON.parse(out[0] ?? "")).toMatchObject({
       ok: false,
-      problems: [{ line: 7, column: 1, key: "stroe", fix: "did you mean store?" }],
+      problems: [{ line: 8, column: 1, key: "stroe", fix: "did you mean store?" }],
     });
   });
 

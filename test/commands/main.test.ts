@@ -31,6 +31,7 @@ describe("the command line", () => {
       "start",
       "migrate",
       "platform",
+      "policy",
     ]) {
       expect(out).toMatch(new RegExp(`^  ${name} `, "m"));
     }

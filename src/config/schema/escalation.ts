@@ -4,6 +4,7 @@ import { isIP } from "node:net";
 import * as z from "zod";
 import { isTimeZone, readWindow } from "../../domain/hours.ts";
 import { causes, ways } from "../../domain/policy.ts";
+import { nearest } from "../nearest.ts";
 import { duration, name, span } from "./values.ts";
 
 /** It ends up in the subjects and headers of mails. */
@@ -21,9 +22,11 @@ const window = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
-const timeZone = z.string().refine(isTimeZone, {
-  message: "is no time zone that is known here",
-  params: { fix: "such as Europe/Berlin" },
+const timeZone = z.string().superRefine((text, context) => {
+  if (isTimeZone(text)) return;
+  const guess = nearest(text, Intl.supportedValuesOf("timeZone"));
+  const fix = guess === undefined ? "write it like Europe/Berlin" : `did you mean ${guess}?`;
+  context.addIssue({ code: "custom", message: `is no time zone: ${text}`, params: { fix } });
 });
 
 /** Those that say how a request is carried, or that it is ours. */
@@ -116,7 +119,9 @@ const route = z.strictObject({
 
 const platformWebhook = z.strictObject({
   header: headerName.default("X-Bridgehead-Key").describe("In which header does it carry the key?"),
-  key: headerValue.min(16, "must be at least 16 characters").describe("Which key must be there?"),
+  key: headerValue
+    .refine((text) => text.length >= 16, "must be at least 16 characters")
+    .describe("Which key must be there?"),
   signing_secrets: z
     .array(signingSecret)
     .prefault([])

@@ -1,0 +1,70 @@
+// What a policy would do with an escalation that nobody acknowledges: for people who want to see it before it happens.
+
+import { type Duty, dutyAt } from "./hours.ts";
+import { type About, begin, type Contact, type Person, type Policy, step, tiersFor } from "./policy.ts";
+
+/** One moment at which people are told, or a tier is passed over. */
+export interface Look {
+  /** Epoch ms. */
+  readonly at: number;
+  /** Counted from 0; null: the fallback. */
+  readonly tier: number | null;
+  /** Empty: nobody of the tier is on duty, so it is passed over. */
+  readonly tell: readonly Contact[];
+  /** People of the tier (of all tiers, for the fallback) who are not told. */
+  readonly spared: readonly Spared[];
+}
+
+export interface Spared {
+  readonly person: Person;
+  readonly duty: Extract<Duty, { on: false }>;
+}
+
+/** Some policies tell every second for a year. */
+const mostLooks = 2000;
+
+/** Every look until the fallback was told once. `complete`: there were not too many of them. */
+export function forecast(
+  policy: Policy,
+  about: About,
+  openedAt: number,
+): { readonly looks: readonly Look[]; readonly complete: boolean } {
+  const tiers = tiersFor(policy, about);
+  const looks: Look[] = [];
+  let progress = begin(openedAt);
+  let next: number | null = openedAt;
+  while (next !== null && looks.length < mostLooks) {
+    const at: number = next;
+    const done = step(policy, about, progress, at);
+    const inFallback = done.progress.tier >= tiers.length;
+    const fresh = progress.toldAt === null ? progress.tier : progress.tier + 1;
+    for (const [tier, { tell }] of tiers.entries())
+      if (tier >= fresh && tier < done.progress.tier)
+        looks.push({ at, tier, tell: [], spared: sparedOf(policy, tell, [], at) });
+    const people = inFallback ? tiers.flatMap(({ tell }) => tell) : (tiers[done.progress.tier]?.tell ?? []);
+    looks.push({
+      at,
+      tier: inFallback ? null : done.progress.tier,
+      tell: done.tell,
+      spared: sparedOf(policy, people, done.tell, at),
+    });
+    if (inFallback) return { looks, complete: true };
+    progress = done.progress;
+    next = done.dueAt;
+  }
+  return { looks, complete: false };
+}
+
+function sparedOf(
+  policy: Policy,
+  people: readonly string[],
+  told: readonly Contact[],
+  at: number,
+): readonly Spared[] {
+  return [...new Set(people)].flatMap((id) => {
+    const person = policy.people.get(id);
+    if (!person || told.some((contact) => contact.person === id)) return [];
+    const duty = dutyAt(person, at);
+    return duty.on ? [] : [{ person, duty }];
+  });
+}

@@ -1,0 +1,418 @@
+// The key `escalation`: what it becomes, and everything that is refused.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AdapterDefinition } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import { loadConfig, loadPolicy, maskSecrets, secretValues } from "../../src/config/index.ts";
+import { fax, folder, line } from "./files.ts";
+
+const whsec = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+const env = { KEY: "k-1", PAGER: "pager-key", HOOK: "https://chat.example.com/T0/B0/path-key", WHSEC: whsec };
+
+const post: AdapterDefinition = {
+  ...fax,
+  address: (text) => (text.includes("@") ? text.toLowerCase() : null),
+  traits: { ...fax.traits, platform: "email" },
+};
+const texts: AdapterDefinition = {
+  ...fax,
+  address: (text) => (text.startsWith("+") ? text.replaceAll(" ", "") : null),
+};
+const adapters = async (name: string) =>
+  ({ post, texts })[name] ?? Promise.reject(Object.assign(new Error(`no adapter ${name}`), { fix: "none" }));
+
+const both = `  mail: { adapter: post, agent: support, host: m.example.com }
+  phone: { adapter: texts, agent: support, host: t.example.com }
+`;
+let count = 0;
+/** A file with that block, which begins in line 6 (without `channels`), and those channels. */
+function written(escalation: string, channels = both): string {
+  const path = join(folder, `escalation-${count++}.yaml`);
+  const base = 'platform: { url: https://p.example.com }\nagents: { support: { key: "${env:KEY}" } }\n';
+  writeFileSync(path, `${base}channels:\n${channels}escalation:\n${escalation}`);
+  return path;
+}
+const load = (escalation: string, channels?: string) =>
+  loadConfig(written(escalation, channels), { env, adapters });
+async function policy(escalation: string, channels?: string) {
+  const loaded = await load(escalation, channels);
+  if (!loaded.ok) return expect.fail(loaded.problems.map(line).join("\n"));
+  return loaded.config.escalation ?? expect.fail("no policy");
+}
+/** Without place and cure. */
+async function problems(escalation: string, channels?: string): Promise<string[]> {
+  const loaded = await load(escalation, channels);
+  return loaded.ok
+    ? []
+    : loaded.problems.map(({ key, message }) => `${key.replace(/^escalation\./, "")}: ${message}`);
+}
+
+const small = `  people: { anna: { email: anna@example.com } }
+  fallback: { tell: [anna] }
+`;
+const people = `  people:
+    anna: { name: Anna Berg, email: Anna@Example.com, sms: "+1 555 0123", time_zone: Europe/Berlin, hours: ["mon-fri 08:00-18:00"], away: ["2026-12-24"] }
+    ben: { webhook: { url: "\${env:HOOK}", headers: { X-Key: "\${env:PAGER}" }, secret: "\${env:WHSEC}" } }
+`;
+
+describe("escalation", () => {
+  it("is null when it is left out", async () => {
+    const path = join(folder, "without-escalation.yaml");
+    writeFileSync(
+      path,
+      'platform: { url: https://p.example.com }\nagents: { support: { key: "${env:KEY}" } }\nchannels: {}\n',
+    );
+    const loaded = await loadConfig(path, { env, adapters });
+    expect(loaded.ok && loaded.config.escalation).toBeNull();
+  });
+
+  it("has defaults for everything but people and the fallback", async () => {
+    const { people: known, ...rest } = await policy(small);
+    expect([...known.values()]).toEqual([
+      {
+        id: "anna",
+        name: "anna",
+        email: "anna@example.com",
+        sms: null,
+        webhook: null,
+        timeZone: "UTC",
+        hours: [],
+        away: [],
+      },
+    ]);
+    expect(rest).toEqual({
+      tiers: [],
+      routes: [],
+      fallback: { tell: ["anna"], by: null, repeat: 900_000 },
+      agentRecipients: true,
+      group: 120_000,
+      expires: 86_400_000,
+      causes: ["topic", "silent", "turn-failed", "held", "channel-down", "cap", "call"],
+      downAfter: 600_000,
+      poll: 300_000,
+      pollOpen: 20_000,
+      via: { email: "mail", sms: "phone" },
+      platformWebhook: null,
+      allowPrivate: [],
+    });
+  });
+
+  it("has people with addresses in their channels' form, hours, tiers and routes", async () => {
+    const found = await policy(
+      `${people}  tiers: [ { tell: [anna], by: [sms], repeat: 0s, next: 1h } ]
+  routes: [ { topics: ["Billing*"], agents: [support], channels: [mail], causes: [held], tiers: [ { tell: [ben] } ] } ]
+  fallback: { tell: [anna, ben], by: [email], repeat: 1m }
+  platform_webhook: { key: "\${env:WHSEC}", signing_secrets: ["\${env:WHSEC}"] }
+`.replace("[anna, ben]", "[anna]"),
+    );
+    expect(found.people.get("anna")).toEqual({
+      id: "anna",
+      name: "Anna Berg",
+      email: "anna@example.com",
+      sms: "+15550123",
+      webhook: null,
+      timeZone: "Europe/Berlin",
+      hours: [{ kind: "weekly", days: [0, 1, 2, 3, 4], from: 480, to: 1080 }],
+      away: [{ kind: "dates", first: 20_811, last: 20_811 }],
+    });
+    expect(found.people.get("ben")?.webhook).toEqual({
+      url: env.HOOK,
+      headers: { "X-Key": "pager-key" },
+      secret: whsec,
+    });
+    expect(found.tiers).toEqual([{ tell: ["anna"], by: ["sms"], repeat: 0, next: 3_600_000 }]);
+    expect(found.routes).toEqual([
+      {
+        topics: ["Billing*"],
+        agents: ["support"],
+        channels: ["mail"],
+        causes: ["held"],
+        tiers: [{ tell: ["ben"], by: null, repeat: 600_000, next: 900_000 }],
+      },
+    ]);
+    expect(found.platformWebhook).toEqual({
+      header: "X-Bridgehead-Key",
+      key: whsec,
+      signingSecrets: [whsec],
+      register: true,
+    });
+  });
+
+  it("goes through the first channel of a kind that is enabled, or the one that is named", async () => {
+    const channels = `  first: { adapter: post, agent: support, host: h, enabled: false }
+  second: { adapter: post, agent: support, host: h }
+  third: { adapter: post, agent: support, host: h }
+`;
+    expect((await policy(small, channels)).via).toEqual({ email: "second", sms: null });
+    expect((await policy(`${small}  via: { email: third }\n`, channels)).via).toEqual({
+      email: "third",
+      sms: null,
+    });
+  });
+
+  it("is shown and logged without what opens anything", async () => {
+    const loaded = await load(`${people}  fallback: { tell: [ben] }
+  platform_webhook: { key: "\${env:WHSEC}", signing_secrets: ["\${env:WHSEC}"] }
+`);
+    if (!loaded.ok) return expect.fail(loaded.problems.map(line).join("\n"));
+    const shown = JSON.stringify(maskSecrets(loaded.config));
+    expect(shown).toContain('"email":"anna@example.com"');
+    expect(shown).toContain('"url":"https://chat.example.com/********","headers":{"X-Key":"********"}');
+    for (const secret of ["pager-key", "path-key", whsec]) expect(shown).not.toContain(secret);
+    expect(secretValues(loaded.config)).toEqual(expect.arrayContaining(["pager-key", env.HOOK, whsec]));
+  });
+});
+
+describe("an escalation is refused", () => {
+  it("with all that is wrong at once, each with its line and cure", async () => {
+    const loaded = await load(`  people:
+    anna: { email: anna@example.com, hours: ["monday"] }
+    ben: { sms: "+1", time_zone: Europe/Berln }
+  tiers: [ { tell: [ana] }, { tell: [ben], by: [email], repeat: 10 } ]
+  routes: [ { agents: [suport], channels: [phne], tiers: [ { tell: [anna, carl] } ] } ]
+`);
+    expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([
+      "6:1 escalation.fallback: is missing (add fallback (Who is told, at any hour, when nobody else is on duty or nobody acknowledges?))",
+      "8:5 escalation.people.anna.time_zone: is missing: hours says when, but not on whose clock (such as time_zone: Europe/Berlin)",
+      '8:46 escalation.people.anna.hours[0]: is no time: monday (write it like "mon-fri 08:00-18:00", "22:00-06:00" (every day), "2026-12-24" or "2026-12-24..2026-12-26")',
+      "9:34 escalation.people.ben.time_zone: is no time zone: Europe/Berln (did you mean Europe/Berlin?)",
+      "10:21 escalation.tiers[0].tell[0]: names a person that is not defined: ana (did you mean anna?)",
+      "10:38 escalation.tiers[1].tell[0]: is told by email, which ben does not have (add escalation.people.ben.email, or take email out of by)",
+      '10:65 escalation.tiers[1].repeat: must be a text, not a number (put it in quotes: "10")',
+      "11:24 escalation.routes[0].agents[0]: names an agent that is not defined: suport (did you mean support?)",
+      "11:44 escalation.routes[0].channels[0]: names a channel that is not defined: phne (did you mean phone?)",
+      "11:75 escalation.routes[0].tiers[0].tell[1]: names a person that is not defined: carl (name one of anna, ben)",
+    ]);
+  });
+
+  const tell = (who: string, more = "") =>
+    `  people: { anna: ${who} }\n  fallback: { tell: [anna]${more} }\n`;
+  const mail = "{ email: anna@example.com }";
+  const onlyMail = "  mail: { adapter: post, agent: support, host: h }\n";
+  it.each<[string, string, string, string?]>([
+    [
+      "nobody to fall back on",
+      "  people: {}\n  fallback: { tell: [] }\n",
+      "fallback.tell: must be at least 1",
+    ],
+    [
+      "somebody unknown",
+      "  people: {}\n  fallback: { tell: [eve] }\n",
+      "fallback.tell[0]: names a person that is not defined: eve",
+    ],
+    [
+      "somebody without any way",
+      tell("{ name: Anna }"),
+      "fallback.tell[0]: names somebody who cannot be told: anna",
+    ],
+    [
+      "only ways that no channel carries",
+      tell('{ sms: "+1" }'),
+      "fallback.tell[0]: names somebody who cannot be told: anna",
+      onlyMail,
+    ],
+    [
+      "a way that no channel carries",
+      tell('{ sms: "+1", email: a@b.c }', ", by: [sms]"),
+      "fallback.tell[0]: is told by sms, but no channel carries texts",
+      onlyMail,
+    ],
+    ["no way", tell(mail, ", by: []"), "fallback.by: must be at least 1"],
+    ["another way", tell(mail, ", by: [mail]"), "fallback.by[0]: must be one of sms, email, webhook"],
+    [
+      "a mailbox that is none",
+      tell("{ email: anna }"),
+      "people.anna.email: is no address that mail can reach: anna",
+    ],
+    [
+      "a number that is none",
+      tell('{ sms: "555" }'),
+      "people.anna.sms: is no address that phone can reach: 555",
+    ],
+    [
+      "a name with a line end",
+      tell('{ name: "a\\r\\nBcc: b", email: a@b.c }'),
+      "people.anna.name: must be one line of text",
+    ],
+    ["an empty name", tell('{ name: " ", email: a@b.c }'), "people.anna.name: must be one line of text"],
+    [
+      "away without a zone",
+      tell("{ email: a@b.c, away: [22:00-06:00] }"),
+      "people.anna.time_zone: is missing: away says when, but not on whose clock",
+    ],
+    [
+      "a channel that is not there",
+      `${small}  via: { email: mial }\n`,
+      "via.email: names a channel that is not defined: mial",
+    ],
+    [
+      "a channel of another kind",
+      `${small}  via: { email: phone }\n`,
+      "via.email: names a channel that carries no mail: phone",
+    ],
+    [
+      "a channel that is off",
+      `${small}  via: { email: mail }\n`,
+      "via.email: names a channel that does not run: mail",
+      onlyMail.replace("host: h", "host: h, enabled: false"),
+    ],
+    [
+      "plain http",
+      tell("{ webhook: { url: http://pager.example.com/ } }"),
+      "people.anna.webhook.url: would send what customers write unencrypted",
+    ],
+    [
+      "another protocol",
+      tell("{ webhook: { url: ftp://pager.example.com/ } }"),
+      "people.anna.webhook.url: must be an https URL without user or fragment",
+    ],
+    [
+      "a login in a URL",
+      tell("{ webhook: { url: https://u:p@pager.example.com/ } }"),
+      "people.anna.webhook.url: must be an https URL without user or fragment",
+    ],
+    [
+      "a key as plain text",
+      tell("{ webhook: { url: https://x.example.com/, headers: { X-Key: abc } } }"),
+      "people.anna.webhook.headers.X-Key: is a secret written as plain text",
+    ],
+    [
+      "a header of ours",
+      tell('{ webhook: { url: https://x.example.com/, headers: { Webhook-Id: "${env:KEY}" } } }'),
+      "people.anna.webhook.headers.Webhook-Id: is a header that is not yours to set",
+    ],
+    [
+      "a secret of another form",
+      tell('{ webhook: { url: https://x.example.com/, secret: "${env:KEY}" } }'),
+      "people.anna.webhook.secret: must be whsec_ and 24 to 64 bytes in Base64",
+    ],
+    [
+      "an unset variable, once",
+      tell('{ sms: "${env:NO}", email: a@b.c }'),
+      "people.anna.sms: needs the environment variable NO, which is not set",
+    ],
+    [
+      "an unset channel, once",
+      `${small}  via: { email: "\${env:NO}" }\n`,
+      "via.email: needs the environment variable NO, which is not set",
+    ],
+    [
+      "a short key of the platform's",
+      `${small}  platform_webhook: { key: "\${env:KEY}" }\n`,
+      "platform_webhook.key: must be at least 16 characters",
+    ],
+    [
+      "a key of the platform's as plain text",
+      `${small}  platform_webhook: { key: abcdefghijklmnop }\n`,
+      "platform_webhook.key: is a secret written as plain text",
+    ],
+    [
+      "a zone that nobody knows",
+      tell("{ email: a@b.c, time_zone: Middle-earth/Shire }"),
+      "people.anna.time_zone: is no time zone: Middle-earth/Shire",
+    ],
+    [
+      "a range that is none",
+      `${small}  allow_private: [10.0.0.0/33]\n`,
+      'allow_private[0]: must be a host name, an address or a range such as "10.0.0.0/8"',
+    ],
+    [
+      "an unknown cause",
+      `${small}  causes: [topics]\n`,
+      "causes[0]: must be one of topic, silent, turn-failed, held, channel-down, cap, call",
+    ],
+    ["no cause", `${small}  causes: []\n`, "causes: must be at least 1"],
+    [
+      "a tier that never ends",
+      `${small}  tiers: [ { tell: [anna], next: 0s } ]\n`,
+      "tiers[0].next: must be longer than 0",
+    ],
+    ["a key that is misspelled", `${small}  grop: 1m\n`, "grop: is not a known key"],
+    ["no people", "  fallback: { tell: [anna] }\n", "people: is missing"],
+  ])("with %s", async (what, escalation, expected, channels) => {
+    const found = await problems(escalation, channels);
+    expect(found[0]?.startsWith(expected) ? [expected] : found).toEqual([expected]);
+    expect(found).toHaveLength(what === "no people" ? 2 : 1);
+  });
+
+  it("when the adapter that would carry it is missing, for that alone", async () => {
+    const found = await problems(tell('{ sms: "+1" }'), "  fax: { adapter: telex, agent: support }\n");
+    expect(found).toEqual(["channels.fax.adapter: no adapter telex"]);
+  });
+
+  it.each([
+    "http://pager.example.com/x",
+    "http://10.1.2.3/",
+    "http://[fd00::1]:8080/",
+    "http://0x7f.1/",
+    "https://2130706433/",
+    "https://10.1.2.3/",
+    "https://[::ffff:10.1.2.3]/",
+    "https://localhost/",
+  ])("with %s, unless that is allowed", async (url) => {
+    const allowed = "  allow_private: [ Pager.example.com, localhost, 10.0.0.0/8, 127.0.0.1, 'fd00::/8' ]\n";
+    const escalation = tell(`{ webhook: { url: "${url}" } }`);
+    expect(await problems(escalation + allowed)).toEqual([]);
+    expect(await problems(escalation)).toEqual([
+      expect.stringMatching(
+        /^people\.anna\.webhook\.url: (would send .* unencrypted|is not on the internet: )/,
+      ),
+    ]);
+  });
+
+  it("but not with a host or an address of the internet", async () => {
+    for (const url of [
+      "https://pager.example.com:8443/x?y=1",
+      "https://8.8.8.8/",
+      "https://[2606:4700::1111]/",
+    ])
+      expect(await problems(tell(`{ webhook: { url: "${url}" } }`))).toEqual([]);
+  });
+});
+
+describe("the part of the file that a policy needs", () => {
+  it("is read without the service's secrets", async () => {
+    const path = written(
+      `${people}  fallback: { tell: [anna, ben] }\n  platform_webhook: { key: "\${credential:not-here}" }\n`,
+      both.replace("host: m.example.com", 'host: "${env:NOT_HERE}"'),
+    );
+    const loaded = await loadPolicy(path, { env: {}, adapters });
+    expect(loaded).toMatchObject({
+      ok: true,
+      agents: ["support"],
+      channels: [
+        { id: "mail", agent: "support", enabled: true },
+        { id: "phone", agent: "support", enabled: true },
+      ],
+      policy: { via: { email: "mail", sms: "phone" }, platformWebhook: null },
+    });
+    const ben = loaded.ok ? loaded.policy?.people.get("ben") : null;
+    expect(ben?.webhook).toEqual({ url: "https://hidden.invalid", headers: {}, secret: null });
+  });
+
+  it("is refused for what is wrong in it, in its place", async () => {
+    const loaded = await loadPolicy(
+      written("  people: {}\n  fallback: { tell: [eve] }\n  routes: [ { agents: [x], tiers: [] } ]\n"),
+      { env, adapters },
+    );
+    expect(loaded.ok ? [] : loaded.problems.map(({ line: at, key }) => [at, key])).toEqual([
+      [8, "escalation.fallback.tell[0]"],
+      [9, "escalation.routes[0].agents[0]"],
+    ]);
+    const list = await loadPolicy(written("  - a\n"), { env, adapters });
+    expect(list.ok ? [] : list.problems.map(({ message }) => message)).toEqual([
+      "must be a block of keys, not a list",
+    ]);
+  });
+
+  it("may have none", async () => {
+    const path = join(folder, "no-policy.yaml");
+    writeFileSync(path, `agents: {}\nchannels:\n${both}`);
+    expect(await loadPolicy(path, { env: {}, adapters })).toMatchObject({
+      ok: true,
+      agents: [],
+      policy: null,
+    });
+  });
+});
