@@ -2,6 +2,10 @@
 
 import type { Clock, Log, Route } from "bridgehead/contract";
 import type { Config } from "./config/index.ts";
+import { createEscalation } from "./escalation/escalation.ts";
+import { linkTo } from "./escalation/links.ts";
+import { tellStage } from "./escalation/tell.ts";
+import { watchStage } from "./escalation/watch.ts";
 import { createAgents } from "./host/agents.ts";
 import { createHost, type Host } from "./host/host.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
@@ -99,8 +103,11 @@ export async function startApp(options: AppOptions): Promise<App> {
   const rate = rateOf(config.platform.rate.requests, config.platform.rate.per);
   const lives = new AbortController();
 
+  const escalating = { policy: () => config.escalation, lines: () => host.lines(), clock, log };
+  const escalation = createEscalation(escalating);
   const host = createHost({
     db,
+    escalation: () => (config.escalation === null ? null : escalation),
     flow: () => flow,
     clock,
     log,
@@ -117,6 +124,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     log,
     pure: [
       routeStage({ ...deps, cancel: (key) => flow.cancel(key) }),
+      tellStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
       composeStage(deps),
       presenceStage(deps),
     ],
@@ -129,6 +137,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       }),
       sendStage({ ...deps, timeout: sendTimeout }),
       fetchStage({ ...deps, timeout: fetchTimeout, mostBytes }),
+      watchStage({ ...escalating, rate, node }),
     ],
     concurrency: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
   });

@@ -121,6 +121,9 @@ function messageOf(
     ...(refusal ? { refusal } : {}),
     ...(hops > 0 ? { hops } : {}),
     ...notesOf(config, mail, auth, kept),
+    ...(config.sender_auth.mode === "off"
+      ? {}
+      : { sender: auth?.verdict === "pass" ? ("verified" as const) : ("unverified" as const) }),
     raw,
   };
 }

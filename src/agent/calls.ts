@@ -30,6 +30,18 @@ export interface AgentClient {
   lookUp(conversationId: string, question: PastQuestion, signal: AbortSignal): Promise<CallResult<Found>>;
   /** Who answers in this conversation: the agent or a person. */
   mode(conversationId: string, signal: AbortSignal): Promise<CallResult<"ai" | "manual">>;
+  /** Says who answers from now on. The same however often it is said. */
+  setMode(conversationId: string, mode: "ai" | "manual", call: Call): Promise<CallResult<null>>;
+  /** Puts a person's words; only in mode manual. The message's id. */
+  say(conversationId: string, text: string, call: Call): Promise<CallResult<string>>;
+  /** The id of a person's words that may have been put; null when they are not there. Reads only. */
+  findSaid(
+    conversationId: string,
+    words: PastQuestion,
+    signal: AbortSignal,
+  ): Promise<CallResult<string | null>>;
+  /** Everything that was said in the conversation, oldest first. */
+  read(conversationId: string, signal: AbortSignal): Promise<CallResult<readonly PlatformMessage[]>>;
   /** Ends the connections; calls still open come back as they would on a reset. */
   close(): Promise<void>;
 }
@@ -45,6 +57,20 @@ export type AgentSettings = {
   readonly email: ChannelSettings | null;
   readonly sms: ChannelSettings | null;
   readonly voice: ChannelSettings | null;
+  /** When a human is called, as the agent's active ESCALATION skill has it; none without that. Absent in what an earlier
+   *  version has stored. */
+  readonly escalations?: readonly EscalationSettings[];
+};
+
+export type EscalationSettings = {
+  readonly topic: string;
+  /** What the person is told. */
+  readonly response: string;
+  readonly recipients: readonly {
+    readonly channel: "sms" | "email" | "webhook";
+    readonly value: string;
+    readonly headers?: { readonly [name: string]: string };
+  }[];
 };
 
 export type ChannelSettings = {
@@ -118,6 +144,14 @@ export type CreateRequest = {
 };
 
 export type Question = { readonly text: string; readonly context?: string };
+
+export type PlatformMessage = {
+  readonly id: string;
+  readonly role: "person" | "agent" | "human";
+  readonly text: string;
+  /** Of the question it answers; null when it names none. */
+  readonly answers: string | null;
+};
 
 /** A question that may or may not have been put. */
 export interface PastQuestion {

@@ -6,7 +6,7 @@ import { createClient, mapped } from "../client/index.ts";
 import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
 import { type Dropped, once } from "../wire/record.ts";
 import type { AgentClient, Call, CreateRequest } from "./calls.ts";
-import { answerOf, findQuestion } from "./match.ts";
+import { answerOf, findQuestion, findWords, platformMessages } from "./match.ts";
 import { findOrMakeUser, repeatable, searchUser } from "./people.ts";
 import { settingsOf } from "./settings.ts";
 
@@ -66,6 +66,21 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
     },
     async mode(conversationId, signal) {
       return mapped(await conversations.get(conversationId, { signal }), modeOf);
+    },
+    async setMode(conversationId, mode, call) {
+      return mapped(await conversations.setMode(conversationId, mode, crossed(call)), () => null);
+    },
+    async say(conversationId, text, call) {
+      const body = { message: text };
+      return mapped(await conversations.sendManual(conversationId, body, crossed(call)), ({ id }) => id);
+    },
+    async findSaid(conversationId, words, signal) {
+      const found = await conversations.messages(conversationId, { orderDirection: "ASC" }, { signal });
+      return mapped(found, (messages) => findWords(messages, words));
+    },
+    async read(conversationId, signal) {
+      const found = await conversations.messages(conversationId, { orderDirection: "ASC" }, { signal });
+      return mapped(found, platformMessages);
     },
     close: () => client.close(),
   };

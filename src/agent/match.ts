@@ -2,7 +2,7 @@
 // earlier turns are all there is to recognise a question by.
 
 import type { Message } from "../client/index.ts";
-import type { Answer, Found, PastQuestion } from "./calls.ts";
+import type { Answer, Found, PastQuestion, PlatformMessage } from "./calls.ts";
 
 /** Looks for the newest message of the person with this text that belongs to no earlier turn, and for its answer. */
 export function findQuestion(messages: readonly Message[], question: PastQuestion): Found {
@@ -26,6 +26,32 @@ export function answerOf(record: Message): Answer {
     replyId: record.id,
     text: spoken(record),
   };
+}
+
+/** The id of the newest words of a person in place of the agent that say this and belong to nothing earlier. */
+export function findWords(messages: readonly Message[], words: PastQuestion): string | null {
+  const text = squeeze(words.text);
+  const found = inOrder(messages).findLast(
+    (message) =>
+      message.senderRole === "manual_assistant" &&
+      !words.knownIds.has(message.id) &&
+      squeeze(message.message) === text,
+  );
+  return found?.id ?? null;
+}
+
+const roles: { readonly [role: string]: PlatformMessage["role"] } = {
+  assistant: "agent",
+  manual_assistant: "human",
+};
+
+export function platformMessages(messages: readonly Message[]): readonly PlatformMessage[] {
+  return inOrder(messages).map((message) => ({
+    id: message.id,
+    role: roles[message.senderRole] ?? "person",
+    text: message.message,
+    answers: message.conversationMessageId ?? null,
+  }));
 }
 
 /** By time; messages without a readable time stay where the platform put them. */

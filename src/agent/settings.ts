@@ -2,9 +2,9 @@
 
 import type { Agent } from "../client/index.ts";
 import { type Dropped, read } from "../wire/record.ts";
-import { emailSkill, smsSkill } from "../wire/skill.ts";
+import { emailSkill, escalationSkill, smsSkill } from "../wire/skill.ts";
 import { plainText, textOrObject } from "../wire/text.ts";
-import type { AgentSettings, ChannelSettings } from "./calls.ts";
+import type { AgentSettings, ChannelSettings, EscalationSettings } from "./calls.ts";
 
 type Skill = Agent["skills"][number];
 
@@ -19,6 +19,7 @@ export function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
     email: channel(skill("EMAIL"), (each) => emailSettings(each, dropped)),
     sms: channel(skill("SMS"), (each) => smsSettings(each, dropped)),
     voice: channel(skill("VOICE"), voiceSettings),
+    escalations: escalationSettings(skill("ESCALATION"), dropped),
   };
 }
 
@@ -58,6 +59,26 @@ function voiceSettings(skill: Skill): Partial<ChannelSettings> {
   const reading = textOrObject.safeParse((skill as { readonly firstMessage?: unknown }).firstMessage);
   return { introduction: reading.success ? plainText(reading.data) : null };
 }
+
+function escalationSettings(skill: Skill | undefined, dropped: Dropped): readonly EscalationSettings[] {
+  if (skill?.status !== "active") return [];
+  const reading = read(escalationSkill.read, skill, dropped);
+  if (!reading.ok) return [];
+  return (reading.value.escalations ?? []).map(({ topic, response, recipients }) => ({
+    topic,
+    response,
+    recipients: recipients.map(({ channel: way, value, headers }) => ({
+      channel: way,
+      value,
+      ...(headers === undefined ? {} : { headers: textsIn(headers) }),
+    })),
+  }));
+}
+
+const textsIn = (headers: { readonly [name: string]: unknown }): { readonly [name: string]: string } =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) => (typeof value === "string" ? [[name, value]] : [])),
+  );
 
 function smsSettings(skill: Skill, dropped: Dropped): Partial<ChannelSettings> {
   const reading = read(smsSkill.read, skill, dropped);

@@ -38,6 +38,8 @@ export interface MessageEvent {
   readonly hops?: number;
   /** Facts the agent is told beside the text, such as the verdict on the sender: `{ "sender": "unverified" }`. */
   readonly notes?: { readonly [name: string]: string };
+  /** Whether `from` is proven to be who wrote it; absent where the channel cannot tell, or was not asked to. */
+  readonly sender?: "verified" | "unverified";
   /** Kept for replay. */
   readonly raw?: Uint8Array;
 }

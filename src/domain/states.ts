@@ -46,3 +46,10 @@ export const draftStates = {
   held: ["queued", "dropped", "sent", "delivered", "failed"],
   dropped: ["queued", "sent", "delivered", "failed"],
 } as const satisfies Machine;
+
+export const escalationStates = {
+  open: ["taken", "closed"],
+  /** A person answers for it; another person may take it over. */
+  taken: ["taken", "closed"],
+  closed: [],
+} as const satisfies Machine;

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import type { Adapter, ChannelStatus, Clock, Log, Route } from "bridgehead/contract";
 import type { ChannelConfig } from "../config/index.ts";
 import type { Reader } from "../pipeline/accept.ts";
+import type { Escalation } from "../pipeline/escalation.ts";
 import { agentFacts, type Line } from "../pipeline/line.ts";
 import type { Agent } from "../pipeline/settings.ts";
 import type { Flow } from "../pipeline/step.ts";
@@ -61,6 +62,8 @@ export function createHost(options: {
   readonly log: Log;
   readonly node: string;
   publicUrl(): string;
+  /** Told when a human may be needed; absent or null where nobody wants to know. */
+  escalation?(): Escalation | null;
   /** Ends the sockets of routes whose channel goes; resolves when no adapter serves one any more. */
   retire?(routes: readonly Route[]): Promise<void>;
 }): Host {
@@ -129,6 +132,8 @@ export function createHost(options: {
       outbound: adapter.outbound ?? null,
       open: adapter.open?.bind(adapter) ?? null,
       client: agent.client,
+      address: (text) => config.adapter.address?.(text) ?? (config.adapter.address ? null : text),
+      escalation: () => options.escalation?.() ?? null,
       catchingUp: () =>
         inbound !== undefined &&
         state.status.state === "connecting" &&

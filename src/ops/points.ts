@@ -22,6 +22,10 @@ export const pointNames = [
   "settings.commit",
   "session.commit",
   "fetch.commit",
+  "notice.commit",
+  "watch.commit",
+  "intake.commit",
+  "take.commit",
 ] as const;
 
 export type PointName = (typeof pointNames)[number];

@@ -12,6 +12,7 @@ import { settleEventsOf } from "../store/events.ts";
 import { guardLease, releaseLane } from "../store/lanes.ts";
 import { penalise } from "../store/rates.ts";
 import { handOnWords } from "../store/superseded.ts";
+import { namePlatformId } from "../store/takeover.ts";
 import {
   changeTurn,
   endAttempt,
@@ -20,6 +21,7 @@ import {
   readTurn,
   type TurnChange,
 } from "../store/turns.ts";
+import { noteMode } from "../store/watches.ts";
 import type { Asking } from "./asking.ts";
 import { skillOf } from "./line.ts";
 import { rateName } from "./rate.ts";
@@ -101,6 +103,7 @@ export async function answered(q: Query, asking: Asking, answer: Answer, clock: 
     reason: silent ? noAnswer : null,
   });
   if (!wanted) return;
+  const handOver = (await asking.line.escalation()?.answered(q, asking.line, asking, answer)) ?? false;
   if (silent || answer.text === null) return list(q, asking, "ignored", "silent", noAnswer);
   await insertReply(q, {
     id: newId(clock.now()),
@@ -109,7 +112,20 @@ export async function answered(q: Query, asking: Asking, answer: Answer, clock: 
     turn: turn.id,
     text: answer.text,
     platformId: answer.replyId,
+    handOver,
   });
+}
+
+/** A person's words are with the platform, under that id: not to be taken for somebody else's. */
+export async function relayed(q: Query, asking: Asking, id: string): Promise<void> {
+  await leave(q, asking, "sent", { state: "answered", open: 0, questionId: id });
+  await namePlatformId(q, asking.turn.id, id);
+}
+
+/** The platform knows who answers. */
+export async function toldMode(q: Query, asking: Asking, mode: "ai" | "manual"): Promise<void> {
+  await leave(q, asking, "sent", { state: "answered", open: 0 });
+  await noteMode(q, asking.conversation.id, mode);
 }
 
 /** Certainly not asked: again after `delayMs`; `penaltyMs` holds back every node's calls. */
@@ -163,7 +179,13 @@ export async function failed(
     reason,
     questionId,
   });
-  if (wanted) await list(q, asking, "failed", "not-asked", reason);
+  if (!wanted) return;
+  await list(q, asking, "failed", "not-asked", reason);
+  const { line, turn } = asking;
+  const { channel, agent } = line;
+  const about = { channel, agent, conversation: turn.conversation, topic: null };
+  const key = `turn:${turn.id}:${turn.attempts}`;
+  await line.escalation()?.raise(q, { ...about, key, source: "ours", cause: "turn-failed", reason });
 }
 
 const lostMark = "the platform had lost the conversation";

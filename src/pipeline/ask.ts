@@ -5,9 +5,8 @@
 // If it fails: by outcome; a question that may have been put is looked up, never repeated.
 // If the process dies: the turn is `asking` with a dead lease: the next holder treats it as `unknown`.
 
-import { type Answer, type CallResult, type Started, stopped } from "../agent/calls.ts";
+import type { Answer, CallResult, Started } from "../agent/calls.ts";
 import { readOpening } from "../domain/opening.ts";
-import { askDelay, askLifetime, lookDelay } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
 import { readConversation } from "../store/conversations.ts";
 import { abandonLane, channelsWithDueLanes, leaseLanes, releaseLane } from "../store/lanes.ts";
@@ -15,12 +14,14 @@ import { takeRate } from "../store/rates.ts";
 import { headTurn, recordAsking } from "../store/turns.ts";
 import * as leave from "./answer.ts";
 import { type AskDeps, type Asking, readTimeout } from "./asking.ts";
+import { concluded, effect } from "./concluding.ts";
 import { whyNotAsk } from "./line.ts";
 import { findOpened, lookUp } from "./lookup.ts";
 import { openingOf } from "./opening.ts";
 import { rateName } from "./rate.ts";
+import { findSaid, say, tellMode } from "./relaying.ts";
 import type { Claimed, Stage, Transition } from "./stage.ts";
-import { TooLate, tenure } from "./tenure.ts";
+import { tenure } from "./tenure.ts";
 
 const leaseMargin = 15_000;
 const maxWait = 2000;
@@ -76,7 +77,7 @@ export function askStage(deps: AskDeps): Stage {
 
 /** How many calls the work can make at most: each is taken from the shared rate. */
 function callsOf({ line, turn, conversation }: Asking): number {
-  if (conversation.platform_id !== null) return turn.state === "waiting" ? 1 : 2;
+  if (conversation.platform_id !== null) return turn.state === "waiting" && turn.kind !== "relayed" ? 1 : 2;
   return (turn.state === "waiting" ? 0 : 1) + (line.rules.opening === "create" ? 3 : 1);
 }
 
@@ -104,24 +105,11 @@ async function decide(asking: Asking, signal: AbortSignal, deps: AskDeps): Promi
   const repeated = asking.turn.state !== "waiting";
   const platformId = asking.conversation.platform_id;
   if (platformId === null) return open(asking, repeated, signal, deps);
-  const { opening } = asking.turn;
+  const { opening, kind } = asking.turn;
   if (opening !== null) return (q) => leave.begun(q, asking, opening);
+  if (kind === "mode") return tellMode(asking, platformId, signal, deps);
+  if (kind === "relayed") return (repeated ? findSaid : say)(asking, platformId, signal, deps);
   return repeated ? lookUp(asking, platformId, signal, deps) : ask(asking, platformId, signal, deps);
-}
-
-/** What an effectful call is given: it ends with the lease, and does not begin unless all of it fits. How long the call
- *  itself may take is the client's to watch. */
-function effect(point_: "open.cross" | "ask.cross", asking: Asking, signal: AbortSignal, deps: AskDeps) {
-  const fields = { channel: asking.line.channel, turn: asking.turn.id };
-  return {
-    signal: asking.tenure.signal(signal),
-    crossing: () => {
-      const left = asking.tenure.left();
-      if (left < deps.timeout) throw new TooLate(left);
-      point(point_, "before", fields);
-    },
-    crossed: () => point(point_, "after", fields),
-  };
 }
 
 async function open(
@@ -164,47 +152,4 @@ async function ask(
     deps,
     (answer: Answer) => (q) => leave.answered(q, asking, answer, deps.clock),
   );
-}
-
-/** The transition for a call's result; `done` for the good one. */
-function concluded<T>(
-  asking: Asking,
-  result: CallResult<T>,
-  deps: AskDeps,
-  done: (value: T) => Transition,
-): Transition {
-  const { turn, line } = asking;
-  if (result.kind !== "ok") {
-    const fields = { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason };
-    // A caller who goes on talking is no trouble of the platform's.
-    if (turn.session !== null && result.reason === stopped) deps.log.debug(fields, "a question was ended");
-    else deps.log.warn(fields, "the platform did not answer");
-  }
-  switch (result.kind) {
-    case "ok":
-      line.report(null);
-      return done(result.value);
-    case "unauthorized":
-      // The agent reads its settings now: if the key is accepted there, this conversation alone is refused.
-      line.report(result.reason);
-      return again(asking, result.reason, 0, false);
-    case "missing":
-      return (q) => leave.gone(q, asking, result.reason);
-    case "refused":
-      return (q) => leave.failed(q, asking, "refused", result.reason);
-    case "deferred":
-      return again(asking, result.reason, result.retryAfterMs ?? 0, result.limited === true);
-    case "unknown":
-      return (q) => leave.unknown(q, asking, result.reason, lookDelay(0));
-  }
-}
-
-/** Certainly not done: tried again, not sooner than `leastMs`, until the lifetime of trying is over. */
-function again(asking: Asking, reason: string, leastMs: number, limited: boolean): Transition {
-  const { turn } = asking;
-  if ((turn.trying_for ?? 0) > askLifetime) {
-    return (q) => leave.failed(q, asking, "deferred", `given up: ${reason}`);
-  }
-  const delay = Math.max(leastMs, askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0)));
-  return (q) => leave.waiting(q, asking, "deferred", reason, delay, limited ? delay : 0);
 }

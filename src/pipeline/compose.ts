@@ -98,10 +98,10 @@ async function dress(
   address: Address,
 ): Promise<Reply> {
   const skill = skillOf(line);
-  const answer = row.kind === "answer";
-  const first = answer && !(await hasEarlierReply(q, row.conversation, row.id));
+  const answer = row.kind === "answer" || row.kind === "human";
+  const first = row.kind === "answer" && !(await hasEarlierReply(q, row.conversation, row.id));
   return {
-    kind: row.kind,
+    kind: row.kind === "human" ? "answer" : row.kind,
     key: sendKey(row.id),
     createdAt: new Date(row.created_at),
     to: address.to,

@@ -3,6 +3,7 @@
 import type { Adapter, AgentFacts, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
+import type { Escalation } from "./escalation.ts";
 
 export interface LineRules extends Rules {
   readonly opening: "start" | "create";
@@ -32,6 +33,10 @@ export interface Line {
   /** Fetches an attachment's bytes; null when the adapter announces none. */
   readonly open: Adapter["open"] | null;
   readonly client: AgentClient;
+  /** The canonical form of an address as a person writes it; null when this channel could not reach it. */
+  address(text: string): string | null;
+  /** Told when a human may be needed; null where nobody wants to know. */
+  escalation(): Escalation | null;
   /** True for a while after the start, until the channel has looked for what it missed: a STOP from the night before
    *  counts before a reply that has been due since then. */
   catchingUp(): boolean;

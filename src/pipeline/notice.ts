@@ -20,17 +20,19 @@ export interface Notice {
   readonly forced: boolean;
 }
 
-/** Leaves a reply `ready` that is sent as it is: no signature, no introduction, no delay. */
-export async function insertNotice(q: Query, clock: Clock, notice: Notice): Promise<void> {
+/** Leaves a reply `ready` that is sent as it is: no signature, no introduction, no delay. Its id. */
+export async function insertNotice(q: Query, clock: Clock, notice: Notice): Promise<string> {
   const { address, forced, ...rest } = notice;
+  const id = newId(clock.now());
   await insertReply(q, {
-    id: newId(clock.now()),
+    id,
     ...rest,
     turn: null,
     kind: "notice",
     address: JSON.stringify({ ...address, forced } satisfies NoticeAddress),
     platformId: null,
   });
+  return id;
 }
 
 /** A message for people (a voicemail): each of the channel's `humans` gets it, in a conversation of their own. Without
@@ -52,7 +54,8 @@ export async function tellHumans(
   const agent = deps.lines().get(humans.channel)?.agent ?? line.agent;
   const text = await textFor(q, line, row, event);
   for (const person of humans.to) {
-    const opened = await openFor(q, { channel: humans.channel, agent, person }, event, deps.clock);
+    const whom = { channel: humans.channel, agent, person, subject: event.forHumans.subject };
+    const opened = await openFor(q, whom, deps.clock);
     await insertNotice(q, deps.clock, {
       channel: humans.channel,
       conversation: opened,
@@ -64,22 +67,20 @@ export async function tellHumans(
   await settleEvent(q, row.id, { state: "routed", code: "for-humans", conversation });
 }
 
-async function openFor(
+/** A new conversation with somebody we write to of our own accord; no agent takes part in it. */
+export async function openFor(
   q: Query,
-  whom: { readonly channel: string; readonly agent: string; readonly person: string },
-  event: MessageEvent,
+  whom: {
+    readonly channel: string;
+    readonly agent: string;
+    readonly person: string;
+    readonly subject: string | null;
+  },
   clock: Clock,
 ): Promise<string> {
   const id = newId(clock.now());
   const person = whom.person.toLowerCase();
-  await insertConversation(q, {
-    id,
-    ...whom,
-    person,
-    person_name: null,
-    subject: event.forHumans?.subject ?? null,
-    token: newToken(),
-  });
+  await insertConversation(q, { id, ...whom, person, person_name: null, token: newToken() });
   await addParticipant(q, id, person);
   return id;
 }

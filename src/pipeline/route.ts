@@ -101,6 +101,7 @@ async function routeEvent(
   const place = () => placeOf(q, line, event, deps.clock);
   const { consent, forHumans } = event;
   if (consent) return heed(q, line, row, { ...event, consent }, place, deps);
+  if (await line.escalation()?.hear(q, line, row, event)) return;
   // A released event (`inbox answer`) carries its former code: the operator has decided, the guards are silent.
   const released = row.code === "released";
   const refusal = released ? null : refuse(event, rulesFor(event, line.rules), row.received_at);
@@ -124,7 +125,8 @@ async function routeEvent(
   if (over?.name === "channel") return waitForRoom(q, line, over.cap, deps);
   if (over) {
     deps.log.warn({ channel: row.channel, event: row.id, code: over.code }, "message held by a cap");
-    return settleEvent(q, row.id, { state: "held", code: over.code, reason: over.reason });
+    await settleEvent(q, row.id, { state: "held", code: over.code, reason: over.reason });
+    return raiseHeld(q, line, row, over.reason);
   }
   const conversation = known ?? (await openConversation(q, line, event, deps.clock));
   await remember(q, line, event, conversation);
@@ -142,6 +144,14 @@ async function routeEvent(
     dueAt: dueAt(q, row, released ? 0 : join),
   });
   await settleEvent(q, row.id, { state: "routed", conversation, turn });
+}
+
+/** Somebody waits, and only an operator lets the message through. About the channel: a loop has many conversations. */
+async function raiseHeld(q: Query, line: Line, row: EventRow, reason: string): Promise<void> {
+  const { channel, agent } = line;
+  const about = { channel, agent, conversation: null, topic: null };
+  const key = `event:${row.id}`;
+  await line.escalation()?.raise(q, { ...about, key, source: "ours", cause: "cap", reason });
 }
 
 /** What is said in a call is as old as the call; what people are told of, they judge themselves. */

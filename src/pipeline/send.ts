@@ -167,6 +167,8 @@ async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promi
     await changeDraft(q, draft.id, change);
     // The parts behind one that was refused make no sense without it.
     if (change.state === "failed" && change.open === 0) await endRest(q, draft, "dropped");
+    if (change.state === "failed")
+      await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: change.reason ?? "" });
   }
   await releaseLane(q, lease, "out");
 }

@@ -98,4 +98,7 @@ async function write(q: Query, sending: Sending, verdict: Verdict, change: Draft
   await changeDraft(q, draft.id, change);
   const ended = change.open === 0 && (change.state === "held" || change.state === "dropped");
   if (ended) await endRest(q, draft, change.state === "held" ? "held" : "dropped");
+  const reason = change.reason ?? "";
+  if (change.state === "held" || change.state === "dropped")
+    await line.escalation()?.stuck(q, line, draft, { state: change.state, reason });
 }

@@ -9,7 +9,10 @@ export interface ReplyRow {
   readonly conversation: string;
   readonly channel: string;
   readonly turn: string | null;
-  readonly kind: "answer" | "opening" | "notice";
+  /** `human`: a person's words, in place of the agent's. */
+  readonly kind: "answer" | "opening" | "notice" | "human";
+  /** 1: after it a call goes to a human. */
+  readonly hand_over: number;
   /** Of what answers no turn: its address (JSON). Null for the turn's. */
   readonly address: string | null;
   readonly text: string;
@@ -29,11 +32,13 @@ export async function insertReply(
     kind?: ReplyRow["kind"];
     /** Default: the turn's. */
     address?: string;
+    /** After it a call goes to a human. */
+    handOver?: boolean;
   },
 ): Promise<void> {
   await q.run(
-    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, created_at)
-     VALUES ($1, $2, $3, $4, 'ready', $5, $6, $7, $8, now_ms())`,
+    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, hand_over, created_at)
+     VALUES ($1, $2, $3, $4, 'ready', $5, $6, $7, $8, $9, now_ms())`,
     reply.id,
     reply.conversation,
     reply.channel,
@@ -42,6 +47,7 @@ export async function insertReply(
     reply.platformId,
     reply.kind ?? "answer",
     reply.address ?? null,
+    reply.handOver ? 1 : 0,
   );
   q.touched.add("replies");
 }
@@ -64,7 +70,7 @@ export async function channelsToCompose(q: Query): Promise<string[]> {
 /** A channel's replies to compose, oldest first. Locked for this transaction. */
 export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
   return q.all<ReplyRow>(
-    `SELECT id, conversation, channel, turn, kind, address, text, created_at FROM replies
+    `SELECT id, conversation, channel, turn, kind, hand_over, address, text, created_at FROM replies
      WHERE state = 'ready' AND channel = $1 ORDER BY id LIMIT $2
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     channel,

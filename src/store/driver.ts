@@ -5,8 +5,16 @@ export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
 
 /** What stages take: stored events, due turns, ready replies, due drafts; attachments whose bytes are elsewhere; live
- *  sessions, which only the sweep looks at. */
-export type Work = "events" | "turns" | "replies" | "drafts" | "attachments" | "sessions";
+ *  sessions, which only the sweep looks at; escalations and notices; looks at the platform's conversations. */
+export type Work =
+  | "events"
+  | "turns"
+  | "replies"
+  | "drafts"
+  | "attachments"
+  | "sessions"
+  | "escalations"
+  | "watches";
 
 /** Statements inside one transaction. Await each before the next; no other I/O in between. */
 export interface Query {

@@ -20,7 +20,7 @@ export async function joinableTurn(
 ): Promise<JoinableRow | null> {
   const last = await q.one<JoinableRow & { state: string; person: string; own: number }>(
     `SELECT turns.id, question, context, turns.state, person, COALESCE(events.received_at, made_at) AS first_at,
-       CASE WHEN session IS NULL AND opening IS NULL THEN 1 ELSE 0 END AS own
+       CASE WHEN session IS NULL AND opening IS NULL AND turns.kind = 'question' THEN 1 ELSE 0 END AS own
      FROM turns LEFT JOIN events ON events.id = turns.event
      WHERE turns.conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1`,
     conversation,

@@ -2,6 +2,7 @@
 
 import { type Database, dialect, type Query } from "./driver.ts";
 import { spine } from "./migrations/0001-spine.ts";
+import { escalations } from "./migrations/0002-escalations.ts";
 
 export interface Migration {
   readonly name: string;
@@ -9,7 +10,10 @@ export interface Migration {
 }
 
 /** The steps of the schema; a step's number is its place in the list, counted from 1. Never edit one that was released. */
-export const migrations: readonly Migration[] = [{ name: "spine", sql: spine }];
+export const migrations: readonly Migration[] = [
+  { name: "spine", sql: spine },
+  { name: "escalations", sql: escalations },
+];
 
 // SQLite's now_ms() is filled in by its driver; PostgreSQL's is the server's clock, the same for all nodes. Read once for
 // a statement on both, hence STABLE: an index is of no use to a comparison with something that changes from row to row.

@@ -240,3 +240,12 @@ export async function endLost(q: Query, afterMs: number): Promise<void> {
     afterMs,
   );
 }
+
+/** The call that goes on in a conversation now, or null. */
+export async function openSession(q: Query, conversation: string): Promise<string | null> {
+  const row = await q.one<{ id: string }>(
+    "SELECT id FROM sessions WHERE conversation = $1 AND state = 'open' LIMIT 1",
+    conversation,
+  );
+  return row?.id ?? null;
+}

@@ -2,7 +2,11 @@
 
 /** SQL that lists the channels with rows in which `open` holds, and `due` if given. It steps from channel to channel
  *  through the index on (channel, ...) WHERE `open`: a plain DISTINCT would read the whole backlog, at every commit. */
-export function channelsIn(table: "events" | "replies" | "attachments", open: string, due?: string): string {
+export function channelsIn(
+  table: "events" | "replies" | "attachments" | "watches",
+  open: string,
+  due?: string,
+): string {
   const waiting =
     due === undefined
       ? ""

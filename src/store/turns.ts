@@ -10,6 +10,8 @@ export interface TurnRow {
   readonly channel: string;
   readonly person: string;
   readonly seq: number;
+  /** `relayed`: a person's words, for the platform to have; `mode`: the platform is told who answers (ai, manual). */
+  readonly kind: "question" | "relayed" | "mode";
   readonly state: string;
   readonly question: string;
   readonly context: string | null;
@@ -33,7 +35,7 @@ export interface TurnRow {
   readonly received_at: number;
 }
 
-const columns = `id, conversation, channel, person, seq, event, session, opening, state, question, context, address, attempts, looks,
+const columns = `id, conversation, channel, person, seq, kind, event, session, opening, state, question, context, address, attempts, looks,
    (SELECT now_ms() - ended_at FROM attempts WHERE subject = turns.id AND number = turns.attempts) AS over_ago,
    now_ms() - tried_at AS trying_for, now_ms() - received_at AS age, question_id, reason, received_at`;
 
@@ -51,14 +53,16 @@ export interface NewTurn {
   readonly dueAt?: number;
   readonly session?: string | null;
   readonly opening?: string | null;
+  /** Default: a question. */
+  readonly kind?: TurnRow["kind"];
 }
 
 /** Puts a turn at the end of its conversation's inbound lane. */
 export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
   const seq = await nextSeq(q, turn.conversation, "in");
   await q.run(
-    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at, session, opening)
-     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, CASE WHEN $13 > now_ms() THEN $13 ELSE now_ms() END, $10, now_ms(), now_ms(), $11, $12)`,
+    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at, session, opening, kind)
+     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, CASE WHEN $13 > now_ms() THEN $13 ELSE now_ms() END, $10, now_ms(), now_ms(), $11, $12, $14)`,
     turn.id,
     turn.conversation,
     turn.channel,
@@ -72,6 +76,7 @@ export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
     turn.session ?? null,
     turn.opening ?? null,
     turn.dueAt ?? 0,
+    turn.kind ?? "question",
   );
   await refreshLane(q, turn.conversation, "in");
 }
@@ -177,7 +182,7 @@ export async function countTurns(
     scope
   ];
   const row = await q.one<{ count: number }>(
-    `SELECT COUNT(*) AS count FROM turns WHERE channel = $1 AND ${where} made_at > now_ms() - $3`,
+    `SELECT COUNT(*) AS count FROM turns WHERE channel = $1 AND ${where} made_at > now_ms() - $3 AND kind = 'question'`,
     channel,
     value || "-",
     windowMs,
@@ -219,4 +224,14 @@ export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   );
   await refreshLane(q, turn.conversation, "in");
   return true;
+}
+
+/** Where the answer to the newest question of a conversation goes (JSON); null when there is none, or it was forgotten. */
+export async function newestAddress(q: Query, conversation: string): Promise<string | null> {
+  const row = await q.one<{ address: string }>(
+    `SELECT address FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND address <> '{}'
+     ORDER BY seq DESC LIMIT 1`,
+    conversation,
+  );
+  return row?.address ?? null;
 }

@@ -113,6 +113,8 @@ export function lineOf(
     outbound: over.outbound ?? null,
     open: null,
     client: {} as AgentClient, // no test of this folder asks
+    address: (text) => text,
+    escalation: () => null,
     settings: () => over.settings ?? activeSettings(),
     catchingUp: () => false,
     problem: () => null,

@@ -1,0 +1,65 @@
+// What a person who was told of an escalation writes back: a word that takes it, commands in lines of their own, and
+// words for the customer. Quotes and signatures are gone already: the adapter trims them.
+
+export interface Instructions {
+  /** Which escalation is meant, where the person says so. */
+  readonly number: number | null;
+  /** Nothing but "ok". */
+  readonly acknowledge: boolean;
+  /** The conversation goes back to the agent. */
+  readonly resume: boolean;
+  readonly close: boolean;
+  /** What is kept among us; empty for none. */
+  readonly note: string;
+  /** What goes to the customer; empty for nothing. */
+  readonly text: string;
+}
+
+/** "ok", "OK 417!", "417 ok", a thumb: the whole message. In the languages of the opt-out words. */
+const yes =
+  /^(?:ok|okay|okey|oké|ack|yes|ja|oui|sí|si|sim|d'accord|got it|taken|mine|übernommen|vale|va bene|👍)$/iu;
+const named = /^#?(\d{1,9})(?:[\s:,.-]+|$)/u;
+const command = /^[ \t]*#(resume|close|note)\b[ \t]*(.*)$/iu;
+
+export function readInstructions(body: string): Instructions {
+  const { words, resume, close, note } = commands(body);
+  const [number, rest] = numbered(words);
+  const acknowledge =
+    yes.test(bare(rest)) || (rest === "" && number !== null && !resume && !close && note === "");
+  return { number, acknowledge, resume, close, note, text: acknowledge ? "" : rest };
+}
+
+/** Takes the command lines out; what follows `#note`, to the end, is the note. */
+function commands(
+  body: string,
+): Pick<Instructions, "resume" | "close" | "note"> & { readonly words: string } {
+  const words: string[] = [];
+  let [resume, close] = [false, false];
+  const lines = body.replace(/\r\n?/g, "\n").split("\n");
+  for (const [at, line] of lines.entries()) {
+    const [, name, more = ""] = command.exec(line) ?? [];
+    if (name === undefined) {
+      words.push(line);
+      continue;
+    }
+    if (name.toLowerCase() === "note") {
+      const note = [more, ...lines.slice(at + 1)].join("\n").trim();
+      return { words: words.join("\n").trim(), resume, close, note };
+    }
+    // Words behind the command in its line are not lost: they are the customer's.
+    if (more.trim() !== "") words.push(more);
+    if (name.toLowerCase() === "resume") resume = true;
+    else close = true;
+  }
+  return { words: words.join("\n").trim(), resume, close, note: "" };
+}
+
+/** A number at the beginning, or behind an "ok". */
+function numbered(words: string): [number | null, string] {
+  const [whole, digits] = named.exec(words) ?? [];
+  if (whole !== undefined) return [Number(digits), words.slice(whole.length).trim()];
+  const [, word = "", behind] = /^(\S+(?: it)?)\s+#?(\d{1,9})\s*[.!]*$/u.exec(words) ?? [];
+  return behind !== undefined && yes.test(bare(word)) ? [Number(behind), word] : [null, words];
+}
+
+const bare = (text: string): string => text.replace(/[\s.,!]+$/u, "").trim();

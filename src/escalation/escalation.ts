@@ -1,0 +1,118 @@
+// What the pipeline calls when a human may be needed (`pipeline/escalation.ts`).
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { Answer } from "../agent/calls.ts";
+import { type Policy } from "../domain/policy.ts";
+import { newId } from "../ops/clock.ts";
+import type { Escalation, Raised } from "../pipeline/escalation.ts";
+import type { Line, Lines } from "../pipeline/line.ts";
+import { addNotice, contactOfReply, readContact } from "../store/contacts.ts";
+import type { ConversationRow } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { hastenEscalation, liveEscalation } from "../store/escalations.ts";
+import type { TurnRow } from "../store/turns.ts";
+import { watchIn } from "../store/watches.ts";
+import { hear } from "./hear.ts";
+import { aboutConversation, raise } from "./raise.ts";
+import { customerText } from "./wording.ts";
+
+export interface EscalationDeps {
+  /** Null where the configuration has none (any more). */
+  readonly policy: () => Policy | null;
+  readonly lines: () => Lines;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The platform may be about to change the mode: what it says of the conversation just after an answer is read then. */
+const afterAnswerMs = 500;
+
+export function createEscalation(deps: EscalationDeps): Escalation {
+  const { clock, log } = deps;
+
+  async function raiseIfWanted(q: Query, raised: Raised): Promise<void> {
+    const policy = deps.policy();
+    if (policy?.causes.includes(raised.cause)) await raise(q, raised, deps);
+  }
+
+  /** Nobody answers: the person who has the conversation gets the words, or somebody has to be found. */
+  async function unanswered(
+    q: Query,
+    line: Line,
+    conversation: ConversationRow,
+    turn: TurnRow,
+  ): Promise<void> {
+    const row = await liveEscalation(q, aboutConversation(conversation.id));
+    if (row?.taken_contact) {
+      const contact = await readContact(q, row.taken_contact);
+      const who = conversation.person_name ?? conversation.person;
+      const text = customerText(row, who, turn.question);
+      const id = newId(clock.now());
+      await addNotice(q, { id, contact: contact.id, kind: "customer", subject: turn.id, text }, 0);
+      return;
+    }
+    const reason =
+      "the platform took a message and gives no answer: the conversation is a human's (manual mode)";
+    await raiseIfWanted(q, {
+      ...about(line, conversation),
+      key: `silent:${turn.id}`,
+      source: "ours",
+      cause: "silent",
+      reason,
+    });
+  }
+
+  return {
+    raise: raiseIfWanted,
+    hear: (q, line, row, event) => hear(q, line, row, event, deps),
+    async answered(q, line, { conversation, turn }, answer: Answer) {
+      const policy = deps.policy();
+      if (turn.kind !== "question" || policy === null) return false;
+      if (answer.text === null || answer.text.trim() === "") {
+        await unanswered(q, line, conversation, turn);
+        return false;
+      }
+      const escalations = line.settings()?.escalations ?? [];
+      await watchIn(q, conversation, escalations.length > 0 ? afterAnswerMs : policy.poll);
+      const found = escalations.find(({ response }) => same(response, answer.text ?? ""));
+      if (!found) return false;
+      const key = `response:${answer.replyId ?? turn.id}`;
+      const reason = "the agent gave the answer it has for this escalation";
+      await raiseIfWanted(q, {
+        ...about(line, conversation),
+        key,
+        source: "response",
+        cause: "topic",
+        topic: found.topic,
+        reason,
+      });
+      return turn.session !== null;
+    },
+    async stuck(q, line, draft, { state, reason }) {
+      const contact = await contactOfReply(q, draft.reply);
+      // A notice that reaches nobody: the next step of the policy does not wait for it.
+      if (contact !== null) {
+        log.error({ channel: line.channel, draft: draft.id, state }, "a notice of an escalation is stuck");
+        return hastenEscalation(q, contact.escalation);
+      }
+      if (state === "dropped") return;
+      const { channel, agent } = line;
+      const raised = { channel, agent, conversation: draft.conversation, topic: null, reason };
+      const cause = state === "held" ? "held" : "turn-failed";
+      await raiseIfWanted(q, { ...raised, key: `draft:${draft.id}:${state}`, source: "ours", cause });
+    },
+  };
+}
+
+const about = ({ channel, agent }: Line, { id }: ConversationRow) => ({
+  channel,
+  agent,
+  conversation: id,
+  topic: null,
+});
+
+/** Platforms trim and rewrap; an empty configured answer is none. */
+function same(configured: string, said: string): boolean {
+  const squeeze = (text: string) => text.replace(/\s+/g, " ").trim().toLowerCase();
+  return squeeze(configured) !== "" && squeeze(configured) === squeeze(said);
+}

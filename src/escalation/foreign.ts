@@ -1,0 +1,60 @@
+// Messages that appear on the platform from elsewhere (a person who answers in its own interface, something scheduled):
+// they go to the customer on the channel where the question was asked, each once.
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { PlatformMessage } from "../agent/calls.ts";
+import { newId } from "../ops/clock.ts";
+import type { Line } from "../pipeline/line.ts";
+import type { ConversationRow } from "../store/conversations.ts";
+import { insertReply } from "../store/drafts.ts";
+import type { Query } from "../store/driver.ts";
+import { openSession } from "../store/sessions.ts";
+import { platformIds } from "../store/turns.ts";
+import { unwantedQuestions, type WatchRow } from "../store/watches.ts";
+import { addressOf } from "./relay.ts";
+
+interface Look {
+  readonly line: Line;
+  readonly watch: WatchRow;
+  readonly conversation: ConversationRow;
+  readonly platformId: string;
+}
+
+/** Call with the inbound lane leased and idle: whatever is an answer of ours is known by its id then. */
+export async function deliverForeign(
+  q: Query,
+  look: Look,
+  said: readonly PlatformMessage[],
+  deps: { readonly clock: Clock; readonly log: Log },
+): Promise<void> {
+  const { conversation, line, watch } = look;
+  const known = await platformIds(q, look.platformId, "");
+  const unwanted = await unwantedQuestions(q, conversation.id);
+  const marked = watch.mark === null ? -1 : said.findIndex(({ id }) => id === watch.mark);
+  // At the first look, and when the mark is gone, what the agent has said is taken for known: an introduction has no id
+  // of ours. A person's words are new from our first question on: the platform may have gone on with an old conversation.
+  const begun = said.findIndex(({ id }) => known.has(id));
+  const isNew = ({ role }: PlatformMessage, at: number) =>
+    (role === "human" && begun >= 0 && at > begun) || (role === "agent" && marked >= 0 && at > marked);
+  for (const [at, message] of said.entries()) {
+    if (known.has(message.id) || !isNew(message, at) || message.text.trim() === "") continue;
+    if (message.answers !== null && unwanted.has(message.answers)) continue;
+    const address = await addressOf(q, conversation);
+    const call = line.traits.platform === "voice" ? await openSession(q, conversation.id) : null;
+    if (line.traits.platform === "voice" && call === null) continue;
+    await insertReply(q, {
+      id: newId(deps.clock.now()),
+      conversation: conversation.id,
+      channel: conversation.channel,
+      turn: null,
+      kind: message.role === "human" ? "human" : "answer",
+      address: JSON.stringify(call === null ? address : { ...address, session: call }),
+      text: message.text,
+      platformId: message.id,
+    });
+    deps.log.info(
+      { channel: line.channel, conversation: conversation.id },
+      "a message from elsewhere goes out",
+    );
+  }
+}

@@ -1,0 +1,165 @@
+// A human's answer to what we told them. Part of stage route, before the guards of customers' messages: it never reaches
+// the agent, and nothing of it reaches the customer unless it comes from somebody who was told.
+
+import type { Clock, Log, MessageEvent } from "bridgehead/contract";
+import { type Instructions, readInstructions } from "../domain/instructions.ts";
+import { references } from "../domain/thread.ts";
+import { newId } from "../ops/clock.ts";
+import type { Line, Lines } from "../pipeline/line.ts";
+import { addNotice, type ContactRow, contactsAt, contactsIn, isNoticeId } from "../store/contacts.ts";
+import { conversationByToken, conversationsCiting } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { addSource, type EscalationRow, readEscalation } from "../store/escalations.ts";
+import { attachmentsOf, type EventRow, settleEvent } from "../store/events.ts";
+import { relay } from "./relay.ts";
+import { close, resume, take } from "./take.ts";
+
+export interface HearDeps {
+  readonly lines: () => Lines;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** How long after its end a person's words are still taken for an answer to an escalation, where nothing but the
+ *  address says so. */
+const closedMs = 24 * 3_600_000;
+
+interface Live {
+  readonly contact: ContactRow;
+  readonly row: EscalationRow;
+}
+
+/** True when the message was a human's, or a stranger's about an escalation; its event is settled then. */
+export async function hear(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  event: MessageEvent,
+  deps: HearDeps,
+): Promise<boolean> {
+  if ("session" in event.thread) return false;
+  const ignore = async (code: string, reason: string) => {
+    deps.log.warn({ channel: line.channel, event: row.id, code }, "an answer to an escalation is not heeded");
+    await settleEvent(q, row.id, { state: "ignored", code, reason });
+    return true;
+  };
+  const found = await contactsFor(q, line, event);
+  if (found === "not-ours") return false;
+  if (found === "strangers")
+    return ignore("not-a-recipient", "it answers an escalation, and its sender was not told of it");
+  if (event.refusal) return ignore(event.refusal.code, event.refusal.reason);
+  if (event.sender === "unverified")
+    return ignore("not-authenticated", "it answers an escalation, and its sender is not proven");
+  await heed(q, row, event, found, deps);
+  const conversation = found[0]?.conversation;
+  await settleEvent(q, row.id, {
+    state: "routed",
+    code: "human",
+    ...(conversation == null ? {} : { conversation }),
+  });
+  return true;
+}
+
+/** The contacts that the message answers, newest first. */
+async function contactsFor(
+  q: Query,
+  line: Line,
+  event: MessageEvent,
+): Promise<readonly ContactRow[] | "not-ours" | "strangers"> {
+  const sender = event.from.address.toLowerCase();
+  if (line.traits.conversations === "person") {
+    const at = await contactsAt(q, line.channel, sender, closedMs);
+    return at.length > 0 ? at : "not-ours";
+  }
+  const { answers, tokens } = references(event);
+  const conversations: string[] = [];
+  for (const id of answers) conversations.push(...(await conversationsCiting(q, line.channel, id, sender)));
+  for (const token of tokens) {
+    const conversation = await conversationByToken(q, line.channel, token);
+    if (conversation !== null) conversations.push(conversation);
+  }
+  const contacts: ContactRow[] = [];
+  for (const id of new Set(conversations)) contacts.push(...(await contactsIn(q, id)));
+  const own = contacts.filter(({ address }) => address.toLowerCase() === sender);
+  if (own.length > 0) return own;
+  if (contacts.length > 0) return "strangers";
+  for (const id of answers) if (await isNoticeId(q, line.channel, id)) return "strangers";
+  return "not-ours";
+}
+
+async function heed(
+  q: Query,
+  row: EventRow,
+  event: MessageEvent,
+  contacts: readonly ContactRow[],
+  deps: HearDeps,
+): Promise<void> {
+  const live: Live[] = [];
+  for (const contact of contacts) {
+    const escalation = await readEscalation(q, contact.escalation);
+    if (escalation.state !== "closed" && !live.some((one) => one.row.id === escalation.id))
+      live.push({ contact, row: escalation });
+  }
+  const [first] = contacts;
+  if (!first) return;
+  const say = (contact: ContactRow, text: string) =>
+    addNotice(
+      q,
+      { id: newId(deps.clock.now()), contact: contact.id, kind: "said", subject: `event:${row.id}`, text },
+      0,
+    );
+  const words = readInstructions(event.text);
+  const chosen = choose(live, words);
+  if (chosen === "ask") {
+    const numbers = live.map((one) => one.row.number).join(", ");
+    await say(first, `Which one do you mean: ${numbers}? Write its number first. Nothing was sent.`);
+    return;
+  }
+  if (chosen.length === 0) {
+    await say(first, "That escalation is closed. Nothing was sent to the customer.");
+    return;
+  }
+  const files = await attachmentsOf(q, row.id);
+  for (const one of chosen) {
+    const trouble = await act(q, row, one, words, deps);
+    const lost = files.length > 0 && words.text !== "" ? "Attachments are not passed on." : null;
+    const said = [trouble, lost].filter((part) => part !== null).join(" ");
+    if (said !== "") await say(one.contact, `${one.row.number}: ${said}`);
+  }
+}
+
+/** Which escalations are meant: the one named; the only one; all, for a mere "ok"; else the one this person has taken. */
+function choose(live: readonly Live[], words: Instructions): readonly Live[] | "ask" {
+  if (words.number !== null) {
+    const named = live.filter(({ row }) => row.number === words.number);
+    if (named.length > 0 || live.length === 0) return named;
+  }
+  if (live.length <= 1 || (words.acknowledge && words.number === null)) return live;
+  const taken = live.filter(({ row, contact }) => row.taken_contact === contact.id);
+  return taken.length === 1 ? taken : "ask";
+}
+
+/** What could not be done, for the person; null when all was. */
+async function act(
+  q: Query,
+  event: EventRow,
+  { contact, row }: Live,
+  words: Instructions,
+  deps: HearDeps,
+): Promise<string | null> {
+  const by = { name: contact.name, contact: contact.id };
+  // A number that is none of the open ones is a part of the words.
+  const text =
+    words.number === null || words.number === row.number
+      ? words.text
+      : `${words.number} ${words.text}`.trim();
+  if (words.note !== "") {
+    const key = `note:${event.id}:${row.id}`;
+    await addSource(q, { key, escalation: row.id, source: "note", detail: `${contact.name}: ${words.note}` });
+  }
+  if (words.acknowledge || text !== "") await take(q, row, by, deps);
+  const trouble = text === "" ? null : await relay(q, row, text, deps);
+  if (words.resume) await resume(q, row, contact.name, deps);
+  else if (words.close) await close(q, row, contact.name, deps);
+  return trouble === null ? null : `Your answer was not sent: ${trouble}.`;
+}

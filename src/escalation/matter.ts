@@ -1,0 +1,23 @@
+// An escalation with everything that people are told about it.
+
+import { readConversation } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { type EscalationRow, sourcesOf } from "../store/escalations.ts";
+import { transcriptOf } from "../store/transcript.ts";
+import type { Matter } from "./wording.ts";
+
+/** Enough for a person to see what it is about; the platform has the rest. */
+const mostSaid = 200;
+
+export async function matterOf(q: Query, row: EscalationRow): Promise<Matter> {
+  const sources = await sourcesOf(q, row.id);
+  if (row.conversation === null) return { row, sources, person: null, subject: null, said: [] };
+  const { person, person_name, subject } = await readConversation(q, row.conversation);
+  return {
+    row,
+    sources,
+    person: { address: person, name: person_name },
+    subject,
+    said: await transcriptOf(q, row.conversation, mostSaid),
+  };
+}

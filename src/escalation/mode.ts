@@ -1,0 +1,52 @@
+// Who answers in a conversation, as the platform says, when that has changed since the last look.
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { Policy } from "../domain/policy.ts";
+import type { Line } from "../pipeline/line.ts";
+import type { ConversationRow } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { liveEscalation } from "../store/escalations.ts";
+import { dropWaitingAnswers } from "../store/takeover.ts";
+import type { WatchRow } from "../store/watches.ts";
+import { aboutConversation, raise } from "./raise.ts";
+import { close } from "./take.ts";
+
+interface Look {
+  readonly line: Line;
+  readonly watch: WatchRow;
+  readonly conversation: ConversationRow;
+}
+
+/** `mark`: the newest message; what happens twice happens at two of them. */
+export async function noteModeChange(
+  q: Query,
+  look: Look,
+  mode: "ai" | "manual",
+  mark: string | null,
+  deps: { readonly policy: () => Policy | null; readonly clock: Clock; readonly log: Log },
+): Promise<void> {
+  const { line, watch, conversation } = look;
+  if (mode === "manual" && watch.mode !== "manual") {
+    const spoken = new Set((line.settings()?.escalations ?? []).map(({ response }) => response.trim()));
+    await dropWaitingAnswers(q, conversation.id, "a person has the conversation", spoken);
+    if (!deps.policy()?.causes.includes("topic")) return;
+    await raise(
+      q,
+      {
+        key: `mode:${conversation.id}:${mark ?? ""}`,
+        source: "mode",
+        cause: "topic",
+        channel: line.channel,
+        agent: line.agent,
+        conversation: conversation.id,
+        topic: null,
+        reason: "the platform has given the conversation to a human (manual mode)",
+      },
+      deps,
+    );
+  }
+  if (mode === "ai" && watch.mode === "manual") {
+    const row = await liveEscalation(q, aboutConversation(conversation.id));
+    if (row) await close(q, row, "the platform (mode ai)", deps);
+  }
+}

@@ -1,0 +1,55 @@
+// Something that a human must know of becomes one escalation, however many ways it is noticed in. Inside the transaction
+// that noticed it, so that it is neither lost nor opened twice.
+
+import type { Clock, Log } from "bridgehead/contract";
+import { newId } from "../ops/clock.ts";
+import type { Raised } from "../pipeline/escalation.ts";
+import type { Query } from "../store/driver.ts";
+import {
+  addSource,
+  type EscalationRow,
+  insertEscalation,
+  isNoticed,
+  liveEscalation,
+  newestEscalation,
+} from "../store/escalations.ts";
+import { hasWrittenSince } from "../store/transcript.ts";
+
+export interface RaiseDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export const aboutConversation = (id: string): string => `conversation:${id}`;
+export const aboutChannel = (id: string): string => `channel:${id}`;
+
+/** The escalation it belongs to; null when it was noticed before, or belongs to one that is over. */
+export async function raise(q: Query, raised: Raised, deps: RaiseDeps): Promise<EscalationRow | null> {
+  const { key, source, conversation, channel, reason } = raised;
+  if (await isNoticed(q, key)) return null;
+  const about = conversation === null ? aboutChannel(channel) : aboutConversation(conversation);
+  const known = (await liveEscalation(q, about)) ?? (await lateFor(q, raised, about));
+  const row = known ?? (await open(q, raised, about, deps));
+  await addSource(q, { key, escalation: row.id, source, detail: reason });
+  return row.state === "closed" ? null : row;
+}
+
+async function open(q: Query, raised: Raised, about: string, deps: RaiseDeps): Promise<EscalationRow> {
+  const { channel, agent, conversation, cause, topic, reason } = raised;
+  const id = newId(deps.clock.now());
+  const row =
+    (await insertEscalation(q, { id, about, channel, agent, conversation, cause, topic, reason })) ??
+    (await liveEscalation(q, about));
+  if (!row) throw new Error(`opening an escalation about ${about}: it was closed meanwhile`);
+  deps.log.warn({ channel, escalation: row.number, cause, conversation }, "a human is needed");
+  return row;
+}
+
+/** The platform says the same thing in several ways, and one of them may come when it is all over: nothing new, as long
+ *  as the person has not written since. What we notice ourselves is always new. */
+async function lateFor(q: Query, raised: Raised, about: string): Promise<EscalationRow | null> {
+  if (raised.source === "ours" || raised.conversation === null) return null;
+  const newest = await newestEscalation(q, about);
+  if (!newest || newest.cause !== raised.cause) return null;
+  return (await hasWrittenSince(q, raised.conversation, newest.opened_at)) ? null : newest;
+}

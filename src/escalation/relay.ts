@@ -1,0 +1,94 @@
+// A person's words for the customer: out on the channel where the question was asked, in its thread and under the agent's
+// name, and to the platform as a manual message. Both are left in one transaction; each goes out exactly once.
+
+import type { Clock, Log } from "bridgehead/contract";
+import { type Address, firstTo } from "../domain/address.ts";
+import { newId } from "../ops/clock.ts";
+import type { Lines } from "../pipeline/line.ts";
+import { type ConversationRow, readConversation } from "../store/conversations.ts";
+import { insertReply } from "../store/drafts.ts";
+import type { Query } from "../store/driver.ts";
+import { openSession } from "../store/sessions.ts";
+import { dropWaitingAnswers } from "../store/takeover.ts";
+import { enqueueTurn, newestAddress } from "../store/turns.ts";
+
+export interface RelayDeps {
+  readonly lines: () => Lines;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Null when the words are on their way; else why they cannot be, for the person who wrote them. */
+export async function relay(
+  q: Query,
+  about: { readonly conversation: string | null },
+  text: string,
+  deps: RelayDeps,
+): Promise<string | null> {
+  if (about.conversation === null) return "it is about a channel, so there is no customer to answer";
+  const conversation = await readConversation(q, about.conversation);
+  const line = deps.lines().get(conversation.channel);
+  if (!line?.outbound) return `channel ${conversation.channel} cannot send now`;
+  if (line.traits.platform === "voice") return speak(q, conversation, text, deps);
+  await dropWaitingAnswers(q, conversation.id, "a person has answered");
+  const address = await addressOf(q, conversation);
+  const turn = newId(deps.clock.now());
+  await enqueueTurn(q, {
+    id: turn,
+    conversation: conversation.id,
+    channel: conversation.channel,
+    person: conversation.person,
+    kind: "relayed",
+    event: null,
+    question: text,
+    context: null,
+    address: JSON.stringify(address),
+    receivedAt: deps.clock.now(),
+  });
+  await say(q, conversation, { text, address, turn }, deps);
+  return null;
+}
+
+/** In a call words are spoken now or not at all; the interface has no manual messages there. */
+async function speak(
+  q: Query,
+  conversation: ConversationRow,
+  text: string,
+  deps: RelayDeps,
+): Promise<string | null> {
+  const session = await openSession(q, conversation.id);
+  if (session === null) return `the call is over; the number is ${conversation.person}`;
+  const address = {
+    ...firstTo({ address: conversation.person }, null),
+    session: session as Address["session"],
+  };
+  await say(q, conversation, { text, address, turn: null }, deps);
+  return null;
+}
+
+async function say(
+  q: Query,
+  conversation: ConversationRow,
+  words: { readonly text: string; readonly address: Address; readonly turn: string | null },
+  deps: RelayDeps,
+): Promise<void> {
+  await insertReply(q, {
+    id: newId(deps.clock.now()),
+    conversation: conversation.id,
+    channel: conversation.channel,
+    turn: words.turn,
+    kind: "human",
+    address: JSON.stringify(words.address),
+    text: words.text,
+    platformId: null,
+  });
+  deps.log.info({ channel: conversation.channel, conversation: conversation.id }, "a person's words go out");
+}
+
+/** Where the answer to the customer's newest message goes. */
+export async function addressOf(q: Query, conversation: ConversationRow): Promise<Address> {
+  const written = await newestAddress(q, conversation.id);
+  return written === null
+    ? firstTo({ address: conversation.person }, conversation.subject)
+    : (JSON.parse(written) as Address);
+}

@@ -1,0 +1,74 @@
+// Somebody answers for an escalation: the policy's steps end, and the others who were told learn of it.
+
+import type { Clock, Log } from "bridgehead/contract";
+import { newId } from "../ops/clock.ts";
+import { addNotice, contactsOf, toldOf } from "../store/contacts.ts";
+import { readConversation } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { closeEscalation, type EscalationRow, takeEscalation } from "../store/escalations.ts";
+import { enqueueTurn } from "../store/turns.ts";
+import { takenText } from "./wording.ts";
+
+export interface TakeDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Who acts. `contact` is how they were told; null for an operator's command. */
+export interface Actor {
+  readonly name: string;
+  readonly contact: string | null;
+}
+
+/** False when that person has it already, or it is closed. */
+export async function take(q: Query, row: EscalationRow, by: Actor, deps: TakeDeps): Promise<boolean> {
+  if (!(await takeEscalation(q, row.id, by))) return false;
+  deps.log.info({ escalation: row.number }, "an escalation was taken");
+  const told = new Set(
+    (await toldOf(q, row.id)).filter(({ state }) => state !== null).map(({ contact }) => contact),
+  );
+  const contacts = await contactsOf(q, row.id);
+  const person = contacts.find(({ id }) => id === by.contact)?.person;
+  for (const other of contacts) {
+    if (other.id === by.contact || other.person === person || !told.has(other.id)) continue;
+    const id = newId(deps.clock.now());
+    const text = takenText(row, by.name);
+    await addNotice(q, { id, contact: other.id, kind: "taken", subject: by.name, text }, 0);
+  }
+  return true;
+}
+
+/** It is over; nobody is told any more. False when it was closed before. */
+export async function close(q: Query, row: EscalationRow, by: string, deps: TakeDeps): Promise<boolean> {
+  const closed = await closeEscalation(q, row.id, by);
+  if (closed) deps.log.info({ escalation: row.number }, "an escalation was closed");
+  return closed;
+}
+
+/** The conversation goes back to the agent: the platform is told, in its turn, and the escalation is closed. */
+export async function resume(q: Query, row: EscalationRow, by: string, deps: TakeDeps): Promise<void> {
+  if (row.conversation !== null) await tellMode(q, row.conversation, "ai", deps.clock);
+  await close(q, row, by, deps);
+}
+
+/** Leaves a turn that tells the platform who answers from now on: behind everything that is being asked. */
+export async function tellMode(
+  q: Query,
+  conversation: string,
+  mode: "ai" | "manual",
+  clock: Clock,
+): Promise<void> {
+  const { channel, person } = await readConversation(q, conversation);
+  await enqueueTurn(q, {
+    id: newId(clock.now()),
+    conversation,
+    channel,
+    person,
+    kind: "mode",
+    event: null,
+    question: mode,
+    context: null,
+    address: "{}",
+    receivedAt: clock.now(),
+  });
+}

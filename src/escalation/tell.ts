@@ -1,0 +1,232 @@
+// Stage tell.
+// Takes: escalations that want a step of the policy, and notices that are due.
+// Does: decides by the policy who is told now, and when it looks again; writes what is due to be said.
+// Leaves: contacts, notices, and for each due notice a reply `ready` in the contact's own conversation.
+// If it fails: at the next sweep; nothing was decided.  If the process dies: the rows are still due.
+
+import type { Clock, Log } from "bridgehead/contract";
+import { type Address, firstTo } from "../domain/address.ts";
+import { type Contact, type Policy, step } from "../domain/policy.ts";
+import { newId, newToken } from "../ops/clock.ts";
+import { point } from "../ops/points.ts";
+import type { Line, Lines } from "../pipeline/line.ts";
+import { insertNotice, openFor } from "../pipeline/notice.ts";
+import type { PureStage } from "../pipeline/stage.ts";
+import {
+  addNotice,
+  bindContact,
+  type ContactRow,
+  dueNotices,
+  endNotice,
+  ensureContact,
+  giveLink,
+  lastTold,
+  type NoticeRow,
+  readContact,
+  waitsToBeRead,
+} from "../store/contacts.ts";
+import { conversationWith } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import {
+  dueEscalations,
+  type EscalationRow,
+  moveEscalation,
+  nowMs,
+  readEscalation,
+} from "../store/escalations.ts";
+import { hashOf } from "./links.ts";
+import { matterOf } from "./matter.ts";
+import { webhookText } from "./payload.ts";
+import { agentRecipients, carrierOf } from "./recipients.ts";
+import { digestText, longText, type Matter, shortText, subjectOf } from "./wording.ts";
+
+export interface TellDeps {
+  /** Null where the configuration has none (any more). */
+  readonly policy: () => Policy | null;
+  readonly lines: () => Lines;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The address of a path of ours for people's browsers; null when there is no public one. */
+  readonly link: (token: string) => string | null;
+}
+
+const batch = 100;
+
+export function tellStage(deps: TellDeps): PureStage {
+  return {
+    takes: "escalations",
+    async run(q) {
+      const policy = deps.policy();
+      if (policy === null) return [];
+      const due = await dueEscalations(q, batch);
+      for (const row of due) {
+        await q
+          .savepoint(() => decide(q, policy, row, deps))
+          .catch((error: unknown) =>
+            deps.log.error({ escalation: row.number, err: error }, "telling of an escalation failed"),
+          );
+      }
+      const written = await writeDue(q, policy, deps);
+      if (due.length + written === 0) return [];
+      point("notice.commit", "before", { count: written });
+      return [() => point("notice.commit", "after", { count: written })];
+    },
+  };
+}
+
+/** One step of the policy for one escalation. */
+async function decide(q: Query, policy: Policy, row: EscalationRow, deps: TellDeps): Promise<void> {
+  const now = await nowMs(q);
+  const about = { topic: row.topic, agent: row.agent, channel: row.channel, cause: row.cause as never };
+  const progress = { tier: row.tier, enteredAt: row.entered_at, toldAt: row.told_at };
+  const next = step(policy, about, progress, now);
+  const first = row.told_at === null && row.tier === 0;
+  const recipients = first && policy.agentRecipients ? agentRecipients(row, deps.lines()) : [];
+  for (const contact of [...next.tell, ...recipients]) await tell(q, policy, row, contact, now, deps);
+  await moveEscalation(q, row.id, {
+    tier: next.progress.tier,
+    entered_at: next.progress.enteredAt,
+    told_at: next.progress.toldAt ?? (first ? now : null),
+    due_at: next.dueAt,
+  });
+}
+
+/** Leaves a notice for that contact; a repetition only when the last one is not still waiting to go out. */
+async function tell(
+  q: Query,
+  policy: Policy,
+  row: EscalationRow,
+  to: Contact,
+  now: number,
+  deps: TellDeps,
+): Promise<void> {
+  const channel = carrierOf(policy, to.way);
+  const line = channel === null ? undefined : deps.lines().get(channel);
+  const address = to.way === "webhook" ? to.address : (line?.address(to.address) ?? null);
+  if (channel === null || !line?.outbound || address === null) {
+    deps.log.error({ escalation: row.number, way: to.way }, "somebody cannot be told: nothing carries it");
+    return;
+  }
+  const contact = await ensureContact(q, {
+    id: newId(deps.clock.now()),
+    escalation: row.id,
+    person: to.person,
+    name: to.name,
+    way: to.way,
+    address: to.way === "webhook" ? address : address.toLowerCase(),
+    channel,
+  });
+  const id = newId(deps.clock.now());
+  const told = { id, contact: contact.id, kind: "told", subject: "", text: null } as const;
+  const wait = to.way === "webhook" ? 0 : await groupWait(q, policy, contact);
+  if (await addNotice(q, told, wait)) return;
+  if (await waitsToBeRead(q, contact.id)) return;
+  await addNotice(q, { ...told, kind: "again", subject: String(now) }, wait);
+}
+
+/** Milliseconds until this address may be written to again, when it has just been. */
+async function groupWait(q: Query, policy: Policy, contact: ContactRow): Promise<number> {
+  const ago = await lastTold(q, contact.channel, contact.address);
+  return ago === null ? 0 : Math.max(0, policy.group - ago);
+}
+
+type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly row: EscalationRow };
+
+/** Writes what is due; several escalations that one address is told of become one message. */
+async function writeDue(q: Query, policy: Policy, deps: TellDeps): Promise<number> {
+  const groups = new Map<string, Due[]>();
+  let written = 0;
+  for (const notice of await dueNotices(q, batch)) {
+    const contact = await readContact(q, notice.contact);
+    const row = await readEscalation(q, contact.escalation);
+    const telling = notice.kind === "told" || notice.kind === "again";
+    // Somebody has taken it meanwhile: nobody else need be woken.
+    if (telling && row.state !== "open") {
+      await endNotice(q, notice.id, null);
+      continue;
+    }
+    const key = telling && contact.way !== "webhook" ? `${contact.channel} ${contact.address}` : notice.id;
+    groups.set(key, [...(groups.get(key) ?? []), { notice, contact, row }]);
+  }
+  for (const group of groups.values()) {
+    await q
+      .savepoint(() => write(q, policy, group, deps))
+      .then(() => (written += 1))
+      .catch((error: unknown) => deps.log.error({ err: error }, "writing a notice failed"));
+  }
+  return written;
+}
+
+async function write(q: Query, policy: Policy, group: readonly Due[], deps: TellDeps): Promise<void> {
+  const [head] = group;
+  if (!head) return;
+  const line = deps.lines().get(head.contact.channel);
+  if (!line) throw new Error(`telling of an escalation: there is no channel ${head.contact.channel}`);
+  const { text, subject } = await textOf(q, policy, group, line, deps);
+  const conversation = await conversationFor(q, group, line, subject, deps);
+  const party = { address: head.contact.address, name: head.contact.name };
+  const address: Address = firstTo(party, subject);
+  const notice = { channel: line.channel, conversation, address, text, forced: false };
+  const reply = await insertNotice(q, deps.clock, notice);
+  for (const one of group) await endNotice(q, one.notice.id, reply);
+}
+
+async function textOf(
+  q: Query,
+  policy: Policy,
+  group: readonly Due[],
+  line: Line,
+  deps: TellDeps,
+): Promise<{ readonly text: string; readonly subject: string | null }> {
+  const matters: Matter[] = [];
+  for (const { row } of group) matters.push(await matterOf(q, row));
+  const [head] = group;
+  const [matter] = matters;
+  if (!head || !matter) throw new Error("telling of an escalation: there is nothing to tell");
+  const subject = line.traits.conversations === "thread" ? subjectOf(matter) : null;
+  const { notice, contact } = head;
+  if (contact.way === "webhook") return { text: webhookText(matter, notice, contact), subject: null };
+  if (notice.text !== null) return { text: notice.text, subject };
+  if (matters.length > 1)
+    return { text: digestText(matters), subject: subject && `${matters.length} escalations are open` };
+  const link = await newLink(q, policy, contact, deps);
+  const again = notice.kind === "again";
+  return {
+    text: contact.way === "sms" ? shortText(matter, link, again) : longText(matter, link, again),
+    subject,
+  };
+}
+
+/** A link of its own for each contact, good for one use; an earlier one ends with it. */
+async function newLink(
+  q: Query,
+  policy: Policy,
+  contact: ContactRow,
+  deps: TellDeps,
+): Promise<string | null> {
+  const token = newToken(26);
+  const link = deps.link(token);
+  if (link !== null) await giveLink(q, contact.id, hashOf(token), policy.expires);
+  return link;
+}
+
+/** Where it is said: a thread of its own for each escalation (one for those told together), one conversation a person
+ *  where the channel has no threads. */
+async function conversationFor(
+  q: Query,
+  group: readonly Due[],
+  line: Line,
+  subject: string | null,
+  deps: TellDeps,
+): Promise<string> {
+  const [head] = group;
+  if (!head) throw new Error("telling of an escalation: there is nobody to tell");
+  const { contact } = head;
+  const known = group.length === 1 ? contact.conversation : null;
+  const person =
+    line.traits.conversations === "person" ? await conversationWith(q, line.channel, contact.address) : null;
+  const whom = { channel: line.channel, agent: line.agent, person: contact.address, subject };
+  const conversation = known ?? person ?? (await openFor(q, whom, deps.clock));
+  for (const one of group) await bindContact(q, one.contact.id, conversation);
+  return conversation;
+}

@@ -1,0 +1,117 @@
+// What people are told, by text and by mail. Plain text; what customers and agents wrote is quoted as data, one line
+// shorter in a text, whole in a mail.
+
+import type { EscalationRow, SourceRow } from "../store/escalations.ts";
+import type { Said } from "../store/transcript.ts";
+
+/** Everything a notice is made of. */
+export interface Matter {
+  readonly row: EscalationRow;
+  readonly sources: readonly SourceRow[];
+  /** The customer; null when it is about a channel. */
+  readonly person: { readonly address: string; readonly name: string | null } | null;
+  readonly subject: string | null;
+  readonly said: readonly Said[];
+}
+
+const oneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, " ").trim();
+const cut = (text: string, most: number): string => {
+  const whole = oneLine(text);
+  return whole.length <= most ? whole : `${whole.slice(0, most - 3).toWellFormed()}...`;
+};
+
+/** What it is about, in one line. */
+export function headline({ row, person }: Matter): string {
+  const what = row.topic ?? row.reason;
+  const who = person === null ? `channel ${row.channel}` : `${person.name ?? person.address}, ${row.channel}`;
+  return `${cut(what, 80)} (${cut(who, 60)})`;
+}
+
+/** The subject of the mail; the number is in it, so that the mails of one escalation stay together. */
+export const subjectOf = (matter: Matter): string => `[Escalation ${matter.row.number}] ${headline(matter)}`;
+
+/** A text message: what, who, the last words, how to answer. `link`: where one tap acknowledges. */
+export function shortText(matter: Matter, link: string | null, again: boolean): string {
+  const { row, said } = matter;
+  const last = said.findLast(({ who }) => who === "person");
+  const lines = [
+    `${again ? "Still open: " : ""}Escalation ${row.number}: ${headline(matter)}`,
+    ...(last === undefined ? [] : [`"${cut(last.text, 140)}"`]),
+    howToAnswer(row, matter.person !== null, link),
+  ];
+  return lines.join("\n");
+}
+
+function howToAnswer(row: EscalationRow, relayed: boolean, link: string | null): string {
+  const word = `Reply "ok ${row.number}" to take it${relayed ? ", or your answer for the customer" : ""}`;
+  return link === null ? `${word}.` : `${word}: ${link}`;
+}
+
+/** Several at once: their lines, and how to name one. */
+export function digestText(matters: readonly Matter[]): string {
+  const lines = matters.map((matter) => `${matter.row.number}: ${headline(matter)}`);
+  return [
+    `${matters.length} escalations are open.`,
+    ...lines,
+    'Reply "ok" and a number to take one ("ok" alone takes all), or a number and your answer for the customer.',
+  ].join("\n");
+}
+
+const names = { person: "Customer", agent: "Agent", human: "Human" } as const;
+
+/** The mail: everything that is known, and how to answer. */
+export function longText(matter: Matter, link: string | null, again: boolean): string {
+  const { row, person, subject, sources, said } = matter;
+  const facts = [
+    `Number: ${row.number}`,
+    `Why: ${oneLine(row.reason)}`,
+    ...(row.topic === null ? [] : [`Topic: ${oneLine(row.topic)}`]),
+    ...(person === null
+      ? []
+      : [
+          `Customer: ${[person.name, person.address]
+            .filter(Boolean)
+            .map((one) => oneLine(String(one)))
+            .join(", ")}`,
+        ]),
+    `Channel: ${row.channel}`,
+    `Agent: ${row.agent}`,
+    ...(subject === null ? [] : [`Subject: ${oneLine(subject)}`]),
+    `Since: ${new Date(row.opened_at).toISOString()}`,
+    ...(row.conversation === null ? [] : [`Conversation: ${row.conversation}`]),
+    ...(sources.length > 1 ? [`Noticed by: ${sources.map(({ source }) => source).join(", ")}`] : []),
+  ];
+  const transcript = said.map(
+    ({ at, who, text }) => `${new Date(at).toISOString()} ${names[who]}:\n${quoted(text)}`,
+  );
+  const answer =
+    person === null
+      ? [`Answer "ok" to take it, or #close in a line of its own when it is settled.`]
+      : [
+          'Answer "ok" to take it. Whatever else you write goes to the customer, in the thread and under the name of the agent; quotes and your signature are removed.',
+          "In a line of its own: #resume gives the conversation back to the agent, #close ends the escalation, #note keeps what follows to ourselves.",
+        ];
+  return [
+    ...(again ? ["Nobody has taken this yet."] : []),
+    facts.join("\n"),
+    ...(transcript.length === 0 ? [] : ["What was said:", transcript.join("\n\n")]),
+    ...answer,
+    ...(link === null ? [] : [`To take it without a word: ${link}`]),
+  ].join("\n\n");
+}
+
+/** A quote, so that nothing in it looks like ours. */
+const quoted = (text: string): string =>
+  text
+    .replace(/\r\n?/g, "\n")
+    .split("\n")
+    .map((line) => `> ${line}`)
+    .join("\n");
+
+/** The others learn that somebody has it. */
+export const takenText = (row: EscalationRow, by: string): string =>
+  `Escalation ${row.number} is taken by ${oneLine(by)}. Nothing to do for you.`;
+
+/** What the customer writes while a person has the conversation. */
+export const customerText = (row: EscalationRow, who: string, text: string): string =>
+  `${row.number}, ${oneLine(who)}: ${text}`;

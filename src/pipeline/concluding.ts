@@ -1,0 +1,72 @@
+// Part of stage ask: what an effectful call is given, and which transition follows from its result.
+
+import { type CallResult, stopped } from "../agent/calls.ts";
+import { askDelay, askLifetime, lookDelay } from "../domain/retry.ts";
+import { point } from "../ops/points.ts";
+import * as leave from "./answer.ts";
+import type { AskDeps, Asking } from "./asking.ts";
+import type { Transition } from "./stage.ts";
+import { TooLate } from "./tenure.ts";
+
+/** What an effectful call is given: it ends with the lease, and does not begin unless all of it fits. How long the call
+ *  itself may take is the client's to watch. */
+export function effect(
+  point_: "open.cross" | "ask.cross",
+  asking: Asking,
+  signal: AbortSignal,
+  deps: AskDeps,
+) {
+  const fields = { channel: asking.line.channel, turn: asking.turn.id };
+  return {
+    signal: asking.tenure.signal(signal),
+    crossing: () => {
+      const left = asking.tenure.left();
+      if (left < deps.timeout) throw new TooLate(left);
+      point(point_, "before", fields);
+    },
+    crossed: () => point(point_, "after", fields),
+  };
+}
+
+/** The transition for a call's result; `done` for the good one. */
+export function concluded<T>(
+  asking: Asking,
+  result: CallResult<T>,
+  deps: AskDeps,
+  done: (value: T) => Transition,
+): Transition {
+  const { turn, line } = asking;
+  if (result.kind !== "ok") {
+    const fields = { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason };
+    // A caller who goes on talking is no trouble of the platform's.
+    if (turn.session !== null && result.reason === stopped) deps.log.debug(fields, "a question was ended");
+    else deps.log.warn(fields, "the platform did not answer");
+  }
+  switch (result.kind) {
+    case "ok":
+      line.report(null);
+      return done(result.value);
+    case "unauthorized":
+      // The agent reads its settings now: if the key is accepted there, this conversation alone is refused.
+      line.report(result.reason);
+      return again(asking, result.reason, 0, false);
+    case "missing":
+      return (q) => leave.gone(q, asking, result.reason);
+    case "refused":
+      return (q) => leave.failed(q, asking, "refused", result.reason);
+    case "deferred":
+      return again(asking, result.reason, result.retryAfterMs ?? 0, result.limited === true);
+    case "unknown":
+      return (q) => leave.unknown(q, asking, result.reason, lookDelay(0));
+  }
+}
+
+/** Certainly not done: tried again, not sooner than `leastMs`, until the lifetime of trying is over. */
+function again(asking: Asking, reason: string, leastMs: number, limited: boolean): Transition {
+  const { turn } = asking;
+  if ((turn.trying_for ?? 0) > askLifetime) {
+    return (q) => leave.failed(q, asking, "deferred", `given up: ${reason}`);
+  }
+  const delay = Math.max(leastMs, askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0)));
+  return (q) => leave.waiting(q, asking, "deferred", reason, delay, limited ? delay : 0);
+}

@@ -1,0 +1,73 @@
+// Part of stage ask: turns that put no question. A person's words are put to the platform as a manual message, and the
+// platform is told who answers. The mode is the same however often it is set; the words are not, so words that may be
+// there are looked for before they are put again.
+
+import { askDelay, attemptLimit, lookDelay } from "../domain/retry.ts";
+import { platformIds } from "../store/turns.ts";
+import * as leave from "./answer.ts";
+import { type AskDeps, type Asking, readSignal } from "./asking.ts";
+import { concluded, effect } from "./concluding.ts";
+import type { Transition } from "./stage.ts";
+
+/** PUT mode, as the turn says. */
+export async function tellMode(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Transition> {
+  const mode = asking.turn.question === "ai" ? "ai" : "manual";
+  const call = effect("ask.cross", asking, signal, deps);
+  const result = await asking.line.client.setMode(platformId, mode, call);
+  call.crossed();
+  // Told once more is told once.
+  if (result.kind === "unknown")
+    return (q) => leave.waiting(q, asking, "unknown", result.reason, askDelay(asking.turn.attempts));
+  return concluded(asking, result, deps, () => (q) => leave.toldMode(q, asking, mode));
+}
+
+/** Mode manual first, for the platform takes a person's words in no other; then the words. */
+export async function say(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Transition> {
+  const { client } = asking.line;
+  const before = readSignal(asking, signal, deps);
+  const manual = await client.setMode(platformId, "manual", { signal: before, crossing: () => undefined });
+  if (manual.kind === "unknown")
+    return (q) => leave.waiting(q, asking, "deferred", manual.reason, askDelay(asking.turn.attempts));
+  if (manual.kind !== "ok")
+    return concluded(asking, manual, deps, () => (q) => leave.unknown(q, asking, "", 0));
+  const call = effect("ask.cross", asking, signal, deps);
+  const result = await client.say(platformId, asking.turn.question, call);
+  call.crossed();
+  return concluded(asking, result, deps, (id) => (q) => leave.relayed(q, asking, id));
+}
+
+/** Are the words there? Put again only when they certainly are not. */
+export async function findSaid(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Transition> {
+  const { line, turn } = asking;
+  const knownIds = await deps.db.read((q) => platformIds(q, platformId, turn.id));
+  const result = await line.client.findSaid(
+    platformId,
+    { text: turn.question, knownIds },
+    readSignal(asking, signal, deps),
+  );
+  if (result.kind !== "ok") return (q) => leave.unknown(q, asking, result.reason, lookDelay(turn.looks + 1));
+  const id = result.value;
+  if (id !== null) return (q) => leave.relayed(q, asking, id);
+  const missing = deps.settleAfter - (turn.over_ago ?? 0);
+  if (missing > 0)
+    return (q) => leave.unknown(q, asking, "not there yet", Math.min(lookDelay(turn.looks), missing + 10));
+  if (turn.attempts >= attemptLimit)
+    return (q) =>
+      leave.failed(q, asking, "refused", `tried ${turn.attempts} times, and the words never arrived`);
+  return (q) => leave.waiting(q, asking, "refused", "the words never arrived", askDelay(turn.attempts));
+}

@@ -1,0 +1,225 @@
+// Contacts: a person as told of an escalation by one way. Notices: what is said to them; one that has no reply yet
+// waits to be written.
+
+import type { Query } from "./driver.ts";
+
+export type Way = "sms" | "email" | "webhook";
+export type NoticeKind = "told" | "again" | "taken" | "customer" | "said";
+
+export interface ContactRow {
+  readonly id: string;
+  readonly escalation: string;
+  /** As the policy names the person; `agent:<address>` for a recipient of the agent's skill. */
+  readonly person: string;
+  readonly name: string;
+  readonly way: Way;
+  /** In the carrying channel's canonical form. */
+  readonly address: string;
+  /** Which channel carries it. */
+  readonly channel: string;
+  /** Ours with this contact on that channel; null until the first notice was written. */
+  readonly conversation: string | null;
+  readonly link_until: number | null;
+  readonly link_used_at: number | null;
+}
+
+const columns = "id, escalation, person, name, way, address, channel, conversation, link_until, link_used_at";
+
+/** Finds or makes the contact of that way and address. */
+export async function ensureContact(
+  q: Query,
+  contact: Omit<ContactRow, "conversation" | "link_until" | "link_used_at">,
+): Promise<ContactRow> {
+  await q.run(
+    `INSERT INTO contacts (id, escalation, person, name, way, address, channel) VALUES ($1, $2, $3, $4, $5, $6, $7)
+     ON CONFLICT (escalation, way, address) DO NOTHING`,
+    contact.id,
+    contact.escalation,
+    contact.person,
+    contact.name,
+    contact.way,
+    contact.address,
+    contact.channel,
+  );
+  const row = await q.one<ContactRow>(
+    `SELECT ${columns} FROM contacts WHERE escalation = $1 AND way = $2 AND address = $3`,
+    contact.escalation,
+    contact.way,
+    contact.address,
+  );
+  if (!row) throw new Error(`telling ${contact.person} of escalation ${contact.escalation}: no contact`);
+  return row;
+}
+
+export async function readContact(q: Query, id: string): Promise<ContactRow> {
+  const row = await q.one<ContactRow>(`SELECT ${columns} FROM contacts WHERE id = $1`, id);
+  if (!row) throw new Error(`reading contact ${id}: there is none`);
+  return row;
+}
+
+export async function contactsOf(q: Query, escalation: string): Promise<ContactRow[]> {
+  return q.all<ContactRow>(`SELECT ${columns} FROM contacts WHERE escalation = $1 ORDER BY id`, escalation);
+}
+
+/** Newest first; only of escalations that are not closed, or were closed within `closedMs`. */
+export async function contactsAt(
+  q: Query,
+  channel: string,
+  address: string,
+  closedMs: number,
+): Promise<ContactRow[]> {
+  return q.all<ContactRow>(
+    `SELECT ${columns} FROM contacts WHERE channel = $1 AND address = $2 AND EXISTS (
+       SELECT 1 FROM escalations WHERE escalations.id = contacts.escalation
+         AND (state <> 'closed' OR closed_at > now_ms() - $3)) ORDER BY id DESC`,
+    channel,
+    address,
+    closedMs,
+  );
+}
+
+/** Whose conversation with us that is; several when one message told of several escalations. Newest first. */
+export async function contactsIn(q: Query, conversation: string): Promise<ContactRow[]> {
+  return q.all<ContactRow>(
+    `SELECT ${columns} FROM contacts WHERE conversation = $1 ORDER BY id DESC`,
+    conversation,
+  );
+}
+
+/** Whether an id under which we sent something was that of a notice, whoever cites it. */
+export async function isNoticeId(q: Query, channel: string, externalId: string): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM citations JOIN contacts ON contacts.conversation = citations.conversation
+     WHERE citations.channel = $1 AND citations.external_id = $2 AND citations.draft IS NOT NULL LIMIT 1`,
+    channel,
+    externalId,
+  );
+  return row !== undefined;
+}
+
+export async function bindContact(q: Query, id: string, conversation: string): Promise<void> {
+  await q.run("UPDATE contacts SET conversation = $2 WHERE id = $1", id, conversation);
+}
+
+/** `link` is the SHA-256 of the token in the address that the person gets; the token itself is nowhere. */
+export async function giveLink(q: Query, id: string, link: string, forMs: number): Promise<void> {
+  await q.run(
+    "UPDATE contacts SET link = $2, link_until = now_ms() + $3, link_used_at = NULL WHERE id = $1",
+    id,
+    link,
+    forMs,
+  );
+}
+
+/** By the hash of the token; `left`: milliseconds until it expires. */
+export async function contactByLink(
+  q: Query,
+  link: string,
+): Promise<(ContactRow & { readonly left: number }) | null> {
+  const row = await q.one<ContactRow & { left: number }>(
+    `SELECT ${columns}, link_until - now_ms() AS left FROM contacts WHERE link = $1`,
+    link,
+  );
+  return row ?? null;
+}
+
+/** Uses the link up. False when it was used, or has expired. */
+export async function useLink(q: Query, id: string): Promise<boolean> {
+  const changed = await q.run(
+    "UPDATE contacts SET link_used_at = now_ms() WHERE id = $1 AND link_used_at IS NULL AND link_until > now_ms()",
+    id,
+  );
+  return changed === 1;
+}
+
+export interface NoticeRow {
+  readonly id: string;
+  readonly contact: string;
+  readonly kind: NoticeKind;
+  readonly subject: string;
+  readonly text: string | null;
+  readonly reply: string | null;
+}
+
+/** Later than this is left to the sweep. */
+const soonMs = 4000;
+
+const noticeColumns = "id, contact, kind, subject, text, reply";
+
+/** Leaves something to be said, due in `inMs`. False when it was left before (same contact, kind and subject). */
+export async function addNotice(q: Query, notice: Omit<NoticeRow, "reply">, inMs: number): Promise<boolean> {
+  const added = await q.run(
+    `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
+     VALUES ($1, $2, $3, $4, $5, now_ms() + $6, now_ms()) ON CONFLICT (contact, kind, subject) DO NOTHING`,
+    notice.id,
+    notice.contact,
+    notice.kind,
+    notice.subject,
+    notice.text,
+    Math.ceil(inMs),
+  );
+  if (added === 1 && inMs <= 0) q.touched.add("escalations");
+  else if (added === 1 && inMs < soonMs) q.waits.add(inMs);
+  return added === 1;
+}
+
+/** What is due to be said, oldest first. Locked for this transaction. */
+export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> {
+  return q.all<NoticeRow>(
+    `SELECT ${noticeColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    limit,
+  );
+}
+
+/** It is said by that reply; null: it need not be said any more. */
+export async function endNotice(q: Query, id: string, reply: string | null): Promise<void> {
+  await q.run("UPDATE notices SET due_at = NULL, reply = $2, written_at = now_ms() WHERE id = $1", id, reply);
+}
+
+/** Milliseconds since something of these kinds was last written to that address; null: never. */
+export async function lastTold(q: Query, channel: string, address: string): Promise<number | null> {
+  const row = await q.one<{ ago: number | null }>(
+    `SELECT now_ms() - MAX(notices.written_at) AS ago FROM notices JOIN contacts ON contacts.id = notices.contact
+     WHERE contacts.channel = $1 AND contacts.address = $2 AND notices.kind IN ('told', 'again') AND notices.reply IS NOT NULL`,
+    channel,
+    address,
+  );
+  return row?.ago ?? null;
+}
+
+/** What was said to the contacts of an escalation, with what became of it. */
+export interface ToldRow {
+  readonly contact: string;
+  readonly kind: NoticeKind;
+  readonly made_at: number;
+  /** Of the draft that carries it; null while there is none. */
+  readonly state: string | null;
+  readonly reason: string | null;
+}
+
+export async function toldOf(q: Query, escalation: string): Promise<ToldRow[]> {
+  return q.all<ToldRow>(
+    `SELECT notices.contact, notices.kind, notices.made_at, drafts.state, drafts.reason FROM notices
+     JOIN contacts ON contacts.id = notices.contact LEFT JOIN drafts ON drafts.reply = notices.reply
+     WHERE contacts.escalation = $1 ORDER BY notices.made_at, notices.id`,
+    escalation,
+  );
+}
+
+/** Whether something we said to a contact has not gone out yet: saying more would only make it a longer queue. */
+export async function waitsToBeRead(q: Query, contact: string): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM notices LEFT JOIN drafts ON drafts.reply = notices.reply
+     WHERE notices.contact = $1 AND notices.kind IN ('told', 'again')
+       AND (notices.due_at IS NOT NULL OR drafts.state IN ('queued', 'sending', 'unknown')) LIMIT 1`,
+    contact,
+  );
+  return row !== undefined;
+}
+
+/** To whom a reply is a notice; null when it is none. */
+export async function contactOfReply(q: Query, reply: string): Promise<ContactRow | null> {
+  const row = await q.one<{ contact: string }>("SELECT contact FROM notices WHERE reply = $1 LIMIT 1", reply);
+  return row ? readContact(q, row.contact) : null;
+}

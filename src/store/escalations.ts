@@ -1,0 +1,218 @@
+// Escalations: what a human must know of, and every way in which it was noticed. At most one that is not closed for
+// whatever it is about.
+
+import type { Query } from "./driver.ts";
+
+export interface EscalationRow {
+  readonly id: string;
+  /** What people type: "ok 417". */
+  readonly number: number;
+  /** `conversation:<id>`, `channel:<id>` or `agent:<name>`. */
+  readonly about: string;
+  readonly conversation: string | null;
+  readonly channel: string;
+  readonly agent: string;
+  readonly state: "open" | "taken" | "closed";
+  readonly cause: string;
+  readonly topic: string | null;
+  readonly reason: string;
+  readonly tier: number;
+  readonly entered_at: number;
+  readonly told_at: number | null;
+  readonly due_at: number | null;
+  /** The name of the person who has acknowledged it. */
+  readonly taken_by: string | null;
+  /** How that person is reached; null when it was taken by a command. */
+  readonly taken_contact: string | null;
+  readonly taken_at: number | null;
+  readonly opened_at: number;
+  readonly closed_at: number | null;
+  readonly closed_by: string | null;
+}
+
+const columns =
+  "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, closed_at, closed_by";
+
+/** The database's clock, in milliseconds. */
+export async function nowMs(q: Query): Promise<number> {
+  const row = await q.one<{ now: number }>("SELECT now_ms() AS now");
+  return row?.now ?? 0;
+}
+
+export async function readEscalation(q: Query, id: string): Promise<EscalationRow> {
+  const row = await q.one<EscalationRow>(`SELECT ${columns} FROM escalations WHERE id = $1`, id);
+  if (!row) throw new Error(`reading escalation ${id}: there is none`);
+  return row;
+}
+
+export async function escalationByNumber(q: Query, number: number): Promise<EscalationRow | null> {
+  return (await q.one<EscalationRow>(`SELECT ${columns} FROM escalations WHERE number = $1`, number)) ?? null;
+}
+
+/** The newest about that, whatever its state. */
+export async function newestEscalation(q: Query, about: string): Promise<EscalationRow | null> {
+  const row = await q.one<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE about = $1 ORDER BY opened_at DESC, id DESC LIMIT 1`,
+    about,
+  );
+  return row ?? null;
+}
+
+/** The one about that which is not closed. */
+export async function liveEscalation(q: Query, about: string): Promise<EscalationRow | null> {
+  const row = await q.one<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE about = $1 AND state <> 'closed'`,
+    about,
+  );
+  return row ?? null;
+}
+
+/** Opens it, due at once. Two nodes may notice at the same time: the second one finds the first one's, and null. */
+export async function insertEscalation(
+  q: Query,
+  row: Pick<
+    EscalationRow,
+    "id" | "about" | "conversation" | "channel" | "agent" | "cause" | "topic" | "reason"
+  >,
+): Promise<EscalationRow | null> {
+  const counter = await q.one<{ value: number }>(
+    `INSERT INTO counters (name, value) VALUES ('escalation', 1)
+     ON CONFLICT (name) DO UPDATE SET value = counters.value + 1 RETURNING value`,
+  );
+  const made = await q.one<EscalationRow>(
+    `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, topic, reason, entered_at, due_at, opened_at)
+     VALUES ($1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, now_ms(), now_ms(), now_ms())
+     ON CONFLICT (about) WHERE state <> 'closed' DO NOTHING RETURNING ${columns}`,
+    row.id,
+    counter?.value ?? 0,
+    row.about,
+    row.conversation,
+    row.channel,
+    row.agent,
+    row.cause,
+    row.topic,
+    row.reason,
+  );
+  if (made) q.touched.add("escalations");
+  return made ?? null;
+}
+
+/** Notes how it was noticed. False when that was noted before. */
+export async function addSource(
+  q: Query,
+  source: {
+    readonly key: string;
+    readonly escalation: string;
+    readonly source: string;
+    readonly detail: string | null;
+  },
+): Promise<boolean> {
+  const added = await q.run(
+    `INSERT INTO sources (key, escalation, source, detail, noticed_at) VALUES ($1, $2, $3, $4, now_ms())
+     ON CONFLICT (key) DO NOTHING`,
+    source.key,
+    source.escalation,
+    source.source,
+    source.detail,
+  );
+  return added === 1;
+}
+
+export async function isNoticed(q: Query, key: string): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM sources WHERE key = $1", key)) !== undefined;
+}
+
+export interface SourceRow {
+  readonly source: string;
+  readonly detail: string | null;
+  readonly noticed_at: number;
+}
+
+/** In the order in which they were noticed. */
+export async function sourcesOf(q: Query, escalation: string): Promise<SourceRow[]> {
+  return q.all<SourceRow>(
+    "SELECT source, detail, noticed_at FROM sources WHERE escalation = $1 ORDER BY noticed_at, key",
+    escalation,
+  );
+}
+
+/** Those that want a step of the policy now, longest due first. Locked for this transaction. */
+export async function dueEscalations(q: Query, limit: number): Promise<EscalationRow[]> {
+  return q.all<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    limit,
+  );
+}
+
+/** Where it stands in the policy. Nothing changes when it was taken or closed meanwhile. */
+export async function moveEscalation(
+  q: Query,
+  id: string,
+  to: Pick<EscalationRow, "tier" | "entered_at" | "told_at" | "due_at">,
+): Promise<void> {
+  await q.run(
+    "UPDATE escalations SET tier = $2, entered_at = $3, told_at = $4, due_at = $5 WHERE id = $1 AND state = 'open'",
+    id,
+    to.tier,
+    to.entered_at,
+    to.told_at,
+    to.due_at,
+  );
+}
+
+/** The policy's next step is due at once: somebody who was told can not be reached. */
+export async function hastenEscalation(q: Query, id: string): Promise<void> {
+  const changed = await q.run(
+    "UPDATE escalations SET due_at = now_ms() WHERE id = $1 AND state = 'open'",
+    id,
+  );
+  if (changed > 0) q.touched.add("escalations");
+}
+
+/** Somebody answers for it. False when it is closed, or that contact has it already. */
+export async function takeEscalation(
+  q: Query,
+  id: string,
+  by: { readonly name: string; readonly contact: string | null },
+): Promise<boolean> {
+  const changed = await q.run(
+    `UPDATE escalations SET state = 'taken', taken_by = $2, taken_contact = $3, taken_at = now_ms(), due_at = NULL
+     WHERE id = $1 AND state <> 'closed' AND (state = 'open' OR taken_by <> $2 OR COALESCE(taken_contact, '') <> COALESCE($3, ''))`,
+    id,
+    by.name,
+    by.contact,
+  );
+  return changed === 1;
+}
+
+/** False when it was closed before. */
+export async function closeEscalation(q: Query, id: string, by: string): Promise<boolean> {
+  const changed = await q.run(
+    "UPDATE escalations SET state = 'closed', closed_at = now_ms(), closed_by = $2, due_at = NULL WHERE id = $1 AND state <> 'closed'",
+    id,
+    by,
+  );
+  return changed === 1;
+}
+
+/** Newest first. */
+export async function listEscalations(
+  q: Query,
+  filter: { readonly state?: string; readonly channel?: string; readonly limit: number },
+): Promise<EscalationRow[]> {
+  return q.all<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE ($1 = '' OR state = $1) AND ($2 = '' OR channel = $2) ORDER BY id DESC LIMIT $3`,
+    filter.state ?? "",
+    filter.channel ?? "",
+    filter.limit,
+  );
+}
+
+/** How many nobody has taken, and since when the oldest waits (milliseconds ago; null when none does). */
+export async function untaken(q: Query): Promise<{ readonly count: number; readonly oldest: number | null }> {
+  const row = await q.one<{ count: number; oldest: number | null }>(
+    "SELECT COUNT(*) AS count, now_ms() - MIN(opened_at) AS oldest FROM escalations WHERE state = 'open'",
+  );
+  return row ?? { count: 0, oldest: null };
+}

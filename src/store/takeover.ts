@@ -1,0 +1,34 @@
+// A person answers in place of the agent: what the agent has said and nobody has heard yet is not said any more.
+
+import type { Query } from "./driver.ts";
+import { lockLane, refreshLane } from "./lanes.ts";
+
+/** The platform's id of what a person has said, by the turn that put it there. */
+export async function namePlatformId(q: Query, turn: string, platformId: string): Promise<void> {
+  await q.run("UPDATE replies SET platform_id = $2 WHERE turn = $1", turn, platformId);
+}
+
+/** Drops the agent's answers that still wait for their delay. Not what is being sent, or may have been, nor answers whose
+ *  text is in `except` (what the agent says when it hands over). */
+export async function dropWaitingAnswers(
+  q: Query,
+  conversation: string,
+  reason: string,
+  except: ReadonlySet<string> = new Set(),
+): Promise<void> {
+  await lockLane(q, conversation, "out");
+  const rows = await q.all<{ id: string; text: string }>(
+    `SELECT drafts.id, replies.text FROM drafts JOIN replies ON replies.id = drafts.reply
+     WHERE drafts.conversation = $1 AND drafts.open = 1 AND drafts.state = 'queued' AND drafts.attempts = 0
+       AND drafts.due_at > now_ms() AND replies.kind = 'answer'
+       AND NOT EXISTS (SELECT 1 FROM drafts other WHERE other.reply = drafts.reply AND other.attempts > 0)`,
+    conversation,
+  );
+  for (const { id } of rows.filter(({ text }) => !except.has(text.trim())))
+    await q.run(
+      "UPDATE drafts SET state = 'dropped', open = 0, reason = $2, updated_at = now_ms() WHERE id = $1",
+      id,
+      reason,
+    );
+  await refreshLane(q, conversation, "out");
+}

@@ -1,0 +1,35 @@
+// What was said in a conversation, for people who are told of it.
+
+import type { Query } from "./driver.ts";
+
+export interface Said {
+  readonly at: number;
+  readonly who: "person" | "agent" | "human";
+  readonly text: string;
+}
+
+/** The newest `limit` things that were said, oldest first. Notices are not part of it. */
+export async function transcriptOf(q: Query, conversation: string, limit: number): Promise<Said[]> {
+  const rows = await q.all<Said>(
+    `SELECT * FROM (
+       SELECT received_at AS at, 'person' AS who, question AS text, 0 AS side FROM turns
+         WHERE conversation = $1 AND kind = 'question' AND question <> ''
+       UNION ALL
+       SELECT created_at AS at, CASE WHEN kind = 'human' THEN 'human' ELSE 'agent' END AS who, text, 1 AS side FROM replies
+         WHERE conversation = $1 AND kind <> 'notice' AND text <> ''
+     ) AS said ORDER BY at DESC, side DESC LIMIT $2`,
+    conversation,
+    limit,
+  );
+  return rows.reverse();
+}
+
+/** Whether a message of the person was routed into that conversation after `since` (epoch milliseconds). */
+export async function hasWrittenSince(q: Query, conversation: string, since: number): Promise<boolean> {
+  const row = await q.one(
+    "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND made_at > $2 LIMIT 1",
+    conversation,
+    since,
+  );
+  return row !== undefined;
+}

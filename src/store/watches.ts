@@ -1,0 +1,149 @@
+// What is known of the platform's conversations, and when each is looked at again: its mode, and messages that come from
+// elsewhere. A look is taken under the lease of the conversation's inbound lane, so that it never meets a question.
+
+import type { Query } from "./driver.ts";
+import { type Lease, lockLane } from "./lanes.ts";
+import { channelsIn } from "./stepping.ts";
+
+export interface WatchRow {
+  readonly conversation: string;
+  readonly channel: string;
+  /** As last read; null before the first look. */
+  readonly mode: string | null;
+  /** The platform's id of the newest message that was looked at; null before the first look. */
+  readonly mark: string | null;
+  /** Looks that failed in a row. */
+  readonly looks: number;
+}
+
+/** Later than this is left to the sweep. */
+const soonMs = 4000;
+
+/** A look in `ms`, or sooner if one was due sooner. */
+export async function watchIn(
+  q: Query,
+  { id, channel }: { readonly id: string; readonly channel: string },
+  ms: number,
+): Promise<void> {
+  await q.run(
+    `INSERT INTO watches (conversation, channel, due_at) VALUES ($1, $2, now_ms() + $3)
+     ON CONFLICT (conversation) DO UPDATE SET due_at = CASE
+       WHEN watches.due_at IS NULL OR watches.due_at > excluded.due_at THEN excluded.due_at ELSE watches.due_at END`,
+    id,
+    channel,
+    Math.ceil(ms),
+  );
+  if (ms <= 0) q.touched.add("watches");
+  else if (ms < soonMs) q.waits.add(ms);
+}
+
+export async function readWatch(q: Query, conversation: string): Promise<WatchRow | null> {
+  const row = await q.one<WatchRow>(
+    "SELECT conversation, channel, mode, mark, looks FROM watches WHERE conversation = $1",
+    conversation,
+  );
+  return row ?? null;
+}
+
+export async function channelsToWatch(q: Query): Promise<string[]> {
+  const rows = await q.all<{ channel: string }>(
+    channelsIn("watches", "due_at IS NOT NULL", "due_at <= now_ms()"),
+  );
+  return rows.map((row) => row.channel);
+}
+
+/** Due looks of a channel, longest due first. */
+export async function dueWatches(q: Query, channel: string, limit: number): Promise<WatchRow[]> {
+  return q.all<WatchRow>(
+    `SELECT conversation, channel, mode, mark, looks FROM watches WHERE channel = $1 AND due_at <= now_ms()
+     ORDER BY due_at LIMIT $2`,
+    channel,
+    limit,
+  );
+}
+
+/** The lease of the conversation's inbound lane when nothing waits or works in it; else null. */
+export async function leaseIdle(
+  q: Query,
+  conversation: string,
+  holder: string,
+  leaseMs: number,
+): Promise<Lease | null> {
+  await lockLane(q, conversation, "in");
+  const row = await q.one<{ id: string; channel: string; token: number }>(
+    `UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $3
+     WHERE id = $1 AND lease_until <= now_ms() AND (holder IS NULL OR holder <> $2) AND (node IS NULL OR node = $2)
+       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = lanes.conversation AND turns.open = 1)
+     RETURNING id, channel, token`,
+    `${conversation}/in`,
+    holder,
+    leaseMs,
+  );
+  return row ? { lane: row.id, conversation, channel: row.channel, token: row.token } : null;
+}
+
+/** Not now: again in `ms`. */
+export async function postponeWatch(q: Query, conversation: string, ms: number): Promise<void> {
+  await q.run(
+    "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1",
+    conversation,
+    Math.ceil(ms),
+  );
+  if (ms < soonMs) q.waits.add(ms);
+}
+
+/** What a look has found; `nextMs` null: no other look by itself. */
+export async function noteWatch(
+  q: Query,
+  conversation: string,
+  found: { readonly mode: string; readonly mark: string | null; readonly nextMs: number | null },
+): Promise<void> {
+  await q.run(
+    `UPDATE watches SET mode = $2, mark = COALESCE($3, mark), looks = 0, due_at = now_ms() + $4 WHERE conversation = $1`,
+    conversation,
+    found.mode,
+    found.mark,
+    found.nextMs === null ? null : Math.ceil(found.nextMs),
+  );
+}
+
+export interface Activity {
+  /** Milliseconds since the newest turn; null when there is none. */
+  readonly quiet: number | null;
+  /** Whether an escalation about it is not closed. */
+  readonly escalated: number;
+}
+
+/** How much goes on in a conversation: how soon it is looked at again. */
+export async function activityIn(q: Query, conversation: string): Promise<Activity> {
+  const row = await q.one<Activity>(
+    `SELECT (SELECT now_ms() - made_at FROM turns WHERE conversation = $1 ORDER BY seq DESC LIMIT 1) AS quiet,
+       (SELECT COUNT(*) FROM escalations WHERE about = $2 AND state <> 'closed') AS escalated`,
+    conversation,
+    `conversation:${conversation}`,
+  );
+  return row ?? { quiet: null, escalated: 0 };
+}
+
+/** Questions of a conversation whose answers nobody wants any more (a call went on), by the platform's ids. */
+export async function unwantedQuestions(q: Query, conversation: string): Promise<Set<string>> {
+  const rows = await q.all<{ id: string }>(
+    "SELECT question_id AS id FROM turns WHERE conversation = $1 AND state = 'dropped' AND question_id IS NOT NULL",
+    conversation,
+  );
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** The mode as we have just set it. */
+export async function noteMode(q: Query, conversation: string, mode: string): Promise<void> {
+  await q.run("UPDATE watches SET mode = $2 WHERE conversation = $1", conversation, mode);
+}
+
+/** A look that could not be taken. */
+export async function failWatch(q: Query, conversation: string, nextMs: number): Promise<void> {
+  await q.run(
+    "UPDATE watches SET looks = looks + 1, due_at = now_ms() + $2 WHERE conversation = $1",
+    conversation,
+    Math.ceil(nextMs),
+  );
+}
