@@ -3,6 +3,7 @@
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
+import { freePort } from "../real/ports.ts";
 import { entityNotFound, type Fault, hang, json, reset, status, text, truncated } from "./fault-server.ts";
 import { messageRecord } from "./records.ts";
 import { startClient, startRig } from "./rig.ts";
@@ -127,10 +128,7 @@ describe("no answer", () => {
   });
 
   test("a refused connection is deferred before any crossing", async () => {
-    const closed = createServer().listen(0, "127.0.0.1");
-    await new Promise((resolve) => closed.once("listening", resolve));
-    const { port } = closed.address() as AddressInfo;
-    await new Promise((resolve) => closed.close(resolve));
+    const port = await freePort();
     const { client, effect } = startClient(`http://127.0.0.1:${port}`);
     const call = effect();
     expect(await client.ask("c-1", { text: "hi" }, call)).toMatchObject({

@@ -2,9 +2,9 @@
 // platform has seen the request, or after it has answered.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { forbidden, notFound, tooManyRequests } from "../../src/wire/failure.ts";
-import { closeServer, listen } from "../agent/fault-server.ts";
+import { closeServer } from "../agent/fault-server.ts";
+import { freePort } from "../real/ports.ts";
 
 export interface FrontFault {
   /** `before`: the platform never sees the request. `after`: it has done what was asked. */
@@ -107,8 +107,9 @@ export async function startFront(target: () => string): Promise<Front> {
     serve(request, response).catch(() => request.socket.destroy());
   });
   server.keepAliveTimeout = 60_000;
-  await listen(server);
-  const { port } = server.address() as AddressInfo;
+  const port = await freePort();
+  const up = () => new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  await up();
   return {
     url: `http://127.0.0.1:${port}`,
     calls,
@@ -119,7 +120,7 @@ export async function startFront(target: () => string): Promise<Front> {
     heal: () => void (rules = []),
     settings: (next) => void (change = next),
     down: () => closeServer(server),
-    up: () => new Promise((resolve) => server.listen(port, "127.0.0.1", resolve)),
+    up,
     close: async () => {
       if (server.listening) await closeServer(server);
     },

@@ -1,12 +1,12 @@
 // When a request is sent again, and when it must not be.
 
-import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { type Fault, json, reset, status, text } from "../agent/fault-server.ts";
 import { conversationRecord, messageRecord } from "../agent/records.ts";
+import { freePort } from "../real/ports.ts";
 import { startRig } from "./rig.ts";
 
 const read = json(conversationRecord());
@@ -87,10 +87,7 @@ describe("429", () => {
 });
 
 test("a message that found no connection is sent when there is one", async () => {
-  const closed = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => closed.once("listening", resolve));
-  const { port } = closed.address() as AddressInfo;
-  await new Promise((resolve) => closed.close(resolve));
+  const port = await freePort();
   const { server } = await startRig();
   server.script(reply);
   const front = createServer((socket) => {

@@ -1,10 +1,10 @@
 // The server of the line protocol, and the harness that shows it to the conformance suite.
 
-import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import net from "node:net";
 import { createInterface } from "node:readline";
 import type { Fault, Harness, Peer } from "bridgehead/contract/testing";
+import { freePort } from "../real/ports.ts";
 
 interface Request {
   readonly op: string;
@@ -24,17 +24,6 @@ export const lineHarness: Harness = {
   quietMs: 150,
 };
 
-const dealt = new Set<number>();
-
-// "refuse-connection" gives the port up for a while and must get it back, so it lies below those that the system deals
-// out by itself to whoever asks for any, and is dealt once.
-function somePort(): number {
-  const port = randomInt(10_000, 32_000);
-  if (dealt.has(port)) return somePort();
-  dealt.add(port);
-  return port;
-}
-
 /** A server on a free port with the right token "open sesame". */
 async function startLinePeer(): Promise<Peer> {
   const inbox: { readonly seq: number; readonly text: string }[] = [];
@@ -43,7 +32,8 @@ async function startLinePeer(): Promise<Peer> {
   const open = new Set<net.Socket>();
   const readers = new Set<() => void>();
   let fault: Fault | "none" = "none";
-  let port = 0;
+  // "refuse-connection" gives the port up for a while and must get it back.
+  const port = await freePort();
 
   const take = (request: Request, socket: net.Socket, answer: (line: object) => void) => {
     if (fault === "refuse-message") return answer({ op: "never" });
@@ -100,13 +90,7 @@ async function startLinePeer(): Promise<Peer> {
     for (const socket of open) socket.destroy();
     await closed;
   };
-  for (let tries = 0; port === 0; tries++) {
-    port = somePort();
-    await listen().catch((error: unknown) => {
-      if (tries > 20) throw error;
-      port = 0;
-    });
-  }
+  await listen();
 
   return {
     config: (credentials) => ({

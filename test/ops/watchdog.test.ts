@@ -1,22 +1,40 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import type { Log } from "bridgehead/contract";
+import type { Clock, Log } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { askHealth, startListener } from "../../src/http/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { runWatchdog, type WatchdogOptions } from "../../src/ops/watchdog.ts";
+import { freePort } from "../real/ports.ts";
 
-/** Runs a watchdog of 40 ms with the real clock; `fed` counts, `said` is what it logged. */
+/** Time that passes when a test says so. */
+function stillClock() {
+  let at = 0;
+  const looks = { count: 0 };
+  const clock: Clock = {
+    now: () => at,
+    monotonic: () => at,
+    async sleep(_ms, signal) {
+      looks.count += 1;
+      await systemClock.sleep(5, signal);
+    },
+  };
+  return { clock, looks, forward: (ms: number) => void (at += ms) };
+}
+
+/** Runs a watchdog; `fed` counts, `said` is what it logged. Each look at its health is a `looks.count`. */
 function start(changes: Partial<WatchdogOptions>) {
   const abort = new AbortController();
+  const time = stillClock();
   const seen = { fed: 0, said: [] as string[] };
   const say: Log["error"] = (fields, message) =>
     void seen.said.push(`${message} ${typeof fields["reason"] === "string" ? fields["reason"] : ""}`.trim());
   const ended = runWatchdog(
     {
-      clock: systemClock,
+      clock: time.clock,
       log: { debug: say, info: say, warn: say, error: say },
       intervalMs: 40,
+      maxLagMs: Number.POSITIVE_INFINITY,
       feed: async () => void (seen.fed += 1),
       probes: { "the store": async () => {} },
       stuck: () => [],
@@ -28,12 +46,17 @@ function start(changes: Partial<WatchdogOptions>) {
     abort.abort();
     await ended;
   };
-  return { seen, stop };
+  const looks = async (more: number): Promise<void> => {
+    const from = time.looks.count;
+    await expect.poll(() => time.looks.count, { interval: 5 }).toBeGreaterThanOrEqual(from + more);
+  };
+  return { seen, stop, looks, forward: time.forward };
 }
 const feedings = async (seen: { fed: number }, more: number): Promise<void> => {
   const from = seen.fed;
   await expect.poll(() => seen.fed, { interval: 5 }).toBeGreaterThanOrEqual(from + more);
 };
+const maxProbeAgeMs = 60_000;
 
 describe("the watchdog", () => {
   it("is fed while all is well, and ends when asked", async () => {
@@ -45,8 +68,8 @@ describe("the watchdog", () => {
 
   it("is not fed while the store does not answer, and again when it does", async () => {
     let answers = true;
-    const { seen, stop } = start({
-      maxProbeAgeMs: 100,
+    const { seen, stop, looks, forward } = start({
+      maxProbeAgeMs,
       probes: {
         "the store": async () => {
           if (!answers) throw new Error("database is locked");
@@ -56,46 +79,60 @@ describe("the watchdog", () => {
     });
     await feedings(seen, 2);
     answers = false;
+    await looks(1);
+    forward(maxProbeAgeMs + 1);
     await expect.poll(() => seen.said).toContain("the watchdog is not fed the store does not answer");
     const starved = seen.fed;
+    await looks(3);
+    expect(seen.fed).toBe(starved);
     answers = true;
     await feedings(seen, 2);
     await stop();
-    expect(seen.fed).toBeGreaterThan(starved);
     expect(seen.said.at(-1)).toBe("the watchdog is fed again");
   });
 
   it("is not fed while a probe hangs", async () => {
-    const { seen, stop } = start({
-      maxProbeAgeMs: 60,
-      probes: { "the store": async () => {}, "the listener": () => new Promise(() => {}) },
+    const { seen, stop, looks, forward } = start({
+      maxProbeAgeMs,
+      probes: { "the listener": () => new Promise(() => {}) },
     });
+    await looks(1);
+    forward(maxProbeAgeMs + 1);
     await expect.poll(() => seen.said).toEqual(["the watchdog is not fed the listener does not answer"]);
     await stop();
   });
 
   it("asks the listener over a connection: one that is closed, or takes the connection only, does not answer", async () => {
     const front = await startListener({
-      listen: { host: "127.0.0.1", port: 0 },
+      listen: { host: "127.0.0.1", port: await freePort() },
       clock: systemClock,
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
       routes: () => null,
       ready: async () => ({ ready: true }),
       metrics: async () => ({ contentType: "text/plain", body: "" }),
     });
-    const { seen, stop } = start({
-      maxProbeAgeMs: 200,
-      probes: { "the listener": (signal) => askHealth(front.url, signal) },
+    let answers = 0;
+    const { seen, stop, looks, forward } = start({
+      maxProbeAgeMs,
+      probes: {
+        "the listener": async (signal) => {
+          await askHealth(front.url, signal);
+          answers += 1;
+        },
+      },
     });
-    await feedings(seen, 3);
+    await expect.poll(() => answers).toBeGreaterThan(1);
+    expect(seen.said).toEqual([]);
     await front.close();
-    const fed = "the watchdog is not fed the listener does not answer";
-    await expect.poll(() => seen.said).toContain(fed);
+    forward(maxProbeAgeMs + 1);
+    const starved = "the watchdog is not fed the listener does not answer";
+    await expect.poll(() => seen.said).toContain(starved);
     // Something has the port and says nothing.
     const mute = createServer().listen(Number(new URL(front.url).port), "127.0.0.1");
     await once(mute, "listening");
     await once(mute, "connection");
-    expect(seen.said.at(-1)).not.toBe("the watchdog is fed again");
+    await looks(3);
+    expect(seen.said).not.toContain("the watchdog is fed again");
     await stop();
     mute.close();
   });
@@ -110,10 +147,9 @@ describe("the watchdog", () => {
   });
 
   it("is not fed after the event loop was blocked", async () => {
-    const { seen, stop } = start({ maxLagMs: 50 });
+    const { seen, stop, forward } = start({ maxLagMs: 50 });
     await feedings(seen, 2);
-    const until = performance.now() + 150;
-    while (performance.now() < until);
+    forward(150);
     await expect.poll(() => seen.said[0]).toBe("the watchdog is not fed the event loop was blocked");
     await feedings(seen, 1);
     await stop();

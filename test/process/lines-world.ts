@@ -2,7 +2,6 @@
 // It lives in the test's own process and survives every death of the daemon.
 
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/ops/clock.ts";
@@ -10,6 +9,7 @@ import { readAgents, startPlatform } from "../../src/platform/index.ts";
 import { type Phone, startPhone } from "../../src/sandbox/phone.ts";
 import { type SmsApi, startSmsApi } from "../../src/sandbox/sms-api.ts";
 import { type PlatformReader, platformReader } from "../app/platform-file.ts";
+import { freePort } from "../real/ports.ts";
 import { startDaemon } from "./daemon.ts";
 import { type Served, startModel } from "./world.ts";
 
@@ -87,6 +87,7 @@ export interface LinesPlace {
 
 export async function openPlace(world: LinesWorld, options: PlaceOptions = {}): Promise<LinesPlace> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
+  // Every life of the daemon listens at the same address.
   const port = await freePort();
   const via = `http://127.0.0.1:${port}`;
   const api = await startSmsApi({
@@ -114,15 +115,6 @@ export async function openPlace(world: LinesWorld, options: PlaceOptions = {}): 
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** One that nobody has at the moment: every life of the daemon listens at the same address. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 function agentsFile(model: Served): string {

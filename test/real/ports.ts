@@ -1,17 +1,26 @@
-// Ports for servers that cannot bind to port 0 themselves, and waiting until somebody listens there.
+// Ports for servers that cannot bind to port 0 themselves or that go away and come back, and waiting until somebody listens there.
 
-import type { AddressInfo } from "node:net";
+import { randomInt } from "node:crypto";
 import { connect, createServer } from "node:net";
 
-/** A port of 127.0.0.1 that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+// Below those that the system deals out by itself to whoever asks for any, or connects: a server of these tests that
+// goes away for a while finds its port free again. Workers that run at the same time have ranges of their own.
+const [lowest, each, ranges] = [10_000, 2000, 11];
+const mine = lowest + (Number(process.env["VITEST_POOL_ID"] ?? 0) % ranges) * each;
+let dealt = randomInt(each);
+
+/** A port of 127.0.0.1 that nobody listens at, and that nobody else will get. */
+export async function freePort(): Promise<number> {
+  dealt = (dealt + 1) % each;
+  const port = mine + dealt; // others ask meanwhile
+  return (await isFree(port)) ? port : freePort();
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
   });
 }
 

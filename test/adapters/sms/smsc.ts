@@ -1,8 +1,8 @@
 // A message centre for tests: npm's `smpp` server on a real socket, which delivers what it has until it is answered, and
 // misbehaves on demand.
 
-import type { AddressInfo } from "node:net";
 import smpp, { type PDU, type Server, type Session } from "smpp";
+import { freePort } from "../../real/ports.ts";
 
 export interface Taken {
   readonly pdu: PDU;
@@ -127,9 +127,9 @@ export async function startSmsc(
     });
   });
   server.on("tlsClientError", () => {});
-  const listen = (port: number) => new Promise<void>((done) => server.listen(port, "127.0.0.1", done));
-  await listen(0);
-  const { port } = server.address() as AddressInfo;
+  const port = await freePort();
+  const listen = () => new Promise<void>((done) => server.listen(port, "127.0.0.1", done));
+  await listen();
   const cut = () => {
     for (const session of sessions) session.destroy();
   };
@@ -161,7 +161,7 @@ export async function startSmsc(
     enquire: () => new Promise((done) => void current().enquire_link(done)),
     unbind: () => new Promise((done) => void current().unbind(done)),
     refuse: () => (server.listening ? stop() : Promise.resolve()),
-    listen: () => (server.listening ? Promise.resolve() : listen(port)),
+    listen: () => (server.listening ? Promise.resolve() : listen()),
     close: () => (server.listening ? stop() : Promise.resolve()),
   };
 }
