@@ -66,7 +66,7 @@ describe("the daemon of a call, killed and started again", () => {
   afterAll(() => world?.close());
 
   for (const [index, { point, hit, phase, certain }] of cases.entries()) {
-    it.concurrent(`at ${point} ${phase} ${hit}`, { timeout: 120_000 }, async () => {
+    it.concurrent(`at ${point} ${phase} ${hit}`, { timeout: 300_000 }, async () => {
       const place = await openPlace(world);
       try {
         await tellCall(place, `+120255${70_000 + index}`, `${point}:${phase}:${hit}`, certain);
@@ -83,20 +83,20 @@ async function tellCall(place: LinesPlace, from: string, killAt: string, certain
   expect(await first.ready, lastWords(first)).toBe(true);
   const call = await place.phone.dial({ url: `${publicUrl}/channels/voice/call`, from, to: ourNumber });
   call.say(`Tell me about ${tag(1)}`);
-  const end = await within(first.ended, 30_000);
+  const end = await within(first.ended, 90_000);
   if (end?.signal !== "SIGKILL") first.send("SIGKILL");
   expect(end?.signal, `${killAt} was not reached\n${lastWords(first)}`).toBe("SIGKILL");
 
   const second = startDaemon({ config: place.config, env: place.env });
   expect(await second.ready, lastWords(second)).toBe(true);
-  await call.until(({ connections }) => connections > 1, 30_000);
+  await call.until(({ connections }) => connections > 1, 90_000);
   const spoken = () => call.spoken.map(({ text }) => text).join(" ");
-  if (certain) await call.hears(tag(1), 30_000);
+  if (certain) await call.hears(tag(1), 90_000);
   call.say(`Tell me about ${tag(2)}`);
-  await call.hears(tag(2), 30_000);
+  await call.hears(tag(2), 90_000);
   await call.hangUp();
-  await until("the call is over", () => sessions(place).every(({ state }) => state === "closed"), 10_000);
-  expect(await within(second.stop(), 30_000)).toEqual({ code: 0, signal: null });
+  await until("the call is over", () => sessions(place).every(({ state }) => state === "closed"));
+  expect(await within(second.stop(), 90_000)).toEqual({ code: 0, signal: null });
 
   expect(sessions(place)).toEqual([{ id: call.sid, state: "closed" }]);
   for (const n of [1, 2]) {

@@ -66,7 +66,8 @@ export const cases: readonly Case[] = [
   { name: "silent relay hold", place: { ...held, resets: 1 }, story: { deaths: [], holds: 1 } },
   {
     name: "stalled holder",
-    place: { slow: true, bounces: false },
+    // However long the other one takes: the answer has come when the first one wakes, and is not late.
+    place: { slow: true, bounces: false, timeout: "10m" },
     story: { deaths: [], stalls: true, plant: ["shared-store"] },
   },
 ];

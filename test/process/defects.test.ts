@@ -31,13 +31,13 @@ describeReal("planted defects", missing, () => {
   for (const name of names) {
     const defect = defects[name];
     if (!defect) continue;
-    it.concurrent(`catches that ${defect.what}`, { timeout: 120_000 }, async () => {
+    it.concurrent(`catches that ${defect.what}`, { timeout: 300_000 }, async () => {
       const { place: options, story } = caseNamed(defect.caught);
       const place = await openPlace(world, { user: name, ...options });
       try {
         const plant = [...(story.plant ?? []), name];
-        const patience = defect.endless ? 8000 : 30_000;
-        const found = await tell(place, { ...story, plant, patience });
+        const patience = defect.endless ? { patience: 8000 } : {};
+        const found = await tell(place, { ...story, plant, ...patience });
         const broken = [...new Set(found.map(({ invariant }) => invariant))];
         expect(
           broken.filter((one) => defect.by.includes(one)),

@@ -17,7 +17,7 @@ describeReal("the daemon, killed and started again", missing, () => {
   afterAll(() => world?.close());
 
   for (const [index, { name, place: options, story }] of cases.entries()) {
-    it.concurrent(`at ${name}`, { timeout: 120_000 }, async () => {
+    it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
       const place = await openPlace(world, { user: users[index] ?? "", ...options });
       try {
         expect(await tell(place, story)).toEqual([]);

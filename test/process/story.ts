@@ -35,7 +35,7 @@ export const live = (place: Place, more: Partial<DaemonOptions> = {}): Daemon =>
 
 /** Tells the story and answers what is wrong at its end. Rejects when a death did not happen as told. */
 export async function tell(place: Place, story: Story): Promise<Violation[]> {
-  const { deaths, plant = [], patience = 30_000 } = story;
+  const { deaths, plant = [], patience = 90_000 } = story;
   const letters = story.letters ?? usualLetters(place.options.user);
   if (story.stalls) return takeOver(place, letters, plant, patience);
   const crossed: string[] = [];
@@ -46,7 +46,7 @@ export async function tell(place: Place, story: Story): Promise<Violation[]> {
     await daemon.ready;
     if (!delivered) await place.deliver(...letters);
     delivered = true;
-    const end = await within(daemon.ended, 30_000);
+    const end = await within(daemon.ended, 90_000);
     if (end?.signal !== "SIGKILL") {
       daemon.send("SIGKILL");
       throw new Error(`${killAt} was not reached: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
@@ -60,7 +60,7 @@ export async function tell(place: Place, story: Story): Promise<Violation[]> {
   await daemon.ready;
   if (!delivered) await place.deliver(...letters);
   const settledInTime = await settled(place, patience);
-  const end = await within(daemon.stop(), 30_000);
+  const end = await within(daemon.stop(), 60_000);
   if (end?.code !== 0) {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
@@ -81,15 +81,16 @@ async function takeOver(
   await first.ready;
   await place.deliver(...letters);
   const people = new Set(letters.map(({ person }) => person)).size;
-  await until("all questions are put", () => place.underway() === people, 30_000);
+  await until("all questions are put", () => place.underway() >= people);
   first.send("SIGSTOP");
+  place.letGo();
   const second = live(place, { plant });
   await settled(place, patience);
   first.send("SIGCONT");
   // It ends when it has done with the answers that came while it was stopped.
-  await within(first.stop(), 30_000);
+  await within(first.stop(), 60_000);
   await settled(place, patience);
-  await within(second.stop(), 30_000);
+  await within(second.stop(), 60_000);
   return violations(place, { crossed: [], held: 0 });
 }
 
@@ -102,9 +103,9 @@ export async function within<T>(promise: Promise<T>, ms: number): Promise<T | nu
   return first;
 }
 
-/** Waits until the check holds; rejects when it does not within `ms`. Tests that run at the same time cannot share
+/** Waits until the check holds; rejects when it does not for a long time. Tests that run at the same time cannot share
  *  `expect.poll`. */
-export async function until(what: string, check: () => boolean, ms: number): Promise<void> {
+export async function until(what: string, check: () => boolean, ms = 90_000): Promise<void> {
   for (const end = Date.now() + ms; !check(); ) {
     if (Date.now() > end) throw new Error(`waited ${ms} ms in vain until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));

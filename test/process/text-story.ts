@@ -40,7 +40,7 @@ export async function tellTexts(
   index: number,
   story: TextStory,
 ): Promise<TextViolation[]> {
-  const { deaths, patience = 20_000 } = story;
+  const { deaths, patience = 90_000 } = story;
   // A look at the provider's list would wait for half a minute.
   const plant = ["quick-looks", ...(story.plant ?? [])];
   const texts = textsOf(story, index);
@@ -56,7 +56,7 @@ export async function tellTexts(
     const daemon = live(killAt);
     await daemon.ready;
     writing ??= write(place, texts, daemon);
-    const end = await within(daemon.ended, 20_000);
+    const end = await within(daemon.ended, 90_000);
     if (end?.signal !== "SIGKILL") {
       daemon.send("SIGKILL");
       throw new Error(`${killAt} was not reached: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
@@ -68,7 +68,7 @@ export async function tellTexts(
   writing ??= write(place, texts, daemon);
   const inTime = await settled(place, texts.length, patience);
   await writing;
-  const end = await within(daemon.stop(), 30_000);
+  const end = await within(daemon.stop(), 60_000);
   if (end?.code !== 0) {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
@@ -89,14 +89,21 @@ async function write(place: LinesPlace, texts: readonly Text[], daemon: Daemon):
   const acknowledged: string[] = [];
   let dead = false;
   void daemon.ended.then(() => (dead = true));
+  // By webhook: the first look at the provider's list would find those that come while it goes on.
+  await until("the first look", () => dead || looked(daemon));
   for (const { person, body, picture } of texts) {
     // Where no answer comes to wait, the story's end tells.
-    if (body === "STOP") await until("an answer waits", () => dead || waits(place), 30_000).catch(() => null);
+    if (body === "STOP") await until("an answer waits", () => dead || waits(place)).catch(() => null);
     const { message, tries } = await place.api.receive({ from: person, body, media: picture ? [jpeg] : [] });
     if (tries.some(({ status }) => status === 200)) acknowledged.push(message.sid);
   }
   return acknowledged;
 }
+
+const looked = ({ lines }: Daemon): boolean =>
+  lines.some(
+    ({ message, channel, state }) => channel === "sms" && state === "ready" && message.includes("state"),
+  );
 
 const waits = (place: LinesPlace): boolean =>
   read(place, (db) => db.prepare("SELECT id FROM drafts WHERE state = 'queued'").all().length > 0);

@@ -13,7 +13,7 @@ describe("the daemon of texts, killed and started again", () => {
   afterAll(() => world?.close());
 
   for (const [index, { name, place: options, story }] of textCases.entries()) {
-    it.concurrent(`at ${name}`, { timeout: 120_000 }, async () => {
+    it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
       const place = await openPlace(world, options);
       try {
         expect(await tellTexts(place, index, story)).toEqual([]);

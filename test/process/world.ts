@@ -82,11 +82,10 @@ export async function startModel(): Promise<Served> {
   return serve(server);
 }
 
-const slowMs = 2500;
-
-/** Stands before the platform and keeps the answers to questions back for a while. */
-async function startDetour(to: string): Promise<Served & { underway(): number }> {
+/** Stands before the platform and keeps the answers to questions back until they are let go, then and later. */
+async function startDetour(to: string): Promise<Served & { underway(): number; release(): void }> {
   let underway = 0;
+  const gate = Promise.withResolvers<void>();
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -102,12 +101,12 @@ async function startDetour(to: string): Promise<Served & { underway(): number }>
         ...(method === "POST" ? { body: body.toString() } : {}),
       });
       const text = await answer.text();
-      if (asked) await new Promise((resolve) => setTimeout(resolve, slowMs));
+      if (asked) await gate.promise;
       response.writeHead(answer.status, { "content-type": "application/json" }).end(text);
       if (asked) underway -= 1;
     }
   });
-  return { ...(await serve(server)), underway: () => underway };
+  return { ...(await serve(server)), underway: () => underway, release: () => gate.resolve() };
 }
 
 export interface Served {
@@ -140,7 +139,7 @@ export interface PlaceOptions {
   readonly copies?: boolean;
   /** The relay resets the line after this many final dots. */
   readonly resets?: number;
-  /** The platform's answers to questions are long on the way. */
+  /** The platform's answers to questions are on the way until the place lets them go. */
   readonly slow?: boolean;
   /** How long a call may take. */
   readonly timeout?: string;
@@ -162,6 +161,8 @@ export interface Place {
   bounced(): number;
   /** Questions whose answer is still on its way to the daemon; always 0 unless `slow`. */
   underway(): number;
+  /** Lets those answers go, and all later ones. */
+  letGo(): void;
   /** How often the relay fell silent after a final dot. */
   faults(): number;
   deliver(...letters: Letter[]): Promise<void>;
@@ -214,6 +215,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     bouncing,
     bounced: () => bounced,
     underway: () => detour?.underway() ?? 0,
+    letGo: () => detour?.release(),
     faults: () => Math.min(options.resets, peer.arrived.length),
     async deliver(...added) {
       for (const one of added) {
