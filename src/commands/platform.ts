@@ -14,6 +14,7 @@ export interface PlatformOptions extends AgentOptions {
   readonly what?: "agent";
   readonly config?: string;
   readonly listen: { readonly host: string; readonly port: number };
+  readonly publicUrl?: string;
   readonly allowPrivateWebhooks?: boolean;
 }
 
@@ -56,6 +57,7 @@ async function serve(options: PlatformOptions, io: Io): Promise<number> {
     agents,
     clock,
     log,
+    ...(options.publicUrl === undefined ? {} : { publicUrl: options.publicUrl }),
     allowPrivateWebhooks: options.allowPrivateWebhooks ?? false,
   });
   log.info({ url: platform.url }, "the platform listens");

@@ -95,6 +95,11 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("-c, --config <file>", "the agents")
     .option("--database <file>", "what the platform keeps", "platform.db")
     .option("--listen <address>", "host and port", hostAndPort, { host: "127.0.0.1", port: 8026 })
+    .option(
+      "--public-url <url>",
+      "where callers reach it, behind a proxy; default: where they say they do",
+      webUrl,
+    )
     .option("--allow-private-webhooks", "webhooks may reach private addresses, over plain http too")
     .option("--from <file>", "create, update: the agent's fields, in YAML")
     .option("--status <status>", "create, update", oneOf("active", "inactive", "draft"))
@@ -122,6 +127,12 @@ function hostAndPort(text: string): { readonly host: string; readonly port: numb
   if (host === "" || digits === "" || port > 65_535)
     throw new InvalidArgumentError("It must be a host and a port, such as 127.0.0.1:8026.");
   return { host, port };
+}
+
+function webUrl(text: string): string {
+  if (!/^https?:$/.test(URL.parse(text)?.protocol ?? ""))
+    throw new InvalidArgumentError("It must be an address such as https://agents.example.com.");
+  return text;
 }
 
 const oneOf =

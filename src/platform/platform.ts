@@ -50,6 +50,9 @@ export interface PlatformOptions {
   readonly rate?: Rate;
   /** Webhooks may reach private addresses, over plain http too: for receivers on the operator's own machines. */
   readonly allowPrivateWebhooks?: boolean;
+  /** Where callers reach it, such as a proxy's address over https; its own addresses begin so. Default: where each
+   *  request says that it came in, which says nothing of a proxy's https. */
+  readonly publicUrl?: string;
   /** When dialogs end and conversations are archived by inactivity. */
   readonly patience?: Patience;
   /** Default `full`: what was answered survives a power cut. */
@@ -114,6 +117,11 @@ function createApp(
     await next();
     // A kept connection would keep the server from closing.
     if (stopping.aborted) c.header("connection", "close");
+  });
+  const publicUrl = options.publicUrl?.replace(/\/+$/, "");
+  app.use(async (c, next) => {
+    c.set("base", publicUrl ?? new URL(c.req.url).origin);
+    await next();
   });
   app.get("/api/external/docs", (c) => c.redirect("docs/", 301));
   app.route("/api/external/docs/", docsRoutes());

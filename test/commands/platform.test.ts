@@ -196,3 +196,16 @@ test("what cannot be made or changed is said", async () => {
     expect(ended.err).toContain(why);
   }
 });
+
+test.each(["agents.example.com", "ftp://agents.example.com", ""])(
+  "%j is no public address",
+  async (address) => {
+    const { config, database } = folder();
+    const { code, err } = await bridgehead([
+      "platform",
+      ...["--config", config, "--database", database, "--public-url", address],
+    ]);
+    expect(code).toBe(exitCodes.usage);
+    expect(err).toContain("It must be an address such as https://agents.example.com.");
+  },
+);

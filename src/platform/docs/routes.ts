@@ -1,22 +1,20 @@
 // /api/external/docs/: the interface described, for people and for machines. No key is needed to read it.
 
 import { Hono } from "hono";
+import type { Env } from "../routes/exchange.ts";
 import { describeApi } from "./openapi.ts";
 import { docsPage, pagePolicy } from "./page.ts";
 import type { Description } from "./shape.ts";
 
-/** Where a request came in, without the page's own path. */
-const baseOf = (url: string): string => url.replace(/\/api\/external\/docs\/.*$/s, "");
-
-export function docsRoutes(): Hono {
+export function docsRoutes(): Hono<Env> {
   // Made when first asked for: most platforms run without anybody reading this.
   let description: ReturnType<typeof describeApi> | undefined;
   let page: Promise<string> | undefined;
   const described = () => (description ??= describeApi());
   const rendered = () =>
     (page ??= Promise.resolve(docsPage(described() as unknown as Description)).then(String));
-  return new Hono()
-    .get("/openapi.json", (c) => c.json({ ...described(), servers: [{ url: baseOf(c.req.url) }] }))
+  return new Hono<Env>()
+    .get("/openapi.json", (c) => c.json({ ...described(), servers: [{ url: c.var.base }] }))
     .get("/", async (c) => {
       c.header("content-security-policy", pagePolicy);
       c.header("x-content-type-options", "nosniff");

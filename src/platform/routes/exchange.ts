@@ -6,7 +6,9 @@ import { badRequest, type Failure, type FailureDetail } from "../../wire/failure
 import type { AgentDefinition } from "../definition.ts";
 
 /** The caller, set by the gate before any operation runs: the agent of an agent's key, all agents of an organization's. */
-export type Env = { Variables: { agent: AgentDefinition; agents: readonly AgentDefinition[]; key: string } };
+type Caller = { agent: AgentDefinition; agents: readonly AgentDefinition[]; key: string };
+/** `base`: where the platform is for whoever calls, without a slash at the end; addresses it tells begin so. */
+export type Env = { Variables: Caller & { base: string } };
 export type Exchange = Context<Env>;
 
 export function fail(c: Context, failure: Failure, headers: { [name: string]: string } = {}): Response {

@@ -112,7 +112,7 @@ function shown(c: Exchange, row: FileRow): Served<typeof agentFile> {
   return {
     id: row.id,
     fileName: row.name,
-    url: new URL(`/external/agent-files/${row.id}/content`, c.req.url).href,
+    url: `${c.var.base}/external/agent-files/${row.id}/content`,
     createdAt: new Date(row.created_at).toISOString(),
     isUploadedToVectorStore: row.status === "failed" ? null : done,
     vectorStoreUploadStatus: row.status,

@@ -20,7 +20,7 @@ const looseAtMost = 20;
 /** Under an agent's key. */
 export function messageFileRoutes(store: PlatformStore, clock: Clock): Hono<Env> {
   const signed = (c: Exchange, purpose: Purpose, id: string) =>
-    new URL(signedPath(store.messageFiles.secret, purpose, id, clock.now()), c.req.url).href;
+    c.var.base + signedPath(store.messageFiles.secret, purpose, id, clock.now());
   return new Hono<Env>()
     .post("/:id/message-files/upload-url", async (c) => {
       const body = await readBody(c, uploadUrlRequest);
