@@ -85,8 +85,9 @@ const defects: { readonly [rule: string]: (document: Description) => void } = {
   "operation-4xx-response": (document) => (start(document).responses = { 201: { description: "Done" } }),
 };
 
-test.each(Object.entries(defects))("the linter notices a planted defect: %s", async (rule, plant) => {
+test("the linter notices every planted defect", async () => {
   const document = await description();
-  plant(document);
-  expect((await lint(document)).map((found) => found.rule)).toContain(rule);
+  for (const plant of Object.values(defects)) plant(document);
+  const found = (await lint(document)).map(({ rule }) => rule);
+  expect(Object.keys(defects).filter((rule) => !found.includes(rule))).toEqual([]);
 });

@@ -103,7 +103,7 @@ function body(id: string, { examples = {} }: Media): Page {
   const choice =
     given.length > 1
       ? html`<label
-          ><span>Example</span>
+          ><span>Example of ${id}</span>
           <select class="examples">
             ${given.map(({ summary, text: value }) => html`<option value="${value}">${summary}</option>`)}
           </select></label

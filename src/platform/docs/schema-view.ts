@@ -64,7 +64,7 @@ function nested(schema: Schema, all: Schemas): Page | "" {
 }
 
 /** In a few words; a record's name is a link. */
-export function typeView(schema: Schema): Page {
+function typeView(schema: Schema): Page {
   const { $ref, anyOf, items, additionalProperties } = schema;
   if ($ref !== undefined) return html`<a href="#record-${nameOf(schema)}">${nameOf(schema)}</a>`;
   if (anyOf) return html`${anyOf.map((each, index) => html`${index > 0 ? " or " : ""}${typeView(each)}`)}`;
