@@ -1,11 +1,11 @@
 // What may stand in a file of agents.
 
 import * as z from "zod";
-import { reasoningEfforts, reasoningModes } from "../wire/agent.ts";
 import { agentRoles, organizationRoles } from "../wire/platform-user.ts";
 import { textOrObject } from "../wire/text.ts";
 import { triggers } from "../wire/webhook.ts";
 import { ruleProblem } from "./brain/rules.ts";
+import { modelBlock } from "./model-shape.ts";
 import { skillBlocks } from "./skills-shape.ts";
 
 const text = z.string().min(1);
@@ -23,15 +23,24 @@ const email = z.strictObject({
   responseDelaySeconds,
 });
 
+/** The interface has an object here, and a string for mails. */
+const smsText = textOrObject.transform((given) => (typeof given === "string" ? { text: given } : given));
+
 const sms = z.strictObject({
   status,
   phoneNumber: text,
-  defaultSmsIntroduction: textOrObject.optional(),
-  smsSignature: textOrObject.optional(),
+  defaultSmsIntroduction: smsText.optional(),
+  smsSignature: smsText.optional(),
   responseDelaySeconds,
 });
 
-const voice = z.strictObject({ status, firstMessage: textOrObject.optional() });
+const voice = z.strictObject({
+  status,
+  firstMessage: textOrObject.optional(),
+  /** At the voice provider; where there is none, the platform's own ids of the agent's voice. */
+  vXAssistantId: text.optional(),
+  vXPhoneNumberId: text.optional(),
+});
 
 const webhook = z.strictObject({
   title: text,
@@ -65,20 +74,6 @@ const knowledge = z.union([
     ),
 ]);
 
-const model = z.strictObject({
-  url: z.url({ protocol: /^https?$/ }),
-  key: text.optional(),
-  name: text,
-  temperature: z.number().min(0).max(2).default(0.2),
-  top_p: z.number().min(0).max(1).optional(),
-  reasoning_effort: z.enum(reasoningEfforts).optional(),
-  reasoning_mode: z.enum(reasoningModes).optional(),
-  /** A JSON Schema; the model's answers are then JSON that fits it. */
-  output_json_schema: z.record(z.string(), z.unknown()).optional(),
-  /** Seconds. */
-  timeout: z.number().positive().max(600).default(30),
-});
-
 const member = z.strictObject({
   email: text,
   first_name: z.string().default(""),
@@ -109,7 +104,11 @@ const agent = z.strictObject({
   status: z.enum(["active", "inactive", "draft"]).default("active"),
   role: z.string().default("assistant"),
   description: text.optional(),
+  avatar_url: z.url().optional(),
+  tags: z.array(text).optional(),
+  restrict_documents_to_owner_only: z.boolean().optional(),
   instructions: z.string().default(""),
+  code_interpreter: z.boolean().default(false),
   skills: z
     .strictObject({
       email: email.optional(),
@@ -126,7 +125,7 @@ const agent = z.strictObject({
   rules: z.array(rule).default([]),
   knowledge: z.array(knowledge).default([]),
   default_answer: text.default("I am sorry, I do not know the answer to that."),
-  model: model.optional(),
+  model: modelBlock.optional(),
   /** How many passages of its documents the agent looks at. */
   file_search: z
     .strictObject({

@@ -1,5 +1,6 @@
 // From a block of a checked file to the agent it defines.
 
+import { listedModel, unlistedModel } from "../wire/agent.ts";
 import type { AgentBlock, OrganizationBlock } from "./agents-shape.ts";
 import type { AgentDefinition, SkillDefinition } from "./definition.ts";
 import { uuidOf } from "./names.ts";
@@ -40,8 +41,12 @@ export function definitionOf(block: AgentBlock, identity: Identity): AgentDefini
     status: block.status,
     role: block.role,
     description: block.description ?? null,
+    avatarUrl: block.avatar_url ?? null,
+    tags: block.tags ?? null,
+    restrictDocumentsToOwnerOnly: block.restrict_documents_to_owner_only ?? null,
     instructions: block.instructions,
-    skills: skillsOf(block),
+    codeInterpreter: block.code_interpreter,
+    skills: skillsOf(block, identity.id),
     webhooks: block.webhooks.map(({ secret, ...webhook }) => ({ ...webhook, secret })),
     apiEnabled: api?.status !== "inactive",
     rules: block.rules,
@@ -69,13 +74,18 @@ function active<T extends { readonly status: string }>(skill: T | undefined): sk
 }
 
 /** As the interface shows them. */
-function skillsOf(block: AgentBlock): SkillDefinition[] {
+function skillsOf(block: AgentBlock, agentId: string): SkillDefinition[] {
   const { email, sms, voice, escalation, scoring, memory, data_retention, message_quota } = block.skills;
   const given: (SkillDefinition | undefined)[] = [
     email && { systemName: "EMAIL", ...email },
     ...webhookSkill(block),
     sms && { systemName: "SMS", ...sms },
-    voice && { systemName: "VOICE", ...voice },
+    voice && {
+      systemName: "VOICE",
+      ...voice,
+      vXAssistantId: voice.vXAssistantId ?? uuidOf("voice assistant", agentId),
+      vXPhoneNumberId: voice.vXPhoneNumberId ?? uuidOf("voice number", agentId),
+    },
     escalation,
     scoring,
     memory,
@@ -102,17 +112,20 @@ function webhookSkill({ webhooks }: AgentBlock): SkillDefinition[] {
 
 function modelOf({ model }: AgentBlock): AgentDefinition["model"] {
   if (!model) return null;
-  const { url, key, name, temperature, timeout } = model;
+  const { url, api, key, name, listed_as, temperature, output_json_schema: schema } = model;
   return {
     url,
+    api,
     key: key ?? null,
     name,
+    listedAs: listed_as ?? (listedModel.test(name) ? name : unlistedModel),
     temperature,
     topP: model.top_p ?? null,
     reasoningEffort: model.reasoning_effort ?? null,
     reasoningMode: model.reasoning_mode ?? null,
-    outputSchema: model.output_json_schema ?? null,
-    timeoutMs: timeout * 1000,
+    outputSchema: schema ? { ...schema, enabled: model.output_json_schema_enabled } : null,
+    silenceMs: model.timeout * 1000,
+    totalMs: model.total_timeout * 1000,
   };
 }
 

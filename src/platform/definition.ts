@@ -28,7 +28,11 @@ export interface AgentDefinition {
   readonly status: "active" | "inactive" | "draft";
   readonly role: string;
   readonly description: string | null;
+  readonly avatarUrl: string | null;
+  readonly tags: readonly string[] | null;
+  readonly restrictDocumentsToOwnerOnly: boolean | null;
   readonly instructions: string;
+  readonly codeInterpreter: boolean;
   /** As the interface shows them, without API (it is there whenever the key is). */
   readonly skills: readonly SkillDefinition[];
   /** False: the key opens nothing. */
@@ -99,16 +103,29 @@ export interface RuleDefinition {
 
 /** A model behind any OpenAI-compatible address. */
 export interface ModelDefinition {
-  /** Up to and without `/chat/completions`. */
+  /** Up to and without `/chat/completions` or `/responses`. */
   readonly url: string;
+  /** Which of the two is asked. */
+  readonly api: "chat" | "responses";
   readonly key: string | null;
+  /** As its endpoint calls it. */
   readonly name: string;
-  readonly temperature: number;
-  /** Null: the model's own. */
+  /** As the interface shows it: one of those it lists. */
+  readonly listedAs: string;
+  /** Null: the model's own, as for all that follow. */
+  readonly temperature: number | null;
   readonly topP: number | null;
   readonly reasoningEffort: (typeof reasoningEfforts)[number] | null;
   readonly reasoningMode: "standard" | "pro" | null;
-  /** A JSON Schema that every answer must fit. */
-  readonly outputSchema: { readonly [key: string]: unknown } | null;
-  readonly timeoutMs: number;
+  readonly outputSchema: {
+    /** A JSON Schema that every answer must fit while it is enabled. */
+    readonly schema: { readonly [key: string]: unknown };
+    /** As it was written. */
+    readonly text: string;
+    readonly enabled: boolean;
+  } | null;
+  /** Milliseconds without a sign of life. */
+  readonly silenceMs: number;
+  /** Milliseconds for an answer with everything. */
+  readonly totalMs: number;
 }

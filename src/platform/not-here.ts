@@ -16,12 +16,19 @@ const done: ReadonlySet<string> = new Set([
   "MESSAGE_QUOTA",
 ]);
 
-/** The names of an agent's active skills that do nothing here. */
-export function notDone({ skills, model }: AgentDefinition): string[] {
+/** The names of an agent's active skills and settings that do nothing here. */
+export function notDone({ skills, model, ...agent }: AgentDefinition): string[] {
   const needsModel = (name: string) => (name === "SCORING" || name === "MEMORY") && model === null;
-  return skills
+  const settings = {
+    isCodeInterpreterEnabled: agent.codeInterpreter,
+    restrictDocumentsToOwnerOnly: agent.restrictDocumentsToOwnerOnly === true,
+    reasoningMode: model !== null && model.reasoningMode !== null && model.api !== "responses",
+  };
+  const names = skills
     .filter(
       ({ status, systemName }) => status === "active" && (!done.has(systemName) || needsModel(systemName)),
     )
     .map(({ systemName }) => systemName);
+  const set = Object.entries(settings).filter(([, on]) => on);
+  return [...names, ...set.map(([name]) => name)];
 }

@@ -35,7 +35,7 @@ const maxBodyBytes = 2 * 1024 * 1024;
 
 const uploadPath = "/external/agent-files/upload";
 
-const notDoneMessage = "these skills are kept and served, but do nothing here";
+const notDoneMessage = "these skills and settings are kept and served, but do nothing here";
 
 const closeWithinMs = 5_000;
 
@@ -141,7 +141,8 @@ function createApp(
   app.route("/message-files", signedRoutes(store, clock));
   app.notFound((c) => fail(c, notFound));
   app.onError((error, c) => {
-    log.error({ error }, "the embedded platform failed a request");
+    if (c.req.raw.signal.aborted) log.info({ error }, "whoever asked the embedded platform went away");
+    else log.error({ error }, "the embedded platform failed a request");
     return fail(c, internalError);
   });
   return app;

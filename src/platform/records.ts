@@ -1,6 +1,6 @@
 // From rows to the interface's records.
 
-import type { agent as agentRecord } from "../wire/agent.ts";
+import { type agent as agentRecord, unlistedModel } from "../wire/agent.ts";
 import type { conversation } from "../wire/conversation.ts";
 import type { message } from "../wire/message.ts";
 import type { Served } from "../wire/record.ts";
@@ -21,21 +21,27 @@ export function agentOf(agent: AgentDefinition, key: string): Served<typeof agen
     name: agent.name,
     publicName: agent.publicName,
     role: agent.role,
-    ...given({ description: agent.description }),
+    ...given({
+      description: agent.description,
+      avatarUrl: agent.avatarUrl,
+      tags: agent.tags && [...agent.tags],
+      restrictDocumentsToOwnerOnly: agent.restrictDocumentsToOwnerOnly,
+    }),
     vectorStoreId: `vs_${agent.id}`,
     aiConfig: {
       id: uuidOf("ai config", agent.id),
-      model: agent.model?.name ?? "none",
-      temperature: agent.model?.temperature ?? 0,
+      model: agent.model?.listedAs ?? unlistedModel,
+      // What a model takes that is told of neither.
+      temperature: agent.model ? (agent.model.temperature ?? 1) : 0,
       topP: agent.model?.topP ?? 1,
       instructions: agent.instructions,
-      isCodeInterpreterEnabled: false,
+      isCodeInterpreterEnabled: agent.codeInterpreter,
       isFileSearchEnabled: agent.fileSearch.enabled,
       fileSearchMaxNumResults: agent.fileSearch.maxResults,
       reasoningEffort: agent.model?.reasoningEffort ?? null,
       reasoningMode: agent.model?.reasoningMode ?? null,
-      isOutputJsonSchemaEnabled: Boolean(agent.model?.outputSchema),
-      outputJsonSchema: agent.model?.outputSchema ? JSON.stringify(agent.model.outputSchema) : "",
+      isOutputJsonSchemaEnabled: agent.model?.outputSchema?.enabled ?? false,
+      outputJsonSchema: agent.model?.outputSchema?.text ?? "",
     },
     status: agent.status,
     skills: [...agent.skills, { systemName: "API", status: "active", apiKey: key }],

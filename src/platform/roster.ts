@@ -47,7 +47,7 @@ export function createRoster(
     const all = [...fromFiles, ...made()];
     define(store, fromFiles, all, clock.now());
     agents = new Map(all.map((agent) => [agent.id, agent]));
-    brains = new Map(all.map((agent) => [agent.id, createBrain(agent, store.passages)]));
+    brains = new Map(all.map((agent) => [agent.id, createBrain(agent, store.passages, clock)]));
     ofOrganizations = new Map();
     for (const agent of all) {
       if (agent.organization.key === null) continue;

@@ -4,14 +4,15 @@
 import * as z from "zod";
 import { skills } from "../wire/skill.ts";
 
-/** One skill as it will be served. A function of the name, so that the paths of its mistakes are the file's own. */
-function block<Name extends keyof typeof skills>(name: Name) {
+/** One skill as it will be served, with `defaults` for what it does not say. A function of the name, so that the paths of
+ *  its mistakes are the file's own. */
+function block<Name extends keyof typeof skills>(name: Name, defaults: object = {}) {
   const exact: (typeof skills)[Name]["exact"] = skills[name].exact;
   return z
     .preprocess(
       (given) =>
         given !== null && typeof given === "object" && !Array.isArray(given)
-          ? { status: "active", ...given, systemName: name }
+          ? { status: "active", ...defaults, ...given, systemName: name }
           : given,
       exact,
     )
@@ -20,19 +21,49 @@ function block<Name extends keyof typeof skills>(name: Name) {
 
 const webhookUrl = z.url({ protocol: /^https?$/ });
 
-const escalation = block("ESCALATION").superRefine((skill, context) => {
+type Complain = (path: (string | number)[], message: string) => void;
+
+/** What the interface says of a skill in words, beside its types. */
+function checked<T extends z.ZodType>(schema: T, check: (skill: z.output<T>, complain: Complain) => void): T {
+  return schema.superRefine((skill, context) => {
+    if (skill !== undefined)
+      check(skill, (path, message) => context.addIssue({ code: "custom", path, message }));
+  });
+}
+
+const escalation = checked(block("ESCALATION"), (skill, complain) => {
   for (const [index, { topic, recipients }] of (skill?.escalations ?? []).entries()) {
-    if (topic.trim() === "")
-      context.addIssue({ code: "custom", path: ["escalations", index, "topic"], message: "is empty" });
-    for (const [at, { channel, value }] of recipients.entries()) {
+    if (topic.trim() === "") complain(["escalations", index, "topic"], "is empty");
+    for (const [at, { channel, value }] of recipients.entries())
       if (channel === "webhook" && !webhookUrl.safeParse(value).success)
-        context.addIssue({
-          code: "custom",
-          path: ["escalations", index, "recipients", at, "value"],
-          message: "a webhook's value is its URL",
-        });
-    }
+        complain(["escalations", index, "recipients", at, "value"], "a webhook's value is its URL");
   }
+});
+
+/** Available at all times is what a widget is that says nothing else. */
+const everyDay = { limitUnavailableDates: false, unavailableDates: [], unavailableDatesMessage: "" };
+const colour = /^#(?:[0-9a-fA-F]{3,4}){1,2}$/;
+
+const liveChat = checked(block("LIVE_CHAT", everyDay), (skill, complain) => {
+  for (const [index, { url }] of (skill?.links ?? []).entries())
+    if (!URL.canParse(url)) complain(["links", index, "url"], "an absolute URL is needed");
+  const button = skill?.widgetButtonConfig;
+  if (!button) return;
+  if (button.launcherTheme === "custom" && button.selectedTheme === undefined)
+    complain(["widgetButtonConfig", "selectedTheme"], "needed with launcherTheme: custom");
+  for (const theme of ["lightThemeConfig", "darkThemeConfig"] as const)
+    for (const key of ["backgroundColor", "textColor"] as const)
+      if (!colour.test(button[theme][key]))
+        complain(["widgetButtonConfig", theme, key], 'a colour such as "#00aa00"');
+});
+
+const dateTime = z.iso.datetime({ offset: true });
+
+const scraping = checked(block("SCRAPING"), (skill, complain) => {
+  for (const [index, config] of (skill?.scrapingConfigs ?? []).entries())
+    for (const key of ["startCrawledAt", "endCrawledAt"] as const)
+      if (config[key] !== null && !dateTime.safeParse(config[key]).success)
+        complain(["scrapingConfigs", index, key], 'a time such as "2026-11-01T10:00:00Z"');
 });
 
 const status = z.enum(["active", "inactive"]).default("active");
@@ -51,10 +82,10 @@ export const skillBlocks = {
       response: z.string().min(1),
     })
     .optional(),
-  live_chat: block("LIVE_CHAT"),
+  live_chat: liveChat,
   function: block("FUNCTION"),
   agent_report: block("AGENT_REPORT"),
-  scraping: block("SCRAPING"),
+  scraping,
   notifications: block("NOTIFICATIONS"),
   external_retrievers: block("EXTERNAL_RETRIEVERS"),
   web_search: block("WEB_SEARCH"),

@@ -31,8 +31,13 @@ export interface Words {
 
 export interface Turns {
   /** The message to return: the agent's answer, or the question itself when a person answers here. Undefined: no such
-   *  conversation. Throws when the agent failed. */
-  ask(agent: AgentDefinition, conversationId: string, words: Words): Promise<MessageRow | undefined>;
+   *  conversation. Throws when the agent failed, or when `gone` (whoever asked) aborts before its model has answered. */
+  ask(
+    agent: AgentDefinition,
+    conversationId: string,
+    words: Words,
+    gone: AbortSignal | null,
+  ): Promise<MessageRow | undefined>;
   /** Like `ask`, without waiting: the question itself, to be answered in the background, also by a later process. */
   askLater(agent: AgentDefinition, conversationId: string, words: Words): Promise<MessageRow | undefined>;
   /** A person's message in place of the agent's. */
@@ -90,8 +95,11 @@ export function createTurns(
   }
 
   /** An escalation's response comes before all else, also when the quota is exhausted: then words alone call for it. */
-  async function think({ agent, conversation, question, none }: Asked): Promise<Thought> {
-    const watched = await watch(agent, question.text, none === null ? agent.model : null, signal);
+  async function think({ agent, conversation, question, none }: Asked, until: AbortSignal): Promise<Thought> {
+    const asking = { clock, signal: until };
+    const watched = await watch(agent, question.text, none === null ? agent.model : null, asking);
+    // Words would decide what the model was no longer asked.
+    if (agent.model && until.aborted) throw new Error(`asking ${agent.name}: nobody waits for it`);
     const { escalation, tokens } = watched;
     if (escalation) return { text: escalation.response, sources: [], tokens, escalation };
     if (none !== null) return { text: none, sources: [], tokens, escalation };
@@ -102,20 +110,20 @@ export function createTurns(
         text: question.text,
         context: [
           ...contextOf(store, agent, conversation, question, clock.now()),
-          ...(agent.model ? await readAttached(store, question.id, signal) : []),
+          ...(agent.model ? await readAttached(store, question.id, until) : []),
         ],
         history: () => historyOf(store, conversation, question),
       },
-      signal,
+      until,
     );
     return { ...made, tokens: made.tokens + tokens, escalation };
   }
 
-  async function answer(asked: Asked): Promise<MessageRow | undefined> {
+  async function answer(asked: Asked, gone: AbortSignal | null = null): Promise<MessageRow | undefined> {
     const { agent, conversation, question } = asked;
     let thought: Thought;
     try {
-      thought = await think(asked);
+      thought = await think(asked, gone ? AbortSignal.any([signal, gone]) : signal);
     } catch (error) {
       // On the way down the question stays open instead, for the next start.
       if (!signal.aborted) await commits.write(() => giveUp(asked));
@@ -147,10 +155,10 @@ export function createTurns(
   }
 
   return {
-    async ask(agent, conversationId, words) {
+    async ask(agent, conversationId, words, gone) {
       const asked = await put(agent, conversationId, words);
       if (!asked) return undefined;
-      return asked.question.open ? answer(asked) : asked.question;
+      return asked.question.open ? answer(asked, gone) : asked.question;
     },
     async askLater(agent, conversationId, words) {
       const asked = await put(agent, conversationId, { ...words, patient: true });

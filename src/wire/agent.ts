@@ -7,7 +7,18 @@ import { servedSkill, skill } from "./skill.ts";
 export const reasoningEfforts = ["low", "medium", "high", "xhigh", "minimal", "none", "max"] as const;
 export const reasoningModes = ["standard", "pro"] as const;
 
-/** `model` is any string: the interface lists some families, and a model outside them still answers. */
+const suffixes =
+  `4.1 4.1-nano 4.1-mini 3.5-turbo 5-nano 5 5-mini 5.1 5.2 5.4 5.4-mini 5.4-nano 5.5 5.6 5.6-terra
+  5.6-luna`.split(/\s+/);
+
+/** The seventeen models of the interface. The family's name is its product's; the interface writes a placeholder, which
+ *  stands for any name here. */
+export const listedModel = new RegExp(`^(?:o3-mini|.+-(?:${suffixes.join("|").replaceAll(".", "\\.")}))$`);
+
+/** What is shown of an agent that has no model of the list: the interface has no word for none. */
+export const unlistedModel = "<model_family>-4.1";
+
+/** Read, `model` is any string: a model outside the list still answers. */
 const aiConfig = z.looseObject({
   id: z.string(),
   model: z.string(),
@@ -48,13 +59,14 @@ const lenient = record(
 );
 
 /** Read, `status` is any string, so that a new state does not stop the reader; served, it is one of three, and each skill
- *  is one of the interface's. */
+ *  and model is one of the interface's. */
 export const agent = {
   read: lenient.read,
   exact: lenient.exact.extend({
     id: z.uuid(),
     organizationId: z.uuid(),
     status: z.enum(["active", "inactive", "draft"]),
+    aiConfig: aiConfig.extend({ model: z.string().regex(listedModel) }),
     skills: z.array(servedSkill),
   }),
 };

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { drivers } from "./drivers.ts";
-import { problems } from "./shape.ts";
+import { missing, problems } from "./shape.ts";
 import { skillNames } from "./skill-tables.ts";
 import { embedded, startTarget } from "./target.ts";
 
@@ -146,10 +146,10 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
 describe.runIf(embedded)("the platform in the box", () => {
   const call = drivers["plain requests"](target);
 
-  test("serves every skill but VOICE, whose two ids belong to a provider it does not have", async () => {
+  test("serves every skill, each with every field that the document lists", async () => {
     const { skills } = (await call("agents.get")).body as { skills: { systemName: string }[] };
-    const served = skills.map(({ systemName }) => systemName).sort();
-    expect(served).toEqual(skillNames.filter((name) => name !== "VOICE").toSorted());
+    expect(skills.map(({ systemName }) => systemName).sort()).toEqual(skillNames.toSorted());
+    for (const skill of skills) expect([skill.systemName, missing(skill)]).toEqual([skill.systemName, []]);
   });
 
   test("tells who is in charge by their names", async () => {
@@ -172,6 +172,9 @@ test("the shapes can fail", () => {
   const skill = { systemName: "EMAIL", status: "active", email: "a@b.test", responseDelaySeconds: 3601 };
   expect(problems("skill", skill)).toEqual(["skill(EMAIL).responseDelaySeconds: 3601 is not allowed"]);
   expect(problems("skill", { systemName: "VOICE", status: "on", vxAssistantId: "a" })).toHaveLength(2);
+  expect(missing({ systemName: "VOICE", status: "active", vxAssistantId: "a" })).toEqual([
+    "/^v\\w*PhoneNumberId$/",
+  ]);
   expect(problems("skill", { systemName: "TELEPATHY", status: "active" })).toHaveLength(1);
   const config = {
     status: "inactive",

@@ -49,6 +49,7 @@ export const everySkill = {
     unavailableDates: ["2026-12-25"],
     unavailableDatesMessage: "We are away.",
   },
+  voice: { firstMessage: "Good day." },
   function: {},
   scoring: { scoringPrompt: "Was the person helped?" },
   memory: { type: "BY_USER", retentionDuration: 30 },

@@ -34,16 +34,27 @@ export function problems(table: string, value: unknown, at = table): string[] {
   return table === "skill" ? [...own, ...skillProblems(value, at)] : own;
 }
 
+/** The fields of its skill, required or not, that `value` has not. */
+export function missing(value: { readonly systemName: string; readonly [key: string]: unknown }): string[] {
+  const { systemName: name } = value;
+  const fields = name in skillTables ? fieldsOf(name) : [];
+  return fields.filter((field) => value[keyOf(field, value)] === undefined).map((field) => field.name);
+}
+
 function skillProblems(value: { readonly [key: string]: unknown }, at: string): string[] {
   const name = String(value["systemName"]);
   if (!(skillNames as readonly string[]).includes(name)) return [`${at}: no skill is called ${name}`];
   return name in skillTables ? problems(name, value, `${at}(${name})`) : [];
 }
 
+/** A name in slashes is a pattern: the document has a placeholder in it. */
+function keyOf({ name }: Field, record: { readonly [key: string]: unknown }): string {
+  if (!name.startsWith("/")) return name;
+  return Object.keys(record).find((key) => new RegExp(name.slice(1, -1)).test(key)) ?? name;
+}
+
 function fieldProblems(field: Field, record: { readonly [key: string]: unknown }, at: string): string[] {
-  const name = field.name.startsWith("/")
-    ? (Object.keys(record).find((key) => new RegExp(field.name.slice(1, -1)).test(key)) ?? field.name)
-    : field.name;
+  const name = keyOf(field, record);
   const value = record[name];
   if (value === undefined) return field.required ? [`${at}.${name}: is missing`] : [];
   return valueProblems(field.type, field.allowed, value, `${at}.${name}`);

@@ -6,6 +6,7 @@ import { readAgents } from "../../src/platform/index.ts";
 import { passagesOf } from "../../src/platform/knowledge.ts";
 import { saying, startModel } from "./model-stub.ts";
 import { keys, startRig, startWith } from "./rig.ts";
+import { hello } from "./streams.ts";
 
 async function asking() {
   const rig = await startRig();
@@ -105,7 +106,7 @@ describe("knowledge", () => {
 });
 
 describe("a model", () => {
-  async function withModel(timeout = 5) {
+  async function withModel(timeout = 5, more = "") {
     const model = await startModel();
     const text = `
 organization: { name: Acme }
@@ -115,7 +116,7 @@ agents:
     instructions: Be kind.
     rules: [{ when: "password", answer: "Never send a password." }]
     knowledge: [{ title: Shipping, text: "Parcels to Norway take four days." }]
-    model: { url: "${model.url}", key: model-key, name: tiny, temperature: 0.5, timeout: ${timeout} }
+    model: { url: "${model.url}", key: model-key, name: tiny, temperature: 0.5, timeout: ${timeout}${more} }
 `;
     const rig = await startWith({ agents: readAgents(text, "a.yaml") });
     const at = `conversations/${await rig.open("jo@example.test", "clever-key-1")}`;
@@ -123,7 +124,7 @@ agents:
       rig.call("POST", `${at}/messages`, { message, context }, "clever-key-1");
     const messages = async () =>
       (await rig.call("GET", `${at}/messages`, undefined, "clever-key-1")).body.messages;
-    return { ...rig, model, say, messages };
+    return { ...rig, at, model, say, messages };
   }
 
   test("is asked with instructions, knowledge, context and history", async () => {
@@ -178,13 +179,100 @@ agents:
     expect(await messages()).toHaveLength(2);
   });
 
-  test("that hangs is a 500 after its time-out, and the question is stored meanwhile", async () => {
-    const { model, say, messages } = await withModel(1);
-    model.say(() => {});
-    const asked = say("Hi");
+  test("that nobody waits for any more is cut, and the question taken back", async () => {
+    const { model, platform, at, messages, errors } = await withModel(600);
+    const cut = new Promise<void>((resolve) => model.say((response) => response.on("close", resolve)));
+    const caller = new AbortController();
+    const asked = fetch(`${platform.url}/external/${at}/messages`, {
+      method: "POST",
+      headers: { "agent-secret-key": "clever-key-1" },
+      body: JSON.stringify({ message: "Hi" }),
+      signal: caller.signal,
+    });
     await expect.poll(() => model.asked.length).toBe(1);
     expect(await messages()).toMatchObject([{ senderRole: "conversation_user", message: "Hi" }]);
-    expect((await asked).status).toBe(500);
+    caller.abort();
+    await expect(asked).rejects.toThrow();
+    await cut;
+    await expect.poll(messages).toEqual([]);
+    expect(errors).toEqual([]);
+  });
+
+  describe("with a schema", () => {
+    const schema =
+      ", output_json_schema: { type: object, required: [mood], properties: { mood: { enum: [good] } } }";
+
+    test("is asked once more when its answer does not fit, and told why", async () => {
+      const { model, say } = await withModel(600, schema);
+      const answers = ['{"mood":"bad"}', '{"mood":"good"}'];
+      model.say((response) => saying(answers[model.asked.length - 1])(response));
+      expect((await say("Hi")).body.message).toBe('{"mood":"good"}');
+      expect(model.asked).toHaveLength(2);
+      expect(model.asked[0]).toMatchObject({
+        response_format: { type: "json_schema", json_schema: { schema: { required: ["mood"] } } },
+      });
+      expect(model.asked[1]?.messages.slice(-3)).toEqual([
+        { role: "user", content: "Hi" },
+        { role: "assistant", content: '{"mood":"bad"}' },
+        {
+          role: "user",
+          content: expect.stringContaining("answer/mood must be equal to one of the allowed values"),
+        },
+      ]);
+    });
+
+    test.each(["Good.", "{}", '{"mood":7}', '["good"]', '{"mood":"good"'])(
+      "fails honestly when it says %j twice, and leaves nothing behind",
+      async (answer) => {
+        const { model, say, messages, errors } = await withModel(600, schema);
+        model.say(saying(answer));
+        expect((await say("Hi")).status).toBe(500);
+        expect(model.asked).toHaveLength(2);
+        expect(await messages()).toEqual([]);
+        expect(errors).toHaveLength(1);
+        expect(String((errors[0] as { error: Error }).error)).toContain("does not fit the schema");
+      },
+    );
+
+    test("may be given as a string, by an older draft, or kept and not used", async () => {
+      const text =
+        '{"$schema":"http://json-schema.org/draft-07/schema#","type":"array","items":[{"const":1}]}';
+      const { model, call, say } = await withModel(600, `, output_json_schema: '${text}'`);
+      model.say(saying("[1]"));
+      expect((await say("Hi")).body.message).toBe("[1]");
+      const shown = async () =>
+        (await call("GET", "agents/by-api-key", undefined, "clever-key-1")).body.aiConfig;
+      expect(await shown()).toMatchObject({ isOutputJsonSchemaEnabled: true, outputJsonSchema: text });
+      const kept = await withModel(600, `${schema}, output_json_schema_enabled: false`);
+      expect((await kept.say("Hi")).body.message).toBe("Hello from the model.");
+      expect(kept.model.asked[0]).not.toHaveProperty("response_format");
+    });
+  });
+
+  test.each([
+    ["name: family-5.6-luna", "family-5.6-luna"],
+    ["name: o3-mini", "o3-mini"],
+    ["name: llama", "<model_family>-4.1"],
+    ["name: llama, listed_as: <model_family>-5-mini", "<model_family>-5-mini"],
+  ])("with %s is shown as %s", async (block, shown) => {
+    const text = `organization: { name: A }\nagents: [{ name: a, key: some-key-1, model: { url: "http://127.0.0.1:9/v1", ${block} } }]`;
+    const rig = await startWith({ agents: readAgents(text, "a.yaml") });
+    const { body } = await rig.call("GET", "agents/by-api-key", undefined, "some-key-1");
+    expect(body.aiConfig.model).toBe(shown);
+  });
+
+  test("that hangs is a 500 after its time-out, and leaves nothing behind", async () => {
+    const { model, say, messages } = await withModel(0.3);
+    model.say(() => {});
+    expect((await say("Hi")).status).toBe(500);
     expect(await messages()).toEqual([]);
+  });
+
+  test("that streams is answered from, and its tokens are counted", async () => {
+    const { model, call, say } = await withModel(600);
+    model.say((response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(hello));
+    expect((await say("Hi")).body.message).toBe("Hello.");
+    const { body } = await call("GET", "agents/statistic", undefined, "clever-key-1");
+    expect(body).toMatchObject({ tokensUsed: 21 });
   });
 });

@@ -133,12 +133,13 @@ test("what is forgotten with a person leaves no escalation behind", async () => 
 });
 
 describe("a model", () => {
-  /** Says `verdict` when asked for one, and "From the model." otherwise. */
+  const answer = '{"text":"From the model."}';
+  /** Says `verdict` when asked for one, and `answer` otherwise. */
   async function judging(verdict: string) {
     const model = await startModel();
     model.say((response) => {
       const asked = model.asked.at(-1)?.messages[0]?.content ?? "";
-      return saying(/one word: yes or no/.test(asked) ? verdict : "From the model.")(response);
+      return saying(/one word: yes or no/.test(asked) ? verdict : answer)(response);
     });
     const block = `model: { url: "${model.url}", name: tiny, output_json_schema: { type: object } }`;
     return { model, ...(await escalating("[]", block)) };
@@ -159,7 +160,7 @@ describe("a model", () => {
 
   test("that says no does not, whatever the words", async () => {
     const { say, get } = await judging("no");
-    expect((await say("what does a manager and a human cost?")).message).toBe("From the model.");
+    expect((await say("what does a manager and a human cost?")).message).toBe(answer);
     expect((await get("agents/escalations")).totalItems).toBe(0);
   });
 

@@ -62,7 +62,7 @@ agents:
   const { call } = await startWith({ agents });
   const { body } = await call("GET", "agents/by-api-key", undefined, key);
   expect(body.skills).toMatchObject([
-    { systemName: "SMS", defaultSmsIntroduction: { en: "Hello" }, smsSignature: "- Ada" },
+    { systemName: "SMS", defaultSmsIntroduction: { en: "Hello" }, smsSignature: { text: "- Ada" } },
     { systemName: "VOICE", status: "active", firstMessage: { en: "Good day" } },
     { systemName: "API" },
   ]);

@@ -131,9 +131,55 @@ test("skills without a service here are served as they are written, and said not
   expect(notDone(agent)).not.toContain("MCP");
 });
 
+const colours = { backgroundColor: "#000", textColor: "#ffffff" };
+const button = {
+  mode: "on_hover",
+  type: "text_only",
+  borderRadius: "0px",
+  size: "64",
+  lightThemeConfig: colours,
+  darkThemeConfig: colours,
+  launcherAttentionEffect: "none",
+  launcherTheme: "custom",
+  logoFit: "cover",
+  launcherTeaser: "none",
+};
+const crawl = {
+  url: "https://acme.test",
+  startCrawledAt: "yesterday",
+  endCrawledAt: null,
+  crawlerType: "some",
+  crawlFormat: "HTML",
+  excludeUrls: null,
+  pageLimit: 3,
+  maxDepth: 2,
+  frequency: "manual",
+  autoUpload: false,
+  crawlingStatus: "not_started",
+};
+
 test.each([
   ["memory: { type: BY_DOG, retentionDuration: 3 }", /a\.yaml:\d+: agents\[0\]\.skills\.memory\.type: /],
   ["web_search: { prompt: x }", /skills\.web_search\.webSearchServiceType: /],
+  ["live_chat: { unavailableDates: [soon] }", /skills\.live_chat\.unavailableDates\[0\]: /],
+  [
+    "live_chat: { links: [{ name: Shop, url: /shop }] }",
+    /skills\.live_chat\.links\[0\]\.url: an absolute URL is needed/,
+  ],
+  [`live_chat: ${JSON.stringify({ widgetButtonConfig: button })}`, /launcherTheme: custom/],
+  [
+    `live_chat: ${JSON.stringify({ widgetButtonConfig: { ...button, darkThemeConfig: { backgroundColor: "red", textColor: "#fff" } } })}`,
+    /widgetButtonConfig\.darkThemeConfig\.backgroundColor: a colour such as/,
+  ],
+  [
+    `scraping: ${JSON.stringify({ scrapingConfigs: [crawl] })}`,
+    /scrapingConfigs\[0\]\.startCrawledAt: a time such as/,
+  ],
+  ["sms: { phoneNumber: 7 }", /skills\.sms\.phoneNumber: /],
+  ["agent_report: { frequency: DAILY }", /skills\.agent_report\.emails: /],
+  ["feedback: { period: all_time, autoUpload: false }", /skills\.feedback\.generationMode: /],
+  ["calendar: { config: { type: x, apiKey: y } }", /skills\.calendar\.config\.prompt: /],
+  ["data_retention: { retentionDays: 3 }", /skills\.data_retention\.anonymizeConversations: /],
   ["message_quota: { limit: -1, response: x }", /skills\.message_quota\.limit: /],
   ["juggling: {}", /skills\.juggling: no such key/],
   [
@@ -142,6 +188,51 @@ test.each([
   ],
 ])("%s is refused with its place", (skill, problem) => {
   expect(() => readAgents(definition(`skills: { ${skill} }`), "a.yaml")).toThrow(problem);
+});
+
+test("what the interface requires and a file may leave out is served all the same", async () => {
+  const text = definition(`avatar_url: "https://acme.test/a.png"
+    tags: [mail, phone]
+    restrict_documents_to_owner_only: true
+    code_interpreter: true
+    skills:
+      live_chat: {}
+      voice: {}
+      sms: { phoneNumber: "+15550100", smsSignature: "- Ada" }`);
+  const agents = readAgents(text, "a.yaml");
+  const rig = await startWith({ agents });
+  const { body } = await rig.call("GET", "agents/by-api-key", undefined, key);
+  expect(agentRecord.exact.safeParse(body).error).toBeUndefined();
+  expect(body).toMatchObject({
+    avatarUrl: "https://acme.test/a.png",
+    tags: ["mail", "phone"],
+    restrictDocumentsToOwnerOnly: true,
+    // The interface has no word for none.
+    aiConfig: { model: "<model_family>-4.1", isCodeInterpreterEnabled: true, outputJsonSchema: "" },
+  });
+  expect(body.skills).toEqual(
+    expect.arrayContaining([
+      {
+        systemName: "LIVE_CHAT",
+        status: "active",
+        limitUnavailableDates: false,
+        unavailableDates: [],
+        unavailableDatesMessage: "",
+      },
+      {
+        systemName: "VOICE",
+        status: "active",
+        vXAssistantId: expect.any(String),
+        vXPhoneNumberId: expect.any(String),
+      },
+      expect.objectContaining({ systemName: "SMS", smsSignature: { text: "- Ada" } }),
+    ]),
+  );
+  const [agent] = agents;
+  if (!agent) throw new Error("no agent");
+  expect(notDone(agent)).toEqual(
+    expect.arrayContaining(["LIVE_CHAT", "isCodeInterpreterEnabled", "restrictDocumentsToOwnerOnly"]),
+  );
 });
 
 test("the model is given all of its settings, and the interface shows them", async () => {
@@ -174,7 +265,8 @@ test("the model is given all of its settings, and the interface shows them", asy
   expect(system.match(/From "/g)).toHaveLength(1);
   const shown = (await rig.call("GET", "agents/by-api-key", undefined, key)).body;
   expect(shown.aiConfig).toMatchObject({
-    model: "tiny",
+    // The interface lists no model of this name.
+    model: "<model_family>-4.1",
     temperature: 0.7,
     topP: 0.5,
     instructions: "Be brief.",
@@ -185,6 +277,18 @@ test("the model is given all of its settings, and the interface shows them", asy
     isOutputJsonSchemaEnabled: true,
     outputJsonSchema: '{"type":"object"}',
   });
+});
+
+test("a model may look at many passages", async () => {
+  const model = await startModel();
+  const parcels = Array.from({ length: 12 }, (_, n) => `Parcels to Norway, rule ${n}.`);
+  const text = definition(`knowledge: ${JSON.stringify(parcels)}
+    file_search: { max_results: 11 }
+    model: { url: "${model.url}", name: tiny }`);
+  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await rig.open("jo@people.test", key);
+  await rig.call("POST", `conversations/${id}/messages`, { message: "Parcels to Norway?" }, key);
+  expect(model.asked[0]?.messages[0]?.content.match(/From "/g)).toHaveLength(11);
 });
 
 test("without file search the agent answers from no document", async () => {

@@ -71,7 +71,7 @@ const table: Record<keyof typeof skills, readonly [object, object, object]> = {
   ],
   SMS: [
     { phoneNumber: "+15550100" },
-    { defaultSmsIntroduction: { text: "Hi" }, smsSignature: "Us", responseDelaySeconds: null },
+    { defaultSmsIntroduction: { text: "Hi" }, smsSignature: { en: "Us" }, responseDelaySeconds: null },
     { responseDelaySeconds: 3601 },
   ],
   EMAIL: [
@@ -93,7 +93,7 @@ const table: Record<keyof typeof skills, readonly [object, object, object]> = {
   FUNCTION: [{}, {}, {}],
   SCORING: [{}, { scoringPrompt: "how well?" }, { scoringPrompt: 1 }],
   API: [{ apiKey: "00000000-0000-4000-8000-000000000001" }, {}, { apiKey: 1 }],
-  VOICE: [{}, {}, {}],
+  VOICE: [{ vXAssistantId: "a", vXPhoneNumberId: "b" }, {}, { vXPhoneNumberId: 7 }],
   MEMORY: [{ type: "BY_USER", retentionDuration: 30 }, {}, { type: "BY_DAY" }],
   AGENT_REPORT: [{ frequency: "DAILY", emails: ["a@example.com"] }, {}, { frequency: "YEARLY" }],
   SCRAPING: [
@@ -246,5 +246,11 @@ test("an agent is read whatever a skill is called, and served only with the inte
   };
   expect(read(agent.read, record, () => {}).ok).toBe(true);
   expect(agent.exact.safeParse(record).success).toBe(false);
-  expect(agent.exact.safeParse({ ...record, skills: [] }).success).toBe(true);
+  const served = { ...record, skills: [] };
+  const withModel = (model: string) => ({ ...served, aiConfig: { ...record.aiConfig, model } });
+  expect(agent.exact.safeParse(served).success).toBe(false);
+  for (const name of ["o3-mini", "some-5.6-terra", "<model_family>-4.1"])
+    expect([name, agent.exact.safeParse(withModel(name)).success]).toEqual([name, true]);
+  for (const name of ["o3", "-4.1", "some-4x1", "some-6", "some-5.6-terra2"])
+    expect([name, agent.exact.safeParse(withModel(name)).success]).toEqual([name, false]);
 });

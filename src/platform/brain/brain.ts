@@ -1,11 +1,14 @@
 // How the embedded agent answers: by rule, else by its model when it has one, else from its knowledge, else honestly
 // that it does not know.
 
+import type { Clock } from "bridgehead/contract";
 import type { AgentDefinition } from "../definition.ts";
 import type { Passages } from "../store/passages.ts";
+import { completeFitting } from "./fitting.ts";
 import { type ChatMessage, complete } from "./model.ts";
 import { findPassages, quote } from "./retrieval.ts";
 import { answerByRule, compileRules } from "./rules.ts";
+import { fitOf } from "./schema.ts";
 
 interface BrainQuestion {
   readonly text: string;
@@ -32,8 +35,10 @@ export interface Brain {
   answer(question: BrainQuestion, signal: AbortSignal): Promise<BrainAnswer>;
 }
 
-export function createBrain(agent: AgentDefinition, passages: Passages): Brain {
+export function createBrain(agent: AgentDefinition, passages: Passages, clock: Clock): Brain {
   const rules = compileRules(agent.rules);
+  const schema = agent.model?.outputSchema?.enabled ? agent.model.outputSchema.schema : null;
+  const fit = schema && fitOf(schema);
   return {
     async answer(question, signal) {
       const ruled = answerByRule(rules, question.text);
@@ -55,7 +60,11 @@ export function createBrain(agent: AgentDefinition, passages: Passages): Brain {
           ...question.history(),
           { role: "user", content: question.text },
         ];
-        return { ...(await complete(agent.model, messages, signal)), sources };
+        const asking = { clock, signal, schema };
+        const made = fit
+          ? await completeFitting(agent.model, messages, asking, fit)
+          : await complete(agent.model, messages, asking);
+        return { ...made, sources };
       }
       const [best] = found;
       if (!best) return { text: agent.defaultAnswer, sources: [], tokens: 0 };

@@ -1,74 +1,84 @@
-// A model behind an OpenAI-compatible address: POST {url}/chat/completions.
+// A model behind an OpenAI-compatible address, asked until it answers or there is no sense in it any more.
 
-import * as z from "zod";
+import type { Clock } from "bridgehead/contract";
+import { jitter } from "../../ops/clock.ts";
 import type { ModelDefinition } from "../definition.ts";
+import { call } from "./call.ts";
+import { chat } from "./chat.ts";
+import type { ChatMessage, Dialect, Manner, Question } from "./dialect.ts";
+import { responses } from "./responses.ts";
 
-export interface ChatMessage {
-  readonly role: "system" | "user" | "assistant";
-  readonly content: string;
+export type { ChatMessage } from "./dialect.ts";
+
+export interface Completion {
+  readonly text: string;
+  /** How many it says it took; 0 when it does not say. */
+  readonly tokens: number;
 }
 
-const maxAnswerBytes = 1024 * 1024;
-const completion = z.looseObject({
-  choices: z.array(z.looseObject({ message: z.looseObject({ content: z.string().min(1) }) })).min(1),
-  usage: z.looseObject({ total_tokens: z.number().nonnegative() }).optional().catch(undefined),
-});
+export interface Asking {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Milliseconds for all of it, below the model's own limit. */
+  readonly withinMs?: number;
+  /** What the answer must fit; it is not checked here. */
+  readonly schema?: Question["schema"];
+}
 
-/** The model's words, and how many tokens it says they took. Throws when it is not reached in time, refuses, or says nothing readable. */
+const attempts = 3;
+const firstWaitMs = 250;
+/** Who is asked to wait longer gives up: somebody is waiting for us, too. */
+const longestWaitMs = 20_000;
+
+const dialects: { readonly [api in ModelDefinition["api"]]: Dialect } = { chat, responses };
+
+/** What endpoints turned out to accept, for as long as their definition lives. */
+const manners = new WeakMap<ModelDefinition, Manner>();
+
+/** The model's words. Throws when it is not reached, refuses, falls silent or says nothing readable. Part of an answer is
+ *  no answer. It is asked again only while it has not said a word. */
 export async function complete(
   model: ModelDefinition,
   messages: readonly ChatMessage[],
-  signal: AbortSignal,
-): Promise<{ readonly text: string; readonly tokens: number }> {
-  const response = await fetch(`${model.url.replace(/\/+$/, "")}/chat/completions`, {
-    method: "POST",
-    headers: {
-      "content-type": "application/json",
-      ...(model.key === null ? {} : { authorization: `Bearer ${model.key}` }),
-    },
-    body: JSON.stringify(requestOf(model, messages)),
-    signal: AbortSignal.any([signal, AbortSignal.timeout(model.timeoutMs)]),
-    redirect: "error",
-  });
-  const body = await bounded(response);
-  if (!response.ok) throw new Error(`asking the model: HTTP ${response.status}`);
-  const answer = completion.safeParse(parsed(body));
-  const text = answer.success ? answer.data.choices[0]?.message.content.trim() : "";
-  if (!text) throw new Error("asking the model: its answer has no text");
-  return { text, tokens: Math.round((answer.success && answer.data.usage?.total_tokens) || 0) };
-}
-
-/** Only what is configured is said: many servers refuse parameters they do not know. */
-function requestOf(model: ModelDefinition, messages: readonly ChatMessage[]): object {
-  const { name, temperature, topP, reasoningEffort, outputSchema } = model;
-  const schema = { name: "answer", strict: true, schema: outputSchema };
-  return {
-    model: name,
-    temperature,
-    ...(topP === null ? {} : { top_p: topP }),
-    ...(reasoningEffort === null ? {} : { reasoning_effort: reasoningEffort }),
-    ...(outputSchema === null ? {} : { response_format: { type: "json_schema", json_schema: schema } }),
-    messages,
-  };
-}
-
-/** Undefined when it is not JSON: the parser's own complaint would quote the answer, and end up in a log. */
-function parsed(body: string): unknown {
+  { clock, signal, withinMs = model.totalMs, schema = null }: Asking,
+): Promise<Completion> {
+  const late = new AbortController();
+  const done = new AbortController();
+  const limitMs = Math.min(withinMs, model.totalMs);
+  void clock.sleep(limitMs, done.signal).then(() => late.abort());
   try {
-    return JSON.parse(body);
-  } catch {
-    return undefined;
+    const both = AbortSignal.any([signal, late.signal]);
+    const reason = await ask({ model, messages, schema }, clock, both);
+    if (typeof reason !== "string") return reason;
+    if (signal.aborted) throw new Error("asking the model: nobody waits for it", { cause: signal.reason });
+    throw new Error(
+      `asking the model: ${late.signal.aborted ? `no answer within ${limitMs / 1000} s` : reason}`,
+    );
+  } finally {
+    done.abort();
   }
 }
 
-async function bounded(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.byteLength;
-    if (bytes > maxAnswerBytes)
-      throw new Error(`asking the model: its answer exceeds ${maxAnswerBytes} bytes`);
-    chunks.push(chunk);
+/** The answer, or why there is none. */
+async function ask(question: Question, clock: Clock, signal: AbortSignal): Promise<Completion | string> {
+  const { model } = question;
+  let manner = manners.get(model) ?? "stream with usage";
+  let reason = "";
+  for (let attempt = 1; !signal.aborted; ) {
+    const outcome = await call(dialects[model.api], question, manner, { clock, signal });
+    if (outcome.kind === "answered") {
+      manners.set(model, manner);
+      return outcome;
+    }
+    reason = outcome.reason;
+    if (outcome.kind === "refused" && outcome.less) {
+      manner = outcome.less;
+      continue;
+    }
+    const told = outcome.kind === "refused" ? outcome.afterMs : null;
+    const wait = told ?? jitter(firstWaitMs * 2 ** (attempt - 1));
+    if (!outcome.again || attempt++ >= attempts || wait > longestWaitMs) return reason;
+    await clock.sleep(wait, signal);
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return reason;
 }

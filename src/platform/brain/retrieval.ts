@@ -3,6 +3,7 @@
 
 import type { Hit, Passages } from "../store/passages.ts";
 
+/** At least so many are compared. */
 const candidates = 8;
 const maxWords = 24;
 
@@ -19,7 +20,7 @@ export function findPassages(passages: Passages, agentId: string, question: stri
   const words = meaningfulWords(question);
   const needed = words.length <= 2 ? 1 : words.length <= 8 ? 2 : 3;
   return passages
-    .search(agentId, words, candidates)
+    .search(agentId, words, Math.max(candidates, limit))
     .map((hit, rank) => ({
       hit,
       rank,

@@ -1,7 +1,7 @@
 // Does a person's message call for a human? A model is asked, yes or no; without one, or when it fails, words decide: the
 // topic as a rule is written, or enough of what the prompt speaks of.
 
-import { type ChatMessage, complete } from "../brain/model.ts";
+import { type Asking, type ChatMessage, complete } from "../brain/model.ts";
 import { meaningfulWords } from "../brain/retrieval.ts";
 import { compileRules, matches, ruleProblem } from "../brain/rules.ts";
 import type { AgentDefinition, EscalationDefinition, ModelDefinition } from "../definition.ts";
@@ -22,11 +22,11 @@ export async function watch(
   agent: AgentDefinition,
   text: string,
   model: ModelDefinition | null,
-  signal: AbortSignal,
+  asking: Pick<Asking, "clock" | "signal">,
 ): Promise<Watched> {
   const verdicts = await Promise.all(
     agent.escalations.map(async (escalation, index) => {
-      const asked = model && index < askedAtMost ? await ask(model, escalation, text, signal) : null;
+      const asked = model && index < askedAtMost ? await ask(model, escalation, text, asking) : null;
       return asked ?? { yes: speaksOf(escalation, text), tokens: 0 };
     }),
   );
@@ -40,7 +40,7 @@ async function ask(
   model: ModelDefinition,
   { topic, prompt }: EscalationDefinition,
   text: string,
-  signal: AbortSignal,
+  asking: Pick<Asking, "clock" | "signal">,
 ): Promise<{ readonly yes: boolean; readonly tokens: number } | null> {
   const messages: ChatMessage[] = [
     {
@@ -56,9 +56,8 @@ async function ask(
     },
     { role: "user", content: text.slice(0, maxTextLength) },
   ];
-  const bounded = { ...model, outputSchema: null, timeoutMs: Math.min(model.timeoutMs, withinMs) };
   try {
-    const answer = await complete(bounded, messages, signal);
+    const answer = await complete(model, messages, { ...asking, withinMs });
     const word = /^\W*(yes|no)\b/i.exec(answer.text)?.[1]?.toLowerCase();
     return word === undefined ? null : { yes: word === "yes", tokens: answer.tokens };
   } catch {

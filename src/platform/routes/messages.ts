@@ -37,7 +37,9 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
       if ("response" in body) return body.response;
       const words = wordsOf(c, body.value);
       if ("response" in words) return words.response;
-      const said = await turns.ask(c.var.agent, c.req.param("id"), words.value);
+      // A model that nobody waits for is not worth its price; all other answers are there before anybody can go.
+      const gone = c.var.agent.model ? c.req.raw.signal : null;
+      const said = await turns.ask(c.var.agent, c.req.param("id"), words.value, gone);
       return said ? c.json(shownMessage(store, said), 201) : fail(c, notFound);
     })
     .post("/:id/messages/async", async (c) => {

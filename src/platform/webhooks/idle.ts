@@ -47,7 +47,7 @@ async function look(store: PlatformStore, roster: Roster, options: Watching): Pr
   const { clock, log, patience, signal } = options;
   const idle = store.conversations.idle(clock.now() - patience.endAfter, batch);
   // Judged before the transaction: a model takes its time.
-  const scores = await judge(store, roster, idle, { log, signal });
+  const scores = await judge(store, roster, idle, { clock, log, signal });
   if (signal.aborted) return false;
   return store.commits.write(() => {
     const now = clock.now();

@@ -5,7 +5,7 @@ import { textOrObject } from "../text.ts";
 import { webhookConfig } from "../webhook.ts";
 import { delay, skillOf } from "./kinds.ts";
 
-export const emailSkill = skillOf(
+const email = skillOf(
   "EMAIL",
   { email: z.string() },
   {
@@ -17,14 +17,32 @@ export const emailSkill = skillOf(
   },
 );
 
-export const smsSkill = skillOf(
+/** Read, its texts are strings or objects; served, they are strings, as the interface has it. */
+export const emailSkill = {
+  read: email.read,
+  exact: email.exact.extend({
+    defaultEmailIntroduction: z.string().optional(),
+    emailSignature: z.string().optional(),
+  }),
+};
+
+const sms = skillOf(
   "SMS",
   { phoneNumber: z.string() },
   { defaultSmsIntroduction: textOrObject, smsSignature: textOrObject, responseDelaySeconds: delay },
 );
 
-/** The two ids carry the voice provider's name in their keys, so they only pass through. */
-export const voiceSkill = skillOf("VOICE", {}, {});
+const smsText = z.looseObject({}).optional();
+
+/** Read, its texts are strings or objects; served, they are objects, as the interface has it. */
+export const smsSkill = {
+  read: sms.read,
+  exact: sms.exact.extend({ defaultSmsIntroduction: smsText, smsSignature: smsText }),
+};
+
+/** The names of the two ids carry the voice provider's; the interface writes a placeholder, and so do we. Under another
+ *  name they pass through. */
+export const voiceSkill = skillOf("VOICE", { vXAssistantId: z.string(), vXPhoneNumberId: z.string() }, {});
 
 export const apiSkill = skillOf("API", { apiKey: z.string() }, {});
 

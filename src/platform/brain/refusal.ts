@@ -1,0 +1,73 @@
+// An endpoint that does not answer with 200: may it be asked again, when, and for less?
+
+import type { Dispatcher } from "undici";
+import type { Manner } from "./dialect.ts";
+import { parsed } from "./json.ts";
+
+export interface Refusal {
+  readonly kind: "refused";
+  readonly reason: string;
+  readonly again: boolean;
+  /** How long it wants to be left alone; null: it does not say. */
+  readonly afterMs: number | null;
+  /** What it may not refuse. */
+  readonly less: Manner | null;
+}
+
+const maxLength = 64 * 1024;
+
+/** `manner` is how it was asked, `now` the time of day in milliseconds. */
+export async function readRefusal(
+  { statusCode: status, headers, body }: Dispatcher.ResponseData,
+  manner: Manner,
+  now: number,
+): Promise<Refusal> {
+  const text = await beginningOf(body);
+  const later = status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501);
+  const code = codeIn(text);
+  return {
+    kind: "refused",
+    reason: `HTTP ${status}${code ? ` (${code})` : ""}`,
+    again: later,
+    afterMs: retryAfter(headers["retry-after"], now),
+    less: later ? null : lessThan(manner, status, text),
+  };
+}
+
+/** A refusal that speaks of the stream is about the stream; so is one that says nothing, perhaps. Any other is about
+ *  what was asked, and would only come a second time. */
+function lessThan(manner: Manner, status: number, text: string): Manner | null {
+  if (manner === "whole" || ![400, 415, 422, 501].includes(status)) return null;
+  if (manner === "stream with usage" && /stream_options|include_usage/.test(text)) return "stream";
+  return /stream/i.test(text) || text.trim() === "" || status === 501 ? "whole" : null;
+}
+
+/** Seconds or a date (RFC 9110, 10.2.3). */
+function retryAfter(header: string | string[] | undefined, now: number): number | null {
+  const value = Array.isArray(header) ? header[0] : header;
+  if (value === undefined) return null;
+  if (/^\s*\d+(\.\d+)?\s*$/.test(value)) return Number(value) * 1000;
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? null : Math.max(0, at - now);
+}
+
+/** `context_length_exceeded` and the like. Nothing with digits or capitals: a server may quote the key it was given. */
+function codeIn(text: string): string | null {
+  const body = parsed(text) as { readonly error?: { readonly code?: unknown } | null } | null | undefined;
+  const code = typeof body === "object" ? body?.error?.code : undefined;
+  return typeof code === "string" && /^[a-z_]{1,60}$/.test(code) ? code : null;
+}
+
+async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for await (const chunk of body) {
+      text += decoder.decode(chunk, { stream: true });
+      if (text.length > maxLength) break;
+    }
+  } catch {
+    // Its status says enough.
+  }
+  return text;
+}

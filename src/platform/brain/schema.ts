@@ -1,0 +1,44 @@
+// Answers that must be JSON of a certain shape.
+
+import { Ajv } from "ajv";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { parsed } from "./json.ts";
+
+type Schema = { readonly [key: string]: unknown };
+
+export interface Misfit {
+  /** For the model, about its own answer. */
+  readonly complaint: string;
+  /** The place in the schema: for the log, which must not quote the answer. */
+  readonly rule: string;
+}
+
+/** What is wrong with an answer; null when it fits. Throws when the schema is none. */
+export type Fit = (answer: string) => Misfit | null;
+
+export function fitOf(schema: Schema): Fit {
+  const old = /\/draft-0[67]\//.test(String(schema["$schema"]));
+  const options = { strict: false, validateFormats: false, logger: false } as const;
+  const ajv = old ? new Ajv(options) : new Ajv2020(options);
+  const validate = ajv.compile(schema);
+  return (answer) => {
+    const value = parsed(answer);
+    if (value === undefined) return { complaint: "it is not JSON", rule: "it is not JSON" };
+    if (validate(value)) return null;
+    const [first] = validate.errors ?? [];
+    return {
+      complaint: ajv.errorsText(validate.errors, { dataVar: "answer" }).slice(0, 1_000),
+      rule: first?.schemaPath ?? "#",
+    };
+  };
+}
+
+/** Why nothing can be checked by the schema; null when it can. */
+export function schemaProblem(schema: Schema): string | null {
+  try {
+    fitOf(schema);
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
