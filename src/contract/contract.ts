@@ -93,6 +93,8 @@ export interface Reply {
   /** `answer`: of the agent, to a message. `opening`: we write (or call) first. `notice`: words of the channel's own
    *  (a HELP text) or for a human; sent as it is. Signature and introduction are null but for answers. */
   readonly kind: "answer" | "opening" | "notice";
+  /** True for an answer that a person wrote in place of the agent: no automatic mail. */
+  readonly byHuman?: true;
   /** The key of the first part; part n sends under `partKey(key, n)`. */
   readonly key: SendKey;
   readonly createdAt: Date;

@@ -24,6 +24,12 @@ export function firstTo(person: Party, subject: string | null): Address {
   return { to: [person], cc: [], subject, answers: null, history: [], hops: 1, session: null };
 }
 
+/** The address of something more in a thread that we began: `said` are the ids of what was said in it, oldest first. */
+export function furtherTo(person: Party, subject: string | null, said: readonly ExternalId[]): Address {
+  const answers = said.at(-1) ?? null;
+  return { to: [person], cc: [], subject, answers, history: said, hops: 1, session: null };
+}
+
 /** The address of the answer to `event`. Whether Cc is used is the adapter's setting. */
 export function answerTo(event: MessageEvent): Address {
   const answers = event.cited ?? event.id;

@@ -4,8 +4,8 @@
 // Leaves: contacts, notices, and for each due notice a reply `ready` in the contact's own conversation.
 // If it fails: at the next sweep; nothing was decided.  If the process dies: the rows are still due.
 
-import type { Clock, Log } from "bridgehead/contract";
-import { type Address, firstTo } from "../domain/address.ts";
+import { type Clock, externalId, type Log } from "bridgehead/contract";
+import { type Address, firstTo, furtherTo } from "../domain/address.ts";
 import { type Contact, type Policy, step } from "../domain/policy.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
@@ -23,6 +23,7 @@ import {
   lastTold,
   type NoticeRow,
   readContact,
+  sentIds,
   waitsToBeRead,
 } from "../store/contacts.ts";
 import { conversationWith } from "../store/conversations.ts";
@@ -165,7 +166,10 @@ async function write(q: Query, policy: Policy, group: readonly Due[], deps: Tell
   const { text, subject } = await textOf(q, policy, group, line, deps);
   const conversation = await conversationFor(q, group, line, subject, deps);
   const party = { address: head.contact.address, name: head.contact.name };
-  const address: Address = firstTo(party, subject);
+  // What is said later goes into the thread of the first notice, where the channel has threads.
+  const said = subject === null ? [] : await sentIds(q, conversation);
+  const address: Address =
+    said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId));
   const notice = { channel: line.channel, conversation, address, text, forced: false };
   const reply = await insertNotice(q, deps.clock, notice);
   for (const one of group) await endNotice(q, one.notice.id, reply);

@@ -102,6 +102,7 @@ async function dress(
   const first = row.kind === "answer" && !(await hasEarlierReply(q, row.conversation, row.id));
   return {
     kind: row.kind === "human" ? "answer" : row.kind,
+    ...(row.kind === "human" ? { byHuman: true as const } : {}),
     key: sendKey(row.id),
     createdAt: new Date(row.created_at),
     to: address.to,

@@ -223,3 +223,13 @@ export async function contactOfReply(q: Query, reply: string): Promise<ContactRo
   const row = await q.one<{ contact: string }>("SELECT contact FROM notices WHERE reply = $1 LIMIT 1", reply);
   return row ? readContact(q, row.contact) : null;
 }
+
+/** The ids under which our messages of a conversation went out, oldest first. */
+export async function sentIds(q: Query, conversation: string): Promise<string[]> {
+  const rows = await q.all<{ id: string }>(
+    `SELECT external_id AS id FROM drafts WHERE conversation = $1 AND external_id IS NOT NULL AND state IN ('sent', 'delivered')
+     ORDER BY seq`,
+    conversation,
+  );
+  return rows.map(({ id }) => id);
+}

@@ -30,7 +30,7 @@ export function compose(config: EmailConfig, self: Identity, reply: Reply): read
       inReplyTo: answers,
       references: referencesOf(reply.history, answers),
       date: reply.createdAt.toISOString(),
-      automatic: reply.answers === null ? "auto-generated" : "auto-replied",
+      automatic: automaticOf(reply),
       hops: reply.hops,
       ...body,
     },
@@ -55,6 +55,11 @@ export function referencesOf(
   const all = [...new Set(answers === null ? chain : [...chain, answers])];
   if (all.length <= referenceLimit) return all;
   return [...all.slice(0, 1), ...all.slice(-(referenceLimit - 1))];
+}
+
+function automaticOf(reply: Reply): Draft["automatic"] {
+  if (reply.byHuman) return "no";
+  return reply.kind === "notice" || reply.answers === null ? "auto-generated" : "auto-replied";
 }
 
 /** "Re: " in front of the subject of the mail that is answered, once, whatever that mail's language calls it. */

@@ -20,8 +20,8 @@ const schema = z.strictObject({
   references: z.array(z.string()),
   /** ISO 8601. */
   date: z.string(),
-  /** Answers say `auto-replied`, mail we begin says `auto-generated` (RFC 3834). */
-  automatic: z.enum(["auto-replied", "auto-generated"]),
+  /** Answers say `auto-replied`, mail we begin and notices say `auto-generated`, a person's words `no` (RFC 3834). */
+  automatic: z.enum(["auto-replied", "auto-generated", "no"]),
   hops: z.int(),
   text: z.string(),
   html: z.string(),
