@@ -9,7 +9,7 @@ export const event = (data: unknown) => `data: ${typeof data === "string" ? data
 export const word = (content: string | null) => event({ choices: [{ index: 0, delta: { content } }] });
 export const finish = (reason = "stop") =>
   event({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
-export const usage = event({ choices: [], usage: { total_tokens: 21 } });
+const usage = event({ choices: [], usage: { total_tokens: 21 } });
 export const done = event("[DONE]");
 export const hello = word("Hel") + word("lo.") + finish() + usage + done;
 
