@@ -19,7 +19,6 @@ export function docsRoutes(): Hono<Env> {
       c.header("content-security-policy", pagePolicy);
       c.header("x-content-type-options", "nosniff");
       c.header("referrer-policy", "no-referrer");
-      c.header("cross-origin-opener-policy", "same-origin");
       return c.html(await rendered());
     });
 }
