@@ -2,7 +2,13 @@
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { draftStates, eventStates, replyStates, turnStates } from "../../src/domain/states.ts";
+import {
+  draftStates,
+  escalationStates,
+  eventStates,
+  replyStates,
+  turnStates,
+} from "../../src/domain/states.ts";
 
 const readme = new URL("../../src/README.md", import.meta.url);
 const [open, close] = ["<!-- states -->", "<!-- /states -->"];
@@ -25,6 +31,7 @@ function generated(): string {
     ["turn", turnStates],
     ["reply", replyStates],
     ["draft", draftStates],
+    ["escalation", escalationStates],
   ];
   return all.map(([name, machine]) => diagram(name, machine)).join("\n\n");
 }

@@ -7,7 +7,13 @@ import { answerTo } from "../../src/domain/address.ts";
 import { capped, matches, refuse } from "../../src/domain/guards.ts";
 import { questionContext, questionText } from "../../src/domain/question.ts";
 import { askDelay, hopLimit, lookDelay, sendDelay, sendLifetime } from "../../src/domain/retry.ts";
-import { draftStates, eventStates, replyStates, turnStates } from "../../src/domain/states.ts";
+import {
+  draftStates,
+  escalationStates,
+  eventStates,
+  replyStates,
+  turnStates,
+} from "../../src/domain/states.ts";
 import { chooseConversation, referenceLimit, references } from "../../src/domain/thread.ts";
 
 const hour = 3_600_000;
@@ -230,7 +236,7 @@ describe("retry", () => {
 });
 
 describe("states", () => {
-  it.each(Object.entries({ eventStates, turnStates, replyStates, draftStates }))(
+  it.each(Object.entries({ eventStates, turnStates, replyStates, draftStates, escalationStates }))(
     "%s leads only to states that exist",
     (_, machine) => {
       const names = Object.keys(machine);
