@@ -7,6 +7,7 @@ import { triggers } from "../wire/webhook.ts";
 import { ruleProblem } from "./brain/rules.ts";
 import { modelBlock } from "./model-shape.ts";
 import { skillBlocks } from "./skills-shape.ts";
+import { headerProblem } from "./webhooks/headers.ts";
 
 const text = z.string().min(1);
 const key = z.string().min(8, "a key has at least 8 characters");
@@ -47,7 +48,15 @@ const webhook = z.strictObject({
   description: z.string().default(""),
   url: z.url({ protocol: /^https?$/ }),
   trigger: z.enum(triggers),
-  headers: z.record(z.string(), z.string()).default({}),
+  headers: z
+    .record(z.string(), z.string())
+    .superRefine((headers, context) => {
+      for (const [name, value] of Object.entries(headers)) {
+        const message = headerProblem(name, value);
+        if (message !== null) context.addIssue({ code: "custom", path: [name], message });
+      }
+    })
+    .default({}),
   /** As Standard Webhooks writes it: `whsec_` and Base64. Without it one is made from the agent's key. */
   secret: z
     .string()

@@ -8,7 +8,7 @@ import type { Roster } from "./roster.ts";
 import { type Env, fail } from "./routes/exchange.ts";
 
 /** Operations that name an agent in their path belong to its organization's key (External API 4.2, rule 3). */
-const ofOrganization = /^\/external\/agents\/[^/]+\/(users|platform-users)$/;
+const ofOrganization = /^\/external\/agents\/(?!webhooks\/)[^/]+\/(users|platform-users)$/;
 
 /** A wrong key costs nobody's rate: it belongs to no organization. */
 export function gate(roster: Roster, limiter: Limiter, clock: Clock): MiddlewareHandler<Env> {

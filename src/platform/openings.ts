@@ -56,7 +56,7 @@ export function startConversation(
       agent_id: agentId,
       person_id: personId,
       channel,
-      title: channel === "email" ? request.emailSubject.slice(0, 255) : null,
+      title: channel === "email" ? request.emailSubject.slice(0, 255).toWellFormed() : null,
       context: request.conversationContext ?? null,
       introduction: request.channel === "email" ? request.emailIntroduction : null,
       state_id: request.conversationStateId ?? null,

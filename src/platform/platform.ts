@@ -3,11 +3,10 @@
 
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createAdaptorServer } from "@hono/node-server";
+import type { HttpBindings } from "@hono/node-server";
 import type { Clock, Log } from "bridgehead/contract";
 import { Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
-import { internalError, notFound, tooLarge } from "../wire/failure.ts";
+import { internalError, notFound } from "../wire/failure.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { docsRoutes } from "./docs/routes.ts";
 import { createLibrary, type Library } from "./files/library.ts";
@@ -16,6 +15,7 @@ import { createLimiter, type Rate } from "./limiter.ts";
 import { notDone } from "./not-here.ts";
 import { createRoster, type Roster } from "./roster.ts";
 import { agentRoutes, organizationRoutes } from "./routes/agents.ts";
+import { bounded } from "./routes/bounded.ts";
 import { conversationRoutes } from "./routes/conversations.ts";
 import { escalationRoutes } from "./routes/escalations.ts";
 import { type Env, fail } from "./routes/exchange.ts";
@@ -24,6 +24,7 @@ import { messageFileRoutes, signedRoutes } from "./routes/message-files.ts";
 import { messageRoutes } from "./routes/messages.ts";
 import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
+import { createHttpServer, type ServerLimits } from "./server.ts";
 import type { Durability } from "./store/database.ts";
 import { openPlatformStore, type PlatformStore } from "./store/store.ts";
 import { createTurns, type Turns } from "./turns.ts";
@@ -53,6 +54,8 @@ export interface PlatformOptions {
   /** Where callers reach it, such as a proxy's address over https; its own addresses begin so. Default: where each
    *  request says that it came in, which says nothing of a proxy's https. */
   readonly publicUrl?: string;
+  /** How much time and room a client has. */
+  readonly limits?: Partial<ServerLimits>;
   /** When dialogs end and conversations are archived by inactivity. */
   readonly patience?: Patience;
   /** Default `full`: what was answered survives a power cut. */
@@ -80,7 +83,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const turns = createTurns(store, roster, clock, log, stopping.signal);
     const library = createLibrary(store, clock, stopping.signal);
     const app = createApp(options, store, { roster, turns, library }, stopping.signal);
-    const server = createAdaptorServer({ fetch: app.fetch }) as Server;
+    const server = createHttpServer(app.fetch, clock, options.limits);
     await listen(server, options.listen);
     const { signal } = stopping;
     const allowPrivate = options.allowPrivateWebhooks ?? false;
@@ -126,7 +129,7 @@ function createApp(
   app.get("/api/external/docs", (c) => c.redirect("docs/", 301));
   app.route("/api/external/docs/", docsRoutes());
   app.use("/external/*", gate(roster, limiter, clock));
-  const limit = bodyLimit({ maxSize: maxBodyBytes, onError: (c) => fail(c, tooLarge) });
+  const limit = bounded(maxBodyBytes);
   // A document may be larger, and has a limit of its own.
   app.use("/external/*", (c, next) => (c.req.path === uploadPath ? next() : limit(c, next)));
   app.route("/external/agents", agentRoutes(store));
@@ -141,11 +144,17 @@ function createApp(
   app.route("/message-files", signedRoutes(store, clock));
   app.notFound((c) => fail(c, notFound));
   app.onError((error, c) => {
-    if (c.req.raw.signal.aborted) log.info({ error }, "whoever asked the embedded platform went away");
+    if (c.req.raw.signal.aborted || isGone(c.env.incoming))
+      log.info({ error }, "whoever asked the embedded platform went away");
     else log.error({ error }, "the embedded platform failed a request");
     return fail(c, internalError);
   });
   return app;
+}
+
+/** In the middle of its request: nothing of ours is broken. */
+function isGone({ destroyed, complete }: HttpBindings["incoming"]): boolean {
+  return destroyed && !complete;
 }
 
 /** A client that keeps half a request back must not keep us up. */

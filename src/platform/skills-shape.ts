@@ -3,6 +3,7 @@
 
 import * as z from "zod";
 import { skills } from "../wire/skill.ts";
+import { headerProblem } from "./webhooks/headers.ts";
 
 /** One skill as it will be served, with `defaults` for what it does not say. A function of the name, so that the paths of
  *  its mistakes are the file's own. */
@@ -34,9 +35,15 @@ function checked<T extends z.ZodType>(schema: T, check: (skill: z.output<T>, com
 const escalation = checked(block("ESCALATION"), (skill, complain) => {
   for (const [index, { topic, recipients }] of (skill?.escalations ?? []).entries()) {
     if (topic.trim() === "") complain(["escalations", index, "topic"], "is empty");
-    for (const [at, { channel, value }] of recipients.entries())
+    for (const [at, { channel, value, headers }] of recipients.entries()) {
+      const path = ["escalations", index, "recipients", at];
       if (channel === "webhook" && !webhookUrl.safeParse(value).success)
-        complain(["escalations", index, "recipients", at, "value"], "a webhook's value is its URL");
+        complain([...path, "value"], "a webhook's value is its URL");
+      for (const [name, text] of Object.entries(headers ?? {})) {
+        const problem = headerProblem(name, text);
+        if (problem !== null) complain([...path, "headers", name], problem);
+      }
+    }
   }
 });
 

@@ -1,32 +1,35 @@
 // What every operation shares: who calls, reading bodies and queries, and answering in the interface's error forms.
 
+import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type * as z from "zod";
 import { badRequest, type Failure, type FailureDetail } from "../../wire/failure.ts";
 import type { AgentDefinition } from "../definition.ts";
+import { readJson } from "./json.ts";
 
 /** The caller, set by the gate before any operation runs: the agent of an agent's key, all agents of an organization's. */
 type Caller = { agent: AgentDefinition; agents: readonly AgentDefinition[]; key: string };
 /** `base`: where the platform is for whoever calls, without a slash at the end; addresses it tells begin so. */
-export type Env = { Variables: Caller & { base: string } };
+export type Env = { Bindings: HttpBindings; Variables: Caller & { base: string } };
 export type Exchange = Context<Env>;
 
 export function fail(c: Context, failure: Failure, headers: { [name: string]: string } = {}): Response {
   return c.json(failure, failure.status as 400, headers);
 }
 
+/** Of a refusal: a body can have thousands of mistakes. */
+const detailsAtMost = 20;
+
 export type Parsed<T> = { readonly value: T } | { readonly response: Response };
 
 /** The request's JSON body by `schema`, or the 400 that says what is wrong with it. An empty body is `{}`. */
 export async function readBody<S extends z.ZodType>(c: Exchange, schema: S): Promise<Parsed<z.output<S>>> {
-  const text = await c.req.text();
-  let body: unknown;
-  try {
-    body = JSON.parse(text || "{}");
-  } catch {
-    return refused(c, [{ path: "", message: "not JSON" }]);
-  }
-  return check(c, schema, body);
+  const encoding = c.req.header("content-encoding") ?? "identity";
+  if (encoding.toLowerCase() !== "identity")
+    return refused(c, [{ path: "", message: "a body is read as it is, without a content-encoding" }]);
+  const bytes = await c.req.arrayBuffer();
+  const reading = readJson(new Uint8Array(bytes));
+  return reading.ok ? check(c, schema, reading.value) : refused(c, [{ path: "", message: reading.reason }]);
 }
 
 /** The request's query parameters by `schema`, or the 400. */
@@ -41,8 +44,10 @@ export function refused(c: Exchange, details: readonly FailureDetail[]): { reado
 function check<S extends z.ZodType>(c: Exchange, schema: S, input: unknown): Parsed<z.output<S>> {
   const result = schema.safeParse(input);
   if (result.success) return { value: result.data };
-  return refused(
-    c,
-    result.error.issues.map(({ path, message }) => ({ path: path.join("."), message })),
-  );
+  const { issues } = result.error;
+  const details = issues
+    .slice(0, detailsAtMost)
+    .map(({ path, message }) => ({ path: path.join("."), message }));
+  const more = issues.length - details.length;
+  return refused(c, more === 0 ? details : [...details, { path: "", message: `and ${more} more` }]);
 }

@@ -1,16 +1,16 @@
 // The agent's documents over HTTP (External API 4.3; the forms of the answers from the public description).
 
 import { Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import * as z from "zod";
 import { notFound, tooLarge } from "../../wire/failure.ts";
 import { type agentFile, deleteFilesRequest } from "../../wire/file.ts";
 import { pageOf, pageQuery } from "../../wire/page.ts";
 import type { Served } from "../../wire/record.ts";
 import type { Library } from "../files/library.ts";
-import { fileName } from "../files/name.ts";
+import { fileName, savedAs } from "../files/name.ts";
 import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
+import { bounded } from "./bounded.ts";
 import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
 
 const maxFileBytes = 20 * 1024 * 1024;
@@ -27,11 +27,7 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<Env> {
     return c.body(null, 200);
   };
   return new Hono<Env>()
-    .post(
-      "/upload",
-      bodyLimit({ maxSize: maxFileBytes + 64 * 1024, onError: (c) => fail(c, tooLarge) }),
-      (c) => upload(c, store, library),
-    )
+    .post("/upload", bounded(maxFileBytes + 64 * 1024), (c) => upload(c, store, library))
     .get("/by-api-key", (c) => {
       const query = readQuery(c, listQuery);
       if ("response" in query) return query.response;
@@ -54,7 +50,7 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<Env> {
       // Never shown by a browser as a page of ours.
       return c.body(new Uint8Array(bytes), 200, {
         "content-type": "application/octet-stream",
-        "content-disposition": `attachment; filename*=UTF-8''${encodeURIComponent(file.name)}`,
+        "content-disposition": savedAs(file.name),
         "x-content-type-options": "nosniff",
       });
     })

@@ -2,15 +2,15 @@
 
 import type { Clock } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
-import { forbidden, notFound, tooLarge } from "../../wire/failure.ts";
+import { forbidden, notFound } from "../../wire/failure.ts";
 import { uploadUrlRequest } from "../../wire/message-file.ts";
 import { storagePath } from "../files/attached.ts";
-import { fileName } from "../files/name.ts";
+import { fileName, savedAs } from "../files/name.ts";
 import { isSigned, type Purpose, signedPath } from "../files/signed.ts";
 import { newUuid } from "../names.ts";
 import type { MessageFileRow } from "../store/message-files.ts";
 import type { PlatformStore } from "../store/store.ts";
+import { bounded } from "./bounded.ts";
 import { type Env, type Exchange, fail, readBody, refused } from "./exchange.ts";
 
 const maxFileBytes = 20 * 1024 * 1024;
@@ -63,18 +63,14 @@ export function signedRoutes(store: PlatformStore, clock: Clock): Hono {
     return store.messageFiles.byId(fileId) ?? fail(c, notFound);
   }
   return new Hono()
-    .put(
-      "/:id/upload",
-      bodyLimit({ maxSize: maxFileBytes, onError: (c) => fail(c, tooLarge) }),
-      async (c) => {
-        const file = opened(c, "upload");
-        if (file instanceof Response) return file;
-        const bytes = new Uint8Array(await c.req.arrayBuffer());
-        const stored = await store.commits.write(() => store.messageFiles.fill(file.id, bytes, clock.now()));
-        // A message has it by now: what was said stays as it was.
-        return stored ? c.body(null, 200) : fail(c, forbidden);
-      },
-    )
+    .put("/:id/upload", bounded(maxFileBytes), async (c) => {
+      const file = opened(c, "upload");
+      if (file instanceof Response) return file;
+      const bytes = new Uint8Array(await c.req.arrayBuffer());
+      const stored = await store.commits.write(() => store.messageFiles.fill(file.id, bytes, clock.now()));
+      // A message has it by now: what was said stays as it was.
+      return stored ? c.body(null, 200) : fail(c, forbidden);
+    })
     .get("/:id/download", (c) => {
       const file = opened(c, "download");
       if (file instanceof Response) return file;
@@ -82,7 +78,7 @@ export function signedRoutes(store: PlatformStore, clock: Clock): Hono {
       if (!bytes) return fail(c, notFound);
       return c.body(new Uint8Array(bytes), 200, {
         "content-type": "application/octet-stream",
-        "content-disposition": `attachment; filename*=UTF-8''${encodeURIComponent(file.name)}`,
+        "content-disposition": savedAs(file.name),
         "x-content-type-options": "nosniff",
       });
     });

@@ -2,7 +2,6 @@
 // ours, for nobody else can.
 
 import { randomBytes } from "node:crypto";
-import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Clock } from "bridgehead/contract";
 import { Hono } from "hono";
 import * as z from "zod";
@@ -15,6 +14,7 @@ import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, ListedWebhook } from "../store/webhooks.ts";
 import { judge } from "../webhooks/address.ts";
 import { deliverTo } from "../webhooks/fire.ts";
+import { headerProblem } from "../webhooks/headers.ts";
 import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
 
 const fireRequest = z.looseObject({ conversationId: z.string().min(1) });
@@ -93,20 +93,10 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
 /** As Standard Webhooks wants it: 32 random bytes. */
 const newSecret = (): string => `whsec_${randomBytes(32).toString("base64")}`;
 
-/** Names of ours, and what HTTP itself decides. */
-const reserved =
-  /^(webhook-(id|timestamp|signature)|content-(length|type)|host|connection|transfer-encoding|expect|upgrade|user-agent)$/i;
-
 function headerProblems(headers: { readonly [name: string]: unknown }): FailureDetail[] {
   return Object.entries(headers).flatMap(([name, value]) => {
-    const path = `headers.${name}`;
-    try {
-      validateHeaderName(name);
-      validateHeaderValue(name, String(value));
-    } catch {
-      return [{ path, message: "not a header" }];
-    }
-    return reserved.test(name) ? [{ path, message: "is not yours to set" }] : [];
+    const message = headerProblem(name, value);
+    return message === null ? [] : [{ path: `headers.${name}`, message }];
   });
 }
 
