@@ -33,6 +33,9 @@ export interface EscalationRow {
 const columns =
   "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, closed_at, closed_by";
 
+/** After which time the policy's last step is taken again when it has failed. */
+const againMs = 300_000;
+
 /** The database's clock, in milliseconds. */
 export async function nowMs(q: Query): Promise<number> {
   const row = await q.one<{ now: number }>("SELECT now_ms() AS now");
@@ -161,11 +164,16 @@ export async function moveEscalation(
   );
 }
 
-/** The policy's next step is due at once: somebody who was told can not be reached. */
+/** A notice reaches nobody: its tier has had its time. Where no step was to follow, the last one is taken again, but not
+ *  at once: it has just failed. */
 export async function hastenEscalation(q: Query, id: string): Promise<void> {
   const changed = await q.run(
-    "UPDATE escalations SET due_at = now_ms() WHERE id = $1 AND state = 'open'",
+    `UPDATE escalations SET entered_at = 0,
+       told_at = CASE WHEN due_at IS NULL THEN NULL ELSE told_at END,
+       due_at = CASE WHEN due_at IS NULL THEN now_ms() + $2 ELSE now_ms() END
+     WHERE id = $1 AND state = 'open'`,
     id,
+    againMs,
   );
   if (changed > 0) q.touched.add("escalations");
 }
