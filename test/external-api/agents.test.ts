@@ -16,6 +16,10 @@ interface PeoplePage {
 const idsOf = ({ data }: PeoplePage) => data.map(({ id }) => id);
 const person = (n: number) => ({ firstName: `P${n}`, lastName: "Doe", fkId: `conformance-list-${n}` });
 
+interface Skill {
+  readonly widgetButtonConfig?: { readonly launcherTheme: string; readonly selectedTheme?: string };
+}
+
 describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
   const call = driver(target);
 
@@ -28,6 +32,15 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
     expect(api).toMatchObject({ status: "active" });
     expect(problems("API", api)).toEqual([]);
     expect(api.apiKey).toBe(target.agentKey);
+  });
+
+  test("a launcher of a custom theme selects one (2.6)", async () => {
+    const { skills } = (await call("agents.get")).body as { skills: Skill[] };
+    const custom = skills.flatMap(({ widgetButtonConfig: button }) =>
+      button?.launcherTheme === "custom" ? [button] : [],
+    );
+    if (embedded) expect(custom).toHaveLength(1);
+    for (const { selectedTheme } of custom) expect(selectedTheme).toMatch(/^(light|dark|system)$/);
   });
 
   test("the lists of people answer pages of people", async () => {
@@ -145,6 +158,13 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
 
 describe.runIf(embedded)("the platform in the box", () => {
   const call = drivers["plain requests"](target);
+
+  test("an agent without a model, and with no skill but its key, conforms as well", async () => {
+    const { agentKey = "" } = target.foreign ?? {};
+    const { body } = await call("agents.get", { key: agentKey });
+    expect(problems("agent", body)).toEqual([]);
+    expect(body.skills).toEqual([{ systemName: "API", status: "active", apiKey: agentKey }]);
+  });
 
   test("serves every skill, each with every field that the document lists", async () => {
     const { skills } = (await call("agents.get")).body as { skills: { systemName: string }[] };

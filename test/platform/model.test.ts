@@ -1,5 +1,6 @@
 // A model's endpoint that answers piece by piece, late, in part, or not at all.
 
+import { readFileSync } from "node:fs";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { call } from "../../src/platform/brain/call.ts";
@@ -361,6 +362,20 @@ describe("POST /responses", () => {
     script(streaming(delta("Hel") + last), json(ended()));
     await expect(ask()).rejects.toThrow(why);
     expect(received).toHaveLength(1);
+  });
+});
+
+test("the example of the manual is read", () => {
+  const manual = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+  const block = /```yaml\n( {4}model:\n.*?)```/s.exec(manual)?.[1] ?? "";
+  const text = `organization: { name: A }\nagents:\n  - name: a\n    key: some-key-1\n${block}`;
+  expect(readAgents(text, "a.yaml")[0]?.model).toMatchObject({
+    listedAs: "<model_family>-5-mini",
+    topP: 0.9,
+    reasoningEffort: "low",
+    outputSchema: { enabled: true },
+    silenceMs: 30_000,
+    totalMs: 300_000,
   });
 });
 
