@@ -3,11 +3,13 @@
 import type { Clock, Log, Route } from "bridgehead/contract";
 import type { Config } from "./config/index.ts";
 import { createEscalation } from "./escalation/escalation.ts";
+import { healthStage } from "./escalation/health.ts";
 import { linkTo } from "./escalation/links.ts";
 import { tellStage } from "./escalation/tell.ts";
 import { watchStage } from "./escalation/watch.ts";
 import { createAgents } from "./host/agents.ts";
 import { createHost, type Host } from "./host/host.ts";
+import { pulsesOf } from "./host/readiness.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
 import { askStage } from "./pipeline/ask.ts";
 import { composeStage } from "./pipeline/compose.ts";
@@ -127,6 +129,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       tellStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
       composeStage(deps),
       presenceStage(deps),
+      healthStage({ ...escalating, pulses: () => pulsesOf(host, clock) }),
     ],
     stages: [
       askStage({

@@ -2,6 +2,7 @@
 // that noticed it, so that it is neither lost nor opened twice.
 
 import type { Clock, Log } from "bridgehead/contract";
+import type { Cause } from "../domain/policy.ts";
 import { newId } from "../ops/clock.ts";
 import type { Raised } from "../pipeline/escalation.ts";
 import type { Query } from "../store/driver.ts";
@@ -21,13 +22,13 @@ export interface RaiseDeps {
 }
 
 export const aboutConversation = (id: string): string => `conversation:${id}`;
-export const aboutChannel = (id: string): string => `channel:${id}`;
+export const aboutChannel = (id: string, cause: Cause): string => `channel:${id}:${cause}`;
 
 /** The escalation it belongs to; null when it was noticed before, or belongs to one that is over. */
 export async function raise(q: Query, raised: Raised, deps: RaiseDeps): Promise<EscalationRow | null> {
   const { key, source, conversation, channel, reason } = raised;
   if (await isNoticed(q, key)) return null;
-  const about = conversation === null ? aboutChannel(channel) : aboutConversation(conversation);
+  const about = conversation === null ? aboutChannel(channel, raised.cause) : aboutConversation(conversation);
   const known = (await liveEscalation(q, about)) ?? (await lateFor(q, raised, about));
   const row = known ?? (await open(q, raised, about, deps));
   await addSource(q, { key, escalation: row.id, source, detail: reason });

@@ -1,6 +1,6 @@
 // What /readyz, the metrics and the service's status text say: one look at the running channels and agents.
 
-import type { Clock } from "bridgehead/contract";
+import type { ChannelStatus, Clock } from "bridgehead/contract";
 import { whyNotAsk } from "../pipeline/line.ts";
 import type { Agent } from "../pipeline/settings.ts";
 import type { ChannelOverview } from "../store/overview.ts";
@@ -34,6 +34,26 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): 
       failures,
     };
   });
+}
+
+/** How each channel does, for those who judge it. */
+export function pulsesOf(host: Host, clock: Clock): Pulse[] {
+  return host.running().map(({ config, state: { status, since } }) => ({
+    channel: config.id,
+    agent: config.core.agent,
+    state: status.state,
+    reason: "reason" in status ? status.reason : null,
+    forMs: clock.now() - since,
+  }));
+}
+
+export interface Pulse {
+  readonly channel: string;
+  readonly agent: string;
+  readonly state: ChannelStatus["state"];
+  readonly reason: string | null;
+  /** How long it has been so, in milliseconds. */
+  readonly forMs: number;
 }
 
 /** How many turns, replies and drafts wait, in all channels. */

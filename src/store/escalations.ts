@@ -7,7 +7,7 @@ export interface EscalationRow {
   readonly id: string;
   /** What people type: "ok 417". */
   readonly number: number;
-  /** `conversation:<id>`, `channel:<id>` or `agent:<name>`. */
+  /** `conversation:<id>` or `channel:<id>:<cause>`. */
   readonly about: string;
   readonly conversation: string | null;
   readonly channel: string;
