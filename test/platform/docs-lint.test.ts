@@ -3,6 +3,7 @@
 
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { expect, test } from "vitest";
+import { fetchFresh } from "./fresh.ts";
 import { startRig } from "./rig.ts";
 
 const off: { readonly [rule: string]: string } = {
@@ -35,7 +36,7 @@ type Description = any;
 
 async function description(): Promise<Description> {
   const { platform } = await startRig();
-  const answered = await fetch(`${platform.url}/api/external/docs/openapi.json`);
+  const answered = await fetchFresh(`${platform.url}/api/external/docs/openapi.json`);
   return answered.json();
 }
 

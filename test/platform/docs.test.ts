@@ -12,6 +12,7 @@ import { verifying } from "../../src/platform/docs/deliveries.ts";
 import { wordedFields } from "../../src/platform/docs/words.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
+import { fetchFresh } from "./fresh.ts";
 import { receiver } from "./receiver.ts";
 import { startByEmail, startWith } from "./rig.ts";
 
@@ -41,7 +42,7 @@ agents:
 async function rig() {
   const agents = readAgents(text, "acme.yaml");
   const { platform } = await startWith({ agents, allowPrivateWebhooks: true });
-  const answered = await fetch(`${platform.url}/api/external/docs/openapi.json`);
+  const answered = await fetchFresh(`${platform.url}/api/external/docs/openapi.json`);
   // The tests look into whatever comes.
   // oxlint-disable-next-line typescript/no-explicit-any
   const description = (await answered.json()) as any;
@@ -59,7 +60,7 @@ async function rig() {
       organization: { "Organization-Secret-Key": "acme-organization-key" },
     };
     const json = options.body === undefined ? {} : { body: JSON.stringify(options.body) };
-    const response = await fetch(`${platform.url}${path}${options.query ?? ""}`, {
+    const response = await fetchFresh(`${platform.url}${path}${options.query ?? ""}`, {
       method: operation.method,
       headers: {
         ...(options.key === undefined ? keys[operation.key] : { "Agent-Secret-Key": options.key }),
@@ -113,7 +114,7 @@ test("every operation answers as described", async () => {
   await call("setConversationMode", { path: conversation, body: { mode: "ai" } });
   const announced = { fileName: "lamp.txt", contentType: "text/plain" };
   const { signedUrl, storagePath } = await call("createUploadUrl", { path: conversation, body: announced });
-  await fetch(signedUrl, { method: "PUT", body: "Seven kilograms." });
+  await fetchFresh(signedUrl, { method: "PUT", body: "Seven kilograms." });
   await call("sendMessage", {
     path: conversation,
     body: { message: "refund", files: [{ fileName: "lamp.txt", storagePath }] },
@@ -234,7 +235,7 @@ interface Described {
 
 test("the page shows every operation and record, and its policy lets run what is in it and nothing else", async () => {
   const { platform, description } = await rig();
-  const response = await fetch(`${platform.url}/api/external/docs/`);
+  const response = await fetchFresh(`${platform.url}/api/external/docs/`);
   const page = await response.text();
   for (const id of Object.keys(operations)) expect(page).toContain(`<details class="operation" id="${id}"`);
   const refs = page.matchAll(/href="#record-(\w+)"/g);
@@ -252,7 +253,7 @@ test("the page shows every operation and record, and its policy lets run what is
     expect(page.split(`<${kind}`)).toHaveLength(2);
   }
   expect(page).not.toMatch(/\son\w+=|\sstyle=|javascript:|(src|href)="(https?:)?\/\//);
-  const again = await fetch(`${platform.url}/api/external/docs`, { redirect: "manual" });
+  const again = await fetchFresh(`${platform.url}/api/external/docs`, { redirect: "manual" });
   expect(again.headers.get("location")).toBe("docs/");
 });
 
@@ -267,7 +268,7 @@ test("a delivery is told from a forged one by the lines on the page, and is as d
   await expect.poll(() => got.length).toBe(1);
   const [{ headers, text, body } = { headers: {}, text: "", body: {} }] = got;
 
-  const page = await (await fetch(`${platform.url}/api/external/docs/`)).text();
+  const page = await (await fetchFresh(`${platform.url}/api/external/docs/`)).text();
   expect(textContent(parseDocument(page))).toContain(verifying);
   const { isOurs } = await import(`data:text/javascript,${encodeURIComponent(verifying)}`);
   const now = Number(headers["webhook-timestamp"]) * 1000;
