@@ -1,7 +1,6 @@
 // Answers that must be JSON of a certain shape.
 
-import { Ajv } from "ajv";
-import { Ajv2020 } from "ajv/dist/2020.js";
+import { createRequire } from "node:module";
 import { parsed } from "./json.ts";
 
 type Schema = { readonly [key: string]: unknown };
@@ -13,13 +12,18 @@ export interface Misfit {
   readonly rule: string;
 }
 
+const require = createRequire(import.meta.url);
+/** Loaded when the first schema is: agents without one go without its memory. */
+const newest = () => require("ajv/dist/2020.js") as typeof import("ajv/dist/2020.js");
+const seventh = () => require("ajv") as typeof import("ajv");
+
 /** What is wrong with an answer; null when it fits. Throws when the schema is none. */
 export type Fit = (answer: string) => Misfit | null;
 
 export function fitOf(schema: Schema): Fit {
   const old = /\/draft-0[67]\//.test(String(schema["$schema"]));
   const options = { strict: false, validateFormats: false, logger: false } as const;
-  const ajv = old ? new Ajv(options) : new Ajv2020(options);
+  const ajv = old ? new (seventh().Ajv)(options) : new (newest().Ajv2020)(options);
   const validate = ajv.compile(schema);
   return (answer) => {
     const value = parsed(answer);
