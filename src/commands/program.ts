@@ -7,6 +7,8 @@ import type { Command, Io } from "./io.ts";
 
 const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 
+const escalationActions = ["list", "show", "take", "close", "resume", "note", "reply"] as const;
+
 /** Parses `argv` (without node and script), runs the command, resolves to its exit code.
  *  Throws commander's CommanderError for a wrong command line, for --help and for --version. */
 export async function runProgram(argv: readonly string[], io: Io, version: string): Promise<number> {
@@ -65,6 +67,16 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--raw", "show: print the message as it arrived")
     .option("--json", "print JSON")
     .action(calls(() => import("./inbox.ts"), "action", "id"));
+  configured("escalation", "list, show and answer what humans are needed for")
+    .argument("<action>", escalationActions.join(", "), oneOf(...escalationActions))
+    .argument("[number]", "an escalation, as listed")
+    .option("--state <state>", "list: only those", oneOf("open", "taken", "closed"))
+    .option("--channel <id>", "list: only this channel's")
+    .option("--limit <n>", "list: at most this many", count, 50)
+    .option("--by <name>", "who acts, as the others are told", "an operator")
+    .option("--text <text>", "note: for ourselves; reply: for the customer")
+    .option("--json", "list, show: print JSON")
+    .action(calls(() => import("./escalation.ts"), "action", "number"));
   configured("start", "write to a person first, or call them")
     .requiredOption("--channel <id>", "through this channel")
     .requiredOption("--to <address>", "the person's mailbox, or number with its country")

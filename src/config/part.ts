@@ -55,6 +55,7 @@ export type LoadedPolicy =
         readonly id: string;
         readonly agent: string;
         readonly enabled: boolean;
+        readonly platform: AdapterDefinition["traits"]["platform"];
       }[];
       /** Without headers, keys and the platform's webhooks, and where a reference says to which URL one goes, without
        *  that URL. Null when the file has no such key. */
@@ -125,7 +126,12 @@ export async function loadPolicy(path: string, options: LoadOptions): Promise<Lo
     file: opened.file,
     store: storeConfig(store, opened.folder),
     agents: Object.keys(block(root["agents"])),
-    channels: carriers.map(({ id, core }) => ({ id, agent: core.agent, enabled: core.enabled })),
+    channels: carriers.map(({ id, core, adapter }) => ({
+      id,
+      agent: core.agent,
+      enabled: core.enabled,
+      platform: adapter.traits.platform,
+    })),
     policy: escalation ? policyOf(escalation, carriers) : null,
   };
 }

@@ -158,7 +158,11 @@ async function act(
     await addSource(q, { key, escalation: row.id, source: "note", detail: `${contact.name}: ${words.note}` });
   }
   if (words.acknowledge || text !== "") await take(q, row, by, deps);
-  const trouble = text === "" ? null : await relay(q, row, text, deps);
+  const kindOf = (channel: string) => {
+    const line = deps.lines().get(channel);
+    return line?.outbound ? line.traits.platform : null;
+  };
+  const trouble = text === "" ? null : await relay(q, row, text, { ...deps, kindOf });
   if (words.resume) await resume(q, row, contact.name, deps);
   else if (words.close) await close(q, row, contact.name, deps);
   return trouble === null ? null : `Your answer was not sent: ${trouble}.`;

@@ -1,10 +1,9 @@
 // A person's words for the customer: out on the channel where the question was asked, in its thread and under the agent's
 // name, and to the platform as a manual message. Both are left in one transaction; each goes out exactly once.
 
-import type { Clock, Log } from "bridgehead/contract";
+import type { Clock, Log, Traits } from "bridgehead/contract";
 import { type Address, firstTo } from "../domain/address.ts";
 import { newId } from "../ops/clock.ts";
-import type { Lines } from "../pipeline/line.ts";
 import { type ConversationRow, readConversation } from "../store/conversations.ts";
 import { insertReply } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
@@ -13,7 +12,8 @@ import { dropWaitingAnswers } from "../store/takeover.ts";
 import { enqueueTurn, newestAddress } from "../store/turns.ts";
 
 export interface RelayDeps {
-  readonly lines: () => Lines;
+  /** What kind of channel that is; null when it cannot send. */
+  readonly kindOf: (channel: string) => Traits["platform"] | null;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -27,9 +27,9 @@ export async function relay(
 ): Promise<string | null> {
   if (about.conversation === null) return "it is about a channel, so there is no customer to answer";
   const conversation = await readConversation(q, about.conversation);
-  const line = deps.lines().get(conversation.channel);
-  if (!line?.outbound) return `channel ${conversation.channel} cannot send now`;
-  if (line.traits.platform === "voice") return speak(q, conversation, text, deps);
+  const kind = deps.kindOf(conversation.channel);
+  if (kind === null) return `channel ${conversation.channel} cannot send now`;
+  if (kind === "voice") return speak(q, conversation, text, deps);
   await dropWaitingAnswers(q, conversation.id, "a person has answered");
   const address = await addressOf(q, conversation);
   const turn = newId(deps.clock.now());

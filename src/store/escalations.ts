@@ -139,10 +139,12 @@ export async function sourcesOf(q: Query, escalation: string): Promise<SourceRow
   );
 }
 
-/** Those that want a step of the policy now, longest due first. Locked for this transaction. */
+/** Those that want a step of the policy now, longest due first; also what was told in a time that lies ahead now, for the
+ *  clock was put back. Locked for this transaction. */
 export async function dueEscalations(q: Query, limit: number): Promise<EscalationRow[]> {
   return q.all<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
+    `SELECT ${columns} FROM escalations WHERE due_at IS NOT NULL
+       AND (due_at <= now_ms() OR entered_at > now_ms() OR told_at > now_ms()) ORDER BY due_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );

@@ -1,0 +1,171 @@
+// bridgehead escalation: what humans are needed for, as the operator sees it and answers it. Works beside the running daemon,
+// which sends what is left here.
+
+import { resolve } from "node:path";
+import type { Log } from "bridgehead/contract";
+import { loadPolicy } from "../config/index.ts";
+import { matterOf } from "../escalation/matter.ts";
+import { relay } from "../escalation/relay.ts";
+import { close, resume, take } from "../escalation/take.ts";
+import { loadAdapter } from "../host/loader.ts";
+import { systemClock as clock, newId } from "../ops/clock.ts";
+import { point } from "../ops/points.ts";
+import { contactsOf, toldOf } from "../store/contacts.ts";
+import type { Database, Query } from "../store/driver.ts";
+import { addSource, type EscalationRow, escalationByNumber, listEscalations } from "../store/escalations.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { Io } from "./io.ts";
+import { problemLine } from "./problem.ts";
+import { table, useStore, when } from "./store.ts";
+
+export interface EscalationOptions {
+  readonly config: string;
+  readonly action: "list" | "show" | "take" | "close" | "resume" | "note" | "reply";
+  readonly number?: string;
+  readonly state?: "open" | "taken" | "closed";
+  readonly channel?: string;
+  readonly limit: number;
+  /** Who acts, as the others are told. */
+  readonly by: string;
+  readonly text?: string;
+  readonly json?: boolean;
+}
+
+export async function run(options: EscalationOptions, io: Io): Promise<number> {
+  const file = resolve(io.cwd, options.config);
+  const loaded = await loadPolicy(file, { env: io.env, adapters: loadAdapter });
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.err(problemLine(problem));
+    return exitCodes.config;
+  }
+  return useStore(loaded, io, async (db) => {
+    if (options.action === "list") return list(db, options, io);
+    const number = Number(options.number);
+    if (!Number.isSafeInteger(number) || number < 1) {
+      io.err(`escalation ${options.action} needs an escalation's number (see escalation list)`);
+      return exitCodes.usage;
+    }
+    if (options.action === "show") return show(db, number, options, io);
+    const kindOf = (channel: string) =>
+      loaded.channels.find(({ id, enabled }) => id === channel && enabled)?.platform ?? null;
+    return act(db, number, kindOf, options, io);
+  });
+}
+
+async function list(db: Database, options: EscalationOptions, io: Io): Promise<number> {
+  const { state, channel, limit } = options;
+  const filter = {
+    limit,
+    ...(state === undefined ? {} : { state }),
+    ...(channel === undefined ? {} : { channel }),
+  };
+  const rows = await db.read((q) => listEscalations(q, filter));
+  if (options.json) io.out(JSON.stringify(rows));
+  else if (rows.length === 0) io.out("nothing");
+  else {
+    const heads = ["NUMBER", "OPENED (UTC)", "STATE", "BY", "CHANNEL", "CAUSE", "TOPIC", "REASON"];
+    const cells = rows.map((row) => [
+      String(row.number),
+      when(row.opened_at),
+      row.state,
+      (row.state === "closed" ? row.closed_by : row.taken_by) ?? "",
+      row.channel,
+      row.cause,
+      row.topic ?? "",
+      row.reason,
+    ]);
+    io.out(table([heads, ...cells]));
+  }
+  return exitCodes.ok;
+}
+
+async function show(db: Database, number: number, options: EscalationOptions, io: Io): Promise<number> {
+  const found = await db.read(async (q) => {
+    const row = await escalationByNumber(q, number);
+    if (!row) return null;
+    const { person, subject, sources, said } = await matterOf(q, row);
+    const contacts = await contactsOf(q, row.id);
+    const told = (await toldOf(q, row.id)).map(({ contact, made_at, ...one }) => {
+      const to = contacts.find(({ id }) => id === contact);
+      return { ...one, name: to?.name, way: to?.way, address: to?.address, at: made_at };
+    });
+    return { ...row, person, subject, sources, told, said };
+  });
+  if (!found) return unknown(number, io);
+  io.out(JSON.stringify(found, null, options.json ? 0 : 2));
+  return exitCodes.ok;
+}
+
+async function act(
+  db: Database,
+  number: number,
+  kindOf: Parameters<typeof relay>[3]["kindOf"],
+  options: EscalationOptions,
+  io: Io,
+): Promise<number> {
+  const { action, text = "" } = options;
+  if ((action === "note" || action === "reply") && text.trim() === "") {
+    io.err(`escalation ${action} needs --text`);
+    return exitCodes.usage;
+  }
+  const log = quiet;
+  const outcome = await db.tx(async (q) => {
+    const row = await escalationByNumber(q, number);
+    if (!row) return null;
+    const said = await change(q, row, { ...options, text }, { kindOf, clock, log });
+    point("take.commit", "before", { escalation: row.id });
+    await db.wake(q);
+    return said;
+  });
+  point("take.commit", "after", { number });
+  if (outcome === null) return unknown(number, io);
+  (outcome.done ? io.out : io.err)(`${number}: ${outcome.says}`);
+  return outcome.done ? exitCodes.ok : exitCodes.failed;
+}
+
+interface Outcome {
+  readonly done: boolean;
+  readonly says: string;
+}
+
+async function change(
+  q: Query,
+  row: EscalationRow,
+  { action, by, text = "" }: EscalationOptions,
+  deps: Parameters<typeof relay>[3],
+): Promise<Outcome> {
+  if (action === "note") {
+    const key = `note:${newId(clock.now())}`;
+    await addSource(q, { key, escalation: row.id, source: "note", detail: `${by}: ${text}` });
+    return { done: true, says: "noted" };
+  }
+  if (row.state === "closed") return { done: false, says: `it was closed by ${row.closed_by ?? "somebody"}` };
+  if (action === "close") return { done: await close(q, row, by, deps), says: "closed" };
+  if (action === "resume") {
+    await resume(q, row, by, deps);
+    return { done: true, says: "given back to the agent" };
+  }
+  const actor = { name: by, contact: null };
+  if (action === "take") {
+    const taken = await take(q, row, actor, deps);
+    return { done: true, says: taken ? `taken by ${by}` : `${by} has it already` };
+  }
+  const trouble = await relay(q, row, text, deps);
+  if (trouble !== null) return { done: false, says: `not sent: ${trouble}` };
+  // Whoever is told of the customer's next words stays the one who had it.
+  if (row.state === "open") await take(q, row, actor, deps);
+  return { done: true, says: "will be sent to the customer" };
+}
+
+function unknown(number: number, io: Io): number {
+  io.err(`there is no escalation ${number} (see escalation list)`);
+  return exitCodes.failed;
+}
+
+/** What the command says is its output. */
+const quiet: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
