@@ -5,6 +5,7 @@ import type { AgentSettings } from "../agent/index.ts";
 import { loadPolicy } from "../config/index.ts";
 import { forecast } from "../domain/forecast.ts";
 import type { About, Cause, Policy } from "../domain/policy.ts";
+import { escalationsFor } from "../escalation/recipients.ts";
 import { loadAdapter } from "../host/loader.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { readSettings } from "../store/agents.ts";
@@ -105,8 +106,7 @@ async function recipientsOf(loaded: Loaded, policy: Policy, about: About, io: Io
   }
   const own = (settings as AgentSettings | null)?.escalations;
   if (!own) return { known: false, reason: reasons[0] ?? "the daemon has not read them yet" };
-  const ofTopic = own.filter(({ topic }) => topic === about.topic);
-  const list = (ofTopic.length > 0 ? ofTopic : own).flatMap(({ topic, recipients }) =>
+  const list = escalationsFor(about.topic, own).flatMap(({ topic, recipients }) =>
     recipients.map(({ channel, value }) => ({ topic, way: channel, address: value })),
   );
   return { known: true, list };

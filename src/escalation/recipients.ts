@@ -1,5 +1,6 @@
 // The recipients of the agent's own ESCALATION skill, and which channel carries what to whom.
 
+import type { EscalationSettings } from "../agent/calls.ts";
 import type { Contact, Policy } from "../domain/policy.ts";
 import type { Lines } from "../pipeline/line.ts";
 import type { Way } from "../store/contacts.ts";
@@ -11,12 +12,20 @@ export const webhookChannel = "escalations";
 export const carrierOf = (policy: Policy, way: Way): string | null =>
   way === "webhook" ? webhookChannel : policy.via[way];
 
-/** Those of the topic it is about; of all topics when that is not known. None when the agent has no such skill. */
+/** What the agent's skill says of a topic; of all topics when it knows none of that name. */
+export function escalationsFor(
+  topic: string | null,
+  all: readonly EscalationSettings[],
+): readonly EscalationSettings[] {
+  const own = all.filter((one) => one.topic === topic);
+  return own.length > 0 ? own : all;
+}
+
+/** None when the agent has no such skill. */
 export function agentRecipients(row: EscalationRow, lines: Lines): readonly Contact[] {
   const line = lines.get(row.channel) ?? [...lines.values()].find(({ agent }) => agent === row.agent);
-  const all = line?.settings()?.escalations ?? [];
-  const own = all.filter(({ topic }) => row.topic !== null && topic === row.topic);
-  const contacts = (own.length > 0 ? own : all).flatMap(({ recipients }) =>
+  const told = escalationsFor(row.topic, line?.settings()?.escalations ?? []);
+  const contacts = told.flatMap(({ recipients }) =>
     recipients.map(({ channel, value }) => ({
       person: `agent:${value}`,
       name: value,
