@@ -56,6 +56,8 @@ export function createHttpServer(fetch: Fetch, clock: Clock, given: Partial<Serv
     {
       headersTimeout: limits.headersMs,
       requestTimeout: limits.requestMs,
+      // Longer than clients keep theirs: a connection that ends as the next request leaves makes its outcome unknown.
+      keepAliveTimeout: 65_000,
       // Without one it is refused like any other that is none, in our own form.
       requireHostHeader: false,
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
