@@ -120,7 +120,8 @@ log: { format: json }
 `;
 
 /** Twilio is told the address beforehand, so the port is chosen beforehand: one nobody has just now. */
-async function freePort(): Promise<number> {
+/** A port of 127.0.0.1 that nobody listens at just now. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;

@@ -1,4 +1,5 @@
-// npm run bench [-- --quick] [-- --only burst,single,cpu,memory,sms,voice]: Bridgehead against bare scripts, on this machine, now.
+// npm run bench [-- --quick] [-- --only burst,single,cpu,memory,sms,voice,platform,lists]: Bridgehead against bare scripts,
+// on this machine, now.
 // Absolute figures say as much about the machine as about us; the ratios are what is worth comparing. A missed goal is
 // a result, so it exits with 0; a mail lost or answered twice is a defect, so it exits with 1.
 
@@ -7,17 +8,19 @@ import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import { burst } from "./burst.ts";
 import { syncTime } from "./disk.ts";
+import { longLists } from "./long-lists.ts";
 import { memory } from "./memory.ts";
 import { startPhoneRig } from "./phone-rig.ts";
 import { noTally, printHead, sum } from "./report.ts";
 import { startRig, type Tally } from "./rig.ts";
+import { servedRates } from "./served-rates.ts";
 import { single } from "./single.ts";
 import { sms } from "./sms.ts";
 import { steady } from "./steady.ts";
 import { voice } from "./voice.ts";
 
 const mails = ["burst", "single", "cpu", "memory"];
-const names = [...mails, "sms", "voice"];
+const names = [...mails, "sms", "voice", "platform", "lists"];
 const { values } = parseArgs({
   options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
 });
@@ -32,7 +35,25 @@ async function bench(quick: boolean): Promise<Tally> {
   const tallies = [noTally];
   if (mails.some((name) => wanted.includes(name))) tallies.push(await benchMails(quick));
   if (wanted.includes("sms") || wanted.includes("voice")) tallies.push(await benchPhones(quick));
+  if (wanted.includes("platform")) tallies.push(await benchPlatform(quick));
+  if (wanted.includes("lists")) tallies.push(await benchLists(quick));
   return sum(tallies);
+}
+
+async function benchPlatform(quick: boolean): Promise<Tally> {
+  process.stdout.write(
+    "\nThe embedded platform. bare: node:http, which answers the same bytes and knows nothing; or commits a row for each POST.\n",
+  );
+  printHead();
+  return servedRates(quick ? 1 : 3, quick ? 500 : 2000);
+}
+
+async function benchLists(quick: boolean): Promise<Tally> {
+  process.stdout.write(
+    "\nLists and statistics of the embedded platform. bare: itself with a thousand messages; ours: with many.\n",
+  );
+  printHead();
+  return longLists(quick ? 100_000 : 1_000_000, quick ? 100 : 300);
 }
 
 async function benchMails(quick: boolean): Promise<Tally> {
