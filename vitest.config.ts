@@ -9,9 +9,9 @@ export default defineConfig({
     reporters: ["default", "./test/closing-line.ts"],
     pool: "forks",
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     // A poll ends with its condition. How long it may take is no statement: a machine may stand still for seconds.
-    expect: { poll: { timeout: 30_000 } },
+    expect: { poll: { timeout: 60_000 } },
   },
 });

@@ -5,7 +5,7 @@ import { systemClock } from "../ops/clock.ts";
 export interface Changes {
   /** Whoever waits looks again. */
   happened(): void;
-  /** Resolves with what `look` finds when that is no longer undefined, false or null; rejects after `withinMs` (10 s) with
+  /** Resolves with what `look` finds when that is no longer undefined, false or null; rejects after `withinMs` (a minute) with
    *  the words of `wish`, as a rule the function that looks. */
   until<T>(look: () => T, wish: string, withinMs?: number): Promise<NonNullable<T>>;
 }
@@ -16,7 +16,7 @@ export function createChanges(): Changes {
     happened() {
       for (const look of waiting) look();
     },
-    until: <T>(look: () => T, wish: string, withinMs = 10_000) =>
+    until: <T>(look: () => T, wish: string, withinMs = 60_000) =>
       new Promise<NonNullable<T>>((resolve, reject) => {
         const over = new AbortController();
         const again = () => {

@@ -1,7 +1,7 @@
 // Waiting for what others do: looks again and again, for a bounded time.
 
 /** Resolves when `look` no longer throws; rejects with its last error after `withinMs`. */
-export async function eventually(look: () => unknown, withinMs = 30_000): Promise<void> {
+export async function eventually(look: () => unknown, withinMs = 60_000): Promise<void> {
   for (const end = performance.now() + withinMs; ; ) {
     try {
       await look();

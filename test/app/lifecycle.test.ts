@@ -22,14 +22,13 @@ describeReal("the daemon's life", missing, () => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "inflight",
-      platform: { timeout: "30s" },
+      platform: { timeout: "1h" },
     });
     world.model.hold();
     const mail = await world.write();
     await eventually(() => expect(world.model.asked()).toBe(1));
-    const before = Date.now();
+    // A stop that waited for the platform would wait for an hour.
     await world.stop(300);
-    expect(Date.now() - before, "a stop does not wait for the platform").toBeLessThan(3000);
     world.model.release();
     await world.start();
     await world.settled([mail]);
@@ -39,11 +38,11 @@ describeReal("the daemon's life", missing, () => {
   });
 
   it.concurrent("stopped in time: what is running ends well first", async ({ onTestFinished }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user: "drain", platform: { timeout: "30s" } });
+    const world = await openWorld(onTestFinished, { dovecot, user: "drain", platform: { timeout: "1h" } });
     world.model.hold();
     const mail = await world.write();
     await eventually(() => expect(world.model.asked()).toBe(1));
-    const stopping = world.stop(10_000);
+    const stopping = world.stop(60_000);
     world.model.release();
     await stopping;
     await world.start();
@@ -125,7 +124,7 @@ describeReal("the daemon's life", missing, () => {
       channels: [{ ...block, settings: { ...settings, imap: { ...settings.imap, password: "wrong" } } }],
     };
     await world.start(bad);
-    await world.reports({ state: "unauthorized" }, 20_000);
+    await world.reports({ state: "unauthorized" });
     expect(await world.app().reload(good)).toEqual([]);
     await world.reports({ state: "ready" });
     const mail = await world.write();

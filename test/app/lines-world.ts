@@ -34,6 +34,10 @@ export interface LinesOptions {
   /** Of the agent's skills. */
   readonly smsSkill?: Block;
   readonly emailSkill?: Block;
+  /** Its other skills, as the platform's file has them. */
+  readonly skills?: Block;
+  /** Without it nobody is told of anything. */
+  readonly escalation?: Block;
   readonly platform?: Block;
   readonly clock?: Clock;
   readonly phone?: Partial<PhoneOptions>;
@@ -121,7 +125,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     accountSid: account,
     authToken: token,
     pace: 0.01,
-    patience: 5000,
+    patience: 60_000,
     ...options.phone,
     get via() {
       return at;
@@ -162,7 +166,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     at = opened.url;
   }
 
-  async function stop(drainMs = 5000): Promise<void> {
+  async function stop(drainMs = 20_000): Promise<void> {
     const [ending, closing] = [app, listener];
     listener = null;
     // As `run` does it: calls end first, and ask how they go on.
@@ -226,7 +230,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
       phone.dial({ url: `${publicUrl}/channels/voice/call`, from: anna, to: ourNumber, ...more }),
     rows,
     questions: () => read.questions(),
-    async idle(withinMs = 10_000) {
+    async idle(withinMs = 60_000) {
       const open =
         "SELECT id, state, reason FROM turns WHERE open = 1 UNION ALL SELECT id, state, reason FROM drafts WHERE open = 1 UNION ALL SELECT id, state, reason FROM events WHERE state = 'stored'";
       await eventually(async () => expect(await rows(open)).toEqual([]), withinMs);
@@ -240,7 +244,7 @@ function configFile(platformUrl: string, apiUrl: string, options: LinesOptions):
   return JSON.stringify({
     platform: {
       url: platformUrl,
-      timeout: "2s",
+      timeout: "20s",
       settle_after: "1s",
       rate: { requests: 100_000, per: "60s" },
       ...options.platform,
@@ -269,12 +273,13 @@ function configFile(platformUrl: string, apiUrl: string, options: LinesOptions):
       },
       ...options.channels,
     },
+    ...(options.escalation === undefined ? {} : { escalation: options.escalation }),
     http: { listen: "127.0.0.1:0", public_url: publicUrl },
     store: "sqlite:bridgehead.db",
   });
 }
 
-function agentsFile(model: string, { smsSkill, emailSkill }: LinesOptions): string {
+function agentsFile(model: string, { smsSkill, emailSkill, skills }: LinesOptions): string {
   return JSON.stringify({
     organization: { name: "World", key: "world-organization-key" },
     agents: [
@@ -285,6 +290,7 @@ function agentsFile(model: string, { smsSkill, emailSkill }: LinesOptions): stri
           sms: { phoneNumber: ourNumber, responseDelaySeconds: 0, ...smsSkill },
           voice: {},
           ...(emailSkill === undefined ? {} : { email: emailSkill }),
+          ...skills,
         },
         model: { url: model, name: "echo" },
       },

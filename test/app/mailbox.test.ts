@@ -94,7 +94,7 @@ describeReal("the mailbox and the line to it", missing, () => {
     // And once more under the running daemon.
     await dovecot.changeUidValidity("validity");
     letters.push(await world.write({ from: "dora@customer.example" }));
-    await world.settled(letters, 20_000);
+    await world.settled(letters);
     await world.reports({ state: "ready" });
   });
 
@@ -112,7 +112,7 @@ describeReal("the mailbox and the line to it", missing, () => {
     const second = await world.write({ answers: first });
     await world.reports({ state: "degraded" });
     proxy.resume();
-    await world.settled([first, second], 20_000);
+    await world.settled([first, second]);
     expect(proxy.accepted()).toBeGreaterThan(lines);
     await world.reports({ state: "ready" });
   });
@@ -126,7 +126,7 @@ describeReal("the mailbox and the line to it", missing, () => {
     for (let round = 0; round < 3; round++) {
       letters.push(await world.write({ from: `person${round}@customer.example` }));
       proxy.cut();
-      await world.settled(letters, 20_000);
+      await world.settled(letters);
     }
   });
 });
@@ -142,7 +142,7 @@ describeReal("a mail server that is stopped and started", missing, () => {
     await world.reports({ state: "degraded" });
     const second = await world.write({ from: "ben@customer.example" });
     await dovecot.start();
-    await world.settled([first, second], 20_000);
+    await world.settled([first, second]);
     await world.reports({ state: "ready" });
   });
 });
@@ -218,7 +218,7 @@ describeReal("a login by token", missing, () => {
     await world.reports({ state: "unauthorized" });
     letters.push(await world.write());
     issuer.grant();
-    await world.settled(letters, 25_000);
+    await world.settled(letters);
     await world.reports({ state: "ready" });
   });
 });

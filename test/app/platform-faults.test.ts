@@ -45,6 +45,8 @@ const creations = ["/users$", "/external/conversations$"].flatMap((path, row) =>
     fault: { at: "after", how } satisfies FrontFault,
   })),
 );
+/** How long a call that hangs is waited for: far longer than one that does not. */
+const soon = "5s";
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("a platform that fails", missing, () => {
@@ -66,11 +68,12 @@ describeReal("a platform that fails", missing, () => {
   afterAll(() => dovecot?.dispose());
 
   it.concurrent.for(cases)("$name", async ({ user, path, fault, times }, { onTestFinished }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user });
+    const platform = fault.how === "hang" ? { timeout: soon } : {};
+    const world = await openWorld(onTestFinished, { dovecot, user, platform });
     world.front.fail(path, fault, times);
     const first = await world.write();
     const second = await world.write({ from: "ben@customer.example" });
-    await world.settled([first, second], 20_000);
+    await world.settled([first, second]);
     expect(world.front.calls.filter((call) => call.faulty)).toHaveLength(times);
     const third = await world.write({ answers: first });
     await world.settled([first, second, third]);
@@ -81,7 +84,13 @@ describeReal("a platform that fails", missing, () => {
     "$name where user and conversation are created",
     async (one, { onTestFinished }) => {
       const { user, path, fault } = one;
-      const world = await openWorld(onTestFinished, { dovecot, user, channel: { opening: "create" } });
+      const platform = fault.how === "hang" ? { timeout: soon } : {};
+      const world = await openWorld(onTestFinished, {
+        dovecot,
+        user,
+        platform,
+        channel: { opening: "create" },
+      });
       world.front.fail(path, fault, 1);
       const mail = await world.write();
       await world.settled([mail]);
@@ -153,7 +162,7 @@ describeReal("a platform that fails", missing, () => {
     world.front.fail("GET /messages", { at: "before", how: { status: 500 } }, 1);
     world.front.fail("GET /messages", { at: "after", how: "truncated" }, 1);
     const mail = await world.write();
-    await world.settled([mail], 20_000);
+    await world.settled([mail]);
     expect(
       world.front.calls.filter((call) => call.method === "POST" && call.path.endsWith("/messages")),
     ).toHaveLength(1);
@@ -169,6 +178,6 @@ describeReal("a platform that fails", missing, () => {
       ).toHaveLength(2),
     );
     await world.front.up();
-    await world.settled(letters, 20_000);
+    await world.settled(letters);
   });
 });

@@ -28,7 +28,7 @@ const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const draft = async (world: World) => (await world.rows("SELECT * FROM drafts ORDER BY id"))[0];
 /** Polls until the first draft looks like this. */
 const drafted = (world: World, expected: object) =>
-  eventually(async () => expect(await draft(world)).toMatchObject(expected), 10_000);
+  eventually(async () => expect(await draft(world)).toMatchObject(expected));
 const failed = (world: World) => world.app().db.read((q) => listDrafts(q, { state: "failed", limit: 10 }));
 
 describeReal("replies that are not simply taken", missing, () => {
@@ -44,7 +44,8 @@ describeReal("replies that are not simply taken", missing, () => {
     world.smtp.fail("dot", { kind: "reply", code: 451, text: "4.3.0 later" }, 1);
     const mail = await world.write();
     await drafted(world, { state: "queued", attempts: 1 });
-    expect((await draft(world))?.["due_at"]).toBeGreaterThan(clock.now() + 15_000);
+    const [tried] = await world.rows("SELECT ended_at FROM attempts WHERE kind = 'send'");
+    expect((await draft(world))?.["due_at"]).toBeGreaterThan(Number(tried?.["ended_at"]) + 15_000);
     clock.forward(40_000);
     await world.settled([mail]);
     expect(world.smtp.arrived).toHaveLength(2);
@@ -97,11 +98,11 @@ describeReal("replies that are not simply taken", missing, () => {
       const [row] = await world.rows("SELECT paused_until, paused_reason FROM channels");
       return { for: Number(row?.["paused_until"]) - clock.now(), why: String(row?.["paused_reason"]) };
     };
-    await eventually(async () => expect((await paused()).for).toBeGreaterThan(60_000), 5000);
+    await eventually(async () => expect((await paused()).for).toBeGreaterThan(60_000));
     expect((await paused()).why).toContain("5.4.5");
     const tried = world.smtp.stages.filter((stage) => stage === "mail").length;
     const second = await world.write({ from: "ben@customer.example" });
-    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(2), 5000);
+    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(2));
     expect(await world.app().db.read(overview)).toMatchObject([
       { drafts: { queued: 2 }, paused_reason: expect.stringContaining("5.4.5") },
     ]);
@@ -114,7 +115,7 @@ describeReal("replies that are not simply taken", missing, () => {
   const lost = async (world: World) => {
     world.smtp.fail("dot", { kind: "reset" }, 1);
     const mail = await world.write();
-    await eventually(() => expect(world.smtp.arrived.length).toBe(1), 5000);
+    await eventually(() => expect(world.smtp.arrived.length).toBe(1));
     return mail;
   };
 

@@ -19,7 +19,7 @@ async function change(world: World, fields: object, agent: Partial<AgentRecord> 
   });
   const seen = world.log.filter((line) => line.message === "the agent's settings changed").length;
   const changes = () => world.log.filter((line) => line.message === "the agent's settings changed").length;
-  await eventually(() => expect(changes()).toBe(seen + 1), 5000);
+  await eventually(() => expect(changes()).toBe(seen + 1));
 }
 
 describeReal("the agent's settings", missing, () => {
@@ -63,12 +63,10 @@ describeReal("the agent's settings", missing, () => {
     await change(world, { status: "inactive" });
     expect(world.report()).toMatchObject({ state: "ready", not_asking: expect.stringContaining("inactive") });
     const mail = await world.write();
-    await eventually(
-      async () =>
-        expect(await world.rows("SELECT state, attempts FROM turns")).toEqual([
-          { state: "waiting", attempts: 0 },
-        ]),
-      5000,
+    await eventually(async () =>
+      expect(await world.rows("SELECT state, attempts FROM turns")).toEqual([
+        { state: "waiting", attempts: 0 },
+      ]),
     );
     expect(world.questions()).toEqual([]);
     await change(world, { status: "active" });
@@ -80,7 +78,7 @@ describeReal("the agent's settings", missing, () => {
     const world = await openWorld(onTestFinished, { dovecot, user: "agent" });
     await change(world, {}, { status: "inactive" });
     const mail = await world.write();
-    await eventually(async () => expect(await world.rows("SELECT id FROM turns")).toHaveLength(1), 5000);
+    await eventually(async () => expect(await world.rows("SELECT id FROM turns")).toHaveLength(1));
     await world.stop();
     await world.start();
     await world.reports({ state: "ready", not_asking: "the agent is inactive" });
@@ -109,15 +107,13 @@ describeReal("the agent's settings", missing, () => {
     await world.start();
     await world.reports({ state: "ready", not_asking: null });
     const mail = await world.write();
-    await eventually(
-      async () =>
-        expect(await world.rows("SELECT state, attempts FROM turns")).toMatchObject([
-          { state: "waiting", attempts: expect.toSatisfy((n: number) => n >= 1) },
-        ]),
-      5000,
+    await eventually(async () =>
+      expect(await world.rows("SELECT state, attempts FROM turns")).toMatchObject([
+        { state: "waiting", attempts: expect.toSatisfy((n: number) => n >= 1) },
+      ]),
     );
     await world.front.up();
-    const reply = await world.replyTo(mail, 15_000);
+    const reply = await world.replyTo(mail);
     expect(reply.text).toContain("-- \nKept");
     await world.settled([mail]);
   });

@@ -134,7 +134,7 @@ it.concurrent("fetches pictures beside the answer, with the login at the provide
       `SELECT blobs.bytes, size, attempts, reason FROM attachments LEFT JOIN blobs ON blobs.id = attachments.blob
        WHERE due_at IS NULL ORDER BY event`,
     );
-  await eventually(async () => expect(await kept()).toHaveLength(2), 20_000);
+  await eventually(async () => expect(await kept()).toHaveLength(2));
   const [picture, program] = await kept();
   expect(picture).toMatchObject({ size: jpeg.length, attempts: 2, reason: null });
   expect(picture?.bytes?.equals(jpeg)).toBe(true);
@@ -193,7 +193,7 @@ it.concurrent("finds a text that the webhook lost while it runs", async ({ onTes
 });
 
 it.concurrent("says nothing that the platform answers after a stop twice", async ({ onTestFinished }) => {
-  const world = await openLines(onTestFinished, { platform: { timeout: "30s" } });
+  const world = await openLines(onTestFinished, { platform: { timeout: "10m" } });
   world.model.hold();
   await world.text("Hello?");
   await eventually(() => expect(world.model.asked()).toBe(1));

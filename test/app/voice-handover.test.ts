@@ -87,7 +87,7 @@ it.concurrent("no answer for too long: an apology, then a human", async ({ onTes
   const phrases = [{ language: "en", apology: "No answer, sorry." }];
   const world = await openLines(onTestFinished, {
     voice: { ...quick, phrases, give_up: { after: "400ms" }, hand_over: { dial: [office] } },
-    platform: { timeout: "30s" },
+    platform: { timeout: "10m" },
   });
   world.model.hold();
   const call = await world.dial();

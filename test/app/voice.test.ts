@@ -55,7 +55,7 @@ describe("a call", () => {
   });
 
   it.concurrent("joins what is said in quick succession", async ({ onTestFinished }) => {
-    const world = await openLines(onTestFinished, { voice: { collect: "300ms" } });
+    const world = await openLines(onTestFinished, { voice: { collect: "3s" } });
     const call = await world.dial();
     call.say("Where is");
     call.say("my lamp?");
@@ -104,7 +104,7 @@ describe("a caller who talks over us", () => {
   it.concurrent("makes the question before obsolete: its answer is never spoken", async ({
     onTestFinished,
   }) => {
-    const world = await openLines(onTestFinished, { voice: quick, platform: { timeout: "30s" } });
+    const world = await openLines(onTestFinished, { voice: quick, platform: { timeout: "10m" } });
     world.model.hold();
     const call = await world.dial();
     call.say("Old question");
@@ -130,7 +130,7 @@ describe("a line that breaks", () => {
     const phrases = [{ language: "en", lost_you: "I lost you." }];
     const world = await openLines(onTestFinished, {
       voice: { ...quick, phrases },
-      platform: { timeout: "30s" },
+      platform: { timeout: "10m" },
     });
     const call = await world.dial();
     call.say("First question");
@@ -161,7 +161,7 @@ describe("a line that breaks", () => {
     call.say("Second question");
     await eventually(() => expect(world.model.asked()).toBe(2));
     await world.restart(drainMs);
-    await call.until(({ connections }) => connections === 2, 20_000);
+    await call.until(({ connections }) => connections === 2);
     world.model.release();
     await call.hears(echoed("Second question"));
     call.say("Third question");
@@ -193,7 +193,7 @@ async function opened(): Promise<LinesWorld & AsyncDisposable> {
   const undo: (() => unknown)[] = [];
   const world = await openLines((one) => void undo.push(one), {
     voice: quick,
-    platform: { timeout: "30s" },
+    platform: { timeout: "10m" },
     // Pauses are there for the next daemon to come.
     phone: { pace: 0.5 },
   });

@@ -144,7 +144,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     const text = {
       platform: {
         url: front.url,
-        timeout: "2s",
+        timeout: "20s",
         settle_after: "1s",
         rate: { requests: rate.requests, per: `${rate.perSeconds}s` },
         ...options.platform,
@@ -228,7 +228,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
       return app;
     },
     another: compose,
-    async stop(drainMs = 5000) {
+    async stop(drainMs = 20_000) {
       const ending = running();
       app = null;
       await ending.stop(drainMs);
@@ -244,7 +244,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
       return mail;
     },
     deliver: (raw) => dovecot.deliver(user, raw),
-    async replyTo(mail, withinMs = 10_000) {
+    async replyTo(mail, withinMs = 60_000) {
       const found = async () => (await replies()).filter((reply) => reply.inReplyTo === mail.messageId);
       await eventually(async () => expect(await found()).not.toEqual([]), withinMs);
       const [reply, ...more] = await found();
@@ -254,13 +254,13 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     },
     replies,
     report,
-    async reports(expected, withinMs = 10_000) {
+    async reports(expected, withinMs = 60_000) {
       await eventually(() => expect(report()).toMatchObject(expected), withinMs);
     },
     rows,
     questions: () => read.questions(),
     conversations: () => read.conversations(),
-    async settled(letters, withinMs = 15_000) {
+    async settled(letters, withinMs = 60_000) {
       const answered = async () => (await replies()).map((reply) => reply.inReplyTo).toSorted(byText);
       const wanted = letters.map((one) => one.messageId).toSorted(byText);
       await eventually(async () => expect(await answered()).toEqual(wanted), withinMs);

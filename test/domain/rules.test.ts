@@ -15,6 +15,7 @@ import {
   turnStates,
 } from "../../src/domain/states.ts";
 import { chooseConversation, referenceLimit, references } from "../../src/domain/thread.ts";
+import { workedMs } from "../real/cpu.ts";
 
 const hour = 3_600_000;
 const now = 1_800_000_000_000;
@@ -125,9 +126,9 @@ describe("guards", () => {
 
   it("takes time in proportion to the address", () => {
     const pattern = `${"*a".repeat(50)}*b`;
-    const began = performance.now();
+    const began = workedMs();
     expect(matches(pattern, "a".repeat(1_000_000))).toBe(false);
-    expect(performance.now() - began).toBeLessThan(2000);
+    expect(workedMs() - began).toBeLessThan(2000);
   });
 });
 

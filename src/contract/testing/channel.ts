@@ -39,7 +39,7 @@ export interface RecordingChannel extends Channel {
   /** The next `times` (1) calls of `accept` that carry events, held ones first, commit nothing and reject with `error`;
    *  0 ends it. A call with a cursor alone goes through: two commits are not one. */
   reject(times?: number, error?: Error): void;
-  /** Resolves as soon as `test` holds, looked at after every change; rejects, naming `what`, after `ms` (20 s). */
+  /** Resolves as soon as `test` holds, looked at after every change; rejects, naming `what`, after `ms` (a minute). */
   until(what: string, test: (channel: RecordingChannel) => boolean, ms?: number): Promise<void>;
 }
 
@@ -149,7 +149,7 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
       rejections = times;
       planted = error;
     },
-    until: (what, test, ms = 20_000) => watch(what, () => test(channel), watchers, ms),
+    until: (what, test, ms = 60_000) => watch(what, () => test(channel), watchers, ms),
   };
   return channel;
 }

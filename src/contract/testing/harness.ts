@@ -51,7 +51,7 @@ export interface Harness {
   readonly lacks?: { readonly [ability in Ability]?: string };
   /** Dotted paths of configuration objects whose keys the operator makes up (`z.record`), exempt from "unknown key". */
   readonly openKeys?: readonly string[];
-  /** How long the suite waits for what must come. Default 10 s. */
+  /** How long the suite waits for what must come. Default 30 s. */
   readonly patienceMs?: number;
   /** How long the suite looks on for what must not come. Default 200 ms; above the adapter's quickest reaction. */
   readonly quietMs?: number;

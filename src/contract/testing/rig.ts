@@ -72,7 +72,7 @@ export async function makeRig(subject: Subject, peer: Peer, options: RigOptions 
     peer,
     channel,
     adapter,
-    patienceMs: harness.patienceMs ?? 10_000,
+    patienceMs: harness.patienceMs ?? 30_000,
     quietMs: harness.quietMs ?? 200,
   };
 }

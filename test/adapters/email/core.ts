@@ -77,7 +77,7 @@ export interface Try extends Attempt {
 }
 
 /** An attempt that ends after `ms`. */
-export function attempt(key: SendKey = sendKey("01hzx7key"), ms = 10_000): Try {
+export function attempt(key: SendKey = sendKey("01hzx7key"), ms = 60_000): Try {
   let crossed = false;
   return {
     key,

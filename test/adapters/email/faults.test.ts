@@ -117,14 +117,14 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     await dovecot.deliver(box, mail(1));
     const imap = { user: box } as Settings["imap"];
     const { adapter, channel } = adapterFor(settingsFor(dovecot.port, 1, { imap }));
-    const status = await adapter.probe?.(AbortSignal.timeout(5000));
+    const status = await adapter.probe?.(AbortSignal.timeout(60_000));
     expect(status).toMatchObject({ state: "degraded", reason: expect.stringMatching(/^smtp: /) });
     expect(channel.calls).toEqual([]);
     expect((await dovecot.list(box))[0]?.flags).toContain("\\Recent");
     const wrong = adapterFor(
       settingsFor(dovecot.port, 1, { imap: { user: box, password: "no" } as Settings["imap"] }),
     );
-    expect(await wrong.adapter.probe?.(AbortSignal.timeout(5000))).toMatchObject({
+    expect(await wrong.adapter.probe?.(AbortSignal.timeout(60_000))).toMatchObject({
       state: "unauthorized",
       reason: expect.stringMatching(/^imap: /),
     });

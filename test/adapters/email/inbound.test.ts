@@ -181,7 +181,7 @@ describeReal("reading a mailbox", missing, () => {
     await supervised.stop();
     for (let n = 0; n < 500; n++) await dovecot.deliver(box, mail(n));
     const after = boxes.open({}, {}, channel, box);
-    await arrived(after.channel, 500, 20_000);
+    await arrived(after.channel, 500);
     expect(subjects(channel)).toEqual(Array.from({ length: 500 }, (_, n) => `Mail ${n}`));
     expect(channel.calls.length).toBeLessThan(40);
     expect(after.supervised.errors).toEqual([]);
@@ -194,7 +194,7 @@ describeReal("reading a mailbox", missing, () => {
     const { channel, box } = open();
     await ready(channel);
     for (let n = 0; n < 120; n++) await dovecot.deliver(box, mail(n));
-    await arrived(channel, 120, 20_000);
+    await arrived(channel, 120);
     expect(subjects(channel)).toEqual(Array.from({ length: 120 }, (_, n) => `Mail ${n}`));
   });
 

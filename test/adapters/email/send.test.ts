@@ -16,7 +16,7 @@ afterEach(() => peer.heal());
 afterAll(() => peer.close());
 
 /** Sends one reply over a fresh adapter. */
-async function send(smtp: Partial<Settings["smtp"]> = {}, port = peer.port, ms = 10_000) {
+async function send(smtp: Partial<Settings["smtp"]> = {}, port = peer.port, ms = 60_000) {
   const { adapter, channel } = adapterFor(settingsFor(1, port, { smtp: smtp as Settings["smtp"] }));
   const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
   if (!adapter.outbound || draft === undefined) throw new Error("nothing to send");

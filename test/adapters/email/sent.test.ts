@@ -41,7 +41,7 @@ describeReal("the Sent folder", missing, () => {
       send: (key: string) => outbound.send(draftFor(key), attempt(sendKey(key))),
       look: (key: string, startedAt = new Date(Date.now() - 600_000)) => {
         const past: PastAttempt = { key: sendKey(key), number: 1, startedAt };
-        return reconcile(draftFor(key), past, AbortSignal.timeout(10_000));
+        return reconcile(draftFor(key), past, AbortSignal.timeout(60_000));
       },
     };
   }

@@ -103,7 +103,7 @@ export interface Try extends Attempt {
   readonly crossed: boolean;
 }
 
-export function attempt(key = "01hzx7key", ms = 10_000): Try {
+export function attempt(key = "01hzx7key", ms = 60_000): Try {
   let crossed = false;
   return {
     key: sendKey(key),

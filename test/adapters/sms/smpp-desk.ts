@@ -59,7 +59,7 @@ export function openDesk(
   return {
     channel,
     ends,
-    async send(text, { to = person, signal = AbortSignal.timeout(20_000) } = {}) {
+    async send(text, { to = person, signal = AbortSignal.timeout(60_000) } = {}) {
       const key = sendKey(`k${keys++}`);
       const drafts = adapter.outbound?.compose(replyTo(to, text, { key })) ?? [];
       const outcomes: SendOutcome[] = [];

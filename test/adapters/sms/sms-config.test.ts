@@ -104,7 +104,7 @@ describe("the definition", () => {
     for (const block of [good, signalwire]) {
       const adapter = sms.create(recordingChannel(), sms.config.parse(block));
       expect(adapter.routes?.map(({ path }) => path)).toEqual(["/inbound", "/inbound-fallback", "/status"]);
-      await adapter.close?.(AbortSignal.timeout(1000));
+      await adapter.close?.(AbortSignal.timeout(60_000));
     }
   });
 });

@@ -226,7 +226,7 @@ describe("a picture", () => {
   async function fetched(ref: object, block: object): Promise<Buffer> {
     const { adapter } = desk(block);
     const chunks: Uint8Array[] = [];
-    for await (const chunk of adapter.open?.(ref as never, AbortSignal.timeout(5000)) ?? [])
+    for await (const chunk of adapter.open?.(ref as never, AbortSignal.timeout(60_000)) ?? [])
       chunks.push(chunk);
     return Buffer.concat(chunks);
   }
@@ -273,11 +273,11 @@ async function send(fault: TelnyxFault, block: object = {}, more: object = {}) {
   const attempt: Attempt = {
     key: sendKey("kk"),
     number: 1,
-    signal: AbortSignal.timeout(5000),
+    signal: AbortSignal.timeout(60_000),
     crossing: () => {},
   };
   const outcome = (await adapter.outbound?.send(draft as never, attempt)) as SendOutcome;
-  await adapter.close?.(AbortSignal.timeout(1000));
+  await adapter.close?.(AbortSignal.timeout(60_000));
   return { outcome, channel, telnyx };
 }
 

@@ -6,6 +6,7 @@ import { clean } from "../../../adapters/sms/text/clean.ts";
 import { type TextOptions, textsOf } from "../../../adapters/sms/text/index.ts";
 import { toPlain } from "../../../adapters/sms/text/plain.ts";
 import { split } from "../../../adapters/sms/text/split.ts";
+import { workedMs } from "../../real/cpu.ts";
 
 const usual: TextOptions = { target: 320, max: 1600, parts: 6, numbering: "(1/2)" };
 const answer = (text: string, signature: string | null = null) =>
@@ -240,9 +241,9 @@ describe("any text", () => {
   });
 
   it("of a quarter of a million characters takes little time", () => {
-    const began = performance.now();
+    const began = workedMs();
     const parts = textsOf(answer("lorem ipsum dolor ".repeat(14_000)), usual);
     expect(parts.length).toBeGreaterThan(100);
-    expect(performance.now() - began).toBeLessThan(20_000);
+    expect(workedMs() - began).toBeLessThan(20_000);
   });
 });

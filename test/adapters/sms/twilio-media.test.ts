@@ -30,7 +30,7 @@ async function fetched(ref: Json, more: Settings = {}): Promise<Buffer> {
   const { adapter } = desk(api.url, more);
   if (!adapter.open) throw new Error("cannot open");
   const chunks: Uint8Array[] = [];
-  for await (const chunk of adapter.open(ref, AbortSignal.timeout(5000))) chunks.push(chunk);
+  for await (const chunk of adapter.open(ref, AbortSignal.timeout(60_000))) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 
@@ -204,7 +204,7 @@ describe("a redirect", () => {
       mediaType: "image/png",
       maxSize: 1000,
       local: false,
-      signal: AbortSignal.timeout(5000),
+      signal: AbortSignal.timeout(60_000),
     });
     const { done } = await bytes[Symbol.asyncIterator]().next();
     expect(done, "nothing may come").toBe(true);

@@ -39,7 +39,7 @@ async function look(here: Desk, text: string, age: number, key = "01hzx7key", to
   if (draft === undefined) throw new Error("nothing to look for");
   const startedAt = new Date(here.channel.clock.now() - age);
   const past: PastAttempt = { key: sendKey(key), number: 1, startedAt };
-  const verdict = await here.adapter.outbound?.reconcile?.(draft, past, AbortSignal.timeout(5000));
+  const verdict = await here.adapter.outbound?.reconcile?.(draft, past, AbortSignal.timeout(60_000));
   if (!verdict) throw new Error("nobody can tell");
   return verdict;
 }

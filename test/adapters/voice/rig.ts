@@ -92,7 +92,7 @@ export async function openRig(options: RigOptions = {}): Promise<Rig> {
   const attempt = (): Attempt => ({
     key: sendKey(`key${++keys}`),
     number: 1,
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(60_000),
     crossing: () => undefined,
   });
   const newest = () => channel.messages.at(-1)?.id ?? null;

@@ -4,6 +4,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { script } from "../../../adapters/voice/engine/script.ts";
 import { limit, phrases, primary, sentences, speakable } from "../../../adapters/voice/speech/index.ts";
+import { workedMs } from "../../real/cpu.ts";
 
 const languages = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"];
 const said = (text: string) => speakable(text, "en");
@@ -146,9 +147,9 @@ describe("speakable", () => {
     "> ".repeat(9_000),
     "- ".repeat(9_000),
   ])("is quick with a hostile text (%#)", (text) => {
-    const start = performance.now();
+    const start = workedMs();
     said(text);
-    expect(performance.now() - start).toBeLessThan(3_000);
+    expect(workedMs() - start).toBeLessThan(3_000);
   });
 });
 

@@ -59,7 +59,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-const patienceMs = 10_000;
+const patienceMs = 60_000;
 
 export async function switchboard(
   block: Readonly<Record<string, Json>>,

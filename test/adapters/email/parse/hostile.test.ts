@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { createParser } from "../../../../adapters/email/parse/index.ts";
 import type { ParseContext } from "../../../../adapters/email/parse/types.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
+import { workedMs } from "../../../real/cpu.ts";
 import { html, mail, multipart, parts } from "./mails.ts";
 
 const off: ParseContext = { senderAuth: { mode: "off" } };
@@ -148,9 +149,9 @@ const hostile: readonly [string, () => Uint8Array][] = [
 describe("hostile mail", () => {
   it.each(hostile)("%s ends in time, and the next mail parses", async (_, make) => {
     const raw = make();
-    const start = performance.now();
+    const start = workedMs();
     const result = await parser.parse(raw, off);
-    expect(performance.now() - start).toBeLessThan(10_000);
+    expect(workedMs() - start).toBeLessThan(10_000);
     if (!result.ok) expect(result.code).toBe("malformed");
     const next = await parser.parse(mail(), off);
     expect(next.ok && next.mail.text).toBe("Where is my parcel?");

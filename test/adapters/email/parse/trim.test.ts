@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { trimReply } from "../../../../adapters/email/parse/index.ts";
+import { workedMs } from "../../../real/cpu.ts";
 
 const quoted = "> Your parcel left us on Monday.\n> Support";
 const answer = "It has not come.\n\nAnna";
@@ -194,9 +195,9 @@ describe("hostile text", () => {
   it.each(seeds)("%s take a time in proportion to their length", (_, seed) => {
     const time = (length: number) => {
       const text = `x\n${seed.repeat(Math.ceil(length / seed.length))}\ny`;
-      const start = performance.now();
+      const start = workedMs();
       trimReply(text);
-      return performance.now() - start;
+      return workedMs() - start;
     };
     time(50_000);
     expect(time(1_000_000)).toBeLessThan(5000);
