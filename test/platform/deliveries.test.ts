@@ -4,9 +4,11 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
+import { readAgents } from "../../src/platform/index.ts";
 import { closeServer, listen } from "../agent/fault-server.ts";
+import { saying, startModel } from "./model-stub.ts";
 import { receiver } from "./receiver.ts";
-import { type Rig, startRig } from "./rig.ts";
+import { keys, type Rig, startRig, startWith } from "./rig.ts";
 
 /** A receiver that takes everything in and answers nothing before it is told to. */
 async function silent() {
@@ -38,7 +40,7 @@ test("a receiver that does not answer, with hundreds behind it, holds no other u
 
 test("after a dialog's end the next message begins another, and both are told of each time", async () => {
   let now = Date.parse("2026-11-21T10:00:00Z");
-  // Hours pass when the test says so; looks are frequent.
+  // Hours pass when the test says so; looks are frequent. No model is asked: its time-outs would be as short.
   const clock = {
     ...systemClock,
     now: () => now,
@@ -65,4 +67,35 @@ test("after a dialog's end the next message begins another, and both are told of
     [id, 9],
   ]);
   expect(ended.got.map(({ body }) => body.messages.length)).toEqual([4, 8, 12]);
+});
+
+test("a dialog does not end while its question is being answered", async () => {
+  const [model, ended, seen] = [await startModel(), await receiver(), await receiver()];
+  const asked = Promise.withResolvers<void>();
+  const thought = Promise.withResolvers<void>();
+  model.say((response) => {
+    asked.resolve();
+    void thought.promise.then(() => saying("At last.")(response));
+  });
+  const text = `
+organization: { name: A }
+agents:
+  - { name: a, key: ${keys.support}, model: { url: "${model.url}", name: m, timeout: 600 } }
+  - { name: b, key: ${keys.sales} }`;
+  const patience = { endAfter: 100, archiveAfter: 3_600_000 };
+  const agents = readAgents(text, "a.yaml");
+  const rig = await startWith({ allowPrivateWebhooks: true, patience, agents });
+  await registered(rig, ended.url, "end_dialog");
+  const id = await rig.open();
+  const answered = rig.call("POST", `conversations/${id}/messages`, { message: "hi" });
+  await asked.promise;
+  // Another dialog that is younger ends: so this one was looked at as well.
+  const body = { title: "T", description: "", url: seen.url, triggerCondition: "end_dialog" };
+  await rig.call("POST", "agents/webhooks", body, keys.sales);
+  const other = await rig.open("al@people.test", keys.sales);
+  await rig.call("POST", `conversations/${other}/messages`, { message: "hi" }, keys.sales);
+  await expect.poll(() => seen.got.length).toBeGreaterThan(0);
+  thought.resolve();
+  expect((await answered).body.message).toBe("At last.");
+  await expect.poll(() => ended.got.map(({ body: { messages } }) => messages.length)).toEqual([2]);
 });

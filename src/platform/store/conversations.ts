@@ -45,7 +45,7 @@ export interface Conversations {
   ): void;
   /** Removes all of a person's; their messages must be gone. */
   removeOf(personId: string): void;
-  /** Those with messages, none since `before`, whose dialog has not ended yet. */
+  /** Those with messages, none since `before` and none that is being answered, whose dialog has not ended yet. */
   idle(before: number, limit: number): ConversationRow[];
   end(id: string, at: number, score: number | null): void;
   /** Others with the same agent (and person, if given) that were written in since then, newest first. */
@@ -93,7 +93,9 @@ export function prepareConversations(db: Db): Conversations {
   const removeOf = db.prepare("DELETE FROM conversation WHERE person_id = ?");
   const idle = db.prepare<[number, number], ConversationRow>(
     `SELECT * FROM conversation c WHERE last_message_at < ? AND ended_at IS NULL
-       AND EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id) ORDER BY last_message_at LIMIT ?`,
+       AND EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id)
+       AND NOT EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id AND open = 1)
+     ORDER BY last_message_at LIMIT ?`,
   );
   const end = db.prepare("UPDATE conversation SET ended_at = ?, score = coalesce(?, score) WHERE id = ?");
   const recentOf = db.prepare<[string, number, string, number], ConversationRow>(
