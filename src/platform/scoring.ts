@@ -13,14 +13,20 @@ const allWithinMs = 60_000;
 const atOnce = 4;
 const transcriptLength = 16_000;
 
-/** Scores by conversation id. A model that fails gives none; it holds no dialog's end up for longer than a minute. */
+export interface Verdict {
+  readonly score: number | null;
+  /** What the model took for it. */
+  readonly tokens: number;
+}
+
+/** Verdicts by conversation id. A model that fails gives none; it holds no dialog's end up for longer than a minute. */
 export async function judge(
   store: PlatformStore,
   roster: Roster,
   conversations: readonly ConversationRow[],
   { clock, log, signal }: { readonly clock: Clock; readonly log: Log; readonly signal: AbortSignal },
-): Promise<ReadonlyMap<string, number>> {
-  const scores = new Map<string, number>();
+): Promise<ReadonlyMap<string, Verdict>> {
+  const verdicts = new Map<string, Verdict>();
   const waiting = conversations.flatMap((conversation) => {
     const agent = roster.byId(conversation.agent_id);
     return agent?.scoring && agent.model ? { agent, conversation } : [];
@@ -30,22 +36,22 @@ export async function judge(
     for (let next = waiting.shift(); next && !until.aborted; next = waiting.shift()) {
       const { agent, conversation } = next;
       try {
-        const score = await scoreOf(agent, transcript(store, conversation), { clock, signal: until });
-        if (score !== null) scores.set(conversation.id, score);
+        const verdict = await verdictOn(agent, transcript(store, conversation), { clock, signal: until });
+        if (verdict !== null) verdicts.set(conversation.id, verdict);
       } catch (error) {
         log.warn({ err: error, conversation: conversation.id }, "a dialog could not be scored");
       }
     }
   };
   await Promise.all(Array.from({ length: Math.min(atOnce, waiting.length) }, work));
-  return scores;
+  return verdicts;
 }
 
-async function scoreOf(
+async function verdictOn(
   agent: AgentDefinition,
   text: string,
   asking: Pick<Asking, "clock" | "signal">,
-): Promise<number | null> {
+): Promise<Verdict | null> {
   if (!agent.model || text === "") return null;
   const instruction = [
     "You judge a conversation between a person and an agent, from 0 (no meaningful interaction) to 10.",
@@ -62,7 +68,7 @@ async function scoreOf(
   );
   const number = /^\D{0,20}?(\d{1,2}(?:\.\d+)?)(?!\d)/.exec(answer.text)?.[1];
   const score = Number(number ?? Number.NaN);
-  return score >= 0 && score <= 10 ? score : null;
+  return { score: score >= 0 && score <= 10 ? score : null, tokens: answer.tokens };
 }
 
 /** The newest part of what was said. */

@@ -141,6 +141,28 @@ describe("the statistic", () => {
     });
   });
 
+  test("counts the tokens that judging a dialog took", async () => {
+    const model = await startModel();
+    const choices = [{ message: { role: "assistant", content: "8" } }];
+    model.say((response) =>
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end(JSON.stringify({ choices, usage: { total_tokens: 100 } })),
+    );
+    const text = `
+organization: { name: A }
+agents: [{ name: a, key: ${keys.support}, model: { url: "${model.url}", name: m }, skills: { scoring: {} } }]`;
+    const { call, open } = await startWith({
+      agents: readAgents(text, "a.yaml"),
+      patience: { endAfter: 100, archiveAfter: 86_400_000 },
+    });
+    const id = await open();
+    await call("POST", `conversations/${id}/messages`, { message: "hi" });
+    // The answer's, and then the verdict's.
+    await expect.poll(async () => (await call("GET", "agents/statistic")).body.tokensUsed).toBe(200);
+    expect((await call("GET", `conversations/${id}`)).body.score).toBe(8);
+  });
+
   test("is each agent's own", async () => {
     const { call } = await days();
     expect((await call("GET", "agents/statistic", undefined, keys.sales)).body).toEqual(none);

@@ -47,15 +47,17 @@ async function look(store: PlatformStore, roster: Roster, options: Watching): Pr
   const { clock, log, patience, signal } = options;
   const idle = store.conversations.idle(clock.now() - patience.endAfter, batch);
   // Judged before the transaction: a model takes its time.
-  const scores = await judge(store, roster, idle, { clock, log, signal });
+  const verdicts = await judge(store, roster, idle, { clock, log, signal });
   if (signal.aborted) return false;
   return store.commits.write(() => {
     const now = clock.now();
     for (const row of idle) {
       // Somebody has written meanwhile: the dialog goes on. Or it is gone.
       const current = store.conversations.byId(row.agent_id, row.id);
+      const verdict = verdicts.get(row.id);
+      if (current && verdict) store.usage.add(row.agent_id, row.person_id, now, { tokens: verdict.tokens });
       if (current?.last_message_at !== row.last_message_at) continue;
-      store.conversations.end(row.id, now, scores.get(row.id) ?? null);
+      store.conversations.end(row.id, now, verdict?.score ?? null);
       fire(store, now, "end_dialog", row);
     }
     const archived = store.conversations.stale(now - patience.archiveAfter, batch);
