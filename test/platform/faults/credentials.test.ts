@@ -89,6 +89,17 @@ test("both keys at once open what each of them opens", async () => {
   }
 });
 
+test("an organization's key opens nothing of an agent's by a name that looks like its own operations", async () => {
+  const { ask, errors } = await startGrounds();
+  for (const word of ["users", "platform-users"]) {
+    const asked = { method: "DELETE", path: pathOf("deleteWebhook", [word]) };
+    const headers = { [names.organization]: organizationKeys.own };
+    expect((await ask({ ...asked, headers })).status).toBe(403);
+    expect((await ask({ ...asked, headers: { [names.agent]: keys.own } })).status).toBe(404);
+  }
+  expect(errors).toEqual([]);
+});
+
 test("a key in the address is none", async () => {
   const { ask } = await startGrounds();
   const path = `${operations.getAgent.path}?agent-secret-key=${keys.own}&Agent-Secret-Key=${keys.own}`;
