@@ -1,0 +1,227 @@
+// A person answers what they were told, by mail or by text, and the customer reads it where they asked; and on the
+// platform the conversation is whole.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { movableClock } from "./clock.ts";
+import { echoed } from "./echo.ts";
+import { colleague, customer, type Desk, dora, emil, openDesk } from "./escalation-world.ts";
+import { eventually } from "./eventually.ts";
+import type { Letter, Reply } from "./letters.ts";
+import { anna } from "./lines-world.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+/** As a mail program sends it: the words, the person's signature, and what they answer to. */
+const answerOf = (words: string, notice: Reply): string =>
+  [
+    words,
+    "",
+    "-- ",
+    "Dora Dahl",
+    "Head of Support, +1 202 555 0191",
+    "",
+    "On Sat, 21 Nov 2026 at 20:57, Support <support@team.example> wrote:",
+    ...notice.text.split("\n").map((line) => `> ${line}`),
+  ].join("\n");
+
+/** Dora answers a notice by mail. */
+const answers = (desk: Desk, notice: Reply, words: string): Promise<Letter> =>
+  desk.write({
+    from: dora.email,
+    name: dora.name,
+    subject: `Re: ${notice.subject}`,
+    answers: notice,
+    text: answerOf(words, notice),
+  });
+
+async function threeRounds(desk: Desk): Promise<void> {
+  const first = await desk.write({ subject: "My lamp", text: "I want a refund" });
+  const response = await desk.mailTo(customer);
+  const notice = await desk.mailTo(dora.email);
+  await answers(desk, notice, "Dear Anna,\n\nthe money is on its way.");
+  const second = await desk.mailTo(customer, 1);
+  expect(second).toMatchObject({
+    inReplyTo: first.messageId,
+    subject: "Re: My lamp",
+    from: response.from,
+    to: [customer],
+  });
+  expect(second.references).toContain(first.messageId);
+  expect(second.text.split("\n").filter(Boolean).slice(0, 4)).toEqual([
+    "Dear Anna,",
+    "the money is on its way.",
+    "-- ",
+    "The Team",
+  ]);
+  for (const inner of ["Dora", "Head of", "Escalation", "wrote:", "Number:", "escalations/"])
+    expect(second.text).not.toContain(inner);
+  expect(second.header("auto-submitted"), "a person has written it").toBe("no");
+  await desk.escalated("taken");
+  const taken = await desk.mailTo(emil.email, 1);
+  expect(taken.text).toContain("is taken by Dora Dahl");
+
+  const thanks = await desk.write({ subject: "Re: My lamp", text: "When exactly?", answers: second });
+  const forwarded = await desk.mailTo(dora.email, 1);
+  expect(forwarded).toMatchObject({ inReplyTo: notice.messageId });
+  expect(forwarded.references).toContain(notice.messageId);
+  expect(forwarded.text).toContain("When exactly?");
+  await answers(desk, forwarded, "On Monday.");
+  const third = await desk.mailTo(customer, 2);
+  expect(third).toMatchObject({ inReplyTo: thanks.messageId, subject: "Re: My lamp" });
+  expect(third.text).toContain("On Monday.");
+  expect(third.references).toEqual(expect.arrayContaining([second.messageId, thanks.messageId]));
+
+  const last = await desk.write({ subject: "Re: My lamp", text: "Fine.", answers: third });
+  const again = await desk.mailTo(dora.email, 2);
+  expect(again.references).toContain(notice.messageId);
+  // Dora answers in her thread, whichever of our mails she has opened.
+  await answers(desk, notice, "You are welcome.");
+  expect(await desk.mailTo(customer, 3)).toMatchObject({ inReplyTo: last.messageId });
+  await desk.quiet();
+  await desk.look(customer);
+  await desk.quiet();
+  expect(await desk.transcript(customer)).toEqual([
+    expect.stringContaining("I want a refund"),
+    `assistant: ${colleague}`,
+    "manual_assistant: Dear Anna,\n\nthe money is on its way.",
+    expect.stringContaining("conversation_user: When exactly?"),
+    "manual_assistant: On Monday.",
+    expect.stringContaining("conversation_user: Fine."),
+    "manual_assistant: You are welcome.",
+  ]);
+  expect(desk.mailsTo(customer)).toHaveLength(4);
+  expect(desk.mailsTo(dora.email)).toHaveLength(3);
+  expect(desk.mailsTo(emil.email)).toHaveLength(2);
+  await desk.escalated("taken");
+}
+
+describeReal("over a real mailbox", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({ users: ["support"] });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it("carries mails both ways, three rounds, each in its thread", async ({ onTestFinished }) => {
+    await threeRounds(await openDesk(onTestFinished, { dovecot }));
+  });
+});
+
+it.concurrent("carries mails both ways over the sandbox's mail server", async ({ onTestFinished }) => {
+  await threeRounds(await openDesk(onTestFinished));
+});
+
+it.concurrent("carries texts both ways, and the platform has every word once", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished, { smsSkill: { smsSignature: "The Team" } });
+  await desk.text("A refund, please");
+  await desk.textTo(dora.sms);
+  await desk.text("It is on its way.", { from: dora.sms });
+  expect(await desk.textTo(anna, 1)).toBe("It is on its way.\nThe Team");
+  await desk.text("When?");
+  expect(await desk.textTo(dora.sms, 1)).toMatch(/\+12025550123: When\?$/);
+  await desk.text("On Monday.", { from: dora.sms });
+  expect(await desk.textTo(anna, 2)).toBe("On Monday.\nThe Team");
+  await desk.quiet();
+  await desk.look(anna);
+  await desk.quiet();
+  expect(await desk.transcript(anna)).toEqual([
+    "conversation_user: A refund, please",
+    `assistant: ${colleague}`,
+    "manual_assistant: It is on its way.",
+    "conversation_user: When?",
+    "manual_assistant: On Monday.",
+  ]);
+  expect(desk.textsTo(anna)).toHaveLength(3);
+  expect((await desk.escalated("taken"))[0]?.taken_by).toBe(dora.name);
+});
+
+it.concurrent("carries an answer by text to a customer who mailed, and the next mail back by text", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  const mail = await desk.write({ subject: "My lamp", text: "I want a refund" });
+  await desk.textTo(dora.sms);
+  await desk.text("It is on its way.", { from: dora.sms });
+  const answer = await desk.mailTo(customer, 1);
+  expect(answer).toMatchObject({ inReplyTo: mail.messageId, subject: "Re: My lamp" });
+  await desk.write({ subject: "Re: My lamp", text: "Thank you!", answers: answer });
+  expect(await desk.textTo(dora.sms, 1)).toContain("Thank you!");
+  await desk.quiet();
+  // Who took it by text gets it by text alone.
+  expect(desk.mailsTo(dora.email)).toHaveLength(1);
+});
+
+it.concurrent("a human's words wait for no delay, and end the agent's that still wait for theirs", async ({
+  onTestFinished,
+}) => {
+  const clock = movableClock();
+  const smsSkill = { responseDelaySeconds: 3600 };
+  const desk = await openDesk(onTestFinished, { clock, smsSkill });
+  await desk.text("Where is my lamp?");
+  const waiting = "SELECT d.state FROM drafts d JOIN replies r ON r.id = d.reply WHERE r.kind = 'answer'";
+  await eventually(async () => expect(await desk.rows(waiting)).toEqual([{ state: "queued" }]));
+  await desk.text("I want a refund");
+  await desk.textTo(dora.sms);
+  await desk.text("Anna, I look into it.", { from: dora.sms });
+  expect(await desk.textTo(anna)).toBe("Anna, I look into it.");
+  await desk.quiet();
+  clock.forward(7_200_000);
+  await desk.quiet();
+  expect(await desk.rows(waiting)).toEqual([{ state: "dropped" }, { state: "dropped" }]);
+  expect(desk.textsTo(anna)).toEqual(["Anna, I look into it."]);
+});
+
+it.concurrent("what the agent wanted to say dies when the platform's people take over; its last word does not", async ({
+  onTestFinished,
+}) => {
+  const clock = movableClock();
+  const desk = await openDesk(onTestFinished, { clock, smsSkill: { responseDelaySeconds: 3600 } });
+  await desk.text("Where is my lamp?");
+  await eventually(async () => expect(await desk.transcript(anna)).toHaveLength(2));
+  await desk.text("I want a refund");
+  await desk.escalated("open");
+  await desk.quiet();
+  expect(await desk.rows("SELECT mode FROM watches")).toEqual([{ mode: "manual" }]);
+  clock.forward(3_600_000);
+  expect(await desk.textTo(anna)).toBe(colleague);
+  await desk.quiet();
+  expect(desk.textsTo(anna)).toEqual([colleague]);
+});
+
+it.concurrent("gives the conversation back to the agent by #resume", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  const notice = await desk.mailTo(dora.email);
+  await answers(desk, notice, "You get it back.\n#resume");
+  expect(await desk.textTo(anna, 1)).toBe("You get it back.");
+  await desk.escalated("closed");
+  await desk.quiet();
+  await desk.text("And my lamp?");
+  expect(await desk.textTo(anna, 2)).toBe(echoed("And my lamp?"));
+  await desk.quiet();
+  await desk.escalated("closed");
+  expect(desk.mailsTo(dora.email)).toHaveLength(1);
+});
+
+it.concurrent("closes by #close, keeps what stands behind #note, and sends neither", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  const notice = await desk.mailTo(dora.email);
+  await answers(desk, notice, "#note She has asked thrice.\nNo refund, never!");
+  await eventually(async () =>
+    expect(await desk.rows("SELECT detail FROM sources WHERE source = 'note'")).toEqual([
+      { detail: "Dora Dahl: She has asked thrice.\nNo refund, never!" },
+    ]),
+  );
+  await desk.quiet();
+  expect((await desk.escalated("open"))[0]?.taken_by).toBe(null);
+  await answers(desk, notice, "#close");
+  await desk.escalated("closed");
+  await desk.quiet();
+  expect(desk.textsTo(anna)).toEqual([colleague]);
+  expect(await desk.transcript(anna)).toHaveLength(2);
+});

@@ -1,0 +1,100 @@
+// An agent that must not answer alone: the customer hears so once, people are told, and one of them takes it.
+
+import { expect, it } from "vitest";
+import { echoed } from "./echo.ts";
+import { chief, colleague, customer, dora, emil, openDesk, topic } from "./escalation-world.ts";
+import { eventually } from "./eventually.ts";
+import { anna } from "./lines-world.ts";
+
+const told = [dora.email, dora.sms, emil.email, emil.sms].toSorted();
+const whoWasTold = `SELECT address FROM contacts JOIN notices ON notices.contact = contacts.id
+  WHERE kind IN ('told', 'again') ORDER BY address`;
+
+for (const toManual of [true, false]) {
+  const topics = [topic("refund", { autoChangeConversationMode: toManual })];
+  const sources = toManual ? ["mode", "response"] : ["response"];
+  const after = toManual ? "takes the conversation from the agent" : "leaves the conversation to the agent";
+
+  it.concurrent(`a mail escalates, and ${after}`, async ({ onTestFinished }) => {
+    const desk = await openDesk(onTestFinished, { topics });
+    const mail = await desk.write({ subject: "My lamp", text: "I want a refund" });
+    const answer = await desk.mailTo(customer);
+    expect(answer).toMatchObject({ inReplyTo: mail.messageId, subject: "Re: My lamp" });
+    expect(answer.text).toContain(colleague);
+    const texts = await Promise.all([desk.textTo(dora.sms), desk.textTo(emil.sms)]);
+    const notices = await Promise.all([desk.mailTo(dora.email), desk.mailTo(emil.email)]);
+    await desk.quiet();
+    const [row, ...more] = await desk.escalated("open");
+    expect(more).toEqual([]);
+    expect(row).toMatchObject({ cause: "topic", topic: "refund" });
+    for (const text of texts) {
+      expect(text).toContain(`Escalation ${row?.number}: refund`);
+      expect(text).toContain("I want a refund");
+      expect(text).toMatch(/https:\/\/bridge\.example\.com\/escalations\/\w{26}$/);
+    }
+    for (const notice of notices) {
+      expect(notice.subject).toContain(`[Escalation ${row?.number}] refund`);
+      expect(notice.inReplyTo, "never in the customer's thread").toBe("");
+      expect(notice.header("auto-submitted")).toBe("auto-generated");
+      expect(notice.text).toMatch(/^[>|] I want a refund$/m);
+      expect(notice.text).toContain(colleague);
+      expect(notice.text).not.toContain("The Team");
+    }
+    expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
+    expect(desk.mailsTo(customer)).toHaveLength(1);
+    expect(desk.mailsTo(chief.email)).toEqual([]);
+    const noticed = await desk.rows("SELECT source FROM sources ORDER BY source");
+    expect(noticed.map(({ source }) => source)).toEqual(sources);
+  });
+
+  it.concurrent(`a text escalates, and ${after}`, async ({ onTestFinished }) => {
+    const desk = await openDesk(onTestFinished, { topics });
+    await desk.text("A refund, please");
+    expect(await desk.textTo(anna)).toBe(colleague);
+    await Promise.all([desk.mailTo(dora.email), desk.mailTo(emil.email), desk.textTo(dora.sms)]);
+    await desk.quiet();
+    await desk.escalated("open");
+    expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
+    await desk.text("Is anybody there?");
+    if (toManual) await eventually(async () => expect(await desk.transcript(anna)).toHaveLength(3));
+    else await desk.textTo(anna, 1);
+    await desk.quiet();
+    expect(desk.textsTo(anna)).toEqual(toManual ? [colleague] : [colleague, echoed("Is anybody there?")]);
+    await desk.escalated("open");
+  });
+
+  it.concurrent(`a call escalates, and ${after}`, async ({ onTestFinished }) => {
+    const desk = await openDesk(onTestFinished, { topics, voice: { collect: "50ms" } });
+    const call = await desk.dial();
+    call.say("I want a refund");
+    await call.hears(colleague);
+    await Promise.all([desk.mailTo(dora.email), desk.textTo(emil.sms)]);
+    await desk.escalated("open");
+    expect(await desk.textTo(dora.sms)).toContain("I want a refund");
+    await call.hangUp();
+    await desk.quiet();
+    await desk.escalated("open");
+    expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
+    const said = call.spoken.filter(({ text }) => text.includes("colleague"));
+    expect(said).toHaveLength(1);
+  });
+}
+
+it.concurrent("tells the recipients of the agent's skill beside the policy's people, each once", async ({
+  onTestFinished,
+}) => {
+  const recipients = [
+    { channel: "sms", value: "+12025550177" },
+    { channel: "email", value: dora.email },
+    { channel: "email", value: "lead@people.example" },
+  ];
+  const desk = await openDesk(onTestFinished, { topics: [topic("refund", { recipients })] });
+  await desk.text("A refund, please");
+  await desk.textTo("+12025550177");
+  await desk.mailTo("lead@people.example");
+  await desk.quiet();
+  expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(
+    [...told, "+12025550177", "lead@people.example"].toSorted(),
+  );
+  await eventually(() => expect(desk.mailsTo(dora.email)).toHaveLength(1));
+});
