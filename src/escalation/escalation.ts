@@ -6,10 +6,10 @@ import { type Policy } from "../domain/policy.ts";
 import { newId } from "../ops/clock.ts";
 import type { Escalation, Raised } from "../pipeline/escalation.ts";
 import type { Line, Lines } from "../pipeline/line.ts";
-import { addNotice, contactOfReply, readContact } from "../store/contacts.ts";
+import { addNotice, type ContactRow, contactOfReply, contactsOf, readContact } from "../store/contacts.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
-import { hastenEscalation, liveEscalation } from "../store/escalations.ts";
+import { type EscalationRow, hastenEscalation, liveEscalation } from "../store/escalations.ts";
 import type { TurnRow } from "../store/turns.ts";
 import { watchIn } from "../store/watches.ts";
 import { hear } from "./hear.ts";
@@ -43,12 +43,13 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     turn: TurnRow,
   ): Promise<void> {
     const row = await liveEscalation(q, aboutConversation(conversation.id));
-    if (row?.taken_contact) {
-      const contact = await readContact(q, row.taken_contact);
+    if (row?.state === "taken") {
       const who = conversation.person_name ?? conversation.person;
       const text = customerText(row, who, turn.question);
-      const id = newId(clock.now());
-      await addNotice(q, { id, contact: contact.id, kind: "customer", subject: turn.id, text }, 0);
+      for (const contact of await listenersOf(q, row)) {
+        const id = newId(clock.now());
+        await addNotice(q, { id, contact: contact.id, kind: "customer", subject: turn.id, text }, 0);
+      }
       return;
     }
     const reason =
@@ -102,6 +103,12 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       await raiseIfWanted(q, { ...raised, key: `draft:${draft.id}:${state}`, source: "ours", cause });
     },
   };
+}
+
+/** Who has it; all who were told when it was taken by a command. */
+async function listenersOf(q: Query, row: EscalationRow): Promise<readonly ContactRow[]> {
+  if (row.taken_contact !== null) return [await readContact(q, row.taken_contact)];
+  return (await contactsOf(q, row.id)).filter(({ conversation }) => conversation !== null);
 }
 
 const about = ({ channel, agent }: Line, { id }: ConversationRow) => ({
