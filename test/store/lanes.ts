@@ -80,11 +80,15 @@ export function describeLanes(place: NewPlace): void {
       const db = await withTurns(place, ["t1", "t2"]);
       const held = await one(db);
       await db.tx(async (q) => {
-        await changeTurn(q, "t1", { state: "waiting", open: 1, dueInMs: 150 });
+        await changeTurn(q, "t1", { state: "waiting", open: 1, dueInMs: 3_600_000 });
         await releaseLane(q, held, "in");
       });
       expect(await lease(db)).toEqual([]);
-      await expect.poll(async () => (await lease(db, "m", 1))[0]?.lane, { interval: 20 }).toBe("k/in");
+      await db.tx(async (q) => {
+        await changeTurn(q, "t1", { state: "waiting", open: 1, dueInMs: 0 });
+        await refreshLane(q, "k", "in");
+      });
+      expect((await lease(db, "m", 1))[0]?.lane).toBe("k/in");
       expect(await head(db, held)).toBe("t1");
     });
 

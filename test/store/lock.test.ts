@@ -27,12 +27,16 @@ function child(
   onTestFinished(() => void started.kill("SIGKILL"));
   let complaint = "";
   started.stderr.on("data", (chunk: Buffer) => (complaint += chunk.toString()));
+  const closed = once(started, "close");
   const lines = createInterface({ input: started.stdout })[Symbol.asyncIterator]();
   return {
     process: started,
     async line() {
       const next = await lines.next();
-      if (next.done) throw new Error(`the child ended: ${complaint}`);
+      if (next.done) {
+        await closed; // what it says last comes on another pipe
+        throw new Error(`the child ended: ${complaint}`);
+      }
       return next.value;
     },
   };
@@ -83,5 +87,7 @@ it("migrates once when two processes start on a new file together", async () => 
   for (const one of both) expect(await one.line()).toBe("ready");
   for (const one of both) one.process.stdin.write("go\n");
   const said = await Promise.all(both.map((one) => one.line()));
-  expect(said.sort()).toEqual(["applied ", `applied ${migrations.map((one) => one.name).join(",")}`]);
+  // Each step is a transaction of its own: they may share them, but none is made twice.
+  const applied = said.flatMap((line) => line.replace("applied ", "").split(",").filter(Boolean));
+  expect(applied.sort()).toEqual(migrations.map((one) => one.name).sort());
 });

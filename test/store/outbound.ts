@@ -20,7 +20,7 @@ import {
   recordSending,
 } from "../../src/store/drafts.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { leaseLanes, releaseLane } from "../../src/store/lanes.ts";
+import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { strike, suppression } from "../../src/store/suppressions.ts";
 import { conversation, draft, fresh, type NewPlace, turn } from "./rig.ts";
 
@@ -65,12 +65,16 @@ export function describeOutbound(place: NewPlace): void {
       const db = await fresh(place);
       await db.tx(async (q) => {
         await conversation(q, "k");
-        await draft(q, "d1", "k", 200);
+        await draft(q, "d1", "k", hour);
         await draft(q, "d2", "k");
       });
       const lease = () => db.tx((q) => leaseLanes(q, "out", "c", "n", 60_000, 5));
       expect(await lease()).toEqual([]);
-      await expect.poll(async () => (await lease()).length, { interval: 20 }).toBe(1);
+      await db.tx(async (q) => {
+        await changeDraft(q, "d1", { state: "queued", open: 1, dueInMs: 0 });
+        await refreshLane(q, "k", "out");
+      });
+      expect(await lease()).toHaveLength(1);
       const held = { lane: "k/out", conversation: "k", channel: "c", token: 1, until: 0 };
       const head = await db.tx((q) => headDraft(q, held));
       expect(head?.id).toBe("d1");
@@ -178,9 +182,11 @@ export function describeOutbound(place: NewPlace): void {
     it("pauses a channel for a while", async () => {
       const db = await fresh(place);
       expect(await db.read((q) => isPaused(q, "c"))).toBe(false);
-      await db.tx((q) => pauseChannel(q, "c", 150.5, "quota"));
+      await db.tx((q) => pauseChannel(q, "c", hour + 0.5, "quota"));
       expect(await db.read((q) => isPaused(q, "c"))).toBe(true);
-      await expect.poll(() => db.read((q) => isPaused(q, "c")), { interval: 20 }).toBe(false);
+      const brief = await fresh(place);
+      await brief.tx((q) => pauseChannel(q, "c", 150.5, "quota"));
+      await expect.poll(() => brief.read((q) => isPaused(q, "c")), { interval: 20 }).toBe(false);
     });
 
     it("ends no longer pause by a shorter one", async () => {

@@ -15,12 +15,12 @@ afterAll(() => parser.close());
 /** Time that passes when a test says so. */
 function stillClock() {
   let passed = 0;
-  const { sleep, rouse } = sleepersOn(() => passed);
+  const sleepers = sleepersOn(() => passed);
   const forward = (ms: number) => {
     passed += ms;
-    rouse();
+    sleepers.rouse();
   };
-  return { now: () => passed, monotonic: () => passed, sleep, forward };
+  return { now: () => passed, monotonic: () => passed, sleep: sleepers.sleep, forward };
 }
 
 const slow = () =>
