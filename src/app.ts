@@ -7,6 +7,7 @@ import { healthStage } from "./escalation/health.ts";
 import { linkTo } from "./escalation/links.ts";
 import { tellStage } from "./escalation/tell.ts";
 import { watchStage } from "./escalation/watch.ts";
+import { webhookChannels } from "./escalation/webhook/channel.ts";
 import { createAgents } from "./host/agents.ts";
 import { createHost, type Host } from "./host/host.ts";
 import { pulsesOf } from "./host/readiness.ts";
@@ -150,7 +151,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     const nextAgents = await agents.prepare(next);
     let exchange: () => Promise<void>;
     try {
-      exchange = await host.prepare(next.channels, (name) => nextAgents.agent(name));
+      exchange = await host.prepare([...next.channels, ...webhookChannels(next, escalating)], (name) => nextAgents.agent(name));
     } catch (error) {
       await nextAgents.discard();
       throw error;

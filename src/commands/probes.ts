@@ -115,7 +115,7 @@ const skillsOf = ({ channels }: Config, agent: string): ReadonlySet<"email" | "s
   new Set(
     channels
       .filter(({ core }) => core.agent === agent && core.enabled)
-      .map(({ adapter }) => adapter.traits.platform),
+      .flatMap(({ adapter }) => adapter.traits.platform ?? []),
   );
 
 function judgeAgent(

@@ -59,6 +59,10 @@ export async function run(options: StartOptions, io: Io): Promise<number> {
     return exitCodes.failed;
   }
   const { platform } = channel.adapter.traits;
+  if (platform === null) {
+    io.err(`channel ${options.channel} carries notices only: no agent speaks there`);
+    return exitCodes.usage;
+  }
   return useStore(loaded, io, async (db) => {
     const wanted = { ...options, address, agent: channel.agent };
     const refusal = await whyNot(db, wanted, platform);
@@ -73,7 +77,7 @@ export async function run(options: StartOptions, io: Io): Promise<number> {
 }
 
 type Wanted = StartOptions & { readonly address: string; readonly agent: string };
-type Platform = AdapterDefinition["traits"]["platform"];
+type Platform = NonNullable<AdapterDefinition["traits"]["platform"]>;
 
 function addressFor(adapter: AdapterDefinition, text: string): string | null {
   return adapter.address ? adapter.address(text) : text.trim() || null;

@@ -1,9 +1,9 @@
 // What no single key of `escalation` can know: who and what it names must be there, and every way must lead to somebody.
 
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
 import type { AdapterDefinition } from "bridgehead/contract";
-import ipaddr from "ipaddr.js";
 import { type Way, ways } from "../domain/policy.ts";
+import { hostOf, isAllowed, isLocalName, isPublic } from "../ops/address.ts";
 import type { Path } from "./document.ts";
 import type { Finding } from "./explain.ts";
 import { nearest } from "./nearest.ts";
@@ -136,42 +136,19 @@ function wrongPerson(id: string, own: Block, scope: Scope): readonly Finding[] {
 
 function wrongWebhook(text: unknown, path: Path, own: Block): readonly Finding[] {
   const url = URL.parse(typeof text === "string" ? text : "");
-  if (!url || isAllowed(url.hostname, texts(own["allow_private"]))) return [];
+  if (!url || isAllowed(hostOf(url), texts(own["allow_private"]))) return [];
   if (url.protocol === "http:") {
     const fix = "use https, or add a host of your own to allow_private";
     return [at(path, "would send what customers write unencrypted", fix)];
   }
-  if (url.protocol !== "https:" || !isPrivate(url.hostname)) return [];
+  if (url.protocol !== "https:" || !isPrivate(hostOf(url))) return [];
   return [
     at(path, `is not on the internet: ${url.hostname}`, "add the host to allow_private, if it is meant"),
   ];
 }
 
 /** As far as the text says; what a name stands for is seen when it is called. */
-function isPrivate(host: string): boolean {
-  const plain = host.replace(/^\[|\]$/g, "");
-  if (isIP(plain) === 0) return /(^|\.)localhost\.?$/.test(plain);
-  return ipaddr.process(plain).range() !== "unicast";
-}
-
-/** `host`: of a parsed URL, so an address is in its usual form. */
-function isAllowed(host: string, allowed: readonly string[]): boolean {
-  const plain = host.replace(/^\[|\]$/g, "");
-  if (isIP(plain) === 0) return allowed.some((entry) => entry.toLowerCase() === plain);
-  const ranges = new BlockList();
-  for (const entry of allowed) addRange(ranges, entry);
-  return ranges.check(plain, isIP(plain) === 4 ? "ipv4" : "ipv6");
-}
-
-function addRange(ranges: BlockList, entry: string): void {
-  const [address = "", bits] = entry.split("/");
-  const family = { 0: null, 4: "ipv4", 6: "ipv6" } as const;
-  const kind = family[isIP(address) as 0 | 4 | 6];
-  const width = Number(bits ?? (kind === "ipv4" ? 32 : 128));
-  // What is out of range the schema reports.
-  if (kind !== null && Number.isInteger(width) && width >= 0 && width <= (kind === "ipv4" ? 32 : 128))
-    ranges.addSubnet(address, width, kind);
-}
+const isPrivate = (host: string): boolean => (isIP(host) === 0 ? isLocalName(host) : !isPublic(host));
 
 function wrongRoute(route: Block, path: Path, root: Block, scope: Scope): readonly Finding[] {
   const names = (key: "agents" | "channels", what: string): readonly Finding[] => {

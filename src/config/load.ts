@@ -21,6 +21,7 @@ import {
   literalSecrets,
   literalStorePassword,
   plainPlatform,
+  takenNames,
   undefinedAgents,
   unreachableHumans,
 } from "./rules.ts";
@@ -80,6 +81,7 @@ function rules(
     ...secrets,
     ...literalSecrets({ escalation: raw["escalation"] }, shape, []),
     ...literalStorePassword(raw),
+    ...takenNames(resolved),
     ...undefinedAgents(resolved),
     ...unreachableHumans(resolved, adapters),
   ];

@@ -1,6 +1,7 @@
 // What no single key can know: references between blocks, and rules that hold for every adapter.
 
 import type { AdapterDefinition } from "bridgehead/contract";
+import { webhookChannel } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
 import type { Finding } from "./explain.ts";
 import { nearest } from "./nearest.ts";
@@ -15,6 +16,13 @@ export function block(value: unknown): Block {
 }
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
+/** The program's own channel has this name in the store. */
+export function takenNames(root: Block): readonly Finding[] {
+  if (!Object.hasOwn(block(root["channels"]), webhookChannel)) return [];
+  const message = "is the name of the channel that carries the webhooks of escalations";
+  return [{ path: ["channels", webhookChannel], of: "key", message, fix: "give this channel another name" }];
+}
 
 export function undefinedAgents(root: Block): readonly Finding[] {
   const agents = Object.keys(block(root["agents"]));

@@ -33,8 +33,9 @@ export interface Traits {
   readonly conversations: "thread" | "person";
   /** What the core's keys of a channel block are when the file leaves them out, as one would write them there: `{ "join": "3s" }`. */
   readonly defaults?: { readonly [key: string]: Json };
-  /** The platform's name of the channel, its skill and what its start call expects. */
-  readonly platform: "email" | "sms" | "voice";
+  /** The platform's name of the channel, its skill and what its start call expects. Null: the platform knows no such
+   *  channel, so nobody is asked anything there; it carries notices to people, and their answers to notices. */
+  readonly platform: "email" | "sms" | "voice" | null;
 }
 
 /** A channel may read, send, serve, or any of the three. A missing part is a missing ability. */

@@ -7,6 +7,9 @@ import { onDuty, type Rota } from "./hours.ts";
 export const ways = ["sms", "email", "webhook"] as const;
 export type Way = (typeof ways)[number];
 
+/** The channel that no configuration has: it carries notices to webhooks. */
+export const webhookChannel = "escalations";
+
 /** What is escalated. `topic`: the platform says so (its webhook, its configured answer, mode manual) · `silent`: the person
  *  wrote and nobody answers (mode manual) · `held`: a draft or a message waits for an operator · `call`: a call given up, or
  *  that nobody took. */

@@ -50,7 +50,7 @@ export async function hear(
   if (event.refusal) return ignore(event.refusal.code, event.refusal.reason);
   if (event.sender === "unverified")
     return ignore("not-authenticated", "it answers an escalation, and its sender is not proven");
-  await heed(q, row, event, found, deps);
+  await heed(q, line, row, event, found, deps);
   const conversation = found[0]?.conversation;
   await settleEvent(q, row.id, {
     state: "routed",
@@ -89,6 +89,7 @@ async function contactsFor(
 
 async function heed(
   q: Query,
+  line: Line,
   row: EventRow,
   event: MessageEvent,
   contacts: readonly ContactRow[],
@@ -121,7 +122,7 @@ async function heed(
   }
   const files = await attachmentsOf(q, row.id);
   for (const one of chosen) {
-    const trouble = await act(q, row, one, words, deps);
+    const trouble = await act(q, row, one, { words, name: nameOf(line, event, one.contact) }, deps);
     const lost = files.length > 0 && words.text !== "" ? "Attachments are not passed on." : null;
     const said = [trouble, lost].filter((part) => part !== null).join(" ");
     if (said !== "") await say(one.contact, `${one.row.number}: ${said}`);
@@ -139,15 +140,19 @@ function choose(live: readonly Live[], words: Instructions): readonly Live[] | "
   return taken.length === 1 ? taken : "ask";
 }
 
+/** Behind a webhook may be many people, and the receiver knows who it was. In mails and texts anybody may write any name. */
+const nameOf = (line: Line, event: MessageEvent, contact: ContactRow): string =>
+  (line.traits.platform === null ? event.from.name : undefined) ?? contact.name;
+
 /** What could not be done, for the person; null when all was. */
 async function act(
   q: Query,
   event: EventRow,
   { contact, row }: Live,
-  words: Instructions,
+  { words, name }: { readonly words: Instructions; readonly name: string },
   deps: HearDeps,
 ): Promise<string | null> {
-  const by = { name: contact.name, contact: contact.id };
+  const by = { name, contact: contact.id };
   // A number that is none of the open ones is a part of the words.
   const text =
     words.number === null || words.number === row.number
@@ -155,7 +160,7 @@ async function act(
       : `${words.number} ${words.text}`.trim();
   if (words.note !== "") {
     const key = `note:${event.id}:${row.id}`;
-    await addSource(q, { key, escalation: row.id, source: "note", detail: `${contact.name}: ${words.note}` });
+    await addSource(q, { key, escalation: row.id, source: "note", detail: `${name}: ${words.note}` });
   }
   if (words.acknowledge || text !== "") await take(q, row, by, deps);
   const kindOf = (channel: string) => {
@@ -163,7 +168,7 @@ async function act(
     return line?.outbound ? line.traits.platform : null;
   };
   const trouble = text === "" ? null : await relay(q, row, text, { ...deps, kindOf });
-  if (words.resume) await resume(q, row, contact.name, deps);
-  else if (words.close) await close(q, row, contact.name, deps);
+  if (words.resume) await resume(q, row, name, deps);
+  else if (words.close) await close(q, row, name, deps);
   return trouble === null ? null : `Your answer was not sent: ${trouble}.`;
 }

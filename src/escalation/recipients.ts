@@ -1,13 +1,10 @@
 // The recipients of the agent's own ESCALATION skill, and which channel carries what to whom.
 
 import type { EscalationSettings } from "../agent/calls.ts";
-import type { Contact, Policy } from "../domain/policy.ts";
+import { type Contact, type Policy, webhookChannel } from "../domain/policy.ts";
 import type { Lines } from "../pipeline/line.ts";
 import type { Way } from "../store/contacts.ts";
 import type { EscalationRow } from "../store/escalations.ts";
-
-/** The channel that no configuration names: it carries notices to webhooks. */
-export const webhookChannel = "escalations";
 
 export const carrierOf = (policy: Policy, way: Way): string | null =>
   way === "webhook" ? webhookChannel : policy.via[way];
@@ -28,10 +25,14 @@ export function agentRecipients(row: EscalationRow, lines: Lines): readonly Cont
   const contacts = told.flatMap(({ recipients }) =>
     recipients.map(({ channel, value }) => ({
       person: `agent:${value}`,
-      name: value,
+      name: shownName(channel, value),
       way: channel,
       address: value,
     })),
   );
   return [...new Map(contacts.map((one) => [`${one.way} ${one.address}`, one])).values()];
 }
+
+/** Others are told who has taken it: the path of a webhook is a key with many receivers. */
+const shownName = (way: Way, value: string): string =>
+  way === "webhook" ? (URL.parse(value)?.host ?? "a webhook") : value;

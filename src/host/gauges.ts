@@ -42,7 +42,9 @@ export function defineGauges(
     sample: (gauge) => {
       gauge.reset();
       for (const { config, state } of app.host.running()) {
-        if (state.heardAt !== null) gauge.set({ channel: config.id }, (clock.now() - state.heardAt) / 1000);
+        // A channel of notices reads nothing: its silence says nothing.
+        if (state.heardAt !== null && config.adapter.traits.platform !== null)
+          gauge.set({ channel: config.id }, (clock.now() - state.heardAt) / 1000);
       }
     },
   });

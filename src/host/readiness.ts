@@ -16,6 +16,8 @@ export interface ChannelReport {
   readonly since: string;
   readonly heard_at: string | null;
   readonly failures: number;
+  /** Carries notices to people, and no questions. */
+  readonly notices_only: boolean;
 }
 
 /** One entry a channel, in the configuration's order. */
@@ -23,15 +25,17 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): 
   return host.running().map(({ config, state, failures }) => {
     const line = host.lines().get(config.id);
     const refused = agents.get(config.core.agent)?.problem() ?? null;
+    const noticesOnly = config.adapter.traits.platform === null;
     return {
       id: config.id,
       adapter: config.adapter.name,
       state: state.status.state,
       reason: "reason" in state.status ? state.status.reason : null,
-      not_asking: refused ?? (line ? whyNotAsk(line) : null),
+      not_asking: noticesOnly ? null : (refused ?? (line ? whyNotAsk(line) : null)),
       since: new Date(state.since).toISOString(),
       heard_at: state.heardAt === null ? null : new Date(state.heardAt).toISOString(),
       failures,
+      notices_only: noticesOnly,
     };
   });
 }
@@ -69,14 +73,18 @@ export function waitingIn(channels: readonly ChannelOverview[]): number {
 
 /** "3/4 channels ready, 12 waiting" */
 export function statusText(channels: readonly ChannelReport[], waiting: number): string {
-  const ready = channels.filter((channel) => channel.state === "ready").length;
-  return `${ready}/${channels.length} channels ready, ${waiting} waiting`;
+  const asking = channels.filter(isAsking);
+  const ready = asking.filter((channel) => channel.state === "ready").length;
+  return `${ready}/${asking.length} channels ready, ${waiting} waiting`;
 }
 
-/** Ready means: at least one channel works, or none is configured. */
+/** Ready means: at least one channel works on which people write, or none is configured. */
 export function isReady(channels: readonly ChannelReport[]): boolean {
-  return channels.length === 0 || channels.some((channel) => channel.state === "ready");
+  const asking = channels.filter(isAsking);
+  return asking.length === 0 || asking.some((channel) => channel.state === "ready");
 }
+
+const isAsking = (channel: ChannelReport): boolean => !channel.notices_only;
 
 /** The oldest supervisor tick must be younger than this for the watchdog. */
 export function stuckChannels(host: Host, clock: Clock, limitMs: number): string[] {

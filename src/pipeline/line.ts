@@ -50,7 +50,8 @@ export interface Line {
 
 /** The settings of the line's skill; null when the agent has none, or nothing was read yet. */
 export function skillOf(line: Line): ChannelSettings | null {
-  return line.settings()?.[line.traits.platform] ?? null;
+  const { platform } = line.traits;
+  return platform === null ? null : (line.settings()?.[platform] ?? null);
 }
 
 /** What the adapter is told of the agent. */
@@ -66,14 +67,16 @@ export function agentFacts(line: Line): AgentFacts | null {
 
 /** Why nothing may be asked now, or null. Mail is stored meanwhile. */
 export function whyNotAsk(line: Line): string | null {
+  const { platform } = line.traits;
+  if (platform === null) return "the channel carries notices only";
   const problem = line.problem();
   if (problem !== null) return problem;
   const settings = line.settings();
   if (!settings) return "the agent's settings were never read: the platform has not answered yet";
   if (settings.status !== "active") return `the agent is ${settings.status}`;
-  const skill = settings[line.traits.platform];
-  if (!skill) return `the agent has no ${line.traits.platform} skill`;
-  if (skill.status !== "active") return `the agent's ${line.traits.platform} skill is inactive`;
+  const skill = settings[platform];
+  if (!skill) return `the agent has no ${platform} skill`;
+  if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
   return null;
 }
 

@@ -102,6 +102,12 @@ async function routeEvent(
   const { consent, forHumans } = event;
   if (consent) return heed(q, line, row, { ...event, consent }, place, deps);
   if (await line.escalation()?.hear(q, line, row, event)) return;
+  if (line.traits.platform === null)
+    return settleEvent(q, row.id, {
+      state: "ignored",
+      code: "not-asked",
+      reason: "the channel carries notices only, and this answers none of them",
+    });
   // A released event (`inbox answer`) carries its former code: the operator has decided, the guards are silent.
   const released = row.code === "released";
   const refusal = released ? null : refuse(event, rulesFor(event, line.rules), row.received_at);

@@ -2,12 +2,13 @@
 // Takes: a draft of unknown outcome at the head of its lane (`unknown`, or `sending` under a dead lease).
 // Does: asks the adapter whether that attempt went through, again and again inside the window; receipts may settle it
 //       meanwhile (receipt.ts); then the operator's policy `on_unknown`.
-// Leaves: draft `sent`, `queued`, `unknown` until the next look, `held` or `dropped`.
+// Leaves: draft `sent`, `queued`, `unknown` until the next look, `held`, `dropped`, or `failed` after days of it.
 // If it fails: looked at again later.  If the process dies: the same.
 
 import type { Json, Verdict } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
-import { lookDelay } from "../domain/retry.ts";
+import { lookDelay, sendDelay, sendLifetime } from "../domain/retry.ts";
+import { jitter } from "../ops/clock.ts";
 import { cite } from "../store/conversations.ts";
 import { changeDraft, type DraftChange, lastAttempt, readDraft } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
@@ -27,7 +28,7 @@ export async function settle(sending: Sending, signal: AbortSignal, deps: SendDe
   );
   // The window of an attempt that the process died in begins with the first look.
   const left = draft.settle_left ?? line.rules.unknown_window;
-  const change = changeAfter(verdict, draft.looks, left, line.rules);
+  const change = paced(changeAfter(verdict, draft.looks, left, line.rules), verdict, sending);
   return async (q) => {
     await guardLease(q, sending.lease);
     const now = await readDraft(q, draft.id);
@@ -90,15 +91,26 @@ function byPolicy(rules: LineRules): DraftChange {
   }
 }
 
+/** What is sent again because nobody can tell may be so for ever: slower each time, and not for longer than what is
+ *  deferred. */
+function paced(change: DraftChange, verdict: Verdict, { draft, line }: Sending): DraftChange {
+  if (change.state !== "queued" || verdict.kind !== "unsure") return change;
+  if ((draft.trying_for ?? 0) > sendLifetime) {
+    const open = line.rules.on_dead === "block" ? 1 : 0;
+    return { state: "failed", open, reason: `given up: ${change.reason}` };
+  }
+  return draft.attempts < 2 ? change : { ...change, dueInMs: jitter(sendDelay(draft.attempts - 1)) };
+}
+
 async function write(q: Query, sending: Sending, verdict: Verdict, change: DraftChange): Promise<void> {
   const { line, draft } = sending;
   if (verdict.kind === "sent") await cite(q, line.channel, verdict.id, draft.conversation, draft.id);
   const outcome = { sent: "sent", "not-sent": "deferred", unsure: "unknown" }[verdict.kind];
   await endAttempt(q, draft.id, outcome, change.reason ?? null);
   await changeDraft(q, draft.id, change);
-  const ended = change.open === 0 && (change.state === "held" || change.state === "dropped");
-  if (ended) await endRest(q, draft, change.state === "held" ? "held" : "dropped");
   const reason = change.reason ?? "";
-  if (change.state === "held" || change.state === "dropped")
-    await line.escalation()?.stuck(q, line, draft, { state: change.state, reason });
+  const { state } = change;
+  if (state !== "held" && state !== "dropped" && state !== "failed") return;
+  if (change.open === 0) await endRest(q, draft, state === "held" ? "held" : "dropped");
+  await line.escalation()?.stuck(q, line, draft, { state, reason });
 }

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
-import { isPublic, judge } from "../../src/platform/webhooks/address.ts";
+import { isPublic, judge } from "../../src/ops/address.ts";
 import { triggers, webhook, webhookDelivery } from "../../src/wire/webhook.ts";
 import { type Delivered, receiver } from "./receiver.ts";
 import { keys, type Rig, startRig, startWith } from "./rig.ts";
@@ -230,7 +230,7 @@ describe("an address", () => {
     https://①②⑦.⓪.⓪.①/ https://[fe80::1]/ https://0/ https://[::]/ ftp://8.8.8.8/ file:///etc/passwd gopher://8.8.8.8/
     javascript:alert(1) https:/// //8.8.8.8/`.split(/\s+/);
   test.each(written)("%s is refused in whatever way it is written", async (url) => {
-    expect(await judge(url, false)).toMatchObject({ ok: false });
+    expect(await judge(url, [])).toMatchObject({ ok: false });
   });
 });
 

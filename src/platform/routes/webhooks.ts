@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto";
 import type { Clock } from "bridgehead/contract";
 import { Hono } from "hono";
 import * as z from "zod";
+import { judge } from "../../ops/address.ts";
 import { type FailureDetail, notFound } from "../../wire/failure.ts";
 import { pageOf, pageQuery } from "../../wire/page.ts";
 import type { Served } from "../../wire/record.ts";
@@ -12,7 +13,6 @@ import { registerWebhookRequest, type webhook } from "../../wire/webhook.ts";
 import { newUuid } from "../names.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, ListedWebhook } from "../store/webhooks.ts";
-import { judge } from "../webhooks/address.ts";
 import { deliverTo } from "../webhooks/fire.ts";
 import { headerProblem } from "../webhooks/headers.ts";
 import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
@@ -28,7 +28,7 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
       if ("response" in body) return body.response;
       const { title, description, url, triggerCondition, headers } = body.value;
       const problems = headerProblems(headers ?? {});
-      const judged = await judge(url, allowPrivate);
+      const judged = await judge(url, allowPrivate ? "everything" : []);
       if (!judged.ok) problems.push({ path: "url", message: judged.reason });
       if (store.webhooks.list(c.var.agent.id).length >= maxWebhooks)
         problems.push({ path: "", message: `an agent has at most ${maxWebhooks} webhooks` });

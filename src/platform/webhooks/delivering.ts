@@ -4,9 +4,9 @@
 import type { Clock, Log } from "bridgehead/contract";
 import { Webhook } from "standardwebhooks";
 import { Agent, request } from "undici";
+import { judge } from "../../ops/address.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
-import { judge } from "./address.ts";
 
 type Due = DeliveryRow & { readonly webhook: WebhookRow };
 
@@ -92,12 +92,12 @@ async function attempt(
   { id, webhook, body }: Due,
   { clock, allowPrivate, signal }: Parameters<typeof startDelivering>[1],
 ): Promise<{ readonly status: number | null; readonly error: string | null }> {
-  const judged = await judge(webhook.url, allowPrivate);
+  const judged = await judge(webhook.url, allowPrivate ? "everything" : []);
   if (!judged.ok) return { status: null, error: `its URL ${judged.reason}` };
-  const { url, address, family } = judged.destination;
+  const { url, addresses } = judged.destination;
   // The name is not resolved a second time: between two answers it could have moved inside.
   const agent = new Agent({
-    connect: { lookup: (_host, _options, found) => found(null, [{ address, family }]) },
+    connect: { lookup: (_host, _options, found) => found(null, [...addresses]) },
   });
   const at = new Date(clock.now());
   try {

@@ -1,0 +1,144 @@
+// Webhooks as a way to tell people: an adapter like any other, but that no configuration names. Receivers may get a
+// notice twice (nobody knew whether it had arrived); its `webhook-id` is the same then.
+
+import {
+  type Attempt,
+  type Channel,
+  defineAdapter,
+  externalId,
+  type MessageEvent,
+  type Outbound,
+  type SendOutcome,
+  threadToken,
+} from "bridgehead/contract";
+import * as z from "zod";
+import type { Policy } from "../../domain/policy.ts";
+import { judge, type Resolve } from "../../ops/address.ts";
+import type { Lines } from "../../pipeline/line.ts";
+import { connectMs, openConnection } from "./connection.ts";
+import { post } from "./exchange.ts";
+import { deferred, failureIn, type Said, saidIn } from "./reading.ts";
+import { type Recipient, recipientAt } from "./recipient.ts";
+import { webhookHeaders } from "./signature.ts";
+
+export interface WebhookDeps {
+  /** Who has which URL, and what may be reached; null where the configuration has none (any more). */
+  readonly policy: () => Policy | null;
+  /** Whose agents have recipients of their own. */
+  readonly lines: () => Lines;
+  /** How names are looked up, and how long an answer is waited for: by the system, and 20 s. */
+  readonly resolve?: Resolve;
+  readonly answerMs?: number;
+}
+
+/** Frozen in the store: what changes here needs another number. Holds nothing that opens anything. */
+type Draft = {
+  readonly v: 1;
+  readonly url: string;
+  readonly body: string;
+  /** By which what the receiver answers finds the conversation. */
+  readonly token: string;
+};
+
+const answerMs = 20_000;
+
+/** The adapter of one running daemon. */
+export const webhookAdapter = (deps: WebhookDeps) =>
+  defineAdapter({
+    name: "webhook",
+    contract: 1,
+    config: z.strictObject({}),
+    traits: {
+      // A notice is one document: it is not split.
+      maxTextLength: 10_000_000,
+      markup: "plain",
+      attachments: false,
+      // One for each escalation that a receiver is told of.
+      conversations: "thread",
+      platform: null,
+    },
+    create(channel) {
+      channel.report({ state: "ready" });
+      return { outbound: outboundOf(channel, deps) };
+    },
+  });
+
+function outboundOf(channel: Channel, deps: WebhookDeps): Outbound<Draft> {
+  return {
+    compose({ to, text, token }) {
+      const [party] = to;
+      if (!party) throw new Error("composing a webhook: it goes to nobody");
+      return [{ v: 1, url: party.address, body: text, token }];
+    },
+    async send(draft, attempt) {
+      const recipient = recipientAt(draft.url, deps.policy(), deps.lines());
+      if (recipient === "stranger")
+        return refused("not-a-recipient", "nobody who is told has this webhook any more");
+      if (recipient === "unread") return deferred("the agent's recipients were not read yet", attempt.number);
+      return deliver(draft, recipient, attempt, { channel, deps });
+    },
+  };
+}
+
+const refused = (code: string, reason: string): SendOutcome => ({ kind: "refused", code, reason });
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+interface Desk {
+  readonly channel: Channel;
+  readonly deps: WebhookDeps;
+}
+
+async function deliver(
+  draft: Draft,
+  recipient: Recipient,
+  attempt: Attempt,
+  desk: Desk,
+): Promise<SendOutcome> {
+  const { channel, deps } = desk;
+  const { signal, number, key } = attempt;
+  const judged = await judge(draft.url, deps.policy()?.allowPrivate ?? [], {
+    ...(deps.resolve ? { resolve: deps.resolve } : {}),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(connectMs)]),
+  });
+  if (!judged.ok && judged.unresolved) return deferred(`its URL: ${judged.reason}`, number);
+  if (!judged.ok) return refused("address", `its URL ${judged.reason}`);
+  const { destination } = judged;
+  const opened = await openConnection(destination, signal).catch((error: unknown) => reasonOf(error));
+  if (typeof opened === "string") return deferred(`no connection: ${opened}`, number);
+  const headers = {
+    "user-agent": "Bridgehead",
+    ...recipient.headers,
+    ...webhookHeaders(key, channel.clock.now(), draft.body, recipient.secret),
+    "content-type": "application/json",
+  };
+  try {
+    attempt.crossing();
+  } catch (error) {
+    opened.destroy();
+    throw error;
+  }
+  const until = AbortSignal.any([signal, AbortSignal.timeout(deps.answerMs ?? answerMs)]);
+  const answer = await post(opened, destination.url, headers, draft.body, until).catch((error: unknown) =>
+    reasonOf(error),
+  );
+  if (typeof answer === "string") return { kind: "unknown", reason: answer };
+  const failure = failureIn(answer, number, channel.clock.now());
+  if (failure) return failure;
+  const said = saidIn(answer, draft.body);
+  // Stored before the delivery counts as done: what cannot be stored is asked for again, under the same id.
+  if (said) await channel.accept([eventOf(draft, attempt, said, channel)]);
+  return { kind: "sent", id: externalId(key), detail: String(answer.status) };
+}
+
+/** The same answer to the same delivery is one event, however often it comes. */
+function eventOf(draft: Draft, { key }: Attempt, { text, by }: Said, { clock, id }: Channel): MessageEvent {
+  return {
+    kind: "message",
+    id: externalId(key),
+    from: { address: draft.url, ...(by === null ? {} : { name: by }) },
+    to: [{ address: id }],
+    thread: { answers: [], tokens: [threadToken(draft.token)] },
+    sentAt: new Date(clock.now()),
+    text,
+  };
+}

@@ -1,0 +1,67 @@
+// One request over an open connection, and its answer as far as it is wanted.
+
+import { request } from "node:http";
+import type { Socket } from "node:net";
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: { readonly [name: string]: string | readonly string[] | undefined };
+  /** Of a success. Null when it was too long, or broke off: the status counts all the same. */
+  readonly text: string | null;
+}
+
+const longestAnswer = 64 * 1024;
+
+/** Redirects are answers like any other. Rejects when there is no answer: then nobody knows. The connection ends with it. */
+export async function post(
+  socket: Socket,
+  url: URL,
+  headers: { readonly [name: string]: string },
+  body: string,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const stop = () => socket.destroy(new Error("no answer came in time"));
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    return await answerTo(socket, url, headers, body);
+  } finally {
+    signal.removeEventListener("abort", stop);
+    socket.destroy();
+  }
+}
+
+function answerTo(
+  socket: Socket,
+  url: URL,
+  headers: { readonly [name: string]: string },
+  body: string,
+): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const call = request({
+    createConnection: () => socket,
+    method: "POST",
+    path: url.pathname + url.search,
+    setHost: false,
+    headers: { ...headers, host: url.host, "content-length": String(Buffer.byteLength(body)) },
+  });
+  call.on("error", reject);
+  call.on("close", () => reject(new Error("the connection was closed without an answer")));
+  call.on("response", (response) => {
+    const { statusCode: status = 0, headers: got } = response;
+    const settle = (text: string | null) => resolve({ status, headers: got, text });
+    response.on("error", () => settle(null));
+    if (status < 200 || status > 299) return settle(null);
+    const parts: Buffer[] = [];
+    let length = 0;
+    response.on("data", (part: Buffer) => {
+      length += part.length;
+      if (length > longestAnswer) return settle(null);
+      parts.push(part);
+    });
+    response.on("end", () => settle(Buffer.concat(parts).toString("utf8")));
+    response.on("close", () => settle(null));
+  });
+  call.end(body);
+  return promise;
+}
