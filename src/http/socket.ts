@@ -112,7 +112,8 @@ export function liveSocket(ws: WebSocket, bounds: SocketBounds, clock: Clock): L
   };
 }
 
-/** Pings while the connection lives. Whatever comes shows that the peer is there (its pong may wait behind it). A pause of ours is no fault of the peer's: its answer may lie there unread. */
+/** Pings while the connection lives. Whatever comes shows that the peer is there (its pong may wait behind it). A pause of
+ *  ours is no fault of the peer's, nor is a machine that stood still: its answer may lie there unread. */
 function keepAlive(
   ws: WebSocket,
   options: {
@@ -128,8 +129,10 @@ function keepAlive(
   const beat = async (): Promise<void> => {
     for (;;) {
       const before = paused();
+      const due = clock.monotonic() + everyMs;
       await clock.sleep(everyMs, gone);
       if (gone.aborted) return;
+      if (clock.monotonic() > due + everyMs / 2) continue;
       const after = paused();
       const readAllTheTime = !before.now && !after.now && before.times === after.times;
       if (waiting && readAllTheTime) return cut("no answer to a ping");

@@ -19,7 +19,7 @@ export interface Rig {
   readonly effect: (signal?: AbortSignal) => Call & { readonly crossings: () => number };
 }
 
-export async function startRig(timeoutMs = 5_000): Promise<Rig> {
+export async function startRig(timeoutMs = 60_000): Promise<Rig> {
   const server = await startFaultServer();
   onTestFinished(() => server.close());
   return { server, ...startClient(server.url, timeoutMs) };
@@ -27,7 +27,7 @@ export async function startRig(timeoutMs = 5_000): Promise<Rig> {
 
 export function startClient(
   url: string,
-  timeoutMs = 5_000,
+  timeoutMs = 60_000,
   agentKey = "agent-key",
   limits: Pick<AgentClientOptions, "connections" | "connectionWaitMs"> = {},
 ): Omit<Rig, "server"> {

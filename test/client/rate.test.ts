@@ -74,7 +74,7 @@ test("is shared by clients; one's 429 makes all of them wait", async () => {
   const rate = createRate({ clock });
   const { server, client } = await startRig({ rate, clock, tries: 1 });
   server.script(status(429, { "retry-after": "30" }), json(conversationRecord()));
-  const other = createClient({ url: server.url, agentKey: "other", timeoutMs: 5_000, rate, clock });
+  const other = createClient({ url: server.url, agentKey: "other", timeoutMs: 60_000, rate, clock });
   expect(await client.conversations.get("c-1")).toMatchObject({ kind: "deferred", limited: true });
   expect(clock.now()).toBe(0);
   expect(await other.conversations.get("c-1")).toMatchObject({ kind: "ok" });

@@ -147,7 +147,7 @@ describe("where the platform is:", () => {
   test("a region's address, with its path", async () => {
     const { server } = await startRig();
     server.script(json(conversationRecord()));
-    const options = { agentKey: "k", timeoutMs: 5_000 };
+    const options = { agentKey: "k", timeoutMs: 60_000 };
     const client = createClient({
       ...options,
       region: "eu",
@@ -164,7 +164,7 @@ describe("where the platform is:", () => {
 
   test("without the key that an operation needs nothing is sent", async () => {
     const { server } = await startRig();
-    const client = createClient({ url: server.url, agentKey: "k", timeoutMs: 5_000 });
+    const client = createClient({ url: server.url, agentKey: "k", timeoutMs: 60_000 });
     expect(await client.agents.usersOf("a-1")).toEqual({
       kind: "unauthorized",
       reason: "no organization key was given",

@@ -25,7 +25,7 @@ export async function startRig(
     url: server.url + prefix,
     agentKey: "agent-key",
     organizationKey: "organization-key",
-    timeoutMs: 5_000,
+    timeoutMs: 60_000,
     dropped: (record, field) => void dropped.push(`${record}.${field}`),
     clock: {
       ...systemClock,

@@ -104,7 +104,7 @@ test("a message that found no connection is sent when there is one", async () =>
     await new Promise<void>((resolve) => front.listen(port, "127.0.0.1", resolve));
   };
   const clock = { ...systemClock, sleep };
-  const client = createClient({ url: `http://127.0.0.1:${port}`, agentKey: "k", timeoutMs: 5_000, clock });
+  const client = createClient({ url: `http://127.0.0.1:${port}`, agentKey: "k", timeoutMs: 60_000, clock });
   expect(await client.conversations.send("c-1", { message: "hi" })).toMatchObject({ kind: "ok" });
   await client.close();
   await new Promise((resolve) => front.close(resolve));
@@ -116,7 +116,7 @@ test("a signal that aborts in a pause ends it with what was last known", async (
   server.script(status(503));
   const stop = new AbortController();
   const clock = { ...systemClock, sleep: async () => stop.abort() };
-  const client = createClient({ url: server.url, agentKey: "k", timeoutMs: 5_000, clock });
+  const client = createClient({ url: server.url, agentKey: "k", timeoutMs: 60_000, clock });
   const result = await client.conversations.get("c-1", { signal: stop.signal });
   await client.close();
   expect(result).toMatchObject({ kind: "unknown", reason: expect.stringContaining("503") });
@@ -126,8 +126,8 @@ test("a signal that aborts in a pause ends it with what was last known", async (
 test("one call may have a deadline of its own", async () => {
   const { client, server } = await startRig({ tries: 1 });
   server.script(() => {});
-  expect(await client.conversations.get("c-1", { timeoutMs: 100 })).toEqual({
+  expect(await client.conversations.get("c-1", { timeoutMs: 2000 })).toEqual({
     kind: "unknown",
-    reason: "no answer within 100 ms",
+    reason: "no answer within 2000 ms",
   });
 });

@@ -213,17 +213,22 @@ describe("the listener", () => {
     expect(await answer).toBe("cut");
   });
 
-  it("does not wait for ever: headers, bodies and header sizes are bounded", async () => {
+  it("does not wait for ever: headers and bodies are bounded", async () => {
     const url = await start([echo()], { limits: { headersMs: 200, requestMs: 400 } });
     const head = "POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\n";
-    const [slowHeaders, slowBody, hugeHeader] = await Promise.all([
+    const [slowHeaders, slowBody] = await Promise.all([
       raw(url, head).answer,
       raw(url, `${head}Content-Length: 10\r\n\r\nabc`).answer,
-      raw(url, `${head}X: ${"y".repeat(20_000)}\r\n\r\n`).answer,
     ]);
     expect(slowHeaders).toMatch(/^HTTP\/1\.1 408/);
     expect(slowBody).toMatch(/^HTTP\/1\.1 408|^$/);
-    expect(hugeHeader).toMatch(/^HTTP\/1\.1 431/);
+  });
+
+  it("takes no header of any size", async () => {
+    const url = await start([echo()]);
+    const head = "POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\n";
+    const answer = await raw(url, `${head}X: ${"y".repeat(20_000)}\r\n\r\n`).answer;
+    expect(answer).toMatch(/^HTTP\/1\.1 431/);
   });
 
   it("says which port is taken", async () => {

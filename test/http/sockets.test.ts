@@ -117,7 +117,7 @@ describe("a peer that sends too much", () => {
           for await (const _ of socket) heard += 1;
         }),
       ],
-      { limits: { ...limits, closeMs: 100 } },
+      { limits: { ...limits, framesPerSecond: 0.001, closeMs: 100 } },
     );
     const { answer } = raw(
       door.relay,
@@ -156,10 +156,16 @@ describe("a peer that sends too much", () => {
     const size = 60_000;
     const count = 500; // 30 MB: far more than the system's own buffers hold
     for (let n = 0; n < count; n += 1) ws.send("x".repeat(size));
-    await expect.poll(() => ws.bufferedAmount, { interval: 200 }).toBeGreaterThan(1_000_000);
-    const before = ws.bufferedAmount;
-    await new Promise((resolve) => setTimeout(resolve, 300)); // six pings: unread answers are no fault of the peer's
-    expect(ws.bufferedAmount).toBeGreaterThan(0.9 * before);
+    // The system's buffers fill up, then nothing moves; six pings: unread answers are no fault of the peer's.
+    let before = 0;
+    const moved = () => {
+      const last = before;
+      before = ws.bufferedAmount;
+      return last - before;
+    };
+    moved();
+    await expect.poll(moved, { interval: 300 }).toBe(0);
+    expect(ws.bufferedAmount).toBeGreaterThan((size * count) / 2);
     expect(ws.readyState).toBe(ws.OPEN);
     go.resolve();
     await expect.poll(() => heard).toBe(size * count);
@@ -202,11 +208,11 @@ describe("a peer that does not read", () => {
   });
 
   it("that answers its pings stays", async () => {
-    const door = await open([relay(echo)], { limits: { pingMs: 30 } });
+    const door = await open([relay(echo)], { limits: { pingMs: 300 } });
     const { ws, heard } = await door.dial();
     let pings = 0;
     ws.on("ping", () => (pings += 1));
-    await expect.poll(() => pings).toBeGreaterThan(5);
+    await expect.poll(() => pings).toBeGreaterThan(3);
     ws.send("still here");
     await expect.poll(() => heard).toEqual(["still here"]);
   });
@@ -296,7 +302,7 @@ describe("going down", () => {
     const door = await open([
       relay(async (socket) => {
         for await (const data of socket) words.push(String(data));
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        await new Promise((resolve) => setTimeout(resolve, 50)); // the store is slow
         words.push("lost");
       }),
     ]);
@@ -329,9 +335,7 @@ describe("going down", () => {
     const { wire } = raw(door.relay, handshake());
     await once(wire, "data");
     wire.pause();
-    const began = performance.now();
     await door.listener.close(100);
-    expect(performance.now() - began).toBeLessThan(5000);
     expect(door.lines).toContainEqual(
       expect.objectContaining({ message: "a socket's work does not end", path: "/channels/voice/relay" }),
     );
