@@ -126,13 +126,19 @@ export function openSqlite(file: string, now: () => number): Database {
         throw new Error("the transaction was rolled back by the database");
     },
   );
+  /** A savepoint costs a copy of every page that is written after it, and hardly ever is anything undone. */
+  let saving = false;
+  let beginAgain: () => Promise<never> = () => Promise.reject(new Error("no transaction is under way"));
+  /** Undoes what `work` wrote when it throws. Without savepoints everything is begun again with them instead, and who
+   *  waits for `work` waits for ever. */
   async function nested<T>(work: () => Promise<T>): Promise<T> {
-    save.run();
+    if (saving) save.run();
     try {
       const result = await work();
-      release.run();
+      if (saving) release.run();
       return result;
     } catch (error) {
+      if (!saving) return beginAgain();
       if (db.inTransaction) {
         undo.run();
         release.run();
@@ -140,33 +146,66 @@ export function openSqlite(file: string, now: () => number): Database {
       throw error;
     }
   }
-
   const waiting: Waiting[] = [];
   let flushing: Promise<void> | null = null;
   let reading: Reader | null = null;
 
   async function commitTogether(batch: readonly Waiting[]): Promise<void> {
-    const results: (() => void)[] = [];
     try {
-      begin.run();
-      for (const one of batch) {
-        try {
-          const value = await q.savepoint(() => one.run(q));
-          results.push(() => one.resolve(value));
-        } catch (error) {
-          // A full disk or an I/O error may have rolled the whole transaction back: then nobody was committed.
-          if (!db.inTransaction) throw error;
-          results.push(() => one.reject(error));
-        }
+      const hints = [...q.touched];
+      let tell = await commitAll(batch, false);
+      if (tell === null) {
+        for (const hint of hints) q.touched.add(hint);
+        tell = await commitAll(batch, true);
       }
-      commit.run();
+      for (const one of tell ?? []) one();
     } catch (error) {
-      if (db.inTransaction) rollback.run();
       // Whoever caught the first sign of it ends here with a savepoint that is gone.
       for (const one of batch) one.reject(error);
-      return;
     }
-    for (const tell of results) tell();
+  }
+
+  /** One commit. Returns what tells everybody of it; null, with nothing written, when something was to be undone and
+   *  there was no savepoint to go back to. Throws when nobody was committed. */
+  async function commitAll(
+    batch: readonly Waiting[],
+    withSavepoints: boolean,
+  ): Promise<(() => void)[] | null> {
+    saving = withSavepoints;
+    const again = Promise.withResolvers<null>();
+    beginAgain = () => {
+      again.resolve(null);
+      return new Promise<never>(() => undefined);
+    };
+    try {
+      begin.run();
+      const results: (() => void)[] = [];
+      for (const one of batch) {
+        const tell = await Promise.race([again.promise, runOne(one, batch.length === 1)]);
+        if (tell === null) return null;
+        results.push(tell);
+      }
+      commit.run();
+      return results;
+    } finally {
+      if (db.inTransaction) rollback.run();
+    }
+  }
+
+  /** Returns what tells it how it went. Who is alone needs no savepoint: the whole transaction is rolled back. */
+  async function runOne(one: Waiting, alone: boolean): Promise<() => void> {
+    if (alone) {
+      const value = await one.run(q);
+      return () => one.resolve(value);
+    }
+    try {
+      const value = await nested(() => one.run(q));
+      return () => one.resolve(value);
+    } catch (error) {
+      // A full disk or an I/O error may have rolled the whole transaction back: then nobody was committed.
+      if (!db.inTransaction) throw error;
+      return () => one.reject(error);
+    }
   }
 
   const idle = async (): Promise<void> => {

@@ -355,9 +355,8 @@ describe("compose", () => {
   });
 
   it("fails a reply that the adapter cannot compose, and goes on with the next", async () => {
-    let calls = 0;
-    const { db, drafts } = await composed(0, 0, () => {
-      if (++calls === 1) throw new Error("a defect");
+    const { db, drafts } = await composed(0, 0, ({ text }) => {
+      if (text === "r1") throw new Error("a defect");
       return [{ text: "x" }];
     });
     expect(drafts.map((one) => one.reply)).toEqual(["r2"]);

@@ -103,7 +103,8 @@ export function describeSchema(place: NewPlace): void {
       const store = await place();
       const both = await Promise.all([store.open(), store.open()]);
       const applied = await Promise.all(both.map((db) => migrate(db)));
-      expect(applied.flat()).toEqual(migrations.map((one) => one.name));
+      // Each may have applied some of them.
+      expect(applied.flat().sort()).toEqual(migrations.map((one) => one.name).sort());
     });
 
     it("allows exactly the states of src/domain/states.ts", async () => {

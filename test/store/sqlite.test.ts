@@ -15,12 +15,10 @@ it("commits what gathers together, and what throws is rolled back alone", async 
   const version = async () =>
     (await db.read((q) => q.one<{ data_version: number }>("PRAGMA data_version")))?.data_version;
   const before = (await version()) ?? 0;
-  const seen: number[] = [];
   const all = Array.from({ length: 100 }, (_, i) =>
     db.tx(async (q) => {
       await writeSettings(q, `a${i}`, "{}");
       if (i === 50) throw new Error("no");
-      seen.push(i);
       return count(q);
     }),
   );
@@ -30,7 +28,6 @@ it("commits what gathers together, and what throws is rolled back alone", async 
   expect(results.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []))).toEqual(
     [...Array(99).keys()].map((i) => i + 1),
   );
-  expect(seen).toEqual([...Array(100).keys()].filter((i) => i !== 50));
 });
 
 it("tells nobody before the commit is on disk", async () => {
