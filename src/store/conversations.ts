@@ -34,15 +34,13 @@ export async function insertConversation(q: Query, row: Omit<ConversationRow, "p
     row.subject,
     row.token,
   );
-  for (const direction of ["in", "out"]) {
-    await q.run(
-      "INSERT INTO lanes (id, conversation, channel, direction) VALUES ($1, $2, $3, $4)",
-      `${row.id}/${direction}`,
-      row.id,
-      row.channel,
-      direction,
-    );
-  }
+  await q.run(
+    "INSERT INTO lanes (id, conversation, channel, direction) VALUES ($1, $3, $4, 'in'), ($2, $3, $4, 'out')",
+    `${row.id}/in`,
+    `${row.id}/out`,
+    row.id,
+    row.channel,
+  );
 }
 
 export async function addParticipant(q: Query, conversation: string, address: string): Promise<void> {

@@ -40,20 +40,27 @@ export async function lockLane(q: Query, conversation: string, direction: Direct
   await q.run("UPDATE lanes SET lease_until = lease_until WHERE id = $1", `${conversation}/${direction}`);
 }
 
+/** When the lane's head is due; $1 is the conversation. */
+const headDue = (direction: Direction): string => `(
+       SELECT CASE WHEN state IN ('held', 'failed') THEN NULL ELSE due_at END FROM ${itemTable[direction]}
+       WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1
+     )`;
+
 /** The lane is due when its head is. Call after every change of an item, holding the lane's row (a lease's guard,
  *  nextSeq, lockLane). */
 export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   const lane = await q.one<{ wait: number | null }>(
-    `UPDATE lanes SET due_at = (
-       SELECT CASE WHEN state IN ('held', 'failed') THEN NULL ELSE due_at END FROM ${itemTable[direction]}
-       WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1
-     ) WHERE id = $2 RETURNING due_at - now_ms() AS wait`,
+    `UPDATE lanes SET due_at = ${headDue(direction)} WHERE id = $2 RETURNING due_at - now_ms() AS wait`,
     conversation,
     `${conversation}/${direction}`,
   );
-  if (!lane || lane.wait === null) return;
+  if (lane) noteDue(q, direction, lane.wait);
+}
+
+function noteDue(q: Query, direction: Direction, wait: number | null): void {
+  if (wait === null) return;
   q.touched.add(itemTable[direction]);
-  if (lane.wait > 0 && lane.wait < soonMs) q.waits.add(lane.wait);
+  if (wait > 0 && wait < soonMs) q.waits.add(wait);
 }
 
 /** Channels with a due lane nobody holds, and which is not pinned to another node. Steps from channel to channel through the index: a plain DISTINCT would read
@@ -128,15 +135,18 @@ export async function abandonLane(q: Query, lease: Lease): Promise<void> {
   await q.run("UPDATE lanes SET holder = NULL WHERE id = $1 AND token = $2", lease.lane, lease.token);
 }
 
-/** Gives the lane back, due when its head is. Throws LeaseLost. */
+/** Gives the lane back, due when its head is. Throws LeaseLost. Call holding the lane's row, by the lease's guard or by
+ *  having taken it in this transaction. */
 export async function releaseLane(q: Query, lease: Lease, direction: Direction): Promise<void> {
-  const changed = await q.run(
-    "UPDATE lanes SET holder = NULL, lease_until = 0 WHERE id = $1 AND token = $2",
+  const lane = await q.one<{ wait: number | null }>(
+    `UPDATE lanes SET holder = NULL, lease_until = 0, due_at = ${headDue(direction)}
+     WHERE id = $2 AND token = $3 RETURNING due_at - now_ms() AS wait`,
+    lease.conversation,
     lease.lane,
     lease.token,
   );
-  if (changed !== 1) throw new LeaseLost(lease.lane);
-  await refreshLane(q, lease.conversation, direction);
+  if (!lane) throw new LeaseLost(lease.lane);
+  noteDue(q, direction, lane.wait);
 }
 
 /** Ends every lease and every claim: at start on a store that only one process may use. */

@@ -26,6 +26,13 @@ export function rateOf(requests: number, perMs: number): Rate {
   return { interval, tolerance: (burst - 1) * interval };
 }
 
+const readRate = (q: Query, name: string) =>
+  q.one<{ arrival: number; penalty_until: number; now: number }>(
+    `SELECT arrival, penalty_until, now_ms() AS now FROM rates WHERE name = $1
+     FOR UPDATE -- only: postgres`,
+    name,
+  );
+
 /** Takes `count` requests. Returns how many milliseconds to wait before making them; nothing is taken when that is
  *  more than `maxWaitMs` (then ask again later). */
 export async function takeRate(
@@ -35,12 +42,11 @@ export async function takeRate(
   count: number,
   maxWaitMs: number,
 ): Promise<{ taken: boolean; waitMs: number }> {
-  await q.run("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
-  const row = await q.one<{ arrival: number; penalty_until: number; now: number }>(
-    `SELECT arrival, penalty_until, now_ms() AS now FROM rates WHERE name = $1
-     FOR UPDATE -- only: postgres`,
-    name,
-  );
+  let row = await readRate(q, name);
+  if (!row) {
+    await q.run("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
+    row = await readRate(q, name);
+  }
   if (!row) throw new Error(`taking from rate ${name}: there is no such row`);
   const now = row.now * 1000;
   // After a step back of the clock what was written lies in the future: nobody waits longer than could be right.

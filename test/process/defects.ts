@@ -306,8 +306,8 @@ export const defects: { readonly [name: string]: Defect } = {
       },
       {
         file: lanes,
-        find: "if (changed !== 1) throw new LeaseLost(lease.lane);\n  await refreshLane",
-        put: "void changed;\n  await refreshLane",
+        find: "if (!lane) throw new LeaseLost(lease.lane);",
+        put: "if (!lane) return;",
       },
     ],
   },
