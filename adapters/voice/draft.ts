@@ -10,6 +10,8 @@ export type Draft =
       readonly session: string;
       readonly answers: ExternalId | null;
       readonly text: string;
+      /** After it the call goes to a human. */
+      readonly handOver?: true;
     }
   | {
       readonly kind: "call";
@@ -22,7 +24,8 @@ export type Draft =
 /** Signature and introduction are not spoken. */
 export function compose(reply: Reply): readonly Draft[] {
   const { session, answers, text } = reply;
-  if (session !== null) return [{ kind: "speech", session, answers, text }];
+  const then = reply.handOver ? { handOver: true as const } : {};
+  if (session !== null) return [{ kind: "speech", session, answers, text, ...then }];
   const [to] = reply.to;
   return [{ kind: "call", to: to?.address ?? "", text, wanted: reply.kind === "opening" }];
 }

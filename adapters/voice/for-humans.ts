@@ -1,7 +1,7 @@
 // What people are told of calls: a message that was left, and a call that reached nobody. They hear of it also when nobody
 // looks at a telephone.
 
-import { externalId, type MessageEvent, type Party } from "bridgehead/contract";
+import { externalId, type MessageEvent, type Party, sessionId } from "bridgehead/contract";
 
 export interface UnservedCall {
   readonly call: string;
@@ -21,7 +21,7 @@ export const untaken = "nobody took the call that was handed over";
 export function missedCall(call: UnservedCall, why: string): MessageEvent {
   const caller = nameOf(call.from);
   const subject = `Missed call from ${caller}`;
-  const text = `${caller} called ${call.ours ?? "us"} and was not served: ${why}.\nCall: ${call.call}`;
+  const text = `${caller} called ${call.ours ?? "us"} and was not served: ${why}. No message was left.\nCall: ${call.call}`;
   return { ...message(call, "missed", text), forHumans: { subject } };
 }
 
@@ -46,7 +46,7 @@ function message({ call, from, ours, at }: UnservedCall, what: string, text: str
     id: externalId(`${call}/${what}`),
     from,
     to: ours === null ? [] : [{ address: ours }],
-    thread: { answers: [] },
+    thread: { session: sessionId(call) },
     sentAt: new Date(at),
     text,
   } as const;

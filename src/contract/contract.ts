@@ -96,6 +96,9 @@ export interface Reply {
   readonly kind: "answer" | "opening" | "notice";
   /** True for an answer that a person wrote in place of the agent: no automatic mail. */
   readonly byHuman?: true;
+  /** True for an answer after which a call goes to a human: said first, then handed over, as the channel is configured to
+   *  (`handing-over`, reason `escalated`). A channel that can hand nothing over goes on as after any other answer. */
+  readonly handOver?: true;
   /** The key of the first part; part n sends under `partKey(key, n)`. */
   readonly key: SendKey;
   readonly createdAt: Date;

@@ -32,7 +32,8 @@ export interface MessageEvent {
   readonly refusal?: Refusal;
   /** The whole message is the person's word on being written to (STOP, START, HELP): acted on, never shown to the agent. */
   readonly consent?: Consent;
-  /** Meant for people, not for the agent (a voicemail): stored and told to the channel's `humans`, never asked. */
+  /** Meant for people, not for the agent (a missed call, a voicemail): stored and told to the channel's `humans`, never
+   *  asked. From a channel of calls it is an escalation, too. With its session as the thread it is kept with the call. */
   readonly forHumans?: { readonly subject: string };
   /** How many automatic answers of other agents this thread has seen, as their loop header counts them. Default 0. */
   readonly hops?: number;
@@ -89,7 +90,9 @@ export interface SessionEvent {
   readonly heard?: string;
   /** interrupted: the message whose answer was cut. */
   readonly about?: ExternalId;
-  /** handing-over, lost, closed: why; short and stable (`asked`, `no-answer`, `hung-up`, `socket` ...). */
+  /** handing-over, lost, closed: why; short and stable (`asked`, `hung-up`, `socket` ...). The core knows these: handing-over
+   *  `no-answer` (the agent did not answer in time) and `lost` (it cannot be reached), closed `no-answer` and `failed`
+   *  (nobody has served the caller): people are told, where they want to know. */
   readonly reason?: string;
   /** closed: how long the call was, in milliseconds. */
   readonly durationMs?: number;

@@ -5,6 +5,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import type { Cause } from "../domain/policy.ts";
 import { newId } from "../ops/clock.ts";
 import type { Raised } from "../pipeline/escalation.ts";
+import { addNotice, contactsOf } from "../store/contacts.ts";
 import type { Query } from "../store/driver.ts";
 import {
   addSource,
@@ -32,6 +33,7 @@ export async function raise(q: Query, raised: Raised, deps: RaiseDeps): Promise<
   const known = (await liveEscalation(q, about)) ?? (await lateFor(q, raised, about));
   const row = known ?? (await open(q, raised, about, deps));
   await addSource(q, { key, escalation: row.id, source, detail: reason });
+  if (known && raised.news) await tellMore(q, row, raised, deps);
   return row.state === "closed" ? null : row;
 }
 
@@ -44,6 +46,21 @@ async function open(q: Query, raised: Raised, about: string, deps: RaiseDeps): P
   if (!row) throw new Error(`opening an escalation about ${about}: it was closed meanwhile`);
   deps.log.warn({ channel, escalation: row.number, cause, conversation }, "a human is needed");
   return row;
+}
+
+/** Whoever has taken it hears what came of it; else all who were told. */
+async function tellMore(
+  q: Query,
+  row: EscalationRow,
+  { key, reason }: Raised,
+  deps: RaiseDeps,
+): Promise<void> {
+  const text = `${row.number}: ${reason}`;
+  for (const { id: contact } of await contactsOf(q, row.id)) {
+    if (row.taken_contact !== null && row.taken_contact !== contact) continue;
+    const notice = { id: newId(deps.clock.now()), contact, kind: "said", subject: key, text } as const;
+    await addNotice(q, notice, 0);
+  }
 }
 
 /** The platform says the same thing in several ways, and one of them may come when it is all over: nothing new, as long

@@ -47,6 +47,7 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
               deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");
               await changeReply(q, row.id, "failed", String(error));
               await listFailed(q, row, String(error));
+              await line.escalation()?.stuck(q, line, { ...row, reply: row.id }, failed(error));
             });
         }
         point("draft.commit", "before", { channel });
@@ -56,6 +57,8 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
     },
   };
 }
+
+const failed = (error: unknown) => ({ state: "failed", reason: String(error) }) as const;
 
 /** The person waits for an answer that will not come by itself: `inbox` lists the message, and can let it try again. */
 async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void> {
@@ -103,6 +106,7 @@ async function dress(
   return {
     kind: row.kind === "human" ? "answer" : row.kind,
     ...(row.kind === "human" ? { byHuman: true as const } : {}),
+    ...(row.hand_over === 1 ? { handOver: true as const } : {}),
     key: sendKey(row.id),
     createdAt: new Date(row.created_at),
     to: address.to,

@@ -25,6 +25,8 @@ export interface Raised {
   readonly topic: string | null;
   /** For the human; no secrets. */
   readonly reason: string;
+  /** When people know of the escalation already, they hear of this, too. */
+  readonly news?: true;
 }
 
 export interface Escalation {

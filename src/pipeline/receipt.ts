@@ -102,7 +102,7 @@ async function apply(
     );
     return;
   }
-  // Without our own ids in it anybody can write a bounce: it marks the draft, but silences nobody.
+  // Without our own ids in it anybody can write a bounce: it marks the draft, but silences nobody and wakes nobody.
   if (event.state === "failed" && event.code === optedOut && certain) {
     await suppressOptedOut(q, line.channel, recipient, event.detail ?? event.code);
     log.info({ channel: line.channel, draft: draft.id }, "the provider says that a person opted out");
@@ -125,6 +125,7 @@ async function apply(
   if (event.state === "failed") {
     if (draft.state === "failed") return;
     await changeDraft(q, draft.id, { state: "failed", ...settled });
+    if (certain) await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: settled.reason ?? "" });
   } else if (event.state === "accepted") {
     if (pending) await changeDraft(q, draft.id, { state: "sent", ...settled });
   } else if (pending || draft.state === "sent") {

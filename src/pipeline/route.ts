@@ -42,6 +42,7 @@ import { tellHumans } from "./notice.ts";
 import { matchReceipt } from "./receipt.ts";
 import { routeSession, routeWords } from "./session.ts";
 import type { PureStage } from "./stage.ts";
+import { raiseForHumans } from "./unserved.ts";
 
 interface RouteDeps {
   readonly lines: () => Lines;
@@ -115,7 +116,11 @@ async function routeEvent(
     deps.log.info({ channel: row.channel, event: row.id, code: refusal.code }, "message not answered");
     return settleEvent(q, row.id, { state: "ignored", ...refusal });
   }
-  if (forHumans) return tellHumans(q, line, row, { ...event, forHumans }, await place(), deps);
+  if (forHumans) {
+    const conversation = await place();
+    await tellHumans(q, line, row, { ...event, forHumans }, conversation, deps);
+    return raiseForHumans(q, line, row, { ...event, forHumans }, conversation);
+  }
   const { thread } = event;
   if ("session" in thread) return routeWords(q, line, row, event, thread.session, deps);
   const known = await findConversation(q, line, event);

@@ -103,6 +103,7 @@ async function nextToSend(q: Query, line: Line, lease: Lease, log: Log): Promise
       "a reply is not sent",
     );
     await changeDraft(q, draft.id, { state: "dropped", open: 0, reason });
+    await line.escalation()?.stuck(q, line, draft, { state: "dropped", reason });
   }
 }
 

@@ -38,6 +38,7 @@ import {
 import { enqueueTurn } from "../store/turns.ts";
 import type { StoredMessage, StoredSession } from "./accept.ts";
 import { type Line, whyNotAsk } from "./line.ts";
+import { raiseUnserved } from "./unserved.ts";
 
 export interface SessionDeps {
   readonly clock: Clock;
@@ -70,6 +71,7 @@ export async function routeSession(
     ? await happened(q, known, event, deps)
     : await opened(q, line, row, event, deps);
   await settleEvent(q, row.id, { state: "routed", code: event.state, conversation });
+  await raiseUnserved(q, line, row, event, conversation);
   const fields = { channel: line.channel, session: event.session, state: event.state };
   point("session.commit", "before", fields);
   deps.committed.push(() => point("session.commit", "after", fields));

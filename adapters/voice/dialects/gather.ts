@@ -26,7 +26,7 @@ import type { DialectMaker, Ear, Front } from "./dialect.ts";
 interface Asked {
   newest: ExternalId | null;
   /** Answers the request that is held open. */
-  answer: ((text: string) => void) | null;
+  answer: ((said: Pick<Speech, "text" | "handOver">) => void) | null;
   idle: AbortController;
 }
 
@@ -151,17 +151,17 @@ export function gatherDesk(front: Front): GatherDesk {
     const passed = clock.now() - since;
     const limit = Math.min(due, config.give_up.after);
     const held = new AbortController();
-    const answer = Promise.withResolvers<string | null>();
-    const hear = (text: string) => answer.resolve(text);
+    const answer = Promise.withResolvers<Pick<Speech, "text" | "handOver"> | null>();
+    const hear: NonNullable<Asked["answer"]> = (said) => answer.resolve(said);
     state.answer = hear;
     void clock
       .sleep(Math.max(0, Math.min(limit - passed, longestHold)), held.signal)
       .then(() => answer.resolve(null));
-    const text = await answer.promise;
+    const heard = await answer.promise;
     held.abort("over");
     // The provider may have asked again meanwhile.
     if (state.answer === hear) state.answer = null;
-    if (text !== null) return listen(script(text, language, config.max_sentences, words), count + 1);
+    if (heard !== null) return reply(params, count, heard);
     if (clock.now() - since >= config.give_up.after) return giveUp(params);
     const early = clock.now() - since < due;
     const again = address({ n: count, f: early ? filler : filler + 1, t: since.toString(36) });
@@ -169,6 +169,16 @@ export function gatherDesk(front: Front): GatherDesk {
       ? []
       : [say(words.fillers[filler % words.fillers.length] ?? "", language, config.voice)];
     return twiml(...said, element("Redirect", { method: "POST" }, [escapeXml(again)]));
+  }
+  function reply(
+    params: Params,
+    count: number,
+    { text, handOver }: Pick<Speech, "text" | "handOver">,
+  ): Promise<Response> | Response {
+    const pieces = script(text, language, config.max_sentences, words);
+    if (!handOver || !config.hand_over) return listen(pieces, count + 1);
+    const from = personOf(partiesOf(params).person, params.CallSid ?? "");
+    return toHuman(params, "escalated", from, ...pieces.map((piece) => say(piece, language, config.voice)));
   }
   async function giveUp(params: Params): Promise<Response> {
     const { CallSid: call = "" } = params;
@@ -263,7 +273,7 @@ export function gatherDesk(front: Front): GatherDesk {
           if (state.answer === null)
             return { kind: "deferred", reason: "no request is waiting for it", retryAfterMs: 250 };
           attempt.crossing();
-          state.answer(draft.text);
+          state.answer(draft);
           state.answer = null;
           return { kind: "sent", id: externalId(`${call}/spoken/${attempt.key}`) };
         },

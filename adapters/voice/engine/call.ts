@@ -254,7 +254,10 @@ export function liveCall(parts: CallParts): LiveCall {
       const before = speaker.left;
       try {
         const end = await speaker.speak(script(draft.text, language, config.max_sentences, words()));
-        listen();
+        // Not waited for: what was said is said, whatever becomes of the hand-over. The answer is the sentence before it.
+        if (draft.handOver && handsOver)
+          depart({ way: "human", reason: "escalated", words: [] }).catch(failed);
+        else listen();
         const id = externalId(`${parts.start.call}/spoken/${attempt.key}`);
         return { kind: "sent", id, ...(end === "cut" ? { detail: "interrupted" } : {}) };
       } catch {

@@ -161,7 +161,11 @@ function factsOf(stored: readonly InboundEvent[], id: SessionId): SessionFacts |
   const [first] = openings;
   if (first?.kind !== "session") return null;
   const said = stored.findLast(
-    (event) => event.kind === "message" && "session" in event.thread && event.thread.session === id,
+    (event) =>
+      event.kind === "message" &&
+      event.forHumans === undefined &&
+      "session" in event.thread &&
+      event.thread.session === id,
   );
   let state: SessionFacts["state"] = "open";
   let handingOver: string | null = null;

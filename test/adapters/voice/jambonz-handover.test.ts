@@ -14,8 +14,8 @@ const block = {
   speaking_rate: 40,
 };
 
-/** A call of jambonz whose human is being rung. */
-async function ringing(no_answer: string) {
+/** A call of jambonz that was greeted. */
+async function greeted(no_answer: string) {
   const board = await switchboard({ ...block, hand_over: { dial: ["+15005550009"], no_answer } });
   const authorization = `Basic ${Buffer.from("jambonz:p").toString("base64")}`;
   const connect = () => board.dial("/relay", { headers: { authorization }, protocols: ["ws.jambonz.org"] });
@@ -23,10 +23,17 @@ async function ringing(no_answer: string) {
   const phone = jambonzCall(line, { callSid: "call-1" });
   phone.begin();
   await expect.poll(() => phone.played.length).toBe(1);
-  phone.press("0");
-  await expect.poll(() => phone.done.map(({ verb }) => verb as string)).toEqual(["dial"]);
   return { board, phone, line, connect };
 }
+/** One whose human is being rung. */
+async function ringing(no_answer: string) {
+  const call = await greeted(no_answer);
+  call.phone.press("0");
+  await rings(call);
+  return call;
+}
+const rings = ({ phone }: Awaited<ReturnType<typeof greeted>>) =>
+  expect.poll(() => phone.done.map(({ verb }) => verb as string)).toEqual(["dial"]);
 const missed = (board: Switchboard) => board.channel.messages.filter((one) => one.forHumans !== undefined);
 
 describe("humans whom jambonz rings", () => {
@@ -53,6 +60,23 @@ describe("humans whom jambonz rings", () => {
     expect(await board.answer("I will.")).toMatchObject({ kind: "sent" });
     await expect.poll(() => phone.played.at(-1)).toBe("I will.");
     expect(story(board.channel)).toEqual(["opened", "handing-over asked", "opened"]);
+  });
+
+  it("are rung after an answer that escalates, and when none answers the agent has the call again", async () => {
+    const call = await greeted("agent");
+    const { board, phone } = call;
+    phone.speak("I want a refund.");
+    await board.heard();
+    const answer = "A colleague helps you now.";
+    expect(await board.answer(answer, undefined, { handOver: true })).toMatchObject({ kind: "sent" });
+    await rings(call);
+    expect(phone.played).toEqual(["Hello, this is Ava.", answer]);
+    expect(story(board.channel)).toEqual(["opened", "handing-over escalated"]);
+    phone.dialed("no-answer");
+    await expect.poll(() => phone.listening).toBe(true);
+    phone.speak("Nobody there?");
+    expect(await board.heard(2)).toBe("Nobody there?");
+    expect(await board.answer("I am.")).toMatchObject({ kind: "sent" });
   });
 
   it("answer: nobody is told anything, and the call ends", async () => {

@@ -198,6 +198,30 @@ describe("a call through Retell", () => {
     expect(story(board.channel)).toEqual(["opened", "handing-over asked", "closed handed-over"]);
   });
 
+  it("transfers after an answer that escalates, and goes on where it cannot", async () => {
+    const ask = required(1, [greeting, ["user", "I want a refund."]]);
+    const { line, board } = await call({ hand_over: { dial: ["+15005550009"] }, speaking_rate: 40 });
+    line.say(ask);
+    await board.heard();
+    expect(await board.answer("Somebody else helps.", undefined, { handOver: true })).toMatchObject({
+      kind: "sent",
+    });
+    const transfer = await line.until("the transfer", (frame) => "transfer_number" in frame);
+    expect(transfer).toMatchObject({ transfer_number: "+15005550009" });
+    expect(spoken(line, 1)).toBe("Somebody else helps.");
+    await board.channel.until("the end", (channel) => story(channel).length === 3);
+    expect(story(board.channel)).toEqual(["opened", "handing-over escalated", "closed handed-over"]);
+
+    const other = await call();
+    other.line.say(ask);
+    await other.board.heard();
+    await other.board.answer("Somebody else helps.", undefined, { handOver: true });
+    other.line.say(required(2, [greeting, ["user", "I want a refund."], ["user", "Who?"]]));
+    expect(await other.board.heard(1)).toContain("Who?");
+    expect(await other.board.answer("Dora.")).toMatchObject({ kind: "sent" });
+    expect(story(other.board.channel).filter((one) => one.startsWith("handing-over"))).toEqual([]);
+  });
+
   it("collects keys without the same key twice", async () => {
     const { line, board } = await call();
     const frame = (...keys: string[]) => ({
@@ -341,7 +365,7 @@ describe("Retell's webhook", () => {
     await post(board, failed);
     await post(board, failed);
     expect(board.channel.messages).toMatchObject([
-      { forHumans: { subject: "Missed call from +15005550001" }, thread: { answers: [] } },
+      { forHumans: { subject: "Missed call from +15005550001" }, thread: { session: "call_1" } },
     ]);
   });
 

@@ -47,7 +47,12 @@ export interface Rig {
   adapter: Adapter;
   dial(more?: Partial<Dialing>): Promise<PhoneCall>;
   /** The core hands over an answer to the newest message of the call, or to `answers`. */
-  answer(call: PhoneCall, text: string, answers?: ExternalId | null): Promise<SendOutcome>;
+  answer(
+    call: PhoneCall,
+    text: string,
+    answers?: ExternalId | null,
+    more?: Partial<Reply>,
+  ): Promise<SendOutcome>;
   /** The caller says it, and the core has it. */
   says(call: PhoneCall, text: string): Promise<ExternalId>;
   sessions(state: SessionEvent["state"]): readonly SessionEvent[];
@@ -105,9 +110,10 @@ export async function openRig(options: RigOptions = {}): Promise<Rig> {
       return adapter as Adapter;
     },
     dial: (more) => phone.dial({ url: `${publicUrl}/channels/${id}/call`, from: caller, to: ours, ...more }),
-    async answer(call, text, answers = newest()) {
+    async answer(call, text, answers = newest(), more = {}) {
       const { outbound } = adapter;
-      const [draft] = outbound?.compose(reply({ session: sessionId(call.sid), text, answers })) ?? [];
+      const [draft] =
+        outbound?.compose(reply({ session: sessionId(call.sid), text, answers, ...more })) ?? [];
       if (!outbound || !draft) throw new Error("nothing to send");
       return outbound.send(JSON.parse(JSON.stringify(draft)), attempt());
     },

@@ -34,7 +34,7 @@ export interface Switchboard {
     options?: ClientOptions & { readonly protocols?: readonly string[] },
   ): Promise<number>;
   /** The agent answers the newest message, or the one with that text. */
-  answer(text: string, to?: string): Promise<SendOutcome>;
+  answer(text: string, to?: string, more?: Partial<Reply>): Promise<SendOutcome>;
   /** The next message of the caller, after `already` others. */
   heard(already?: number): Promise<string>;
 }
@@ -121,7 +121,7 @@ export async function switchboard(
         ws.once("open", () => reject(new Error("the socket was let in")));
       });
     },
-    async answer(text, to) {
+    async answer(text, to, more) {
       const asked = channel.messages.findLast((one) => to === undefined || one.text === to);
       if (!asked || !("session" in asked.thread) || !outbound) throw new Error("nothing was asked in a call");
       const key = sendKey(`k${++sends}`);
@@ -141,6 +141,7 @@ export async function switchboard(
         token: threadToken("t"),
         hops: 0,
         session: sessionId(asked.thread.session),
+        ...more,
       };
       const [draft] = outbound.compose(reply);
       if (draft === undefined) throw new Error("no draft");

@@ -177,6 +177,19 @@ describe("a call through Telnyx", () => {
     expect(story(board.channel).at(-1)).toBe("closed handed-over");
   });
 
+  it("reaches a human after an answer that escalates", async () => {
+    const { board, line } = await live({ hand_over: { dial: ["+15005550009"] }, speaking_rate: 40 });
+    line.say({ type: "prompt", voicePrompt: "I want a refund.", lang: "en", last: true });
+    await board.heard();
+    expect(await board.answer("Somebody else helps.", undefined, { handOver: true })).toMatchObject({
+      kind: "sent",
+    });
+    await line.until("the end", ({ type }) => type === "end");
+    expect(spoken(line.frames)).toBe("Somebody else helps.");
+    expect(story(board.channel)).toEqual(["opened", "handing-over escalated"]);
+    expect(await (await post(board, "/ended?n=0", form())).text()).toContain("<Number>+15005550009</Number>");
+  });
+
   it.each([
     ["a lost socket, as its reason has it", { Reason: "customer_disconnect" }],
     ["a lost socket, as Twilio would say it", { SessionStatus: "failed", ErrorCode: "64105" }],

@@ -1,0 +1,116 @@
+// An answer after which the call goes to a human: said to its end, then handed over as configured; with no way to, the
+// call goes on.
+
+import { expect, test } from "vitest";
+import type { PhoneCall } from "../../../src/sandbox/phone.ts";
+import { openRig, type Rig, type RigOptions } from "./rig.ts";
+
+const human = { dial: ["+15005550009"] };
+const words = "Somebody else can help you with that.";
+const spoken = (call: PhoneCall) => call.spoken.map(({ text }) => text.trim());
+const verbs = (call: PhoneCall) => call.verbs.map(({ name }) => name);
+
+/** No further than needed: what follows may happen in real time. */
+async function handedOver(rig: Rig): Promise<void> {
+  for (let n = 0; n < 300 && rig.sessions("handing-over").length === 0; n++) await rig.clock.passes(100);
+  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "escalated" }]);
+}
+
+async function asked(options: RigOptions): Promise<{ rig: Rig; call: PhoneCall }> {
+  const rig = await openRig(options);
+  const call = await rig.dial();
+  await rig.says(call, "I want a refund.");
+  return { rig, call };
+}
+
+const escalates = (rig: Rig, call: PhoneCall) => rig.answer(call, words, undefined, { handOver: true });
+
+test("over a socket: the whole answer, what is stored, then the human", async () => {
+  const { rig, call } = await asked({ config: { hand_over: human } });
+  expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
+  await call.hears(words);
+  // The words take more than two seconds to be spoken: nothing is handed over under them.
+  await rig.clock.passes(1000);
+  expect(rig.sessions("handing-over")).toEqual([]);
+  await handedOver(rig);
+  expect(await call.over).toBe("hangup");
+  expect(verbs(call)).toContain("Dial");
+  expect(spoken(call).at(-1)).toBe(words);
+  const ended = call.requests.find(({ form }) => "HandoffData" in form);
+  expect(JSON.parse(ended?.form["HandoffData"] ?? "")).toMatchObject({ reason: "escalated" });
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+});
+
+test("over a socket: what the caller says under the answer does not keep the call", async () => {
+  const { rig, call } = await asked({ config: { hand_over: human } });
+  await escalates(rig, call);
+  await call.hears(words);
+  call.interrupt();
+  await handedOver(rig);
+  expect(await call.over).toBe("hangup");
+  expect(verbs(call)).toContain("Dial");
+});
+
+test("over a socket: nobody takes it, and the agent has the call again", async () => {
+  const { rig, call } = await asked({
+    config: { hand_over: { ...human, no_answer: "agent" } },
+    phone: { dialed: () => "no-answer" },
+  });
+  await escalates(rig, call);
+  await handedOver(rig);
+  await call.until(({ connections }) => connections === 2);
+  await call.hears("I am sorry");
+  expect(rig.channel.messages.filter(({ forHumans }) => forHumans)).toHaveLength(1);
+  await rig.says(call, "Then you help me.");
+  expect(await rig.answer(call, "I will.")).toMatchObject({ kind: "sent" });
+});
+
+test("over a socket: with no human to hand it to, the call goes on", async () => {
+  const { rig, call } = await asked({});
+  expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
+  await call.hears(words);
+  await rig.says(call, "Who?");
+  expect(await rig.answer(call, "Dora.")).toMatchObject({ kind: "sent" });
+  await call.hears("Dora.");
+  expect(rig.sessions("handing-over")).toEqual([]);
+});
+
+test("over a socket: an answer that comes too late hands nothing over", async () => {
+  const { rig, call } = await asked({ config: { hand_over: human } });
+  const late = rig.channel.messages.at(-1)?.id ?? null;
+  await rig.says(call, "No, wait: where is my lamp?");
+  expect(await rig.answer(call, words, late, { handOver: true })).toMatchObject({ code: "superseded" });
+  expect(await rig.answer(call, "On its way.")).toMatchObject({ kind: "sent" });
+  await call.hears("On its way.");
+  await rig.clock.passes(3000);
+  expect(rig.sessions("handing-over")).toEqual([]);
+});
+
+/** Turn by turn: the call waits for the answer in a request that is held open. */
+async function turnByTurn(config: object): Promise<{ rig: Rig; call: PhoneCall }> {
+  const rig = await openRig({ config: { dialect: "gather", ...config }, phone: { pace: 1 } });
+  const call = await rig.dial();
+  await call.until(({ state }) => state === "gathering");
+  call.say("I want a refund.");
+  await rig.channel.until("the question", ({ messages }) => messages.length === 1);
+  await expect.poll(async () => (await escalates(rig, call)).kind).toBe("sent");
+  return { rig, call };
+}
+
+test("turn by turn: the answer and the human are one response", async () => {
+  const { rig, call } = await turnByTurn({ hand_over: human });
+  await call.over;
+  expect(verbs(call).slice(-3)).toEqual(["Say", "Dial", "Hangup"]);
+  expect(spoken(call).at(-1)).toBe(words);
+  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "escalated" }]);
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+});
+
+test("turn by turn: with no human to hand it to, the call goes on", async () => {
+  const { rig, call } = await turnByTurn({});
+  await call.hears(words);
+  await call.until(({ state }) => state === "gathering");
+  call.say("Who?");
+  await rig.channel.until("the next question", ({ messages }) => messages.length === 2);
+  expect(rig.sessions("handing-over")).toEqual([]);
+});
