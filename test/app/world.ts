@@ -161,7 +161,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
             port: dovecot.port,
             user,
             password: "${env:MAIL_PASSWORD}",
-            sweep: "1s",
+            sweep: "10s",
             ...imap,
           },
           smtp: { ...server, port: smtp.port, login: false, ...out },

@@ -52,13 +52,16 @@ export interface Watchdog {
   readonly barked: () => boolean;
 }
 
-/** Calls `end` once when nothing was proven for three intervals: a half-open line gives no other sign. */
+/** Calls `end` once when nothing was proven for three intervals: a half-open line gives no other sign. Time in which the
+ *  machine stood still does not count: what the server said meanwhile is still unread. */
 export function watchdog(clock: Clock, interval: number, signal: AbortSignal, end: () => void): Watchdog {
   let last = clock.monotonic();
   let barked = false;
   void (async () => {
     while (!signal.aborted) {
+      const due = clock.monotonic() + interval;
       await clock.sleep(interval, signal);
+      last += Math.max(0, clock.monotonic() - due);
       if (signal.aborted || clock.monotonic() - last < 3 * interval) continue;
       barked = true;
       return end();

@@ -38,7 +38,7 @@ export interface Supervised {
   readonly errors: readonly Error[];
   /** Starts so far. */
   readonly starts: number;
-  /** Aborts and resolves with the milliseconds it took `run` to end. */
+  /** Aborts and resolves with the milliseconds it took `run` to end, those not counted in which the machine stood still. */
   stop(): Promise<number>;
 }
 
@@ -64,10 +64,12 @@ export function supervise(inbound: Inbound, channel: RecordingChannel): Supervis
       return starts;
     },
     async stop() {
-      const from = performance.now();
       ending.abort();
+      let [over, ms] = [false, 0];
+      void done.then(() => (over = true));
+      for (; !over; ms += 10) await channel.clock.sleep(10);
       await done;
-      return performance.now() - from;
+      return ms;
     },
   };
 }

@@ -99,11 +99,14 @@ describeReal("hostile mail", missing, () => {
   });
 
   it("does not hold up others when it has no content, and is given up after some looks", async () => {
-    const { channel, box, supervised } = boxes.open({}, { sweep: "300ms" });
-    await ready(channel);
-    channel.hold();
+    const earlier = boxes.open();
+    await ready(earlier.channel);
+    await earlier.supervised.stop();
+    const { box } = earlier;
     await dovecot.deliver(box, "");
     await dovecot.deliver(box, mail("after"));
+    earlier.channel.hold();
+    const { channel, supervised } = boxes.open({}, {}, earlier.channel, box);
     await channel.until("accept", (c) => c.calls.some((call) => call.events.length > 0));
     channel.release();
     await arrived(channel, 1);
@@ -111,7 +114,7 @@ describeReal("hostile mail", missing, () => {
     // The cursor stays before the mail that could not be read; a new start does not bring the other one again.
     expect(channel.cursor).toContain('"uid":0');
     await supervised.stop();
-    const again = boxes.open({}, { sweep: "300ms" }, channel, box);
+    const again = boxes.open({}, { sweep: "1s" }, channel, box);
     await arrived(channel, 2);
     await again.supervised.stop();
     expect(channel.messages[1]).toMatchObject({
@@ -226,7 +229,7 @@ describeReal("hostile mail", missing, () => {
 
   it("waits for a name server that does not answer, but not for ever", async () => {
     const dns = [`127.0.0.1:${await freePort()}`];
-    const { channel, box } = boxes.open({ sender_auth: { mode: "require", dns } }, { sweep: "200ms" });
+    const { channel, box } = boxes.open({ sender_auth: { mode: "require", dns } }, { sweep: "1s" });
     await ready(channel);
     await dovecot.deliver(box, mail("x"));
     await channel.until("settled", (c) => c.messages.length > 0);
