@@ -6,7 +6,14 @@ import { type Policy } from "../domain/policy.ts";
 import { newId } from "../ops/clock.ts";
 import type { Escalation, Raised } from "../pipeline/escalation.ts";
 import type { Line, Lines } from "../pipeline/line.ts";
-import { addNotice, type ContactRow, contactOfReply, contactsOf, readContact } from "../store/contacts.ts";
+import {
+  addNotice,
+  type ContactRow,
+  contactsOf,
+  type NoticeRow,
+  noticesOf,
+  readContact,
+} from "../store/contacts.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
 import { type EscalationRow, hastenEscalation, liveEscalation } from "../store/escalations.ts";
@@ -46,10 +53,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     if (row?.state === "taken") {
       const who = conversation.person_name ?? conversation.person;
       const text = customerText(row, who, turn.question);
-      for (const contact of await listenersOf(q, row)) {
-        const id = newId(clock.now());
-        await addNotice(q, { id, contact: contact.id, kind: "customer", subject: turn.id, text }, 0);
-      }
+      for (const { id } of await listenersOf(q, row)) await passOn(q, id, { subject: turn.id, text });
       return;
     }
     const reason =
@@ -61,6 +65,17 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       cause: "silent",
       reason,
     });
+  }
+
+  const passOn = (q: Query, contact: string, { subject, text }: Pick<NoticeRow, "subject" | "text">) =>
+    addNotice(q, { id: newId(clock.now()), contact, kind: "customer", subject, text }, 0);
+
+  /** A notice that reaches nobody: the next step of the policy does not wait for it, and a customer's words go to all
+   *  who know of it. */
+  async function overtake(q: Query, notice: NoticeRow): Promise<void> {
+    const { escalation } = await readContact(q, notice.contact);
+    if (notice.kind !== "customer") return hastenEscalation(q, escalation);
+    for (const { id } of await contactsOf(q, escalation)) await passOn(q, id, notice);
   }
 
   return {
@@ -75,8 +90,9 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       }
       const escalations = line.settings()?.escalations ?? [];
       await watchIn(q, conversation, escalations.length > 0 ? afterAnswerMs : policy.poll);
-      const found = escalations.find(({ response }) => same(response, answer.text ?? ""));
-      if (!found) return false;
+      const found = escalations.filter(({ response }) => same(response, answer.text ?? ""));
+      const [first, ...others] = found.map(({ topic }) => topic);
+      if (first === undefined) return false;
       const key = `response:${answer.replyId ?? turn.id}`;
       const reason = "the agent gave the answer it has for this escalation";
       await raiseIfWanted(q, {
@@ -84,17 +100,18 @@ export function createEscalation(deps: EscalationDeps): Escalation {
         key,
         source: "response",
         cause: "topic",
-        topic: found.topic,
+        // Several with one answer: which of them it was, the answer does not say.
+        topic: others.length === 0 ? first : null,
         reason,
       });
       return turn.session !== null;
     },
     async stuck(q, line, draft, { state, reason }) {
-      const contact = await contactOfReply(q, draft.reply);
-      // A notice that reaches nobody: the next step of the policy does not wait for it.
-      if (contact !== null) {
+      const notices = await noticesOf(q, draft.reply);
+      if (notices.length > 0) {
         log.error({ channel: line.channel, draft: draft.id, state }, "a notice of an escalation is stuck");
-        return hastenEscalation(q, contact.escalation);
+        for (const notice of notices) await overtake(q, notice);
+        return;
       }
       if (state === "dropped") return;
       const { channel, agent } = line;

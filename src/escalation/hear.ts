@@ -24,6 +24,9 @@ export interface HearDeps {
  *  address says so. */
 const closedMs = 24 * 3_600_000;
 
+/** More numbers do not fit into a text. */
+const mostNamed = 10;
+
 interface Live {
   readonly contact: ContactRow;
   readonly row: EscalationRow;
@@ -95,12 +98,12 @@ async function heed(
   contacts: readonly ContactRow[],
   deps: HearDeps,
 ): Promise<void> {
-  const live: Live[] = [];
+  const known = new Map<string, Live>();
   for (const contact of contacts) {
-    const escalation = await readEscalation(q, contact.escalation);
-    if (escalation.state !== "closed" && !live.some((one) => one.row.id === escalation.id))
-      live.push({ contact, row: escalation });
+    if (known.has(contact.escalation)) continue;
+    known.set(contact.escalation, { contact, row: await readEscalation(q, contact.escalation) });
   }
+  const live = [...known.values()].filter(({ row: { state } }) => state !== "closed");
   const [first] = contacts;
   if (!first) return;
   const say = (contact: ContactRow, text: string) =>
@@ -110,9 +113,10 @@ async function heed(
       0,
     );
   const words = readInstructions(event.text);
-  const chosen = choose(live, words);
+  const chosen = choose([...known.values()], live, words);
   if (chosen === "ask") {
-    const numbers = live.map((one) => one.row.number).join(", ");
+    const all = live.map((one) => one.row.number);
+    const numbers = [...all.slice(0, mostNamed), ...(all.length > mostNamed ? ["..."] : [])].join(", ");
     await say(first, `Which one do you mean: ${numbers}? Write its number first. Nothing was sent.`);
     return;
   }
@@ -130,12 +134,14 @@ async function heed(
 }
 
 /** Which escalations are meant: the one named; the only one; all, for a mere "ok"; else the one this person has taken. */
-function choose(live: readonly Live[], words: Instructions): readonly Live[] | "ask" {
+function choose(known: readonly Live[], live: readonly Live[], words: Instructions): readonly Live[] | "ask" {
   if (words.number !== null) {
-    const named = live.filter(({ row }) => row.number === words.number);
-    if (named.length > 0 || live.length === 0) return named;
+    const named = known.filter(({ row }) => row.number === words.number);
+    // One that is over takes no other along: nobody would be told of that any more, and nobody would know of it.
+    if (named.length > 0) return named.filter(({ row }) => row.state !== "closed");
+    if (words.acknowledge && live.length > 0) return "ask";
   }
-  if (live.length <= 1 || (words.acknowledge && words.number === null)) return live;
+  if (live.length <= 1 || words.acknowledge) return live;
   const taken = live.filter(({ row, contact }) => row.taken_contact === contact.id);
   return taken.length === 1 ? taken : "ask";
 }

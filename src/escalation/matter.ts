@@ -9,7 +9,8 @@ import type { Matter } from "./wording.ts";
 /** Enough for a person to see what it is about; the platform has the rest. */
 const mostSaid = 200;
 
-export async function matterOf(q: Query, row: EscalationRow): Promise<Matter> {
+/** `whole`: with what was said. */
+export async function matterOf(q: Query, row: EscalationRow, whole = true): Promise<Matter> {
   const sources = await sourcesOf(q, row.id);
   if (row.conversation === null) return { row, sources, person: null, subject: null, said: [] };
   const { person, person_name, subject } = await readConversation(q, row.conversation);
@@ -18,6 +19,6 @@ export async function matterOf(q: Query, row: EscalationRow): Promise<Matter> {
     sources,
     person: { address: person, name: person_name },
     subject,
-    said: await transcriptOf(q, row.conversation, mostSaid),
+    said: whole ? await transcriptOf(q, row.conversation, mostSaid) : [],
   };
 }

@@ -22,6 +22,7 @@ import {
   giveLink,
   lastTold,
   type NoticeRow,
+  postponeNotice,
   readContact,
   sentIds,
   waitsToBeRead,
@@ -31,15 +32,26 @@ import type { Query } from "../store/driver.ts";
 import {
   dueEscalations,
   type EscalationRow,
+  hastenEscalation,
   moveEscalation,
   nowMs,
+  postponeEscalation,
   readEscalation,
 } from "../store/escalations.ts";
 import { hashOf } from "./links.ts";
 import { matterOf } from "./matter.ts";
 import { webhookText } from "./payload.ts";
 import { agentRecipients, carrierOf } from "./recipients.ts";
-import { digestText, longText, type Matter, shortText, subjectOf } from "./wording.ts";
+import {
+  allTakenText,
+  bounded,
+  digestText,
+  longText,
+  type Matter,
+  mostHeadlines,
+  shortText,
+  subjectOf,
+} from "./wording.ts";
 
 export interface TellDeps {
   /** Null where the configuration has none (any more). */
@@ -52,6 +64,10 @@ export interface TellDeps {
 }
 
 const batch = 100;
+/** Notices: as many as may go into one message. */
+const mostNotices = 1000;
+/** When a step could not be taken, or a notice not be written. */
+const againMs = 60_000;
 
 export function tellStage(deps: TellDeps): PureStage {
   return {
@@ -63,9 +79,10 @@ export function tellStage(deps: TellDeps): PureStage {
       for (const row of due) {
         await q
           .savepoint(() => decide(q, policy, row, deps))
-          .catch((error: unknown) =>
-            deps.log.error({ escalation: row.number, err: error }, "telling of an escalation failed"),
-          );
+          .catch((error: unknown) => {
+            deps.log.error({ escalation: row.number, err: error }, "telling of an escalation failed");
+            return postponeEscalation(q, row.id, againMs);
+          });
       }
       const written = await writeDue(q, policy, deps);
       if (due.length + written === 0) return [];
@@ -137,7 +154,7 @@ type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly 
 async function writeDue(q: Query, policy: Policy, deps: TellDeps): Promise<number> {
   const groups = new Map<string, Due[]>();
   let written = 0;
-  for (const notice of await dueNotices(q, batch)) {
+  for (const notice of await dueNotices(q, mostNotices)) {
     const contact = await readContact(q, notice.contact);
     const row = await readEscalation(q, contact.escalation);
     const telling = notice.kind === "told" || notice.kind === "again";
@@ -146,16 +163,31 @@ async function writeDue(q: Query, policy: Policy, deps: TellDeps): Promise<numbe
       await endNotice(q, notice.id, null);
       continue;
     }
-    const key = telling && contact.way !== "webhook" ? `${contact.channel} ${contact.address}` : notice.id;
+    const key = groupOf(notice, contact);
     groups.set(key, [...(groups.get(key) ?? []), { notice, contact, row }]);
   }
   for (const group of groups.values()) {
     await q
       .savepoint(() => write(q, policy, group, deps))
       .then(() => (written += 1))
-      .catch((error: unknown) => deps.log.error({ err: error }, "writing a notice failed"));
+      .catch((error: unknown) => unwritten(q, group, error, deps));
   }
   return written;
+}
+
+/** What becomes one message: whatever one address is told of, and what one person has taken. */
+function groupOf({ id, kind, subject }: NoticeRow, { way, channel, address }: ContactRow): string {
+  if (way === "webhook" || kind === "customer" || kind === "said") return id;
+  return kind === "taken" ? `${channel} ${address} ${subject}` : `${channel} ${address}`;
+}
+
+/** Nothing waits for a way that is dead: the policy's next step is due. */
+async function unwritten(q: Query, group: readonly Due[], error: unknown, deps: TellDeps): Promise<void> {
+  deps.log.error({ channel: group[0]?.contact.channel, err: error }, "writing a notice failed");
+  for (const { notice, row } of group) {
+    await postponeNotice(q, notice.id, againMs);
+    await hastenEscalation(q, row.id);
+  }
 }
 
 async function write(q: Query, policy: Policy, group: readonly Due[], deps: TellDeps): Promise<void> {
@@ -182,17 +214,31 @@ async function textOf(
   line: Line,
   deps: TellDeps,
 ): Promise<{ readonly text: string; readonly subject: string | null }> {
-  const matters: Matter[] = [];
-  for (const { row } of group) matters.push(await matterOf(q, row));
   const [head] = group;
+  // Of several only the headlines are told: what was said need not be read for them.
+  const matters: Matter[] = [];
+  for (const { row } of group.slice(0, mostHeadlines))
+    matters.push(await matterOf(q, row, group.length === 1));
   const [matter] = matters;
   if (!head || !matter) throw new Error("telling of an escalation: there is nothing to tell");
   const subject = line.traits.conversations === "thread" ? subjectOf(matter) : null;
   const { notice, contact } = head;
   if (contact.way === "webhook") return { text: webhookText(matter, notice, contact), subject: null };
-  if (notice.text !== null) return { text: notice.text, subject };
-  if (matters.length > 1)
-    return { text: digestText(matters), subject: subject && `${matters.length} escalations are open` };
+  if (notice.kind === "taken" && group.length > 1)
+    return {
+      text: allTakenText(
+        group.map((one) => one.row.number),
+        notice.subject,
+      ),
+      subject,
+    };
+  if (notice.text !== null)
+    return { text: contact.way === "sms" ? bounded(notice.text) : notice.text, subject };
+  if (group.length > 1)
+    return {
+      text: digestText(contact.way === "sms" ? matters.slice(0, 5) : matters, group.length),
+      subject: subject && `${group.length} escalations are open`,
+    };
   const link = await newLink(q, policy, contact, deps);
   const again = notice.kind === "again";
   return {
@@ -226,11 +272,13 @@ async function conversationFor(
   const [head] = group;
   if (!head) throw new Error("telling of an escalation: there is nobody to tell");
   const { contact } = head;
-  const known = group.length === 1 ? contact.conversation : null;
+  const known = group.length === 1 || head.notice.kind === "taken" ? contact.conversation : null;
   const person =
     line.traits.conversations === "person" ? await conversationWith(q, line.channel, contact.address) : null;
   const whom = { channel: line.channel, agent: line.agent, person: contact.address, subject };
   const conversation = known ?? person ?? (await openFor(q, whom, deps.clock));
-  for (const one of group) await bindContact(q, one.contact.id, conversation);
+  // Where it began, it goes on.
+  for (const one of group)
+    if (one.contact.conversation === null) await bindContact(q, one.contact.id, conversation);
   return conversation;
 }

@@ -47,15 +47,24 @@ function howToAnswer(row: EscalationRow, relayed: boolean, link: string | null):
   return link === null ? `${word}.` : `${word}: ${link}`;
 }
 
-/** Several at once: their lines, and how to name one. */
-export function digestText(matters: readonly Matter[]): string {
+/** How many of those that are told of at once have a line of their own. */
+export const mostHeadlines = 50;
+
+/** Several at once: the lines of some of `count`, and how to name one. */
+export function digestText(matters: readonly Matter[], count: number): string {
+  const more = count - matters.length;
   const lines = matters.map((matter) => `${matter.row.number}: ${headline(matter)}`);
   return [
-    `${matters.length} escalations are open.`,
+    `${count} escalations are open.`,
     ...lines,
+    ...(more > 0 ? [`And ${more} more.`] : []),
     'Reply "ok" and a number to take one ("ok" alone takes all), or a number and your answer for the customer.',
   ].join("\n");
 }
+
+/** Words as far as texts carry them; the platform has all of them. */
+export const bounded = (text: string): string =>
+  text.length <= 900 ? text : `${text.slice(0, 897).toWellFormed()}...`;
 
 const names = { person: "Customer", agent: "Agent", human: "Human" } as const;
 
@@ -111,6 +120,10 @@ const quoted = (text: string): string =>
 /** The others learn that somebody has it. */
 export const takenText = (row: EscalationRow, by: string): string =>
   `Escalation ${row.number} is taken by ${oneLine(by)}. Nothing to do for you.`;
+
+/** The same of several. */
+export const allTakenText = (numbers: readonly number[], by: string): string =>
+  `${numbers.length} escalations are taken by ${oneLine(by)}: ${cut(numbers.join(", "), 200)}. Nothing to do for you.`;
 
 /** What the customer writes while a person has the conversation. */
 export const customerText = (row: EscalationRow, who: string, text: string): string =>

@@ -78,10 +78,13 @@ export async function contactsAt(
   );
 }
 
-/** Whose conversation with us that is; several when one message told of several escalations. Newest first. */
+/** Who was told something in that conversation; several when one message told of several escalations. Newest first. */
 export async function contactsIn(q: Query, conversation: string): Promise<ContactRow[]> {
   return q.all<ContactRow>(
-    `SELECT ${columns} FROM contacts WHERE conversation = $1 ORDER BY id DESC`,
+    `SELECT ${columns} FROM contacts WHERE id IN (
+       SELECT id FROM contacts WHERE conversation = $1
+       UNION SELECT notices.contact FROM replies JOIN notices ON notices.reply = replies.id WHERE replies.conversation = $1
+     ) ORDER BY id DESC`,
     conversation,
   );
 }
@@ -89,14 +92,15 @@ export async function contactsIn(q: Query, conversation: string): Promise<Contac
 /** Whether an id under which we sent something was that of a notice, whoever cites it. */
 export async function isNoticeId(q: Query, channel: string, externalId: string): Promise<boolean> {
   const row = await q.one(
-    `SELECT 1 FROM citations JOIN contacts ON contacts.conversation = citations.conversation
-     WHERE citations.channel = $1 AND citations.external_id = $2 AND citations.draft IS NOT NULL LIMIT 1`,
+    `SELECT 1 FROM citations JOIN drafts ON drafts.id = citations.draft JOIN notices ON notices.reply = drafts.reply
+     WHERE citations.channel = $1 AND citations.external_id = $2 LIMIT 1`,
     channel,
     externalId,
   );
   return row !== undefined;
 }
 
+/** Where what is said to the contact later belongs. */
 export async function bindContact(q: Query, id: string, conversation: string): Promise<void> {
   await q.run("UPDATE contacts SET conversation = $2 WHERE id = $1", id, conversation);
 }
@@ -172,6 +176,11 @@ export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> 
   );
 }
 
+/** It could not be written: again in `ms`, so that it does not keep the others from their turn. */
+export async function postponeNotice(q: Query, id: string, ms: number): Promise<void> {
+  await q.run("UPDATE notices SET due_at = now_ms() + $2 WHERE id = $1", id, ms);
+}
+
 /** It is said by that reply; null: it need not be said any more. */
 export async function endNotice(q: Query, id: string, reply: string | null): Promise<void> {
   await q.run("UPDATE notices SET due_at = NULL, reply = $2, written_at = now_ms() WHERE id = $1", id, reply);
@@ -218,10 +227,9 @@ export async function waitsToBeRead(q: Query, contact: string): Promise<boolean>
   return row !== undefined;
 }
 
-/** To whom a reply is a notice; null when it is none. */
-export async function contactOfReply(q: Query, reply: string): Promise<ContactRow | null> {
-  const row = await q.one<{ contact: string }>("SELECT contact FROM notices WHERE reply = $1 LIMIT 1", reply);
-  return row ? readContact(q, row.contact) : null;
+/** What was said to whom by a reply: several when one message told of several escalations; none when it is no notice. */
+export async function noticesOf(q: Query, reply: string): Promise<NoticeRow[]> {
+  return q.all<NoticeRow>(`SELECT ${noticeColumns} FROM notices WHERE reply = $1 ORDER BY id`, reply);
 }
 
 /** The ids under which our messages of a conversation went out, oldest first. */

@@ -7,7 +7,7 @@ export interface EscalationRow {
   readonly id: string;
   /** What people type: "ok 417". */
   readonly number: number;
-  /** `conversation:<id>` or `channel:<id>:<cause>`. */
+  /** `conversation:<id>`, `channel:<id>:<cause>` or `agent:<name>:<what it named>`. */
   readonly about: string;
   readonly conversation: string | null;
   readonly channel: string;
@@ -164,6 +164,11 @@ export async function moveEscalation(
     to.told_at,
     to.due_at,
   );
+}
+
+/** Its step could not be taken: again in `ms`, so that it does not keep the others from theirs. */
+export async function postponeEscalation(q: Query, id: string, ms: number): Promise<void> {
+  await q.run("UPDATE escalations SET due_at = now_ms() + $2 WHERE id = $1 AND due_at IS NOT NULL", id, ms);
 }
 
 /** A notice reaches nobody: its tier has had its time. Where no step was to follow, the last one is taken again, but not

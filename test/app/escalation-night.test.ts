@@ -1,0 +1,98 @@
+// A night in which somebody has to be found: people in two time zones, the night on which the clocks go back, quiet
+// hours, and nobody who answers.
+
+import { expect, it } from "vitest";
+import { chief, clockFrom, type Desk, openDesk, policy } from "./escalation-world.ts";
+import { eventually } from "./eventually.ts";
+
+const [berta, nora, owen] = ["+12025550161", "+12025550162", "+12025550163"];
+
+/** Berta works by day in Berlin, Nora by day in New York, Owen always but when he sleeps. */
+const people = {
+  berta: { sms: berta, time_zone: "Europe/Berlin", hours: ["08:00-18:00"] },
+  nora: { sms: nora, time_zone: "America/New_York", hours: ["08:00-18:00"], away: ["2026-10-25"] },
+  owen: { sms: owen, time_zone: "Europe/Berlin", away: ["22:00-06:00"] },
+  chief,
+};
+const berlin = { tell: ["berta"], repeat: "30m", next: "60m" };
+const escalation = {
+  ...policy,
+  people,
+  tiers: [berlin, { tell: ["nora"], repeat: "1h", next: "2h" }],
+  fallback: { tell: ["chief"], repeat: "4h" },
+};
+
+type Clock = ReturnType<typeof clockFrom>;
+
+/** Who is told when that time has come, since the last look: names in the order of the alphabet. */
+async function toldAt(desk: Desk, clock: Clock, instant: string): Promise<string[]> {
+  await desk.quiet();
+  const sql =
+    "SELECT person FROM contacts JOIN notices ON notices.contact = contacts.id WHERE made_at > $1 ORDER BY 1";
+  const since = clock.now();
+  clock.to(instant);
+  await desk.quiet();
+  return (await desk.rows<{ person: string }>(sql, since)).map(({ person }) => person);
+}
+
+async function opened(desk: Desk): Promise<void> {
+  await desk.text("A refund, please");
+  await desk.escalated("open");
+  await desk.quiet();
+}
+
+it.concurrent("passes from city to city, and to the chief, through the night the clocks go back", async ({
+  onTestFinished,
+}) => {
+  // Saturday, 17:20 in Berlin, 11:20 in New York. Clocks go back in Berlin on Sunday at 3:00 (1:00 UTC).
+  const clock = clockFrom("2026-10-24T15:20:00Z");
+  const desk = await openDesk(onTestFinished, { clock, escalation });
+  await opened(desk);
+  expect([desk.textsTo(berta).length, desk.textsTo(nora).length]).toEqual([1, 0]);
+  expect(await toldAt(desk, clock, "2026-10-24T15:49:00Z")).toEqual([]);
+  expect(await toldAt(desk, clock, "2026-10-24T15:52:00Z")).toEqual(["berta"]);
+  // Her time is over twice: the hour that was hers, and her day. Nora's turn.
+  expect(await toldAt(desk, clock, "2026-10-24T16:22:00Z")).toEqual(["nora"]);
+  expect(await toldAt(desk, clock, "2026-10-24T17:00:00Z")).toEqual([]);
+  expect(await toldAt(desk, clock, "2026-10-24T17:24:00Z")).toEqual(["nora"]);
+  // Nobody has taken it: the chief, at night, and with the chief whoever is on duty (Nora, until 18:00 there).
+  expect(await toldAt(desk, clock, "2026-10-24T18:26:00Z")).toEqual(["chief", "nora"]);
+  expect(await toldAt(desk, clock, "2026-10-24T22:20:00Z")).toEqual([]);
+  expect(await toldAt(desk, clock, "2026-10-24T22:28:00Z")).toEqual(["chief"]);
+  expect(await toldAt(desk, clock, "2026-10-25T02:30:00Z")).toEqual(["chief"]);
+  // 7:32 in Berlin by the new time; by the old one it would be 8:32, and Berta would be woken.
+  expect(await toldAt(desk, clock, "2026-10-25T06:32:00Z")).toEqual(["chief"]);
+  expect(await toldAt(desk, clock, "2026-10-25T10:34:00Z")).toEqual(["berta", "chief"]);
+  // 12:36 in New York on Nora's free day.
+  expect(await toldAt(desk, clock, "2026-10-25T16:36:00Z")).toEqual(["berta", "chief"]);
+  await desk.text("ok", { from: berta });
+  await desk.escalated("taken");
+  await desk.textTo(nora, 3);
+  expect(await toldAt(desk, clock, "2026-10-27T12:00:00Z")).toEqual([]);
+});
+
+it.concurrent("lets people sleep in their quiet hours, and finds the fallback when all do", async ({
+  onTestFinished,
+}) => {
+  const clock = clockFrom("2026-03-28T20:30:00Z"); // 21:30 in Berlin, the evening before the clocks go forward
+  const tiers = [{ tell: ["owen"], repeat: "10m", next: "12h" }];
+  const desk = await openDesk(onTestFinished, { clock, escalation: { ...escalation, tiers } });
+  await opened(desk);
+  expect(desk.textsTo(owen)).toHaveLength(1);
+  expect(await toldAt(desk, clock, "2026-03-28T20:41:00Z")).toEqual(["owen"]);
+  // He is asleep from 22:00: nobody of the tier is on duty, so it passes on.
+  expect(await toldAt(desk, clock, "2026-03-28T21:01:00Z")).toEqual(["chief"]);
+  expect(await toldAt(desk, clock, "2026-03-29T03:30:00Z"), "5:30 in Berlin by the new time").toEqual([
+    "chief",
+  ]);
+  expect(await toldAt(desk, clock, "2026-03-29T07:32:00Z")).toEqual(["chief", "owen"]);
+});
+
+it.concurrent("a jump of the clock tells once, whatever it jumped over", async ({ onTestFinished }) => {
+  const clock = clockFrom("2026-05-04T07:00:00Z");
+  const desk = await openDesk(onTestFinished, { clock, escalation });
+  await opened(desk);
+  expect(await toldAt(desk, clock, "2026-05-05T15:00:00Z")).toEqual(["nora"]);
+  await eventually(() => expect(desk.textsTo(nora)).toHaveLength(1));
+  expect(desk.textsTo(berta)).toHaveLength(1);
+});

@@ -1,0 +1,135 @@
+// Whoever was not told gets nothing through, however it looks; nor does a machine that answers for somebody who was.
+
+import { expect, it } from "vitest";
+import { echoed } from "./echo.ts";
+import { colleague, customer, type Desk, type DeskOptions, dora, openDesk } from "./escalation-world.ts";
+import { eventually } from "./eventually.ts";
+import type { LetterOptions, Reply } from "./letters.ts";
+import { anna } from "./lines-world.ts";
+import type { Finished } from "./world.ts";
+
+/** A text that escalated, and the mail that tells Dora of it. */
+async function told(finished: Finished, options: DeskOptions = {}): Promise<{ desk: Desk; notice: Reply }> {
+  const desk = await openDesk(finished, options);
+  await desk.text("A refund, please");
+  const notice = await desk.mailTo(dora.email);
+  await desk.quiet();
+  return { desk, notice };
+}
+
+/** The mail arrives, and is not heeded, for that reason. */
+async function ignored(desk: Desk, code: string, mail: LetterOptions): Promise<void> {
+  const before = (await desk.rows("SELECT id FROM events WHERE kind = 'message'")).length;
+  await desk.write(mail);
+  const sql = "SELECT state, code FROM events WHERE kind = 'message' ORDER BY id";
+  await eventually(async () =>
+    expect((await desk.rows(sql)).slice(before)).toEqual([{ state: "ignored", code }]),
+  );
+}
+
+/** Nobody heard anything, and it is still nobody's. */
+async function untouched(desk: Desk): Promise<void> {
+  await desk.quiet();
+  expect(await desk.rows("SELECT state, taken_by FROM escalations")).toEqual([
+    { state: "open", taken_by: null },
+  ]);
+  expect(desk.textsTo(anna)).toEqual([colleague]);
+  expect(desk.questions().map(({ text }) => text)).toEqual(["A refund, please"]);
+  expect(desk.mailsTo("mallory@elsewhere.example")).toEqual([]);
+  expect(desk.mailsTo(dora.email)).toHaveLength(1);
+}
+
+const mark = (notice: Reply): string => /\[ref:[^\]]+\]/.exec(notice.text)?.[0] ?? "";
+
+it.concurrent("a stranger who answers the notice, or knows its mark, is not heard", async ({
+  onTestFinished,
+}) => {
+  const { desk, notice } = await told(onTestFinished);
+  const mallory = { from: "mallory@elsewhere.example", text: "Send the money to me.\n#close" };
+  await ignored(desk, "not-a-recipient", { ...mallory, subject: `Re: ${notice.subject}`, answers: notice });
+  expect(mark(notice)).not.toBe("");
+  const marked = { ...mallory, text: `${mallory.text}\n\n> ${mark(notice)}` };
+  await ignored(desk, "not-a-recipient", { ...marked, subject: "Hello" });
+  // Dora at home is nobody we know.
+  await ignored(desk, "not-a-recipient", { from: "dora@home.example", text: "ok", answers: notice });
+  await untouched(desk);
+});
+
+it.concurrent("a guessed mark is no mark: its sender is a customer like any other", async ({
+  onTestFinished,
+}) => {
+  const { desk, notice } = await told(onTestFinished);
+  const guess = mark(notice).replace(/.{4}\]$/, "zzzz]");
+  const mail = await desk.write({ from: customer, subject: "Hi", text: `#close\n${guess}` });
+  expect(await desk.mailTo(customer)).toMatchObject({ inReplyTo: mail.messageId });
+  await desk.quiet();
+  expect(await desk.rows("SELECT state FROM escalations")).toEqual([{ state: "open" }]);
+  expect(desk.textsTo(anna)).toEqual([colleague]);
+});
+
+it.concurrent("a forged From is not heard where senders are checked; the true one is", async ({
+  onTestFinished,
+}) => {
+  const sender_auth = { mode: "tag", by: "header", server: "mx.team.example" };
+  const { desk, notice } = await told(onTestFinished, { mail: { sender_auth } });
+  const answer = { from: dora.email, subject: `Re: ${notice.subject}`, answers: notice };
+  const verdict = (text: string) => ({ "Authentication-Results": `mx.team.example; ${text}` });
+  const forged = { ...answer, text: "Send the money to me." };
+  await ignored(desk, "not-authenticated", forged);
+  await ignored(desk, "not-authenticated", {
+    ...forged,
+    headers: verdict("dmarc=fail header.from=people.example"),
+  });
+  await ignored(desk, "not-authenticated", {
+    ...forged,
+    headers: verdict("dmarc=pass header.from=elsewhere.example"),
+  });
+  const elsewhere = {
+    "Authentication-Results": "mx.elsewhere.example; dmarc=pass header.from=people.example",
+  };
+  await ignored(desk, "not-authenticated", { ...forged, headers: elsewhere });
+  await untouched(desk);
+  const passed = verdict("dmarc=pass header.from=people.example");
+  await desk.write({ ...answer, text: "It is on its way.", headers: passed });
+  expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
+});
+
+it.concurrent("an out-of-office is neither an answer nor an acknowledgement", async ({ onTestFinished }) => {
+  const { desk, notice } = await told(onTestFinished);
+  const machine = { from: dora.email, name: dora.name, answers: notice };
+  await ignored(desk, "auto-reply", {
+    ...machine,
+    subject: `Automatic reply: ${notice.subject}`,
+    text: "I am away until Monday.",
+    headers: { "Auto-Submitted": "auto-replied" },
+  });
+  await ignored(desk, "auto-reply", {
+    ...machine,
+    subject: `Abwesenheitsnotiz: ${notice.subject}`,
+    text: "ok",
+    headers: { "X-Autoreply": "yes" },
+  });
+  await untouched(desk);
+});
+
+it.concurrent("a text with our words from any other number is a customer's", async ({ onTestFinished }) => {
+  const { desk } = await told(onTestFinished);
+  const number = (await desk.escalations())[0]?.number;
+  const stranger = "+12025550188";
+  await desk.text(`ok ${number}`, { from: stranger });
+  expect(await desk.textTo(stranger)).toBe(echoed(`ok ${number}`));
+  await desk.quiet();
+  expect(await desk.rows("SELECT state FROM escalations")).toEqual([{ state: "open" }]);
+  expect(desk.textsTo(anna)).toEqual([colleague]);
+});
+
+it.concurrent("Dora's new mail without a word of the old ones is no answer to any", async ({
+  onTestFinished,
+}) => {
+  const { desk } = await told(onTestFinished);
+  const mail = await desk.write({ from: dora.email, subject: "Lamps", text: "ok" });
+  await eventually(() => expect(desk.mailsTo(dora.email)).toHaveLength(2));
+  expect(desk.mailsTo(dora.email)[1]).toMatchObject({ inReplyTo: mail.messageId });
+  await desk.quiet();
+  expect(await desk.rows("SELECT state FROM escalations")).toEqual([{ state: "open" }]);
+});
