@@ -51,8 +51,9 @@ export function createFlow(options: {
   let stopping = false;
   /** Writes that wait for their transaction. */
   let queued = 0;
-  /** By stage: where its next round begins. One that could claim nothing does not count. */
-  const rounds = new Map<Stage, number>();
+  /** By stage and channel: when it was claimed from last, as a number that grows. */
+  const served = new Map<string, number>();
+  let servings = 0;
   /** Stages that found more than they had room for. */
   const backlog = new Set<Stage>();
   let abandoned: Claimed[] = [];
@@ -71,11 +72,10 @@ export function createFlow(options: {
     for (const stage of stopping ? [] : options.stages) {
       if (!everything && !q.touched.has(stage.takes) && !backlog.has(stage)) continue;
       backlog.delete(stage);
-      // Another channel is the first each time, and each gets a small share in turn: what is scarce (the platform's
-      // rate) is not used up by whoever has the first name and the longest queue.
-      const round = rounds.get(stage) ?? 0;
-      const before = claimed.length;
-      let waiting = rotated(await stage.channels(q), round);
+      // The first is who was served the longest time ago, and each gets a small share in turn: what is scarce (the
+      // platform's rate) is not used up by whoever has the first name and the longest queue.
+      const last = (channel: string) => served.get(`${stage.name} ${channel}`) ?? 0;
+      let waiting = [...(await stage.channels(q))].sort((a, b) => last(a) - last(b));
       while (waiting.length > 0) {
         const more: string[] = [];
         for (const channel of waiting) {
@@ -84,11 +84,12 @@ export function createFlow(options: {
           const room = Math.min(share, most - busyNow);
           // Found again as soon as one of those that fill it has ended.
           if (room <= 0) backlog.add(stage);
-          if (room > 0 && (await claimSome(q, stage, channel, room, claimed)) === room) more.push(channel);
+          const found = room > 0 ? await claimSome(q, stage, channel, room, claimed) : 0;
+          if (found > 0) served.set(`${stage.name} ${channel}`, ++servings);
+          if (room > 0 && found === room) more.push(channel);
         }
         waiting = more;
       }
-      if (claimed.length > before) rounds.set(stage, round + 1);
     }
     for (const [, one] of claimed) one.recorded("before");
   }
@@ -283,10 +284,4 @@ export function createFlow(options: {
     },
     running: () => works.size,
   };
-}
-
-/** The list begun at another place each time. */
-function rotated<T>(list: readonly T[], by: number): readonly T[] {
-  const start = list.length === 0 ? 0 : by % list.length;
-  return [...list.slice(start), ...list.slice(0, start)];
 }

@@ -33,12 +33,15 @@ export interface TestClock extends Clock {
   sleeping(): number;
 }
 
-export function testClock(): TestClock {
+/** `still`: only such time passes that a test lets pass. */
+export function testClock(still = false): TestClock {
   let [passed, moved] = [0, 0];
-  const monotonic = () => performance.now() + passed;
+  const began = Date.now();
+  const machine = () => (still ? 0 : performance.now());
+  const monotonic = () => machine() + passed;
   const sleepers = sleepersOn(monotonic);
   return {
-    now: () => Math.floor(Date.now() + passed + moved),
+    now: () => Math.floor((still ? began : Date.now()) + passed + moved),
     monotonic,
     sleep: sleepers.sleep,
     forward(ms) {

@@ -65,9 +65,10 @@ export function supervise(inbound: Inbound, channel: RecordingChannel): Supervis
     },
     async stop() {
       ending.abort();
-      let [over, ms] = [false, 0];
-      void done.then(() => (over = true));
-      for (; !over; ms += 10) await channel.clock.sleep(10);
+      const over = new AbortController();
+      void done.then(() => over.abort());
+      let ms = 0;
+      for (; !over.signal.aborted; ms += 10) await channel.clock.sleep(10, over.signal);
       await done;
       return ms;
     },
