@@ -34,14 +34,19 @@ export interface HealthDeps {
 export function healthStage(deps: HealthDeps): PureStage {
   /** What the store is known to say of a channel; a healthy one is not asked about again and again. */
   const known = new Map<string, "down" | "well">();
+  /** Since when a channel does not work (clock milliseconds), whatever it says of itself in between. */
+  const fallen = new Map<string, number>();
   return {
     takes: "sessions",
     async run(q) {
       const policy = deps.policy();
       if (!policy?.causes.includes("channel-down")) return [];
       const committed: (() => void)[] = [];
-      for (const pulse of deps.pulses()) {
-        const now = verdict(pulse, policy.downAfter);
+      const pulses = deps.pulses();
+      const running = new Set(pulses.map(({ channel }) => channel));
+      for (const map of [known, fallen]) for (const one of map.keys()) if (!running.has(one)) map.delete(one);
+      for (const pulse of pulses) {
+        const now = verdict(pulse, fallen, policy.downAfter, deps.clock);
         if (now === null || known.get(pulse.channel) === now) continue;
         await (now === "down" ? fell(q, pulse, deps) : recovered(q, pulse, deps));
         committed.push(() => known.set(pulse.channel, now));
@@ -51,10 +56,22 @@ export function healthStage(deps: HealthDeps): PureStage {
   };
 }
 
-/** Null: not to be judged yet. A node that waits for its turn to read is connecting, and that is no fault. */
-function verdict({ state, forMs }: Pulse, downAfter: number): "down" | "well" | null {
-  if (state === "ready") return "well";
-  return state !== "connecting" && forMs >= downAfter ? "down" : null;
+/** Null: not to be judged yet. A node that waits for its turn to read is connecting, and that is no fault; nor is it the end
+ *  of one: a channel that fails may connect, and fail, again and again. */
+function verdict(
+  { channel, state, forMs }: Pulse,
+  fallen: Map<string, number>,
+  downAfter: number,
+  clock: Clock,
+): "down" | "well" | null {
+  if (state === "connecting") return null;
+  if (state === "ready") {
+    fallen.delete(channel);
+    return "well";
+  }
+  const since = fallen.get(channel) ?? clock.now() - forMs;
+  fallen.set(channel, since);
+  return clock.now() - since >= downAfter ? "down" : null;
 }
 
 const recoveredKey = (escalation: string): string => `recovered:${escalation}`;

@@ -1,0 +1,237 @@
+// Calls that nobody served are told of, each once; calls that were served are not. And what is said last before a call
+// goes to a human.
+
+import { externalId, type InboundEvent, type Reply, type SessionEvent, sessionId } from "bridgehead/contract";
+import { expect, it } from "vitest";
+import { missedCall, untaken, voicemail } from "../../adapters/voice/for-humans.ts";
+import type { Policy } from "../../src/domain/policy.ts";
+import type { Line } from "../../src/pipeline/line.ts";
+import { closeEscalation, takeEscalation } from "../../src/store/escalations.ts";
+import { callOf } from "../pipeline/call.ts";
+import { type House, openHouse } from "../pipeline/house.ts";
+import { activeSettings } from "../pipeline/rig.ts";
+import { escalationsIn, noticesIn, raising, sourcesIn, told } from "./raising.ts";
+
+const from = { address: "+15005550001" };
+const call = "call-1";
+const unserved = { call, from, ours: "+15005550006", at: Date.now() };
+const recording = { id: "RE1", url: "https://recordings.example/RE1", seconds: "12" };
+const policy = { causes: ["call", "held"] } satisfies Partial<Policy>;
+
+interface Exchange extends House {
+  /** Tells of the call, and waits for all that follows. */
+  tells(state: SessionEvent["state"], reason?: string, person?: string): Promise<void>;
+  gets(...events: readonly InboundEvent[]): Promise<void>;
+}
+
+let events = 0;
+
+/** A channel of calls. `wrap`: what else becomes of its line. */
+async function exchange(
+  wrap: (line: Line) => Line = raising(policy),
+  rules: Partial<Line["rules"]> = {},
+): Promise<Exchange> {
+  const asCalls = (line: Line): Line => ({
+    ...line,
+    traits: { ...line.traits, conversations: "person", platform: "voice" },
+  });
+  const house = await openHouse({ line: (line) => wrap(asCalls(line)), rules });
+  const gets: Exchange["gets"] = async (...given) => {
+    await house.accepts("c", ...given);
+    await house.settles();
+  };
+  return {
+    ...house,
+    gets,
+    tells: (state, reason, person = from.address) =>
+      gets({
+        kind: "session",
+        id: externalId(`event-${++events}`),
+        session: sessionId(call),
+        state,
+        from: { address: person },
+        ...(reason === undefined ? {} : { reason }),
+      }),
+  };
+}
+
+const conversationOf = async (house: House): Promise<string> => {
+  const row = await house.db.read((q) =>
+    q.one<{ conversation: string }>("SELECT conversation FROM sessions"),
+  );
+  return `conversation:${row?.conversation}`;
+};
+
+it.each([
+  ["handing-over", "no-answer", "the agent did not answer in a call, which is being handed over"],
+  ["handing-over", "lost", "the agent cannot be reached in a call, which is being handed over"],
+  ["closed", "no-answer", "a call has ended, and nobody has answered the caller"],
+  ["closed", "failed", "a call has ended because the agent could not be reached"],
+] as const)("tells of a call that was given up: %s, %s", async (state, why, reason) => {
+  const house = await exchange();
+  await house.tells("opened");
+  await house.tells(state, why);
+  const about = await conversationOf(house);
+  expect(await escalationsIn(house.db)).toMatchObject([{ about, state: "open", cause: "call", reason }]);
+});
+
+it("is silent about calls that were served, and those that go to a human because somebody wants it", async () => {
+  const house = await exchange();
+  for (const [before, reason] of [
+    [[], "hung-up"],
+    [[], "silent"],
+    [["asked"], "handed-over"],
+    [["escalated"], "handed-over"],
+  ] as const) {
+    await house.tells("opened");
+    for (const why of before) await house.tells("handing-over", why);
+    await house.tells("closed", reason);
+  }
+  expect(await escalationsIn(house.db)).toEqual([]);
+});
+
+it("counts all that is told of one call as one escalation, about the call's own conversation", async () => {
+  const house = await exchange();
+  // Another call of the person is under way in their conversation.
+  await house.gets({
+    kind: "session",
+    id: externalId("other"),
+    session: sessionId("call-0"),
+    state: "opened",
+    from,
+  });
+  await house.tells("opened");
+  await house.tells("handing-over", "no-answer");
+  const missed = missedCall(unserved, untaken);
+  await house.gets(missed);
+  await house.gets(missed);
+  await house.tells("closed", "no-answer");
+  const own = await house.db.read((q) =>
+    q.one<{ conversation: string }>("SELECT conversation FROM sessions WHERE id = $1", call),
+  );
+  expect(await escalationsIn(house.db)).toMatchObject([{ about: `conversation:${own?.conversation}` }]);
+  expect(await sourcesIn(house.db)).toEqual([
+    "the agent did not answer in a call, which is being handed over",
+    "Missed call from +15005550001: +15005550001 called +15005550006 and was not served: nobody took the call that was handed over. No message was left. Call: call-1",
+    "a call has ended, and nobody has answered the caller",
+  ]);
+});
+
+it("says whether a message was left", async () => {
+  const house = await exchange();
+  await house.tells("opened");
+  await house.tells("handing-over", "asked");
+  await house.gets(voicemail(unserved, recording));
+  await house.tells("closed", "voicemail");
+  const [row, ...more] = await escalationsIn(house.db);
+  expect(more).toEqual([]);
+  expect(row).toMatchObject({ cause: "call", about: await conversationOf(house) });
+  expect(row?.reason).toMatch(/^Voicemail from \+15005550001: .*this message was left\. Recording: https:/);
+});
+
+it("tells those who know of the call what came of it; whoever has taken it, alone", async () => {
+  const house = await exchange();
+  await house.tells("opened");
+  await house.tells("handing-over", "no-answer");
+  const [row] = await escalationsIn(house.db);
+  const id = row?.id ?? "";
+  const [dora] = [await told(house.db, id, "dora"), await told(house.db, id, "emil")];
+  const said = async () => (await noticesIn(house.db)).filter(({ kind }) => kind === "said");
+  await house.gets(missedCall(unserved, untaken));
+  expect((await said()).map(({ text }) => text?.slice(0, 32))).toEqual(
+    Array(2).fill("1: Missed call from +15005550001"),
+  );
+  await house.db.tx((q) => takeEscalation(q, id, { name: "Dora", contact: dora }));
+  await house.gets(voicemail(unserved, recording));
+  expect(await said()).toHaveLength(3);
+  expect((await said()).filter(({ text }) => text?.includes("RE1"))).toHaveLength(1);
+  expect(await escalationsIn(house.db)).toHaveLength(1);
+});
+
+it("opens another one for news of a call whose escalation is closed", async () => {
+  const house = await exchange();
+  await house.tells("opened");
+  await house.tells("handing-over", "no-answer");
+  const [row] = await escalationsIn(house.db);
+  await house.db.tx((q) => closeEscalation(q, row?.id ?? "", "Dora"));
+  await house.gets(voicemail(unserved, recording));
+  expect((await escalationsIn(house.db)).map(({ state }) => state)).toEqual(["closed", "open"]);
+});
+
+it("tells of a message for people also where the channel has no humans, and of the call it knows nothing else of", async () => {
+  const house = await exchange();
+  await house.gets(missedCall(unserved, "the agent did not answer"));
+  expect(await house.listed("held")).toEqual(["for-humans"]);
+  expect(await escalationsIn(house.db)).toMatchObject([{ cause: "call" }]);
+});
+
+it("raises nothing for callers who are to have no answer, for other causes, or where nobody wants to know", async () => {
+  const denied = await exchange(raising(policy), { deny: [from.address] });
+  const deaf = await exchange(raising({ causes: ["topic"] }));
+  const none = await exchange((line) => line);
+  for (const house of [denied, deaf, none]) {
+    await house.tells("opened");
+    await house.tells("handing-over", "no-answer");
+    await house.gets(missedCall(unserved, untaken));
+    await house.tells("closed", "no-answer");
+    expect(await escalationsIn(house.db)).toEqual([]);
+    expect(await sourcesIn(house.db)).toEqual([]);
+  }
+});
+
+const response = "answer to refund";
+
+/** A call in which the agent answers; what its adapter was given to say. A person is a mailbox to the platform here. */
+async function talk(wrap: (line: Line) => Line) {
+  const replies: Reply[] = [];
+  const escalations = [{ topic: "refund", response, recipients: [] }];
+  const house = await openHouse({
+    outbound: {
+      compose(reply) {
+        replies.push(reply);
+        return [{ text: reply.text }];
+      },
+    },
+    line: (line) =>
+      wrap({
+        ...line,
+        traits: { ...line.traits, conversations: "person" },
+        settings: () => ({ ...activeSettings(), escalations }),
+      }),
+  });
+  return { house, replies };
+}
+
+it("hands a call over after the answer that escalates, and after no other", async () => {
+  const { house, replies } = await talk(raising());
+  const caller = callOf(house);
+  await caller.opens();
+  await caller.says("lamp");
+  await house.settles();
+  await caller.says("refund");
+  await house.settles();
+  expect(replies.map(({ text, handOver }) => [text, handOver])).toEqual([
+    ["answer to lamp", undefined],
+    [response, true],
+  ]);
+  expect(await escalationsIn(house.db)).toMatchObject([{ cause: "topic" }]);
+  // Told by the adapter when it does so: no news.
+  await caller.tells("handing-over", { reason: "escalated" });
+  await caller.tells("closed", { reason: "handed-over" });
+  await house.settles();
+  expect(await sourcesIn(house.db)).toHaveLength(1);
+});
+
+it("hands over nothing in mails, nor where nobody wants to know of escalations", async () => {
+  const mails = await talk(raising());
+  await mails.house.arrives({ text: "refund" });
+  const calls = await talk((line) => line);
+  const caller = callOf(calls.house);
+  await caller.opens();
+  await caller.says("refund");
+  await calls.house.settles();
+  for (const { replies } of [mails, calls])
+    expect(replies.map(({ text, handOver }) => [text, handOver])).toEqual([[response, undefined]]);
+  expect(await escalationsIn(mails.house.db)).toMatchObject([{ cause: "topic" }]);
+  expect(await escalationsIn(calls.house.db)).toEqual([]);
+});

@@ -1,0 +1,191 @@
+// A channel that stays down is told of once a fall; when it works again, that is told, too.
+
+import { expect, it } from "vitest";
+import { healthStage, type Pulse } from "../../src/escalation/health.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { closeEscalation } from "../../src/store/escalations.ts";
+import { type TestClock, testClock } from "../pipeline/house.ts";
+import { listen } from "../pipeline/rig.ts";
+import { fresh, sqlitePlace } from "../store/rig.ts";
+import { escalationsIn, noticesIn, policyOf, told } from "./raising.ts";
+
+const minute = 60_000;
+
+interface Ward {
+  readonly db: Database;
+  readonly clock: TestClock;
+  /** What the channels say of themselves; a look at them. */
+  looks(...pulses: readonly (Partial<Pulse> & Pick<Pulse, "state">)[]): Promise<void>;
+  /** Time passes; then the same. */
+  after(minutes: number, ...pulses: readonly (Partial<Pulse> & Pick<Pulse, "state">)[]): Promise<void>;
+  /** Another process, on the same store. */
+  restarts(): void;
+  states(): Promise<string[]>;
+}
+
+async function openWard(over: Parameters<typeof policyOf>[0] = {}): Promise<Ward> {
+  const db = await fresh(sqlitePlace);
+  const clock = testClock();
+  const { log } = listen();
+  let pulses: readonly Pulse[] = [];
+  const stage = () => healthStage({ policy: () => policyOf(over), pulses: () => pulses, clock, log });
+  let current = stage();
+  const looks: Ward["looks"] = async (...given) => {
+    pulses = given.map((one) => ({
+      channel: "mail",
+      agent: "support",
+      reason: "no route",
+      forMs: 0,
+      ...one,
+    }));
+    const committed = await db.tx((q) => current.run(q));
+    for (const call of committed) call();
+  };
+  return {
+    db,
+    clock,
+    looks,
+    after: async (minutes, ...given) => {
+      clock.forward(minutes * minute);
+      await looks(...given);
+    },
+    restarts: () => void (current = stage()),
+    states: async () => (await escalationsIn(db)).map(({ state }) => state),
+  };
+}
+
+const down = { state: "degraded" } as const;
+const well = { state: "ready", reason: null } as const;
+
+it("tells of a channel when it has been down for long, once", async () => {
+  const ward = await openWard();
+  await ward.looks(down);
+  await ward.after(9, down);
+  expect(await ward.states()).toEqual([]);
+  await ward.after(1, down);
+  await ward.after(60, down);
+  expect(await escalationsIn(ward.db)).toMatchObject([
+    {
+      about: "channel:mail:channel-down",
+      state: "open",
+      cause: "channel-down",
+      reason: "channel mail is degraded: no route",
+    },
+  ]);
+});
+
+it("counts from when the channel fell, also when it connects and fails again in between", async () => {
+  const ward = await openWard();
+  await ward.looks({ ...down, forMs: 3 * minute });
+  await ward.after(3, { state: "connecting" });
+  await ward.after(3, { state: "unauthorized" });
+  expect(await ward.states()).toEqual([]);
+  await ward.after(1, { state: "connecting" });
+  expect(await ward.states()).toEqual([]);
+  await ward.after(0, down);
+  expect(await ward.states()).toEqual(["open"]);
+});
+
+it("is told of no channel that is connecting, works in between, or is not wanted", async () => {
+  const ward = await openWard();
+  await ward.looks({ state: "connecting", forMs: 90 * minute });
+  await ward.after(9, down);
+  await ward.after(9, well);
+  await ward.after(9, down);
+  expect(await ward.states()).toEqual([]);
+  const deaf = await openWard({ causes: ["topic"] });
+  await deaf.looks({ ...down, forMs: 90 * minute });
+  expect(await deaf.states()).toEqual([]);
+});
+
+it("closes it when the channel works again, and says so to those who were told", async () => {
+  const ward = await openWard();
+  await ward.looks({ ...down, forMs: 10 * minute });
+  const [row] = await escalationsIn(ward.db);
+  await told(ward.db, row?.id ?? "", "dora");
+  await ward.after(1, well);
+  await ward.after(1, well);
+  expect(await escalationsIn(ward.db)).toMatchObject([{ state: "closed", due_at: null }]);
+  expect(await noticesIn(ward.db)).toEqual([
+    { kind: "told", text: null },
+    { kind: "said", text: "Escalation 1 is closed: channel mail works again." },
+  ]);
+});
+
+it("is one escalation a fall, and another one for the next", async () => {
+  const ward = await openWard();
+  for (const states of [["open"], ["closed", "open"], ["closed", "closed", "open"]]) {
+    await ward.looks(down);
+    await ward.after(10, down);
+    expect(await ward.states()).toEqual(states);
+    await ward.after(1, well);
+  }
+});
+
+it("neither forgets nor repeats at a restart", async () => {
+  const ward = await openWard();
+  await ward.looks({ ...down, forMs: 10 * minute });
+  ward.restarts();
+  await ward.looks({ state: "connecting" });
+  await ward.looks(down);
+  await ward.after(30, down);
+  expect(await ward.states()).toEqual(["open"]);
+  ward.restarts();
+  await ward.looks(well);
+  expect(await ward.states()).toEqual(["closed"]);
+  ward.restarts();
+  await ward.looks(well);
+  await ward.looks(down);
+  await ward.after(10, down);
+  expect(await ward.states()).toEqual(["closed", "open"]);
+});
+
+it("is not opened again when somebody closes it, until the channel has worked", async () => {
+  const ward = await openWard();
+  await ward.looks({ ...down, forMs: 10 * minute });
+  const [row] = await escalationsIn(ward.db);
+  await told(ward.db, row?.id ?? "", "dora");
+  await ward.db.tx((q) => closeEscalation(q, row?.id ?? "", "Dora"));
+  await ward.after(60, down);
+  ward.restarts();
+  await ward.looks(down);
+  await ward.after(60, down);
+  expect(await ward.states()).toEqual(["closed"]);
+  await ward.after(1, well);
+  expect(await noticesIn(ward.db), "whoever closed it has seen it").toHaveLength(1);
+  await ward.after(1, down);
+  await ward.after(10, down);
+  expect(await ward.states()).toEqual(["closed", "open"]);
+});
+
+it("is stored whole or not at all: what was rolled back is noticed again", async () => {
+  const ward = await openWard();
+  const pulse = { channel: "mail", agent: "support", reason: null, forMs: 60 * minute, ...down };
+  const stage = healthStage({
+    policy: () => policyOf(),
+    pulses: () => [pulse],
+    clock: ward.clock,
+    log: listen().log,
+  });
+  const fails = ward.db.tx(async (q) => {
+    await stage.run(q);
+    throw new Error("the commit fails");
+  });
+  await expect(fails).rejects.toThrow("the commit fails");
+  expect(await ward.states()).toEqual([]);
+  for (const call of await ward.db.tx((q) => stage.run(q))) call();
+  expect(await ward.states()).toEqual(["open"]);
+});
+
+it("keeps channels apart, and forgets one that a reload took away", async () => {
+  const ward = await openWard();
+  await ward.looks(down, { ...down, channel: "texts" });
+  await ward.after(5, down);
+  await ward.after(5, down, { ...down, channel: "texts" });
+  expect((await escalationsIn(ward.db)).map(({ about }) => about)).toEqual(["channel:mail:channel-down"]);
+  await ward.after(10, down, { ...down, channel: "texts" });
+  expect((await escalationsIn(ward.db)).map(({ about }) => about)).toEqual([
+    "channel:mail:channel-down",
+    "channel:texts:channel-down",
+  ]);
+});

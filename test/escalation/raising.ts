@@ -1,0 +1,81 @@
+// What is raised, without anybody being told of it: a policy, and what the store has of escalations.
+
+import type { Policy } from "../../src/domain/policy.ts";
+import { causes } from "../../src/domain/policy.ts";
+import { createEscalation } from "../../src/escalation/escalation.ts";
+import type { Escalation } from "../../src/pipeline/escalation.ts";
+import type { Line } from "../../src/pipeline/line.ts";
+import { addNotice, ensureContact } from "../../src/store/contacts.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { clock, listen } from "../pipeline/rig.ts";
+
+/** One person, who is told by mail over channel `c`. */
+export const policyOf = (over: Partial<Policy> = {}): Policy => ({
+  people: new Map(),
+  tiers: [],
+  routes: [],
+  fallback: { tell: [], by: null, repeat: 0 },
+  agentRecipients: false,
+  group: 0,
+  expires: 3_600_000,
+  causes,
+  downAfter: 600_000,
+  poll: 300_000,
+  pollOpen: 20_000,
+  via: { email: "c", sms: null },
+  platformWebhook: null,
+  allowPrivate: [],
+  ...over,
+});
+
+/** Makes lines raise. */
+export function raising(over: Partial<Policy> = {}): (line: Line) => Line {
+  const lines = new Map<string, Line>();
+  const { log } = listen();
+  const policy = policyOf(over);
+  const escalation: Escalation = createEscalation({ policy: () => policy, lines: () => lines, clock, log });
+  return (line) => {
+    const raised = { ...line, escalation: () => escalation };
+    lines.set(line.channel, raised);
+    return raised;
+  };
+}
+
+export interface Raised {
+  readonly id: string;
+  readonly about: string;
+  readonly state: string;
+  readonly cause: string;
+  readonly reason: string;
+  readonly due_at: number | null;
+}
+
+export const escalationsIn = (db: Database): Promise<Raised[]> =>
+  db.read((q) => q.all("SELECT id, about, state, cause, reason, due_at FROM escalations ORDER BY number"));
+
+/** Why, in the order in which it was noticed. */
+export const sourcesIn = async (db: Database): Promise<string[]> =>
+  (
+    await db.read((q) => q.all<{ detail: string }>("SELECT detail FROM sources ORDER BY noticed_at, key"))
+  ).map(({ detail }) => detail);
+
+/** Somebody was told of it: the contact's id. */
+export async function told(db: Database, escalation: string, id = `to-${escalation}`): Promise<string> {
+  await db.tx(async (q) => {
+    await ensureContact(q, {
+      id,
+      escalation,
+      person: "dora",
+      name: "Dora",
+      way: "email",
+      address: `${id}@people.example`,
+      channel: "c",
+    });
+    await addNotice(q, { id: `n-${id}`, contact: id, kind: "told", subject: "", text: null }, 0);
+  });
+  return id;
+}
+
+/** Kind and text of what is to be said to people: the telling first. */
+export const noticesIn = (db: Database): Promise<{ kind: string; text: string | null }[]> =>
+  db.read((q) => q.all("SELECT kind, text FROM notices ORDER BY kind DESC, id"));
