@@ -19,6 +19,7 @@ import { abandonLane, guardLease, type Lease, releaseLane } from "../store/lanes
 import { type Rate, takeRate } from "../store/rates.ts";
 import {
   activityIn,
+  beginWatch,
   channelsToWatch,
   dueWatches,
   failWatch,
@@ -55,6 +56,8 @@ interface Look {
   readonly watch: WatchRow;
   readonly conversation: ConversationRow;
   readonly platformId: string;
+  /** As which look it began. */
+  readonly until: number;
 }
 
 export function watchStage(deps: WatchDeps): Stage {
@@ -88,7 +91,10 @@ async function claimLook(q: Query, line: Line, watch: WatchRow, deps: WatchDeps)
   if (platformId === null) return null;
   const lease = await leaseIdle(q, watch.conversation, deps.node, leaseMs);
   const rate = lease && (await takeRate(q, rateName, deps.rate, calls, 0));
-  if (lease && rate?.taken) return { line, lease, watch, conversation, platformId };
+  if (lease && rate?.taken) {
+    const until = await beginWatch(q, watch.conversation, leaseMs);
+    return { line, lease, watch, conversation, platformId, until };
+  }
   if (lease) await releaseLane(q, lease, "in");
   await postponeWatch(q, watch.conversation, laterMs);
   return null;
@@ -129,7 +135,7 @@ async function found(
   await deliverForeign(q, look, said, deps);
   await noteModeChange(q, look, mode, mark, deps);
   const nextMs = await pauseFor(q, look.conversation.id, deps.policy());
-  await noteWatch(q, look.conversation.id, { mode, mark, nextMs });
+  await noteWatch(q, look.conversation.id, { mode, mark, nextMs, until: look.until });
   await releaseLane(q, look.lease, "in");
 }
 

@@ -92,19 +92,40 @@ export async function postponeWatch(q: Query, conversation: string, ms: number):
   if (ms < soonMs) q.waits.add(ms);
 }
 
-/** What a look has found; `nextMs` null: no other look by itself. */
+/** A look begins: due again when it should be over by then, in case nobody hears of it any more. The time (epoch ms), by
+ *  which its end knows whether another look was wanted meanwhile. */
+export async function beginWatch(q: Query, conversation: string, forMs: number): Promise<number> {
+  const row = await q.one<{ due_at: number }>(
+    "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1 RETURNING due_at",
+    conversation,
+    forMs,
+  );
+  if (!row) throw new Error(`looking at conversation ${conversation}: it is not watched`);
+  return row.due_at;
+}
+
+/** What a look has found, that began with `until`; `nextMs` null: no other look by itself. Who wanted one meanwhile gets
+ *  it: what this one has read may be older. */
 export async function noteWatch(
   q: Query,
   conversation: string,
-  found: { readonly mode: string; readonly mark: string | null; readonly nextMs: number | null },
+  found: {
+    readonly mode: string;
+    readonly mark: string | null;
+    readonly until: number;
+    readonly nextMs: number | null;
+  },
 ): Promise<void> {
   await q.run(
-    `UPDATE watches SET mode = $2, mark = COALESCE($3, mark), looks = 0, due_at = now_ms() + $4 WHERE conversation = $1`,
+    `UPDATE watches SET mode = $2, mark = COALESCE($3, mark), looks = 0,
+       due_at = CASE WHEN due_at < $4 THEN due_at ELSE now_ms() + $5 END WHERE conversation = $1`,
     conversation,
     found.mode,
     found.mark,
+    found.until,
     found.nextMs === null ? null : Math.ceil(found.nextMs),
   );
+  q.touched.add("watches");
 }
 
 export interface Activity {

@@ -48,6 +48,8 @@ export interface Desk extends LinesWorld {
   sayManually(person: string, text: string): Promise<void>;
   /** What the platform has of the conversation: role and text. */
   transcript(person: string): Promise<string[]>;
+  /** The platform's webhook of an escalation arrives, with that id. */
+  hook(person: string, id: string, topic: string): Promise<void>;
   /** Looks at that conversation are due now. */
   look(person: string): Promise<void>;
 }
@@ -86,7 +88,9 @@ export const policy: Block = {
   group: "0s",
   poll: "12h",
   poll_open: "12h",
+  platform_webhook: { key: "${env:HOOK_KEY}", register: false },
 };
+const hookKey = "a-key-of-the-platform";
 
 const login = { host: "127.0.0.1", tls: "none", password: "${env:MAIL}" };
 
@@ -150,7 +154,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
     escalation,
     channels: { mail: channel },
     skills: { escalation: { escalations: topics } },
-    env: { MAIL: "secret" },
+    env: { MAIL: "secret", HOOK_KEY: hookKey },
   });
 
   const mailsTo = (person: string) => mails.filter(({ to }) => to.includes(person));
@@ -209,6 +213,18 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
         messages: { senderRole: string; message: string }[];
       };
       return messages.map(({ senderRole, message }) => `${senderRole}: ${message}`);
+    },
+    async hook(person, id, topic) {
+      const body = {
+        triggerCondition: "escalation",
+        conversationId: await platformId(person),
+        escalation: { topic },
+      };
+      const headers = { "X-Bridgehead-Key": hookKey, "webhook-id": id, "content-type": "application/json" };
+      const request = { method: "POST", headers, body: JSON.stringify(body) };
+      const at = "https://bridge.example.com/platform/support/escalation";
+      const { status } = await world.app().web.platform(new Request(at, request));
+      expect(status).toBe(200);
     },
     async look(person) {
       const { id } = await conversationOf(person);
