@@ -37,10 +37,19 @@ const renumber = (place: Place) => place.world.dovecot.changeUidValidity(place.o
 /** What the world must do for the point to be reached at all. */
 const worlds: { readonly [point in PointName]?: Case["place"] } = { "verdict.commit": { resets: 1 } };
 
+/** No call comes by mail, a mail brings its attachments along, and nobody is told of anything here. */
+const elsewhere: ReadonlySet<PointName> = new Set([
+  "session.commit",
+  "fetch.commit",
+  "notice.commit",
+  "watch.commit",
+  "intake.commit",
+  "take.commit",
+]);
+
 export const cases: readonly Case[] = [
-  // No call comes by mail, and a mail brings its attachments along.
   ...pointNames
-    .filter((point) => point !== "session.commit" && point !== "fetch.commit")
+    .filter((point) => !elsewhere.has(point))
     .flatMap((point) => both(point, 1, "", { place: worlds[point] ?? {} })),
   ...both("email.mark", 1),
   ...both("email.sent-copy", 1),

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const killing = new URL("./kill-at.ts", import.meta.url).href;
+const saying = new URL("./say-port.ts", import.meta.url).href;
 const planting = new URL("./plant.ts", import.meta.url).href;
 const running = new Set<ChildProcess>();
 process.once("exit", () => {
@@ -44,14 +45,23 @@ export interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** `<point>:<before|after>:<n>`, see kill-at.ts. */
   readonly killAt?: string;
+  /** It logs a line "listening" with its `port`. */
+  readonly saysPort?: boolean;
   /** Defects and circumstances to plant, see defects.ts. */
   readonly plant?: readonly string[];
 }
 
 /** Resolves nothing by itself: wait for `ready` or `ended`. */
-export function startDaemon({ config, env = {}, killAt, plant = [] }: DaemonOptions): Daemon {
+export function startDaemon({
+  config,
+  env = {},
+  killAt,
+  saysPort = false,
+  plant = [],
+}: DaemonOptions): Daemon {
   const preloads = [
     ...(killAt === undefined ? [] : ["--import", killing]),
+    ...(saysPort ? ["--import", saying] : []),
     ...(plant.length === 0 ? [] : ["--import", planting]),
   ];
   const child = spawn(

@@ -1,6 +1,7 @@
 // Loaded into the daemon before anything else (`node --import`): ends the process by SIGKILL at the n-th publication of
 // one point in one phase. KILL_AT="<point>:<before|after>:<n>". Its last words name the drafts between crossing and
-// recorded outcome: only for those may the relay see a second copy.
+// recorded outcome: only for those may the relay see a second copy. With `:armed` at the end nothing counts before SIGUSR2,
+// which is answered with a line "armed": what was done until then has been done in peace.
 
 import { subscribe } from "node:diagnostics_channel";
 import { writeSync } from "node:fs";
@@ -11,7 +12,7 @@ interface Told {
   readonly draft?: string;
 }
 
-const [name = "", phase = "", count = "1"] = (process.env["KILL_AT"] ?? "").split(":");
+const [name = "", phase = "", count = "1", armed] = (process.env["KILL_AT"] ?? "").split(":");
 
 if (isMainThread && name !== "") {
   const crossed = new Set<string>();
@@ -23,12 +24,19 @@ if (isMainThread && name !== "") {
     const { phase: now, draft } = message as Told;
     if (now === "after" && draft !== undefined) crossed.delete(draft);
   });
+  const say = (words: object) => writeSync(2, `${JSON.stringify(words)}\n`);
+  let counts = armed === undefined;
+  if (!counts)
+    process.once("SIGUSR2", () => {
+      counts = true;
+      say({ level: "info", message: "armed" });
+    });
   let left = Number(count);
   subscribe(`bridgehead:${name}`, (message) => {
-    if ((message as Told).phase !== phase) return;
+    if (!counts || (message as Told).phase !== phase) return;
     left -= 1;
     if (left > 0) return;
-    writeSync(2, `${JSON.stringify({ level: "fatal", message: "killed", crossed: [...crossed] })}\n`);
+    say({ level: "fatal", message: "killed", crossed: [...crossed] });
     process.kill(process.pid, "SIGKILL");
   });
 }

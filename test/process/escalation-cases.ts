@@ -1,0 +1,62 @@
+// The matrix of escalations: in which act the daemon dies, and at which point.
+
+import type { PointName } from "../../src/ops/points.ts";
+import type { Act, EscalationStory } from "./escalation-story.ts";
+
+export interface EscalationCase {
+  readonly name: string;
+  readonly story: EscalationStory;
+}
+
+const phases = ["before", "after"] as const;
+
+function at(
+  act: Act,
+  point: PointName,
+  hits: readonly number[] = [1],
+  in_: readonly (typeof phases)[number][] = phases,
+  by: EscalationStory["by"] = "text",
+): EscalationCase[] {
+  return hits.flatMap((hit) =>
+    in_.map((phase) => ({
+      name: [act, by === "mail" ? "mail" : "", point, phase, hit].filter(Boolean).join(" "),
+      story: { act, deaths: [`${point}:${phase}:${hit}`], by },
+    })),
+  );
+}
+
+const after = ["after"] as const;
+
+export const escalationCases: readonly EscalationCase[] = [
+  // The answer that hands over, and in its commit the escalation and whoever is told of it.
+  ...(["ask.cross", "answer.commit", "notice.commit", "send.record", "watch.commit"] as const).flatMap(
+    (point) => at("hands over", point),
+  ),
+  // What the customer gets, a text, a mail and a page, in any order.
+  ...at("hands over", "send.cross", [1, 2, 3, 4]),
+  ...at("hands over", "outcome.commit"),
+  ...at("hands over", "outcome.commit", [2, 3, 4], after),
+  // The human's words, taken down once, to the platform and to the customer; and the others, who learn of it.
+  ...(["route.commit", "ask.cross", "answer.commit", "send.record"] as const).flatMap((point) =>
+    at("answers", point),
+  ),
+  ...at("answers", "send.cross", [1, 2]),
+  ...at("answers", "outcome.commit"),
+  ...at("answers", "outcome.commit", [2, 3], after),
+  ...(["route.commit", "ask.cross", "outcome.commit"] as const).flatMap((point) =>
+    at("answers", point, [1], after, "mail"),
+  ),
+  // What the customer writes to the human.
+  ...(["ask.cross", "answer.commit", "send.cross"] as const).flatMap((point) => at("writes on", point)),
+  ...(["notice.commit", "outcome.commit"] as const).flatMap((point) => at("writes on", point, [1], after)),
+  ...at("writes on", "answer.commit", [1], after, "mail"),
+  // Back to the agent.
+  ...(["route.commit", "ask.cross", "answer.commit"] as const).flatMap((point) => at("gives back", point)),
+];
+
+/** The case of that name; throws when there is none. */
+export function escalationCaseNamed(name: string): EscalationCase {
+  const found = escalationCases.find((one) => one.name === name);
+  if (!found) throw new Error(`there is no case ${name}`);
+  return found;
+}
