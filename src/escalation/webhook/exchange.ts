@@ -45,11 +45,14 @@ function answerTo(
     setHost: false,
     headers: { ...headers, host: url.host, "content-length": String(Buffer.byteLength(body)) },
   });
-  call.on("error", reject);
-  call.on("close", () => reject(new Error("the connection was closed without an answer")));
+  // Once there is a status, whatever happens to the connection takes nothing back.
+  let broken: (error: Error) => void = reject;
+  call.on("error", (error) => broken(error));
+  call.on("close", () => broken(new Error("the connection was closed without an answer")));
   call.on("response", (response) => {
     const { statusCode: status = 0, headers: got } = response;
     const settle = (text: string | null) => resolve({ status, headers: got, text });
+    broken = () => settle(null);
     response.on("error", () => settle(null));
     if (status < 200 || status > 299) return settle(null);
     const parts: Buffer[] = [];
@@ -60,7 +63,6 @@ function answerTo(
       parts.push(part);
     });
     response.on("end", () => settle(Buffer.concat(parts).toString("utf8")));
-    response.on("close", () => settle(null));
   });
   call.end(body);
   return promise;
