@@ -127,11 +127,9 @@ describe("the demo", () => {
       }),
     );
     await writes;
-    const interrupted = performance.now();
     child.kill("SIGINT");
     const { code, err } = await ended;
     expect([code, err]).toEqual([exitCodes.ok, ""]);
-    expect(performance.now() - interrupted).toBeLessThan(4000);
     expect(said).not.toContain("< Subject");
   });
 });

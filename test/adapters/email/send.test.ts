@@ -82,7 +82,8 @@ describe.concurrent("an outcome for every stage", () => {
   it.each(table)("%s, %j", async (stage, fault, expected) => {
     const own = await startSmtpPeer({ users: { support: "secret" } });
     own.fail(stage, fault);
-    const { outcome, crossed } = await send({ timeout: "1s" }, own.port, 3000);
+    const timeout = fault === silence ? "3s" : "60s";
+    const { outcome, crossed } = await send({ timeout }, own.port);
     expect(outcome).toMatchObject(expected);
     expect(crossed).toBe(stage === "dot");
     if (outcome.kind === "refused" || outcome.kind === "deferred")
@@ -197,7 +198,7 @@ it("lets nobody who gave up waiting take another's turn", async () => {
     return adapter.outbound?.send(adapter.outbound.compose(replyTo({ key }))[0] as never, attempt(key, ms));
   };
   own.fail("rcpt", { kind: "delay", ms: 500 }, 1);
-  const outcomes = await Promise.all([sending(1, 5000), sending(2, 100), sending(3, 5000)]);
+  const outcomes = await Promise.all([sending(1, 60_000), sending(2, 100), sending(3, 60_000)]);
   expect(outcomes.map((outcome) => outcome?.kind)).toEqual(["sent", "deferred", "sent"]);
   await own.close();
 });

@@ -294,7 +294,7 @@ describe("the line", () => {
 
   it("that has silently died is noticed, and opened again", async () => {
     const centre = await startSmsc();
-    await using desk = openDesk({ port: centre.port, enquire: "50ms", timeout: "150ms" });
+    await using desk = openDesk({ port: centre.port, enquire: "300ms", timeout: "2s" });
     await bound(desk);
     centre.fault("silent");
     await expect.poll(() => desk.ends.length).toBeGreaterThan(0);

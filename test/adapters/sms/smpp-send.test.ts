@@ -141,7 +141,7 @@ describe("what the centre says", () => {
 
   it("silence is noticed after the time given", async () => {
     const centre = await startSmsc();
-    await using desk = openDesk({ port: centre.port, timeout: "200ms" }, { run: false });
+    await using desk = openDesk({ port: centre.port, timeout: "2s" }, { run: false });
     centre.fault("hang-submit");
     expect((await desk.send("hello"))[0]?.kind).toBe("unknown");
     await centre.close();
