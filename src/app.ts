@@ -2,9 +2,14 @@
 
 import type { Clock, Log, Route } from "bridgehead/contract";
 import type { Config } from "./config/index.ts";
+import type { Policy } from "./domain/policy.ts";
 import { createEscalation } from "./escalation/escalation.ts";
 import { healthStage } from "./escalation/health.ts";
+import { intakeHandler } from "./escalation/intake.ts";
+import { intakeStage } from "./escalation/intake-stage.ts";
 import { linkTo } from "./escalation/links.ts";
+import { pageHandler } from "./escalation/page.ts";
+import { createRegistering } from "./escalation/registering.ts";
 import { tellStage } from "./escalation/tell.ts";
 import { watchStage } from "./escalation/watch.ts";
 import { webhookChannels } from "./escalation/webhook/channel.ts";
@@ -35,6 +40,13 @@ export interface App {
   readonly host: Host;
   /** Those that run now; a reload makes it another map. */
   readonly agents: ReadonlyMap<string, Agent>;
+  /** Null: nobody is told of anything. */
+  readonly policy: Policy | null;
+  /** What the listener serves under /platform/ and /escalations/. */
+  readonly web: {
+    platform(request: Request): Promise<Response>;
+    escalations(request: Request): Promise<Response>;
+  };
   /** Exchanges the agents and channels that differ. What else changed needs a restart and is named in the result. */
   reload(config: Config): Promise<readonly string[]>;
   /** Stops intake, lets running work end within `drainMs`, closes everything. */
@@ -127,6 +139,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     log,
     pure: [
       routeStage({ ...deps, cancel: (key) => flow.cancel(key) }),
+      intakeStage(escalating),
       tellStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
       composeStage(deps),
       presenceStage(deps),
@@ -151,7 +164,9 @@ export async function startApp(options: AppOptions): Promise<App> {
     const nextAgents = await agents.prepare(next);
     let exchange: () => Promise<void>;
     try {
-      exchange = await host.prepare([...next.channels, ...webhookChannels(next, escalating)], (name) => nextAgents.agent(name));
+      exchange = await host.prepare([...next.channels, ...webhookChannels(next, escalating)], (name) =>
+        nextAgents.agent(name),
+      );
     } catch (error) {
       await nextAgents.discard();
       throw error;
@@ -171,6 +186,17 @@ export async function startApp(options: AppOptions): Promise<App> {
     throw error;
   }
   const sweeping = flow.run(lives.signal);
+  const registering = createRegistering({
+    db,
+    policy: escalating.policy,
+    agents: () => agents.running().values(),
+    publicUrl: () => config.http.public_url,
+    rate,
+    clock,
+    log,
+  });
+  const registered = registering.run(lives.signal);
+  const isAgent = (name: string) => agents.running().has(name);
 
   /** What is left of this node's calls need not wait until the others miss it. */
   async function leave(): Promise<void> {
@@ -186,11 +212,19 @@ export async function startApp(options: AppOptions): Promise<App> {
     get agents() {
       return agents.running();
     },
+    get policy() {
+      return config.escalation;
+    },
+    web: {
+      platform: intakeHandler({ policy: escalating.policy, isAgent, db, flow, clock, log }),
+      escalations: pageHandler({ db, flow, clock, log }),
+    },
     async reload(next) {
       const restart = needRestart(config, next);
       await apply(next);
       config = next;
       flow.wake();
+      registering.wake();
       return restart;
     },
     async stop(drainMs) {
@@ -198,7 +232,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       await flow.drain(drainMs);
       await host.close();
       lives.abort();
-      await sweeping;
+      await Promise.all([sweeping, registered]);
       if (db.kind === "postgres") await leave();
       await agents.close();
       await db.close();

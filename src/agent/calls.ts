@@ -2,6 +2,7 @@
 // but `PastQuestion` and `Call` survives JSON, so that it can be stored beside the turn it belongs to.
 
 import type { CallResult } from "../client/index.ts";
+import type { Trigger } from "../wire/webhook.ts";
 
 export { type CallResult, stopped } from "../client/index.ts";
 
@@ -42,6 +43,12 @@ export interface AgentClient {
   ): Promise<CallResult<string | null>>;
   /** Everything that was said in the conversation, oldest first. */
   read(conversationId: string, signal: AbortSignal): Promise<CallResult<readonly PlatformMessage[]>>;
+  /** Asks to be told of what happens. There is no idempotency key: after `unknown`, look first (`registered`). */
+  register(webhook: NewWebhook, call: Call): Promise<CallResult<Registered>>;
+  /** What is registered, with ids where the platform tells them. `deferred`: perhaps there is no such list. */
+  registered(signal: AbortSignal): Promise<CallResult<readonly ListedWebhook[]>>;
+  /** Not to be told any more. `missing`: there is none of that id. */
+  unregister(id: string, signal: AbortSignal): Promise<CallResult<null>>;
   /** Ends the connections; calls still open come back as they would on a reset. */
   close(): Promise<void>;
 }
@@ -60,7 +67,22 @@ export type AgentSettings = {
   /** When a human is called, as the agent's active ESCALATION skill has it; none without that. Absent in what an earlier
    *  version has stored. */
   readonly escalations?: readonly EscalationSettings[];
+  /** What the WEBHOOK skill lists, whatever its status; none without that skill. Absent as above. */
+  readonly webhooks?: readonly { readonly url: string; readonly trigger: string }[];
 };
+
+export type NewWebhook = {
+  readonly url: string;
+  readonly trigger: Trigger;
+  readonly title: string;
+  readonly description: string;
+  readonly headers: { readonly [name: string]: string };
+};
+
+export type ListedWebhook = { readonly id: string; readonly url: string; readonly trigger: string };
+
+/** `secret`: with which it signs what it delivers, where it says so; only this once. */
+export type Registered = { readonly id: string; readonly secret: string | null };
 
 export type EscalationSettings = {
   readonly topic: string;

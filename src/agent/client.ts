@@ -32,7 +32,7 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
     log.warn({ record, field }, "the platform sent a field of the wrong type; it is ignored");
   const skillDropped = once(dropped);
   const client = createClient({ ...options, dropped, tries: 1 });
-  const { agents, conversations } = client;
+  const { agents, conversations, webhooks } = client;
   return {
     async describe(signal) {
       return mapped(await agents.get({ signal }), (record) => settingsOf(record, skillDropped));
@@ -81,6 +81,22 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
     async read(conversationId, signal) {
       const found = await conversations.messages(conversationId, { orderDirection: "ASC" }, { signal });
       return mapped(found, platformMessages);
+    },
+    async register({ trigger, ...webhook }, call) {
+      const body = { ...webhook, triggerCondition: trigger };
+      const made = await webhooks.register(body, crossed(call));
+      return mapped(made, ({ id, secret }) => ({ id, secret: secret ?? null }));
+    },
+    async registered(signal) {
+      const listed = await webhooks.list({ signal });
+      return mapped(listed, ({ data }) =>
+        data.flatMap(({ id, url, triggerCondition: trigger }) =>
+          url === undefined || trigger === undefined ? [] : [{ id, url, trigger }],
+        ),
+      );
+    },
+    async unregister(id, signal) {
+      return mapped(await webhooks.delete(id, { signal }), () => null);
     },
     close: () => client.close(),
   };

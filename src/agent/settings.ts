@@ -1,5 +1,6 @@
 // From the agent's record to the settings the daemon acts on.
 
+import * as z from "zod";
 import type { Agent } from "../client/index.ts";
 import { type Dropped, read } from "../wire/record.ts";
 import { emailSkill, escalationSkill, smsSkill } from "../wire/skill.ts";
@@ -20,6 +21,7 @@ export function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
     sms: channel(skill("SMS"), (each) => smsSettings(each, dropped)),
     voice: channel(skill("VOICE"), voiceSettings),
     escalations: escalationSettings(skill("ESCALATION"), dropped),
+    webhooks: webhookSettings(skill("WEBHOOK")),
   };
 }
 
@@ -73,6 +75,17 @@ function escalationSettings(skill: Skill | undefined, dropped: Dropped): readonl
       ...(headers === undefined ? {} : { headers: textsIn(headers) }),
     })),
   }));
+}
+
+const listed = z.object({ url: z.string(), triggerCondition: z.string() });
+
+/** Each that says where and when: one that says less does not hide the others. */
+function webhookSettings(skill: Skill | undefined): AgentSettings["webhooks"] & {} {
+  const all: unknown = (skill as { readonly webhooks?: unknown } | undefined)?.webhooks;
+  return (Array.isArray(all) ? all : []).flatMap((one) => {
+    const reading = listed.safeParse(one);
+    return reading.success ? [{ url: reading.data.url, trigger: reading.data.triggerCondition }] : [];
+  });
 }
 
 const textsIn = (headers: { readonly [name: string]: unknown }): { readonly [name: string]: string } =>

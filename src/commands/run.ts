@@ -3,6 +3,15 @@
 import { resolve } from "node:path";
 import { type App, startApp } from "../app.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
+import {
+  type Alarm,
+  type AlarmDeps,
+  alarmText,
+  defineAlarmGauges,
+  isSilenced,
+  keepSaying,
+  lookForAlarm,
+} from "../escalation/alarm.ts";
 import { defineGauges } from "../host/gauges.ts";
 import { loadAdapter } from "../host/loader.ts";
 import { isReady, reportChannels, statusText, stuckChannels, waitingIn } from "../host/readiness.ts";
@@ -66,6 +75,8 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       routes: (channel) =>
         app?.host.running().find((running) => running.config.id === channel)?.adapter.routes ?? null,
       serving: () => app !== null,
+      platform: (request) => webOf(app).platform(request),
+      escalations: (request) => webOf(app).escalations(request),
       ready: async () => readiness(app),
       metrics: () => metrics.expose(),
     });
@@ -86,6 +97,7 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       retire: async (routes) => listener?.retire(routes),
     });
     defineGauges(metrics, app, clock);
+    defineAlarmGauges(metrics, alarmed(app));
     defineSocketGauge(metrics, listener);
     await serve(app, { config, url, load, notifier, log, io });
     await notifier.stopping();
@@ -138,6 +150,7 @@ async function serve(app: App, service: Service): Promise<void> {
     log.info({ channels: channels.length }, "ready");
     await notifier.ready(statusText(channels, 0));
     collectGarbage();
+    tasks.start("alarm", (signal) => keepSaying({ ...alarmed(app), clock, log }, signal));
     tasks.start("status", (signal) => tellStatus(app, notifier, signal));
     tasks.start("retention", (signal) => keepTidy(app, service, signal));
     if (notifier.watchdogMs !== null) {
@@ -170,11 +183,13 @@ async function firstTries(app: App, signal: AbortSignal): Promise<void> {
 
 async function tellStatus(app: App, notifier: Notifier, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    const waiting = waitingIn(await app.db.read(overview));
-    await notifier.status(statusText(reportChannels(app.host, app.agents), waiting));
+    await notifier.status(await statusOf(app, waitingIn(await app.db.read(overview))));
     await clock.sleep(statusMs, signal);
   }
 }
+
+const statusOf = async (app: App, waiting: number): Promise<string> =>
+  alarmText(await lookForAlarm(alarmed(app))) + statusText(reportChannels(app.host, app.agents), waiting);
 
 async function keepTidy(app: App, service: Service, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -189,14 +204,36 @@ async function keepTidy(app: App, service: Service, signal: AbortSignal): Promis
 
 const forgotSomething = (counts: Forgotten): boolean => Object.values(counts).some((count) => count > 0);
 
+/** What waits for a human comes first. */
 async function readiness(app: App | null) {
   if (!app) return { ready: false, reason: "starting" };
   const channels = reportChannels(app.host, app.agents);
   try {
-    return { ready: isReady(channels), channels, store: await app.db.read(overview) };
+    const alarm = await lookForAlarm(alarmed(app));
+    const ready = isReady(channels) && !isSilenced(alarm);
+    return { ...told(alarm), ready, channels, store: await app.db.read(overview) };
   } catch (error) {
     return { ready: false, channels, store: `cannot be read: ${String(error)}` };
   }
+}
+
+const told = (alarm: Alarm | null): { readonly escalations?: Alarm & { readonly says: string } } =>
+  alarm === null ? {} : { escalations: { says: alarmText(alarm), ...alarm } };
+
+/** A channel that is not connected yet may still work. */
+const alarmed = (app: App): AlarmDeps => ({
+  db: app.db,
+  policy: () => app.policy,
+  isDown: (channel) => {
+    const state = app.host.running().find(({ config }) => config.id === channel)?.state.status.state;
+    return state !== "ready" && state !== "connecting";
+  },
+});
+
+/** The listener serves nothing of this before there is an app. */
+function webOf(app: App | null): App["web"] {
+  if (app === null) throw new Error("serving a request before the start");
+  return app.web;
 }
 
 /** SIGHUP: what is wrong leaves everything as it is. Never rejects. */
@@ -221,5 +258,6 @@ async function reload(app: App, service: Service): Promise<void> {
   } catch (error) {
     log.error({ err: error }, "the configuration was not reloaded: what runs goes on as it was");
   }
-  await notifier.ready(statusText(reportChannels(app.host, app.agents), 0));
+  const channels = () => statusText(reportChannels(app.host, app.agents), 0);
+  await notifier.ready(await statusOf(app, 0).catch(channels));
 }

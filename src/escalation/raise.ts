@@ -23,19 +23,29 @@ export interface RaiseDeps {
 }
 
 export const aboutConversation = (id: string): string => `conversation:${id}`;
+/** `which`: a conversation of the agent's that is not ours. */
+export const aboutAgent = (name: string, which: string): string => `agent:${name}:${which}`;
 export const aboutChannel = (id: string, cause: Cause): string => `channel:${id}:${cause}`;
 
-/** The escalation it belongs to; null when it was noticed before, or belongs to one that is over. */
-export async function raise(q: Query, raised: Raised, deps: RaiseDeps): Promise<EscalationRow | null> {
-  const { key, source, conversation, channel, reason } = raised;
+/** The escalation it belongs to; null when it was noticed before, or belongs to one that is over. `about`: where it is
+ *  neither the conversation nor the channel. */
+export async function raise(
+  q: Query,
+  raised: Raised,
+  deps: RaiseDeps,
+  about: string = aboutOf(raised),
+): Promise<EscalationRow | null> {
+  const { key, source, reason } = raised;
   if (await isNoticed(q, key)) return null;
-  const about = conversation === null ? aboutChannel(channel, raised.cause) : aboutConversation(conversation);
   const known = (await liveEscalation(q, about)) ?? (await lateFor(q, raised, about));
   const row = known ?? (await open(q, raised, about, deps));
   await addSource(q, { key, escalation: row.id, source, detail: reason });
   if (known && raised.news) await tellMore(q, row, raised, deps);
   return row.state === "closed" ? null : row;
 }
+
+const aboutOf = ({ conversation, channel, cause }: Raised): string =>
+  conversation === null ? aboutChannel(channel, cause) : aboutConversation(conversation);
 
 async function open(q: Query, raised: Raised, about: string, deps: RaiseDeps): Promise<EscalationRow> {
   const { channel, agent, conversation, cause, topic, reason } = raised;

@@ -23,15 +23,21 @@ export function agentRecipients(row: EscalationRow, lines: Lines): readonly Cont
   const line = lines.get(row.channel) ?? [...lines.values()].find(({ agent }) => agent === row.agent);
   const told = escalationsFor(row.topic, line?.settings()?.escalations ?? []);
   const contacts = told.flatMap(({ recipients }) =>
-    recipients.map(({ channel, value }) => ({
-      person: `agent:${value}`,
-      name: shownName(channel, value),
-      way: channel,
-      address: value,
-    })),
+    recipients
+      .filter(({ channel, value }) => channel !== "webhook" || !isIntake(value))
+      .map(({ channel, value }) => ({
+        person: `agent:${value}`,
+        name: shownName(channel, value),
+        way: channel,
+        address: value,
+      })),
   );
   return [...new Map(contacts.map((one) => [`${one.way} ${one.address}`, one])).values()];
 }
+
+/** By which the platform tells a bridge of the escalation: what we said there would come back to us as a new one. */
+const isIntake = (url: string): boolean =>
+  /\/platform\/[^/]+\/(escalation|message)\/?$/.test(URL.parse(url)?.pathname ?? "");
 
 /** Others are told who has taken it: the path of a webhook is a key with many receivers. */
 const shownName = (way: Way, value: string): string =>

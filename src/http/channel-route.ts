@@ -2,6 +2,7 @@
 // one, whatever the Host header said.
 
 import { type ChannelId, channelId, type HttpRoute, type Log, type Route } from "bridgehead/contract";
+import { plain, readBody } from "./body.ts";
 
 const standardBodyBytes = 64 * 1024;
 
@@ -40,20 +41,3 @@ export async function serveRoute(request: Request, options: RouteOptions): Promi
     return plain(503, "unavailable", { "retry-after": "10" });
   }
 }
-
-/** The whole body, or null as soon as it exceeds the limit. */
-async function readBody(request: Request, limit: number): Promise<Uint8Array<ArrayBuffer> | null> {
-  if (Number(request.headers.get("content-length") ?? 0) > limit) return null;
-  if (request.body === null) return new Uint8Array();
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of request.body as AsyncIterable<Uint8Array>) {
-    size += chunk.byteLength;
-    if (size > limit) return null;
-    chunks.push(chunk);
-  }
-  return new Uint8Array(Buffer.concat(chunks));
-}
-
-const plain = (status: number, text: string, headers: Record<string, string> = {}): Response =>
-  new Response(`${text}\n`, { status, headers: { "content-type": "text/plain; charset=utf-8", ...headers } });

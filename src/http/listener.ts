@@ -23,6 +23,8 @@ export interface ListenerOptions {
   serving?(): boolean;
   /** Serves the platform's webhooks, everything under /platform/. Without it they are answered 404. */
   readonly platform?: (request: Request) => Promise<Response>;
+  /** Serves the links that people are given, everything under /escalations/. The same without it. */
+  readonly escalations?: (request: Request) => Promise<Response>;
   /** What /readyz says. */
   ready(): Promise<Readiness>;
   /** What /metrics says. */
@@ -80,7 +82,8 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     const began = clock.monotonic();
     if (draining) context.header("connection", "close");
     await next();
-    const { method, path } = context.req; // never the query: it may carry what is nobody's business
+    const { method } = context.req;
+    const path = shownPath(context.req.path); // never the query: it may carry what is nobody's business
     const fields = { method, path, status: context.res.status, ms: Math.round(clock.monotonic() - began) };
     if (probes.has(path)) log.debug(fields, "request served");
     else log.info(fields, "request served");
@@ -88,12 +91,14 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   healthRoutes(app, options);
   const closed = () => draining || options.serving?.() === false;
   app.use("/channels/*", async (context, next) => (closed() ? tryLater(context) : next()));
-  app.use("/platform/*", async (context, next) => (draining ? tryLater(context) : next()));
+  for (const path of ["/platform/*", "/escalations/*"])
+    app.use(path, async (context, next) => (closed() ? tryLater(context) : next()));
   app.all("/channels/:id/*", (context) => serveRoute(context.req.raw, { ...options, publicUrl }));
-  const { platform } = options;
+  const { platform, escalations } = options;
   if (platform !== undefined) app.all("/platform/*", (context) => platform(context.req.raw));
+  if (escalations !== undefined) app.all("/escalations/*", (context) => escalations(context.req.raw));
   app.onError((error, context) => {
-    log.error({ err: error, path: context.req.path }, "a request failed");
+    log.error({ err: error, path: shownPath(context.req.path) }, "a request failed");
     return context.text("unavailable\n", 503);
   });
   app.notFound((context) => context.text("not found\n", 404));
@@ -170,6 +175,9 @@ const lastQuestionsMs = 1500;
 const standardTalkMs = 8000;
 
 const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz", "/metrics"]);
+
+/** The token of a link opens something. */
+const shownPath = (path: string): string => path.replace(/^(\/escalations\/).*/s, "$1...");
 
 const tryLater = (context: Context): Response =>
   context.text("not serving now, try again\n", 503, { "retry-after": "10", connection: "close" });

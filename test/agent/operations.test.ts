@@ -30,6 +30,8 @@ describe("describe", () => {
         },
         sms: null,
         voice: null,
+        escalations: [],
+        webhooks: [],
       },
     });
     expect(server.received[0]).toMatchObject({
@@ -38,6 +40,31 @@ describe("describe", () => {
       headers: { "agent-secret-key": "agent-key" },
     });
     expect(warnings).toEqual([]);
+  });
+
+  test("reads which webhooks there are, also those that say little else or are inactive", async () => {
+    const { client, server, signal } = await startRig();
+    const webhooks = [
+      {
+        url: "https://a.test/",
+        triggerCondition: "each_message",
+        status: "active",
+        title: "",
+        description: "",
+      },
+      { url: "https://b.test/", triggerCondition: "new_trigger", status: "inactive" },
+      { url: "https://c.test/" },
+      "https://d.test/",
+    ];
+    server.script(json(agentRecord([{ systemName: "WEBHOOK", status: "inactive", webhooks }])));
+    expect(await client.describe(signal)).toMatchObject({
+      value: {
+        webhooks: [
+          { url: "https://a.test/", trigger: "each_message" },
+          { url: "https://b.test/", trigger: "new_trigger" },
+        ],
+      },
+    });
   });
 
   test("takes an SMS signature as a string, an object with a text, or texts by language", async () => {

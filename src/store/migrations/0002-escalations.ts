@@ -109,7 +109,9 @@ CREATE TABLE registrations (
   agent TEXT NOT NULL,
   trigger_name TEXT NOT NULL,
   url TEXT NOT NULL,
+  digest TEXT NOT NULL,
   platform_id TEXT,
+  secret TEXT,
   asked_at BIGINT NOT NULL,
   PRIMARY KEY (agent, trigger_name, url)
 ) WITHOUT ROWID; -- only: sqlite

@@ -1,0 +1,154 @@
+// What monitors are told first: what humans must know of and nobody has taken, and whether people can be told at all.
+
+import type { Clock, Log } from "bridgehead/contract";
+import { type Policy, webhookChannel } from "../domain/policy.ts";
+import type { Metrics } from "../ops/metrics.ts";
+import { type AlarmRows, alarmRows } from "../store/alarm.ts";
+import type { Database } from "../store/driver.ts";
+
+export interface Alarm {
+  /** How many nobody has taken; their numbers, the oldest first (ten at most). */
+  readonly untaken: number;
+  readonly numbers: readonly number[];
+  /** How many somebody has taken, and are not closed. */
+  readonly taken: number;
+  /** Since when the oldest that nobody has taken is open. */
+  readonly oldest_seconds: number;
+  /** How many of the untaken no provider has taken a single notice of, although it was tried. */
+  readonly unreached: number;
+  /** Notices about what is not closed that will not go out, or did not at the first try. */
+  readonly notices_stuck: number;
+  /** The channels that carry notices, and those of them that do not work. */
+  readonly paths: readonly string[];
+  readonly dead: readonly string[];
+}
+
+export interface AlarmDeps {
+  readonly db: Pick<Database, "read">;
+  /** Null where nobody is told of anything. */
+  readonly policy: () => Policy | null;
+  /** Whether that channel is known not to work. */
+  readonly isDown: (channel: string) => boolean;
+}
+
+/** Null when there is nothing to say: no policy, and nothing open. Rejects when the store cannot be read. */
+export async function lookForAlarm({ db, policy, isDown }: AlarmDeps): Promise<Alarm | null> {
+  const alarm = alarmOf(await db.read(alarmRows), policy(), isDown);
+  return policy() === null && alarm.untaken + alarm.taken === 0 ? null : alarm;
+}
+
+export function alarmOf(
+  { notices, oldest, numbers }: AlarmRows,
+  policy: Policy | null,
+  isDown: (channel: string) => boolean,
+): Alarm {
+  const inState = (state: string) =>
+    new Set(notices.filter((one) => one.state === state).map(({ escalation }) => escalation));
+  const open = notices.filter(({ state }) => state === "open");
+  const untaken = inState("open");
+  const unreached = [...untaken].filter((id) => {
+    const own = open.filter(({ escalation }) => escalation === id);
+    if (own.some(({ went }) => went > 0)) return false;
+    return own.some(({ failed, channel, told }) => failed > 0 || (channel === null && told > 0));
+  });
+  const paths = policy === null ? [] : pathsOf(policy);
+  const dead = paths.filter((path) => {
+    const own = open.filter(({ channel }) => channel === path);
+    const refuses = own.some(({ failed }) => failed > 0) && !own.some(({ went }) => went > 0);
+    return refuses || isDown(path);
+  });
+  return {
+    untaken: untaken.size,
+    numbers,
+    taken: inState("taken").size,
+    oldest_seconds: Math.round((oldest ?? 0) / 1000),
+    unreached: unreached.length,
+    notices_stuck: notices.reduce((sum, one) => sum + one.stuck, 0),
+    paths,
+    dead,
+  };
+}
+
+/** Whether nobody can be told of anything. */
+export const isSilenced = (alarm: Alarm | null): boolean =>
+  alarm !== null && alarm.paths.length > 0 && alarm.dead.length === alarm.paths.length;
+
+/** Every channel that somebody of the policy is told by. */
+function pathsOf({ people, via }: Policy): readonly string[] {
+  const all = [...people.values()];
+  const carriers = [
+    all.some(({ email }) => email !== null) ? via.email : null,
+    all.some(({ sms }) => sms !== null) ? via.sms : null,
+    all.some(({ webhook }) => webhook !== null) ? webhookChannel : null,
+  ];
+  return carriers.filter((channel) => channel !== null);
+}
+
+/** In front of everything else that the service says of itself; empty when there is nothing to do. */
+export function alarmText(alarm: Alarm | null): string {
+  if (alarm === null) return "";
+  const { untaken, oldest_seconds, unreached } = alarm;
+  const minutes = Math.floor(oldest_seconds / 60);
+  const words = [
+    ...(isSilenced(alarm) ? ["NOBODY CAN BE TOLD OF ESCALATIONS"] : []),
+    ...(unreached > 0 ? [`NOBODY WAS REACHED ABOUT ${counted(unreached)}`] : []),
+    ...(untaken > 0 ? [`${counted(untaken)} NOT TAKEN, the oldest for ${minutes} min`] : []),
+  ];
+  return words.map((word) => `${word}; `).join("");
+}
+
+const counted = (count: number): string => `${count} ESCALATION${count === 1 ? "" : "S"}`;
+
+const everyMs = 300_000;
+
+/** Says it in the log, at the start and every five minutes, until it is over. Lives until the signal aborts. */
+export async function keepSaying(
+  deps: AlarmDeps & { readonly clock: Clock; readonly log: Log },
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    const alarm = await lookForAlarm(deps).catch((error: unknown) => {
+      deps.log.error({ err: error }, "escalations cannot be looked at: the store cannot be read");
+      return null;
+    });
+    if (alarm !== null) say(alarm, deps.log);
+    await deps.clock.sleep(everyMs, signal);
+  }
+}
+
+function say(alarm: Alarm, log: Log): void {
+  const { paths: _, ...fields } = alarm;
+  if (isSilenced(alarm))
+    log.error(fields, "NOBODY CAN BE TOLD OF ESCALATIONS: no channel that carries notices works");
+  if (alarm.unreached > 0)
+    log.error(fields, "NOBODY WAS REACHED about escalations: no notice of theirs went out");
+  if (alarm.untaken > 0) log.error(fields, "escalations wait for a human: nobody has taken them");
+}
+
+/** Call once per registry. */
+export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
+  // The gauges of one scrape are sampled together: the first one looks, the others share what it sees.
+  let looking: Promise<Alarm | null> | null = null;
+  const look = (): Promise<Alarm | null> => (looking ??= lookForAlarm(deps).finally(() => (looking = null)));
+  metrics.gauge({
+    name: "escalations",
+    help: "What humans must know of and is not closed: open (nobody has taken it), taken, unreached (of the open ones, those of which no notice went out).",
+    labels: ["state"],
+    sample: async (gauge) => {
+      const alarm = await look();
+      gauge.set({ state: "open" }, alarm?.untaken ?? 0);
+      gauge.set({ state: "taken" }, alarm?.taken ?? 0);
+      gauge.set({ state: "unreached" }, alarm?.unreached ?? 0);
+    },
+  });
+  metrics.gauge({
+    name: "escalation_oldest_seconds",
+    help: "Age of the oldest escalation that nobody has taken; 0 when there is none.",
+    sample: async (gauge) => gauge.set((await look())?.oldest_seconds ?? 0),
+  });
+  metrics.gauge({
+    name: "notices_stuck",
+    help: "Messages to people about escalations that are not closed, which will not go out or did not at the first try.",
+    sample: async (gauge) => gauge.set((await look())?.notices_stuck ?? 0),
+  });
+}

@@ -1,0 +1,35 @@
+// How a webhook of the platform proves that it is one: a key in a header, and the signature of Standard Webhooks where
+// there is one.
+
+import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+
+/** Says nothing about where, or how soon, they differ. */
+export function isSame(given: string, wanted: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(given), digest(wanted));
+}
+
+/** How far the sender's clock may be off, and how old a delivery may be, in milliseconds. */
+const toleranceMs = 300_000;
+
+export const isSigned = (headers: Headers): boolean =>
+  ["webhook-id", "webhook-timestamp", "webhook-signature"].every((name) => headers.has(name));
+
+/** Whether one of the signatures is one of these secrets' (`whsec_...`), and of about now. */
+export function isSignedBy(
+  secrets: readonly string[],
+  headers: Headers,
+  body: Uint8Array,
+  now: number,
+): boolean {
+  const id = headers.get("webhook-id") ?? "";
+  const seconds = headers.get("webhook-timestamp") ?? "";
+  if (!/^\d{1,12}$/.test(seconds) || Math.abs(now - Number(seconds) * 1000) > toleranceMs) return false;
+  const given = (headers.get("webhook-signature") ?? "").split(" ").slice(0, 16);
+  const wanted = secrets.map((secret) => {
+    const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+    const mac = createHmac("sha256", key).update(`${id}.${seconds}.`).update(body);
+    return `v1,${mac.digest("base64")}`;
+  });
+  return given.some((one) => wanted.some((right) => isSame(one, right)));
+}

@@ -1,0 +1,51 @@
+// How it stands with what humans must know of, at a glance. Reads what is not closed, never the history.
+
+import type { Query } from "./driver.ts";
+
+/** What became of the notices of one escalation that is not closed, on one channel. */
+export interface NoticesOn {
+  readonly escalation: string;
+  readonly state: "open" | "taken";
+  /** 1 when a step of the policy was taken for it. */
+  readonly told: number;
+  /** Null while nobody was told: it has no notice. */
+  readonly channel: string | null;
+  /** Telling of it: those the provider has taken, and those it has not although they were tried, or will not be. */
+  readonly went: number;
+  readonly failed: number;
+  /** Of all notices, those that will not go out, or did not at the first try. */
+  readonly stuck: number;
+}
+
+export interface AlarmRows {
+  readonly notices: readonly NoticesOn[];
+  /** Milliseconds since the oldest that nobody has taken was opened; null when there is none. */
+  readonly oldest: number | null;
+  /** The numbers of those that nobody has taken, the oldest first; at most ten. */
+  readonly numbers: readonly number[];
+}
+
+const stuck = `(drafts.state IN ('failed', 'held', 'dropped', 'unknown') OR (drafts.state = 'queued' AND drafts.attempts > 0)
+  OR (drafts.state = 'sending' AND drafts.attempts > 1) OR replies.state = 'failed')`;
+const telling = "notices.kind IN ('told', 'again')";
+
+export async function alarmRows(q: Query): Promise<AlarmRows> {
+  const notices = await q.all<NoticesOn>(
+    `SELECT escalations.id AS escalation, escalations.state, contacts.channel,
+       MAX(CASE WHEN escalations.told_at IS NULL THEN 0 ELSE 1 END) AS told,
+       COALESCE(SUM(CASE WHEN ${telling} AND drafts.state IN ('sent', 'delivered') THEN 1 ELSE 0 END), 0) AS went,
+       COALESCE(SUM(CASE WHEN ${telling} AND ${stuck} THEN 1 ELSE 0 END), 0) AS failed,
+       COALESCE(SUM(CASE WHEN ${stuck} THEN 1 ELSE 0 END), 0) AS stuck
+     FROM escalations
+     LEFT JOIN contacts ON contacts.escalation = escalations.id
+     LEFT JOIN notices ON notices.contact = contacts.id
+     LEFT JOIN replies ON replies.id = notices.reply
+     LEFT JOIN drafts ON drafts.reply = replies.id
+     WHERE escalations.state IN ('open', 'taken')
+     GROUP BY escalations.id, escalations.state, contacts.channel`,
+  );
+  const open = await q.all<{ number: number; age: number }>(
+    "SELECT number, now_ms() - opened_at AS age FROM escalations WHERE state = 'open' ORDER BY id LIMIT 10",
+  );
+  return { notices, oldest: open[0]?.age ?? null, numbers: open.map(({ number }) => number) };
+}
