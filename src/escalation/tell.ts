@@ -38,6 +38,7 @@ import {
   postponeEscalation,
   readEscalation,
 } from "../store/escalations.ts";
+import { tryNow } from "../store/waiting.ts";
 import { hashOf } from "./links.ts";
 import { matterOf } from "./matter.ts";
 import { webhookText } from "./payload.ts";
@@ -138,7 +139,11 @@ async function tell(
   const told = { id, contact: contact.id, kind: "told", subject: "", text: null } as const;
   const wait = to.way === "webhook" ? 0 : await groupWait(q, policy, contact);
   if (await addNotice(q, told, wait)) return;
-  if (await waitsToBeRead(q, contact.id)) return;
+  if (await waitsToBeRead(q, contact.id)) {
+    // Its own next attempt may be hours away, on the schedule of a mail that is in no hurry.
+    if (contact.conversation !== null) await tryNow(q, contact.conversation);
+    return;
+  }
   await addNotice(q, { ...told, kind: "again", subject: String(now) }, wait);
 }
 

@@ -327,6 +327,19 @@ export const circumstances: { readonly [name: string]: readonly Edit[] } = {
   "quick-looks": [
     { file: "adapters/sms/twilio/send.ts", find: "const settleMs = 30_000;", put: "const settleMs = 400;" },
   ],
+  /** Calls to providers that give up on a silent one soon. */
+  "short-calls": [
+    {
+      file: "adapters/sms/twilio/client.ts",
+      find: "const timeoutMs = 30_000;",
+      put: "const timeoutMs = 6000;",
+    },
+    {
+      file: "src/escalation/webhook/adapter.ts",
+      find: "const answerMs = 20_000;",
+      put: "const answerMs = 6000;",
+    },
+  ],
   /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
   "shared-store": [
     {

@@ -16,8 +16,8 @@ export interface Pager {
   readonly url: string;
   /** What it took, each once however often it was told. */
   pages(): Page[];
-  /** How often somebody tried. */
-  tries(): number;
+  /** How many lines there were. */
+  lines(): number;
   /** From now on: answers 503, says nothing, or cuts every line. */
   become(state: "well" | "busy" | "silent" | "cut"): void;
   close(): Promise<void>;
@@ -26,13 +26,12 @@ export interface Pager {
 export async function startPager(): Promise<Pager> {
   const taken = new Map<string, Page>();
   const sockets = new Set<Socket>();
-  let tries = 0;
+  let lines = 0;
   let state: Parameters<Pager["become"]>[0] = "well";
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
-      tries += 1;
       if (state === "silent") return;
       if (state === "busy") return void response.writeHead(503).end();
       const id = String(request.headers["webhook-id"]);
@@ -45,6 +44,7 @@ export async function startPager(): Promise<Pager> {
     });
   });
   server.on("connection", (socket: Socket) => {
+    lines += 1;
     if (state === "cut") return void socket.destroy();
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
@@ -57,7 +57,7 @@ export async function startPager(): Promise<Pager> {
   return {
     url: `http://127.0.0.1:${port}/page`,
     pages: () => [...taken.values()],
-    tries: () => tries,
+    lines: () => lines,
     become(next) {
       state = next;
       // Whoever waits for an answer gets none, and lines that were kept are not used again.

@@ -103,6 +103,8 @@ export interface PlaceOptions {
   /** How soon people are told again, and the next tier is told. Default: not while a test lasts. */
   readonly repeat?: string;
   readonly next?: string;
+  /** How long the relay may say nothing. Default: 2m. */
+  readonly relayTimeout?: string;
 }
 
 export interface Mail {
@@ -249,7 +251,8 @@ interface Addresses {
   readonly pager: string;
 }
 
-function configFile(at: Addresses, { repeat = "6h", next = "12h" }: PlaceOptions): string {
+function configFile(at: Addresses, options: PlaceOptions): string {
+  const { repeat = "6h", next = "12h", relayTimeout = "2m" } = options;
   const login = `host: 127.0.0.1, tls: none, user: ${office}, password: "\${env:MAIL_PASSWORD}"`;
   const phone = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${at.api}", number: "${ourNumber}"`;
   const caps = "caps: { sender: [], conversation: [], channel: [] }";
@@ -263,7 +266,7 @@ channels:
     agent: support
     address: ${office}
     imap: { ${login}, port: ${at.imap}, sweep: 1s }
-    smtp: { ${login}, port: ${at.smtp}, login: false }
+    smtp: { ${login}, port: ${at.smtp}, login: false, timeout: ${relayTimeout} }
     first_start: { history: 1h }
     sent_folder: none
     on_unknown: resend

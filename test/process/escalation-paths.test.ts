@@ -1,0 +1,186 @@
+// Ways to people that are dead, one at a time and all at once: the escalation stays open, whoever else can be told is told,
+// and when the way is back there is one notice on it, not a night's worth.
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isQuiet, readStore, stateOf } from "./escalation-invariants.ts";
+import {
+  chief,
+  dora,
+  type EscalationPlace,
+  type EscalationWorld,
+  emil,
+  ida,
+  nora,
+  openPlace,
+  reads,
+  startEscalationWorld,
+} from "./escalation-world.ts";
+import { lastWords, until, within } from "./story.ts";
+
+type Path = "texts" | "mails" | "pages";
+
+interface Trouble {
+  readonly what: string;
+  readonly dead: readonly Path[];
+  readonly begin: (place: EscalationPlace) => void;
+  readonly plant?: readonly string[];
+}
+
+const refuses = (place: EscalationPlace) =>
+  place.peer.fail("connect", { kind: "reply", code: 421, text: "Try again later" });
+
+const troubles: readonly Trouble[] = [
+  { what: "the relay refuses", dead: ["mails"], begin: refuses },
+  {
+    what: "the relay says nothing",
+    dead: ["mails"],
+    begin: ({ peer }) => peer.fail("connect", { kind: "silence" }),
+  },
+  { what: "the provider of texts fails", dead: ["texts"], begin: ({ api }) => api.fault({ status: 500 }) },
+  {
+    what: "the provider of texts says nothing",
+    dead: ["texts"],
+    begin: ({ api }) => api.fault("hang"),
+    plant: ["short-calls"],
+  },
+  { what: "the pager cuts every line", dead: ["pages"], begin: ({ pager }) => pager.become("cut") },
+  { what: "the pager is busy", dead: ["pages"], begin: ({ pager }) => pager.become("busy") },
+  {
+    what: "the pager says nothing",
+    dead: ["pages"],
+    begin: ({ pager }) => pager.become("silent"),
+    plant: ["short-calls"],
+  },
+  {
+    what: "nothing works",
+    dead: ["texts", "mails", "pages"],
+    begin: (place) => {
+      refuses(place);
+      place.api.fault({ status: 500 });
+      place.pager.become("cut");
+    },
+  },
+];
+
+describe("people who cannot be told", () => {
+  let world: EscalationWorld;
+  beforeAll(async () => {
+    world = await startEscalationWorld();
+  });
+  afterAll(() => world?.close());
+
+  for (const [index, trouble] of troubles.entries()) {
+    it.concurrent(`while ${trouble.what}`, { timeout: 600_000 }, async () => {
+      const place = await openPlace(world, { repeat: "500ms", next: "1s", relayTimeout: "3s" });
+      try {
+        await tell(place, trouble, `+120255${90_000 + index}`);
+      } finally {
+        await place.close();
+      }
+    });
+  }
+});
+
+async function tell(
+  place: EscalationPlace,
+  { dead, begin, plant = [] }: Trouble,
+  customer: string,
+): Promise<void> {
+  const daemon = await place.start({ plant: ["quick-looks", ...plant] });
+  await until("every channel reads", () => reads(daemon)).catch((error: unknown) => {
+    throw new Error(lastWords(daemon), { cause: error });
+  });
+  begin(place);
+  await place.api.receive({ from: customer, body: "I want a refund now." });
+
+  // By every way that works, until the fallback was told; and again and again by those that do not.
+  for (const path of paths) if (!dead.includes(path)) await told(place, path);
+  await until("the fallback's turn", () => tierOf(place) === 2);
+  const before = triesOf(place);
+  for (const path of dead) await until(`more tries: ${path}`, () => triesOf(place)[path] > before[path]);
+  expect(await stateOf(place)).toMatch(/^open/);
+  for (const path of dead) expect(noticesBy(place, path), "one notice each").toEqual(onePerContact(path));
+
+  place.peer.heal();
+  place.api.heal();
+  place.pager.become("well");
+  for (const path of dead) await told(place, path);
+  await place.api.receive({ from: dora.sms, body: "ok" });
+  await until("it was taken, and nothing more happens", () => stateIn(place) === "taken" && isQuiet(place));
+  // What was written was said, and once.
+  for (const { address, written } of writtenTo(place)) {
+    const got =
+      address === place.pager.url
+        ? place.pager.pages().length
+        : place.texts(address).length + (await place.mails(address)).length;
+    expect(got, `what ${address} got`).toBe(written);
+  }
+  expect(await within(daemon.stop(), 60_000)).toEqual({ code: 0, signal: null });
+}
+
+const paths: readonly Path[] = ["texts", "mails", "pages"];
+const ways = { texts: "sms", mails: "email", pages: "webhook" } as const;
+const people = {
+  texts: [dora.sms, nora.sms, chief.sms],
+  mails: [emil.email, nora.email, chief.email],
+  pages: [],
+};
+
+/** Everybody of that way has been told, those of the later tiers as well. */
+async function told(place: EscalationPlace, path: Path): Promise<void> {
+  await until(`the pager is told by ${path}`, () => path !== "pages" || place.pager.pages().length > 0);
+  for (const person of people[path]) {
+    const got = () =>
+      path === "texts"
+        ? place.texts(person).length
+        : place.peer.accepted.filter(({ to }) => to.includes(person)).length;
+    await until(`${person} is told`, () => got() > 0);
+  }
+}
+
+const triesOf = ({ api, peer, pager }: EscalationPlace): Readonly<Record<Path, number>> => ({
+  texts: api.creates.filter(({ form }) => form["To"] === dora.sms).length,
+  mails: peer.stages.filter((stage) => stage === "connect").length,
+  pages: pager.lines(),
+});
+
+const one = (place: EscalationPlace, sql: string): unknown =>
+  readStore(place, (db) => db.prepare(sql).pluck().get());
+const tierOf = (place: EscalationPlace) => one(place, "SELECT tier FROM escalations");
+const stateIn = (place: EscalationPlace) => one(place, "SELECT state FROM escalations");
+
+interface Told {
+  readonly name: string;
+  readonly notices: number;
+}
+
+/** How many notices there are for each contact of that way, sent or not. */
+const noticesBy = (place: EscalationPlace, path: Path): Told[] =>
+  readStore(
+    place,
+    (db) =>
+      db
+        .prepare(
+          `SELECT name, COUNT(*) AS notices FROM notices JOIN contacts ON contacts.id = notices.contact
+           WHERE way = ? GROUP BY contacts.id ORDER BY name`,
+        )
+        .all(ways[path]) as Told[],
+  );
+
+const onePerContact = (path: Path): Told[] =>
+  ({ texts: [chief, dora, nora], mails: [chief, emil, nora], pages: [ida] })[path].map(({ name }) => ({
+    name,
+    notices: 1,
+  }));
+
+const writtenTo = (place: EscalationPlace): { address: string; written: number }[] =>
+  readStore(
+    place,
+    (db) =>
+      db
+        .prepare(
+          `SELECT address, COUNT(DISTINCT reply) AS written FROM contacts JOIN notices ON notices.contact = contacts.id
+           WHERE reply IS NOT NULL GROUP BY address`,
+        )
+        .all() as { address: string; written: number }[],
+  );
