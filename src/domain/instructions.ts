@@ -13,20 +13,41 @@ export interface Instructions {
   readonly note: string;
   /** What goes to the customer; empty for nothing. */
   readonly text: string;
+  /** The same, with the number that it began with: where that was no escalation's. */
+  readonly whole: string;
+  /** The word may have been an answer to the customer. */
+  readonly ambiguous: boolean;
+  /** The first line that looks like a command and is none; null when there is none. */
+  readonly slip: string | null;
 }
 
 /** "ok", "OK 417!", "417 ok", a thumb: the whole message. In the languages of the opt-out words. */
 const yes =
   /^(?:ok|okay|okey|oké|ack|yes|ja|oui|sí|si|sim|d'accord|got it|taken|mine|übernommen|vale|va bene|👍)$/iu;
-const named = /^#?(\d{1,9})(?:[\s:,.-]+|$)/u;
-const command = /^[ \t]*#(resume|close|note)\b[ \t]*(.*)$/iu;
+/** Amounts, times and ranges begin with digits, too: "10.50", "2:30", "3-5". */
+const named = /^#?(\d{1,9})(?:[:,.-]*(?:\s+|$)|:(?=\D))/u;
+const command = /^[ \t]*#[ \t]*(resume|close|note)\b[ \t]*(.*)$/iu;
+/** Looks like a command, and is none: what was meant to stay among us must not go out for a slip of the finger. */
+const slip = /^[ \t]*#[ \t]*\p{L}/u;
+/** A word that takes it, and may have been meant for the customer. */
+const yesOrNo = /^(?:yes|ja|oui|sí|si|sim|d'accord|vale|va bene)$/iu;
 
 export function readInstructions(body: string): Instructions {
   const { words, resume, close, note } = commands(body);
   const [number, rest] = numbered(words);
   const acknowledge =
     yes.test(bare(rest)) || (rest === "" && number !== null && !resume && !close && note === "");
-  return { number, acknowledge, resume, close, note, text: acknowledge ? "" : rest };
+  return {
+    number,
+    acknowledge,
+    resume,
+    close,
+    note,
+    text: acknowledge ? "" : rest,
+    whole: acknowledge ? "" : words,
+    ambiguous: yesOrNo.test(bare(rest)),
+    slip: words.split("\n").find((line) => slip.test(line)) ?? null,
+  };
 }
 
 /** Takes the command lines out; what follows `#note`, to the end, is the note. */

@@ -17,6 +17,7 @@ import {
 import type { ConversationRow } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
 import { type EscalationRow, hastenEscalation, liveEscalation } from "../store/escalations.ts";
+import { isHumans } from "../store/takeover.ts";
 import type { TurnRow } from "../store/turns.ts";
 import { watchIn } from "../store/watches.ts";
 import { hear } from "./hear.ts";
@@ -84,12 +85,13 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     async answered(q, line, { conversation, turn }, answer: Answer) {
       const policy = deps.policy();
       if (turn.kind !== "question" || policy === null) return false;
+      const escalations = line.settings()?.escalations ?? [];
+      // After a silence, too: people answer there.
+      await watchIn(q, conversation, escalations.length > 0 ? afterAnswerMs : policy.poll);
       if (answer.text === null || answer.text.trim() === "") {
         await unanswered(q, line, conversation, turn);
         return false;
       }
-      const escalations = line.settings()?.escalations ?? [];
-      await watchIn(q, conversation, escalations.length > 0 ? afterAnswerMs : policy.poll);
       const found = escalations.filter(({ response }) => same(response, answer.text ?? ""));
       const [first, ...others] = found.map(({ topic }) => topic);
       if (first === undefined) return false;
@@ -113,10 +115,18 @@ export function createEscalation(deps: EscalationDeps): Escalation {
         for (const notice of notices) await overtake(q, notice);
         return;
       }
-      if (state === "dropped") return;
       const { channel, agent } = line;
-      const raised = { channel, agent, conversation: draft.conversation, topic: null, reason };
       const cause = state === "held" ? "held" : "turn-failed";
+      if (await isHumans(q, draft.reply)) {
+        // Whoever wrote it takes the customer for answered.
+        const key = `draft:${draft.id}:${state}`;
+        const about_ = { channel, agent, conversation: draft.conversation, topic: null };
+        const why = `a person's answer did not go out (${state}): ${reason}`;
+        await raise(q, { ...about_, key, source: "ours", cause, reason: why, news: true }, deps);
+        return;
+      }
+      if (state === "dropped") return;
+      const raised = { channel, agent, conversation: draft.conversation, topic: null, reason };
       await raiseIfWanted(q, { ...raised, key: `draft:${draft.id}:${state}`, source: "ours", cause });
     },
   };

@@ -10,7 +10,7 @@ import { insertReply } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
 import { openSession } from "../store/sessions.ts";
 import { platformIds } from "../store/turns.ts";
-import { unwantedQuestions, type WatchRow } from "../store/watches.ts";
+import { doubtfulWords, unwantedQuestions, type WatchRow } from "../store/watches.ts";
 import { addressOf } from "./relay.ts";
 
 interface Look {
@@ -30,6 +30,8 @@ export async function deliverForeign(
   const { conversation, line, watch } = look;
   const known = await platformIds(q, look.platformId, "");
   const unwanted = await unwantedQuestions(q, conversation.id);
+  // Put once more, or given up, because they were not there: the first may come to light, and the customer has them.
+  const doubtful = new Set((await doubtfulWords(q, conversation.id)).map(squeeze));
   const marked = watch.mark === null ? -1 : said.findIndex(({ id }) => id === watch.mark);
   // At the first look, and when the mark is gone, what the agent has said is taken for known: an introduction has no id
   // of ours. A person's words are new from our first question on: the platform may have gone on with an old conversation.
@@ -39,6 +41,7 @@ export async function deliverForeign(
   for (const [at, message] of said.entries()) {
     if (known.has(message.id) || !isNew(message, at) || message.text.trim() === "") continue;
     if (message.answers !== null && unwanted.has(message.answers)) continue;
+    if (message.role === "human" && doubtful.has(squeeze(message.text))) continue;
     const address = await addressOf(q, conversation);
     const call = line.traits.platform === "voice" ? await openSession(q, conversation.id) : null;
     if (line.traits.platform === "voice" && call === null) continue;
@@ -58,3 +61,6 @@ export async function deliverForeign(
     );
   }
 }
+
+/** Platforms trim and rewrap. */
+const squeeze = (text: string): string => text.replace(/\s+/g, " ").trim();

@@ -6,13 +6,21 @@ import { type Instructions, readInstructions } from "../domain/instructions.ts";
 import { references } from "../domain/thread.ts";
 import { newId } from "../ops/clock.ts";
 import type { Line, Lines } from "../pipeline/line.ts";
-import { addNotice, type ContactRow, contactsAt, contactsIn, isNoticeId } from "../store/contacts.ts";
+import {
+  addNotice,
+  type ContactRow,
+  contactsAt,
+  contactsIn,
+  countSaid,
+  isNoticeId,
+} from "../store/contacts.ts";
 import { conversationByToken, conversationsCiting } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
-import { addSource, type EscalationRow, readEscalation } from "../store/escalations.ts";
+import { addSource, type EscalationRow, escalationByNumber, readEscalation } from "../store/escalations.ts";
 import { attachmentsOf, type EventRow, settleEvent } from "../store/events.ts";
 import { relay } from "./relay.ts";
 import { close, resume, take } from "./take.ts";
+import { carriesNotice } from "./wording.ts";
 
 export interface HearDeps {
   readonly lines: () => Lines;
@@ -23,6 +31,10 @@ export interface HearDeps {
 /** How long after its end a person's words are still taken for an answer to an escalation, where nothing but the
  *  address says so. */
 const closedMs = 24 * 3_600_000;
+
+/** So many of our answers within that time are enough for one contact. */
+const mostSaid = 20;
+const loopMs = 3_600_000;
 
 /** More numbers do not fit into a text. */
 const mostNamed = 10;
@@ -106,14 +118,24 @@ async function heed(
   const live = [...known.values()].filter(({ row: { state } }) => state !== "closed");
   const [first] = contacts;
   if (!first) return;
-  const say = (contact: ContactRow, text: string) =>
-    addNotice(
-      q,
-      { id: newId(deps.clock.now()), contact: contact.id, kind: "said", subject: `event:${row.id}`, text },
-      0,
-    );
+  const say = async (contact: ContactRow, text: string) => {
+    // Two machines that answer each other would never end.
+    if ((await countSaid(q, contact, loopMs)) >= mostSaid) {
+      deps.log.warn({ channel: line.channel, event: row.id }, "not answered: a loop is assumed");
+      return;
+    }
+    const id = newId(deps.clock.now());
+    await addNotice(q, { id, contact: contact.id, kind: "said", subject: `event:${row.id}`, text }, 0);
+  };
   const words = readInstructions(event.text);
-  const chosen = choose([...known.values()], live, words);
+  const wrong = whatIsWrong(event.text, words);
+  if (wrong !== null) {
+    await say(first, `${wrong} Nothing was sent to the customer, and nothing was done.`);
+    return;
+  }
+  const strange =
+    line.traits.conversations === "person" && (await namesAnother(q, words.number, [...known.values()]));
+  const chosen = strange ? "ask" : choose([...known.values()], live, words);
   if (chosen === "ask") {
     const all = live.map((one) => one.row.number);
     const numbers = [...all.slice(0, mostNamed), ...(all.length > mostNamed ? ["..."] : [])].join(", ");
@@ -128,9 +150,27 @@ async function heed(
   for (const one of chosen) {
     const trouble = await act(q, row, one, { words, name: nameOf(line, event, one.contact) }, deps);
     const lost = files.length > 0 && words.text !== "" ? "Attachments are not passed on." : null;
-    const said = [trouble, lost].filter((part) => part !== null).join(" ");
+    const unsure =
+      words.ambiguous && one.row.conversation !== null
+        ? `It is yours. "${event.text.trim()}" was not sent to the customer.`
+        : null;
+    const said = [trouble, lost, unsure].filter((part) => part !== null).join(" ");
     if (said !== "") await say(one.contact, `${one.row.number}: ${said}`);
   }
+}
+
+/** What must not be taken for an answer, however it came about; null when there is nothing of that. */
+function whatIsWrong(text: string, words: Instructions): string | null {
+  if (words.slip !== null) return `"${words.slip.trim().slice(0, 40)}" is no command.`;
+  if (carriesNotice(text)) return "Your answer carries our own message; please remove it.";
+  return null;
+}
+
+/** One that is not closed, and that this person was not told of: the words may be for another customer. */
+async function namesAnother(q: Query, number: number | null, known: readonly Live[]): Promise<boolean> {
+  if (number === null || known.some(({ row }) => row.number === number)) return false;
+  const other = await escalationByNumber(q, number);
+  return other !== null && other.state !== "closed";
 }
 
 /** Which escalations are meant: the one named; the only one; all, for a mere "ok"; else the one this person has taken. */
@@ -160,10 +200,7 @@ async function act(
 ): Promise<string | null> {
   const by = { name, contact: contact.id };
   // A number that is none of the open ones is a part of the words.
-  const text =
-    words.number === null || words.number === row.number
-      ? words.text
-      : `${words.number} ${words.text}`.trim();
+  const text = words.number === null || words.number === row.number ? words.text : words.whole;
   if (words.note !== "") {
     const key = `note:${event.id}:${row.id}`;
     await addSource(q, { key, escalation: row.id, source: "note", detail: `${name}: ${words.note}` });

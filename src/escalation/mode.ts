@@ -47,6 +47,8 @@ export async function noteModeChange(
   }
   if (mode === "ai" && watch.mode === "manual") {
     const row = await liveEscalation(q, aboutConversation(conversation.id));
-    if (row) await close(q, row, "the platform (mode ai)", deps);
+    // What the platform knows nothing of is not settled by it, as long as nobody has it.
+    if (row && (row.state === "taken" || row.cause === "topic" || row.cause === "silent"))
+      await close(q, row, "the platform (mode ai)", deps);
   }
 }

@@ -40,7 +40,8 @@ export async function raise(
   const known = (await liveEscalation(q, about)) ?? (await lateFor(q, raised, about));
   const row = known ?? (await open(q, raised, about, deps));
   await addSource(q, { key, escalation: row.id, source, detail: reason });
-  if (known && raised.news) await tellMore(q, row, raised, deps);
+  if (known && (raised.news || (raised.said !== undefined && row.state === "taken")))
+    await tellMore(q, row, raised, deps);
   return row.state === "closed" ? null : row;
 }
 
@@ -62,10 +63,10 @@ async function open(q: Query, raised: Raised, about: string, deps: RaiseDeps): P
 async function tellMore(
   q: Query,
   row: EscalationRow,
-  { key, reason }: Raised,
+  { key, reason, said }: Raised,
   deps: RaiseDeps,
 ): Promise<void> {
-  const text = `${row.number}: ${reason}`;
+  const text = `${row.number}: ${reason}${said === undefined ? "" : `\nThe customer wrote: ${said}`}`;
   for (const { id: contact } of await contactsOf(q, row.id)) {
     if (row.taken_contact !== null && row.taken_contact !== contact) continue;
     const notice = { id: newId(deps.clock.now()), contact, kind: "said", subject: key, text } as const;

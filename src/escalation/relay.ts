@@ -8,7 +8,7 @@ import { type ConversationRow, readConversation } from "../store/conversations.t
 import { insertReply } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
 import { openSession } from "../store/sessions.ts";
-import { dropWaitingAnswers } from "../store/takeover.ts";
+import { dropWaitingAnswers, unblock } from "../store/takeover.ts";
 import { enqueueTurn, newestAddress } from "../store/turns.ts";
 
 export interface RelayDeps {
@@ -31,6 +31,7 @@ export async function relay(
   if (kind === null) return `channel ${conversation.channel} cannot send now`;
   if (kind === "voice") return speak(q, conversation, text, deps);
   await dropWaitingAnswers(q, conversation.id, "a person has answered");
+  await unblock(q, conversation.id);
   const address = await addressOf(q, conversation);
   const turn = newId(deps.clock.now());
   await enqueueTurn(q, {

@@ -128,3 +128,20 @@ export const allTakenText = (numbers: readonly number[], by: string): string =>
 /** What the customer writes while a person has the conversation. */
 export const customerText = (row: EscalationRow, who: string, text: string): string =>
   `${row.number}, ${oneLine(who)}: ${text}`;
+
+/** The same in a mail, where lines look like anything. */
+export const customerMail = (text: string): string => text.replace(/\r\n?|\n/g, "\n> ");
+
+const own = [
+  /\[ref:[^\]\s]+\]/u,
+  /\/escalations\/[\w-]{20,}/u,
+  /To take it without a word:/u,
+  /^[>\s]*\[?Escalation \d+[\]:]/mu,
+  /^[>\s]*Number: \d+\s*^[>\s]*Why: /mu,
+  /^[>\s]*What was said:\s*$/mu,
+  /^[>\s]*Answer "ok" to take it/mu,
+];
+
+/** Whether words carry what only our own notices say, links and what was said among us: a mail program, or a hand, has
+ *  left the notice in the answer. */
+export const carriesNotice = (text: string): boolean => own.some((pattern) => pattern.test(text));

@@ -21,7 +21,7 @@ import {
   readTurn,
   type TurnChange,
 } from "../store/turns.ts";
-import { noteMode } from "../store/watches.ts";
+import { forgetMode, noteMode, watchIn } from "../store/watches.ts";
 import type { Asking } from "./asking.ts";
 import { skillOf } from "./line.ts";
 import { rateName } from "./rate.ts";
@@ -116,16 +116,21 @@ export async function answered(q: Query, asking: Asking, answer: Answer, clock: 
   });
 }
 
+const soonMs = 60_000;
+
 /** A person's words are with the platform, under that id: not to be taken for somebody else's. */
 export async function relayed(q: Query, asking: Asking, id: string): Promise<void> {
   await leave(q, asking, "sent", { state: "answered", open: 0, questionId: id });
   await namePlatformId(q, asking.turn.id, id);
+  await noteMode(q, asking.conversation, "manual");
+  // From now on people may write there, too.
+  await watchIn(q, asking.conversation, soonMs);
 }
 
 /** The platform knows who answers. */
 export async function toldMode(q: Query, asking: Asking, mode: "ai" | "manual"): Promise<void> {
   await leave(q, asking, "sent", { state: "answered", open: 0 });
-  await noteMode(q, asking.conversation.id, mode);
+  await noteMode(q, asking.conversation, mode);
 }
 
 /** Certainly not asked: again after `delayMs`; `penaltyMs` holds back every node's calls. */
@@ -185,7 +190,8 @@ export async function failed(
   const { channel, agent } = line;
   const about = { channel, agent, conversation: turn.conversation, topic: null };
   const key = `turn:${turn.id}:${turn.attempts}`;
-  await line.escalation()?.raise(q, { ...about, key, source: "ours", cause: "turn-failed", reason });
+  const said = turn.kind === "question" && turn.question !== "" ? { said: turn.question } : {};
+  await line.escalation()?.raise(q, { ...about, key, source: "ours", cause: "turn-failed", reason, ...said });
 }
 
 const lostMark = "the platform had lost the conversation";
@@ -195,5 +201,6 @@ export async function gone(q: Query, asking: Asking, reason: string): Promise<vo
   if (asking.turn.reason === lostMark) return failed(q, asking, "refused", reason);
   await guardLease(q, asking.lease);
   await unbindPlatform(q, asking.conversation.id);
+  await forgetMode(q, asking.conversation.id);
   await leave(q, asking, "refused", { state: "waiting", open: 1, reason: lostMark });
 }

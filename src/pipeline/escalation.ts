@@ -27,6 +27,8 @@ export interface Raised {
   readonly reason: string;
   /** When people know of the escalation already, they hear of this, too. */
   readonly news?: true;
+  /** What the person said: whoever has the escalation is told, for nobody else will hear it. */
+  readonly said?: string;
 }
 
 export interface Escalation {

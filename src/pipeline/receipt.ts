@@ -125,7 +125,8 @@ async function apply(
   if (event.state === "failed") {
     if (draft.state === "failed") return;
     await changeDraft(q, draft.id, { state: "failed", ...settled });
-    if (certain) await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: settled.reason ?? "" });
+    if (certain)
+      await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: settled.reason ?? "" });
   } else if (event.state === "accepted") {
     if (pending) await changeDraft(q, draft.id, { state: "sent", ...settled });
   } else if (pending || draft.state === "sent") {

@@ -51,6 +51,12 @@ export async function ensureContact(
   return row;
 }
 
+/** Another channel carries it from now on, in a conversation of its own. */
+export async function moveContact(q: Query, contact: ContactRow, channel: string): Promise<ContactRow> {
+  await q.run("UPDATE contacts SET channel = $2, conversation = NULL WHERE id = $1", contact.id, channel);
+  return { ...contact, channel, conversation: null };
+}
+
 export async function readContact(q: Query, id: string): Promise<ContactRow> {
   const row = await q.one<ContactRow>(`SELECT ${columns} FROM contacts WHERE id = $1`, id);
   if (!row) throw new Error(`reading contact ${id}: there is none`);
@@ -167,10 +173,28 @@ export async function addNotice(q: Query, notice: Omit<NoticeRow, "reply">, inMs
   return added === 1;
 }
 
-/** What is due to be said, oldest first. Locked for this transaction. */
+/** How often we have answered a contact's own messages within the last `withinMs`. */
+export async function countSaid(
+  q: Query,
+  { address, channel }: ContactRow,
+  withinMs: number,
+): Promise<number> {
+  const row = await q.one<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM notices JOIN contacts ON contacts.id = notices.contact
+     WHERE contacts.channel = $1 AND contacts.address = $2 AND notices.kind = 'said' AND made_at > now_ms() - $3`,
+    channel,
+    address,
+    withinMs,
+  );
+  return row?.count ?? 0;
+}
+
+/** What is due to be said, oldest first; also what was made in a time that lies ahead now, for the clock was put back.
+ *  Locked for this transaction. */
 export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> {
   return q.all<NoticeRow>(
-    `SELECT ${noticeColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
+    `SELECT ${noticeColumns} FROM notices WHERE due_at IS NOT NULL AND (due_at <= now_ms() OR made_at > now_ms() + 60000)
+     ORDER BY due_at, id LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );
@@ -216,10 +240,12 @@ export async function toldOf(q: Query, escalation: string): Promise<ToldRow[]> {
   );
 }
 
-/** Whether something we said to a contact has not gone out yet: saying more would only make it a longer queue. */
+/** Whether something we said to a contact has not gone out yet: saying more would only make it a longer queue. What waits
+ *  on a channel that carries no more to them does not count. */
 export async function waitsToBeRead(q: Query, contact: string): Promise<boolean> {
   const row = await q.one(
-    `SELECT 1 FROM notices LEFT JOIN drafts ON drafts.reply = notices.reply
+    `SELECT 1 FROM notices JOIN contacts ON contacts.id = notices.contact
+     LEFT JOIN drafts ON drafts.reply = notices.reply AND drafts.channel = contacts.channel
      WHERE notices.contact = $1 AND notices.kind IN ('told', 'again')
        AND (notices.due_at IS NOT NULL OR drafts.state IN ('queued', 'sending', 'unknown')) LIMIT 1`,
     contact,

@@ -229,7 +229,7 @@ export const resent = "sent again by an operator";
 export async function isSuperseded(q: Query, draft: DraftRow): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM turns later JOIN turns own ON own.conversation = later.conversation AND later.seq > own.seq
-     JOIN replies ON replies.turn = own.id WHERE replies.id = $1 AND replies.kind = 'answer' AND later.opening IS NULL
+     JOIN replies ON replies.turn = own.id WHERE replies.id = $1 AND replies.kind = 'answer' AND later.opening IS NULL AND later.kind = 'question'
        AND NOT EXISTS (SELECT 1 FROM drafts WHERE reply = $1 AND (CASE WHEN id = $2 THEN COALESCE(reason, '') = '${resent}'
          ELSE state IN ('sending', 'unknown', 'sent', 'delivered') END))`,
     draft.reply,

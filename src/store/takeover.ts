@@ -2,6 +2,7 @@
 
 import type { Query } from "./driver.ts";
 import { lockLane, refreshLane } from "./lanes.ts";
+import { endRest } from "./parts.ts";
 
 /** The platform's id of what a person has said, by the turn that put it there. */
 export async function namePlatformId(q: Query, turn: string, platformId: string): Promise<void> {
@@ -31,4 +32,29 @@ export async function dropWaitingAnswers(
       reason,
     );
   await refreshLane(q, conversation, "out");
+}
+
+/** What failed, or is held, blocks a person's words no longer: it stays what it is, for operators to see. */
+export async function unblock(q: Query, conversation: string): Promise<void> {
+  await lockLane(q, conversation, "in");
+  await q.run(
+    "UPDATE turns SET open = 0 WHERE conversation = $1 AND open = 1 AND state = 'failed'",
+    conversation,
+  );
+  await refreshLane(q, conversation, "in");
+  await lockLane(q, conversation, "out");
+  const stuck = await q.all<{ id: string; reply: string; seq: number; state: string }>(
+    "SELECT id, reply, seq, state FROM drafts WHERE conversation = $1 AND open = 1 AND state IN ('held', 'failed')",
+    conversation,
+  );
+  for (const draft of stuck) {
+    await q.run("UPDATE drafts SET open = 0 WHERE id = $1", draft.id);
+    await endRest(q, draft, draft.state === "held" ? "held" : "dropped");
+  }
+  await refreshLane(q, conversation, "out");
+}
+
+/** Whether a reply is a person's words, in place of the agent's. */
+export async function isHumans(q: Query, reply: string): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM replies WHERE id = $1 AND kind = 'human'", reply)) !== undefined;
 }

@@ -199,7 +199,7 @@ export async function readTurn(q: Query, id: string): Promise<TurnRow> {
 /** When the channel has room for one more turn under a cap: milliseconds from now, by the database's clock. */
 export async function roomIn(q: Query, channel: string, max: number, windowMs: number): Promise<number> {
   const row = await q.one<{ wait: number }>(
-    "SELECT made_at + $3 - now_ms() AS wait FROM turns WHERE channel = $1 ORDER BY made_at DESC LIMIT 1 OFFSET $2",
+    "SELECT made_at + $3 - now_ms() AS wait FROM turns WHERE channel = $1 AND kind = 'question' ORDER BY made_at DESC LIMIT 1 OFFSET $2",
     channel,
     Math.max(0, max - 1),
     windowMs,

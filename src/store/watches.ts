@@ -62,7 +62,8 @@ export async function dueWatches(q: Query, channel: string, limit: number): Prom
   );
 }
 
-/** The lease of the conversation's inbound lane when nothing waits or works in it; else null. */
+/** The lease of the conversation's inbound lane when nothing works in it, nor waits to (behind a question that failed
+ *  and blocks, nothing does); else null. */
 export async function leaseIdle(
   q: Query,
   conversation: string,
@@ -73,7 +74,8 @@ export async function leaseIdle(
   const row = await q.one<{ id: string; channel: string; token: number }>(
     `UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $3
      WHERE id = $1 AND lease_until <= now_ms() AND (holder IS NULL OR holder <> $2) AND (node IS NULL OR node = $2)
-       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = lanes.conversation AND turns.open = 1)
+       AND COALESCE((SELECT state FROM turns WHERE turns.conversation = lanes.conversation AND turns.open = 1
+         ORDER BY seq LIMIT 1), 'failed') = 'failed'
      RETURNING id, channel, token`,
     `${conversation}/in`,
     holder,
@@ -155,9 +157,34 @@ export async function unwantedQuestions(q: Query, conversation: string): Promise
   return new Set(rows.map(({ id }) => id));
 }
 
-/** The mode as we have just set it. */
-export async function noteMode(q: Query, conversation: string, mode: string): Promise<void> {
-  await q.run("UPDATE watches SET mode = $2 WHERE conversation = $1", conversation, mode);
+/** A person's words that were put to the platform in an attempt of which nobody knows for certain what became of it. */
+export async function doubtfulWords(q: Query, conversation: string): Promise<string[]> {
+  const rows = await q.all<{ text: string }>(
+    `SELECT question AS text FROM turns WHERE conversation = $1 AND kind = 'relayed' AND open = 0 AND EXISTS (
+       SELECT 1 FROM attempts WHERE subject = turns.id AND outcome IN ('unknown', 'refused'))`,
+    conversation,
+  );
+  return rows.map(({ text }) => text);
+}
+
+/** The mode as we have just set it: no news when it is read. */
+export async function noteMode(
+  q: Query,
+  { id, channel }: { readonly id: string; readonly channel: string },
+  mode: "ai" | "manual",
+): Promise<void> {
+  await q.run(
+    `INSERT INTO watches (conversation, channel, mode) VALUES ($1, $2, $3)
+     ON CONFLICT (conversation) DO UPDATE SET mode = excluded.mode`,
+    id,
+    channel,
+    mode,
+  );
+}
+
+/** What was known is not known of the conversation that the platform has in its place. */
+export async function forgetMode(q: Query, conversation: string): Promise<void> {
+  await q.run("UPDATE watches SET mode = NULL, mark = NULL WHERE conversation = $1", conversation);
 }
 
 /** A look that could not be taken. */

@@ -1,0 +1,88 @@
+// What people write back, read as they meant it: amounts are no numbers of escalations, slips are no answers.
+
+import { describe, expect, it } from "vitest";
+import { readInstructions } from "../../src/domain/instructions.ts";
+import { carriesNotice, customerMail, longText, shortText } from "../../src/escalation/wording.ts";
+
+describe("the number in front", () => {
+  it.each([
+    "10.50 EUR are refunded",
+    "2:30 pm suits us",
+    "3-5 days",
+    "417.99 is the price",
+    "12,50",
+    "1.000 pieces",
+  ])("is not taken out of %j", (text) =>
+    expect(readInstructions(text)).toMatchObject({ number: null, text, whole: text }),
+  );
+
+  it.each([
+    "417 It is on its way",
+    "#417: It is on its way",
+    "417. It is on its way",
+    "417:It is on its way",
+  ])("is found in %j", (text) =>
+    expect(readInstructions(text)).toMatchObject({ number: 417, text: "It is on its way", whole: text }),
+  );
+});
+
+describe("commands", () => {
+  it.each(["# note He lies", "#note: He lies", "  #NOTE He lies"])("%j is a note", (text) =>
+    expect(readInstructions(text)).toMatchObject({
+      text: "",
+      slip: null,
+      note: expect.stringMatching(/He lies$/),
+    }),
+  );
+
+  it.each(["#nots He lies", "#resme", "Hello\n# clse"])("%j is a slip", (text) =>
+    expect(readInstructions(text).slip).not.toBe(null),
+  );
+
+  it("a number behind the sign is none", () => {
+    expect(readInstructions("We are\n#1 in lamps").slip).toBe(null);
+    expect(readInstructions("#417 It is on its way").slip).toBe(null);
+  });
+});
+
+it("a yes may have been meant for the customer; an ok not", () => {
+  expect(readInstructions("Ja!")).toMatchObject({ acknowledge: true, ambiguous: true });
+  expect(readInstructions("ok 417")).toMatchObject({ acknowledge: true, ambiguous: false });
+});
+
+describe("our own notice in an answer", () => {
+  const row = {
+    number: 417,
+    topic: "refund",
+    reason: "r",
+    channel: "mail",
+    agent: "a",
+    opened_at: 0,
+  } as never;
+  const person = { address: "anna@customer.example", name: "Anna" };
+  const said = [{ at: 0, who: "person", text: "I want a refund" }] as const;
+  const matter = { row, sources: [], person, subject: "My lamp", said };
+  const link = "https://b.example/escalations/abcdefghijklmnopqrstuvwxyz";
+
+  it("is seen, quoted or not, in whole or in its telling parts", () => {
+    const mail = longText(matter, link, false);
+    const quoted = mail.replace(/^/gm, "> ");
+    for (const text of [mail, quoted, `Hello\n\n${mail}`, shortText(matter, link, false), `look: ${link}`])
+      expect(carriesNotice(text)).toBe(true);
+  });
+
+  it("is not seen in people's words", () => {
+    for (const text of [
+      "It is on its way.",
+      "> I want a refund\nYou get it.",
+      "Number: 12",
+      "See /escalations/list",
+    ])
+      expect(carriesNotice(text)).toBe(false);
+  });
+
+  it("a customer's lines are quoted in a mail", () =>
+    expect(customerMail("417, Anna: hi\nEscalation 417 is taken by Emil.")).toBe(
+      "417, Anna: hi\n> Escalation 417 is taken by Emil.",
+    ));
+});

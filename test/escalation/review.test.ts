@@ -1,0 +1,143 @@
+// A person's answer reaches the customer, or the person learns that it did not; and nothing else of ours reaches anybody.
+
+import { expect, it } from "vitest";
+import { movableClock } from "../app/clock.ts";
+import { colleague, customer, type Desk, dora, emil, openDesk, topic } from "../app/escalation-world.ts";
+import { eventually } from "../app/eventually.ts";
+import { anna } from "../app/lines-world.ts";
+
+const outbound = (desk: Desk, kind: string) =>
+  desk.rows<{ state: string }>(
+    "SELECT d.state FROM drafts d JOIN replies r ON r.id = d.reply WHERE r.kind = $1 ORDER BY r.id",
+    kind,
+  );
+
+it.concurrent("the notice itself, sent back without a word or with it below, goes to nobody", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished, { topics: [topic("refund")] });
+  await desk.write({ subject: "My lamp", text: "I want a refund" });
+  const notice = await desk.mailTo(dora.email);
+  const quoted = notice.text.replace(/^/gm, "> ");
+  for (const [at, text] of [quoted, `Fwd, see below\n\n${notice.text}`].entries()) {
+    await desk.write({ from: dora.email, subject: `Re: ${notice.subject}`, answers: notice, text });
+    expect((await desk.mailTo(dora.email, at + 1)).text).toContain("Your answer carries our own message");
+  }
+  await desk.quiet();
+  expect(desk.mailsTo(customer)).toHaveLength(1);
+  expect(await desk.transcript(customer)).toHaveLength(2);
+  expect((await desk.escalations()).map(({ state }) => state)).toEqual(["open"]);
+});
+
+it.concurrent("who answered learns that the customer was not reached", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  await desk.textTo(anna);
+  await desk.textTo(dora.sms);
+  await desk.quiet();
+  desk.api.fault({ code: 21211 }, { times: 1 });
+  await desk.text("It is on its way.", { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 1)).toContain("a person's answer did not go out (failed)");
+  await desk.quiet();
+  expect(await outbound(desk, "human")).toEqual([{ state: "failed" }]);
+});
+
+it.concurrent("who answered learns that the customer wants no texts any more", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  await desk.textTo(anna);
+  await desk.textTo(dora.sms);
+  await desk.quiet();
+  await desk.text("STOP");
+  await eventually(async () =>
+    expect(await desk.rows("SELECT address FROM suppressions WHERE active = 1")).toEqual([{ address: anna }]),
+  );
+  await desk.text("It is on its way.", { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 1)).toContain("a person's answer did not go out (dropped): suppressed");
+});
+
+it.concurrent("a slip of a command and a yes are told back, and go to nobody", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  await desk.textTo(anna);
+  await desk.textTo(dora.sms);
+  await desk.quiet();
+  await desk.text("#nots She is a fraud", { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 1)).toContain("is no command");
+  await desk.text("Yes", { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 2)).toContain('"Yes" was not sent to the customer');
+  await desk.escalated("taken");
+  await desk.text("10.50 EUR are on their way", { from: dora.sms });
+  expect(await desk.textTo(anna, 1)).toBe("10.50 EUR are on their way");
+  expect(desk.textsTo(anna)).toEqual([colleague, "10.50 EUR are on their way"]);
+});
+
+it.concurrent("an answer that ends it calls nobody again, whatever it was about", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("Hello");
+  await desk.textTo(anna);
+  await desk.quiet();
+  await desk.setMode(anna, "manual");
+  await desk.text("Are you there?");
+  await desk.textTo(dora.sms);
+  await desk.quiet();
+  expect((await desk.escalations()).map(({ cause }) => cause)).toEqual(["silent"]);
+  await desk.text("Yes, I am.\n#close", { from: dora.sms });
+  await desk.textTo(anna, 1);
+  await desk.escalated("closed");
+  await desk.quiet();
+  await desk.look(anna);
+  await desk.quiet();
+  await desk.escalated("closed");
+  expect(desk.textsTo(emil.sms)).toHaveLength(2);
+});
+
+it.concurrent("a conversation that is manual from its first word is looked at", async ({
+  onTestFinished,
+}) => {
+  const clock = movableClock();
+  const desk = await openDesk(onTestFinished, { clock });
+  await desk.text("Hello");
+  await desk.textTo(anna);
+  await desk.quiet();
+  await desk.setMode(anna, "manual");
+  // Whatever was known of it was forgotten with the day.
+  await desk.app().flow.commit((q) => q.run("DELETE FROM watches"));
+  await desk.text("Are you there?");
+  await desk.escalated("open");
+  await desk.quiet();
+  expect(await desk.rows("SELECT mode FROM watches")).toEqual([{ mode: "manual" }]);
+  await desk.sayManually(anna, "I am.");
+  await desk.look(anna);
+  expect(await desk.textTo(anna, 1)).toBe("I am.");
+});
+
+it.concurrent("what blocks the conversation blocks no person's answer", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished, { sms: { on_dead: "block" } });
+  await desk.text("Hello");
+  await desk.textTo(anna);
+  await desk.quiet();
+  desk.api.fault({ code: 21211 }, { times: 1 });
+  await desk.text("Where is my lamp?");
+  await desk.textTo(dora.sms);
+  await desk.text("On its way.", { from: dora.sms });
+  expect(await desk.textTo(anna, 1)).toBe("On its way.");
+});
+
+it.concurrent("an answer of the agent's is not lost because the conversation went back to it", async ({
+  onTestFinished,
+}) => {
+  const clock = movableClock();
+  const smsSkill = { responseDelaySeconds: 3600 };
+  const desk = await openDesk(onTestFinished, { clock, smsSkill, sms: { on_newer: "drop" } });
+  await desk.text("A refund, please");
+  await desk.textTo(dora.sms);
+  await desk.quiet();
+  await desk.text("#resume", { from: dora.sms });
+  await desk.escalated("closed");
+  await desk.quiet();
+  clock.forward(3_600_000);
+  expect(await desk.textTo(anna)).toBe(colleague);
+});
