@@ -1,6 +1,7 @@
 // Forgetting: raw messages after a while, the words of what is settled later. What dedupe needs (ids and fingerprints)
 // stays, so that an old mail that turns up again is still known.
 
+import { forgetEscalations, forgetIntakes } from "./closed-escalations.ts";
 import type { Query } from "./driver.ts";
 import { lockChannel } from "./events.ts";
 
@@ -18,6 +19,9 @@ export interface Forgotten {
   readonly turns: number;
   readonly replies: number;
   readonly drafts: number;
+  readonly escalations: number;
+  /** Deliveries of the platform's webhooks. */
+  readonly intakes: number;
   /** Conversations that were looked at: whose people were forgotten, or which turned out to be alive. */
   readonly people: number;
 }
@@ -36,6 +40,8 @@ export async function forget(
     turns: await forgetTurns(q, ages.eventsMs),
     replies: await forgetReplies(q, ages.eventsMs),
     drafts: await forgetDrafts(q, ages.eventsMs),
+    escalations: await forgetEscalations(q, ages.eventsMs),
+    intakes: await forgetIntakes(q, ages.eventsMs),
     people: await forgetPeople(q, ages.eventsMs),
   };
 }
@@ -135,7 +141,8 @@ async function forgetAttempts(q: Query, subjects: readonly { readonly id: string
 }
 
 /** Conversations in which nothing was said for so long lose the names and addresses of their people; the rows stay.
- *  One that is alive is looked at again when it can be old enough. Routing is kept out of the channel meanwhile. */
+ *  While an escalation is not closed, its customer and those who were told of it can be answered. One that is alive is
+ *  looked at again when it can be old enough. Routing is kept out of the channel meanwhile. */
 async function forgetPeople(q: Query, ageMs: number): Promise<number> {
   const rows = await q.all<{ id: string; channel: string }>(
     `SELECT id, channel FROM conversations WHERE person <> '' AND seen_at < now_ms() - $1
@@ -165,6 +172,11 @@ async function forgetParticipants(q: Query, conversation: string, ageMs: number)
        UNION ALL
        SELECT updated_at AS at, CASE WHEN open = 1 OR body <> '' THEN 1 ELSE 0 END AS kept
        FROM drafts WHERE conversation = $1
+       UNION ALL
+       SELECT opened_at AS at, 1 AS kept FROM escalations WHERE conversation = $1 AND state <> 'closed'
+       UNION ALL
+       SELECT opened_at AS at, 1 AS kept FROM contacts JOIN escalations ON escalations.id = contacts.escalation
+       WHERE contacts.conversation = $1 AND state <> 'closed'
      ) AS said`,
     conversation,
   );
@@ -184,6 +196,7 @@ async function forgetParticipants(q: Query, conversation: string, ageMs: number)
     conversation,
   );
   await q.run("DELETE FROM participants WHERE conversation = $1", conversation);
+  await q.run("DELETE FROM watches WHERE conversation = $1", conversation);
   // What we began with has no question that could be forgotten.
   await q.run(
     `UPDATE turns SET person = '', opening = NULL, address = CASE WHEN opening IS NULL THEN address ELSE '{}' END

@@ -27,7 +27,7 @@ const troubles: readonly {
   readonly cause: string;
   readonly reason: RegExp;
   readonly options?: HouseOptions;
-  happens(house: House): Promise<void>;
+  readonly happens: (house: House) => Promise<void>;
 }[] = [
   {
     what: "a question that the platform refuses",

@@ -4,6 +4,8 @@ import { describe } from "vitest";
 import { describeAttachments } from "./attachments.ts";
 import { describeBegun } from "./begun.ts";
 import { describeDrain } from "./drain.ts";
+import { describeEscalations } from "./escalations.ts";
+import { describeForgetting } from "./forgetting.ts";
 import { describeIntake } from "./intake.ts";
 import { describeLanes } from "./lanes.ts";
 import { describeOperators } from "./operators.ts";
@@ -14,6 +16,7 @@ import { describeScans } from "./scans.ts";
 import { describeSchema } from "./schema.ts";
 import { describeSessions } from "./sessions.ts";
 import { describeTransactions } from "./transactions.ts";
+import { describeWatching } from "./watching.ts";
 
 /** Declares the suite. `place` gives the running test an empty store of its own. */
 export function describeStore(name: string, place: NewPlace): void {
@@ -30,5 +33,8 @@ export function describeStore(name: string, place: NewPlace): void {
     describeSessions(place);
     describeBegun(place);
     describeAttachments(place);
+    describeEscalations(place);
+    describeWatching(place);
+    describeForgetting(place);
   });
 }

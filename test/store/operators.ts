@@ -249,6 +249,8 @@ export function describeOperators(place: NewPlace): void {
         turns: 0,
         replies: 0,
         drafts: 0,
+        escalations: 0,
+        intakes: 0,
         people: 0,
       });
       expect(await clean()).toEqual({
@@ -259,6 +261,8 @@ export function describeOperators(place: NewPlace): void {
         turns: 0,
         replies: 0,
         drafts: 0,
+        escalations: 0,
+        intakes: 0,
         people: 0,
       });
       const left = await db.read((q) => q.all<{ id: string }>("SELECT id FROM blobs ORDER BY id"));
@@ -292,6 +296,8 @@ export function describeOperators(place: NewPlace): void {
         turns: 1,
         replies: 2,
         drafts: 1,
+        escalations: 0,
+        intakes: 0,
         people: 0,
       });
       const words = await db.read(async (q) => [

@@ -2,13 +2,21 @@
 
 import { describe, expect, it } from "vitest";
 import { channelsToFetch } from "../../src/store/attachments.ts";
+import * as contacts from "../../src/store/contacts.ts";
+import { bindContact, endNotice, giveLink } from "../../src/store/contacts.ts";
 import { addParticipant, cite, conversationsCiting } from "../../src/store/conversations.ts";
 import { channelsToCompose } from "../../src/store/drafts.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
+import * as escalations from "../../src/store/escalations.ts";
+import { addSource, closeEscalation } from "../../src/store/escalations.ts";
 import { channelsToRoute } from "../../src/store/events.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { overview } from "../../src/store/overview.ts";
 import { forget } from "../../src/store/retention.ts";
+import { hasWrittenSince, transcriptOf } from "../../src/store/transcript.ts";
+import * as watches from "../../src/store/watches.ts";
+import { watchIn } from "../../src/store/watches.ts";
+import { contact, notice, opens } from "./escalations.ts";
 import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
 
 const rows = 2000;
@@ -16,12 +24,18 @@ const large = [
   "attachments",
   "blobs",
   "citations",
+  "contacts",
   "conversations",
   "drafts",
+  "escalations",
   "events",
+  "intakes",
   "lanes",
+  "notices",
   "replies",
+  "sources",
   "turns",
+  "watches",
 ];
 
 /** `rows` copies of the table's only row; `changes` tells what differs, as SQL over the copy's number `n.i`. */
@@ -63,11 +77,48 @@ async function withHistory(place: NewPlace): Promise<Database> {
     await copy(q, "lanes", { id: numbered("l"), conversation: numbered("k") });
     await copy(q, "turns", { id: numbered("t"), conversation: numbered("k") });
     await copy(q, "replies", { id: numbered("r"), conversation: numbered("k") });
-    await copy(q, "drafts", { id: numbered("d"), conversation: numbered("k") });
+    await copy(q, "drafts", { id: numbered("d"), conversation: numbered("k"), reply: numbered("r") });
+    await withClosed(q);
   });
   // SQLite is never told to analyze.
   if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
   return db;
+}
+
+/** Every conversation had an escalation, which somebody was told of, and was looked at; one is open. */
+async function withClosed(q: Query): Promise<void> {
+  await opens(q, "e", { about: "conversation:k", conversation: "k" });
+  await addSource(q, { key: "s", escalation: "e", source: "ours", detail: "d" });
+  await contact(q, "o", "e");
+  await giveLink(q, "o", "hash", 1);
+  await bindContact(q, "o", "k");
+  await notice(q, "n", "o");
+  await endNotice(q, "n", "rd");
+  await closeEscalation(q, "e", "Dora");
+  await watchIn(q, { id: "k", channel: "c" }, 0);
+  await q.run("UPDATE watches SET due_at = NULL");
+  await q.run(
+    `INSERT INTO intakes (agent, id, kind, body, state, received_at)
+     VALUES ('agent', 'i', 'escalation', '{}', 'done', now_ms())`,
+  );
+  await copy(q, "escalations", {
+    id: numbered("e"),
+    number: "n.i + 10",
+    about: numbered("conversation:k"),
+    conversation: numbered("k"),
+  });
+  await copy(q, "sources", { key: numbered("s"), escalation: numbered("e") });
+  const links = { address: numbered("o"), link: numbered("hash") };
+  await copy(q, "contacts", {
+    id: numbered("o"),
+    escalation: numbered("e"),
+    conversation: numbered("k"),
+    ...links,
+  });
+  await copy(q, "notices", { id: numbered("n"), contact: numbered("o"), reply: numbered("r") });
+  await copy(q, "watches", { conversation: numbered("k") });
+  await copy(q, "intakes", { id: numbered("i") });
+  await opens(q, "open", { about: "conversation:k7", conversation: "k7" });
 }
 
 interface Asked {
@@ -158,6 +209,37 @@ export function describeScans(place: NewPlace): void {
       expect(
         await scans(db, (q) => q.all("SELECT id FROM turns WHERE open = 0 AND reason IS NULL")),
       ).toHaveLength(1);
+    });
+
+    it("are none, over a history, in what escalations ask at every sweep, look, question and answer", async () => {
+      const db = await withHistory(place);
+      const about = "conversation:k7";
+      const asked: ((q: Query) => Promise<unknown>)[] = [
+        (q) => escalations.dueEscalations(q, 9),
+        (q) => escalations.liveEscalation(q, about),
+        (q) => escalations.newestEscalation(q, about),
+        (q) => escalations.isNoticed(q, "s7"),
+        (q) => escalations.sourcesOf(q, "e7"),
+        (q) => escalations.escalationByNumber(q, 17),
+        (q) => escalations.untaken(q),
+        (q) => contacts.dueNotices(q, 9),
+        (q) => contacts.noticesOf(q, "r7"),
+        (q) => contacts.contactsOf(q, "e7"),
+        (q) => contacts.contactsAt(q, "c", "o7", 1),
+        (q) => contacts.contactsIn(q, "k7"),
+        (q) => contacts.contactByLink(q, "hash7"),
+        (q) => contacts.isNoticeId(q, "c", "<m7"),
+        (q) => contacts.toldOf(q, "e7"),
+        (q) => contacts.waitsToBeRead(q, "o7"),
+        (q) => contacts.lastTold(q, "c", "o7"),
+        (q) => watches.channelsToWatch(q),
+        (q) => watches.dueWatches(q, "c", 9),
+        (q) => watches.activityIn(q, "k7"),
+        (q) => watches.unwantedQuestions(q, "k7"),
+        (q) => transcriptOf(q, "k7", 9),
+        (q) => hasWrittenSince(q, "k7", 0),
+      ];
+      for (const one of asked) expect(await scans(db, one)).toEqual([]);
     });
 
     it("are none when a backlog waits: channels are found without reading it", async () => {

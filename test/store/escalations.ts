@@ -1,0 +1,346 @@
+// Escalations and those who are told of them: one for each trouble, whoever notices it; links that are good once.
+
+import { describe, expect, it } from "vitest";
+import { raise } from "../../src/escalation/raise.ts";
+import {
+  addNotice,
+  bindContact,
+  contactByLink,
+  contactsAt,
+  contactsIn,
+  contactsOf,
+  dueNotices,
+  endNotice,
+  ensureContact,
+  giveLink,
+  isNoticeId,
+  lastTold,
+  noticesOf,
+  sentIds,
+  toldOf,
+  useLink,
+  waitsToBeRead,
+} from "../../src/store/contacts.ts";
+import { cite } from "../../src/store/conversations.ts";
+import { changeDraft } from "../../src/store/drafts.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
+import {
+  addSource,
+  closeEscalation,
+  dueEscalations,
+  type EscalationRow,
+  hastenEscalation,
+  insertEscalation,
+  isNoticed,
+  listEscalations,
+  liveEscalation,
+  moveEscalation,
+  newestEscalation,
+  readEscalation,
+  sourcesOf,
+  takeEscalation,
+  untaken,
+} from "../../src/store/escalations.ts";
+import { ensureChannel } from "../../src/store/events.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { clock, listen } from "../pipeline/rig.ts";
+import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
+
+const minute = 60_000;
+
+/** Opens one about channel `c`, or whatever is said; null when there is one. */
+export const opens = (q: Query, id: string, over: Partial<EscalationRow> = {}) =>
+  insertEscalation(q, {
+    id,
+    about: "channel:c:cap",
+    conversation: null,
+    channel: "c",
+    agent: "agent",
+    cause: "cap",
+    topic: null,
+    reason: "a cap",
+    ...over,
+  });
+
+/** The contact `id` of escalation `escalation`. */
+export const contact = (q: Query, id: string, escalation: string, address = `${id}@example.org`) =>
+  ensureContact(q, { id, escalation, person: id, name: `Name ${id}`, way: "email", address, channel: "c" });
+
+export const notice = (
+  q: Query,
+  id: string,
+  of: string,
+  kind: "told" | "again" | "said" = "told",
+  inMs = 0,
+) => addNotice(q, { id, contact: of, kind, subject: "", text: null }, inMs);
+
+/** Two nodes; SQLite has one. */
+async function nodes(place: NewPlace): Promise<readonly [Database, Database]> {
+  const at = await place();
+  const one = await at.open();
+  await migrate(one);
+  await one.tx((q) => ensureChannel(q, "c"));
+  return [one, one.kind === "postgres" ? await at.open() : one];
+}
+
+/** A store with escalation `e`, and contact `k` of it. */
+async function withContact(place: NewPlace): Promise<Database> {
+  const db = await fresh(place);
+  await db.tx(async (q) => {
+    await opens(q, "e");
+    await contact(q, "k", "e");
+  });
+  return db;
+}
+
+export function describeEscalations(place: NewPlace): void {
+  describe("escalations", () => {
+    it("is one for each trouble, however many open it at once", async () => {
+      const [one, two] = await nodes(place);
+      const all = await Promise.all(
+        Array.from({ length: 12 }, (_, n) => (n % 2 ? one : two).tx((q) => opens(q, `e${n}`))),
+      );
+      expect(all.filter((row) => row !== null)).toHaveLength(1);
+      const other = await one.tx((q) => opens(q, "other", { about: "channel:d:cap" }));
+      const rows = await one.read((q) => listEscalations(q, { limit: 9 }));
+      expect(rows).toHaveLength(2);
+      expect(new Set(rows.map(({ number }) => number)).size).toBe(2);
+      expect(other?.number).toBeGreaterThan(rows.find(({ id }) => id !== "other")?.number ?? Infinity);
+    });
+
+    it("is one when two nodes notice the same trouble, and the same thing counts once", async () => {
+      const [one, two] = await nodes(place);
+      const notices = (key: string) => ({
+        key,
+        source: "ours" as const,
+        cause: "cap" as const,
+        channel: "c",
+        agent: "agent",
+        conversation: null,
+        topic: null,
+        reason: key,
+      });
+      const { log } = listen();
+      const keys = ["a", "b", "a", "c", "b", "a", "c", "a"];
+      await Promise.all(
+        keys.map((key, n) => (n % 2 ? one : two).tx((q) => raise(q, notices(key), { clock, log }))),
+      );
+      const [row, ...more] = await one.read((q) => listEscalations(q, { limit: 9 }));
+      expect(more).toEqual([]);
+      const sources = await one.read((q) => sourcesOf(q, row?.id ?? ""));
+      expect(sources).toHaveLength(3);
+      expect(new Set(sources.map(({ detail }) => detail))).toEqual(new Set(["a", "b", "c"]));
+    });
+
+    it("is followed by another one when it is closed", async () => {
+      const db = await fresh(place);
+      const about = "channel:c:cap";
+      await db.tx((q) => opens(q, "e1"));
+      expect(await db.tx((q) => closeEscalation(q, "e1", "Dora"))).toBe(true);
+      expect(await db.tx((q) => closeEscalation(q, "e1", "Emil"))).toBe(false);
+      expect(await db.read((q) => liveEscalation(q, about))).toBeNull();
+      expect(await db.read((q) => newestEscalation(q, about))).toMatchObject({ id: "e1", closed_by: "Dora" });
+      expect(await db.tx((q) => opens(q, "e2"))).toMatchObject({ id: "e2", state: "open", tier: 0 });
+      expect(await db.read((q) => liveEscalation(q, about))).toMatchObject({ id: "e2" });
+      expect((await db.read((q) => listEscalations(q, { state: "closed", limit: 9 }))).length).toBe(1);
+    });
+
+    it("is taken by a person, then by another one, and not when it is closed", async () => {
+      const db = await withContact(place);
+      const takes = (name: string, by: string | null) =>
+        db.tx((q) => takeEscalation(q, "e", { name, contact: by }));
+      expect(await takes("Dora", "k")).toBe(true);
+      expect(await takes("Dora", "k")).toBe(false);
+      expect(await db.tx((q) => dueEscalations(q, 9))).toEqual([]);
+      expect(await db.read((q) => untaken(q))).toMatchObject({ count: 0 });
+      expect(await takes("Emil", null)).toBe(true);
+      expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({
+        taken_by: "Emil",
+        taken_contact: null,
+      });
+      await db.tx((q) => closeEscalation(q, "e", "Emil"));
+      expect(await takes("Dora", "k")).toBe(false);
+      expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({
+        state: "closed",
+        taken_by: "Emil",
+      });
+    });
+
+    it("is due in its steps, at once when a notice is stuck, and not for ever when the clock was put back", async () => {
+      const db = await fresh(place);
+      const due = async () => (await db.tx((q) => dueEscalations(q, 9))).map(({ id }) => id);
+      const at = async (dueMs: number | null, toldMs = 0) =>
+        db.tx(async (q) => {
+          const now = (await q.one<{ now: number }>("SELECT now_ms() AS now"))?.now ?? 0;
+          const due_at = dueMs === null ? null : now + dueMs;
+          await moveEscalation(q, "e", { tier: 1, entered_at: now - minute, told_at: now + toldMs, due_at });
+        });
+      await db.tx((q) => opens(q, "e"));
+      expect(await due()).toEqual(["e"]);
+      await at(60 * minute, -1000);
+      expect(await due()).toEqual([]);
+      await db.tx((q) => hastenEscalation(q, "e"));
+      expect(await due()).toEqual(["e"]);
+      // No step was to follow: the last one again, but not at once.
+      await at(null, -1000);
+      await db.tx((q) => hastenEscalation(q, "e"));
+      expect(await due()).toEqual([]);
+      expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({
+        due_at: expect.any(Number),
+        told_at: null,
+      });
+      await at(60 * minute, 5 * 60 * minute);
+      expect(await due()).toEqual(["e"]);
+      await db.tx((q) => closeEscalation(q, "e", "Dora"));
+      await db.tx((q) => hastenEscalation(q, "e"));
+      await at(0);
+      expect(await due()).toEqual([]);
+    });
+
+    it("knows what was noticed, for whichever escalation", async () => {
+      const db = await withContact(place);
+      await db.tx((q) => opens(q, "e2", { about: "channel:d:cap" }));
+      const source = { key: "mode:1", source: "mode", detail: "d" };
+      expect(await db.tx((q) => addSource(q, { ...source, escalation: "e" }))).toBe(true);
+      expect(await db.tx((q) => addSource(q, { ...source, escalation: "e2" }))).toBe(false);
+      expect(await db.read((q) => isNoticed(q, "mode:1"))).toBe(true);
+      expect(await db.read((q) => isNoticed(q, "mode:2"))).toBe(false);
+      expect(await db.read((q) => sourcesOf(q, "e2"))).toEqual([]);
+    });
+  });
+
+  describe("contacts", () => {
+    it("is one for each way and address", async () => {
+      const [one, two] = await nodes(place);
+      await one.tx((q) => opens(q, "e"));
+      const made = await Promise.all(
+        Array.from({ length: 6 }, (_, n) =>
+          (n % 2 ? one : two).tx((q) => contact(q, `k${n}`, "e", "dora@example.org")),
+        ),
+      );
+      expect(new Set(made.map(({ id }) => id)).size).toBe(1);
+      await one.tx((q) => contact(q, "emil", "e"));
+      expect(await one.read((q) => contactsOf(q, "e"))).toHaveLength(2);
+    });
+
+    it("gives links that are good once, until they expire or another one is given", async () => {
+      const [one, two] = await nodes(place);
+      await one.tx(async (q) => {
+        await opens(q, "e");
+        await contact(q, "k", "e");
+        await giveLink(q, "k", "hash1", minute);
+      });
+      const uses = await Promise.all(
+        Array.from({ length: 6 }, (_, n) => (n % 2 ? one : two).tx((q) => useLink(q, "k"))),
+      );
+      expect(uses.filter(Boolean)).toHaveLength(1);
+      expect(await one.read((q) => contactByLink(q, "hash1"))).toMatchObject({
+        id: "k",
+        link_used_at: expect.any(Number),
+      });
+      await one.tx((q) => giveLink(q, "k", "hash2", minute));
+      expect(await one.read((q) => contactByLink(q, "hash1"))).toBeNull();
+      expect(await one.read((q) => contactByLink(q, "hash2"))).toMatchObject({ link_used_at: null });
+      expect(await one.tx((q) => useLink(q, "k"))).toBe(true);
+      await one.tx((q) => giveLink(q, "k", "hash3", -1));
+      expect((await one.read((q) => contactByLink(q, "hash3")))?.left).toBeLessThan(0);
+      expect(await one.tx((q) => useLink(q, "k"))).toBe(false);
+    });
+
+    it("is found by its address while the escalation is open, and for a while after", async () => {
+      const db = await withContact(place);
+      const at = (address: string) => db.read((q) => contactsAt(q, "c", address, minute));
+      expect(await at("k@example.org")).toMatchObject([{ id: "k" }]);
+      expect(await at("x@example.org")).toEqual([]);
+      await db.tx((q) => closeEscalation(q, "e", "Dora"));
+      expect(await at("k@example.org")).toMatchObject([{ id: "k" }]);
+      await db.tx((q) => q.run("UPDATE escalations SET closed_at = closed_at - $1", 2 * minute));
+      expect(await at("k@example.org")).toEqual([]);
+    });
+
+    it("is found by what we sent, also when a later notice went into another conversation", async () => {
+      const db = await withContact(place);
+      await db.tx(async (q) => {
+        for (const id of ["c1", "c2"]) {
+          await conversation(q, id);
+          await draft(q, `d-${id}`, id);
+          await notice(q, `n-${id}`, "k", id === "c1" ? "told" : "again");
+          await endNotice(q, `n-${id}`, `rd-${id}`);
+          await bindContact(q, "k", id);
+          await changeDraft(q, `d-${id}`, { state: "sent", open: 0, externalId: `<${id}>` });
+          await cite(q, "c", `<${id}>`, id, `d-${id}`);
+        }
+        await cite(q, "c", "<customer>", "c1", null);
+      });
+      for (const id of ["c1", "c2"]) {
+        expect(await db.read((q) => contactsIn(q, id))).toMatchObject([{ id: "k" }]);
+        expect(await db.read((q) => isNoticeId(q, "c", `<${id}>`))).toBe(true);
+        expect(await db.read((q) => sentIds(q, id))).toEqual([`<${id}>`]);
+        expect(await db.read((q) => noticesOf(q, `rd-${id}`))).toMatchObject([
+          { id: `n-${id}`, contact: "k" },
+        ]);
+      }
+      expect(await db.read((q) => isNoticeId(q, "c", "<customer>"))).toBe(false);
+      expect(await db.read((q) => noticesOf(q, "rd-none"))).toEqual([]);
+    });
+  });
+
+  describe("notices", () => {
+    it("is left once, found when it is due, and said once", async () => {
+      const db = await withContact(place);
+      const due = async () => (await db.tx((q) => dueNotices(q, 9))).map(({ id }) => id);
+      expect(await db.tx((q) => notice(q, "n1", "k"))).toBe(true);
+      expect(await db.tx((q) => notice(q, "n2", "k"))).toBe(false);
+      expect(await db.tx((q) => notice(q, "n3", "k", "again", 60 * minute))).toBe(true);
+      expect(await due()).toEqual(["n1"]);
+      expect(await db.read((q) => lastTold(q, "c", "k@example.org"))).toBeNull();
+      await db.tx(async (q) => {
+        await conversation(q, "c1");
+        await draft(q, "d", "c1");
+        await endNotice(q, "n1", "rd");
+      });
+      expect(await due()).toEqual([]);
+      expect(await db.read((q) => lastTold(q, "c", "k@example.org"))).toBeGreaterThanOrEqual(0);
+      expect(await db.read((q) => toldOf(q, "e"))).toMatchObject([
+        { kind: "told", state: "queued" },
+        { kind: "again", state: null },
+      ]);
+    });
+
+    it("waits to be read until what was told last has gone out, or cannot", async () => {
+      const db = await withContact(place);
+      const waits = () => db.read((q) => waitsToBeRead(q, "k"));
+      expect(await waits()).toBe(false);
+      await db.tx((q) => notice(q, "n0", "k", "said"));
+      expect(await waits()).toBe(false);
+      await db.tx((q) => notice(q, "n1", "k"));
+      expect(await waits()).toBe(true);
+      await db.tx((q) => endNotice(q, "n1", null));
+      expect(await waits()).toBe(false);
+      await db.tx(async (q) => {
+        await conversation(q, "c1");
+        await draft(q, "d", "c1");
+        await endNotice(q, "n1", "rd");
+      });
+      const states: [string, boolean][] = [];
+      for (const state of [
+        "queued",
+        "sending",
+        "unknown",
+        "sent",
+        "delivered",
+        "failed",
+        "held",
+        "dropped",
+      ]) {
+        await db.tx((q) => q.run("UPDATE drafts SET state = $1", state));
+        states.push([state, await waits()]);
+      }
+      expect(states.filter(([, yes]) => yes).map(([state]) => state)).toEqual([
+        "queued",
+        "sending",
+        "unknown",
+      ]);
+    });
+  });
+}

@@ -1,0 +1,184 @@
+// Escalations are forgotten when they have been closed for long: words, names and addresses, never what dedupe needs.
+
+import { describe, expect, it } from "vitest";
+import { bindContact, contactsIn, endNotice, giveLink, isNoticeId } from "../../src/store/contacts.ts";
+import { addParticipant, cite } from "../../src/store/conversations.ts";
+import type { Database } from "../../src/store/driver.ts";
+import {
+  addSource,
+  closeEscalation,
+  isNoticed,
+  newestEscalation,
+  takeEscalation,
+} from "../../src/store/escalations.ts";
+import { forget } from "../../src/store/retention.ts";
+import { watchIn } from "../../src/store/watches.ts";
+import { contact, notice, opens } from "./escalations.ts";
+import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
+
+const day = 86_400_000;
+const clean = (db: Database) => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));
+
+/** Everything there is lies so many days back. */
+async function ages(db: Database, days: number): Promise<void> {
+  await db.tx(async (q) => {
+    const ms = days * day;
+    await q.run("UPDATE escalations SET opened_at = opened_at - $1, closed_at = closed_at - $1", ms);
+    await q.run("UPDATE replies SET state = 'composed', created_at = created_at - $1", ms);
+    await q.run("UPDATE drafts SET state = 'sent', open = 0, updated_at = updated_at - $1", ms);
+    await q.run("UPDATE conversations SET seen_at = seen_at - $1", ms);
+    await q.run("UPDATE intakes SET received_at = received_at - $1", ms);
+  });
+}
+
+/** Escalation `e` about the customer's conversation `k`; Dora and Emil were told of it in `to-dora` and `to-emil`. */
+async function withEscalation(place: NewPlace): Promise<Database> {
+  const db = await fresh(place);
+  await db.tx(async (q) => {
+    await conversation(q, "k");
+    await addParticipant(q, "k", "a@example.org");
+    await watchIn(q, { id: "k", channel: "c" }, day);
+    await opens(q, "e", {
+      about: "conversation:k",
+      conversation: "k",
+      reason: "Anna wants a refund",
+      topic: "refund",
+    });
+    await addSource(q, { key: "mode:k:1", escalation: "e", source: "mode", detail: "Anna's words" });
+    for (const id of ["dora", "emil"]) {
+      await conversation(q, `to-${id}`);
+      await contact(q, id, "e");
+      await bindContact(q, id, `to-${id}`);
+      await giveLink(q, id, `hash-${id}`, day);
+      await notice(q, `n-${id}`, id);
+      await draft(q, `d-${id}`, `to-${id}`);
+      await endNotice(q, `n-${id}`, `rd-${id}`);
+      await cite(q, "c", `<${id}>`, `to-${id}`, `d-${id}`);
+    }
+    await q.run(
+      `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
+       VALUES ('taken', 'emil', 'taken', 'Dora Dahl', 'Dora Dahl has it', now_ms(), now_ms())`,
+    );
+    await takeEscalation(q, "e", { name: "Dora Dahl", contact: "dora" });
+  });
+  return db;
+}
+
+/** Every word of the new tables. */
+const words = (db: Database): Promise<string> =>
+  db.read(async (q) =>
+    JSON.stringify([
+      await q.all("SELECT * FROM escalations"),
+      await q.all("SELECT * FROM sources"),
+      await q.all("SELECT * FROM contacts"),
+      await q.all("SELECT * FROM notices"),
+    ]),
+  );
+const names = /Anna|Dora|Dahl|Name|example\.org|hash-|"person":"(dora|emil)"/;
+
+export function describeForgetting(place: NewPlace): void {
+  describe("escalations are forgotten", () => {
+    it("when they have been closed for long enough, and not sooner", async () => {
+      const db = await withEscalation(place);
+      await ages(db, 3);
+      expect(await clean(db)).toMatchObject({ escalations: 0 });
+      await db.tx((q) => closeEscalation(q, "e", "Dora Dahl"));
+      expect(await clean(db)).toMatchObject({ escalations: 0 });
+      expect(await words(db)).toMatch(names);
+      await ages(db, 3);
+      expect(await clean(db)).toMatchObject({ escalations: 1 });
+      expect(await clean(db)).toMatchObject({ escalations: 0 });
+      expect(await words(db)).not.toMatch(names);
+    });
+
+    it("but not that they were, what was noticed, nor which of our words were notices", async () => {
+      const db = await withEscalation(place);
+      await db.tx((q) => closeEscalation(q, "e", "Dora Dahl"));
+      await ages(db, 3);
+      await clean(db);
+      expect(await db.read((q) => newestEscalation(q, "conversation:k"))).toMatchObject({
+        id: "e",
+        number: 1,
+        state: "closed",
+        cause: "cap",
+        topic: "refund",
+        reason: "",
+        taken_by: null,
+        closed_by: null,
+        due_at: null,
+      });
+      expect(await db.read((q) => isNoticed(q, "mode:k:1"))).toBe(true);
+      expect(
+        await db.tx((q) => addSource(q, { key: "mode:k:1", escalation: "e", source: "mode", detail: "x" })),
+      ).toBe(false);
+      for (const id of ["dora", "emil"]) {
+        expect(await db.read((q) => isNoticeId(q, "c", `<${id}>`))).toBe(true);
+        expect(await db.read((q) => contactsIn(q, `to-${id}`))).toMatchObject([
+          { id, name: "", address: id },
+        ]);
+      }
+      expect(
+        await db.tx((q) => opens(q, "next", { about: "conversation:k", conversation: "k" })),
+      ).toMatchObject({
+        number: 2,
+      });
+    });
+
+    it("and with them whom they were about and who was told; never while they are open", async () => {
+      const db = await withEscalation(place);
+      await ages(db, 3);
+      await clean(db);
+      const people = async () =>
+        (
+          await db.read((q) =>
+            q.all<{ id: string }>("SELECT id FROM conversations WHERE person <> '' ORDER BY id"),
+          )
+        ).map(({ id }) => id);
+      expect(await people()).toEqual(["k", "to-dora", "to-emil"]);
+      await db.tx((q) => closeEscalation(q, "e", "Dora Dahl"));
+      await ages(db, 3);
+      await clean(db);
+      expect(await people()).toEqual([]);
+      expect(await db.read((q) => q.all("SELECT conversation FROM watches"))).toEqual([]);
+      expect(await db.read((q) => q.all("SELECT conversation FROM participants"))).toEqual([]);
+    });
+
+    it("in bounded batches until nothing is left", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        for (let n = 0; n < 250; n++) {
+          await opens(q, `e${n}`, { reason: "" });
+          await closeEscalation(q, `e${n}`, "Dora");
+        }
+      });
+      await ages(db, 3);
+      const counts = [await clean(db), await clean(db), await clean(db)].map(
+        ({ escalations }) => escalations,
+      );
+      expect(counts).toEqual([200, 50, 0]);
+    });
+  });
+
+  describe("deliveries of the platform's webhooks are forgotten", () => {
+    it("when nothing is left to do with them; each is still known", async () => {
+      const db = await fresh(place);
+      await db.tx((q) =>
+        q.run(
+          `INSERT INTO intakes (agent, id, kind, body, state, received_at) VALUES
+           ('agent', 'done', 'escalation', 'words of done', 'done', now_ms()),
+           ('agent', 'lost', 'escalation', 'words of lost', 'lost', now_ms()),
+           ('agent', 'waiting', 'escalation', 'words of waiting', 'stored', now_ms())`,
+        ),
+      );
+      expect(await clean(db)).toMatchObject({ intakes: 0 });
+      await ages(db, 3);
+      expect(await clean(db)).toMatchObject({ intakes: 2 });
+      expect(await clean(db)).toMatchObject({ intakes: 0 });
+      expect(await db.read((q) => q.all("SELECT id, body FROM intakes ORDER BY id"))).toEqual([
+        { id: "done", body: "" },
+        { id: "lost", body: "" },
+        { id: "waiting", body: "words of waiting" },
+      ]);
+    });
+  });
+}
