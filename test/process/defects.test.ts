@@ -24,7 +24,8 @@ describe("the planted edits", () => {
 describeReal("planted defects", missing, () => {
   let world: World;
   beforeAll(async () => {
-    world = await startWorld(names);
+    // However slow the machine: who forgets that an answer was to wait is far too early.
+    world = await startWorld(names, 600);
   });
   afterAll(() => world?.close());
 
@@ -36,7 +37,8 @@ describeReal("planted defects", missing, () => {
       const place = await openPlace(world, { user: name, ...options });
       try {
         const plant = [...(story.plant ?? []), name];
-        const patience = defect.endless ? { patience: 8000 } : {};
+        const waits = options.agent === "late";
+        const patience = defect.endless || waits ? { patience: 15_000 } : {};
         const found = await tell(place, { ...story, plant, ...patience });
         const broken = [...new Set(found.map(({ invariant }) => invariant))];
         expect(

@@ -4,7 +4,7 @@
 import Database from "better-sqlite3";
 import type { ReceivedMail } from "../real/smtp-peer.ts";
 import { header, type Letter, tagIn } from "./letters.ts";
-import { lateSeconds, type Place } from "./world.ts";
+import type { Place } from "./world.ts";
 
 export type Invariant =
   | "lost" // a letter without an answer
@@ -143,7 +143,7 @@ function checkThread(place: Place, letter: Letter, answer: ReceivedMail, say: Sa
   if (root !== undefined && !references.includes(root)) wrong("References lack the thread's first letter");
   if (!answer.raw.includes("The Bridge")) wrong("the signature is missing");
   const written = place.letters.find((one) => one.id === letter.id)?.at ?? 0;
-  const wait = place.options.agent === "late" ? lateSeconds * 1000 : 0;
+  const wait = place.options.agent === "late" ? place.world.lateSeconds * 1000 : 0;
   if (answer.at < written + wait) say("too-early", `${letter.tag} after ${answer.at - written} ms`);
 }
 

@@ -13,10 +13,9 @@ import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../real/smtp-pe
 import { anyTag, type Letter, rawBounce, rawLetter, tagIn } from "./letters.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
-/** What the agent `late` waits before its answers go out. */
-export const lateSeconds = 25;
-
 export interface World {
+  /** What the agent `late` waits before its answers go out. */
+  readonly lateSeconds: number;
   readonly dovecot: Dovecot;
   readonly platform: Platform;
   /** GET below /external/, under an agent's key. */
@@ -26,7 +25,7 @@ export interface World {
 export type Agent = keyof typeof agentKeys;
 
 /** One mail store and one platform for many places. */
-export async function startWorld(users: readonly string[]): Promise<World> {
+export async function startWorld(users: readonly string[], lateSeconds = 25): Promise<World> {
   const dovecot = await startDovecot({ users });
   const model = await startModel();
   const agent = (name: Agent, delay: number) => `
@@ -48,6 +47,7 @@ export async function startWorld(users: readonly string[]): Promise<World> {
     rate: { requests: 1_000_000, perSeconds: 60 },
   });
   return {
+    lateSeconds,
     dovecot,
     platform,
     async read(agent_, path) {
