@@ -1,6 +1,7 @@
 // Defects to plant: each is what somebody could plausibly write, and each must be caught by a case of the matrix. They
 // prove that the matrix can fail.
 
+import { escalationDefects } from "./escalation-defects.ts";
 import type { Invariant } from "./invariants.ts";
 import { textDefects } from "./text-defects.ts";
 
@@ -169,8 +170,8 @@ export const defects: { readonly [name: string]: Defect } = {
       },
       {
         file: answer,
-        find: "platformId: answer.replyId,\n  });",
-        put: "platformId: answer.replyId,\n  })));",
+        find: "    handOver,\n  });",
+        put: "    handOver,\n  })));",
       },
       keepDatabase,
     ],
@@ -352,7 +353,7 @@ export const circumstances: { readonly [name: string]: readonly Edit[] } = {
 
 /** Throws when there is no such defect or circumstance. */
 export function editsOf(name: string): readonly Edit[] {
-  const edits = (defects[name] ?? textDefects[name])?.edits ?? circumstances[name];
+  const edits = (defects[name] ?? textDefects[name] ?? escalationDefects[name])?.edits ?? circumstances[name];
   if (!edits) throw new Error(`there is no defect ${name}`);
   return edits;
 }
