@@ -90,7 +90,7 @@ export const bodyOf = (type: string, more: object = {}): string =>
 
 export const opened = bodyOf("escalation.opened");
 
-export const noticeTo = (url: string, text: string, key = "k0000000000000000001"): Reply => ({
+const noticeTo = (url: string, text: string, key = "k0000000000000000001"): Reply => ({
   kind: "notice",
   key: sendKey(key),
   createdAt: new Date(0),
@@ -121,7 +121,7 @@ export const personAt = (url: string, over: Partial<NonNullable<Person["webhook"
 
 /** What of a policy webhooks look at. */
 export const policyWith = (people: readonly Person[], allowPrivate: readonly string[]): Policy =>
-  ({ people: new Map(people.map((one) => [one.id, one])), allowPrivate }) as Policy;
+  ({ people: new Map(people.map((one) => [one.id, one])), allowPrivate }) as Partial<Policy> as Policy;
 
 /** A line of an agent with these recipients; null: its settings were never read. */
 export const lineWith = (recipients: EscalationSettings["recipients"] | null): Line =>

@@ -261,6 +261,32 @@ describe("settle", () => {
     }
   });
 
+  it.each([
+    [1, "now_ms()", "queued", 0],
+    [2, "now_ms()", "queued", 24_000],
+    [3, "now_ms()", "queued", 240_000],
+    [7, "now_ms() - 80 * 3600000", "failed", 0],
+  ])(
+    "after %i attempts since %s that nobody can tell of, sent again: %s",
+    async (attempts, tried, state, wait) => {
+      const db = await withDrafts(0);
+      await db.tx((q) => half(q, "unknown", 0));
+      await db.tx((q) => put(q, "drafts", "d1", `attempts = ${attempts}, tried_at = ${tried}`));
+      const outbound = outboundOf(() => {
+        throw new Error("nothing is sent by a look");
+      });
+      await round(db, outbound, { on_unknown: "resend" });
+      const found = await db.read((q) =>
+        q.one<{ state: string; open: number; wait: number }>(
+          "SELECT state, open, due_at - updated_at AS wait FROM drafts WHERE id = 'd1'",
+        ),
+      );
+      expect(found).toMatchObject({ state, open: state === "failed" ? 0 : 1 });
+      expect(found?.wait).toBeGreaterThanOrEqual(wait);
+      expect(found?.wait).toBeLessThanOrEqual(wait * 1.5);
+    },
+  );
+
   it("lets a receipt that came during the look stand", async () => {
     const db = await withDrafts(0);
     await db.tx((q) => half(q, "unknown", 60_000));

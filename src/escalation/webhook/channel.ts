@@ -22,7 +22,7 @@ export function webhookChannels(config: Config, deps: WebhookDeps): readonly Cha
     caps: { sender: [], conversation: [], channel: [] },
     // Receivers know a delivery again by its id.
     on_unknown: "resend",
-    unknown_window: 5000,
+    unknown_window: 0,
     on_dead: "skip",
     on_newer: "send",
     join: 0,

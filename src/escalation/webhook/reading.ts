@@ -22,7 +22,7 @@ const schedule = [
 const longestWait = 24 * hour;
 
 /** How long after the `attempt`-th try (from 1) the next one comes, in ms. */
-export const waitAfter = (attempt: number): number =>
+const waitAfter = (attempt: number): number =>
   schedule[Math.min(Math.max(attempt, 1), schedule.length) - 1] ?? longestWait;
 
 /** Not yet, for a reason that passes. `atLeast`: what the receiver asks for. */

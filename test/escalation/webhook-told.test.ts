@@ -1,0 +1,189 @@
+// Webhooks in a whole daemon: people are told by them, take an escalation with their answer, and answer the customer.
+
+import { externalId, type MessageEvent, threadToken } from "bridgehead/contract";
+import { expect, it } from "vitest";
+import { isReady, reportChannels, statusText } from "../../src/host/readiness.ts";
+import { accept } from "../../src/pipeline/accept.ts";
+import { chief, colleague, type Desk, dora, emil, openDesk, policy, topic } from "../app/escalation-world.ts";
+import { eventually } from "../app/eventually.ts";
+import { anna } from "../app/lines-world.ts";
+import type { Finished } from "../app/world.ts";
+import { type Answering, json, type Receiver, startReceiver, status } from "./webhook-receiver.ts";
+
+interface World {
+  readonly desk: Desk;
+  readonly hook: Receiver;
+  /** What the receiver was told, in its order. */
+  readonly told: () => Told[];
+}
+
+interface Told {
+  readonly type: string;
+  readonly id: string;
+  readonly data: { readonly [key: string]: unknown };
+}
+
+/** A pager is told first, then Emil by mail, then the chief. */
+async function world(finished: Finished, answer: Answering, over: object = {}): Promise<World> {
+  const hook = await startReceiver();
+  finished(() => hook.close());
+  hook.answer(answer);
+  const pager = { name: "Pager", webhook: { url: hook.url, headers: { "X-Key": "${env:HOOK_KEY}" } } };
+  const desk = await openDesk(finished, {
+    escalation: {
+      ...policy,
+      people: { pager, dora, emil, chief },
+      tiers: [
+        { tell: ["pager"], repeat: "0s", next: "12h" },
+        { tell: ["emil"], by: ["email"], repeat: "0s", next: "12h" },
+      ],
+      allow_private: ["127.0.0.1"],
+      ...over,
+    },
+  });
+  const told = () =>
+    hook.got.map(({ text, headers }) => {
+      const { type, data } = JSON.parse(text) as Told;
+      return { type, data, id: String(headers["webhook-id"]) };
+    });
+  return { desk, hook, told };
+}
+
+const ask = (desk: Desk) => desk.text("I want a refund");
+const sources = "SELECT kind, state, code FROM events WHERE channel = 'escalations'";
+
+it.concurrent("an escalation is told with all that is known, and taken by the answer", async ({
+  onTestFinished,
+}) => {
+  const answer = json({ acknowledge: true, by: "Nora, on duty" });
+  const { desk, hook, told } = await world(onTestFinished, answer);
+  await ask(desk);
+  const [row] = await desk.escalated("taken");
+  expect(row?.taken_by).toBe("Nora, on duty");
+  await desk.quiet();
+  const [opened, ...more] = told();
+  expect(opened).toMatchObject({
+    type: "escalation.opened",
+    data: { escalation: row?.number, cause: "topic", topic: "refund", told: "Pager" },
+  });
+  expect(JSON.stringify(opened?.data["transcript"])).toContain("I want a refund");
+  expect(hook.got[0]?.headers["x-key"]).toMatch(/\w/);
+  expect(more, "who takes it is not told of it").toEqual([]);
+  expect(await desk.rows(sources)).toEqual([{ kind: "message", state: "routed", code: "human" }]);
+  expect(desk.mailsTo(emil.email)).toEqual([]);
+});
+
+it.concurrent("an answer with words reaches the and the platform", async ({ onTestFinished }) => {
+  const { desk } = await world(onTestFinished, json({ reply: "We pay you by Friday." }));
+  await ask(desk);
+  await eventually(() => expect(desk.textsTo(anna)).toContain("We pay you by Friday."));
+  const [row] = await desk.escalated("taken");
+  expect(row?.taken_by).toBe("Pager");
+  await eventually(async () => {
+    const said = (await desk.transcript(anna)).filter((one) => one.includes("by Friday"));
+    expect(said).toHaveLength(1);
+  });
+});
+
+it.concurrent("a delivery of which nobody knows is made again under its id, and heard once", async ({
+  onTestFinished,
+}) => {
+  let tries = 0;
+  const answer: Answering = (response, got) => {
+    if (++tries === 1) response.socket?.destroy();
+    else json({ acknowledge: true })(response, got);
+  };
+  const { desk, told } = await world(onTestFinished, answer);
+  await ask(desk);
+  await desk.escalated("taken");
+  await desk.quiet();
+  const [first, second, ...more] = told();
+  expect(second).toEqual(first);
+  expect(more).toEqual([]);
+  expect(await desk.rows(sources)).toHaveLength(1);
+});
+
+it.concurrent("a receiver that refuses makes it the next one's turn at once", async ({ onTestFinished }) => {
+  const { desk, told } = await world(onTestFinished, status(404));
+  await ask(desk);
+  expect((await desk.mailTo(emil.email)).text).toContain("I want a refund");
+  await desk.escalated("open");
+  expect(told().map(({ type }) => type)).toEqual(["escalation.opened"]);
+  expect(desk.mailsTo(chief.email)).toEqual([]);
+});
+
+it.concurrent("a recipient of the agent at a private address is not reached, and the people are told", async ({
+  onTestFinished,
+}) => {
+  const hook = await startReceiver();
+  onTestFinished(() => hook.close());
+  const topics = [topic("refund", { recipients: [{ channel: "webhook", value: hook.url }] })];
+  const desk = await openDesk(onTestFinished, {
+    topics,
+    escalation: { ...policy, tiers: [], fallback: { tell: ["chief"], repeat: "0s" } },
+  });
+  await ask(desk);
+  await desk.mailTo(chief.email);
+  await eventually(async () => {
+    const [row] = await desk.rows("SELECT state, reason FROM drafts WHERE channel = 'escalations'");
+    expect(row).toMatchObject({ state: "failed", reason: expect.stringContaining("address") });
+  });
+  expect(hook.got).toEqual([]);
+});
+
+it.concurrent("who was told learns that somebody else has it, and cannot take it by a reflex", async ({
+  onTestFinished,
+}) => {
+  let answer: Answering = status(204);
+  const { desk, told } = await world(onTestFinished, (response, got) => answer(response, got), {
+    tiers: [{ tell: ["pager", "dora"], repeat: "0s", next: "12h" }],
+  });
+  await ask(desk);
+  await desk.textTo(dora.sms);
+  await eventually(() => expect(told()).toHaveLength(1));
+  await desk.quiet();
+  answer = json({ acknowledge: true, reply: "I always say this." });
+  await desk.text("ok", { from: dora.sms });
+  await eventually(() =>
+    expect(told().map(({ type }) => type)).toEqual(["escalation.opened", "escalation.taken"]),
+  );
+  await desk.quiet();
+  const [row] = await desk.escalated("taken");
+  expect(row?.taken_by).toBe(dora.name);
+  expect(desk.textsTo(anna)).toEqual([colleague]);
+  expect(await desk.rows(sources)).toEqual([]);
+});
+
+it.concurrent("what answers no notice is asked nobody", async ({ onTestFinished }) => {
+  const { desk, hook } = await world(onTestFinished, status(204));
+  const event: MessageEvent = {
+    kind: "message",
+    id: externalId("e1"),
+    from: { address: hook.url },
+    to: [],
+    thread: { answers: [], tokens: [threadToken("nobodysmark0000000000")] },
+    sentAt: new Date(),
+    text: "I want a refund",
+  };
+  await accept(desk.app().flow, "escalations", [event], null, "n");
+  await desk.quiet();
+  expect(await desk.rows(sources)).toEqual([{ kind: "message", state: "ignored", code: "not-asked" }]);
+  expect(await desk.rows("SELECT id FROM turns")).toEqual([]);
+});
+
+it.concurrent("the channel of webhooks is no channel that people write on", async ({ onTestFinished }) => {
+  const { desk } = await world(onTestFinished, status(204));
+  const { host, agents } = desk.app();
+  const channels = reportChannels(host, agents);
+  const own = channels.filter(({ id }) => id === "escalations");
+  expect(own).toMatchObject([
+    { adapter: "webhook", state: "ready", not_asking: null, notices_only: true, failures: 0 },
+  ]);
+  expect(statusText(channels, 0)).toBe(
+    `${channels.length - 1}/${channels.length - 1} channels ready, 0 waiting`,
+  );
+  const down = channels.map((one) => (one.notices_only ? one : { ...one, state: "degraded" }));
+  expect([isReady(channels), isReady(down), isReady(own)]).toEqual([true, false, true]);
+  await desk.app().reload({ ...(await desk.config()), escalation: null });
+  expect(host.running().map(({ config }) => String(config.id))).not.toContain("escalations");
+});
