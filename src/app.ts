@@ -25,6 +25,7 @@ import { routeStage } from "./pipeline/route.ts";
 import { sendStage } from "./pipeline/send.ts";
 import type { Agent } from "./pipeline/settings.ts";
 import { createFlow, type Flow } from "./pipeline/step.ts";
+import { wasTold } from "./store/contacts.ts";
 import type { Database } from "./store/driver.ts";
 import { endLeases } from "./store/lanes.ts";
 import { dropLease } from "./store/leases.ts";
@@ -118,11 +119,13 @@ export async function startApp(options: AppOptions): Promise<App> {
   const rate = rateOf(config.platform.rate.requests, config.platform.rate.per);
   const lives = new AbortController();
 
+  // Whoever was told of something may still answer when the policy is gone: no agent is to see that.
+  let told = await db.read(wasTold);
   const escalating = { policy: () => config.escalation, lines: () => host.lines(), clock, log };
   const escalation = createEscalation(escalating);
   const host = createHost({
     db,
-    escalation: () => (config.escalation === null ? null : escalation),
+    escalation: () => (config.escalation !== null || told ? escalation : null),
     flow: () => flow,
     clock,
     log,
@@ -222,6 +225,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     async reload(next) {
       const restart = needRestart(config, next);
       await apply(next);
+      told ||= config.escalation !== null;
       config = next;
       flow.wake();
       registering.wake();

@@ -49,7 +49,7 @@ export const draftStates = {
 
 export const escalationStates = {
   open: ["taken", "closed"],
-  /** A person answers for it; another person may take it over. */
-  taken: ["taken", "closed"],
+  /** A person answers for it; another person may take it over. Open again when nobody hears what the customer writes. */
+  taken: ["taken", "open", "closed"],
   closed: [],
 } as const satisfies Machine;

@@ -10,13 +10,19 @@ import {
   addNotice,
   type ContactRow,
   contactsOf,
+  isHeard,
   type NoticeRow,
   noticesOf,
   readContact,
 } from "../store/contacts.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
-import { type EscalationRow, hastenEscalation, liveEscalation } from "../store/escalations.ts";
+import {
+  type EscalationRow,
+  hastenEscalation,
+  liveEscalation,
+  reopenEscalation,
+} from "../store/escalations.ts";
 import { isHumans } from "../store/takeover.ts";
 import type { TurnRow } from "../store/turns.ts";
 import { watchIn } from "../store/watches.ts";
@@ -77,6 +83,9 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     const { escalation } = await readContact(q, notice.contact);
     if (notice.kind !== "customer") return hastenEscalation(q, escalation);
     for (const { id } of await contactsOf(q, escalation)) await passOn(q, id, notice);
+    if (await isHeard(q, escalation, notice.subject)) return;
+    if (await reopenEscalation(q, escalation))
+      log.error({ escalation }, "nobody hears what the customer writes: people are told again");
   }
 
   return {
@@ -117,12 +126,12 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       }
       const { channel, agent } = line;
       const cause = state === "held" ? "held" : "turn-failed";
-      if (await isHumans(q, draft.reply)) {
+      if (deps.policy() !== null && (await isHumans(q, draft.reply))) {
         // Whoever wrote it takes the customer for answered.
         const key = `draft:${draft.id}:${state}`;
-        const about_ = { channel, agent, conversation: draft.conversation, topic: null };
+        const own = { channel, agent, conversation: draft.conversation, topic: null };
         const why = `a person's answer did not go out (${state}): ${reason}`;
-        await raise(q, { ...about_, key, source: "ours", cause, reason: why, news: true }, deps);
+        await raise(q, { ...own, key, source: "ours", cause, reason: why, news: true }, deps);
         return;
       }
       if (state === "dropped") return;

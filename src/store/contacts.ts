@@ -258,6 +258,25 @@ export async function noticesOf(q: Query, reply: string): Promise<NoticeRow[]> {
   return q.all<NoticeRow>(`SELECT ${noticeColumns} FROM notices WHERE reply = $1 ORDER BY id`, reply);
 }
 
+/** Whether what the customer said has reached somebody who knows of the escalation, or still may. */
+export async function isHeard(q: Query, escalation: string, subject: string): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM notices JOIN contacts ON contacts.id = notices.contact
+     LEFT JOIN replies ON replies.id = notices.reply LEFT JOIN drafts ON drafts.reply = notices.reply
+     WHERE contacts.escalation = $1 AND notices.kind = 'customer' AND notices.subject = $2
+       AND (notices.due_at IS NOT NULL OR replies.state = 'ready'
+         OR drafts.state IN ('queued', 'sending', 'unknown', 'sent', 'delivered')) LIMIT 1`,
+    escalation,
+    subject,
+  );
+  return row !== undefined;
+}
+
+/** Whether anybody was ever told of anything. */
+export async function wasTold(q: Query): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM contacts LIMIT 1")) !== undefined;
+}
+
 /** The ids under which our messages of a conversation went out, oldest first. */
 export async function sentIds(q: Query, conversation: string): Promise<string[]> {
   const rows = await q.all<{ id: string }>(

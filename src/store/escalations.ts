@@ -61,10 +61,12 @@ export async function newestEscalation(q: Query, about: string): Promise<Escalat
   return row ?? null;
 }
 
-/** The one about that which is not closed. */
+/** The one about that which is not closed. Locked for this transaction: whoever closes it does so before, and then it is
+ *  not found, or after. */
 export async function liveEscalation(q: Query, about: string): Promise<EscalationRow | null> {
   const row = await q.one<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE about = $1 AND state <> 'closed'`,
+    `SELECT ${columns} FROM escalations WHERE about = $1 AND state <> 'closed'
+     FOR UPDATE -- only: postgres`,
     about,
   );
   return row ?? null;
@@ -199,6 +201,17 @@ export async function takeEscalation(
     by.contact,
   );
   return changed === 1;
+}
+
+/** Whoever has it cannot be reached: the policy begins again. */
+export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
+  const changed = await q.run(
+    `UPDATE escalations SET state = 'open', taken_by = NULL, taken_contact = NULL, taken_at = NULL, tier = 0,
+       entered_at = now_ms(), told_at = NULL, due_at = now_ms() WHERE id = $1 AND state = 'taken'`,
+    id,
+  );
+  if (changed > 0) q.touched.add("escalations");
+  return changed > 0;
 }
 
 /** False when it was closed before. */
