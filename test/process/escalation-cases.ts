@@ -36,6 +36,9 @@ export const escalationCases: readonly EscalationCase[] = [
   ...at("hands over", "send.cross", [1, 2, 3, 4]),
   ...at("hands over", "outcome.commit"),
   ...at("hands over", "outcome.commit", [2, 3, 4], after),
+  // The platform says the same by its webhook, and somebody takes it by a link.
+  ...at("tells us", "intake.commit"),
+  ...at("takes", "take.commit"),
   // The human's words, taken down once, to the platform and to the customer; and the others, who learn of it.
   ...(["route.commit", "ask.cross", "answer.commit", "send.record"] as const).flatMap((point) =>
     at("answers", point),

@@ -44,6 +44,7 @@ const busySql = `SELECT 'event' AS what, id, state FROM events WHERE state = 'st
   UNION ALL SELECT 'lane', id, holder FROM lanes WHERE holder IS NOT NULL
   UNION ALL SELECT 'escalation', id, state FROM escalations WHERE due_at <= :soon
   UNION ALL SELECT 'notice', id, kind FROM notices WHERE due_at <= :soon
+  UNION ALL SELECT 'intake', id, state FROM intakes WHERE state = 'stored'
   UNION ALL SELECT 'watch', conversation, mode FROM watches WHERE due_at <= :soon`;
 
 interface Busy {
@@ -69,6 +70,18 @@ export async function stateOf(place: EscalationPlace): Promise<string> {
   );
   return [state ?? "none", ...busyIn(place).map((one) => `${one.what} ${one.id} ${one.state}`)].join(", ");
 }
+
+/** Whether that is one of the ways in which an escalation was noticed. */
+export const isNoticedBy = (place: EscalationPlace, source: string): boolean =>
+  readStore(place, (db) => db.prepare("SELECT key FROM sources WHERE source = ?").all(source).length > 0);
+
+/** The platform's id of the customer's conversation. */
+export const platformIdOf = (place: EscalationPlace, { customer }: Cast): string =>
+  readStore(
+    place,
+    (db) =>
+      db.prepare("SELECT platform_id FROM conversations WHERE person = ?").pluck().get(customer) as string,
+  );
 
 /** Everything that is wrong when these acts were played; empty when all is well. */
 export async function escalationViolations(
@@ -166,14 +179,7 @@ async function checkPlatform(
   plot: readonly Act[],
   say: Say,
 ): Promise<void> {
-  const id = readStore(
-    place,
-    (db) =>
-      db
-        .prepare("SELECT platform_id FROM conversations WHERE person = ?")
-        .pluck()
-        .get(cast.customer) as string,
-  );
+  const id = platformIdOf(place, cast);
   const { messages } = (await place.platform("GET", `conversations/${id}/messages`)) as {
     messages: { senderRole: string; message: string }[];
   };

@@ -3,11 +3,26 @@
 // twice; every other act happens in peace.
 
 import type { Daemon } from "./daemon.ts";
-import { type EscalationViolation, escalationViolations, isQuiet, stateOf } from "./escalation-invariants.ts";
-import { dora, type EscalationPlace, emil, handing, office, reads } from "./escalation-world.ts";
+import {
+  type EscalationViolation,
+  escalationViolations,
+  isNoticedBy,
+  isQuiet,
+  platformIdOf,
+  stateOf,
+} from "./escalation-invariants.ts";
+import { dora, type EscalationPlace, emil, handing, office, reads, webhookKey } from "./escalation-world.ts";
 import { lastWords, until, within } from "./story.ts";
 
-export const acts = ["hands over", "answers", "writes on", "gives back", "asks again"] as const;
+export const acts = [
+  "hands over",
+  "tells us",
+  "takes",
+  "answers",
+  "writes on",
+  "gives back",
+  "asks again",
+] as const;
 export type Act = (typeof acts)[number];
 
 export interface EscalationStory {
@@ -28,6 +43,8 @@ export interface EscalationStory {
 /** What is worth telling when it dies in that act. */
 const plots: { readonly [act in Act]: readonly Act[] } = {
   "hands over": ["hands over", "answers", "gives back"],
+  "tells us": ["hands over", "tells us", "answers", "gives back"],
+  takes: ["hands over", "takes", "answers", "gives back"],
   answers: ["hands over", "answers", "gives back"],
   "writes on": ["hands over", "answers", "writes on", "gives back"],
   "gives back": ["hands over", "answers", "gives back", "asks again"],
@@ -122,10 +139,44 @@ async function died(daemon: Daemon): Promise<void> {
 async function play(place: EscalationPlace, cast: Cast, act: Act): Promise<void> {
   const { customer } = cast;
   if (act === "hands over") await place.api.receive({ from: customer, body: cast.asks });
+  if (act === "tells us") await platformTells(place, cast);
+  if (act === "takes") await opensLink(place);
   if (act === "answers") await humanSays(place, cast, cast.answers);
   if (act === "writes on") await place.api.receive({ from: customer, body: cast.writesOn });
   if (act === "gives back") await humanSays(place, cast, "#resume");
   if (act === "asks again") await place.api.receive({ from: customer, body: cast.asksAgain });
+}
+
+/** The platform's webhook, repeated until somebody takes it. */
+async function platformTells(place: EscalationPlace, cast: Cast): Promise<void> {
+  const body = JSON.stringify({ conversationId: platformIdOf(place, cast), topic: "refund" });
+  const headers = { "content-type": "application/json", "webhook-id": `msg_${cast.customer}` };
+  await posted(
+    place,
+    "/platform/support/escalation",
+    { headers: { ...headers, "x-bridgehead-key": webhookKey }, body },
+    [200],
+  );
+}
+
+/** The button behind the link in a text, pressed until there is an answer; one that was used leads nowhere. */
+async function opensLink(place: EscalationPlace): Promise<void> {
+  const link = /https:\S+/.exec(place.texts(dora.sms).join(" "))?.[0] ?? "";
+  await posted(place, new URL(link).pathname, {}, [200, 404]);
+}
+
+async function posted(
+  place: EscalationPlace,
+  path: string,
+  request: { readonly headers?: Record<string, string>; readonly body?: string },
+  wanted: readonly number[],
+): Promise<void> {
+  for (;;) {
+    const answer = await fetch(`${place.via()}${path}`, { method: "POST", ...request }).catch(() => null);
+    await answer?.text().catch(() => "");
+    if (answer && wanted.includes(answer.status)) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
 }
 
 async function humanSays(place: EscalationPlace, { human }: Cast, text: string): Promise<void> {
@@ -160,6 +211,10 @@ async function hasHappened(place: EscalationPlace, cast: Cast, act: Act): Promis
         place.pager.pages().length > 0
       );
     }
+    case "tells us":
+      return isNoticedBy(place, "webhook");
+    case "takes":
+      return stateOf(place).then((state) => state.startsWith("taken"));
     case "answers":
       return heard.includes(cast.answers);
     case "writes on":
