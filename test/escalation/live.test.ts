@@ -1,0 +1,141 @@
+// In the whole daemon: calls that go to a human, calls that nobody served, and a channel that stays down.
+
+import { expect, it } from "vitest";
+import { startMailServer } from "../../src/sandbox/mail-server.ts";
+import { colleague, topic } from "../app/escalation-world.ts";
+import { eventually } from "../app/eventually.ts";
+import { anna, type LinesOptions, type LinesWorld, openLines } from "../app/lines-world.ts";
+import type { Finished } from "../app/world.ts";
+import { startTcpProxy } from "../real/tcp-proxy.ts";
+
+const office = "+12025550150";
+const dora = { name: "Dora Dahl", sms: "+12025550191" };
+const escalation = {
+  people: { dora },
+  tiers: [{ tell: ["dora"], repeat: "10m", next: "15m" }],
+  fallback: { tell: ["dora"] },
+  group: "0s",
+  poll: "12h",
+  poll_open: "12h",
+  down_after: "1s",
+};
+/** However slow everything is: nothing is said to pass the time, and nobody gives up. */
+const quick = {
+  collect: "50ms",
+  speaking_rate: 40,
+  fillers: { first: "10m", second: "20m" },
+  silence: { after: "10m" },
+  give_up: { after: "10m" },
+};
+
+const openWorld = (finished: Finished, options: LinesOptions): Promise<LinesWorld> =>
+  openLines(finished, { escalation, skills: { escalation: { escalations: [topic("refund")] } }, ...options });
+
+/** The texts to Dora, as soon as there are so many. */
+async function textsTo(world: LinesWorld, count: number): Promise<string[]> {
+  await eventually(() => expect(world.textsTo(dora.sms)).toHaveLength(count));
+  return world.textsTo(dora.sms);
+}
+
+const escalations = (world: LinesWorld) =>
+  world.rows<{ about: string; state: string; cause: string }>(
+    "SELECT about, state, cause FROM escalations ORDER BY number",
+  );
+
+it.concurrent("the answer that escalates is said, then the call goes to a human, and people are told", async ({
+  onTestFinished,
+}) => {
+  const rung: string[] = [];
+  const world = await openWorld(onTestFinished, {
+    voice: { ...quick, hand_over: { dial: [office] } },
+    phone: { dialed: (target) => (rung.push(target), "completed") },
+  });
+  const call = await world.dial();
+  call.say("I want a refund");
+  await call.hears(colleague);
+  expect(await call.over).toBe("hangup");
+  expect(rung).toEqual([office]);
+  expect(call.spoken.at(-1)?.text.trim()).toBe(colleague);
+  await eventually(async () =>
+    expect(await world.rows("SELECT handing_over, reason FROM sessions")).toEqual([
+      { handing_over: "escalated", reason: "handed-over" },
+    ]),
+  );
+  expect((await textsTo(world, 1))[0]).toContain("Escalation 1: refund");
+  await world.idle();
+  expect(await escalations(world)).toMatchObject([{ state: "open", cause: "topic" }]);
+});
+
+it.concurrent("nobody takes it: who was told hears of the message that was left", async ({
+  onTestFinished,
+}) => {
+  const world = await openWorld(onTestFinished, {
+    voice: { ...quick, hand_over: { dial: [office] } },
+    phone: { dialed: () => "no-answer" },
+  });
+  const call = await world.dial();
+  call.say("I want a refund");
+  expect(await call.over).toBe("hangup");
+  const texts = await textsTo(world, 2);
+  expect(texts.filter((text) => text.includes("Escalation 1: refund"))).toHaveLength(1);
+  expect(texts.filter((text) => /^1: Voicemail from .*Recordings\/RE/.test(text))).toHaveLength(1);
+  await world.idle();
+  expect(await escalations(world)).toHaveLength(1);
+});
+
+it.concurrent("a call is given up: people are told, once, and of what came of it", async ({
+  onTestFinished,
+}) => {
+  const world = await openWorld(onTestFinished, {
+    voice: { ...quick, give_up: { after: "400ms" } },
+    platform: { timeout: "10m" },
+  });
+  world.model.hold();
+  const call = await world.dial();
+  call.say("Where is my lamp?");
+  expect(await call.over).toBe("hangup");
+  const [text] = await textsTo(world, 1);
+  expect(text).toContain(`Escalation 1: Missed call from ${anna}`);
+  world.model.release();
+  await world.idle();
+  expect(await escalations(world)).toMatchObject([{ state: "open", cause: "call" }]);
+  expect(world.textsTo(dora.sms)).toHaveLength(1);
+});
+
+it.concurrent("a channel stays down: people are told, and when it works again", async ({
+  onTestFinished,
+}) => {
+  const address = "support@team.example";
+  const server = await startMailServer({ address, password: "secret", others: () => undefined });
+  const proxy = await startTcpProxy(server.imapPort);
+  onTestFinished(async () => {
+    await proxy.close();
+    await server.close();
+  });
+  const login = { host: "127.0.0.1", tls: "none", user: address, password: "${env:MAIL}" };
+  const mail = {
+    adapter: "email",
+    agent: "support",
+    imap: { ...login, port: proxy.port },
+    smtp: { ...login, port: server.smtpPort },
+  };
+  const world = await openWorld(onTestFinished, {
+    channels: { mail },
+    emailSkill: { email: address },
+    env: { MAIL: "secret" },
+  });
+  proxy.refuse();
+  proxy.cut();
+  await eventually(async () =>
+    expect((await escalations(world))[0]).toEqual({
+      about: "channel:mail:channel-down",
+      state: "open",
+      cause: "channel-down",
+    }),
+  );
+  expect((await textsTo(world, 1))[0]).toContain("Escalation 1: channel mail is degraded");
+  proxy.resume();
+  await eventually(async () => expect((await escalations(world))[0]?.state).toBe("closed"));
+  const said = "Escalation 1 is closed: channel mail works again.";
+  await eventually(() => expect(world.textsTo(dora.sms)).toContain(said));
+});
