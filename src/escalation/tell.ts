@@ -4,30 +4,18 @@
 // Leaves: contacts, notices, and for each due notice a reply `ready` in the contact's own conversation.
 // If it fails: at the next sweep; nothing was decided.  If the process dies: the rows are still due.
 
-import { type Clock, externalId, type Log } from "bridgehead/contract";
-import { type Address, firstTo, furtherTo } from "../domain/address.ts";
 import { type Contact, type Policy, step } from "../domain/policy.ts";
-import { newId, newToken } from "../ops/clock.ts";
+import { newId } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
-import type { Line, Lines } from "../pipeline/line.ts";
-import { insertNotice, openFor } from "../pipeline/notice.ts";
 import type { PureStage } from "../pipeline/stage.ts";
 import {
   addNotice,
-  bindContact,
   type ContactRow,
-  dueNotices,
-  endNotice,
   ensureContact,
-  giveLink,
   lastTold,
-  type NoticeRow,
-  postponeNotice,
-  readContact,
-  sentIds,
+  moveContact,
   waitsToBeRead,
 } from "../store/contacts.ts";
-import { conversationWith } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
 import {
   dueEscalations,
@@ -36,38 +24,18 @@ import {
   moveEscalation,
   nowMs,
   postponeEscalation,
-  readEscalation,
 } from "../store/escalations.ts";
 import { tryNow } from "../store/waiting.ts";
-import { hashOf } from "./links.ts";
-import { matterOf } from "./matter.ts";
-import { webhookText } from "./payload.ts";
 import { agentRecipients, carrierOf } from "./recipients.ts";
-import {
-  allTakenText,
-  bounded,
-  digestText,
-  longText,
-  type Matter,
-  mostHeadlines,
-  shortText,
-  subjectOf,
-} from "./wording.ts";
+import { type SayDeps, writeDue } from "./saying.ts";
 
-export interface TellDeps {
+export interface TellDeps extends SayDeps {
   /** Null where the configuration has none (any more). */
   readonly policy: () => Policy | null;
-  readonly lines: () => Lines;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** The address of a path of ours for people's browsers; null when there is no public one. */
-  readonly link: (token: string) => string | null;
 }
 
 const batch = 100;
-/** Notices: as many as may go into one message. */
-const mostNotices = 1000;
-/** When a step could not be taken, or a notice not be written. */
+/** When a step could not be taken. */
 const againMs = 60_000;
 
 export function tellStage(deps: TellDeps): PureStage {
@@ -77,15 +45,18 @@ export function tellStage(deps: TellDeps): PureStage {
       const policy = deps.policy();
       if (policy === null) return [];
       const due = await dueEscalations(q, batch);
+      const told: Told = new Map();
       for (const row of due) {
         await q
-          .savepoint(() => decide(q, policy, row, deps))
+          .savepoint(() => decide(q, policy, row, { ...deps, told }))
           .catch((error: unknown) => {
             deps.log.error({ escalation: row.number, err: error }, "telling of an escalation failed");
             return postponeEscalation(q, row.id, againMs);
           });
       }
       const written = await writeDue(q, policy, deps);
+      // There are more than fit into one commit.
+      if (due.length === batch) q.waits.add(1);
       if (due.length + written === 0) return [];
       point("notice.commit", "before", { count: written });
       return [() => point("notice.commit", "after", { count: written })];
@@ -93,40 +64,49 @@ export function tellStage(deps: TellDeps): PureStage {
   };
 }
 
+/** By channel and address: how long ago it was last told of something (ms), as far as that was asked. */
+type Told = Map<string, number | null>;
+type Deciding = TellDeps & { readonly told: Told };
+
 /** One step of the policy for one escalation. */
-async function decide(q: Query, policy: Policy, row: EscalationRow, deps: TellDeps): Promise<void> {
+async function decide(q: Query, policy: Policy, row: EscalationRow, deps: Deciding): Promise<void> {
   const now = await nowMs(q);
   const about = { topic: row.topic, agent: row.agent, channel: row.channel, cause: row.cause as never };
   const progress = { tier: row.tier, enteredAt: row.entered_at, toldAt: row.told_at };
   const next = step(policy, about, progress, now);
   const first = row.told_at === null && row.tier === 0;
   const recipients = first && policy.agentRecipients ? agentRecipients(row, deps.lines()) : [];
-  for (const contact of [...next.tell, ...recipients]) await tell(q, policy, row, contact, now, deps);
+  let carried = 0;
+  for (const contact of [...next.tell, ...recipients])
+    if (await tell(q, policy, row, contact, now, deps)) carried += 1;
   await moveEscalation(q, row.id, {
     tier: next.progress.tier,
     entered_at: next.progress.enteredAt,
     told_at: next.progress.toldAt ?? (first ? now : null),
     due_at: next.dueAt,
   });
+  // Nobody of this step can be told by anything: it is the next one's turn.
+  if (next.tell.length > 0 && carried === 0) await hastenEscalation(q, row.id);
 }
 
-/** Leaves a notice for that contact; a repetition only when the last one is not still waiting to go out. */
+/** Leaves a notice for that contact; a repetition only when the last one is not still waiting to go out. False when
+ *  nothing carries it. */
 async function tell(
   q: Query,
   policy: Policy,
   row: EscalationRow,
   to: Contact,
   now: number,
-  deps: TellDeps,
-): Promise<void> {
+  deps: Deciding,
+): Promise<boolean> {
   const channel = carrierOf(policy, to.way);
   const line = channel === null ? undefined : deps.lines().get(channel);
   const address = to.way === "webhook" ? to.address : (line?.address(to.address) ?? null);
   if (channel === null || !line?.outbound || address === null) {
     deps.log.error({ escalation: row.number, way: to.way }, "somebody cannot be told: nothing carries it");
-    return;
+    return false;
   }
-  const contact = await ensureContact(q, {
+  const known = await ensureContact(q, {
     id: newId(deps.clock.now()),
     escalation: row.id,
     person: to.person,
@@ -135,155 +115,32 @@ async function tell(
     address: to.way === "webhook" ? address : address.toLowerCase(),
     channel,
   });
+  // The configuration has changed: what carried it is no more.
+  const moved = known.channel !== channel && !deps.lines().get(known.channel)?.outbound;
+  const contact = moved ? await moveContact(q, known, channel) : known;
   const id = newId(deps.clock.now());
   const told = { id, contact: contact.id, kind: "told", subject: "", text: null } as const;
-  const wait = to.way === "webhook" ? 0 : await groupWait(q, policy, contact);
-  if (await addNotice(q, told, wait)) return;
+  const wait = to.way === "webhook" ? 0 : await groupWait(q, policy, contact, deps.told);
+  if (await addNotice(q, told, wait)) return true;
   if (await waitsToBeRead(q, contact.id)) {
     // Its own next attempt may be hours away, on the schedule of a mail that is in no hurry.
     if (contact.conversation !== null) await tryNow(q, contact.conversation);
-    return;
+    return true;
   }
   await addNotice(q, { ...told, kind: "again", subject: String(now) }, wait);
+  return true;
 }
 
 /** Milliseconds until this address may be written to again, when it has just been. */
-async function groupWait(q: Query, policy: Policy, contact: ContactRow): Promise<number> {
-  const ago = await lastTold(q, contact.channel, contact.address);
-  return ago === null ? 0 : Math.max(0, policy.group - ago);
-}
-
-type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly row: EscalationRow };
-
-/** Writes what is due; several escalations that one address is told of become one message. */
-async function writeDue(q: Query, policy: Policy, deps: TellDeps): Promise<number> {
-  const groups = new Map<string, Due[]>();
-  let written = 0;
-  for (const notice of await dueNotices(q, mostNotices)) {
-    const contact = await readContact(q, notice.contact);
-    const row = await readEscalation(q, contact.escalation);
-    const telling = notice.kind === "told" || notice.kind === "again";
-    // Somebody has taken it meanwhile: nobody else need be woken.
-    if (telling && row.state !== "open") {
-      await endNotice(q, notice.id, null);
-      continue;
-    }
-    const key = groupOf(notice, contact);
-    groups.set(key, [...(groups.get(key) ?? []), { notice, contact, row }]);
-  }
-  for (const group of groups.values()) {
-    await q
-      .savepoint(() => write(q, policy, group, deps))
-      .then(() => (written += 1))
-      .catch((error: unknown) => unwritten(q, group, error, deps));
-  }
-  return written;
-}
-
-/** What becomes one message: whatever one address is told of, and what one person has taken. */
-function groupOf({ id, kind, subject }: NoticeRow, { way, channel, address }: ContactRow): string {
-  if (way === "webhook" || kind === "customer" || kind === "said") return id;
-  return kind === "taken" ? `${channel} ${address} ${subject}` : `${channel} ${address}`;
-}
-
-/** Nothing waits for a way that is dead: the policy's next step is due. */
-async function unwritten(q: Query, group: readonly Due[], error: unknown, deps: TellDeps): Promise<void> {
-  deps.log.error({ channel: group[0]?.contact.channel, err: error }, "writing a notice failed");
-  for (const { notice, row } of group) {
-    await postponeNotice(q, notice.id, againMs);
-    await hastenEscalation(q, row.id);
-  }
-}
-
-async function write(q: Query, policy: Policy, group: readonly Due[], deps: TellDeps): Promise<void> {
-  const [head] = group;
-  if (!head) return;
-  const line = deps.lines().get(head.contact.channel);
-  if (!line) throw new Error(`telling of an escalation: there is no channel ${head.contact.channel}`);
-  const { text, subject } = await textOf(q, policy, group, line, deps);
-  const conversation = await conversationFor(q, group, line, subject, deps);
-  const party = { address: head.contact.address, name: head.contact.name };
-  // What is said later goes into the thread of the first notice, where the channel has threads.
-  const said = subject === null ? [] : await sentIds(q, conversation);
-  const address: Address =
-    said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId));
-  const notice = { channel: line.channel, conversation, address, text, forced: false };
-  const reply = await insertNotice(q, deps.clock, notice);
-  for (const one of group) await endNotice(q, one.notice.id, reply);
-}
-
-async function textOf(
+async function groupWait(
   q: Query,
   policy: Policy,
-  group: readonly Due[],
-  line: Line,
-  deps: TellDeps,
-): Promise<{ readonly text: string; readonly subject: string | null }> {
-  const [head] = group;
-  // Of several only the headlines are told: what was said need not be read for them.
-  const matters: Matter[] = [];
-  for (const { row } of group.slice(0, mostHeadlines))
-    matters.push(await matterOf(q, row, group.length === 1));
-  const [matter] = matters;
-  if (!head || !matter) throw new Error("telling of an escalation: there is nothing to tell");
-  const subject = line.traits.conversations === "thread" ? subjectOf(matter) : null;
-  const { notice, contact } = head;
-  if (contact.way === "webhook") return { text: webhookText(matter, notice, contact), subject: null };
-  if (notice.kind === "taken" && group.length > 1)
-    return {
-      text: allTakenText(
-        group.map((one) => one.row.number),
-        notice.subject,
-      ),
-      subject,
-    };
-  if (notice.text !== null)
-    return { text: contact.way === "sms" ? bounded(notice.text) : notice.text, subject };
-  if (group.length > 1)
-    return {
-      text: digestText(contact.way === "sms" ? matters.slice(0, 5) : matters, group.length),
-      subject: subject && `${group.length} escalations are open`,
-    };
-  const link = await newLink(q, policy, contact, deps);
-  const again = notice.kind === "again";
-  return {
-    text: contact.way === "sms" ? shortText(matter, link, again) : longText(matter, link, again),
-    subject,
-  };
-}
-
-/** A link of its own for each contact, good for one use; an earlier one ends with it. */
-async function newLink(
-  q: Query,
-  policy: Policy,
-  contact: ContactRow,
-  deps: TellDeps,
-): Promise<string | null> {
-  const token = newToken(26);
-  const link = deps.link(token);
-  if (link !== null) await giveLink(q, contact.id, hashOf(token), policy.expires);
-  return link;
-}
-
-/** Where it is said: a thread of its own for each escalation (one for those told together), one conversation a person
- *  where the channel has no threads. */
-async function conversationFor(
-  q: Query,
-  group: readonly Due[],
-  line: Line,
-  subject: string | null,
-  deps: TellDeps,
-): Promise<string> {
-  const [head] = group;
-  if (!head) throw new Error("telling of an escalation: there is nobody to tell");
-  const { contact } = head;
-  const known = group.length === 1 || head.notice.kind === "taken" ? contact.conversation : null;
-  const person =
-    line.traits.conversations === "person" ? await conversationWith(q, line.channel, contact.address) : null;
-  const whom = { channel: line.channel, agent: line.agent, person: contact.address, subject };
-  const conversation = known ?? person ?? (await openFor(q, whom, deps.clock));
-  // Where it began, it goes on.
-  for (const one of group)
-    if (one.contact.conversation === null) await bindContact(q, one.contact.id, conversation);
-  return conversation;
+  { channel, address }: ContactRow,
+  told: Told,
+): Promise<number> {
+  const key = `${channel} ${address}`;
+  const ago = told.get(key) ?? (await lastTold(q, channel, address));
+  told.set(key, ago);
+  // In a time that lies ahead: the clock was put back.
+  return ago === null || ago < 0 ? 0 : Math.max(0, policy.group - ago);
 }

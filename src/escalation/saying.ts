@@ -1,0 +1,181 @@
+// What is due to be said to people is written: part of stage tell.
+
+import { type Clock, externalId, type Log } from "bridgehead/contract";
+import { type Address, firstTo, furtherTo } from "../domain/address.ts";
+import type { Policy } from "../domain/policy.ts";
+import { newToken } from "../ops/clock.ts";
+import type { Line, Lines } from "../pipeline/line.ts";
+import { insertNotice, openFor } from "../pipeline/notice.ts";
+import {
+  bindContact,
+  type ContactRow,
+  dueNotices,
+  endNotice,
+  giveLink,
+  type NoticeRow,
+  postponeNotice,
+  readContact,
+  sentIds,
+} from "../store/contacts.ts";
+import { conversationWith } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { type EscalationRow, hastenEscalation, readEscalation } from "../store/escalations.ts";
+import { hashOf } from "./links.ts";
+import { matterOf } from "./matter.ts";
+import { webhookText } from "./payload.ts";
+import {
+  allTakenText,
+  bounded,
+  customerMail,
+  digestText,
+  longText,
+  type Matter,
+  mostHeadlines,
+  shortText,
+  subjectOf,
+} from "./wording.ts";
+
+export interface SayDeps {
+  readonly lines: () => Lines;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The address of a path of ours for people's browsers; null when there is no public one. */
+  readonly link: (token: string) => string | null;
+}
+
+/** As many as may go into one message. */
+const mostNotices = 1000;
+/** When a notice could not be written. */
+const againMs = 60_000;
+
+type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly row: EscalationRow };
+
+/** Writes what is due; several escalations that one address is told of become one message. */
+export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise<number> {
+  const groups = new Map<string, Due[]>();
+  let written = 0;
+  for (const notice of await dueNotices(q, mostNotices)) {
+    const contact = await readContact(q, notice.contact);
+    const row = await readEscalation(q, contact.escalation);
+    const telling = notice.kind === "told" || notice.kind === "again";
+    // Somebody has taken it meanwhile: nobody else need be woken.
+    if (telling && row.state !== "open") {
+      await endNotice(q, notice.id, null);
+      continue;
+    }
+    const key = groupOf(notice, contact);
+    groups.set(key, [...(groups.get(key) ?? []), { notice, contact, row }]);
+  }
+  for (const group of groups.values()) {
+    await q
+      .savepoint(() => write(q, policy, group, deps))
+      .then(() => (written += 1))
+      .catch((error: unknown) => unwritten(q, group, error, deps));
+  }
+  return written;
+}
+
+/** What becomes one message: whatever one address is told of, and what one person has taken. */
+function groupOf({ id, kind, subject }: NoticeRow, { way, channel, address }: ContactRow): string {
+  if (way === "webhook" || kind === "customer" || kind === "said") return id;
+  return kind === "taken" ? `${channel} ${address} ${subject}` : `${channel} ${address}`;
+}
+
+/** Nothing waits for a way that is dead: the policy's next step is due. */
+async function unwritten(q: Query, group: readonly Due[], error: unknown, deps: SayDeps): Promise<void> {
+  deps.log.error({ channel: group[0]?.contact.channel, err: error }, "writing a notice failed");
+  for (const { notice, row } of group) {
+    await postponeNotice(q, notice.id, againMs);
+    await hastenEscalation(q, row.id);
+  }
+}
+
+async function write(q: Query, policy: Policy, group: readonly Due[], deps: SayDeps): Promise<void> {
+  const [head] = group;
+  if (!head) return;
+  const line = deps.lines().get(head.contact.channel);
+  if (!line) throw new Error(`telling of an escalation: there is no channel ${head.contact.channel}`);
+  const { text, subject } = await textOf(q, policy, group, line, deps);
+  const conversation = await conversationFor(q, group, line, subject, deps);
+  const party = { address: head.contact.address, name: head.contact.name };
+  // What is said later goes into the thread of the first notice, where the channel has threads.
+  const said = subject === null ? [] : await sentIds(q, conversation);
+  const address: Address =
+    said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId));
+  const notice = { channel: line.channel, conversation, address, text, forced: false };
+  const reply = await insertNotice(q, deps.clock, notice);
+  for (const one of group) await endNotice(q, one.notice.id, reply);
+}
+
+async function textOf(
+  q: Query,
+  policy: Policy,
+  group: readonly Due[],
+  line: Line,
+  deps: SayDeps,
+): Promise<{ readonly text: string; readonly subject: string | null }> {
+  const [head] = group;
+  // Of several only the headlines are told: what was said need not be read for them.
+  const matters: Matter[] = [];
+  for (const { row } of group.slice(0, mostHeadlines))
+    matters.push(await matterOf(q, row, group.length === 1));
+  const [matter] = matters;
+  if (!head || !matter) throw new Error("telling of an escalation: there is nothing to tell");
+  const subject = line.traits.conversations === "thread" ? subjectOf(matter) : null;
+  const { notice, contact } = head;
+  if (contact.way === "webhook") return { text: webhookText(matter, notice, contact), subject: null };
+  if (notice.kind === "taken" && group.length > 1)
+    return {
+      text: allTakenText(
+        group.map((one) => one.row.number),
+        notice.subject,
+      ),
+      subject,
+    };
+  if (notice.text !== null) {
+    const mailed = notice.kind === "customer" ? customerMail(notice.text) : notice.text;
+    return { text: contact.way === "sms" ? bounded(notice.text) : mailed, subject };
+  }
+  if (group.length > 1)
+    return {
+      text: digestText(contact.way === "sms" ? matters.slice(0, 5) : matters, group.length),
+      subject: subject && `${group.length} escalations are open`,
+    };
+  const link = await newLink(q, policy, contact, deps);
+  const again = notice.kind === "again";
+  return {
+    text: contact.way === "sms" ? shortText(matter, link, again) : longText(matter, link, again),
+    subject,
+  };
+}
+
+/** A link of its own for each contact, good for one use; an earlier one ends with it. */
+async function newLink(q: Query, policy: Policy, contact: ContactRow, deps: SayDeps): Promise<string | null> {
+  const token = newToken(26);
+  const link = deps.link(token);
+  if (link !== null) await giveLink(q, contact.id, hashOf(token), policy.expires);
+  return link;
+}
+
+/** Where it is said: a thread of its own for each escalation (one for those told together), one conversation a person
+ *  where the channel has no threads. */
+async function conversationFor(
+  q: Query,
+  group: readonly Due[],
+  line: Line,
+  subject: string | null,
+  deps: SayDeps,
+): Promise<string> {
+  const [head] = group;
+  if (!head) throw new Error("telling of an escalation: there is nobody to tell");
+  const { contact } = head;
+  const known = group.length === 1 || head.notice.kind === "taken" ? contact.conversation : null;
+  const person =
+    line.traits.conversations === "person" ? await conversationWith(q, line.channel, contact.address) : null;
+  const whom = { channel: line.channel, agent: line.agent, person: contact.address, subject };
+  const conversation = known ?? person ?? (await openFor(q, whom, deps.clock));
+  // Where it began, it goes on.
+  for (const one of group)
+    if (one.contact.conversation === null) await bindContact(q, one.contact.id, conversation);
+  return conversation;
+}
