@@ -10,6 +10,7 @@ import { describeIntake } from "./intake.ts";
 import { describeLanes } from "./lanes.ts";
 import { describeOperators } from "./operators.ts";
 import { describeOutbound } from "./outbound.ts";
+import { describePlatformTold } from "./platform-told.ts";
 import { describeRates } from "./rates.ts";
 import type { NewPlace } from "./rig.ts";
 import { describeScans } from "./scans.ts";
@@ -36,5 +37,6 @@ export function describeStore(name: string, place: NewPlace): void {
     describeEscalations(place);
     describeWatching(place);
     describeForgetting(place);
+    describePlatformTold(place);
   });
 }

@@ -1,0 +1,118 @@
+// What the platform has told us and what we have asked it for: each once, on either database, and what is waited for.
+
+import { describe, expect, it } from "vitest";
+import { alarmRows } from "../../src/store/alarm.ts";
+import { addNotice, endNotice, ensureContact } from "../../src/store/contacts.ts";
+import { bindPlatform } from "../../src/store/conversations.ts";
+import { insertEscalation } from "../../src/store/escalations.ts";
+import {
+  conversationBoundTo,
+  dueIntakes,
+  endIntake,
+  insertIntake,
+  postponeIntake,
+} from "../../src/store/intakes.ts";
+import {
+  beginRegistration,
+  dropRegistration,
+  endRegistration,
+  registrationsOf,
+  signingSecretsOf,
+} from "../../src/store/registrations.ts";
+import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
+
+const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;
+
+export function describePlatformTold(place: NewPlace): void {
+  describe("what the platform has told", () => {
+    it("is stored once by its id, and again only when it may come again", async () => {
+      const db = await fresh(place);
+      const store = (id: string, againMs: number | null) =>
+        db.tx((q) => insertIntake(q, { ...told, id }, againMs));
+      const both = await Promise.all([store("msg_1", null), store("msg_1", null)]);
+      expect(both.filter(Boolean)).toHaveLength(1);
+      expect(await store("msg_2", null)).toBe(true);
+      expect(await store("msg_1", 0), "it is not worked off yet").toBe(false);
+      await db.tx(async (q) => {
+        for (const row of await dueIntakes(q, 9)) await endIntake(q, row, "done");
+      });
+      expect(await store("msg_1", null)).toBe(false);
+      expect(await store("msg_1", 3_600_000)).toBe(false);
+      expect(await store("msg_1", 0)).toBe(true);
+      expect((await db.read((q) => dueIntakes(q, 9))).map(({ id, attempts }) => [id, attempts])).toEqual([
+        ["msg_1", 0],
+      ]);
+    });
+
+    it("is due at once, then when it was put off to, then never again", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => insertIntake(q, told, null));
+      await db.tx((q) => insertIntake(q, { ...told, id: "m", kind: "message", body: "words" }, null));
+      const [row, message] = await db.read((q) => dueIntakes(q, 9));
+      if (!row || !message) throw new Error("nothing is due");
+      await db.tx((q) => postponeIntake(q, row, 3_600_000));
+      await db.tx((q) => endIntake(q, message, "done"));
+      expect(await db.read((q) => dueIntakes(q, 9))).toEqual([]);
+      expect(
+        await db.read((q) => q.all("SELECT id, state, attempts, body FROM intakes ORDER BY id")),
+      ).toEqual([
+        { id: "m", state: "done", attempts: 1, body: "" },
+        { id: "msg_1", state: "stored", attempts: 1, body: "{}" },
+      ]);
+    });
+
+    it("is about the newest conversation that is bound to that one", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        for (const id of ["k1", "k2"]) await bindPlatform(q, await conversation(q, id), "p");
+      });
+      expect(await db.read((q) => conversationBoundTo(q, "p"))).toEqual({
+        id: "k2",
+        channel: "c",
+        agent: "agent",
+      });
+      expect(await db.read((q) => conversationBoundTo(q, "q"))).toBe(null);
+    });
+  });
+
+  it("notes a webhook that is asked for once, with what became of it", async () => {
+    const db = await fresh(place);
+    const one = { agent: "agent", trigger: "each_message", url: "https://a.test/", digest: "d" };
+    const both = await Promise.all([1, 2].map(() => db.tx((q) => beginRegistration(q, one))));
+    expect(both.filter(Boolean)).toHaveLength(1);
+    const rows = () => db.read((q) => registrationsOf(q, "agent", "each_message"));
+    expect(await rows()).toMatchObject([{ ...one, platform_id: null }]);
+    await db.tx((q) => endRegistration(q, one, { platformId: "w", secret: "whsec_x" }));
+    expect(await rows()).toMatchObject([{ platform_id: "w" }]);
+    expect((await rows())[0]?.asked_ago).toBeGreaterThanOrEqual(0);
+    expect(await db.read((q) => signingSecretsOf(q, "agent"))).toEqual(["whsec_x"]);
+    expect(await db.read((q) => signingSecretsOf(q, "other"))).toEqual([]);
+    await db.tx((q) => dropRegistration(q, one));
+    expect(await rows()).toEqual([]);
+  });
+
+  it("counts what became of the notices of each escalation, channel by channel", async () => {
+    const db = await fresh(place);
+    await db.tx(async (q) => {
+      const about = { conversation: null, channel: "c", agent: "a", cause: "topic", topic: null, reason: "" };
+      for (const id of ["e1", "e2", "e3"]) await insertEscalation(q, { ...about, id, about: id });
+      await q.run("UPDATE escalations SET state = 'closed' WHERE id = 'e3'");
+      await conversation(q, "k");
+      for (const [n, state] of ["sent", "failed"].entries()) {
+        const who = { person: "p", name: "P", way: "email", address: `a${n}`, channel: "c" } as const;
+        const { id } = await ensureContact(q, { id: `contact${n}`, escalation: "e1", ...who });
+        await addNotice(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
+        await draft(q, `d${n}`, "k");
+        await endNotice(q, `n${n}`, `rd${n}`);
+        await q.run("UPDATE drafts SET state = $2 WHERE id = $1", `d${n}`, state);
+      }
+    });
+    const { notices, oldest, numbers } = await db.read(alarmRows);
+    expect(notices.toSorted((a, b) => (a.escalation < b.escalation ? -1 : 1))).toEqual([
+      { escalation: "e1", state: "open", told: 0, channel: "c", went: 1, failed: 1, stuck: 1 },
+      { escalation: "e2", state: "open", told: 0, channel: null, went: 0, failed: 0, stuck: 0 },
+    ]);
+    expect(oldest).toBeGreaterThanOrEqual(0);
+    expect(numbers).toEqual([1, 2]);
+  });
+}
