@@ -33,7 +33,8 @@ export interface MessageEvent {
   /** The whole message is the person's word on being written to (STOP, START, HELP): acted on, never shown to the agent. */
   readonly consent?: Consent;
   /** Meant for people, not for the agent (a missed call, a voicemail): stored and told to the channel's `humans`, never
-   *  asked. From a channel of calls it is an escalation, too. With its session as the thread it is kept with the call. */
+   *  asked. From a channel of calls it is an escalation, too. With its session as the thread, which need not have been
+   *  opened, it is kept with the call. */
   readonly forHumans?: { readonly subject: string };
   /** How many automatic answers of other agents this thread has seen, as their loop header counts them. Default 0. */
   readonly hops?: number;

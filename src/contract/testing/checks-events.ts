@@ -79,7 +79,7 @@ async function saysWhatItMust(subject: Subject): Promise<void> {
       const session =
         event.kind === "session"
           ? event.session
-          : event.kind === "message" && "session" in event.thread
+          : event.kind === "message" && event.forHumans === undefined && "session" in event.thread
             ? event.thread.session
             : null;
       assert.ok(session === null || open.has(session), `a ${event.kind} of a session that was not opened`);
