@@ -86,7 +86,8 @@ async function tell(
   { dead, begin, plant = [] }: Trouble,
   customer: string,
 ): Promise<void> {
-  const daemon = await place.start({ plant: ["quick-looks", ...plant] });
+  const live = () => place.start({ plant: ["quick-looks", ...plant] });
+  let daemon = await live();
   await until("every channel reads", () => reads(daemon)).catch((error: unknown) => {
     throw new Error(lastWords(daemon), { cause: error });
   });
@@ -100,6 +101,20 @@ async function tell(
   for (const path of dead) await until(`more tries: ${path}`, () => triesOf(place)[path] > before[path]);
   expect(await stateOf(place)).toMatch(/^open/);
   for (const path of dead) expect(noticesBy(place, path), "one notice each").toEqual(onePerContact(path));
+
+  const silenced = dead.length === paths.length;
+  await saysSo(place, dead, silenced);
+  if (silenced) {
+    // Nor does death help.
+    daemon.send("SIGKILL");
+    await daemon.ended;
+    daemon = await live();
+    for (const words of ["NOBODY CAN BE TOLD", "NOBODY WAS REACHED", "nobody has taken"])
+      await until(`the log says: ${words}`, () =>
+        daemon.lines.some(({ level, message }) => level === "error" && message.includes(words)),
+      );
+    for (const path of dead) expect(noticesBy(place, path), "one notice each").toEqual(onePerContact(path));
+  }
 
   place.peer.heal();
   place.api.heal();
@@ -137,6 +152,41 @@ async function told(place: EscalationPlace, path: Path): Promise<void> {
     await until(`${person} is told`, () => got() > 0);
   }
 }
+
+interface Readiness {
+  readonly ready: boolean;
+  readonly escalations?: {
+    readonly says: string;
+    readonly untaken: number;
+    readonly dead: readonly string[];
+  };
+}
+
+/** Monitors hear of it first: that nobody has it, and which way is dead. */
+async function saysSo(place: EscalationPlace, dead: readonly Path[], silenced: boolean): Promise<void> {
+  const says = silenced ? /^NOBODY CAN BE TOLD/ : /^1 ESCALATION NOT TAKEN/;
+  const knows = ({ escalations }: Readiness) =>
+    dead.every((path) => escalations?.dead.includes(carriers[path])) && says.test(escalations?.says ?? "");
+  let { status, body } = await readiness(place);
+  for (const end = Date.now() + 90_000; !knows(body) && Date.now() < end; ) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    ({ status, body } = await readiness(place));
+  }
+  expect(body.escalations?.says).toMatch(says);
+  expect(body.escalations?.dead).toEqual(expect.arrayContaining(dead.map((path) => carriers[path])));
+  expect(Object.keys(body)[0]).toBe("escalations");
+  expect(body.escalations?.untaken).toBe(1);
+  expect([status, body.ready]).toEqual(silenced ? [503, false] : [200, true]);
+  const metrics = await (await fetch(`${place.via()}/metrics`)).text();
+  expect(metrics).toMatch(/escalations\{state="open"\} 1$/m);
+}
+
+async function readiness(place: EscalationPlace): Promise<{ status: number; body: Readiness }> {
+  const response = await fetch(`${place.via()}/readyz`);
+  return { status: response.status, body: (await response.json()) as Readiness };
+}
+
+const carriers = { texts: "sms", mails: "mail", pages: "escalations" } as const;
 
 const triesOf = ({ api, peer, pager }: EscalationPlace): Readonly<Record<Path, number>> => ({
   texts: api.creates.filter(({ form }) => form["To"] === dora.sms).length,
