@@ -80,12 +80,16 @@ export interface Try extends Attempt {
 }
 
 /** An attempt that ends after `ms`. */
-export function attempt(key: SendKey = sendKey("01hzx7key"), ms = 60_000): Try {
+export function attempt(
+  key: SendKey = sendKey("01hzx7key"),
+  ms = 60_000,
+  signal = AbortSignal.timeout(ms),
+): Try {
   let crossed = false;
   return {
     key,
     number: 1,
-    signal: AbortSignal.timeout(ms),
+    signal,
     crossing: () => {
       crossed = true;
     },

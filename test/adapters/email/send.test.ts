@@ -16,11 +16,11 @@ afterEach(() => peer.heal());
 afterAll(() => peer.close());
 
 /** Sends one reply over a fresh adapter. */
-async function send(smtp: Partial<Settings["smtp"]> = {}, port = peer.port, ms = 60_000) {
+async function send(smtp: Partial<Settings["smtp"]> = {}, port = peer.port, signal?: AbortSignal) {
   const { adapter, channel } = adapterFor(settingsFor(1, port, { smtp: smtp as Settings["smtp"] }));
   const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
   if (!adapter.outbound || draft === undefined) throw new Error("nothing to send");
-  const tried = attempt(undefined, ms);
+  const tried = attempt(undefined, undefined, signal);
   const outcome = await adapter.outbound.send(draft, tried);
   return { outcome, crossed: tried.crossed, channel, draft };
 }
@@ -121,12 +121,19 @@ it("reports rejected credentials, and their recovery", async () => {
 });
 
 it("ends with the attempt's deadline, certain before the message and unknown after it", async () => {
-  peer.fail("rcpt", silence);
-  expect(await send({}, peer.port, 200)).toMatchObject({ outcome: deferred, crossed: false });
+  /** Its deadline comes when the server has fallen silent. */
+  const sentUntil = async (stage: "rcpt" | "dot") => {
+    peer.fail(stage, silence);
+    const end = new AbortController();
+    const seen = peer.stages.length;
+    const sending = send({}, peer.port, end.signal);
+    await expect.poll(() => peer.stages.slice(seen)).toContain(stage);
+    end.abort(new Error("the attempt's deadline"));
+    return sending;
+  };
+  expect(await sentUntil("rcpt")).toMatchObject({ outcome: deferred, crossed: false });
   peer.heal();
-  peer.fail("dot", silence);
-  const late = await send({}, peer.port, 200);
-  expect(late).toMatchObject({ outcome: { kind: "unknown" }, crossed: true });
+  expect(await sentUntil("dot")).toMatchObject({ outcome: { kind: "unknown" }, crossed: true });
 });
 
 it("sends nothing when the crossing is refused", async () => {
