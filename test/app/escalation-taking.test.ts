@@ -1,0 +1,117 @@
+// Every way to take an escalation that needs no words: the link in a notice, a command, and a machine's answer; and what
+// becomes of a call that a person answers by mail.
+
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, it } from "vitest";
+import { run as escalationCommand } from "../../src/commands/escalation.ts";
+import type { Io } from "../../src/commands/io.ts";
+import { closeServer, listen } from "../agent/fault-server.ts";
+import { chief, type Desk, dora, emil, openDesk, policy } from "./escalation-world.ts";
+import { eventually } from "./eventually.ts";
+import { anna } from "./lines-world.ts";
+
+async function takenBy(desk: Desk, name: string): Promise<void> {
+  await eventually(async () =>
+    expect(await desk.rows("SELECT state, taken_by, due_at FROM escalations")).toEqual([
+      { state: "taken", taken_by: name, due_at: null },
+    ]),
+  );
+}
+
+it.concurrent("by the link in a text: looking changes nothing, the button works once", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  const link = /https:\S+$/.exec(await desk.textTo(dora.sms))?.[0] ?? "";
+  await desk.textTo(emil.sms);
+  await desk.quiet();
+  const open = async (method: string, url = link) =>
+    (await desk.app().web.escalations(new Request(url, { method }))).status;
+  expect([await open("GET"), await open("HEAD"), await open("GET")]).toEqual([200, 200, 200]);
+  expect(await open("POST", link.replace(/....$/, "0000"))).toBe(404);
+  await desk.escalated("open");
+  expect(await open("POST")).toBe(200);
+  await takenBy(desk, dora.name);
+  expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
+  expect(await open("POST"), "used").toBe(404);
+  // The customer's next words go to who has it.
+  await desk.text("Is anybody there?");
+  expect(await desk.textTo(dora.sms, 1)).toContain("Is anybody there?");
+});
+
+it.concurrent("by a command beside the running daemon, which also answers and gives back", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  await desk.textTo(emil.sms);
+  await desk.quiet();
+  const said: string[] = [];
+  const note = (line: string) => void said.push(line);
+  const io = { cwd: "/", env: desk.env, out: note, err: note } as unknown as Io;
+  const number = String((await desk.escalations())[0]?.number);
+  const command = (action: "take" | "reply" | "resume", text?: string) =>
+    escalationCommand(
+      { config: desk.file, action, number, limit: 10, by: "olga", ...(text === undefined ? {} : { text }) },
+      io,
+    );
+  expect([await command("take"), said.join("\n")]).toEqual([0, expect.stringContaining("olga")]);
+  expect(await desk.textTo(emil.sms, 1)).toContain("is taken by olga");
+  await takenBy(desk, "olga");
+  expect(await command("reply", "Here is Olga.")).toBe(0);
+  expect(await desk.textTo(anna, 1)).toBe("Here is Olga.");
+  expect(await command("resume")).toBe(0);
+  await desk.escalated("closed");
+  await eventually(async () =>
+    expect((await desk.transcript(anna)).at(-1)).toBe("manual_assistant: Here is Olga."),
+  );
+});
+
+it.concurrent("by the answer of a machine that was told", async ({ onTestFinished }) => {
+  const got: string[] = [];
+  const pager = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => (body += chunk.toString()));
+    request.on("end", () => {
+      got.push(body);
+      response.writeHead(200, { "content-type": "application/json" }).end('{"acknowledge":true}');
+    });
+  });
+  await listen(pager);
+  const url = `http://127.0.0.1:${(pager.address() as AddressInfo).port}/page`;
+  onTestFinished(() => closeServer(pager));
+  const escalation = {
+    ...policy,
+    people: { pager: { name: "The pager", webhook: { url } }, emil, chief },
+    tiers: [{ tell: ["pager", "emil"], repeat: "10m", next: "15m" }],
+    allow_private: ["127.0.0.1"],
+  };
+  const desk = await openDesk(onTestFinished, { escalation });
+  await desk.text("A refund, please");
+  await takenBy(desk, "The pager");
+  await desk.quiet();
+  expect(got.map((body) => (JSON.parse(body) as { type: string }).type)).toEqual(["escalation.opened"]);
+  expect(desk.mailsTo(chief.email)).toEqual([]);
+});
+
+it.concurrent("what a person answers is said in the call while it lives; later they hear that it is over", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished, { voice: { collect: "50ms" } });
+  const call = await desk.dial();
+  call.say("I want a refund");
+  await desk.textTo(dora.sms);
+  await desk.text("You get it back.", { from: dora.sms });
+  await call.hears("You get it back.");
+  await call.hangUp();
+  await eventually(async () =>
+    expect(await desk.rows("SELECT state FROM sessions")).toEqual([{ state: "closed" }]),
+  );
+  await desk.text("On Monday.", { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 1)).toContain(anna);
+  await desk.quiet();
+  expect(call.spoken.filter(({ text }) => text.includes("Monday"))).toEqual([]);
+  expect(desk.textsTo(anna)).toEqual([]);
+});
