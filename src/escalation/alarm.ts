@@ -37,7 +37,7 @@ export async function lookForAlarm({ db, policy, isDown }: AlarmDeps): Promise<A
   return policy() === null && alarm.untaken + alarm.taken === 0 ? null : alarm;
 }
 
-export function alarmOf(
+function alarmOf(
   { notices, oldest, numbers }: AlarmRows,
   policy: Policy | null,
   isDown: (channel: string) => boolean,

@@ -149,6 +149,8 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
       log: logger,
       routes: (id) => app?.host.running().find((one) => one.config.id === id)?.adapter.routes ?? null,
       serving: () => app !== null,
+      platform: (request) => running().web.platform(request),
+      escalations: (request) => running().web.escalations(request),
       ready: async () => ({ ready: true }),
       metrics: async () => ({ contentType: "text/plain", body: "" }),
     });

@@ -1,5 +1,8 @@
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
+import { agentRecipients } from "../../src/escalation/recipients.ts";
+import type { EscalationRow } from "../../src/store/escalations.ts";
+import { activeSettings, lineOf } from "../pipeline/rig.ts";
 import { key, openFrontDoor, policyOf, signed, signingSecret } from "./front-door.ts";
 
 const withKey = { "x-bridgehead-key": key };
@@ -279,4 +282,21 @@ describe("what becomes of it", () => {
     await door.flow.sweep();
     expect(await door.rows(escalations)).toMatchObject([{ about: "conversation:k" }]);
   });
+});
+
+it("is not told of what it has told: a bridge's own address is nobody to tell", () => {
+  const webhook = (value: string) => ({ channel: "webhook", value }) as const;
+  const recipients = [
+    webhook("https://bridge.example.com/platform/agent/escalation"),
+    webhook("https://bridge.example.com/behind/a/proxy/platform/agent/message?x=1"),
+    webhook("https://ops.example.com/platform/hook"),
+    { channel: "email", value: "ops@example.com" } as const,
+  ];
+  const escalations = [{ topic: "refund", response: "", recipients }];
+  const line = lineOf({ settings: { ...activeSettings(), escalations } });
+  const row = { channel: "c", agent: "agent", topic: "refund" } as EscalationRow;
+  expect(agentRecipients(row, new Map([["c", line]])).map(({ address }) => address)).toEqual([
+    "https://ops.example.com/platform/hook",
+    "ops@example.com",
+  ]);
 });
