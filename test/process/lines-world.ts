@@ -23,8 +23,8 @@ export interface LinesWorld {
 
 const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
 type Agent = keyof typeof agentKeys;
-/** What the agent `late` waits before its answers go out. */
-const lateSeconds = 3;
+/** What the agent `late` waits before its answers go out: a STOP must come sooner, on a slow machine too. */
+const lateSeconds = 15;
 const account = "AC0123456789abcdef0123456789abcdef";
 export const ourNumber = "+12025550100";
 export const publicUrl = "https://bridge.example.com";
