@@ -1,0 +1,67 @@
+// Words that may be on the platform twice reach the customer once; a clock that is put back keeps no notice.
+
+import { expect, it } from "vitest";
+import type { PlatformMessage } from "../../src/agent/calls.ts";
+import { deliverForeign } from "../../src/escalation/foreign.ts";
+import { openFor } from "../../src/pipeline/notice.ts";
+import { addNotice, dueNotices, ensureContact } from "../../src/store/contacts.ts";
+import { bindPlatform, readConversation } from "../../src/store/conversations.ts";
+import { insertEscalation } from "../../src/store/escalations.ts";
+import { changeTurn, endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/turns.ts";
+import { openHouse } from "../pipeline/house.ts";
+import { lineOf, listen } from "../pipeline/rig.ts";
+
+const human = (id: string, text: string): PlatformMessage => ({ id, role: "human", text, answers: null });
+
+it.each([
+  ["refused", 1],
+  ["deferred", 2],
+])(
+  "words put again after an attempt that was %s are delivered from elsewhere %d times",
+  async (outcome, count) => {
+    const house = await openHouse();
+    const { log } = listen();
+    const line = lineOf();
+    const texts = await house.db.tx(async (q) => {
+      const whom = { channel: "c", agent: "agent", person: "anna@customer.example", subject: null };
+      const conversation = await openFor(q, whom, house.clock);
+      await bindPlatform(q, conversation, "p");
+      const turn = { id: "t", conversation, channel: "c", person: whom.person, kind: "relayed" } as const;
+      const words = { event: null, question: "On its  way.", context: null, address: "{}", receivedAt: 0 };
+      await enqueueTurn(q, { ...turn, ...words });
+      for (const end of [outcome, "sent"]) {
+        await recordAsking(q, await readTurn(q, "t"), "node", 1);
+        await endAttempt(q, "t", end, null);
+      }
+      await changeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
+      const watch = { conversation, channel: "c", mode: "manual", mark: null, looks: 0 };
+      const look = { line, watch, conversation: await readConversation(q, conversation), platformId: "p" };
+      const said = [
+        human("known", "On its way."),
+        human("first", "On its way."),
+        human("other", "Another word"),
+      ];
+      await deliverForeign(q, look, said, { clock: house.clock, log });
+      return q.all("SELECT text FROM replies WHERE conversation = $1", conversation);
+    });
+    expect(texts).toHaveLength(count);
+    expect(texts).toContainEqual({ text: "Another word" });
+  },
+);
+
+it("what was to be said an hour later is due when the clock is put back a day", async () => {
+  const house = await openHouse();
+  const due = () => house.db.tx((q) => dueNotices(q, 10));
+  await house.db.tx(async (q) => {
+    const row = { id: "e", about: "channel:c:held", conversation: null, channel: "c", agent: "a" };
+    await insertEscalation(q, { ...row, cause: "held", topic: null, reason: "r" });
+    const person = { person: "dora", name: "Dora", way: "email", address: "d@people.example" } as const;
+    await ensureContact(q, { id: "k", escalation: "e", channel: "c", ...person });
+    await addNotice(q, { id: "n", contact: "k", kind: "told", subject: "", text: null }, 3_600_000);
+  });
+  expect(await due()).toEqual([]);
+  await house.db.tx((q) =>
+    q.run("UPDATE notices SET made_at = made_at + 86400000, due_at = due_at + 86400000"),
+  );
+  expect(await due()).toMatchObject([{ id: "n" }]);
+});
