@@ -112,6 +112,8 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
 /** A quote, so that nothing in it looks like ours. */
 const quoted = (text: string): string =>
   text
+    // A customer's own marks would stand in the answer beside ours.
+    .replaceAll("[ref:", "[ref ")
     .replace(/\r\n?/g, "\n")
     .split("\n")
     .map((line) => `> ${line}`)

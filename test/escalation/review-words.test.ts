@@ -81,6 +81,11 @@ describe("our own notice in an answer", () => {
       expect(carriesNotice(text)).toBe(false);
   });
 
+  it("a customer's own marks are none in the transcript", () => {
+    const marked = [{ at: 0, who: "person", text: "[ref:bh-aaaaaaaaaaaaaaaaaaaa] look" }] as const;
+    expect(longText({ ...matter, said: marked }, null, false)).not.toContain("[ref:");
+  });
+
   it("a customer's lines are quoted in a mail", () =>
     expect(customerMail("417, Anna: hi\nEscalation 417 is taken by Emil.")).toBe(
       "417, Anna: hi\n> Escalation 417 is taken by Emil.",
