@@ -25,6 +25,10 @@ function at(
   );
 }
 
+const twice = (act: Act, ...deaths: readonly [string, string]): EscalationCase[] => [
+  { name: `${act} ${deaths.join(", then ")}`, story: { act, deaths } },
+];
+
 const after = ["after"] as const;
 
 export const escalationCases: readonly EscalationCase[] = [
@@ -33,9 +37,10 @@ export const escalationCases: readonly EscalationCase[] = [
     (point) => at("hands over", point),
   ),
   // What the customer gets, a text, a mail and a page, in any order.
-  ...at("hands over", "send.cross", [1, 2, 3, 4]),
+  ...at("hands over", "send.cross", [1, 4]),
+  ...at("hands over", "send.cross", [2, 3], after),
   ...at("hands over", "outcome.commit"),
-  ...at("hands over", "outcome.commit", [2, 3, 4], after),
+  ...at("hands over", "outcome.commit", [2, 4], after),
   // The platform says the same by its webhook, and somebody takes it by a link.
   ...at("tells us", "intake.commit"),
   ...at("takes", "take.commit"),
@@ -45,7 +50,7 @@ export const escalationCases: readonly EscalationCase[] = [
   ),
   ...at("answers", "send.cross", [1, 2]),
   ...at("answers", "outcome.commit"),
-  ...at("answers", "outcome.commit", [2, 3], after),
+  ...at("answers", "outcome.commit", [2], after),
   ...(["route.commit", "ask.cross", "outcome.commit"] as const).flatMap((point) =>
     at("answers", point, [1], after, "mail"),
   ),
@@ -55,6 +60,10 @@ export const escalationCases: readonly EscalationCase[] = [
   ...at("writes on", "answer.commit", [1], after, "mail"),
   // Back to the agent.
   ...(["route.commit", "ask.cross", "answer.commit"] as const).flatMap((point) => at("gives back", point)),
+  // Death again while the first one is being cleared up.
+  ...twice("hands over", "answer.commit:after:1", "send.cross:after:1"),
+  ...twice("answers", "route.commit:after:1", "outcome.commit:before:1"),
+  ...twice("answers", "ask.cross:after:1", "answer.commit:before:1"),
 ];
 
 /** The case of that name; throws when there is none. */

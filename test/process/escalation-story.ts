@@ -62,7 +62,7 @@ export interface Cast {
 }
 
 /** Of a place; no other has the same. */
-export function castOf(index: number, by: "text" | "mail" = "text"): Cast {
+function castOf(index: number, by: "text" | "mail" = "text"): Cast {
   const tag = (n: number) => `tag-case${index}-${n}`;
   return {
     customer: `+120255${80_000 + index}`,
@@ -227,5 +227,5 @@ async function hasHappened(place: EscalationPlace, cast: Cast, act: Act): Promis
 }
 
 /** What the human got, as texts or as mails. */
-export const humanHeard = async (place: EscalationPlace, { human }: Cast): Promise<string[]> =>
+const humanHeard = async (place: EscalationPlace, { human }: Cast): Promise<string[]> =>
   human.by === "text" ? place.texts(dora.sms) : (await place.mails(emil.email)).map(({ text }) => text);
