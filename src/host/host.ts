@@ -112,6 +112,8 @@ export function createHost(options: {
           setReader: (next) => (reader = next),
           isReady: () => state.status.state === "ready",
           tick: () => (running.tickedAt = clock.monotonic()),
+          // What this node last saw of it says nothing any more.
+          standby: () => channel.report({ state: "connecting" }),
           fell: (error, againInMs) => {
             running.failures += 1;
             log.warn(

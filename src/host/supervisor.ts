@@ -29,6 +29,8 @@ export interface Supervised {
   isReady(): boolean;
   /** Called at every turn of the loop: the watchdog's proof that this supervisor lives. */
   tick(): void;
+  /** Another node reads the channel now, or nobody knows who does. */
+  standby(): void;
   /** The run ended without being asked to. */
   fell(error: unknown, againInMs: number): void;
 }
@@ -41,6 +43,7 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
     one.tick();
     const token = await tryLease(one, lease);
     if (token === null) {
+      one.standby();
       await one.clock.sleep(jitter(renewMs), signal);
       continue;
     }
