@@ -31,7 +31,7 @@ export const escalationDefects: { readonly [name: string]: EscalationDefect } = 
     endless: true,
     edits: [
       {
-        file: "src/escalation/tell.ts",
+        file: "src/escalation/saying.ts",
         find: ".savepoint(() => write(q, policy, group, deps))",
         put: `.savepoint(async () => {
         for (const one of group) await endNotice(q, one.notice.id, null);
