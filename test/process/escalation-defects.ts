@@ -16,7 +16,7 @@ export interface EscalationDefect {
 
 const ask = "src/pipeline/ask.ts";
 
-/** For edits that write where no transaction is at hand. */
+/** For edits that write where no transaction is at hand: a minute later, which the killed life never sees. */
 const keepDatabase: Edit = {
   file: ask,
   find: "export function askStage(deps: AskDeps): Stage {",
@@ -35,7 +35,7 @@ export const escalationDefects: { readonly [name: string]: EscalationDefect } = 
         find: ".savepoint(() => write(q, policy, group, deps))",
         put: `.savepoint(async () => {
         for (const one of group) await endNotice(q, one.notice.id, null);
-        setTimeout(() => void globalThis.plantedDb.tx((later) => write(later, policy, group, deps)), 50);
+        setTimeout(() => void globalThis.plantedDb.tx((later) => write(later, policy, group, deps)), 60_000);
       })`,
       },
       keepDatabase,
@@ -55,7 +55,7 @@ export const escalationDefects: { readonly [name: string]: EscalationDefect } = 
       {
         file: "src/escalation/hear.ts",
         find: 'if (words.acknowledge || text !== "") await take(q, row, by, deps);',
-        put: 'if (words.acknowledge || text !== "") setTimeout(() => void globalThis.plantedDb.tx((later) => take(later, row, by, deps)), 50);',
+        put: 'if (words.acknowledge || text !== "") setTimeout(() => void globalThis.plantedDb.tx((later) => take(later, row, by, deps)), 60_000);',
       },
       keepDatabase,
     ],
