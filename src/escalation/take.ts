@@ -52,7 +52,7 @@ export async function resume(q: Query, row: EscalationRow, by: string, deps: Tak
 }
 
 /** Leaves a turn that tells the platform who answers from now on: behind everything that is being asked. */
-export async function tellMode(
+async function tellMode(
   q: Query,
   conversation: string,
   mode: "ai" | "manual",

@@ -196,6 +196,9 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
     api(request, response).catch(() => request.socket.destroy());
   });
   const cdnServer = createServer(cdn);
+  // As providers do, for much longer than a client keeps a line: what is written into one that has just been closed has no
+  // known outcome, and a machine may stand still for longer than the usual seconds.
+  for (const server of [apiServer, cdnServer]) server.keepAliveTimeout = 120_000;
   await Promise.all([listen(apiServer, 0), listen(cdnServer, 0)]);
   const url = originOf(apiServer);
   return {

@@ -63,7 +63,7 @@ export interface Escalated {
   readonly taken_by: string | null;
 }
 
-export const office = "support@team.example";
+const office = "support@team.example";
 export const customer = "anna@customer.example";
 export const dora = { name: "Dora Dahl", email: "dora@people.example", sms: "+12025550191" };
 export const emil = { name: "Emil Ek", email: "emil@people.example", sms: "+12025550192" };
