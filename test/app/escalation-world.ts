@@ -80,7 +80,8 @@ export const topic = (word: string, more: Block = {}): Block => ({
   ...more,
 });
 
-/** Dora and Emil at once by text and mail, then the chief by mail. Nothing is looked at by itself. */
+/** Dora and Emil at once by text and mail, then the chief by mail. Nothing is looked at by itself; and no channel that
+ *  stumbles while a clock is set forward is taken for one that was down all the time. */
 export const policy: Block = {
   people: { dora, emil, chief },
   tiers: [{ tell: ["dora", "emil"], repeat: "10m", next: "15m" }],
@@ -88,6 +89,7 @@ export const policy: Block = {
   group: "0s",
   poll: "12h",
   poll_open: "12h",
+  down_after: "365d",
   platform_webhook: { key: "${env:HOOK_KEY}", register: false },
 };
 const hookKey = "a-key-of-the-platform";
