@@ -52,12 +52,7 @@ export async function resume(q: Query, row: EscalationRow, by: string, deps: Tak
 }
 
 /** Leaves a turn that tells the platform who answers from now on: behind everything that is being asked. */
-async function tellMode(
-  q: Query,
-  conversation: string,
-  mode: "ai" | "manual",
-  clock: Clock,
-): Promise<void> {
+async function tellMode(q: Query, conversation: string, mode: "ai" | "manual", clock: Clock): Promise<void> {
   const { channel, person } = await readConversation(q, conversation);
   await enqueueTurn(q, {
     id: newId(clock.now()),

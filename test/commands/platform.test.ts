@@ -203,7 +203,12 @@ test.each(["agents.example.com", "ftp://agents.example.com", ""])(
     const { config, database } = folder();
     const { code, err } = await bridgehead([
       "platform",
-      ...["--config", config, "--database", database, "--public-url", address],
+      "--config",
+      config,
+      "--database",
+      database,
+      "--public-url",
+      address,
     ]);
     expect(code).toBe(exitCodes.usage);
     expect(err).toContain("It must be an address such as https://agents.example.com.");
