@@ -2,6 +2,7 @@
 // earlier turns are all there is to recognise a question by.
 
 import type { Message } from "../client/index.ts";
+import { squeeze } from "../domain/squeeze.ts";
 import type { Answer, Found, PastQuestion, PlatformMessage } from "./calls.ts";
 
 /** Looks for the newest message of the person with this text that belongs to no earlier turn, and for its answer. */
@@ -90,9 +91,4 @@ function isReply(message: Message): boolean {
 /** An empty reply says nothing, so there is nothing to send. */
 function spoken(reply: Message): string | null {
   return reply.message.trim() ? reply.message : null;
-}
-
-/** Platforms trim, rewrap and change line ends; the words stay. */
-function squeeze(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
 }

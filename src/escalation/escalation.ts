@@ -3,6 +3,7 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
 import { type Policy } from "../domain/policy.ts";
+import { squeeze } from "../domain/squeeze.ts";
 import { newId } from "../ops/clock.ts";
 import type { Escalation, Raised } from "../pipeline/escalation.ts";
 import type { Line, Lines } from "../pipeline/line.ts";
@@ -154,8 +155,8 @@ const about = ({ channel, agent }: Line, { id }: ConversationRow) => ({
   topic: null,
 });
 
-/** Platforms trim and rewrap; an empty configured answer is none. */
+/** In any case of letters; an empty configured answer is none. */
 function same(configured: string, said: string): boolean {
-  const squeeze = (text: string) => text.replace(/\s+/g, " ").trim().toLowerCase();
-  return squeeze(configured) !== "" && squeeze(configured) === squeeze(said);
+  const wanted = squeeze(configured).toLowerCase();
+  return wanted !== "" && wanted === squeeze(said).toLowerCase();
 }

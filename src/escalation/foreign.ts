@@ -3,6 +3,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { PlatformMessage } from "../agent/calls.ts";
+import { squeeze } from "../domain/squeeze.ts";
 import { newId } from "../ops/clock.ts";
 import type { Line } from "../pipeline/line.ts";
 import type { ConversationRow } from "../store/conversations.ts";
@@ -61,6 +62,3 @@ export async function deliverForeign(
     );
   }
 }
-
-/** Platforms trim and rewrap. */
-const squeeze = (text: string): string => text.replace(/\s+/g, " ").trim();
