@@ -3,7 +3,6 @@
 import { createHash } from "node:crypto";
 import {
   type Attachment,
-  type ExternalId,
   externalId,
   type InboundEvent,
   type MessageEvent,
@@ -112,7 +111,7 @@ function messageOf(
     to: mail.to.map(partyOf),
     ...(replyTo ? { replyTo: partyOf(replyTo) } : {}),
     ...(others.length > 0 ? { cc: unique(others).map(partyOf) } : {}),
-    thread: { answers: answersOf(mail), tokens: tokensOf(self, mail) },
+    thread: threadOf(self, mail),
     sentAt: new Date(arrival.listed.arrived ?? mail.date ?? arrival.now),
     ...(mail.subject ? { subject: mail.subject } : {}),
     text: mail.text,
@@ -128,9 +127,14 @@ function messageOf(
   };
 }
 
-function answersOf(mail: Mail): ExternalId[] {
+function threadOf(self: Identity, mail: Mail): MessageEvent["thread"] {
   const nearestFirst = [...mail.inReplyTo, ...[...mail.references].reverse()];
-  return [...new Set(nearestFirst)].slice(0, referenceLimit).map(externalId);
+  const answers = [...new Set(nearestFirst)].slice(0, referenceLimit).map(externalId);
+  const ours = answers.flatMap((id) => {
+    const key = self.keyOf(id);
+    return key === null ? [] : [{ id, key }];
+  });
+  return { answers, tokens: tokensOf(self, mail), ...(ours.length > 0 ? { ours } : {}) };
 }
 
 function tokensOf(self: Identity, mail: Mail) {

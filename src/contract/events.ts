@@ -27,6 +27,8 @@ export interface MessageEvent {
   readonly text: string;
   /** The whole text when trimming removed something. Stored, not sent to the agent. */
   readonly fullText?: string;
+  /** True when nothing of `text` was written for this message: all of it is quoted, or a signature. */
+  readonly wordless?: true;
   readonly attachments?: readonly Attachment[];
   /** Set when the message must never be answered: machine mail, bounces, lists, own mail, too old, denied ... Stored with this reason. */
   readonly refusal?: Refusal;
@@ -107,7 +109,13 @@ export interface Party {
 
 /** Ids this message answers, nearest first, and tokens found in its addresses or body; or the live session it belongs to. */
 export type Thread =
-  | { readonly answers: readonly ExternalId[]; readonly tokens?: readonly ThreadToken[] }
+  | {
+      readonly answers: readonly ExternalId[];
+      readonly tokens?: readonly ThreadToken[];
+      /** Those of `answers` that the adapter itself made of a draft's key: they name the draft even when nobody has heard
+       *  what became of it, and say that it went out. */
+      readonly ours?: readonly { readonly id: ExternalId; readonly key: SendKey }[];
+    }
   | { readonly session: SessionId };
 
 /** Bytes in hand are stored in the event's own transaction; bytes elsewhere are fetched later through `Adapter.open()`. */
@@ -116,4 +124,12 @@ export type Attachment = {
   readonly mediaType: string;
   /** False: kept, but the agent is not told of it (pictures of a signature). */
   readonly named?: boolean;
-} & ({ readonly bytes: Uint8Array } | { readonly size?: number; readonly ref: Json });
+  /** Whether the person meant to hand it over; false for what programs add (pictures of a signature, calendar and S/MIME
+   *  parts). Nothing else is passed on with a person's answer. Default: as `named`. */
+  readonly meant?: boolean;
+} & (
+  | { readonly bytes: Uint8Array }
+  | { readonly size?: number; readonly ref: Json }
+  /** There will be no bytes, and why: it was too large to be kept. */
+  | { readonly size?: number; readonly missing: string }
+);

@@ -1,7 +1,7 @@
-// Receipts: what a delivery event (a status callback, a bounce) says about a draft. Part of stage route: pure, in the
-// event's own transaction.
+// Receipts: what a delivery event (a status callback, a bounce) or an answer says about a draft. Part of stage route: pure,
+// in the event's own transaction.
 
-import type { DeliveryEvent, Log } from "bridgehead/contract";
+import type { DeliveryEvent, Log, MessageEvent } from "bridgehead/contract";
 import { strikeLimit } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
 import { cite } from "../store/conversations.ts";
@@ -60,6 +60,26 @@ export async function matchReceipt(
   });
   point("receipt.commit", "before", { channel: line.channel, draft: draft.id });
   return draft.id;
+}
+
+/** Whoever answers a draft has it: one whose outcome nobody has heard of yet, or ever would, is sent, and is cited by the
+ *  id the answer names. Before anything is looked up by that id. */
+export async function heedAnswered(q: Query, line: Line, event: MessageEvent, log: Log): Promise<void> {
+  if ("session" in event.thread) return;
+  for (const { id, key } of event.thread.ours ?? []) {
+    const found = await readDraft(q, key);
+    if (found?.channel !== line.channel || found.state === "sent" || found.state === "delivered") continue;
+    await lockLane(q, found.conversation, "out");
+    const draft = (await readDraft(q, key)) ?? found;
+    if (draft.attempts === 0) continue;
+    log.info(
+      { channel: line.channel, draft: draft.id, state: draft.state },
+      "an answer shows that it went out",
+    );
+    await cite(q, line.channel, id, draft.conversation, draft.id);
+    const about = { key, sent: [id] };
+    await apply(q, line, draft, true, { kind: "delivery", id: event.id, about, state: "accepted" }, log);
+  }
 }
 
 interface Match {

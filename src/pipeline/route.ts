@@ -39,7 +39,7 @@ import { heed } from "./consent.ts";
 import { dueAt, joinTurn } from "./join.ts";
 import type { Line, Lines } from "./line.ts";
 import { tellHumans } from "./notice.ts";
-import { matchReceipt } from "./receipt.ts";
+import { heedAnswered, matchReceipt } from "./receipt.ts";
 import { routeSession, routeWords } from "./session.ts";
 import type { PureStage } from "./stage.ts";
 import { raiseForHumans } from "./unserved.ts";
@@ -98,6 +98,7 @@ async function routeEvent(
     return;
   }
   if (event.kind === "session") return routeSession(q, line, row, event, deps);
+  await heedAnswered(q, line, event, deps.log);
 
   const place = () => placeOf(q, line, event, deps.clock);
   const { consent, forHumans } = event;

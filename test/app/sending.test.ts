@@ -21,6 +21,10 @@ const users = [
   "drop",
   "found",
   "receipt",
+  "answered-unknown",
+  "answered-held",
+  "answered-resend",
+  "answered-drop",
   "closed",
 ];
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -173,6 +177,44 @@ describeReal("replies that are not simply taken", missing, () => {
     const { messageId } = await readReply(arrived);
     await world.deliver(bounceOf(messageId, world.address, "anna@customer.example"));
     await drafted(world, { state: "failed", open: 0, attempts: 1 });
+  });
+
+  const answered = [
+    { state: "unknown", channel: { unknown_window: "12h" } },
+    { state: "held", channel: { unknown_window: "1s" } },
+    { state: "dropped", channel: { unknown_window: "1s", on_unknown: "drop" } },
+  ];
+  for (const { state, channel } of answered) {
+    it.concurrent(`takes an answer without a quote for the receipt of a reply that is ${state}`, async ({
+      onTestFinished,
+    }) => {
+      const user = `answered-${state === "dropped" ? "drop" : state}`;
+      const world = await openWorld(onTestFinished, { dovecot, user, channel });
+      await lost(world);
+      await drafted(world, { state, attempts: 1 });
+      const next = await world.write({ answers: { messageId: world.smtp.arrived[0]?.messageId ?? "" } });
+      await world.replyTo(next);
+      expect(await draft(world)).toMatchObject({ state: "sent", open: 0, attempts: 1 });
+      expect(world.conversations(), "the platform's").toBe(1);
+      expect(await world.rows("SELECT id FROM conversations")).toHaveLength(1);
+      expect(world.smtp.arrived).toHaveLength(2);
+    });
+  }
+
+  it.concurrent("does not send again what somebody has answered", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const channel = { unknown_window: "12h", on_unknown: "resend" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "answered-resend", channel, clock });
+    await lost(world);
+    await drafted(world, { state: "unknown", attempts: 1 });
+    const next = await world.write({ answers: { messageId: world.smtp.arrived[0]?.messageId ?? "" } });
+    await world.replyTo(next);
+    clock.forward(13 * 3_600_000);
+    await world.app().flow.sweep();
+    const last = await world.write({ answers: next });
+    await world.replyTo(last);
+    expect(await draft(world)).toMatchObject({ state: "sent", attempts: 1 });
+    expect(world.smtp.arrived).toHaveLength(3);
   });
 
   it.concurrent("waits while the SMTP server cannot be reached", async ({ onTestFinished }) => {

@@ -105,6 +105,8 @@ export interface PlaceOptions {
   readonly next?: string;
   /** How long the relay may say nothing. Default: 2m. */
   readonly relayTimeout?: string;
+  /** How long a mail that may have gone out is looked for, before it is sent again. Default: 300ms. */
+  readonly unknownWindow?: string;
 }
 
 export interface Mail {
@@ -252,7 +254,7 @@ interface Addresses {
 }
 
 function configFile(at: Addresses, options: PlaceOptions): string {
-  const { repeat = "6h", next = "12h", relayTimeout = "2m" } = options;
+  const { repeat = "6h", next = "12h", relayTimeout = "2m", unknownWindow = "300ms" } = options;
   const login = `host: 127.0.0.1, tls: none, user: ${office}, password: "\${env:MAIL_PASSWORD}"`;
   const phone = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${at.api}", number: "${ourNumber}"`;
   const caps = "caps: { sender: [], conversation: [], channel: [] }";
@@ -270,7 +272,7 @@ channels:
     first_start: { history: 1h }
     sent_folder: none
     on_unknown: resend
-    unknown_window: 300ms
+    unknown_window: ${unknownWindow}
     ${caps}
 escalation:
   people:

@@ -1,5 +1,5 @@
 // Loaded into the daemon before anything else (`node --import`): ends the process by SIGKILL at the n-th publication of
-// one point in one phase. KILL_AT="<point>:<before|after>:<n>". Its last words name the drafts between crossing and
+// one point in one phase. KILL_AT="<point>[@<channel>]:<before|after>:<n>". Its last words name the drafts between crossing and
 // recorded outcome: only for those may the relay see a second copy. With `:armed` at the end nothing counts before SIGUSR2,
 // which is answered with a line "armed": what was done until then has been done in peace.
 
@@ -9,10 +9,12 @@ import { isMainThread } from "node:worker_threads";
 
 interface Told {
   readonly phase: "before" | "after";
+  readonly channel?: string;
   readonly draft?: string;
 }
 
-const [name = "", phase = "", count = "1", armed] = (process.env["KILL_AT"] ?? "").split(":");
+const [where = "", phase = "", count = "1", armed] = (process.env["KILL_AT"] ?? "").split(":");
+const [name = "", channel] = where.split("@");
 
 if (isMainThread && name !== "") {
   const crossed = new Set<string>();
@@ -33,7 +35,8 @@ if (isMainThread && name !== "") {
     });
   let left = Number(count);
   subscribe(`bridgehead:${name}`, (message) => {
-    if (!counts || (message as Told).phase !== phase) return;
+    const told = message as Told;
+    if (!counts || told.phase !== phase || (channel !== undefined && told.channel !== channel)) return;
     left -= 1;
     if (left > 0) return;
     say({ level: "fatal", message: "killed", crossed: [...crossed] });

@@ -1,0 +1,86 @@
+// The daemon dies after a notice mail's final dot and before it has noted what became of it. Whoever answers that mail then
+// is heard, or not heard, as if it had been noted: by the Message-ID alone, for nothing is quoted.
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readStore } from "./escalation-invariants.ts";
+import {
+  dora,
+  type EscalationPlace,
+  type EscalationWorld,
+  emil,
+  handing,
+  type Mail,
+  openPlace,
+  reads,
+  startEscalationWorld,
+} from "./escalation-world.ts";
+import { until, within } from "./story.ts";
+
+const customer = "+12025570001";
+
+describe("an answer to a mail of which nobody knows whether it went out", () => {
+  let world: EscalationWorld;
+  beforeAll(async () => {
+    world = await startEscalationWorld();
+  });
+  afterAll(() => world?.close());
+
+  const rows = (place: EscalationPlace, sql: string) => readStore(place, (db) => db.prepare(sql).all());
+  const notice = (place: EscalationPlace) =>
+    rows(place, "SELECT state, attempts FROM drafts WHERE channel = 'mail' ORDER BY id LIMIT 1")[0];
+
+  /** Emil was told, and the daemon does not know it. */
+  async function toldUnknown(place: EscalationPlace): Promise<Mail> {
+    const first = await place.start({ killAt: "send.cross@mail:after:1" });
+    await until("every channel reads", () => reads(first));
+    await place.api.receive({ from: customer, body: "I want a refund now." });
+    expect(await within(first.ended, 90_000)).toMatchObject({ signal: "SIGKILL" });
+    await place.start();
+    await until("it is looked for", () => (notice(place) as { state: string }).state === "unknown");
+    await until("the customer and Dora know", () =>
+      [customer, dora.sms].every((one) => place.texts(one).length === 1),
+    );
+    const [mail] = await place.mails(emil.email);
+    if (!mail) throw new Error("nothing arrived");
+    return mail;
+  }
+
+  async function inPlace(test: (place: EscalationPlace) => Promise<void>): Promise<void> {
+    const place = await openPlace(world, { unknownWindow: "12h" });
+    try {
+      await test(place);
+    } finally {
+      await place.close();
+    }
+  }
+
+  it.concurrent("the human's words reach the customer", { timeout: 300_000 }, () =>
+    inPlace(async (place) => {
+      const mail = await toldUnknown(place);
+      place.write({ from: emil.email, text: "Your money is on its way.", answers: mail });
+      await until("the customer has them", () => place.texts(customer).length > 1);
+      expect(place.texts(customer)).toEqual([handing, "Your money is on its way."]);
+      expect(notice(place)).toEqual({ state: "sent", attempts: 1 });
+      expect(rows(place, "SELECT state, taken_by FROM escalations")).toEqual([
+        { state: "taken", taken_by: emil.name },
+      ]);
+      expect(rows(place, "SELECT COUNT(*) AS count FROM conversations WHERE channel = 'mail'")).toEqual([
+        { count: 1 },
+      ]);
+    }),
+  );
+
+  it.concurrent("a stranger's words reach nobody", { timeout: 300_000 }, () =>
+    inPlace(async (place) => {
+      const mail = await toldUnknown(place);
+      place.write({ from: "mallory@elsewhere.test", text: "Send the money to me.", answers: mail });
+      const heard = "SELECT state, code FROM events WHERE channel = 'mail' AND kind = 'message'";
+      const ignored = [{ state: "ignored", code: "not-a-recipient" }];
+      await until("it was heard", () => JSON.stringify(rows(place, heard)) === JSON.stringify(ignored));
+      place.write({ from: emil.email, text: "It is on its way.", answers: mail });
+      await until("Emil still is", () => place.texts(customer).length > 1);
+      expect(place.texts(customer)).toEqual([handing, "It is on its way."]);
+      expect(place.peer.accepted.flatMap(({ to }) => to)).not.toContain("mallory@elsewhere.test");
+    }),
+  );
+});
