@@ -1,5 +1,5 @@
 // Messages that appear on the platform from elsewhere (a person who answers in its own interface, something scheduled):
-// they go to the customer on the channel where the question was asked, each once.
+// they go to the customer on the channel where the question was asked, each once. A person's answer takes the escalation.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { PlatformMessage } from "../agent/calls.ts";
@@ -9,10 +9,16 @@ import type { Line } from "../pipeline/line.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import { insertReply } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
+import { liveEscalation } from "../store/escalations.ts";
 import { openSession } from "../store/sessions.ts";
 import { platformIds } from "../store/turns.ts";
 import { doubtfulWords, unwantedQuestions, type WatchRow } from "../store/watches.ts";
+import { aboutConversation } from "./raise.ts";
 import { addressOf } from "./relay.ts";
+import { take } from "./take.ts";
+
+/** Whoever answers in the platform's own interface: it does not say who that is. */
+const somebody = { name: "somebody who answers on the platform", contact: null };
 
 interface Look {
   readonly line: Line;
@@ -60,5 +66,8 @@ export async function deliverForeign(
       { channel: line.channel, conversation: conversation.id },
       "a message from elsewhere goes out",
     );
+    if (message.role !== "human") continue;
+    const open = await liveEscalation(q, aboutConversation(conversation.id));
+    if (open?.state === "open") await take(q, open, somebody, deps);
   }
 }

@@ -3,7 +3,7 @@
 
 import { expect, it } from "vitest";
 import { movableClock } from "./clock.ts";
-import { chief, colleague, type Desk, dora, openDesk, policy, topic } from "./escalation-world.ts";
+import { chief, colleague, type Desk, dora, emil, openDesk, policy, topic } from "./escalation-world.ts";
 import { eventually } from "./eventually.ts";
 import { anna } from "./lines-world.ts";
 
@@ -152,6 +152,14 @@ it.concurrent("says once what a person says in the platform's own interface, fou
   await desk.sayManually(anna, "Here is Cleo. I look into it.");
   clock.forward(60_000);
   expect(await desk.textTo(anna, 1)).toBe("Here is Cleo. I look into it.");
+  const taken = "Escalation 1 is taken by somebody who answers on the platform. Nothing to do for you.";
+  expect(await desk.textTo(dora.sms, 1)).toBe(taken);
+  expect((await desk.mailTo(emil.email, 1)).text).toContain(taken);
+  expect(await desk.escalated("taken")).toMatchObject([{ taken_by: "somebody who answers on the platform" }]);
+  // Nobody is told again.
+  clock.forward(3_600_000);
+  await desk.quiet();
+  expect([desk.textsTo(dora.sms).length, desk.mailsTo(chief.email).length]).toEqual([2, 0]);
   await desk.text("It goes on here.", { from: dora.sms });
   expect(await desk.textTo(anna, 2)).toBe("It goes on here.");
   await eventually(async () => expect(await desk.transcript(anna)).toHaveLength(4));
