@@ -47,7 +47,7 @@ export interface DaemonOptions {
   readonly killAt?: string;
   /** It logs a line "listening" with its `port`. */
   readonly saysPort?: boolean;
-  /** Defects and circumstances to plant, see defects.ts. */
+  /** Defects and circumstances to plant, see plants.ts. */
   readonly plant?: readonly string[];
 }
 

@@ -1,37 +1,8 @@
 // Defects to plant: each is what somebody could plausibly write, and each must be caught by a case of the matrix. They
 // prove that the matrix can fail.
 
-import { escalationDefects } from "./escalation-defects.ts";
 import type { Invariant } from "./invariants.ts";
-import { textDefects } from "./text-defects.ts";
-
-export interface Edit {
-  /** From the package's folder. */
-  readonly file: string;
-  /** Must occur in the file, once. */
-  readonly find: string;
-  readonly put: string;
-}
-
-export interface Defect {
-  readonly what: string;
-  /** The case in which it shows. */
-  readonly caught: string;
-  /** One of these invariants must be broken there. */
-  readonly by: readonly Invariant[];
-  /** Set when nothing ever settles under it: then there is no point in waiting. */
-  readonly endless?: true;
-  readonly edits: readonly Edit[];
-}
-
-/** The source with the edits in place. Throws when one does not fit. */
-export function planted(source: string, edits: readonly Edit[]): string {
-  return edits.reduce((text, { file, find, put }) => {
-    const parts = text.split(find);
-    if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} times: ${find}`);
-    return parts.join(put);
-  }, source);
-}
+import { type Defects, keepDatabase } from "./planting.ts";
 
 const ask = "src/pipeline/ask.ts";
 const answer = "src/pipeline/answer.ts";
@@ -41,14 +12,7 @@ const settle = "src/pipeline/settle.ts";
 const lanes = "src/store/lanes.ts";
 const intake = "adapters/email/imap/intake.ts";
 
-/** For edits that write where no transaction is at hand. */
-const keepDatabase: Edit = {
-  file: ask,
-  find: "export function askStage(deps: AskDeps): Stage {",
-  put: "export function askStage(deps: AskDeps): Stage {\n  globalThis.plantedDb = deps.db;",
-};
-
-export const defects: { readonly [name: string]: Defect } = {
+export const defects: Defects<Invariant> = {
   "marks-first": {
     what: "a mail is moved out of the mailbox before it is committed",
     caught: "event.commit before 2 move",
@@ -313,47 +277,3 @@ export const defects: { readonly [name: string]: Defect } = {
     ],
   },
 };
-
-/** No defects, but circumstances that would take too long to wait for, or need more than one machine. */
-export const circumstances: { readonly [name: string]: readonly Edit[] } = {
-  /** A lease that hardly holds one call. */
-  "short-lease": [
-    {
-      file: ask,
-      find: "const leaseMs = maxWait + readTimeout(deps) + deps.timeout + leaseMargin;",
-      put: "const leaseMs = deps.timeout + 500;",
-    },
-  ],
-  /** Looks at a provider's list of texts that need not wait until it is certainly complete. */
-  "quick-looks": [
-    { file: "adapters/sms/twilio/send.ts", find: "const settleMs = 30_000;", put: "const settleMs = 400;" },
-  ],
-  /** Calls to providers that give up on a silent one soon. */
-  "short-calls": [
-    {
-      file: "adapters/sms/twilio/client.ts",
-      find: "const timeoutMs = 30_000;",
-      put: "const timeoutMs = 6000;",
-    },
-    {
-      file: "src/escalation/webhook/adapter.ts",
-      find: "const answerMs = 20_000;",
-      put: "const answerMs = 6000;",
-    },
-  ],
-  /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
-  "shared-store": [
-    {
-      file: "src/app.ts",
-      find: 'const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;',
-      put: "void lockStore;\n  const unlock = () => undefined;",
-    },
-  ],
-};
-
-/** Throws when there is no such defect or circumstance. */
-export function editsOf(name: string): readonly Edit[] {
-  const edits = (defects[name] ?? textDefects[name] ?? escalationDefects[name])?.edits ?? circumstances[name];
-  if (!edits) throw new Error(`there is no defect ${name}`);
-  return edits;
-}

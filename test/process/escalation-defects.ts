@@ -1,29 +1,11 @@
 // Defects of escalations to plant, as in defects.ts: each must be caught by a case of the matrix of escalations.
 
-import type { Edit } from "./defects.ts";
 import type { EscalationInvariant } from "./escalation-invariants.ts";
-
-export interface EscalationDefect {
-  readonly what: string;
-  /** The case in which it shows. */
-  readonly caught: string;
-  /** One of these invariants must be broken there. */
-  readonly by: readonly EscalationInvariant[];
-  /** Set when the act never ends under it: then there is no point in waiting. */
-  readonly endless?: true;
-  readonly edits: readonly Edit[];
-}
+import { type Defects, keepDatabase } from "./planting.ts";
 
 const ask = "src/pipeline/ask.ts";
 
-/** For edits that write where no transaction is at hand: a minute later, which the killed life never sees. */
-const keepDatabase: Edit = {
-  file: ask,
-  find: "export function askStage(deps: AskDeps): Stage {",
-  put: "export function askStage(deps: AskDeps): Stage {\n  globalThis.plantedDb = deps.db;",
-};
-
-export const escalationDefects: { readonly [name: string]: EscalationDefect } = {
+export const escalationDefects: Defects<EscalationInvariant> = {
   "told-in-advance": {
     what: "people count as told before what they are told is committed",
     caught: "hands over answer.commit after 1",

@@ -3,7 +3,8 @@
 
 import { registerHooks } from "node:module";
 import { isMainThread } from "node:worker_threads";
-import { editsOf, planted } from "./defects.ts";
+import { planted } from "./planting.ts";
+import { editsOf } from "./plants.ts";
 
 const names = (process.env["PLANT"] ?? "").split(",").filter(Boolean);
 const edits = names.flatMap(editsOf);

@@ -1,22 +1,11 @@
 // Defects of texts to plant, as in defects.ts: each must be caught by a case of the matrix of texts.
 
-import type { Edit } from "./defects.ts";
+import type { Defects } from "./planting.ts";
 import type { TextInvariant } from "./text-invariants.ts";
-
-export interface TextDefect {
-  readonly what: string;
-  /** The case in which it shows. */
-  readonly caught: string;
-  /** One of these invariants must be broken there. */
-  readonly by: readonly TextInvariant[];
-  /** Set when nothing ever settles under it: then there is no point in waiting. */
-  readonly endless?: true;
-  readonly edits: readonly Edit[];
-}
 
 const sending = "adapters/sms/twilio/send.ts";
 
-export const textDefects: { readonly [name: string]: TextDefect } = {
+export const textDefects: Defects<TextInvariant> = {
   "answered-first": {
     what: "a webhook is answered before its text is committed",
     caught: "event.commit before 2",

@@ -1,0 +1,41 @@
+// Not defects, but circumstances that would take too long to wait for, or need more than one machine: planted as defects are.
+
+import type { Edit } from "./planting.ts";
+
+const ask = "src/pipeline/ask.ts";
+
+export const circumstances: { readonly [name: string]: readonly Edit[] } = {
+  /** A lease that hardly holds one call. */
+  "short-lease": [
+    {
+      file: ask,
+      find: "const leaseMs = maxWait + readTimeout(deps) + deps.timeout + leaseMargin;",
+      put: "const leaseMs = deps.timeout + 500;",
+    },
+  ],
+  /** Looks at a provider's list of texts that need not wait until it is certainly complete. */
+  "quick-looks": [
+    { file: "adapters/sms/twilio/send.ts", find: "const settleMs = 30_000;", put: "const settleMs = 400;" },
+  ],
+  /** Calls to providers that give up on a silent one soon. */
+  "short-calls": [
+    {
+      file: "adapters/sms/twilio/client.ts",
+      find: "const timeoutMs = 30_000;",
+      put: "const timeoutMs = 6000;",
+    },
+    {
+      file: "src/escalation/webhook/adapter.ts",
+      find: "const answerMs = 20_000;",
+      put: "const answerMs = 6000;",
+    },
+  ],
+  /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
+  "shared-store": [
+    {
+      file: "src/app.ts",
+      find: 'const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;',
+      put: "void lockStore;\n  const unlock = () => undefined;",
+    },
+  ],
+};
