@@ -47,12 +47,12 @@ export async function close(q: Query, row: EscalationRow, by: string, deps: Take
 
 /** The conversation goes back to the agent: the platform is told, in its turn, and the escalation is closed. */
 export async function resume(q: Query, row: EscalationRow, by: string, deps: TakeDeps): Promise<void> {
-  if (row.conversation !== null) await tellMode(q, row.conversation, "ai", deps.clock);
+  if (row.conversation !== null) await giveBack(q, row.conversation, deps.clock);
   await close(q, row, by, deps);
 }
 
-/** Leaves a turn that tells the platform who answers from now on: behind everything that is being asked. */
-async function tellMode(q: Query, conversation: string, mode: "ai" | "manual", clock: Clock): Promise<void> {
+/** Leaves a turn that tells the platform that the agent answers from now on: behind everything that is being asked. */
+async function giveBack(q: Query, conversation: string, clock: Clock): Promise<void> {
   const { channel, person } = await readConversation(q, conversation);
   await enqueueTurn(q, {
     id: newId(clock.now()),
@@ -61,7 +61,7 @@ async function tellMode(q: Query, conversation: string, mode: "ai" | "manual", c
     person,
     kind: "mode",
     event: null,
-    question: mode,
+    question: "ai",
     context: null,
     address: "{}",
     receivedAt: clock.now(),

@@ -205,6 +205,36 @@ it.concurrent("gives the conversation back to the agent by #resume", async ({ on
   expect(desk.mailsTo(dora.email)).toHaveLength(1);
 });
 
+it.concurrent("what the customer wrote before #resume, and nobody answers, is told to people again", async ({
+  onTestFinished,
+}) => {
+  const clock = movableClock();
+  const desk = await openDesk(onTestFinished, { clock });
+  await desk.text("A refund, please");
+  await desk.textTo(dora.sms);
+  await desk.text("It is on its way.", { from: dora.sms });
+  await desk.textTo(anna, 1);
+  await desk.quiet();
+  // The platform is away while both write: first the customer, then Dora.
+  desk.front.fail("POST /messages$", { at: "before", how: { status: 503 } }, 1000);
+  await desk.text("And when?");
+  const waits = "SELECT kind FROM turns WHERE open = 1 AND attempts > 0";
+  await eventually(async () => expect(await desk.rows(waits)).toEqual([{ kind: "question" }]));
+  await desk.text("#resume", { from: dora.sms });
+  await desk.escalated("closed");
+  desk.front.heal();
+  clock.forward(60_000);
+  expect((await desk.escalated("closed", "open"))[1]).toMatchObject({ cause: "silent" });
+  expect(await desk.textTo(dora.sms, 1)).toContain("And when?");
+  await desk.quiet();
+  await desk.look(anna);
+  await desk.quiet();
+  // That the agent has the conversation again settles nothing that was written before.
+  await desk.escalated("closed", "open");
+  await desk.text("Hello?");
+  expect(await desk.textTo(anna, 2)).toBe(echoed("Hello?"));
+});
+
 it.concurrent("closes by #close, keeps what stands behind #note, and sends neither", async ({
   onTestFinished,
 }) => {
