@@ -42,12 +42,10 @@ function alarmOf(
   policy: Policy | null,
   isDown: (channel: string) => boolean,
 ): Alarm {
-  const inState = (state: string) =>
-    new Set(notices.filter((one) => one.state === state).map(({ escalation }) => escalation));
   const open = notices.filter(({ state }) => state === "open");
-  const untaken = inState("open");
-  const unreached = [...untaken].filter((id) => {
-    const own = open.filter(({ escalation }) => escalation === id);
+  const untaken = Map.groupBy(open, ({ escalation }) => escalation);
+  const taken = new Set(notices.filter(({ state }) => state === "taken").map(({ escalation }) => escalation));
+  const unreached = [...untaken.values()].filter((own) => {
     if (own.some(({ went }) => went > 0)) return false;
     return own.some(({ failed, channel, told }) => failed > 0 || (channel === null && told > 0));
   });
@@ -60,7 +58,7 @@ function alarmOf(
   return {
     untaken: untaken.size,
     numbers,
-    taken: inState("taken").size,
+    taken: taken.size,
     oldest_seconds: Math.round((oldest ?? 0) / 1000),
     unreached: unreached.length,
     notices_stuck: notices.reduce((sum, one) => sum + one.stuck, 0),

@@ -8,14 +8,7 @@ import { type Contact, type Policy, step } from "../domain/policy.ts";
 import { newId } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
 import type { PureStage } from "../pipeline/stage.ts";
-import {
-  addNotice,
-  type ContactRow,
-  ensureContact,
-  lastTold,
-  moveContact,
-  waitsToBeRead,
-} from "../store/contacts.ts";
+import { addNotice, type ContactRow, ensureContact, moveContact } from "../store/contacts.ts";
 import type { Query } from "../store/driver.ts";
 import {
   dueEscalations,
@@ -25,6 +18,7 @@ import {
   nowMs,
   postponeEscalation,
 } from "../store/escalations.ts";
+import { lastTold, waitsToBeRead } from "../store/telling.ts";
 import { tryNow } from "../store/waiting.ts";
 import { agentRecipients, carrierOf } from "./recipients.ts";
 import { type SayDeps, writeDue } from "./saying.ts";
@@ -139,7 +133,8 @@ async function groupWait(
   told: Told,
 ): Promise<number> {
   const key = `${channel} ${address}`;
-  const ago = told.get(key) ?? (await lastTold(q, channel, address));
+  const known = told.get(key);
+  const ago = known === undefined ? await lastTold(q, { channel, address }, policy.group) : known;
   told.set(key, ago);
   // In a time that lies ahead: the clock was put back.
   return ago === null || ago < 0 ? 0 : Math.max(0, policy.group - ago);

@@ -190,14 +190,21 @@ export async function countSaid(
 }
 
 /** What is due to be said, oldest first; also what was made in a time that lies ahead now, for the clock was put back.
- *  Locked for this transaction. */
+ *  Locked for this transaction. Two statements: one would read all that waits, at every sweep. */
 export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> {
-  return q.all<NoticeRow>(
-    `SELECT ${noticeColumns} FROM notices WHERE due_at IS NOT NULL AND (due_at <= now_ms() OR made_at > now_ms() + 60000)
-     ORDER BY due_at, id LIMIT $1
+  const due = await q.all<NoticeRow>(
+    `SELECT ${noticeColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );
+  if (due.length === limit) return due;
+  const ahead = await q.all<NoticeRow>(
+    `SELECT ${noticeColumns} FROM notices WHERE due_at IS NOT NULL AND made_at > now_ms() + 60000 AND due_at > now_ms()
+     ORDER BY made_at LIMIT $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    limit - due.length,
+  );
+  return [...due, ...ahead];
 }
 
 /** It could not be written: again in `ms`, so that it does not keep the others from their turn. */
@@ -208,17 +215,6 @@ export async function postponeNotice(q: Query, id: string, ms: number): Promise<
 /** It is said by that reply; null: it need not be said any more. */
 export async function endNotice(q: Query, id: string, reply: string | null): Promise<void> {
   await q.run("UPDATE notices SET due_at = NULL, reply = $2, written_at = now_ms() WHERE id = $1", id, reply);
-}
-
-/** Milliseconds since something of these kinds was last written to that address; null: never. */
-export async function lastTold(q: Query, channel: string, address: string): Promise<number | null> {
-  const row = await q.one<{ ago: number | null }>(
-    `SELECT now_ms() - MAX(notices.written_at) AS ago FROM notices JOIN contacts ON contacts.id = notices.contact
-     WHERE contacts.channel = $1 AND contacts.address = $2 AND notices.kind IN ('told', 'again') AND notices.reply IS NOT NULL`,
-    channel,
-    address,
-  );
-  return row?.ago ?? null;
 }
 
 /** What was said to the contacts of an escalation, with what became of it. */
@@ -238,19 +234,6 @@ export async function toldOf(q: Query, escalation: string): Promise<ToldRow[]> {
      WHERE contacts.escalation = $1 ORDER BY notices.made_at, notices.id`,
     escalation,
   );
-}
-
-/** Whether something we said to a contact has not gone out yet: saying more would only make it a longer queue. What waits
- *  on a channel that carries no more to them does not count. */
-export async function waitsToBeRead(q: Query, contact: string): Promise<boolean> {
-  const row = await q.one(
-    `SELECT 1 FROM notices JOIN contacts ON contacts.id = notices.contact
-     LEFT JOIN drafts ON drafts.reply = notices.reply AND drafts.channel = contacts.channel
-     WHERE notices.contact = $1 AND notices.kind IN ('told', 'again')
-       AND (notices.due_at IS NOT NULL OR drafts.state IN ('queued', 'sending', 'unknown')) LIMIT 1`,
-    contact,
-  );
-  return row !== undefined;
 }
 
 /** What was said to whom by a reply: several when one message told of several escalations; none when it is no notice. */

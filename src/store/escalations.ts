@@ -141,15 +141,25 @@ export async function sourcesOf(q: Query, escalation: string): Promise<SourceRow
   );
 }
 
+/** As its index has it. */
+const lastStep = "(CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END)";
+
 /** Those that want a step of the policy now, longest due first; also what was told in a time that lies ahead now, for the
- *  clock was put back. Locked for this transaction. */
+ *  clock was put back. Locked for this transaction. Two statements: one would read all that are open, at every sweep. */
 export async function dueEscalations(q: Query, limit: number): Promise<EscalationRow[]> {
-  return q.all<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE due_at IS NOT NULL
-       AND (due_at <= now_ms() OR entered_at > now_ms() OR told_at > now_ms()) ORDER BY due_at LIMIT $1
+  const due = await q.all<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );
+  if (due.length === limit) return due;
+  const ahead = await q.all<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE due_at IS NOT NULL AND ${lastStep} > now_ms() AND due_at > now_ms()
+     ORDER BY ${lastStep} LIMIT $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    limit - due.length,
+  );
+  return [...due, ...ahead];
 }
 
 /** Where it stands in the policy. Nothing changes when it was taken or closed meanwhile. */

@@ -1,5 +1,5 @@
-// npm run bench [-- --quick] [-- --only burst,single,cpu,memory,sms,voice,platform,lists]: Bridgehead against bare scripts,
-// on this machine, now.
+// npm run bench [-- --quick] [-- --only burst,single,cpu,memory,sms,voice,platform,lists,escalations]: Bridgehead
+// against bare scripts, on this machine, now.
 // Absolute figures say as much about the machine as about us; the ratios are what is worth comparing. A missed goal is
 // a result, so it exits with 0; a mail lost or answered twice is a defect, so it exits with 1.
 
@@ -8,6 +8,7 @@ import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import { burst } from "./burst.ts";
 import { syncTime } from "./disk.ts";
+import { escalations } from "./escalations.ts";
 import { longLists } from "./long-lists.ts";
 import { memory } from "./memory.ts";
 import { startPhoneRig } from "./phone-rig.ts";
@@ -20,7 +21,7 @@ import { steady } from "./steady.ts";
 import { voice } from "./voice.ts";
 
 const mails = ["burst", "single", "cpu", "memory"];
-const names = [...mails, "sms", "voice", "platform", "lists"];
+const names = [...mails, "sms", "voice", "platform", "lists", "escalations"];
 const { values } = parseArgs({
   options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
 });
@@ -37,7 +38,16 @@ async function bench(quick: boolean): Promise<Tally> {
   if (wanted.includes("sms") || wanted.includes("voice")) tallies.push(await benchPhones(quick));
   if (wanted.includes("platform")) tallies.push(await benchPlatform(quick));
   if (wanted.includes("lists")) tallies.push(await benchLists(quick));
+  if (wanted.includes("escalations")) tallies.push(await benchEscalations(quick));
   return sum(tallies);
+}
+
+async function benchEscalations(quick: boolean): Promise<Tally> {
+  process.stdout.write(
+    "\nEscalations that nobody takes. bare: ourselves with a hundred of them; ours: with many.\n",
+  );
+  printHead();
+  return escalations(quick ? 2000 : 10_000, quick ? 1 : 3);
 }
 
 async function benchPlatform(quick: boolean): Promise<Tally> {

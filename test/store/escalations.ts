@@ -14,12 +14,10 @@ import {
   ensureContact,
   giveLink,
   isNoticeId,
-  lastTold,
   noticesOf,
   sentIds,
   toldOf,
   useLink,
-  waitsToBeRead,
 } from "../../src/store/contacts.ts";
 import { cite } from "../../src/store/conversations.ts";
 import { changeDraft } from "../../src/store/drafts.ts";
@@ -43,6 +41,7 @@ import {
 } from "../../src/store/escalations.ts";
 import { ensureChannel } from "../../src/store/events.ts";
 import { migrate } from "../../src/store/migrate.ts";
+import { lastTold, waitsToBeRead } from "../../src/store/telling.ts";
 import { clock, listen } from "../pipeline/rig.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
@@ -293,14 +292,18 @@ export function describeEscalations(place: NewPlace): void {
       expect(await db.tx((q) => notice(q, "n2", "k"))).toBe(false);
       expect(await db.tx((q) => notice(q, "n3", "k", "again", 60 * minute))).toBe(true);
       expect(await due()).toEqual(["n1"]);
-      expect(await db.read((q) => lastTold(q, "c", "k@example.org"))).toBeNull();
+      expect(
+        await db.read((q) => lastTold(q, { channel: "c", address: "k@example.org" }, 60_000)),
+      ).toBeNull();
       await db.tx(async (q) => {
         await conversation(q, "c1");
         await draft(q, "d", "c1");
         await endNotice(q, "n1", "rd");
       });
       expect(await due()).toEqual([]);
-      expect(await db.read((q) => lastTold(q, "c", "k@example.org"))).toBeGreaterThanOrEqual(0);
+      expect(
+        await db.read((q) => lastTold(q, { channel: "c", address: "k@example.org" }, 60_000)),
+      ).toBeGreaterThanOrEqual(0);
       expect(await db.read((q) => toldOf(q, "e"))).toMatchObject([
         { kind: "told", state: "queued" },
         { kind: "again", state: null },

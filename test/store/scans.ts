@@ -13,6 +13,7 @@ import { channelsToRoute } from "../../src/store/events.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { overview } from "../../src/store/overview.ts";
 import { forget } from "../../src/store/retention.ts";
+import { lastTold, waitsToBeRead } from "../../src/store/telling.ts";
 import { hasWrittenSince, transcriptOf } from "../../src/store/transcript.ts";
 import * as watches from "../../src/store/watches.ts";
 import { watchIn } from "../../src/store/watches.ts";
@@ -193,6 +194,19 @@ async function sqliteScans(q: Query, sql: string, values: readonly Value[]): Pro
     .map((detail) => `${sql}: ${detail}`);
 }
 
+/** How SQLite finds what `work` asks. */
+async function plans(db: Database, work: (q: Query) => Promise<unknown>): Promise<string[]> {
+  return db.tx(async (q) => {
+    const asked: Asked[] = [];
+    await work(noting(q, asked));
+    const found: string[] = [];
+    for (const { sql, values } of asked)
+      for (const { detail } of await q.all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...values))
+        found.push(detail);
+    return found;
+  });
+}
+
 export function describeScans(place: NewPlace): void {
   describe("scans", () => {
     it("are none, over a history, in what is asked at every commit, scrape and clean-up", async () => {
@@ -230,8 +244,8 @@ export function describeScans(place: NewPlace): void {
         (q) => contacts.contactByLink(q, "hash7"),
         (q) => contacts.isNoticeId(q, "c", "<m7"),
         (q) => contacts.toldOf(q, "e7"),
-        (q) => contacts.waitsToBeRead(q, "o7"),
-        (q) => contacts.lastTold(q, "c", "o7"),
+        (q) => waitsToBeRead(q, "o7"),
+        (q) => lastTold(q, { channel: "c", address: "o7" }, 60_000),
         (q) => watches.channelsToWatch(q),
         (q) => watches.dueWatches(q, "c", 9),
         (q) => watches.activityIn(q, "k7"),
@@ -240,6 +254,32 @@ export function describeScans(place: NewPlace): void {
         (q) => hasWrittenSince(q, "k7", 0),
       ];
       for (const one of asked) expect(await scans(db, one)).toEqual([]);
+    });
+
+    it("are none when thousands wait for their next step, or to be told: what is not due is not read", async () => {
+      const db = await withHistory(place);
+      await db.tx(async (q) => {
+        await q.run("UPDATE escalations SET due_at = now_ms() + 60000");
+        await q.run("UPDATE notices SET due_at = now_ms() + 60000");
+      });
+      if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
+      const due = (q: Query) => escalations.dueEscalations(q, 9);
+      const unsaid = (q: Query) => contacts.dueNotices(q, 9);
+      const told = (q: Query) => lastTold(q, { channel: "c", address: "o7" }, 60_000);
+      if (db.kind === "postgres") {
+        expect(await scans(db, due)).toEqual([]);
+        expect(await scans(db, unsaid)).toEqual([]);
+        return;
+      }
+      expect(await plans(db, due)).toEqual([
+        "SEARCH escalations USING INDEX escalations_due (due_at<?)",
+        "SEARCH escalations USING INDEX escalations_ahead (<expr>>?)",
+      ]);
+      expect(await plans(db, unsaid)).toEqual([
+        "SEARCH notices USING INDEX notices_due (due_at<?)",
+        "SEARCH notices USING INDEX notices_ahead (made_at>?)",
+      ]);
+      expect((await plans(db, told))[0]).toBe("SEARCH notices USING INDEX notices_written (written_at>?)");
     });
 
     it("are none when a backlog waits: channels are found without reading it", async () => {

@@ -32,6 +32,8 @@ CREATE TABLE escalations (
 ); -- only: postgres
 CREATE UNIQUE INDEX escalations_live ON escalations (about) WHERE state <> 'closed';
 CREATE INDEX escalations_due ON escalations (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX escalations_ahead ON escalations ((CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END))
+  WHERE due_at IS NOT NULL;
 CREATE INDEX escalations_about ON escalations (about, opened_at);
 CREATE INDEX escalations_conversation ON escalations (conversation);
 CREATE INDEX escalations_state ON escalations (state, id);
@@ -78,7 +80,9 @@ CREATE TABLE notices (
   UNIQUE (contact, kind, subject)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
-CREATE INDEX notices_due ON notices (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX notices_due ON notices (due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX notices_ahead ON notices (made_at) WHERE due_at IS NOT NULL;
+CREATE INDEX notices_written ON notices (written_at) WHERE written_at IS NOT NULL;
 CREATE INDEX notices_reply ON notices (reply) WHERE reply IS NOT NULL;
 
 CREATE TABLE watches (

@@ -1,0 +1,36 @@
+// What an address was told lately, and whether it has gone out: what stage tell asks before it says more.
+
+import type { ContactRow } from "./contacts.ts";
+import type { Query } from "./driver.ts";
+
+/** Milliseconds since that address was last told of something; null: not within `withinMs`. Steps back from the newest
+ *  (a CROSS JOIN keeps its order in SQLite): who has been told of thousands is found at once. */
+export async function lastTold(
+  q: Query,
+  { channel, address }: Pick<ContactRow, "channel" | "address">,
+  withinMs: number,
+): Promise<number | null> {
+  const row = await q.one<{ ago: number }>(
+    `SELECT now_ms() - notices.written_at AS ago FROM notices CROSS JOIN contacts
+     WHERE notices.written_at > now_ms() - $3 AND notices.kind IN ('told', 'again') AND notices.reply IS NOT NULL
+       AND contacts.id = notices.contact AND contacts.channel = $1 AND contacts.address = $2
+     ORDER BY notices.written_at DESC LIMIT 1`,
+    channel,
+    address,
+    withinMs,
+  );
+  return row?.ago ?? null;
+}
+
+/** Whether something we said to a contact has not gone out yet: saying more would only make it a longer queue. What waits
+ *  on a channel that carries no more to them does not count. */
+export async function waitsToBeRead(q: Query, contact: string): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM notices JOIN contacts ON contacts.id = notices.contact
+     LEFT JOIN drafts ON drafts.reply = notices.reply AND drafts.channel = contacts.channel
+     WHERE notices.contact = $1 AND notices.kind IN ('told', 'again')
+       AND (notices.due_at IS NOT NULL OR drafts.state IN ('queued', 'sending', 'unknown')) LIMIT 1`,
+    contact,
+  );
+  return row !== undefined;
+}
