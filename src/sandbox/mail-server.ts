@@ -51,6 +51,8 @@ export async function startMailServer(options: {
   await new Promise<void>((resolve) => imap.listen(0, "127.0.0.1", resolve));
   const deliver = (raw: string) => imap.appendMessage("INBOX", [], new Date(), raw);
   const smtp = createSmtp(options, deliver);
+  // A client that has died in the middle is no trouble of the server's.
+  smtp.on("error", () => undefined);
   await new Promise<void>((resolve) => smtp.listen(0, "127.0.0.1", resolve));
   return {
     imapPort: portOf(imap.server),

@@ -1,0 +1,51 @@
+// The sandbox's mail server, and clients that die.
+
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { createTransport } from "nodemailer";
+import { expect, it } from "vitest";
+import { startMailServer } from "../../src/sandbox/mail-server.ts";
+import { eventually } from "../app/eventually.ts";
+
+/** Resolves with what the server has said, as soon as that is in it. */
+async function said(socket: Socket, what: string): Promise<string> {
+  let heard = "";
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
+    heard += String(chunk);
+    if (heard.includes(what)) break;
+  }
+  return heard;
+}
+
+it("goes on when a client is killed in the middle of a mail, or of a look", async ({ onTestFinished }) => {
+  const taken: string[] = [];
+  const account = { address: "support@bridge.test", password: "secret" };
+  const server = await startMailServer({ ...account, others: ({ raw }) => void taken.push(raw) });
+  onTestFinished(() => server.close());
+
+  const smtp = connect(server.smtpPort, "127.0.0.1");
+  await said(smtp, "220");
+  for (const [line, answer] of [
+    ["EHLO client", "250 "],
+    ["MAIL FROM:<a@bridge.test>", "250 "],
+    ["RCPT TO:<b@people.test>", "250 "],
+    ["DATA", "354"],
+  ] as const) {
+    smtp.write(`${line}\r\n`);
+    await said(smtp, answer);
+  }
+  smtp.write("Subject: half\r\n");
+  const imap = connect(server.imapPort, "127.0.0.1");
+  await said(imap, "OK");
+  // As the system does for a process that was killed with unread bytes.
+  for (const socket of [smtp, imap]) {
+    socket.resetAndDestroy();
+    await once(socket, "close");
+  }
+
+  const transport = createTransport({ host: "127.0.0.1", port: server.smtpPort, secure: false });
+  onTestFinished(() => transport.close());
+  await transport.sendMail({ from: "a@bridge.test", to: "b@people.test", subject: "whole", text: "Hello" });
+  await eventually(() => expect(taken.join()).toContain("Subject: whole"));
+  expect(taken).toHaveLength(1);
+});
