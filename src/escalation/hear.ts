@@ -127,7 +127,8 @@ async function heed(
     const id = newId(deps.clock.now());
     await addNotice(q, { id, contact: contact.id, kind: "said", subject: `event:${row.id}`, text }, 0);
   };
-  const words = readInstructions(event.text);
+  const names = line.traits.platform === null ? [] : [first.name, event.from.name ?? ""];
+  const words = readInstructions(event.text, names);
   const wrong = whatIsWrong(event.text, words);
   if (wrong !== null) {
     await say(first, `${wrong} Nothing was sent to the customer, and nothing was done.`);
@@ -150,8 +151,10 @@ async function heed(
   for (const one of chosen) {
     const trouble = await act(q, row, one, { words, name: nameOf(line, event, one.contact) }, deps);
     const lost = files.length > 0 && words.text !== "" ? "Attachments are not passed on." : null;
+    // Whoever has it already may have said that to the customer.
+    const mine = words.acknowledge && words.number === null && one.row.taken_contact === one.contact.id;
     const unsure =
-      words.ambiguous && one.row.conversation !== null
+      (words.ambiguous || mine) && one.row.conversation !== null
         ? `It is yours. "${event.text.trim()}" was not sent to the customer.`
         : null;
     const said = [trouble, lost, unsure].filter((part) => part !== null).join(" ");
@@ -161,8 +164,19 @@ async function heed(
 
 /** What must not be taken for an answer, however it came about; null when there is nothing of that. */
 function whatIsWrong(text: string, words: Instructions): string | null {
-  if (words.slip !== null) return `"${words.slip.trim().slice(0, 40)}" is no command.`;
-  if (carriesNotice(text)) return "Your answer carries our own message; please remove it.";
+  if (words.slip !== null)
+    return `"${words.slip.trim().slice(0, 40)}" is no command: those are #resume, #close and #note.`;
+  // A reaction quotes what it is put on, and takes it.
+  if (!words.acknowledge && carriesNotice(text))
+    return "Your answer carries our own message; please remove it.";
+  const { number, acknowledge, resume, close: closes, note } = words;
+  if (
+    text.trim() !== "" &&
+    words.text === "" &&
+    number === null &&
+    !(acknowledge || resume || closes || note)
+  )
+    return "There is nothing but a signature in your answer.";
   return null;
 }
 

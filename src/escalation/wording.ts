@@ -138,7 +138,7 @@ const own = [
   /\[ref:[^\]\s]+\]/u,
   /\/escalations\/[\w-]{20,}/u,
   /To take it without a word:/u,
-  /^[>\s]*\[?Escalation \d+[\]:]/mu,
+  /^[>\s"“„«]*(?:Still open: )?\[?Escalation \d+[\]:]/mu,
   /^[>\s]*Number: \d+\s*^[>\s]*Why: /mu,
   /^[>\s]*What was said:\s*$/mu,
   /^[>\s]*Answer "ok" to take it/mu,

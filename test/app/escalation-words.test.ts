@@ -37,6 +37,7 @@ it.concurrent("ends the telling by ok, once, and tells the others who has it", a
   );
   expect((await desk.mailTo(emil.email, 1)).text).toContain("is taken by Dora Dahl");
   await desk.text("ok", { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 1)).toBe(`${number}: It is yours. "ok" was not sent to the customer.`);
   await desk.quiet();
   expect(await desk.rows("SELECT state, taken_by, due_at FROM escalations")).toEqual([
     { state: "taken", taken_by: dora.name, due_at: null },
@@ -44,7 +45,7 @@ it.concurrent("ends the telling by ok, once, and tells the others who has it", a
   clock.forward(24 * 3_600_000);
   await desk.quiet();
   expect(desk.mailsTo(chief.email)).toEqual([]);
-  expect([desk.textsTo(dora.sms).length, desk.textsTo(emil.sms).length]).toEqual([1, 2]);
+  expect([desk.textsTo(dora.sms).length, desk.textsTo(emil.sms).length]).toEqual([2, 2]);
   expect([desk.mailsTo(dora.email).length, desk.mailsTo(emil.email).length]).toEqual([1, 2]);
   expect(desk.textsTo(anna)).toEqual([colleague]);
   expect(await desk.transcript(anna)).toHaveLength(2);

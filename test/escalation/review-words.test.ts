@@ -50,6 +50,56 @@ it("a yes may have been meant for the customer; an ok not", () => {
   expect(readInstructions("ok 417")).toMatchObject({ acknowledge: true, ambiguous: false });
 });
 
+describe("a word that takes it", () => {
+  it.each(["ok", "Ok.", "OK!!!", "k", "👍", "👍🏽", "“ok”", "okay", "ack"])("%j, and no more", (text) =>
+    expect(readInstructions(text)).toMatchObject({ acknowledge: true, ambiguous: false, text: "" }),
+  );
+
+  it.each([
+    "ok thanks",
+    "Ok, thanks!",
+    "Ok 👍",
+    "ok ok",
+    "on it",
+    "I'm on it",
+    "I’ll take it",
+    "Ok, I take it",
+  ])("%j, and may have been meant for the customer", (text) =>
+    expect(readInstructions(text)).toMatchObject({ acknowledge: true, ambiguous: true, text: "" }),
+  );
+
+  it.each(["Ok, we refund you", "ok?", "Ok, 30 EUR", "no", "Thanks", "I'll take care of it", "On it goes"])(
+    "%j is an answer",
+    (text) => expect(readInstructions(text)).toMatchObject({ acknowledge: false, text }),
+  );
+
+  it("with the number behind it, as it was told", () =>
+    expect(readInstructions("“ok 417”")).toMatchObject({ acknowledge: true, number: 417, text: "" }));
+
+  it("is one with a card below it, too; so is a command", () => {
+    const card = "Best regards,\nAnna Berg\nFirm GmbH";
+    expect(readInstructions(`ok\n\n${card}`, ["Anna Berg"])).toMatchObject({ acknowledge: true, text: "" });
+    expect(readInstructions(`#close\n\n${card}`, ["Anna"])).toMatchObject({ close: true, text: "" });
+  });
+});
+
+describe("a reaction", () => {
+  it.each([
+    ['Liked “Escalation 417: refund (Bob, sms)\n"Hello"”', 417],
+    ["👍 to “Still open: Escalation 417: refund”", 417],
+    ["\u200a👍🏽\u200b to “417, Bob: When?”", 417],
+    ["Loved “2 escalations are open.”", null],
+    ["❤️ to “417, Bob: When?”", 417],
+    ["Liked “Hello”", null],
+  ])("%j takes it", (text, number) =>
+    expect(readInstructions(text)).toMatchObject({ acknowledge: true, number, text: "", slip: null }),
+  );
+
+  it.each(["Disliked “417, Bob: When?”", "Laughed at “Escalation 417: refund”"])("%j is no answer", (text) =>
+    expect(readInstructions(text)).toMatchObject({ acknowledge: false, text: "", slip: text }),
+  );
+});
+
 describe("our own notice in an answer", () => {
   const row = {
     number: 417,

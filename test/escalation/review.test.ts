@@ -72,6 +72,61 @@ it.concurrent("a slip of a command and a yes are told back, and go to nobody", a
   expect(desk.textsTo(anna)).toEqual([colleague, "10.50 EUR are on their way"]);
 });
 
+it.concurrent("a word for us goes to no customer, and whoever may have meant it for one learns that", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  await desk.textTo(anna);
+  const notice = await desk.textTo(dora.sms);
+  await desk.quiet();
+  await desk.text("close", { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 1)).toContain('"close" is no command: those are #resume,');
+  await desk.text(`Disliked “${notice}”`, { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 2)).toContain("is no command");
+  await desk.quiet();
+  expect((await desk.escalations()).map(({ state }) => state)).toEqual(["open"]);
+  await desk.text(`Liked “${notice}”`, { from: dora.sms });
+  await desk.escalated("taken");
+  await desk.text("May I keep the box?");
+  expect(await desk.textTo(dora.sms, 3)).toContain("May I keep the box?");
+  await desk.text("Ok.", { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 4)).toBe('1: It is yours. "Ok." was not sent to the customer.');
+  await desk.text("ok, you may", { from: dora.sms });
+  expect(await desk.textTo(anna, 1)).toBe("ok, you may");
+  await desk.quiet();
+  expect(desk.textsTo(anna)).toHaveLength(2);
+});
+
+it.concurrent("nobody's name and card reach the customer, whatever the mail program", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.write({ subject: "My lamp", text: "I want a refund" });
+  const notice = await desk.mailTo(dora.email);
+  const card = `Best regards,\nDora Dahl\nHead of Care\n\nFirm GmbH\nT +49 30 123456 | ${dora.email}`;
+  const quoted = `From: The Team\nSent: Monday\nTo: Dora Dahl\nSubject: ${notice.subject}\n\n${notice.text}`;
+  const answer = (text: string) =>
+    desk.write({ from: dora.email, subject: `Re: ${notice.subject}`, answers: notice, text });
+  await answer(`-- \n${card}\n\n${quoted}`);
+  expect((await desk.mailTo(dora.email, 1)).text).toContain("nothing but a signature in your answer");
+  await answer(`Ok\n\n${card}\n\n${quoted}`);
+  await desk.escalated("taken");
+  await answer(`We pay you today.\n\n${card}\n\n${quoted}`);
+  const { text } = await desk.mailTo(customer, 1);
+  expect(text).toMatch(/^We pay you today\.\s+-- \s+The Team/);
+  expect(text).not.toMatch(/Dora|regards|123456/);
+  await answer(`#close\n\n${card}\n\n${quoted}`);
+  await desk.escalated("closed");
+  await desk.quiet();
+  expect(desk.mailsTo(customer)).toHaveLength(2);
+  expect(await desk.transcript(customer)).toEqual([
+    expect.stringContaining("I want a refund"),
+    expect.stringContaining(colleague),
+    expect.stringMatching(/We pay you today\.$/),
+  ]);
+});
+
 it.concurrent("an answer that ends it calls nobody again, whatever it was about", async ({
   onTestFinished,
 }) => {

@@ -1,0 +1,91 @@
+// How a person ends a message: a farewell, a name, a business card. Programs put it below every answer, most of them without
+// the line of dashes that adapters know it by. The customer hears the agent, and must not get a colleague's name and number.
+
+/** Filled lines at the end of a message that are looked at; no business card is longer. */
+const most = 25;
+/** So many filled lines below a farewell the name stands. */
+const near = 3;
+/** Longer lines are neither a farewell nor a name. */
+const longest = 80;
+
+/** Whole lines. */
+const farewell = new RegExp(
+  `^(?:${[
+    "(?:with )?(?:(?:my |our )?(?:best|kind|kindest|warm|warmest|many) )?(?:regards|wishes)",
+    "best|all the best|cheers|sincerely|yours(?: \\w+)?|sincerely yours|br|kr|rgds|cordially|respectfully",
+    "thanks|many thanks|thank you|thx|thanks and (?:best |kind )?regards",
+    "(?:mit )?(?:(?:vielen |den )?(?:freundlich|best|viel|lieb|herzlich|schön|schoen)\\w* )?gr(?:ü|ue|u)(?:ß|ss)e?n?(?: aus \\p{L}+)?",
+    "mfg|lg|vg|bg|danke|(?:vielen|besten|herzlichen) dank|hochachtungsvoll",
+    "(?:(?:bien|très) )?cordialement|(?:(?:sincères|meilleures|cordiales) )?salutations|bien à (?:vous|toi)|cdlt|merci|bonne journée",
+    "(?:un )?(?:cordial )?saludos?(?: cordial(?:es)?)?|atentamente|cordialmente|gracias|(?:(?:cordiali|distinti) )?saluti|grazie",
+    "atenciosamente|(?:com os melhores )?cumprimentos|abraços?|obrigad[oa]|z poważaniem|(?:serdecznie )?pozdrawiam",
+    "(?:met )?(?:vriendelijke )?groet(?:en|jes)?|mvg|bedankt|(?:med )?(?:venlig|vennlig|vänlig)\\w* h(?:i|ä)ls(?:en|ning|ningar)|mvh",
+  ].join("|")})$`,
+  "iu",
+);
+
+/** The message without that end, as far as `names` (of the writer, as people write them) tell it; a postscript stays. Empty
+ *  when there is nothing else. */
+export function withoutSignOff(text: string, names: readonly string[]): string {
+  const lines = text.split("\n");
+  const filled = [...lines.keys()].filter((at) => lines[at]?.trim() !== "");
+  const shown = filled.map((at) => lines[at]?.trim().normalize() ?? "");
+  const called = names.map(wordsOf).filter((words) => words.length > 0);
+  const begin = shown.findIndex((_, at) => at >= shown.length - most && begins(shown, at, called));
+  if (begin < 0) return text;
+  const start = filled[begin] ?? 0;
+  const more = lines.findIndex((line, at) => at > start && /^\s*p\.?\s?s\.?[:\s]/iu.test(line));
+  return [...lines.slice(0, start), ...(more < 0 ? [] : lines.slice(more))].join("\n").trim();
+}
+
+type Names = readonly (readonly string[])[];
+
+function begins(lines: readonly string[], at: number, names: Names): boolean {
+  const line = lines[at] ?? "";
+  // What stands below dashes is cut where mails are read, unless there is nothing above them.
+  if (/^(?:--+|—|__+)$/u.test(line)) return at === 0;
+  if (line.length > longest) return false;
+  if (at > 0 && isSigned(line, names)) return true;
+  if (isFarewell(line)) return lines.slice(at + 1, at + 1 + near).some((next) => isNamed(next, names));
+  return isName(line, names, at === 0) && !lines[at - 1]?.endsWith(":");
+}
+
+const isFarewell = (line: string): boolean => {
+  const parts = line.split("/").map((part) => part.replace(/^[\s*_]+|[\s*_.,!;–—-]+$/gu, ""));
+  return parts.every((part) => farewell.test(part));
+};
+
+/** The name alone, or before a title; above all else one word of it may be whom the message is to. */
+function isName(line: string, names: Names, first: boolean): boolean {
+  // "Anna," begins a message.
+  if (/[,:;?]$/u.test(line)) return false;
+  const [own = ""] = line.split(/\s+[|·•/–-]+\s+/u);
+  const words = wordsOf(own);
+  return names.some((name) =>
+    words.length === 1
+      ? !first && name.includes(words[0] ?? "")
+      : words.length === name.length && name.every((word) => words.includes(word)),
+  );
+}
+
+/** "Cheers, Anna": a farewell and a name in one line. */
+function isSigned(line: string, names: Names): boolean {
+  const said = line.split(/\s+/u);
+  return [1, 2].some((count) => {
+    const tail = wordsOf(said.slice(-count).join(" "));
+    const named = tail.length === count && names.some((name) => tail.every((word) => name.includes(word)));
+    return named && isFarewell(said.slice(0, -count).join(" "));
+  });
+}
+
+/** A short line that begins with a name, behind a title or not. */
+function isNamed(line: string, names: Names): boolean {
+  const words = wordsOf(line).slice(0, 2);
+  return line.length <= longest && names.some((name) => name.some((word) => words.includes(word)));
+}
+
+const wordsOf = (text: string): readonly string[] =>
+  text
+    .normalize()
+    .toLowerCase()
+    .match(/\p{L}[\p{L}\p{M}'’-]+/gu) ?? [];
