@@ -140,6 +140,9 @@ const attachments = z
     name_to_agent: z.boolean().prefault(true).describe("Is the agent told the names of attached files?"),
     max_count: z.int().min(0).prefault(15).describe("How many attachments of one mail are kept?"),
     max_bytes: size("20MB").describe("How large may one be to be kept?"),
+    max_sent_bytes: size("10MB").describe(
+      "How large may the files be that go out with one answer of a person, all together?",
+    ),
   })
   .prefault({});
 

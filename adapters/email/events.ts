@@ -2,7 +2,6 @@
 
 import { createHash } from "node:crypto";
 import {
-  type Attachment,
   externalId,
   type InboundEvent,
   type MessageEvent,
@@ -11,6 +10,7 @@ import {
   threadToken,
 } from "bridgehead/contract";
 import type { Arrival } from "./arrival.ts";
+import { attachmentsOf, keptOf } from "./attachments.ts";
 import type { EmailConfig } from "./config.ts";
 import { type Identity, surrogateId } from "./identity.ts";
 import type { Envelope } from "./imap/fetch.ts";
@@ -76,7 +76,7 @@ export function unread(
     ...(envelope?.messageId ? { cited: externalId(envelope.messageId) } : {}),
     from: envelope?.from ? partyOf(envelope.from) : { address: "unknown@invalid" },
     to: [],
-    thread: { answers: [] },
+    thread: { answers: envelope?.inReplyTo ? [externalId(envelope.inReplyTo)] : [] },
     sentAt: new Date(arrival.listed.arrived ?? arrival.now),
     ...(envelope?.subject ? { subject: envelope.subject } : {}),
     text: "",
@@ -98,9 +98,7 @@ function messageOf(
   const others = [...mail.to, ...mail.cc].filter(
     (one) => !self.isOwn(one.address) && one.address !== from.address && one.address !== replyTo?.address,
   );
-  const kept = mail.attachments
-    .filter((file) => file.bytes.length <= config.attachments.max_bytes)
-    .slice(0, config.attachments.max_count);
+  const attachments = attachmentsOf(config, mail);
   const hops = hopsOf(mail);
   return {
     kind: "message",
@@ -116,10 +114,11 @@ function messageOf(
     ...(mail.subject ? { subject: mail.subject } : {}),
     text: mail.text,
     ...(mail.fullText === mail.text ? {} : { fullText: mail.fullText }),
-    ...(kept.length > 0 ? { attachments: kept.map((file) => attachmentOf(config, file)) } : {}),
+    ...(mail.wordless ? { wordless: true } : {}),
+    ...(attachments.length > 0 ? { attachments } : {}),
     ...(refusal ? { refusal } : {}),
     ...(hops > 0 ? { hops } : {}),
-    ...notesOf(config, mail, auth, kept),
+    ...notesOf(config, mail, auth),
     ...(config.sender_auth.mode === "off"
       ? {}
       : { sender: auth?.verdict === "pass" ? ("verified" as const) : ("unverified" as const) }),
@@ -154,11 +153,12 @@ function checkSender(config: EmailConfig, auth: SenderAuth | null): Refusal | "a
   return { code: "unauthenticated", reason: auth?.detail ?? "the sender was not checked" };
 }
 
-function notesOf(config: EmailConfig, mail: Mail, auth: SenderAuth | null, kept: Mail["attachments"]) {
+function notesOf(config: EmailConfig, mail: Mail, auth: SenderAuth | null) {
   const notes: Record<string, string> = {};
   if (config.sender_auth.mode !== "off")
     notes["sender"] = auth?.verdict === "pass" ? "verified" : "unverified";
   // What is kept is named with the message; of the rest the agent learns here that it exists.
+  const kept = keptOf(config, mail);
   const lost = mail.attachments.filter((file) => !file.inline && !kept.includes(file));
   if (config.attachments.name_to_agent && lost.length > 0) {
     const named = lost
@@ -168,11 +168,6 @@ function notesOf(config: EmailConfig, mail: Mail, auth: SenderAuth | null, kept:
   }
   if (mail.forwarded?.from) notes["forwarded_from"] = mail.forwarded.from.address;
   return Object.keys(notes).length > 0 ? { notes } : {};
-}
-
-function attachmentOf(config: EmailConfig, file: Mail["attachments"][number]): Attachment {
-  const named = config.attachments.name_to_agent && !file.inline;
-  return { name: file.name, mediaType: file.mediaType, bytes: file.bytes, named };
 }
 
 function partyOf(mailbox: Mailbox): Party {

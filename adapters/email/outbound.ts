@@ -36,6 +36,7 @@ export function outbound({ channel, config, self, health, lines, imap }: Outboun
   const send = sender({ lines, health, sent: copier(config, filing, folder) });
   return {
     outbound: {
+      attachmentLimit: config.attachments.max_sent_bytes,
       compose: (reply) => compose(config, self, reply),
       send: (draft, attempt) => send(readDraft(draft), attempt),
       reconcile: (draft, attempt, signal) =>

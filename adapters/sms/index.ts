@@ -23,7 +23,7 @@ export default defineAdapter({
   traits: {
     maxTextLength: 1600,
     markup: "plain",
-    attachments: true,
+    attachments: false,
     conversations: "person",
     platform: "sms",
     defaults: {

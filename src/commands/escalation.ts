@@ -150,7 +150,7 @@ async function change(
     const taken = await take(q, row, actor, deps);
     return { done: true, says: taken ? `taken by ${by}` : `${by} has it already` };
   }
-  const trouble = await relay(q, row, text, deps);
+  const trouble = await relay(q, row, { text }, deps);
   if (trouble !== null) return { done: false, says: `not sent: ${trouble}` };
   // Whoever is told of the customer's next words stays the one who had it.
   if (row.state === "open") await take(q, row, actor, deps);

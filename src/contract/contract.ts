@@ -3,7 +3,7 @@
 import type * as z from "zod";
 import type { Accepted, Channel } from "./channel.ts";
 import type { Party } from "./events.ts";
-import type { Cursor, ExternalId, Json, SendKey, SessionId, ThreadToken } from "./ids.ts";
+import type { Cursor, ExternalId, FileRef, Json, SendKey, SessionId, ThreadToken } from "./ids.ts";
 import type { ChannelStatus, SendOutcome, Verdict } from "./outcomes.ts";
 import type { Route } from "./routes.ts";
 
@@ -28,6 +28,7 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
 export interface Traits {
   readonly maxTextLength: number;
   readonly markup: "plain" | "html" | "markdown";
+  /** Whether `send` carries the files of a reply (`Reply.attachments`). Where it does not, the core tells who attached them. */
   readonly attachments: boolean;
   /** `thread`: a message that answers nothing opens a new conversation (e-mail). `person`: one conversation a person (SMS). */
   readonly conversations: "thread" | "person";
@@ -62,6 +63,9 @@ export interface Inbound {
 }
 
 export interface Outbound<Draft extends Json = Json> {
+  /** How many bytes of files one reply may carry, all together, as this channel is configured; the core gives none more.
+   *  Default: 25 MiB. */
+  readonly attachmentLimit?: number;
   /** One reply -> what will be sent, part by part. Pure: called inside a transaction, stored before anything is sent. */
   compose(reply: Reply): readonly Draft[];
   /** Called with the draft's lane leased; never twice at once for one conversation. Outcomes are values; a throw before
@@ -81,6 +85,9 @@ export interface Attempt {
    *  Thrown before it: nothing was sent, try again. Thrown after it: nobody knows.
    *  It may itself throw (the lease was lost): then send nothing. */
   crossing(): void;
+  /** The bytes of one of the reply's files, by its `ref`: the same at every attempt, in whichever process. Call it before
+   *  `crossing()`; rejects when they cannot be had now, and then nothing may be sent. */
+  read(ref: FileRef): Promise<Uint8Array>;
 }
 
 export interface PastAttempt {
@@ -107,6 +114,8 @@ export interface Reply {
   readonly subject: string | null;
   /** The agent's answer, Markdown, without signature. */
   readonly text: string;
+  /** Files that the person who wrote it has attached. Absent when there are none, and where `Traits.attachments` is false. */
+  readonly attachments?: readonly ReplyAttachment[];
   /** The agent's signature from its skill's settings, or null. */
   readonly signature: string | null;
   /** The agent's introduction, set for the first reply of a conversation that we opened. */
@@ -123,4 +132,15 @@ export interface Reply {
   readonly hops: number;
   /** The live session to answer in. Null for a channel of calls: place one. */
   readonly session: SessionId | null;
+}
+
+/** A file that goes out with a reply. Its bytes stay in the core's store until the reply is settled: a draft keeps the
+ *  `ref`, and `send` reads them (`Attempt.read`). */
+export interface ReplyAttachment {
+  /** As the person's program named it: data, never a path to open. */
+  readonly name: string;
+  readonly mediaType: string;
+  /** Bytes. */
+  readonly size: number;
+  readonly ref: FileRef;
 }

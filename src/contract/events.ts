@@ -27,7 +27,7 @@ export interface MessageEvent {
   readonly text: string;
   /** The whole text when trimming removed something. Stored, not sent to the agent. */
   readonly fullText?: string;
-  /** True when nothing of `text` was written for this message: all of it is quoted, or a signature. */
+  /** True when there are attachments, and nothing of `text` was written for this message: it is quoted, or a signature. */
   readonly wordless?: true;
   readonly attachments?: readonly Attachment[];
   /** Set when the message must never be answered: machine mail, bounces, lists, own mail, too old, denied ... Stored with this reason. */

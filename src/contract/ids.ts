@@ -13,6 +13,8 @@ export type Cursor = Opaque<"Cursor">;
 export type SendKey = Opaque<"SendKey">;
 /** A live conversation bound to one socket, such as a call. */
 export type SessionId = Opaque<"SessionId">;
+/** Where the core keeps the bytes of a file that goes out with a reply. */
+export type FileRef = Opaque<"FileRef">;
 /** Unguessable name of a conversation, for a plus address or a body marker. `[a-z0-9]+`. */
 export type ThreadToken = Opaque<"ThreadToken">;
 
@@ -25,4 +27,5 @@ export const externalId = (text: string): ExternalId => text as ExternalId;
 export const cursor = (text: string): Cursor => text as Cursor;
 export const sendKey = (text: string): SendKey => text as SendKey;
 export const sessionId = (text: string): SessionId => text as SessionId;
+export const fileRef = (text: string): FileRef => text as FileRef;
 export const threadToken = (text: string): ThreadToken => text as ThreadToken;

@@ -6,8 +6,10 @@ import { withoutSignOff } from "./sign-off.ts";
 export interface Instructions {
   /** Which escalation is meant, where the person says so. */
   readonly number: number | null;
-  /** Nothing but "ok". */
+  /** Nothing but "ok", or a number. */
   readonly acknowledge: boolean;
+  /** No word but a number, or a command. */
+  readonly bare: boolean;
   /** The conversation goes back to the agent. */
   readonly resume: boolean;
   readonly close: boolean;
@@ -55,6 +57,7 @@ export function readInstructions(body: string, names: readonly string[] = []): I
   return {
     number,
     acknowledge,
+    bare: rest === "",
     resume,
     close,
     note,

@@ -17,7 +17,9 @@ import {
 import { conversationByToken, conversationsCiting } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
 import { addSource, type EscalationRow, escalationByNumber, readEscalation } from "../store/escalations.ts";
-import { attachmentsOf, type EventRow, settleEvent } from "../store/events.ts";
+import { type EventRow, settleEvent } from "../store/events.ts";
+import { meantFiles } from "../store/files.ts";
+import { type HandedOn, handOn } from "./files.ts";
 import { relay } from "./relay.ts";
 import { close, resume, take } from "./take.ts";
 import { carriesNotice } from "./wording.ts";
@@ -35,6 +37,11 @@ const closedMs = 24 * 3_600_000;
 /** So many of our answers within that time are enough for one contact. */
 const mostSaid = 20;
 const loopMs = 3_600_000;
+
+/** What an adapter calls a message that it did not read for its size: mostly for what is attached. */
+const tooLarge = "too-large";
+const unreadText =
+  "Your message is too large to be read. Nothing was sent to the customer, and nothing was done.";
 
 /** More numbers do not fit into a text. */
 const mostNamed = 10;
@@ -62,7 +69,11 @@ export async function hear(
   if (found === "not-ours") return false;
   if (found === "strangers")
     return ignore("not-a-recipient", "it answers an escalation, and its sender was not told of it");
-  if (event.refusal) return ignore(event.refusal.code, event.refusal.reason);
+  if (event.refusal) {
+    const [contact] = found;
+    if (event.refusal.code === tooLarge && contact) await answer(q, row, contact, unreadText, deps);
+    return ignore(event.refusal.code, event.refusal.reason);
+  }
   if (event.sender === "unverified")
     return ignore("not-authenticated", "it answers an escalation, and its sender is not proven");
   await heed(q, line, row, event, found, deps);
@@ -118,18 +129,13 @@ async function heed(
   const live = [...known.values()].filter(({ row: { state } }) => state !== "closed");
   const [first] = contacts;
   if (!first) return;
-  const say = async (contact: ContactRow, text: string) => {
-    // Two machines that answer each other would never end.
-    if ((await countSaid(q, contact, loopMs)) >= mostSaid) {
-      deps.log.warn({ channel: line.channel, event: row.id }, "not answered: a loop is assumed");
-      return;
-    }
-    const id = newId(deps.clock.now());
-    await addNotice(q, { id, contact: contact.id, kind: "said", subject: `event:${row.id}`, text }, 0);
-  };
+  const say = (contact: ContactRow, text: string) => answer(q, row, contact, text, deps);
+  const files = await meantFiles(q, row.id);
+  // With files and no word of the person's own, what stands there is our notice, or a signature.
+  const text = event.wordless && files.length > 0 ? "" : event.text;
   const names = line.traits.platform === null ? [] : [first.name, event.from.name ?? ""];
-  const words = readInstructions(event.text, names);
-  const wrong = whatIsWrong(event.text, words);
+  const words = readInstructions(text, names);
+  const wrong = whatIsWrong(text, words, files.length);
   if (wrong !== null) {
     await say(first, `${wrong} Nothing was sent to the customer, and nothing was done.`);
     return;
@@ -147,36 +153,47 @@ async function heed(
     await say(first, "That escalation is closed. Nothing was sent to the customer.");
     return;
   }
-  const files = await attachmentsOf(q, row.id);
   for (const one of chosen) {
-    const trouble = await act(q, row, one, { words, name: nameOf(line, event, one.contact) }, deps);
-    const lost = files.length > 0 && words.text !== "" ? "Attachments are not passed on." : null;
+    const handed = handOn(files, words, one.row, deps.lines().get(one.row.channel));
+    const trouble = await act(q, row, one, { words, handed, name: nameOf(line, event, one.contact) }, deps);
     // Whoever has it already may have said that to the customer.
     const mine = words.acknowledge && words.number === null && one.row.taken_contact === one.contact.id;
     const unsure =
       (words.ambiguous || mine) && one.row.conversation !== null
         ? `It is yours. "${event.text.trim()}" was not sent to the customer.`
         : null;
-    const said = [trouble, lost, unsure].filter((part) => part !== null).join(" ");
+    const left = trouble === null ? handed.left : null;
+    const said = [trouble, left, unsure].filter((part) => part !== null).join(" ");
     if (said !== "") await say(one.contact, `${one.row.number}: ${said}`);
   }
 }
 
+async function answer(
+  q: Query,
+  row: EventRow,
+  contact: ContactRow,
+  text: string,
+  deps: HearDeps,
+): Promise<void> {
+  // Two machines that answer each other would never end.
+  if ((await countSaid(q, contact, loopMs)) >= mostSaid) {
+    deps.log.warn({ channel: row.channel, event: row.id }, "not answered: a loop is assumed");
+    return;
+  }
+  const id = newId(deps.clock.now());
+  await addNotice(q, { id, contact: contact.id, kind: "said", subject: `event:${row.id}`, text }, 0);
+}
+
 /** What must not be taken for an answer, however it came about; null when there is nothing of that. */
-function whatIsWrong(text: string, words: Instructions): string | null {
+function whatIsWrong(text: string, words: Instructions, files: number): string | null {
   if (words.slip !== null)
     return `"${words.slip.trim().slice(0, 40)}" is no command: those are #resume, #close and #note.`;
   // A reaction quotes what it is put on, and takes it.
   if (!words.acknowledge && carriesNotice(text))
     return "Your answer carries our own message; please remove it.";
   const { number, acknowledge, resume, close: closes, note } = words;
-  if (
-    text.trim() !== "" &&
-    words.text === "" &&
-    number === null &&
-    !(acknowledge || resume || closes || note)
-  )
-    return "There is nothing but a signature in your answer.";
+  const empty = words.text === "" && number === null && !(acknowledge || resume || closes || note);
+  if (files === 0 && text.trim() !== "" && empty) return "There is nothing but a signature in your answer.";
   return null;
 }
 
@@ -209,7 +226,7 @@ async function act(
   q: Query,
   event: EventRow,
   { contact, row }: Live,
-  { words, name }: { readonly words: Instructions; readonly name: string },
+  { words, handed, name }: { readonly words: Instructions; readonly handed: HandedOn; readonly name: string },
   deps: HearDeps,
 ): Promise<string | null> {
   const by = { name, contact: contact.id };
@@ -219,12 +236,15 @@ async function act(
     const key = `note:${event.id}:${row.id}`;
     await addSource(q, { key, escalation: row.id, source: "note", detail: `${name}: ${words.note}` });
   }
-  if (words.acknowledge || text !== "") await take(q, row, by, deps);
+  const attached = handed.files.length > 0 || (handed.left !== null && words.note === "");
+  if (words.acknowledge || text !== "" || attached) await take(q, row, by, deps);
   const kindOf = (channel: string) => {
     const line = deps.lines().get(channel);
     return line?.outbound ? line.traits.platform : null;
   };
-  const trouble = text === "" ? null : await relay(q, row, text, { ...deps, kindOf });
+  const nothing = text === "" && handed.files.length === 0;
+  const said = { text, files: handed.files };
+  const trouble = nothing ? null : await relay(q, row, said, { ...deps, kindOf });
   if (words.resume) await resume(q, row, name, deps);
   else if (words.close) await close(q, row, name, deps);
   return trouble === null ? null : `Your answer was not sent: ${trouble}.`;

@@ -7,9 +7,11 @@ import { newId } from "../ops/clock.ts";
 import { type ConversationRow, readConversation } from "../store/conversations.ts";
 import { insertReply } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
+import { insertFiles, type ReadyFile } from "../store/files.ts";
 import { openSession } from "../store/sessions.ts";
 import { dropWaitingAnswers, unblock } from "../store/takeover.ts";
 import { enqueueTurn, newestAddress } from "../store/turns.ts";
+import { namesOf } from "./files.ts";
 
 export interface RelayDeps {
   /** What kind of channel that is; null when it cannot send. */
@@ -18,17 +20,26 @@ export interface RelayDeps {
   readonly log: Log;
 }
 
+/** What goes to the customer. Files without words go out with their names as the text. */
+export interface Words {
+  readonly text: string;
+  /** Only where the channel carries them. */
+  readonly files?: readonly ReadyFile[];
+}
+
 /** Null when the words are on their way; else why they cannot be, for the person who wrote them. */
 export async function relay(
   q: Query,
   about: { readonly conversation: string | null },
-  text: string,
+  words: Words,
   deps: RelayDeps,
 ): Promise<string | null> {
   if (about.conversation === null) return "it is about a channel, so there is no customer to answer";
   const conversation = await readConversation(q, about.conversation);
   const kind = deps.kindOf(conversation.channel);
   if (kind === null) return `channel ${conversation.channel} cannot send now`;
+  const names = namesOf(words.files ?? []);
+  const text = words.text || names;
   if (kind === "voice") return speak(q, conversation, text, deps);
   await dropWaitingAnswers(q, conversation.id, "a person has answered");
   await unblock(q, conversation.id);
@@ -41,12 +52,13 @@ export async function relay(
     person: conversation.person,
     kind: "relayed",
     event: null,
-    question: text,
+    // The platform gets the names alone.
+    question: [words.text, names].filter((part) => part !== "").join("\n\n"),
     context: null,
     address: JSON.stringify(address),
     receivedAt: deps.clock.now(),
   });
-  await say(q, conversation, { text, address, turn }, deps);
+  await say(q, conversation, { ...words, text, address, turn }, deps);
   return null;
 }
 
@@ -70,11 +82,12 @@ async function speak(
 async function say(
   q: Query,
   conversation: ConversationRow,
-  words: { readonly text: string; readonly address: Address; readonly turn: string | null },
+  words: Words & { readonly address: Address; readonly turn: string | null },
   deps: RelayDeps,
 ): Promise<void> {
+  const id = newId(deps.clock.now());
   await insertReply(q, {
-    id: newId(deps.clock.now()),
+    id,
     conversation: conversation.id,
     channel: conversation.channel,
     turn: words.turn,
@@ -83,6 +96,7 @@ async function say(
     text: words.text,
     platformId: null,
   });
+  await insertFiles(q, id, words.files ?? []);
   deps.log.info({ channel: conversation.channel, conversation: conversation.id }, "a person's words go out");
 }
 

@@ -80,11 +80,14 @@ const isExempt = (message: MessageEvent): boolean =>
 
 function toAttachment(attachment: Attachment): NewAttachment {
   const { name, mediaType } = attachment;
-  const common = { name, mediaType, named: attachment.named ?? true };
+  const named = attachment.named ?? true;
+  const common = { name, mediaType, named, meant: attachment.meant ?? named };
   if ("bytes" in attachment) {
     return { ...common, size: attachment.bytes.byteLength, blob: blob(attachment.bytes), ref: null };
   }
-  return { ...common, size: attachment.size ?? null, blob: null, ref: JSON.stringify(attachment.ref) };
+  const elsewhere = { ...common, size: attachment.size ?? null, blob: null };
+  if ("missing" in attachment) return { ...elsewhere, ref: null, reason: attachment.missing };
+  return { ...elsewhere, ref: JSON.stringify(attachment.ref) };
 }
 
 function withNode(event: InboundEvent, node: string): InboundEvent | StoredSession | StoredMessage {

@@ -5,11 +5,13 @@
 // If it fails: a defect; the reply is `failed` and the log says so.  If the process dies: the reply is still `ready`.
 
 import {
+  fileRef,
   type Json,
   type Log,
   type Party,
   partKey,
   type Reply,
+  type ReplyAttachment,
   sendKey,
   threadToken,
 } from "bridgehead/contract";
@@ -26,6 +28,7 @@ import {
 } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
 import { lockChannel, settleEventsOf } from "../store/events.ts";
+import { filesOf } from "../store/files.ts";
 import { readTurn } from "../store/turns.ts";
 import { type Line, type Lines, skillOf } from "./line.ts";
 import type { PureStage } from "./stage.ts";
@@ -114,6 +117,7 @@ async function dress(
     // An empty subject is none.
     subject: address.subject || skill?.defaultSubject || null,
     text: row.text,
+    ...(await attachmentsOf(q, line, row)),
     signature: answer ? (skill?.signature ?? null) : null,
     introduction: first ? (skill?.introduction ?? null) : null,
     senderName: skill?.senderName ?? null,
@@ -127,3 +131,22 @@ async function dress(
 
 const recipientOf = (to: readonly Party[], conversation: ConversationRow): string =>
   (to[0]?.address ?? conversation.person).toLowerCase();
+
+/** Only people attach files. */
+async function attachmentsOf(
+  q: Query,
+  line: Line,
+  { id, kind }: ReplyRow,
+): Promise<{ readonly attachments?: readonly ReplyAttachment[] }> {
+  if (kind !== "human" || !line.traits.attachments) return {};
+  const files = await filesOf(q, id);
+  if (files.length === 0) return {};
+  return {
+    attachments: files.map(({ name, media_type, size, blob }) => ({
+      name,
+      mediaType: media_type,
+      size,
+      ref: fileRef(blob),
+    })),
+  };
+}

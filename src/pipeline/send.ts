@@ -21,6 +21,7 @@ import {
   recordSending,
 } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
+import { readFile } from "../store/files.ts";
 import {
   abandonLane,
   channelsWithDueLanes,
@@ -136,6 +137,11 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
         if (left < leastLeft) throw new TooLate(left);
         crossed = true;
         point("send.cross", "before", fields);
+      },
+      read: async (ref) => {
+        const bytes = await deps.db.read((q) => readFile(q, draft.reply, ref));
+        if (bytes === null) throw new Error(`draft ${draft.id} has no file ${ref}`);
+        return bytes;
       },
     });
   } catch (error) {

@@ -30,6 +30,10 @@ export interface NewAttachment {
   readonly ref: string | null;
   /** Whether the agent is told of it. */
   readonly named: boolean;
+  /** Whether the person meant to hand it over. Default: as `named`. */
+  readonly meant?: boolean;
+  /** Why there will be no bytes. */
+  readonly reason?: string;
 }
 
 export interface EventRow {
@@ -80,8 +84,8 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
     const elsewhere = attachment.ref !== null && attachment.blob === null;
     if (elsewhere) q.touched.add("attachments");
     await q.run(
-      `INSERT INTO attachments (event, position, channel, name, media_type, size, blob, ref, named, due_at)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, ${elsewhere ? "now_ms()" : "NULL"})`,
+      `INSERT INTO attachments (event, position, channel, name, media_type, size, blob, ref, named, meant, reason, due_at)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ${elsewhere ? "now_ms()" : "NULL"})`,
       row.id,
       position,
       event.channel,
@@ -91,6 +95,8 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
       attachment.blob?.id ?? null,
       attachment.ref,
       attachment.named ? 1 : 0,
+      (attachment.meant ?? attachment.named) ? 1 : 0,
+      attachment.reason ?? null,
     );
   }
   return true;

@@ -3,6 +3,7 @@
 import { type Database, dialect, type Query } from "./driver.ts";
 import { spine } from "./migrations/0001-spine.ts";
 import { escalations } from "./migrations/0002-escalations.ts";
+import { files } from "./migrations/0003-files.ts";
 
 export interface Migration {
   readonly name: string;
@@ -13,6 +14,7 @@ export interface Migration {
 export const migrations: readonly Migration[] = [
   { name: "spine", sql: spine },
   { name: "escalations", sql: escalations },
+  { name: "files", sql: files },
 ];
 
 // SQLite's now_ms() is filled in by its driver; PostgreSQL's is the server's clock, the same for all nodes. Read once for

@@ -77,7 +77,8 @@ export async function resendDraft(q: Query, id: string): Promise<void> {
     id,
     "resending",
     `state = 'queued', open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, reason = '${resent}'`,
-    `state IN ('held', 'failed', 'dropped') AND body <> ''`,
+    `state IN ('held', 'failed', 'dropped') AND body <> ''
+       AND NOT EXISTS (SELECT 1 FROM files WHERE files.reply = drafts.reply AND files.blob IS NULL)`,
     (draft) => resumeRest(q, draft),
   );
 }
@@ -115,10 +116,13 @@ async function move(
     await then?.(before);
     return refreshLane(q, before.conversation, "out");
   }
-  const draft = await q.one<{ state: string; body: string }>(
-    "SELECT state, body FROM drafts WHERE id = $1",
+  const draft = await q.one<{ state: string; body: string; gone: number }>(
+    `SELECT state, body, (SELECT COUNT(*) FROM files WHERE files.reply = drafts.reply AND blob IS NULL) AS gone
+     FROM drafts WHERE id = $1`,
     id,
   );
   if (draft?.body === "") throw new Error(`${what} draft ${id}: its words were forgotten (retention)`);
+  if (draft && draft.gone > 0 && what === "resending")
+    throw new Error(`${what} draft ${id}: its files were forgotten (retention)`);
   throw new Error(`${what} draft ${id}: it is ${draft?.state}`);
 }

@@ -4,6 +4,7 @@
 import { forgetEscalations, forgetIntakes } from "./closed-escalations.ts";
 import type { Query } from "./driver.ts";
 import { lockChannel } from "./events.ts";
+import { forgetFiles } from "./files.ts";
 
 /** So few that other transactions hardly wait. */
 const batch = 200;
@@ -13,6 +14,8 @@ export interface Forgotten {
   /** Raw messages that were let go of. */
   readonly raw: number;
   readonly attachments: number;
+  /** Files that went out with answers. */
+  readonly files: number;
   /** Bytes that nobody refers to any more. */
   readonly blobs: number;
   readonly events: number;
@@ -35,6 +38,7 @@ export async function forget(
   return {
     raw: await forgetRaw(q, ages.rawMs),
     attachments: await forgetAttachments(q, ages.rawMs),
+    files: await forgetFiles(q, ages.rawMs, batch),
     blobs: await forgetBlobs(q, ages.rawMs),
     events: await forgetEvents(q, ages.eventsMs),
     turns: await forgetTurns(q, ages.eventsMs),
@@ -86,6 +90,7 @@ async function forgetBlobs(q: Query, ageMs: number): Promise<number> {
        SELECT id FROM blobs WHERE stored_at < now_ms() - $1
          AND NOT EXISTS (SELECT 1 FROM events WHERE events.raw = blobs.id)
          AND NOT EXISTS (SELECT 1 FROM attachments WHERE attachments.blob = blobs.id)
+         AND NOT EXISTS (SELECT 1 FROM files WHERE files.blob = blobs.id)
        ORDER BY stored_at LIMIT ${batch})`,
     ageMs,
   );

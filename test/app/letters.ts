@@ -56,6 +56,40 @@ export function mailOf(headers: { readonly [name: string]: string }, body: strin
   return `${lines.join("\r\n")}\r\n\r\n${body.replace(/\r?\n/g, "\r\n")}\r\n`;
 }
 
+export interface Attached {
+  readonly name: string;
+  readonly mediaType: string;
+  readonly bytes: Buffer;
+}
+
+/** A part of a mail with files; `headers` over those of an attachment of that name. */
+export interface Enclosed {
+  readonly name: string;
+  readonly bytes: Buffer;
+  readonly headers?: { readonly [name: string]: string };
+}
+
+/** Text and headers of a mail with files, for `letter`. */
+export function withFiles(text: string, files: readonly Enclosed[]): Pick<LetterOptions, "text" | "headers"> {
+  const boundary = `files-${process.pid}-${(written += 1)}`;
+  const parts = [
+    `Content-Type: text/plain; charset=utf-8\n\n${text}`,
+    ...files.map(({ name, bytes, headers }) => {
+      const own = {
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": `attachment; filename="${name}"`,
+        "Content-Transfer-Encoding": "base64",
+        ...headers,
+      };
+      const lines = Object.entries(own).map(([header, value]) => `${header}: ${value}`);
+      const encoded = bytes.toString("base64").replace(/.{76}/g, "$&\n");
+      return `${lines.join("\n")}\n\n${encoded}`;
+    }),
+  ];
+  const body = `${parts.map((part) => `--${boundary}\n${part}\n`).join("")}--${boundary}--`;
+  return { text: body, headers: { "Content-Type": `multipart/mixed; boundary="${boundary}"` } };
+}
+
 /** A reply as the person's mail program shows it. */
 export interface Reply {
   readonly messageId: string;
@@ -66,6 +100,7 @@ export interface Reply {
   readonly to: readonly string[];
   readonly text: string;
   readonly html: string;
+  readonly files: readonly Attached[];
   readonly at: number;
   readonly header: (name: string) => string;
 }
@@ -81,6 +116,11 @@ export async function readReply(received: ReceivedMail): Promise<Reply> {
     to: received.to,
     text: mail.text ?? "",
     html: mail.html ?? "",
+    files: mail.attachments.map(({ filename, mimeType, content }) => ({
+      name: filename ?? "",
+      mediaType: mimeType,
+      bytes: Buffer.from(typeof content === "string" ? content : new Uint8Array(content)),
+    })),
     at: received.at,
     header: (name) => mail.headers.find((one) => one.key === name.toLowerCase())?.value ?? "",
   };

@@ -126,6 +126,7 @@ let calls = 0;
 
 export const callHarness: Harness = {
   lacks: {
+    attachments: "nobody hears a file",
     inbound: "callers come to us",
     http: "calls begin with the socket",
     reconcile: "what was spoken leaves no trace",

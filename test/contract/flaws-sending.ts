@@ -3,12 +3,14 @@
 import { readFileSync } from "node:fs";
 import {
   type Adapter,
+  type Attempt,
   externalId,
   type Json,
   type Outbound,
   type SendOutcome,
   sendKey,
 } from "bridgehead/contract";
+import { noFiles } from "bridgehead/contract/testing";
 import { altered, type Flaw, required, sending } from "./flaws.ts";
 import line from "./line-adapter.ts";
 import { lineHarness } from "./line-peer.ts";
@@ -30,6 +32,8 @@ const cutBefore = "send: deferred when the line is cut before the crossing";
 const hangBefore = "send: deferred when the peer is silent before the crossing";
 const cutAfter = "send: unknown when the line is cut after the crossing";
 const hangAfter = "send: unknown when the peer is silent after the crossing";
+const wholeFiles = "files: arrive whole, whichever process sends them";
+const unreadFiles = "files: nothing is sent while one cannot be read";
 const finds = "reconcile: finds what was sent";
 const misses = "reconcile: does not find what was not sent";
 const unsure = "reconcile: is unsure of a peer that is away";
@@ -92,12 +96,12 @@ export const composeFlaws: readonly Flaw[] = [
 ];
 
 const or = (work: Promise<SendOutcome>, outcome: SendOutcome) => work.catch(() => outcome);
-const silent = { crossing: () => undefined };
+const silent = { crossing: () => undefined, read: noFiles };
 
 export const sendFlaws: readonly Flaw[] = [
   flaw(
     "send forgets to call crossing()",
-    sending(line, (send, attempt, draft) => send(draft, { ...attempt, ...silent })),
+    sending(line, (send, attempt, draft) => send(draft, { ...attempt, crossing: () => undefined })),
     {
       [crosses]: /never called crossing/,
       [cutAfter]: /expected unknown/,
@@ -107,7 +111,7 @@ export const sendFlaws: readonly Flaw[] = [
   flaw(
     "send calls crossing() when the peer has answered",
     sending(line, async (send, attempt, draft) => {
-      const outcome = await send(draft, { ...attempt, ...silent });
+      const outcome = await send(draft, { ...attempt, crossing: () => undefined });
       attempt.crossing();
       return outcome;
     }),
@@ -117,12 +121,13 @@ export const sendFlaws: readonly Flaw[] = [
     "send calls crossing() before it connects",
     sending(line, (send, attempt, draft) => {
       attempt.crossing();
-      return send(draft, { ...attempt, ...silent });
+      return send(draft, { ...attempt, crossing: () => undefined });
     }),
     {
       [refusedLine]: /expected deferred/,
       [cutBefore]: /expected deferred/,
       [hangBefore]: /expected deferred/,
+      [unreadFiles]: /came to/,
     },
   ),
   flaw(
@@ -134,6 +139,7 @@ export const sendFlaws: readonly Flaw[] = [
       [refusedLine]: /expected deferred/,
       [cutBefore]: /expected deferred/,
       [hangBefore]: /expected deferred/,
+      [unreadFiles]: /came to/,
     },
   ),
   flaw(
@@ -218,6 +224,33 @@ const probing = (
 const reconciled = (outbound: Outbound, ...given: Parameters<Reconcile>) =>
   required(outbound.reconcile?.bind(outbound))(...given);
 
+const broken: Attempt["read"] = () => Promise.resolve(new Uint8Array());
+
+export const fileFlaws: readonly Flaw[] = [
+  flaw(
+    "files are left out",
+    composing((compose, reply) => compose({ ...reply, attachments: [] })),
+    { [wholeFiles]: /did not arrive as they were/, [unreadFiles]: /came to .*sent/ },
+  ),
+  flaw(
+    "files are sent as text",
+    sending(line, (send, attempt, draft) => {
+      const read: Attempt["read"] = async (ref) =>
+        Buffer.from(Buffer.from(await attempt.read(ref)).toString("utf8"));
+      return send(draft, { ...attempt, crossing: () => attempt.crossing(), read });
+    }),
+    { [wholeFiles]: /did not arrive as they were/ },
+  ),
+  flaw(
+    "what cannot be read is sent empty",
+    sending(line, (send, attempt, draft) => {
+      const read: Attempt["read"] = (ref) => attempt.read(ref).catch(() => broken(ref));
+      return send(draft, { ...attempt, crossing: () => attempt.crossing(), read });
+    }),
+    { [unreadFiles]: /came to .*sent/ },
+  ),
+];
+
 export const lookFlaws: readonly Flaw[] = [
   flaw(
     "reconcile believes that all was sent",
@@ -260,7 +293,7 @@ export const lookFlaws: readonly Flaw[] = [
     "probe sends a test message",
     probing(async (adapter, signal) => {
       const attempt = { key: sendKey("probe"), number: 1, signal, ...silent };
-      await adapter.outbound?.send({ to: "ann", text: "a test" }, attempt).catch(() => undefined);
+      await adapter.outbound?.send({ to: "ann", text: "a test", files: [] }, attempt).catch(() => undefined);
       return required(adapter.probe?.bind(adapter))(signal);
     }),
     { "probe: ready when all is well, and changes nothing": /probe sent something/ },

@@ -78,6 +78,7 @@ function toEvent({ id, from, text }: { id: string; from: string; text: string })
 
 export const hookHarness: Harness = {
   lacks: {
+    attachments: "a hook is one text",
     inbound: "the provider calls us and keeps no history",
     outbound: "the provider cannot be called",
     probe: "there is nothing to log in to",

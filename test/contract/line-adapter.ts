@@ -3,7 +3,8 @@
 //   -> {"op":"login","token":"t"}                        <- {"op":"welcome"} or {"op":"denied"}
 //   -> {"op":"read","after":7}                           <- {"op":"message","seq":8,"from":"ann","text":"hi","at":0} ...
 //   -> {"op":"ack","seq":8}
-//   -> {"op":"send","key":"k","to":"ann","text":"hi"}    <- {"op":"taken","id":"m1"}, {"op":"never"} or {"op":"later","ms":9}
+//   -> {"op":"send","key":"k","to":"ann","text":"hi","files":[{"name":"a.txt","base64":"YQ=="}]}
+//                                                        <- {"op":"taken","id":"m1"}, {"op":"never"} or {"op":"later","ms":9}
 //   -> {"op":"look","key":"k"}                           <- {"op":"found","id":"m1"} or {"op":"missing"}
 
 import { once } from "node:events";
@@ -16,6 +17,8 @@ import {
   cursor,
   defineAdapter,
   externalId,
+  fileRef,
+  type Json,
   type MessageEvent,
 } from "bridgehead/contract";
 import * as z from "zod";
@@ -25,8 +28,13 @@ const config = z.strictObject({
   token: z.string().meta({ secret: true }),
 });
 type Config = z.output<typeof config>;
-type Draft = { readonly to: string; readonly text: string };
+type Draft = {
+  readonly to: string;
+  readonly text: string;
+  readonly files: readonly { readonly name: string; readonly ref: string }[];
+};
 type Line = { readonly op: string; readonly [key: string]: string | number };
+type Request = { readonly op: string; readonly [key: string]: Json };
 
 export default defineAdapter({
   name: "line",
@@ -35,12 +43,12 @@ export default defineAdapter({
   traits: {
     maxTextLength: 1000,
     markup: "plain",
-    attachments: false,
+    attachments: true,
     conversations: "person",
     platform: "sms",
   },
   create(channel: Channel, config: Config): Adapter<Draft> {
-    const ask = async (request: Line, signal: AbortSignal, before?: () => void): Promise<Line> => {
+    const ask = async (request: Request, signal: AbortSignal, before?: () => void): Promise<Line> => {
       await using wire = await connect(config, signal);
       before?.();
       wire.write(request);
@@ -71,12 +79,18 @@ export default defineAdapter({
           const text = [reply.introduction, reply.text, reply.signature]
             .filter((part) => part !== null)
             .join("\n\n");
-          return reply.to.map(({ address }) => ({ to: address, text }));
+          const files = (reply.attachments ?? []).map(({ name, ref }) => ({ name, ref: String(ref) }));
+          return reply.to.map(({ address }) => ({ to: address, text, files }));
         },
         // Whatever fails in connecting leaves as a throw: before crossing() that means "nothing was sent", after it
         // "nobody knows". Only what the server said is an outcome to name here.
         async send(draft, attempt) {
-          const request = { op: "send", key: attempt.key, ...draft };
+          const files: Json[] = [];
+          for (const { name, ref } of draft.files) {
+            const bytes = await attempt.read(fileRef(ref));
+            files.push({ name, base64: Buffer.from(bytes).toString("base64") });
+          }
+          const request = { op: "send", key: attempt.key, ...draft, files };
           const answer = await ask(request, attempt.signal, () => attempt.crossing());
           if (answer.op === "taken") return { kind: "sent", id: externalId(String(answer["id"])) };
           if (answer.op === "never")
@@ -135,7 +149,7 @@ async function connect({ server, token }: Config, signal: AbortSignal) {
   // Who waits for a line learns of a failure there; the listeners keep one that nobody waits for from being uncaught.
   for (const source of [socket, reader]) source.on("error", () => undefined);
   const wire = {
-    write: (line: Line) => void socket.write(`${JSON.stringify(line)}\n`),
+    write: (line: Request) => void socket.write(`${JSON.stringify(line)}\n`),
     next: async (): Promise<Line> => {
       const { done, value } = await lines.next();
       if (done) throw new Error("the line was cut");

@@ -13,6 +13,7 @@ interface Request {
   readonly seq?: number;
   readonly key?: string;
   readonly text?: string;
+  readonly files?: readonly { readonly name: string; readonly base64: string }[];
 }
 
 export const lineHarness: Harness = {
@@ -28,7 +29,7 @@ export const lineHarness: Harness = {
 async function startLinePeer(): Promise<Peer> {
   const inbox: { readonly seq: number; readonly text: string }[] = [];
   const acked = new Set<number>();
-  const outbox: { readonly key: string; readonly text: string }[] = [];
+  const outbox: Required<Pick<Request, "key" | "text" | "files">>[] = [];
   const open = new Set<net.Socket>();
   const readers = new Set<() => void>();
   let fault: Fault | "none" = "none";
@@ -38,7 +39,7 @@ async function startLinePeer(): Promise<Peer> {
   const take = (request: Request, socket: net.Socket, answer: (line: object) => void) => {
     if (fault === "refuse-message") return answer({ op: "never" });
     if (fault === "later") return answer({ op: "later", ms: 1500 });
-    outbox.push({ key: request.key ?? "", text: request.text ?? "" });
+    outbox.push({ key: request.key ?? "", text: request.text ?? "", files: request.files ?? [] });
     if (fault === "cut-after") return socket.destroy();
     if (fault !== "hang-after") answer({ op: "taken", id: `m${outbox.length}` });
   };
@@ -110,5 +111,10 @@ async function startLinePeer(): Promise<Peer> {
     acknowledged: () => inbox.filter((one) => acked.has(one.seq)).map((one) => one.text),
     reply: { to: [{ address: "ann" }] },
     delivered: () => outbox.map((one) => one.text),
+    files: (text) =>
+      outbox
+        .filter((one) => one.text.includes(text))
+        .flatMap(({ files }) => files)
+        .map(({ name, base64 }) => ({ name, bytes: Buffer.from(base64, "base64") })),
   };
 }

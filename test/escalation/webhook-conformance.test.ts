@@ -64,6 +64,7 @@ async function start(): Promise<Peer> {
 const harness: Harness = {
   start,
   lacks: {
+    attachments: "a notice is one document",
     inbound: "nothing is read; what receivers say is in their answers",
     acknowledge: "nothing is read",
     reconcile: "a receiver has no list; it knows a delivery again by its id",

@@ -13,7 +13,7 @@ import {
   sendKey,
   threadToken,
 } from "bridgehead/contract";
-import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
+import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import type { AgentSettings, EscalationSettings } from "../../src/agent/calls.ts";
 import type { Person, Policy } from "../../src/domain/policy.ts";
 import { type WebhookDeps, webhookAdapter } from "../../src/escalation/webhook/adapter.ts";
@@ -181,6 +181,7 @@ export function openBench(url: string, options: BenchOptions = {}): Bench {
           key: noticeTo(url, text).key,
           number: 1,
           signal: new AbortController().signal,
+          read: noFiles,
           ...attempt,
           crossing: () => {
             attempt.crossing?.();

@@ -244,6 +244,7 @@ export function describeOperators(place: NewPlace): void {
       expect(await clean()).toEqual({
         raw: 2,
         attachments: 1,
+        files: 0,
         blobs: 2,
         events: 0,
         turns: 0,
@@ -256,6 +257,7 @@ export function describeOperators(place: NewPlace): void {
       expect(await clean()).toEqual({
         raw: 0,
         attachments: 0,
+        files: 0,
         blobs: 0,
         events: 0,
         turns: 0,
@@ -291,6 +293,7 @@ export function describeOperators(place: NewPlace): void {
       expect(counts).toEqual({
         raw: 0,
         attachments: 0,
+        files: 0,
         blobs: 0,
         events: 1,
         turns: 1,

@@ -21,6 +21,8 @@ export interface Fetched extends Listed {
 export interface Envelope {
   readonly uid: number;
   readonly messageId: string | null;
+  /** With angle brackets, or null. */
+  readonly inReplyTo: string | null;
   readonly from: { readonly address: string; readonly name: string } | null;
   readonly subject: string;
 }
@@ -140,6 +142,7 @@ function envelopeOf(row: FetchMessageObject): Envelope {
   return {
     uid: row.uid,
     messageId: row.envelope?.messageId?.trim() || null,
+    inReplyTo: /<[^<>\s]{1,900}>/.exec(row.envelope?.inReplyTo ?? "")?.[0] ?? null,
     from: from?.address ? { address: from.address.toLowerCase(), name: from.name ?? "" } : null,
     subject: row.envelope?.subject ?? "",
   };

@@ -33,6 +33,8 @@ export interface Mail {
   readonly headers: readonly { readonly name: string; readonly value: string }[];
   /** The new words of the writer: quotes and signature trimmed; equals `fullText` when trimming would leave nothing. */
   readonly text: string;
+  /** True when there are attachments and no word of the writer's: all is quoted, or a signature. */
+  readonly wordless: boolean;
   /** All of the text, from text/plain or from HTML without hidden parts. */
   readonly fullText: string;
   /** Tokens of our body marker found in text or HTML. */

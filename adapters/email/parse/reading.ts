@@ -7,7 +7,7 @@ import { cleanAddress, dateOf, mailboxesOf, messageIdOf, messageIdsOf, repaired,
 import type { Mail } from "./mail.ts";
 import { reportOf } from "./report.ts";
 import { type HeaderField, headerOf, type Part, readTree, walk } from "./tree.ts";
-import { trimReply } from "./trim.ts";
+import { isWordless, trimReply } from "./trim.ts";
 
 /** Where servers note to whom a mail really went. */
 const deliveryHeaders = new Set([
@@ -33,6 +33,7 @@ export async function readMail(raw: Uint8Array): Promise<Mail> {
   const fullText = [body.text, carried?.text ?? ""].filter((text) => text !== "").join("\n\n");
   const forward = byPrefix || carried !== null || (report === null && hasForwardLine(body.text));
   const inText = forward && carried === null ? await forwardedIn(subject, body.text) : null;
+  const forwards = byPrefix || carried !== null;
   return {
     digest: digestOf(raw),
     ...idsOf(headers),
@@ -40,7 +41,9 @@ export async function readMail(raw: Uint8Array): Promise<Mail> {
     subject,
     date: dateOf(headerOf(headers, "date")),
     headers,
-    text: trimReply(fullText, byPrefix || carried !== null).text,
+    text: trimReply(fullText, forwards).text,
+    // Only who has attached something may have had nothing to say.
+    wordless: body.attachments.length > 0 && !forwards && isWordless(fullText),
     fullText,
     markers: body.markers,
     forwarded: carried?.forwarded ?? inText,

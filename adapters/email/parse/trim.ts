@@ -32,6 +32,17 @@ export function trimReply(text: string, forward = false): Trimmed {
   return { text: rest, trimmed: rest !== full };
 }
 
+/** True when nothing of it is the writer's: all is quoted, or a signature. */
+export function isWordless(text: string): boolean {
+  const texts = text.trim().split("\n", maxLines + 1);
+  if (texts.length > maxLines) return false;
+  const lines = scan(texts);
+  const tail = lines.findIndex((line) => line.kind === "tail");
+  const written = withoutTrailingQuote(tail < 0 ? lines : lines.slice(0, tail));
+  const signature = signatureStart(written);
+  return !(signature < 0 ? written : written.slice(0, signature)).some((line) => line.kind === "own");
+}
+
 function keep(lines: readonly Line[]): readonly Line[] {
   let rest = beforeTail(lines);
   for (let round = 0; round < 3; round++) {

@@ -1,8 +1,9 @@
 // One reply -> one draft. Pure: the same reply gives the same draft, and the draft the same bytes.
 
-import type { ExternalId, Party, Reply } from "bridgehead/contract";
+import type { ExternalId, Party, Reply, ReplyAttachment } from "bridgehead/contract";
 import type { EmailConfig } from "../config.ts";
 import { type Identity, isCitable } from "../identity.ts";
+import { cleanFileName } from "../parse/cleaning.ts";
 import { markerOf } from "../parse/marker.ts";
 import type { Draft } from "./draft.ts";
 import { escapeHtml, toHtml, toText } from "./markdown.ts";
@@ -33,6 +34,7 @@ export function compose(config: EmailConfig, self: Identity, reply: Reply): read
       automatic: automaticOf(reply),
       hops: reply.hops,
       ...body,
+      attachments: (reply.attachments ?? []).map(fileOf),
     },
   ];
 }
@@ -93,4 +95,18 @@ function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string
 
 function named(party: Party): { address: string; name: string } {
   return { address: clean(party.address, 320), name: clean(party.name ?? "", 200) };
+}
+
+/** A carried mail would have to go out as it stands (RFC 2046, 5.2.1), and a multipart needs its boundary; as mere bytes
+ *  both arrive whole. */
+const unencodable = /^(?:message|multipart)\//i;
+
+function fileOf({ name, mediaType, size, ref }: ReplyAttachment): Draft["attachments"][number] {
+  const plain = /^[\w.+-]{1,80}\/[\w.+-]{1,120}$/.test(mediaType) && !unencodable.test(mediaType);
+  return {
+    name: cleanFileName(name, "attachment"),
+    mediaType: plain ? mediaType.toLowerCase() : "application/octet-stream",
+    size,
+    ref,
+  };
 }

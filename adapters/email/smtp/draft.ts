@@ -25,6 +25,10 @@ const schema = z.strictObject({
   hops: z.int(),
   text: z.string(),
   html: z.string(),
+  /** The core has the bytes, under `ref`. Drafts of earlier versions have none. */
+  attachments: z
+    .array(z.strictObject({ name: z.string(), mediaType: z.string(), size: z.int(), ref: z.string() }))
+    .prefault([]),
 });
 
 type Plain<T> = T extends (infer Item)[]

@@ -1,11 +1,12 @@
-// The bytes of a draft (RFC 5322). Built from nothing but the draft, so every attempt and the copy in Sent agree.
+// The bytes of a draft (RFC 5322). Built from nothing but the draft and its files, so every attempt and the copy in Sent
+// agree.
 
 import MailComposer from "nodemailer/lib/mail-composer";
 import { clean } from "./compose.ts";
 import type { Draft } from "./draft.ts";
 
-/** With CRLF line ends. */
-export async function messageBytes(draft: Draft): Promise<Buffer> {
+/** With CRLF line ends. `files`: the bytes of the draft's attachments, in their order. */
+export async function messageBytes(draft: Draft, files: readonly Uint8Array[] = []): Promise<Buffer> {
   const composer = new MailComposer({
     from: mailbox(draft.from),
     to: draft.to.map(mailbox),
@@ -24,6 +25,14 @@ export async function messageBytes(draft: Draft): Promise<Buffer> {
     },
     text: draft.text,
     html: draft.html,
+    attachments: draft.attachments.map(({ name, mediaType }, index) => ({
+      filename: name,
+      contentType: mediaType,
+      contentDisposition: "attachment",
+      // Even text: any other encoding changes line ends.
+      contentTransferEncoding: "base64",
+      content: bufferOf(files[index]),
+    })),
     baseBoundary: draft.key,
     disableFileAccess: true,
     disableUrlAccess: true,
@@ -35,4 +44,9 @@ export async function messageBytes(draft: Draft): Promise<Buffer> {
 
 function mailbox(party: Draft["from"]): { name: string; address: string } {
   return { name: clean(party.name, 200), address: clean(party.address, 320) };
+}
+
+function bufferOf(bytes: Uint8Array | undefined): Buffer {
+  if (bytes === undefined) throw new Error("composing a mail: the bytes of an attachment are missing");
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,7 +1,7 @@
 // One attempt to hand a draft to the server.
 
 import { Readable } from "node:stream";
-import { type Attempt, externalId, type SendOutcome } from "bridgehead/contract";
+import { type Attempt, externalId, fileRef, type SendOutcome } from "bridgehead/contract";
 import { statusOf } from "../failure.ts";
 import type { Health } from "../health.ts";
 import { isTokenFailure } from "../oauth.ts";
@@ -23,7 +23,9 @@ export function sender(options: SenderOptions): (draft: Draft, attempt: Attempt)
   let loginFailures = 0;
 
   return async (draft, attempt) => {
-    const bytes = await messageBytes(draft);
+    const files: Uint8Array[] = [];
+    for (const { ref } of draft.attachments) files.push(await attempt.read(fileRef(ref)));
+    const bytes = await messageBytes(draft, files);
     let outcome = await once(lines, draft, bytes, attempt, false);
     // An idle line that the server had given up in silence: certain that nothing was sent, so try once on a new one.
     if (outcome.stale && !attempt.signal.aborted) outcome = await once(lines, draft, bytes, attempt, true);

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import type { ChannelStatus, PastAttempt, Verdict } from "../index.ts";
 import { compose, type Letter, taken } from "./checks-send.ts";
+import { noFiles } from "./files.ts";
 import { attempt, deadline, eventually } from "./patience.ts";
 import { type Check, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
 
@@ -19,7 +20,8 @@ async function lookUp(rig: Rig, letter: Letter): Promise<Verdict> {
 
 async function sendNow(rig: Rig, letter: Letter): Promise<void> {
   const signal = deadline(rig.patienceMs);
-  await outboundOf(rig).send(letter.draft, { key: letter.key, number: 1, signal, crossing: () => undefined });
+  const made = { key: letter.key, number: 1, signal, crossing: () => undefined, read: noFiles };
+  await outboundOf(rig).send(letter.draft, made);
   await eventually(
     "the message at the peer",
     async () => (await taken(rig, letter.text)) > 0,

@@ -1,7 +1,7 @@
 // What must hold before anything is sent or read: the definition, its configuration, its `create`.
 
 import assert from "node:assert/strict";
-import type { Adapter } from "../index.ts";
+import type { Adapter, Traits } from "../index.ts";
 import { recordingChannel } from "./channel.ts";
 import type { Ability, Harness } from "./harness.ts";
 import { type Check, makeRig, type Subject, withRig } from "./rig.ts";
@@ -49,9 +49,10 @@ function withStrangeKey(block: unknown, path = ""): (readonly [string, unknown])
   return [[path, { ...block, unheard_of: 1 }], ...inner];
 }
 
-const parts: readonly (readonly [Ability, (adapter: Adapter) => boolean])[] = [
+const parts: readonly (readonly [Ability, (adapter: Adapter, traits: Traits) => boolean])[] = [
   ["inbound", (adapter) => adapter.inbound !== undefined],
   ["outbound", (adapter) => adapter.outbound !== undefined],
+  ["attachments", (_, traits) => traits.attachments],
   ["reconcile", (adapter) => adapter.outbound?.reconcile !== undefined],
   ["probe", (adapter) => adapter.probe !== undefined],
   ["http", (adapter) => routes(adapter, "http").length > 0],
@@ -62,9 +63,9 @@ async function partsAreDeclared(subject: Subject): Promise<void> {
   await withRig(subject, async ({ adapter, definition, harness, peer, channel }) => {
     assert.equal(definition.contract, 1, `contract is ${String(definition.contract)}, not 1`);
     assert.ok(definition.name.length > 0, "the definition has no name");
-    const wrong = parts.filter(([part, has]) => has(adapter) === lacks(harness, part));
+    const wrong = parts.filter(([part, has]) => has(adapter, definition.traits) === lacks(harness, part));
     const texts = wrong.map(([part, has]) =>
-      has(adapter) ? `has ${part}, declared lacking` : `lacks ${part}, undeclared`,
+      has(adapter, definition.traits) ? `has ${part}, declared lacking` : `lacks ${part}, undeclared`,
     );
     assert.deepEqual(texts, [], `the adapter ${texts.join("; ")}`);
     const url = channel.url.bind(channel);
@@ -82,7 +83,7 @@ const routes = (adapter: Adapter, kind: "http" | "socket") =>
   (adapter.routes ?? []).filter((route) => route.kind === kind).map((route) => route.path);
 const lacks = (harness: Harness, ability: Ability) =>
   harness.lacks?.[ability] !== undefined ||
-  (ability === "reconcile" && harness.lacks?.outbound !== undefined);
+  ((ability === "reconcile" || ability === "attachments") && harness.lacks?.outbound !== undefined);
 
 async function twoAreApart(subject: Subject): Promise<void> {
   await withRig(subject, async (rig) => {

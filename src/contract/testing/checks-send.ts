@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import type { Attempt, Json, SendKey, SendOutcome } from "../index.ts";
 import { replyWith } from "./checks-compose.ts";
+import { noFiles } from "./files.ts";
 import type { Fault } from "./harness.ts";
 import { attempt as calling, deadline, eventually, throughout, within } from "./patience.ts";
 import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
@@ -39,9 +40,11 @@ interface Ending {
 interface Conditions {
   readonly signal?: AbortSignal;
   readonly crossing?: () => void;
+  /** Default: the reply has no files. */
+  readonly read?: Attempt["read"];
 }
 
-async function send(rig: Rig, letter: Letter, conditions: Conditions = {}): Promise<Ending> {
+export async function send(rig: Rig, letter: Letter, conditions: Conditions = {}): Promise<Ending> {
   let crossed = false;
   const attempt: Attempt = {
     key: letter.key,
@@ -51,6 +54,7 @@ async function send(rig: Rig, letter: Letter, conditions: Conditions = {}): Prom
       conditions.crossing?.();
       crossed = true;
     },
+    read: conditions.read ?? noFiles,
   };
   const work = calling(() => outboundOf(rig).send(letter.draft, attempt)).then(
     (outcome): Ending => ({ kind: outcome.kind, crossed, told: inspect(outcome) }),

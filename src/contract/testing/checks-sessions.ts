@@ -6,6 +6,7 @@ import type { Clock, MessageEvent, Route, SessionEvent, SocketRoute } from "../i
 import type { AcceptCall } from "./channel.ts";
 import { replyWith } from "./checks-compose.ts";
 import { wallClock } from "./clock.ts";
+import { noFiles } from "./files.ts";
 import type { Caller, SessionSample } from "./harness.ts";
 import { attempt, deadline, eventually, throughout, within } from "./patience.ts";
 import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
@@ -237,7 +238,13 @@ async function sendInto(rig: Rig, words: string): Promise<string> {
     let crossed = false;
     const signal = deadline(rig.patienceMs);
     const told = attempt(() =>
-      outbound.send(draft, { key: reply.key, number: 1, signal, crossing: () => void (crossed = true) }),
+      outbound.send(draft, {
+        key: reply.key,
+        number: 1,
+        signal,
+        crossing: () => void (crossed = true),
+        read: noFiles,
+      }),
     );
     const { kind } = await told.catch(() => ({ kind: crossed ? "unknown" : "deferred" }));
     if (kind !== "sent") outcome = kind;

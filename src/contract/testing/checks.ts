@@ -2,6 +2,7 @@
 
 import { composeChecks } from "./checks-compose.ts";
 import { eventChecks } from "./checks-events.ts";
+import { fileChecks } from "./checks-files.ts";
 import { inboundChecks } from "./checks-inbound.ts";
 import { lookingChecks } from "./checks-looking.ts";
 import { makingChecks } from "./checks-making.ts";
@@ -17,6 +18,7 @@ export const checks: readonly Check[] = [
   ...inboundChecks,
   ...composeChecks,
   ...sendChecks,
+  ...fileChecks,
   ...lookingChecks,
   ...routeChecks,
   ...sessionChecks,

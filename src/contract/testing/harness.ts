@@ -30,6 +30,8 @@ export type Ability =
   | "acknowledge"
   /** Has `outbound`. */
   | "outbound"
+  /** Sends files with a reply (`Traits.attachments`). */
+  | "attachments"
   /** Has `outbound.reconcile`. */
   | "reconcile"
   /** `reconcile` can tell that something was not sent; without it it must stay unsure. */
@@ -74,12 +76,20 @@ export interface Peer {
   readonly reply?: Partial<Reply> & { readonly to: readonly Party[] };
   /** outbound: the texts the peer has taken from us, one entry for each time. */
   delivered?(): Promise<readonly string[]> | readonly string[];
+  /** attachments: the files the peer has taken with the message that has this text, in their order. */
+  files?(text: string): Promise<readonly TakenFile[]> | readonly TakenFile[];
   /** http: one sample for every http route of the adapter. */
   requests?(url: (path: RoutePath) => URL): readonly RequestSample[];
   /** socket: one sample for every socket route of the adapter. */
   upgrades?(url: (path: RoutePath) => URL): readonly UpgradeSample[];
   /** session: one sample for every socket route that carries sessions. */
   sessions?(url: (path: RoutePath) => URL): readonly SessionSample[];
+}
+
+/** A file as it arrived. */
+export interface TakenFile {
+  readonly name: string;
+  readonly bytes: Uint8Array;
 }
 
 export interface RequestSample {

@@ -4,6 +4,7 @@ export * from "./channel.ts";
 export * from "./checks.ts";
 export * from "./clock.ts";
 export * from "./describe.ts";
+export * from "./files.ts";
 export * from "./harness.ts";
 export type { Check, Subject } from "./rig.ts";
 export { type Serving, serveTest, type TestSocket, testSocket } from "./socket.ts";

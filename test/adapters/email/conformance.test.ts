@@ -2,6 +2,7 @@
 // behind relays, so that a peer can be away and come back on the same port.
 
 import { describeAdapter, type Fault, type Harness, type Peer } from "bridgehead/contract/testing";
+import PostalMime from "postal-mime";
 import { afterAll, beforeAll } from "vitest";
 import email from "../../../adapters/email/index.ts";
 import { describeReal, need } from "../../real/debian.ts";
@@ -64,6 +65,16 @@ async function start(): Promise<Peer> {
         .map((one) => bodyOf(one.raw)),
     reply: { to: [{ address: "ann@example.net" }] },
     delivered: () => smtp.arrived.map(textOf),
+    async files(text) {
+      const mails = smtp.arrived.filter((one) => textOf(one).includes(text));
+      const parsed = await Promise.all(mails.map(({ raw }) => PostalMime.parse(Buffer.from(raw, "latin1"))));
+      return parsed.flatMap(({ attachments }) =>
+        attachments.map(({ filename, content }) => ({
+          name: filename ?? "",
+          bytes: typeof content === "string" ? Buffer.from(content) : new Uint8Array(content),
+        })),
+      );
+    },
   };
 }
 

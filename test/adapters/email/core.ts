@@ -9,7 +9,7 @@ import {
   sendKey,
   threadToken,
 } from "bridgehead/contract";
-import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
+import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import type * as z from "zod";
 import { type EmailConfig, config as schema } from "../../../adapters/email/config.ts";
 import email from "../../../adapters/email/index.ts";
@@ -93,6 +93,7 @@ export function attempt(
     crossing: () => {
       crossed = true;
     },
+    read: noFiles,
     get crossed() {
       return crossed;
     },

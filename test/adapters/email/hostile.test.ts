@@ -282,7 +282,11 @@ describeReal("hostile mail", missing, () => {
     );
     await arrived(channel, 1);
     const [message] = channel.messages;
-    expect(message?.attachments?.map((file) => [file.name, file.named])).toEqual([["a.pdf", true]]);
+    expect(message?.attachments?.map((file) => [file.name, file.named, "bytes" in file])).toEqual([
+      ["a.pdf", true, true],
+      ["big.pdf", false, false],
+      ["c.pdf", false, false],
+    ]);
     expect(message?.notes?.["attachments_not_kept"]).toMatch(/^big\.pdf .*20000 bytes.*, c\.pdf /);
   });
 });

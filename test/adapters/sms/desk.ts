@@ -9,7 +9,7 @@ import {
   sendKey,
   threadToken,
 } from "bridgehead/contract";
-import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
+import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { getExpectedTwilioSignature } from "twilio/lib/webhooks/webhooks.js";
 import type * as z from "zod";
 import type { config } from "../../../adapters/sms/config.ts";
@@ -112,6 +112,7 @@ export function attempt(key = "01hzx7key", ms = 60_000): Try {
     crossing: () => {
       crossed = true;
     },
+    read: noFiles,
     get crossed() {
       return crossed;
     },

@@ -47,6 +47,7 @@ async function start(): Promise<Peer> {
 const harness: Harness = {
   start,
   lacks: {
+    attachments: "texts carry no files of ours",
     reconcile: "SMPP has no list of what was sent, and carries no key of ours; a receipt may tell",
     http: "texts come over the line we open",
     socket: "texts come over the line we open",

@@ -1,7 +1,7 @@
 // The adapter at a message centre, as the core would run it: its `run` kept alive, drafts sent one by one.
 
 import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
-import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
+import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import sms from "../../../adapters/sms/index.ts";
 import { replyTo } from "./desk.ts";
 
@@ -77,6 +77,7 @@ export function openDesk(
       number: 1,
       signal,
       crossing: () => void (crossed = true),
+      read: noFiles,
     };
     try {
       return (

@@ -87,6 +87,7 @@ function sample(url: (path: RoutePath) => URL, path: RoutePath): RequestSample {
 const harness: Harness = {
   start,
   lacks: {
+    attachments: "texts carry no files of ours",
     reconcile: "Telnyx has no list of what was sent; webhooks carry our key",
     socket: "texts come as posts",
   },

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Attempt, type HttpRoute, type SendOutcome, sendKey } from "bridgehead/contract";
-import { recordingChannel, wallClock } from "bridgehead/contract/testing";
+import { noFiles, recordingChannel, wallClock } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
@@ -275,6 +275,7 @@ async function send(fault: TelnyxFault, block: object = {}, more: object = {}) {
     number: 1,
     signal: AbortSignal.timeout(60_000),
     crossing: () => {},
+    read: noFiles,
   };
   const outcome = (await adapter.outbound?.send(draft as never, attempt)) as SendOutcome;
   await adapter.close?.(AbortSignal.timeout(60_000));

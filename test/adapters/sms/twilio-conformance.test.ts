@@ -97,6 +97,7 @@ function sample(url: (path: RoutePath) => URL, path: RoutePath): RequestSample {
 const harness: Harness = {
   start,
   lacks: {
+    attachments: "texts carry no files of ours",
     acknowledge: "the answer to a webhook is the acknowledgement; the list of messages knows none",
     socket: "texts come as posts",
   },

@@ -3,7 +3,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { sendKey } from "bridgehead/contract";
-import { recordingChannel } from "bridgehead/contract/testing";
+import { noFiles, recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { attempt, desk, ours, person, replyTo, type Settings, sendText, startApi, token } from "./desk.ts";
@@ -272,6 +272,7 @@ describe("a text without an answer", () => {
       crossing: () => {
         throw new Error("the lease is over");
       },
+      read: noFiles,
     };
     expect((await sendText(desk(api.url), person, "Too late.", over)).outcome.kind).toBe("deferred");
     expect(api.creates.length).toBe(before);

@@ -125,6 +125,7 @@ const harness: Harness = {
   start,
   openKeys: ["hand_over.enqueue.attributes"],
   lacks: {
+    attachments: "nobody hears a file",
     inbound: "nobody is connected to: who calls finds us",
     acknowledge: "there is no inbound",
     "cut-before": "HTTP has no greeting: a line that is cut after the first byte leaves everything open",

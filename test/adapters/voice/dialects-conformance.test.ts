@@ -39,6 +39,7 @@ interface Dialect {
 }
 
 const lacks: Harness["lacks"] = {
+  attachments: "nobody hears a file",
   inbound: "nobody is connected to: who calls finds us",
   acknowledge: "there is no inbound",
   reconcile: "nobody can tell what was heard of words in a call",

@@ -1,6 +1,7 @@
 // Calls that we place: through a Twilio interface on a real socket, to people who pick up or do not.
 
 import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
+import { noFiles } from "bridgehead/contract/testing";
 import { expect, onTestFinished, test } from "vitest";
 import { postSigned } from "../../../src/sandbox/signed-post.ts";
 import { type SmsApi, startSmsApi } from "../../../src/sandbox/sms-api.ts";
@@ -32,6 +33,7 @@ async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing>
         number: 1,
         signal: AbortSignal.timeout(2000),
         crossing: () => undefined,
+        read: noFiles,
       };
       const sent = rig.adapter.outbound?.send(draft(to, text), attempt);
       return (sent ?? Promise.reject(new Error("no outbound"))).catch(
@@ -125,6 +127,7 @@ test("nobody is called for an answer without a call, nor without an account", as
     number: 1,
     signal: AbortSignal.timeout(1000),
     crossing: () => undefined,
+    read: noFiles,
   };
   expect(await rig.adapter.outbound?.send(draft as Json, attempt)).toMatchObject({ code: "no-call" });
   expect(rig.api.calls).toEqual([]);

@@ -12,7 +12,7 @@ import {
   sessionId,
   threadToken,
 } from "bridgehead/contract";
-import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
+import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { onTestFinished } from "vitest";
 import voice from "../../../adapters/voice/index.ts";
 import { type Listener, startListener } from "../../../src/http/index.ts";
@@ -99,6 +99,7 @@ export async function openRig(options: RigOptions = {}): Promise<Rig> {
     number: 1,
     signal: AbortSignal.timeout(60_000),
     crossing: () => undefined,
+    read: noFiles,
   });
   const newest = () => channel.messages.at(-1)?.id ?? null;
   return {

@@ -10,7 +10,7 @@ import {
   sessionId,
   threadToken,
 } from "bridgehead/contract";
-import { type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
+import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { afterEach } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";
 import voice from "../../../adapters/voice/index.ts";
@@ -145,7 +145,13 @@ export async function switchboard(
       };
       const [draft] = outbound.compose(reply);
       if (draft === undefined) throw new Error("no draft");
-      const attempt = { key, number: 1, signal: AbortSignal.timeout(patienceMs), crossing: quiet };
+      const attempt = {
+        key,
+        number: 1,
+        signal: AbortSignal.timeout(patienceMs),
+        crossing: quiet,
+        read: noFiles,
+      };
       return outbound.send(draft, attempt);
     },
     async heard(already = 0) {

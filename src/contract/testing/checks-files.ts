@@ -1,0 +1,84 @@
+// What must hold of files that go out with a reply: they arrive whole, or nothing does.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import type { Attempt, Json } from "../index.ts";
+import { replyWith } from "./checks-compose.ts";
+import { type Letter, send, taken } from "./checks-send.ts";
+import { keptFiles } from "./files.ts";
+import type { TakenFile } from "./harness.ts";
+import { eventually, throughout } from "./patience.ts";
+import { type Check, makeRig, mark, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
+
+/** Every byte there is, line ends of all kinds, and an end without one. */
+const everyByte = Uint8Array.from({ length: 1024 }, (_, at) => at % 256);
+const lines = new TextEncoder().encode("one\ntwo\r\n\r\n.\r\n--\rend ");
+
+const files = [
+  { name: "every byte.bin", bytes: everyByte },
+  { name: "lines.txt", bytes: lines },
+];
+
+const summary = ({ name, bytes }: TakenFile) => ({
+  name,
+  length: bytes.byteLength,
+  sha256: createHash("sha256").update(bytes).digest("hex"),
+});
+
+interface Parcel extends Letter {
+  readonly read: Attempt["read"];
+}
+
+/** One composed draft with files, as it would come back from the store. */
+function compose(rig: Rig): Parcel {
+  const text = mark("with files");
+  const { attachments, read } = keptFiles(files);
+  const reply = { ...replyWith(rig, text), attachments };
+  const drafts = outboundOf(rig).compose(reply);
+  assert.equal(drafts.length, 1, `compose made ${drafts.length} drafts of a few words and two small files`);
+  return { draft: JSON.parse(JSON.stringify(drafts[0])) as Json, key: reply.key, text, read };
+}
+
+const arrived = (rig: Rig, text: string) =>
+  present(rig.peer.files?.bind(rig.peer), "the peer has no files()", "attachments")(text);
+
+async function carriesThemWhole(subject: Subject): Promise<void> {
+  await withRig(subject, async (rig) => {
+    // Another process may send it: nothing may hang on what the one that composed it had in its memory.
+    const later = await makeRig(subject, rig.peer);
+    for (const one of [rig, later]) {
+      const parcel = compose(rig);
+      const ending = await send(one, parcel, { read: parcel.read });
+      assert.equal(ending.kind, "sent", `all was well, and send came to ${ending.told}`);
+      const there = async () => (await taken(rig, parcel.text)) > 0;
+      await eventually("the message at the peer", there, rig.patienceMs);
+      // A message that was sent twice is another rule's.
+      const found = (await arrived(rig, parcel.text)).slice(0, files.length);
+      assert.deepEqual(found.map(summary), files.map(summary), "the files did not arrive as they were");
+    }
+  });
+}
+
+async function waitsForThem(subject: Subject): Promise<void> {
+  await withRig(subject, async (rig) => {
+    const parcel = compose(rig);
+    const read = () => Promise.reject(new Error("read: the store is away (planted)"));
+    const ending = await send(rig, parcel, { read });
+    assert.equal(ending.kind, "deferred", `a file could not be read, and send came to ${ending.told}`);
+    const nothing = async () => (await taken(rig, parcel.text)) === 0;
+    await throughout("the peer took a message without its files", nothing, rig.quietMs);
+  });
+}
+
+export const fileChecks: readonly Check[] = [
+  {
+    name: "files: arrive whole, whichever process sends them",
+    needs: ["outbound", "attachments"],
+    run: carriesThemWhole,
+  },
+  {
+    name: "files: nothing is sent while one cannot be read",
+    needs: ["outbound", "attachments"],
+    run: waitsForThem,
+  },
+];

@@ -1,0 +1,257 @@
+// What a person attaches to their answer reaches the customer, byte for byte, where the customer's channel carries files;
+// where it does not, the person is told, by name. And nothing goes that was not meant to.
+
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { customer, type Desk, type DeskOptions, dora, emil, openDesk } from "./escalation-world.ts";
+import { eventually } from "./eventually.ts";
+import { type Enclosed, type Reply, withFiles } from "./letters.ts";
+import { anna } from "./lines-world.ts";
+import type { Finished } from "./world.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+const pdf: Enclosed = {
+  name: "invoice.pdf",
+  bytes: randomBytes(100_000),
+  headers: { "Content-Type": 'application/pdf; name="invoice.pdf"' },
+};
+const lines: Enclosed = {
+  name: "lines.txt",
+  bytes: Buffer.from("one\ntwo\r\n.\r\n--\rend "),
+  headers: { "Content-Type": "text/plain; charset=utf-8" },
+};
+/** As mail programs put the picture of a signature into its HTML. */
+const logo: Enclosed = {
+  name: "logo.png",
+  bytes: randomBytes(500),
+  headers: {
+    "Content-Type": "image/png",
+    "Content-Disposition": 'inline; filename="logo.png"',
+    "Content-ID": "<logo@people.example>",
+  },
+};
+
+const quoted = (notice: Reply): string =>
+  [
+    "On Sat, 21 Nov 2026 at 20:57, Support wrote:",
+    ...notice.text.split("\n").map((line) => `> ${line}`),
+  ].join("\n");
+
+/** Dora answers the notice with these words and files, her signature and what she answers to. */
+async function sends(desk: Desk, notice: Reply, words: string, ...files: Enclosed[]): Promise<void> {
+  const text = [words, "-- \nDora Dahl\nHead of Support", quoted(notice)].join("\n\n");
+  await desk.write({
+    from: dora.email,
+    name: dora.name,
+    subject: `Re: ${notice.subject}`,
+    answers: notice,
+    ...withFiles(text, files),
+  });
+}
+
+const bare = (files: Reply["files"]) => files.map(({ name, bytes }) => ({ name, bytes }));
+const same = (...files: Enclosed[]) => files.map(({ name, bytes }) => ({ name, bytes }));
+
+/** A customer who mailed, and the mail that tells Dora of it. */
+async function mailed(finished: Finished, options: DeskOptions = {}): Promise<{ desk: Desk; notice: Reply }> {
+  const desk = await openDesk(finished, options);
+  await desk.write({ subject: "My lamp", text: "I want a refund" });
+  await desk.mailTo(customer);
+  const notice = await desk.mailTo(dora.email);
+  await desk.quiet();
+  return { desk, notice };
+}
+
+/** What Dora is told of her answer, and what became of the escalation. */
+async function told(desk: Desk): Promise<string> {
+  const { text } = await desk.mailTo(dora.email, 1);
+  await desk.quiet();
+  return text;
+}
+
+/** The channel sends nothing, or everything again. */
+async function pause(desk: Desk, forMs: number): Promise<void> {
+  await desk
+    .app()
+    .flow.commit((q) => q.run("UPDATE channels SET paused_until = now_ms() + $1 WHERE id = 'mail'", forMs));
+  await desk.app().flow.sweep();
+}
+
+async function carriesFiles(desk: Desk, notice: Reply): Promise<void> {
+  await pause(desk, 3_600_000);
+  await sends(desk, notice, "Here it is.", pdf, lines, logo);
+  const drafts = "SELECT body FROM drafts d JOIN replies r ON r.id = d.reply WHERE r.kind = 'human'";
+  await eventually(async () => expect(await desk.rows(drafts)).toHaveLength(1));
+  const [draft] = await desk.rows<{ body: string }>(drafts);
+  expect(draft?.body.length, "the draft holds no bytes").toBeLessThan(5000);
+  await desk.restart(0);
+  // The mail it came with may be forgotten meanwhile.
+  await desk.app().flow.commit((q) => q.run("UPDATE attachments SET blob = NULL"));
+  await pause(desk, 0);
+  const answer = await desk.mailTo(customer, 1);
+  expect(bare(answer.files)).toEqual(same(pdf, lines));
+  expect(answer.files.map(({ mediaType }) => mediaType)).toEqual(["application/pdf", "text/plain"]);
+  expect(answer.text).toMatch(/^Here it is\.\s+-- \s+The Team/);
+  await desk.quiet();
+  expect((await desk.transcript(customer)).at(-1)).toBe(
+    "manual_assistant: Here it is.\n\n[invoice.pdf]\n[lines.txt]",
+  );
+  expect(JSON.stringify(desk.questions())).not.toContain("Here it is");
+  expect(desk.mailsTo(dora.email)).toHaveLength(1);
+  expect(desk.mailsTo(customer)).toHaveLength(2);
+}
+
+describeReal("over a real mailbox", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({ users: ["support"] });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it("carries files to the customer, a restart between", async ({ onTestFinished }) => {
+    const { desk, notice } = await mailed(onTestFinished, { dovecot });
+    await carriesFiles(desk, notice);
+  });
+});
+
+it.concurrent("carries files over the sandbox's mail server, a restart between", async ({
+  onTestFinished,
+}) => {
+  const { desk, notice } = await mailed(onTestFinished);
+  await carriesFiles(desk, notice);
+});
+
+it.concurrent("takes files without a word for an answer", async ({ onTestFinished }) => {
+  // Whether the agent is told of files is no matter here.
+  const { desk, notice } = await mailed(onTestFinished, { mail: { attachments: { name_to_agent: false } } });
+  await sends(desk, notice, "", pdf);
+  const answer = await desk.mailTo(customer, 1);
+  expect(bare(answer.files)).toEqual(same(pdf));
+  expect(answer.text).toMatch(/^\[invoice\.pdf\]\s+-- \s+The Team/);
+  expect(answer.text).not.toMatch(/Dora|Escalation|Number:/);
+  await desk.escalated("taken");
+  await desk.quiet();
+  expect((await desk.transcript(customer)).at(-1)).toBe("manual_assistant: [invoice.pdf]");
+  expect(desk.mailsTo(dora.email)).toHaveLength(1);
+});
+
+it.concurrent("a number says whose the files are", async ({ onTestFinished }) => {
+  const { desk, notice } = await mailed(onTestFinished);
+  await desk.write({ from: "bert@customer.example", subject: "A refund", text: "I want a refund" });
+  await desk.mailTo(dora.email, 1);
+  await sends(desk, notice, "", pdf);
+  const [first, second] = await desk.escalations();
+  await desk.quiet();
+  // Two customers, and a thread for each: the notice says which.
+  expect(bare((await desk.mailTo(customer, 1)).files)).toEqual(same(pdf));
+  await sends(desk, await desk.mailTo(dora.email, 1), String(second?.number), lines);
+  expect(bare((await desk.mailTo("bert@customer.example", 1)).files)).toEqual(same(lines));
+  await desk.quiet();
+  expect(first?.number).not.toBe(second?.number);
+  expect(desk.mailsTo(customer)).toHaveLength(2);
+});
+
+it.concurrent("a mere ok sends nothing, and whoever attached something to it is told", async ({
+  onTestFinished,
+}) => {
+  const { desk, notice } = await mailed(onTestFinished);
+  await sends(desk, notice, "ok", logo);
+  await desk.escalated("taken");
+  await desk.mailTo(emil.email, 1);
+  await desk.quiet();
+  expect(desk.mailsTo(dora.email), "a logo is nothing to speak of").toHaveLength(1);
+  await sends(desk, notice, "ok", pdf, logo);
+  expect(await told(desk)).toContain('Not sent to the customer: "invoice.pdf": a word that takes it');
+  expect(desk.mailsTo(customer)).toHaveLength(1);
+});
+
+it.concurrent("what comes with a note stays among us", async ({ onTestFinished }) => {
+  const { desk, notice } = await mailed(onTestFinished);
+  await sends(desk, notice, "Soon.\n#note she has asked thrice", pdf);
+  expect(await told(desk)).toContain('"invoice.pdf": what comes with a #note stays among us');
+  const answer = await desk.mailTo(customer, 1);
+  expect(answer.text).toMatch(/^Soon\./);
+  expect(answer.files).toEqual([]);
+});
+
+it.concurrent("tells whoever attached files for a customer who texts", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  const notice = await desk.mailTo(dora.email);
+  await sends(desk, notice, "It is on its way.", pdf, lines);
+  expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
+  expect(await told(desk)).toContain(
+    'Not sent to the customer: "invoice.pdf", "lines.txt": channel sms carries no files.',
+  );
+  expect((await desk.transcript(anna)).at(-1)).toBe("manual_assistant: It is on its way.");
+  await sends(desk, notice, "", pdf);
+  expect((await desk.mailTo(dora.email, 2)).text).toContain('"invoice.pdf": channel sms carries no files.');
+  await desk.quiet();
+  expect(desk.textsTo(anna)).toHaveLength(2);
+});
+
+it.concurrent("sends what fits, and tells of the rest; of a mail that is too large to be read, too", async ({
+  onTestFinished,
+}) => {
+  const attachments = { max_sent_bytes: "120KB", max_bytes: "150KB" };
+  const { desk, notice } = await mailed(onTestFinished, { mail: { attachments, max_size: "600KB" } });
+  const scan = { name: "scan.tiff", bytes: randomBytes(50_000) };
+  const film = { name: "film.mov", bytes: randomBytes(160_000) };
+  await sends(desk, notice, "Here it is.", pdf, scan, film, lines);
+  expect(await told(desk)).toContain(
+    'Not sent to the customer: "scan.tiff": more than 0.12 MB together; "film.mov": it is larger than 0.15 MB.',
+  );
+  expect(bare((await desk.mailTo(customer, 1)).files)).toEqual(same(pdf, lines));
+  await sends(desk, notice, "And this.", { name: "all.zip", bytes: randomBytes(600_000) });
+  expect((await desk.mailTo(dora.email, 2)).text).toContain("Your message is too large to be read.");
+  await desk.quiet();
+  expect(desk.mailsTo(customer)).toHaveLength(2);
+});
+
+it.concurrent("what programs add is nobody's file", async ({ onTestFinished }) => {
+  const { desk, notice } = await mailed(onTestFinished);
+  const type = (mediaType: string) => ({ headers: { "Content-Type": mediaType } });
+  const bytes = Buffer.from("added");
+  const added: Enclosed[] = [
+    { name: "invite.ics", bytes, ...type("text/calendar; method=REPLY") },
+    { name: "dora.vcf", bytes, ...type("text/vcard") },
+    { name: "smime.p7s", bytes, ...type("application/pkcs7-signature") },
+    { name: "winmail.dat", bytes },
+  ];
+  await sends(desk, notice, "Here it is.", ...added, lines);
+  expect(bare((await desk.mailTo(customer, 1)).files)).toEqual(same(lines));
+  await desk.quiet();
+  expect(desk.mailsTo(dora.email)).toHaveLength(1);
+});
+
+it.concurrent("names are names: no path, no header, any language", async ({ onTestFinished }) => {
+  const { desk, notice } = await mailed(onTestFinished);
+  const encoded = (name: string): Enclosed => ({
+    name,
+    bytes: Buffer.from(name),
+    headers: { "Content-Disposition": `attachment; filename*=UTF-8''${encodeURIComponent(name)}` },
+  });
+  const names = [
+    "Rechnung für Änne 漢字 🎈.pdf",
+    'a "quoted"; name=x.pdf',
+    "../../etc/passwd",
+    "C:\\temp\\evil.exe",
+    "x.pdf\r\nBcc: thief@evil.example\r\n\r\n<b>",
+  ];
+  await sends(desk, notice, "Here they are.", ...names.map(encoded));
+  const answer = await desk.mailTo(customer, 1);
+  expect(answer.files.map(({ name }) => name)).toEqual([
+    "Rechnung für Änne 漢字 🎈.pdf",
+    "a _quoted_; name=x.pdf",
+    "etc_passwd",
+    "C_temp_evil.exe",
+    "x.pdf Bcc_ thief@evil.example _b_",
+  ]);
+  expect(answer.files.map(({ bytes }) => bytes.toString())).toEqual(names);
+  expect([answer.header("bcc"), answer.to]).toEqual(["", [customer]]);
+  await desk.quiet();
+  expect((await desk.transcript(customer)).at(-1)).toContain("[etc_passwd]\n[C_temp_evil.exe]\n[x.pdf Bcc_");
+});
