@@ -1,11 +1,18 @@
 // What a person who was told of an escalation writes back: a word that takes it, commands in lines of their own, and
 // words for the customer. Quotes and marked signatures are gone already: the adapter trims them.
+//
+// A number in front is certainly an escalation's name where it stands alone ("417"), in a line of its own, before a colon
+// ("417: On its way"), after a sign ("#417 On its way") or beside an "ok". Before other words ("417 On its way", "2 weeks")
+// it is one only for somebody who was told of several, and not when it counts time or money: then we ask rather than guess.
 
 import { withoutSignOff } from "./sign-off.ts";
 
 export interface Instructions {
   /** Which escalation is meant, where the person says so. */
   readonly number: number | null;
+  /** A number in front that was taken for a part of the words, and may be a name all the same: to somebody who was told of
+   *  several, one of theirs; to others, somebody else's. */
+  readonly doubt: number | null;
   /** Nothing but "ok", or a number. */
   readonly acknowledge: boolean;
   /** No word but a number, or a command. */
@@ -35,27 +42,44 @@ const yesAndMore =
 const reaction =
   /^[\s\u200a\u200b]*(?:(liked|loved|👍|❤)|disliked|emphasized|laughed at|questioned)[\s\u200a\u200b]+(?:to )?[“"](?:(?:(?:still open: )?escalation )?(\d{1,9})[:,])?.*[”"]$/isu;
 /** Amounts, times and ranges begin with digits, too: "10.50", "2:30", "3-5". */
-const named = /^#?(\d{1,9})(?:[:,.-]*(?:\s+|$)|:(?=\D))/u;
+const named = /^(#?)(\d{1,9})(?:([:,.-]*)([ \t]*\n\s*|[ \t]+|$)|:(?=\D))/u;
+/** What is counted, in the languages of the opt-out words; perhaps as a range: "2 or 3 weeks". */
+const amount = new RegExp(
+  `^(?:(?:-|–|to|or|bis|oder|à|ou|a|o|of)\\s*\\d+\\s*)?(?:[%€$£]|(?:${[
+    "(?:working |business )?days?|weeks?|months?|years?|hours?|hrs?|minutes?|mins?|seconds?|percent|times|[ap]m|o'clock",
+    "(?:Werk|Arbeits)?tage?n?|Wochen?|Monate?n?|Jahre?n?|Stunden?|Minuten?|Sekunden?|Prozent|Uhr|mal|Stück",
+    "jours?|semaines?|mois|ans?|années?|heures?|fois|días?|semanas?|mes|meses|años?|horas?|minutos?|veces",
+    "giorn[io]|settiman[ae]|mes[ei]|ann[io]|or[ae]|minut[io]|volt[ae]|dias?|mês|anos?|vezes",
+    "dag(?:en)?|weken|maand(?:en)?|ja(?:a)?r(?:en)?|uur|uren|minuten|keer",
+    "euros?|dollars?|pounds?|francs?|EUR|USD|GBP|CHF|kg|km|cm|pieces|items|x",
+  ].join("|")})(?!\\p{L}))`,
+  "iu",
+);
 const command = /^[ \t]*#[ \t]*(resume|close|note)\b[ \t]*(.*)$/iu;
-/** Looks like a command, and is none: what was meant to stay among us must not go out for a slip of the finger. */
-const slip = /^[ \t]*#[ \t]*\p{L}/u;
+/** "417 #close": a name and a command in one line. */
+const namedCommand = /^([ \t]*#?\d{1,9}[:,.-]*)[ \t]+(#[ \t]*\p{L}.*)$/u;
+/** Looks like a command, and is none: what was meant to stay among us must not go out for a slip of the finger. Nor a
+ *  command behind other words; where those are our notice's, that is what is wrong with them. */
+const slip = /^[ \t]*#[ \t]*\p{L}|^(?!.*In a line of its own:).*\s#(?:resume|close|note)\b/iu;
 /** One that lacks its sign. */
 const bareCommand = /^(?:resume|close)[.!]*$/iu;
 /** A word that takes it, and may have been meant for the customer. */
 const yesOrNo = /^(?:yes|ja|oui|sí|si|sim|d'accord|vale|va bene)$/iu;
 
-/** `names`: of the writer, so that it is known where they sign. */
-export function readInstructions(body: string, names: readonly string[] = []): Instructions {
+/** `names`: of the writer, so that it is known where they sign. `several`: the writer was told of more than one lately, so
+ *  that words need a name. */
+export function readInstructions(body: string, names: readonly string[] = [], several = true): Instructions {
   // A thumb takes what it is put on; what anything else means, nobody knows.
   const [tapped, liked, on] = reaction.exec(uncoloured(body).trim()) ?? [];
   if (tapped !== undefined && liked !== undefined) return readInstructions(`ok ${on ?? ""}`);
   if (tapped !== undefined) return { ...readInstructions(""), slip: tapped };
   const { words: all, resume, close, note } = commands(body);
   const words = withoutSignOff(all, names);
-  const [number, rest] = numbered(words);
+  const { number, rest, doubt } = numbered(words, several);
   const acknowledge = takes(rest) || (rest === "" && number !== null && !resume && !close && note === "");
   return {
     number,
+    doubt,
     acknowledge,
     bare: rest === "",
     resume,
@@ -74,7 +98,10 @@ function commands(
 ): Pick<Instructions, "resume" | "close" | "note"> & { readonly words: string } {
   const words: string[] = [];
   let [resume, close] = [false, false];
-  const lines = body.replace(/\r\n?/g, "\n").split("\n");
+  const lines = body
+    .replace(/\r\n?/g, "\n")
+    .split("\n")
+    .flatMap((line) => namedCommand.exec(line)?.slice(1) ?? [line]);
   for (const [at, line] of lines.entries()) {
     const [, name, more = ""] = command.exec(line) ?? [];
     if (name === undefined) {
@@ -93,12 +120,27 @@ function commands(
   return { words: words.join("\n").trim(), resume, close, note: "" };
 }
 
+interface Numbered {
+  readonly number: number | null;
+  readonly rest: string;
+  readonly doubt: number | null;
+}
+
 /** A number at the beginning, or behind an "ok". */
-function numbered(words: string): [number | null, string] {
-  const [whole, digits] = named.exec(words) ?? [];
-  if (whole !== undefined) return [Number(digits), words.slice(whole.length).trim()];
+function numbered(words: string, several: boolean): Numbered {
+  const [whole, sign, digits, mark = ":", gap = ""] = named.exec(words) ?? [];
+  if (whole !== undefined) {
+    const rest = words.slice(whole.length).trim();
+    const certain = sign === "#" || mark.includes(":") || gap.includes("\n") || rest === "" || takes(rest);
+    const number = Number(digits);
+    if (certain || (several && !amount.test(rest))) return { number, rest, doubt: null };
+    const doubt = several || !amount.test(rest) ? number : null;
+    return { number: null, rest: words, doubt };
+  }
   const [, word = "", behind] = /^(\S+(?: it)?)\s+#?(\d{1,9})\s*[.!"”]*$/u.exec(words) ?? [];
-  return behind !== undefined && yes.test(bare(word)) ? [Number(behind), word] : [null, words];
+  return behind !== undefined && yes.test(bare(word))
+    ? { number: Number(behind), rest: word, doubt: null }
+    : { number: null, rest: words, doubt: null };
 }
 
 const takes = (text: string): boolean => yes.test(bare(text)) || yesAndMore.test(bare(text));

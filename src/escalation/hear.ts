@@ -134,19 +134,21 @@ async function heed(
   // With files and no word of the person's own, what stands there is our notice, or a signature.
   const text = event.wordless && files.length > 0 ? "" : event.text;
   const names = line.traits.platform === null ? [] : [first.name, event.from.name ?? ""];
-  const words = readInstructions(text, names);
+  const words = readInstructions(text, names, known.size > 1);
   const wrong = whatIsWrong(text, words, files.length);
   if (wrong !== null) {
     await say(first, `${wrong} Nothing was sent to the customer, and nothing was done.`);
     return;
   }
-  const strange =
-    line.traits.conversations === "person" && (await namesAnother(q, words.number, [...known.values()]));
+  const strange = await mayMeanAnother(q, line, words, [...known.values()]);
   const chosen = strange ? "ask" : choose([...known.values()], live, words);
   if (chosen === "ask") {
     const all = live.map((one) => one.row.number);
     const numbers = [...all.slice(0, mostNamed), ...(all.length > mostNamed ? ["..."] : [])].join(", ");
-    await say(first, `Which one do you mean: ${numbers}? Write its number first. Nothing was sent.`);
+    await say(
+      first,
+      `Which one do you mean: ${numbers}? Write its number and a colon first. Nothing was sent.`,
+    );
     return;
   }
   if (chosen.length === 0) {
@@ -187,7 +189,7 @@ async function answer(
 /** What must not be taken for an answer, however it came about; null when there is nothing of that. */
 function whatIsWrong(text: string, words: Instructions, files: number): string | null {
   if (words.slip !== null)
-    return `"${words.slip.trim().slice(0, 40)}" is no command: those are #resume, #close and #note.`;
+    return `"${words.slip.trim().slice(0, 40)}" is no command: those are #resume, #close and #note, each in a line of its own.`;
   // A reaction quotes what it is put on, and takes it.
   if (!words.acknowledge && carriesNotice(text))
     return "Your answer carries our own message; please remove it.";
@@ -197,9 +199,18 @@ function whatIsWrong(text: string, words: Instructions, files: number): string |
   return null;
 }
 
-/** One that is not closed, and that this person was not told of: the words may be for another customer. */
-async function namesAnother(q: Query, number: number | null, known: readonly Live[]): Promise<boolean> {
-  if (number === null || known.some(({ row }) => row.number === number)) return false;
+/** A number in front may be one that is not closed, and that this person was not told of; or what looks like an amount, one
+ *  of several that they were told of: the words may be for another customer. */
+async function mayMeanAnother(
+  q: Query,
+  line: Line,
+  words: Instructions,
+  known: readonly Live[],
+): Promise<boolean> {
+  const isKnown = (number: number) => known.some(({ row }) => row.number === number);
+  if (words.doubt !== null && known.length > 1) return isKnown(words.doubt);
+  const number = words.number ?? words.doubt;
+  if (line.traits.conversations !== "person" || number === null || isKnown(number)) return false;
   const other = await escalationByNumber(q, number);
   return other !== null && other.state !== "closed";
 }

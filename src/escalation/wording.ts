@@ -58,7 +58,7 @@ export function digestText(matters: readonly Matter[], count: number): string {
     `${count} escalations are open.`,
     ...lines,
     ...(more > 0 ? [`And ${more} more.`] : []),
-    'Reply "ok" and a number to take one ("ok" alone takes all), or a number and your answer for the customer.',
+    'Reply "ok" and a number to take one ("ok" alone takes all), or a number, a colon and your answer for the customer.',
   ].join("\n");
 }
 

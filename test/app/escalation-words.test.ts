@@ -73,6 +73,27 @@ it.concurrent("takes the one that is named, and asks when words might be for sev
   await eventually(async () => expect(await takenBy(desk)).toEqual([emil.name, emil.name, emil.name]));
 });
 
+it.concurrent("an amount in front is no name for who was told of one, and asked about for who was told of several", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  const [first] = await escalate(desk, anna);
+  await desk.text(`${first} week, then it is back`, { from: dora.sms });
+  expect(await desk.textTo(anna, 1)).toBe(`${first} week, then it is back`);
+  await desk.text(`${first} of them are left`, { from: dora.sms });
+  expect(await desk.textTo(anna, 2)).toBe(`${first} of them are left`);
+  await desk.text(`${first}: It is back`, { from: dora.sms });
+  expect(await desk.textTo(anna, 3)).toBe("It is back");
+  await desk.quiet();
+  const [second] = await escalate(desk, bert);
+  await desk.text(`${second} weeks, then it is back`, { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 2)).toContain(`Which one do you mean: ${second}, ${first}?`);
+  await desk.text(`${second} It is back in ${second} weeks`, { from: dora.sms });
+  expect(await desk.textTo(bert, 1)).toBe(`It is back in ${second} weeks`);
+  await desk.quiet();
+  expect([desk.textsTo(anna).length, desk.textsTo(bert).length]).toEqual([4, 2]);
+});
+
 it.concurrent("an ok to one that is over, or that nobody knows, takes no other", async ({
   onTestFinished,
 }) => {

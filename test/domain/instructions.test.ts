@@ -1,0 +1,109 @@
+// A number in front of what people write back: an escalation's name, or a part of their words.
+
+import { describe, expect, it } from "vitest";
+import { readInstructions } from "../../src/domain/instructions.ts";
+
+const both = [true, false];
+const words = (text: string) => ({ number: null, doubt: null, text, whole: text });
+
+describe.each(both)("whether told of several (%j) or of one", (several) => {
+  const read = (text: string) => readInstructions(text, [], several);
+
+  it.each([
+    "#417 It is on its way",
+    "417: It is on its way",
+    "417:It is on its way",
+    "417\nIt is on its way",
+  ])("the number is a name in %j", (text) =>
+    expect(read(text)).toMatchObject({ number: 417, doubt: null, text: "It is on its way", whole: text }),
+  );
+
+  it.each([
+    "417",
+    "#417",
+    "417.",
+    "417:",
+    "417 ok",
+    "417 OK!",
+    "ok 417",
+    "OK #417.",
+    "417, ok",
+    "417 got it",
+  ])("%j takes it", (text) => expect(read(text)).toMatchObject({ number: 417, acknowledge: true, text: "" }));
+
+  it.each([
+    "10.50 EUR are refunded",
+    "2:30 pm suits us",
+    "3-5 days",
+    "417.99 is the price",
+    "12,50",
+    "1.000 pieces",
+    "Within 2 weeks",
+    "2nd of May",
+  ])("%j begins with no name", (text) => expect(read(text)).toMatchObject(words(text)));
+
+  it.each(["417 #close", "#417: # close", "#close 417", "#close\n417", "417\n#close"])(
+    "%j closes it, and says nothing to the customer",
+    (text) => expect(read(text)).toMatchObject({ number: 417, close: true, text: "", slip: null }),
+  );
+
+  it.each(["ok 417 #close", "It is on its way #resume", "417 #clse"])("%j is a slip", (text) =>
+    expect(read(text).slip).not.toBe(null),
+  );
+});
+
+const weak = [
+  "417 It is on its way",
+  "417 it is on its way",
+  "417, It is on its way",
+  "417. It is on its way",
+];
+const amounts = [
+  "2 weeks, then it is back",
+  "2 Wochen, dann ist es wieder da",
+  "2 - 3 weeks, then it is back",
+  "2 or 3 days",
+  "2 bis 3 Tage",
+  "24 heures",
+  "3 días",
+  "5 giorni",
+  "4 dias",
+  "2 dagen",
+  "50 % are refunded",
+  "50 euros are refunded",
+  "2 business days",
+  "3 pm suits us",
+];
+
+describe("told of several", () => {
+  it.each(weak)("the number is a name in %j", (text) =>
+    expect(readInstructions(text, [], true)).toMatchObject({
+      number: 417,
+      doubt: null,
+      text: expect.stringMatching(/^it is on its way$/i),
+    }),
+  );
+
+  it.each(amounts)("the number in %j is asked about, and not taken out", (text) =>
+    expect(readInstructions(text, [], true)).toMatchObject({
+      ...words(text),
+      doubt: Number(/\d+/.exec(text)?.[0]),
+    }),
+  );
+
+  it("a word that begins with one is none", () =>
+    expect(readInstructions("417 Xaver is back")).toMatchObject({
+      number: 417,
+      text: "Xaver is back",
+    }));
+});
+
+describe("told of one", () => {
+  it.each(weak)("the number in %j is a part of the words, unless it is somebody else's", (text) =>
+    expect(readInstructions(text, [], false)).toMatchObject({ ...words(text), doubt: 417 }),
+  );
+
+  it.each(amounts)("the number in %j is a part of the words", (text) =>
+    expect(readInstructions(text, [], false)).toMatchObject(words(text)),
+  );
+});
