@@ -31,7 +31,9 @@ export function withoutSignOff(text: string, names: readonly string[]): string {
   const filled = [...lines.keys()].filter((at) => lines[at]?.trim() !== "");
   const shown = filled.map((at) => lines[at]?.trim().normalize() ?? "");
   const called = names.map(wordsOf).filter((words) => words.length > 0);
-  const begin = shown.findIndex((_, at) => at >= shown.length - most && begins(shown, at, called));
+  // In the middle of a paragraph a name is a part of what is said.
+  const apart = (at: number) => at === shown.length - 1 || filled[at - 1] !== (filled[at] ?? 0) - 1;
+  const begin = shown.findIndex((_, at) => at >= shown.length - most && begins(shown, at, called, apart(at)));
   if (begin < 0) return text;
   const start = filled[begin] ?? 0;
   const more = lines.findIndex((line, at) => at > start && /^\s*p\.?\s?s\.?[:\s]/iu.test(line));
@@ -40,14 +42,14 @@ export function withoutSignOff(text: string, names: readonly string[]): string {
 
 type Names = readonly (readonly string[])[];
 
-function begins(lines: readonly string[], at: number, names: Names): boolean {
+function begins(lines: readonly string[], at: number, names: Names, apart: boolean): boolean {
   const line = lines[at] ?? "";
   // What stands below dashes is cut where mails are read, unless there is nothing above them.
   if (/^(?:--+|—|__+)$/u.test(line)) return at === 0;
   if (line.length > longest) return false;
   if (at > 0 && isSigned(line, names)) return true;
   if (isFarewell(line)) return lines.slice(at + 1, at + 1 + near).some((next) => isNamed(next, names));
-  return isName(line, names, at === 0) && !lines[at - 1]?.endsWith(":");
+  return apart && isName(line, names, at === 0) && !lines[at - 1]?.endsWith(":");
 }
 
 const isFarewell = (line: string): boolean => {

@@ -33,6 +33,9 @@ describe("the end of a message goes", () => {
     "Regards\nAnna\n\nCONFIDENTIALITY NOTICE: This e-mail is intended only for the person to whom it is addressed, and nobody else at all.",
   ])("%j", (end) => expect(withoutSignOff(`${words}\n\n${end}`, names)).toBe(words));
 
+  it("with no line between, where nothing stands below", () =>
+    expect(withoutSignOff(`${words}\nAnna`, names)).toBe(words));
+
   it("when there is nothing above it", () => {
     expect(withoutSignOff("-- \nAnna Berg\nFirm GmbH", names)).toBe("");
     expect(withoutSignOff("Best regards\nAnna Berg", names)).toBe("");
@@ -55,6 +58,8 @@ describe("what people write stays", () => {
     "Thanks Anna,\nwe send a new one.",
     "Thank you!\n\nWe send a new one.",
     "Your contacts:\nAnna Berg\nTom Ray",
+    "Hello Bob, please come by and ask for\nAnna\nat the desk. She has your lamp.",
+    "Hello Bob, please come by and ask for\nAnna Berg\nat the desk. She has your lamp.",
     "Please write to\nTom Ray\nLampenstr. 1",
     "Best regards\nTom",
     `Best regards\nAnna\n${"One more line.\n".repeat(30)}`,
