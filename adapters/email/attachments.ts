@@ -43,6 +43,6 @@ function isMeant({ inline, mediaType, name }: MailAttachment): boolean {
 }
 
 function reasonOf({ attachments: { max_bytes, max_count } }: EmailConfig, size: number): string {
-  if (size > max_bytes) return `it is larger than ${Math.round(max_bytes / 10_000) / 100} MB`;
+  if (size > max_bytes) return `it is larger than ${Math.round(max_bytes / 1000)} kB`;
   return `a mail may have ${max_count} files`;
 }

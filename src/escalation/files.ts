@@ -36,7 +36,7 @@ export function handOn(
   for (const file of attached) {
     const { blob, size } = file;
     if (blob === null || size === null) left.push(`${named(file)}: ${file.reason ?? "it is not there yet"}`);
-    else if (total + size > most) left.push(`${named(file)}: more than ${inMegabytes(most)} together`);
+    else if (total + size > most) left.push(`${named(file)}: more than ${readable(most)} together`);
     else {
       files.push({ ...file, blob, size });
       total += size;
@@ -68,4 +68,5 @@ const oneLine = (text: string): string =>
 
 const named = ({ name }: MeantFile): string => `"${oneLine(name)}"`;
 
-const inMegabytes = (bytes: number): string => `${Math.round(bytes / 10_000) / 100} MB`;
+const readable = (bytes: number): string =>
+  bytes < 1_000_000 ? `${Math.round(bytes / 1000)} kB` : `${Math.round(bytes / 100_000) / 10} MB`;

@@ -202,7 +202,7 @@ it.concurrent("sends what fits, and tells of the rest; of a mail that is too lar
   const film = { name: "film.mov", bytes: randomBytes(160_000) };
   await sends(desk, notice, "Here it is.", pdf, scan, film, lines);
   expect(await told(desk)).toContain(
-    'Not sent to the customer: "scan.tiff": more than 0.12 MB together; "film.mov": it is larger than 0.15 MB.',
+    'Not sent to the customer: "scan.tiff": more than 120 kB together; "film.mov": it is larger than 150 kB.',
   );
   expect(bare((await desk.mailTo(customer, 1)).files)).toEqual(same(pdf, lines));
   await sends(desk, notice, "And this.", { name: "all.zip", bytes: randomBytes(600_000) });

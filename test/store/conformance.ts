@@ -5,6 +5,7 @@ import { describeAttachments } from "./attachments.ts";
 import { describeBegun } from "./begun.ts";
 import { describeDrain } from "./drain.ts";
 import { describeEscalations } from "./escalations.ts";
+import { describeFiles } from "./files.ts";
 import { describeForgetting } from "./forgetting.ts";
 import { describeIntake } from "./intake.ts";
 import { describeLanes } from "./lanes.ts";
@@ -37,6 +38,7 @@ export function describeStore(name: string, place: NewPlace): void {
     describeEscalations(place);
     describeWatching(place);
     describeForgetting(place);
+    describeFiles(place);
     describePlatformTold(place);
   });
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { trimReply } from "../../../../adapters/email/parse/index.ts";
+import { isWordless } from "../../../../adapters/email/parse/trim.ts";
 import { workedMs } from "../../../real/cpu.ts";
 
 const quoted = "> Your parcel left us on Monday.\n> Support";
@@ -175,6 +176,29 @@ describe("what is kept", () => {
       trimReply("No! On Fri, May 3, 2024 at 10:00 Support <s@example.com> wrote: > hello > you").text,
     ).toBe("No!");
   });
+});
+
+describe("a mail without words of its own", () => {
+  const block = "From: a@example.org\nSent: Friday\nTo: b\nSubject: c\n\nOld text";
+  const attribution = `On 5/3/24 10:00, Support wrote:\n${quoted}`;
+  it.each([
+    ["nothing", ""],
+    ["a quote", "> all\n> quoted"],
+    ["a quote and who said it", attribution],
+    ["a header block", block],
+    ["a signature", "-- \nDora\nHead of Support"],
+    ["a signature over a quote", `-- \nDora\n\n${attribution}`],
+    ["a signature over a header block", `--\nDora\n\n${block}`],
+    ["a phone's line over a quote", `Sent from my iPhone\n\n${attribution}`],
+  ])("%s", (_, text) => expect(isWordless(text)).toBe(true));
+  it.each([
+    ["words", "Here it is."],
+    ["words over a quote", `Here it is.\n\n${attribution}`],
+    ["words under a quote", `${quoted}\n\nHere it is.`],
+    ["words and a signature", "Here it is.\n\n-- \nDora"],
+    ["words over a header block", `Here it is.\n\n${block}`],
+    ["one word", "ok"],
+  ])("but not %s", (_, text) => expect(isWordless(text)).toBe(false));
 });
 
 describe("hostile text", () => {

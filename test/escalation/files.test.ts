@@ -1,0 +1,104 @@
+// Which of a person's files go to the customer.
+
+import { expect, it } from "vitest";
+import { readInstructions } from "../../src/domain/instructions.ts";
+import { handOn, namesOf } from "../../src/escalation/files.ts";
+import type { Line } from "../../src/pipeline/line.ts";
+import type { MeantFile } from "../../src/store/files.ts";
+import { lineOf } from "../pipeline/rig.ts";
+
+const file = (name: string, size: number, over: Partial<MeantFile> = {}): MeantFile => ({
+  name,
+  media_type: "a/b",
+  size,
+  blob: name,
+  reason: null,
+  ...over,
+});
+const about = { conversation: "k", channel: "c" };
+
+const outbound = { compose: () => [], send: () => Promise.reject(new Error("nothing is sent here")) };
+
+function carrying(attachmentLimit?: number): Line {
+  const limit = attachmentLimit === undefined ? {} : { attachmentLimit };
+  const line = lineOf({ outbound: { ...outbound, ...limit } });
+  return { ...line, traits: { ...line.traits, attachments: true } };
+}
+
+const goes = (
+  words: string,
+  files: readonly MeantFile[],
+  line: Line | undefined = carrying(),
+  to = about,
+) => {
+  const handed = handOn(files, readInstructions(words), to, line);
+  return [handed.files.map(({ name }) => name).join(" "), handed.left];
+};
+
+it.each(["Here it is.", "", "417", "417: here", "#close", "#resume", "Here.\n#close", "Dear Anna,"])(
+  "goes with %j",
+  (words) => {
+    expect(goes(words, [file("a", 1), file("b", 1)])).toEqual(["a b", null]);
+  },
+);
+
+it.each(["ok", "OK!", "ok 417", "417 ok", "👍", "yes", "ok thanks", "taken"])(
+  "stays behind with %j",
+  (words) => {
+    expect(goes(words, [file("a", 1), file("b", 1)])).toEqual([
+      "",
+      'Not sent to the customer: "a", "b": a word that takes it sends nothing; to send files, leave it out.',
+    ]);
+  },
+);
+
+it.each(["#note for us", "Soon.\n#note for us"])("stays behind with %j", (words) => {
+  expect(goes(words, [file("a", 1)])[1]).toContain("stays among us");
+});
+
+it("says nothing where there is nothing", () => {
+  for (const words of ["ok", "", "#note x"]) expect(goes(words, [])).toEqual(["", null]);
+});
+
+it("stays behind where nothing could carry it", () => {
+  const [a] = [file("a", 1)];
+  expect(goes("Here.", [a], lineOf({ outbound }))[1]).toContain("channel c carries no files");
+  expect(goes("Here.", [a], { ...carrying(), outbound: null })[1]).toContain("channel c cannot send now");
+  expect(handOn([a], readInstructions("Here."), about, undefined).left).toContain("cannot send now");
+  expect(
+    goes("Here.", [a], carrying(), { conversation: null as unknown as string, channel: "c" })[1],
+  ).toContain("it is about a channel");
+});
+
+it("goes as far as there is room, in its order", () => {
+  const files = [file("a", 600), file("b", 500), file("c", 400), file("d", 1)];
+  expect(goes("Here.", files, carrying(1000))).toEqual([
+    "a c",
+    'Not sent to the customer: "b": more than 1 kB together; "d": more than 1 kB together.',
+  ]);
+  expect(goes("Here.", [file("a", 1000)], carrying(1000))).toEqual(["a", null]);
+  expect(goes("Here.", [file("a", 1)], carrying(0))[0]).toBe("");
+  const most = 25 * 1024 * 1024;
+  expect(goes("Here.", [file("a", most), file("b", 1)])[0]).toBe("a");
+});
+
+it("says why there are no bytes", () => {
+  const files = [
+    file("a", 1, { blob: null }),
+    file("b", 1, { blob: null, reason: "it was too large" }),
+    file("c", 1),
+  ];
+  expect(goes("Here.", files)).toEqual([
+    "c",
+    'Not sent to the customer: "a": it is not there yet; "b": it was too large.',
+  ]);
+});
+
+it("names some of very many, each in one line", () => {
+  const files = Array.from({ length: 40 }, (_, index) => file(`f${index}\r\n[ref:x]${"y".repeat(300)}`, 1));
+  const [, left] = goes("ok", files);
+  expect(left).not.toMatch(/[\r\n]/);
+  expect(left?.length).toBeLessThan(4000);
+  expect(left).toContain("...");
+  expect(namesOf(files.slice(0, 2)).split("\n")).toHaveLength(2);
+});

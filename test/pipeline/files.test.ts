@@ -1,0 +1,96 @@
+// Files of a person's answer on their way out: the draft holds where they are, every attempt reads the same bytes.
+
+import {
+  type Attempt,
+  externalId,
+  type FileRef,
+  fileRef,
+  type Outbound,
+  type SendOutcome,
+} from "bridgehead/contract";
+import { expect, it } from "vitest";
+import { relay } from "../../src/escalation/relay.ts";
+import type { Line } from "../../src/pipeline/line.ts";
+import { meantFiles, type ReadyFile } from "../../src/store/files.ts";
+import { type House, openHouse } from "./house.ts";
+import { listen } from "./rig.ts";
+
+const sent: SendOutcome = { kind: "sent", id: externalId("<sent>") };
+const invoice = { name: "invoice.pdf", mediaType: "application/pdf", bytes: Buffer.from("the invoice\r\n") };
+const carries = (line: Line): Line => ({ ...line, traits: { ...line.traits, attachments: true } });
+
+/** What each attempt has read, and what comes of it. */
+function parcels(
+  outcomes: readonly SendOutcome[],
+  refs: (own: FileRef) => readonly FileRef[] = (own) => [own],
+) {
+  const read: (string | null)[] = [];
+  const outbound: Partial<Outbound> = {
+    compose: ({ text, attachments }) => [{ text, files: (attachments ?? []).map((file) => ({ ...file })) }],
+    async send(draft, attempt: Attempt) {
+      const { text, files } = draft as unknown as { text: string; files: { ref: FileRef }[] };
+      if (text !== "Here it is.") return sent;
+      const [file] = files;
+      if (!file) read.push(null);
+      else for (const ref of refs(file.ref)) read.push(Buffer.from(await attempt.read(ref)).toString());
+      return outcomes[read.length - 1] ?? sent;
+    },
+  };
+  return { read, outbound };
+}
+
+/** The customer writes, and a person answers with that file. */
+async function answers(house: House): Promise<void> {
+  await house.arrives({ text: "Where is my invoice?", attachments: [invoice] });
+  await house.db.tx(async (q) => {
+    const about = await q.one<{ id: string }>("SELECT id FROM conversations");
+    const files = (await meantFiles(q, 1)).filter((file): file is ReadyFile => file.blob !== null);
+    const deps = { kindOf: () => "email" as const, clock: house.clock, log: listen().log };
+    expect(await relay(q, { conversation: about?.id ?? "" }, { text: "Here it is.", files }, deps)).toBe(
+      null,
+    );
+  });
+  await house.settles();
+}
+
+/** The draft of the person's answer. */
+const draftOf = (house: House) =>
+  house.db.read((q) =>
+    q.one<{ state: string; body: string }>(
+      "SELECT d.state, d.body FROM drafts d JOIN replies r ON r.id = d.reply WHERE r.kind = 'human'",
+    ),
+  );
+
+it("are read at every attempt, and the draft holds none of their bytes", async () => {
+  const { read, outbound } = parcels([
+    { kind: "deferred", reason: "later" },
+    { kind: "unknown", reason: "no answer" },
+  ]);
+  const house = await openHouse({
+    outbound,
+    line: carries,
+    rules: { on_unknown: "resend", unknown_window: 60_000 },
+  });
+  await answers(house);
+  const { body = "" } = (await draftOf(house)) ?? {};
+  expect(body).toContain('"name":"invoice.pdf","mediaType":"application/pdf","size":13,"ref":');
+  expect(body).not.toContain("the invoice");
+  await house.passes(600_000, 10_000);
+  expect(read).toEqual(Array.from({ length: 3 }, () => "the invoice\r\n"));
+  expect((await draftOf(house))?.state).toBe("sent");
+});
+
+it("are nobody else's to read: what cannot be read is sent later", async () => {
+  const { read, outbound } = parcels([], () => [fileRef("0123")]);
+  const house = await openHouse({ outbound, line: carries });
+  await answers(house);
+  expect(read).toEqual([]);
+  expect(await draftOf(house)).toMatchObject({ state: "queued" });
+});
+
+it("do not go to a channel that carries none", async () => {
+  const { read, outbound } = parcels([]);
+  const house = await openHouse({ outbound });
+  await answers(house);
+  expect(read).toEqual([null]);
+});
