@@ -64,8 +64,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       for (const { id } of await listenersOf(q, row)) await passOn(q, id, { subject: turn.id, text });
       return;
     }
-    const reason =
-      "the platform took a message and gives no answer: the conversation is a human's (manual mode)";
+    const reason = "the customer wrote, and no agent answers (manual mode)";
     await raiseIfWanted(q, {
       ...about(line, conversation),
       key: `silent:${turn.id}`,

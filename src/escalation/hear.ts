@@ -161,14 +161,19 @@ async function heed(
     // Whoever has it already may have said that to the customer.
     const mine = words.acknowledge && words.number === null && one.row.taken_contact === one.contact.id;
     const unsure =
-      (words.ambiguous || mine) && one.row.conversation !== null
-        ? `It is yours. "${event.text.trim()}" was not sent to the customer.`
+      chosen.length === 1 && (words.ambiguous || mine) && one.row.conversation !== null
+        ? `It is yours. "${firstLine(text)}" was not sent to the customer.`
         : null;
     const left = trouble === null ? handed.left : null;
     const said = [trouble, left, unsure].filter((part) => part !== null).join(" ");
     if (said !== "") await say(one.contact, `${one.row.number}: ${said}`);
   }
+  // Once, however many they are.
+  if (chosen.length > 1 && words.ambiguous)
+    await say(first, `All of them are yours. "${firstLine(text)}" was sent to no customer.`);
 }
+
+const firstLine = (text: string): string => text.trim().split("\n", 1)[0] ?? "";
 
 async function answer(
   q: Query,

@@ -1,7 +1,7 @@
 // What a webhook is told, as JSON. The field names are ours and stay: additions only.
 
 import type { ContactRow, NoticeRow } from "../store/contacts.ts";
-import type { Matter } from "./wording.ts";
+import { chatText, harmless, type Matter } from "./wording.ts";
 
 const types = {
   told: "escalation.opened",
@@ -11,12 +11,19 @@ const types = {
   said: "escalation.notice",
 } as const;
 
-/** The body of a delivery. `timestamp` is when the escalation was opened: the delivery's own is in its headers. */
-export function webhookText(matter: Matter, notice: NoticeRow, contact: ContactRow): string {
+/** The body of a delivery. `timestamp` is when the escalation was opened: the delivery's own is in its headers. `text` at
+ *  the top is what chats (Slack, Mattermost, Rocket.Chat) show. `link`: where it is taken by a button. */
+export function webhookText(
+  matter: Matter,
+  notice: NoticeRow,
+  contact: ContactRow,
+  link: string | null,
+): string {
   const { row, person, subject, sources, said } = matter;
   return JSON.stringify({
     type: types[notice.kind],
     timestamp: new Date(row.opened_at).toISOString(),
+    text: notice.text === null ? chatText(matter, link, notice.kind === "again") : harmless(notice.text),
     data: {
       escalation: row.number,
       state: row.state,
@@ -31,6 +38,7 @@ export function webhookText(matter: Matter, notice: NoticeRow, contact: ContactR
       sources: sources.map(({ source }) => source),
       takenBy: row.taken_by,
       told: contact.name,
+      link,
       text: notice.text,
       transcript: said.map(({ at, who, text }) => ({ at: new Date(at).toISOString(), who, text })),
     },

@@ -68,12 +68,14 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
   }
   for (const group of groups.values()) {
     await q
-      .savepoint(() => write(q, policy, group, deps))
+      .savepoint(() => write(q, policy, group.toSorted(byNumber), deps))
       .then(() => (written += 1))
       .catch((error: unknown) => unwritten(q, group, error, deps));
   }
   return written;
 }
+
+const byNumber = (a: Due, b: Due): number => a.row.number - b.row.number;
 
 /** What becomes one message: whatever one address is told of, and what one person has taken. */
 function groupOf({ id, kind, subject }: NoticeRow, { way, channel, address }: ContactRow): string {
@@ -123,7 +125,11 @@ async function textOf(
   if (!head || !matter) throw new Error("telling of an escalation: there is nothing to tell");
   const subject = line.traits.conversations === "thread" ? subjectOf(matter) : null;
   const { notice, contact } = head;
-  if (contact.way === "webhook") return { text: webhookText(matter, notice, contact), subject: null };
+  if (contact.way === "webhook") {
+    // What somebody says of it needs no button.
+    const link = notice.text === null ? await newLink(q, policy, contact, deps) : null;
+    return { text: webhookText(matter, notice, contact, link), subject: null };
+  }
   if (notice.kind === "taken" && group.length > 1)
     return {
       text: allTakenText(

@@ -24,6 +24,8 @@ export interface Actor {
 export async function take(q: Query, row: EscalationRow, by: Actor, deps: TakeDeps): Promise<boolean> {
   if (!(await takeEscalation(q, row.id, by))) return false;
   deps.log.info({ escalation: row.number }, "an escalation was taken");
+  // By another way: the others know.
+  if (row.state === "taken" && row.taken_by === by.name) return true;
   const told = new Set(
     (await toldOf(q, row.id)).filter(({ state }) => state !== null).map(({ contact }) => contact),
   );
@@ -33,7 +35,9 @@ export async function take(q: Query, row: EscalationRow, by: Actor, deps: TakeDe
     if (other.id === by.contact || other.person === person || !told.has(other.id)) continue;
     const id = newId(deps.clock.now());
     const text = takenText(row, by.name);
-    await addNotice(q, { id, contact: other.id, kind: "taken", subject: by.name, text }, 0);
+    const notice = { id, contact: other.id, kind: "taken", subject: by.name, text } as const;
+    // They were told the same before, and somebody else had it in between.
+    if (!(await addNotice(q, notice, 0))) await addNotice(q, { ...notice, subject: `${by.name} ${id}` }, 0);
   }
   return true;
 }

@@ -163,11 +163,39 @@ it.concurrent("tells of many in one message, however many there are", async ({ o
   const mails = desk.mailsTo(dora.email);
   expect(mails).toHaveLength(2);
   for (const person of crowd) expect(mails[1]?.text).toContain(person);
+  const told = (mails[1]?.text.match(/^\d+(?=: )/gm) ?? []).map(Number);
+  expect(told, "in their order").toEqual(told.toSorted((a, b) => a - b));
   await desk.text("ok", { from: dora.sms });
   await eventually(async () => expect(new Set(await takenBy(desk))).toEqual(new Set([dora.name])));
   await desk.quiet();
   expect(desk.textsTo(emil.sms), "one word for all").toHaveLength(3);
   expect(desk.textsTo(emil.sms)[2]).toContain("are taken by Dora Dahl");
+  await desk.text("ok", { from: dora.sms });
+  await desk.text("Yes", { from: dora.sms });
+  await desk.textTo(dora.sms, 2);
+  await desk.quiet();
+  expect(desk.textsTo(dora.sms).slice(2), "one word for all").toEqual([
+    'All of them are yours. "Yes" was sent to no customer.',
+  ]);
+});
+
+it.concurrent("tells who had it, whenever somebody else has it from then on", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished);
+  const [number] = await escalate(desk, anna);
+  await desk.text("ok", { from: dora.sms });
+  expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
+  await desk.text("ok", { from: emil.sms });
+  expect(await desk.textTo(dora.sms, 1)).toContain("is taken by Emil Ek");
+  await desk.text("I do it after all", { from: dora.sms });
+  expect(await desk.textTo(emil.sms, 2)).toBe(
+    `Escalation ${number} is taken by Dora Dahl. Nothing to do for you.`,
+  );
+  const notice = await desk.mailTo(dora.email);
+  await desk.write({ from: dora.email, answers: notice, text: "Tomorrow" });
+  await desk.textTo(anna, 2);
+  await desk.quiet();
+  expect(desk.textsTo(emil.sms), "by another way of hers").toHaveLength(3);
+  expect(desk.mailsTo(emil.email)).toHaveLength(3);
 });
 
 it.concurrent("passes a customer's words on to the others when they do not reach who has it", async ({

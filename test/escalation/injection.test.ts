@@ -107,12 +107,16 @@ describe("what a customer writes into a name, a subject or a message", () => {
   it.each(evils)("is one value of the payload: %j", (evil) => {
     const notice = { id: "n", contact: "c", kind: "told", subject: "", text: null, reply: null } as const;
     const contact = { name: "Anna" } as Parameters<typeof webhookText>[2];
-    const told = JSON.parse(webhookText(matterOf(evil), notice, contact)) as {
+    const told = JSON.parse(webhookText(matterOf(evil), notice, contact, null)) as {
+      text: string;
       data: Record<string, unknown>;
     };
+    expect(told.text).not.toMatch(/[<>]|(?:^|\s)@|\]\(/);
     expect(told.data["topic"]).toBe(evil);
     expect(Object.keys(told.data).toSorted()).toEqual(
-      Object.keys((JSON.parse(webhookText(matterOf("Bob"), notice, contact)) as typeof told).data).toSorted(),
+      Object.keys(
+        (JSON.parse(webhookText(matterOf("Bob"), notice, contact, null)) as typeof told).data,
+      ).toSorted(),
     );
   });
 });

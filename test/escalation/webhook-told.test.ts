@@ -20,6 +20,7 @@ interface World {
 interface Told {
   readonly type: string;
   readonly id: string;
+  readonly text: string;
   readonly data: { readonly [key: string]: unknown };
 }
 
@@ -43,8 +44,8 @@ async function world(finished: Finished, answer: Answering, over: object = {}): 
   });
   const told = () =>
     hook.got.map(({ text, headers }) => {
-      const { type, data } = JSON.parse(text) as Told;
-      return { type, data, id: String(headers["webhook-id"]) };
+      const body = JSON.parse(text) as Told;
+      return { ...body, id: String(headers["webhook-id"]) };
     });
   return { desk, hook, told };
 }
@@ -67,6 +68,10 @@ it.concurrent("an escalation is told with all that is known, and taken by the an
     data: { escalation: row?.number, cause: "topic", topic: "refund", told: "Pager" },
   });
   expect(JSON.stringify(opened?.data["transcript"])).toContain("I want a refund");
+  expect(opened?.data["link"]).toMatch(/^https:\/\/bridge\.example\.com\/escalations\/\w{20,}$/);
+  expect(opened?.text, "what a chat shows").toBe(
+    `Escalation ${row?.number}: refund (${anna}, sms)\n"I want a refund"\nTo take it: ${String(opened?.data["link"])}`,
+  );
   expect(hook.got[0]?.headers["x-key"]).toMatch(/\w/);
   expect(more, "who takes it is not told of it").toEqual([]);
   expect(await desk.rows(sources)).toEqual([{ kind: "message", state: "routed", code: "human" }]);
