@@ -32,15 +32,29 @@ export const subjectOf = (matter: Matter): string => `[Escalation ${matter.row.n
 
 /** A text message: what, who, the last words, how to answer. `link`: where one tap acknowledges. */
 export function shortText(matter: Matter, link: string | null, again: boolean): string {
-  const { row, said } = matter;
-  const last = said.findLast(({ who }) => who === "person");
-  const lines = [
-    `${again ? "Still open: " : ""}Escalation ${row.number}: ${headline(matter)}`,
-    ...(last === undefined ? [] : [`"${cut(last.text, 140)}"`]),
-    howToAnswer(row, matter.person !== null, link),
-  ];
-  return lines.join("\n");
+  return [...headOf(matter, again), howToAnswer(matter.row, matter.person !== null, link)].join("\n");
 }
+
+/** What, who, the last words. */
+function headOf(matter: Matter, again: boolean): readonly string[] {
+  const last = matter.said.findLast(({ who }) => who === "person");
+  return [
+    `${again ? "Still open: " : ""}Escalation ${matter.row.number}: ${headline(matter)}`,
+    ...(last === undefined ? [] : [`"${cut(last.text, 140)}"`]),
+  ];
+}
+
+/** For a chat that shows `text` alone, and answers nothing. */
+export const chatText = (matter: Matter, link: string | null, again: boolean): string =>
+  [...headOf(matter, again).map(harmless), ...(link === null ? [] : [`To take it: ${link}`])].join("\n");
+
+/** Without what chats make mentions and named links of. */
+export const harmless = (text: string): string =>
+  text
+    .replaceAll("<", "‹")
+    .replaceAll(">", "›")
+    .replaceAll("](", "] (")
+    .replace(/(?<![\p{L}\p{N}._+-])@/gu, "＠");
 
 function howToAnswer(row: EscalationRow, relayed: boolean, link: string | null): string {
   const word = `Reply "ok ${row.number}" to take it${relayed ? ", or your answer for the customer" : ""}`;
@@ -98,7 +112,7 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
       ? [`Answer "ok" to take it, or #close in a line of its own when it is settled.`]
       : [
           'Answer "ok" to take it. Whatever else you write or attach goes to the customer, in the thread and under the name of the agent (files where the channel carries them); quotes and your signature are removed.',
-          "In a line of its own: #resume gives the conversation back to the agent, #close ends the escalation, #note keeps what follows to ourselves.",
+          "In a line of its own: #resume ends this and gives the conversation back to the agent, #close ends this and leaves the agent silent, #note keeps what follows to ourselves.",
         ];
   return [
     ...(again ? ["Nobody has taken this yet."] : []),
