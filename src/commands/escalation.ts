@@ -12,7 +12,14 @@ import { systemClock as clock, newId } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
 import { contactsOf, toldOf } from "../store/contacts.ts";
 import type { Database, Query } from "../store/driver.ts";
-import { addSource, type EscalationRow, escalationByNumber, listEscalations } from "../store/escalations.ts";
+import {
+  addSource,
+  type EscalationRow,
+  escalationByNumber,
+  isNoted,
+  listEscalations,
+} from "../store/escalations.ts";
+import { saidBefore, wasGivenBack } from "../store/takeover.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { problemLine } from "./problem.ts";
@@ -28,8 +35,14 @@ export interface EscalationOptions {
   /** Who acts, as the others are told. */
   readonly by: string;
   readonly text?: string;
+  /** note, reply: although the very same words were left a short time ago. */
+  readonly again?: boolean;
   readonly json?: boolean;
 }
+
+/** Within which time the very same words are taken for the same: whoever does not know whether a command went through
+ *  repeats it. */
+const sameMs = 600_000;
 
 export async function run(options: EscalationOptions, io: Io): Promise<number> {
   const file = resolve(io.cwd, options.config);
@@ -131,15 +144,17 @@ interface Outcome {
 async function change(
   q: Query,
   row: EscalationRow,
-  { action, by, text = "" }: EscalationOptions,
+  { action, by, text = "", again = false }: EscalationOptions,
   deps: Parameters<typeof relay>[3],
 ): Promise<Outcome> {
   if (action === "note") {
-    const key = `note:${newId(clock.now())}`;
-    await addSource(q, { key, escalation: row.id, source: "note", detail: `${by}: ${text}` });
+    const note = { escalation: row.id, source: "note", detail: `${by}: ${text}` };
+    if (!again && (await isNoted(q, note, sameMs)))
+      return { done: true, says: "noted before; --again notes it once more" };
+    await addSource(q, { key: `note:${newId(clock.now())}`, ...note });
     return { done: true, says: "noted" };
   }
-  if (row.state === "closed") return { done: false, says: `it was closed by ${row.closed_by ?? "somebody"}` };
+  if (row.state === "closed") return afterClose(q, row, action, by);
   if (action === "close") return { done: await close(q, row, by, deps), says: "closed" };
   if (action === "resume") {
     await resume(q, row, by, deps);
@@ -150,11 +165,36 @@ async function change(
     const taken = await take(q, row, actor, deps);
     return { done: true, says: taken ? `taken by ${by}` : `${by} has it already` };
   }
+  const said =
+    again || row.conversation === null ? null : await saidBefore(q, row.conversation, text, sameMs);
+  if (said !== null) {
+    const is = said.state === "sent" || said.state === "delivered" ? "were sent" : "wait to be sent";
+    const ago = `${Math.max(0, Math.round(said.ago / 1000))} s ago`;
+    return {
+      done: false,
+      says: `not sent again: the very same words were left ${ago}, and ${is}; --again sends them once more`,
+    };
+  }
   const trouble = await relay(q, row, { text }, deps);
   if (trouble !== null) return { done: false, says: `not sent: ${trouble}` };
   // Whoever is told of the customer's next words stays the one who had it.
-  if (row.state === "open") await take(q, row, actor, deps);
-  return { done: true, says: "will be sent to the customer" };
+  const taken = row.state === "open" && (await take(q, row, actor, deps));
+  return { done: true, says: `will be sent to the customer${taken ? `; taken by ${by}` : ""}` };
+}
+
+/** What the same person has done before is done. */
+async function afterClose(
+  q: Query,
+  { conversation, opened_at, closed_by }: EscalationRow,
+  action: EscalationOptions["action"],
+  by: string,
+): Promise<Outcome> {
+  const closed = `it was closed by ${closed_by ?? "somebody"}`;
+  if (closed_by !== by) return { done: false, says: closed };
+  if (action === "close") return { done: true, says: closed };
+  const back =
+    action === "resume" && conversation !== null && (await wasGivenBack(q, conversation, opened_at));
+  return back ? { done: true, says: "it was given back to the agent" } : { done: false, says: closed };
 }
 
 function unknown(number: number, io: Io): number {

@@ -75,6 +75,7 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--limit <n>", "list: at most this many", count, 50)
     .option("--by <name>", "who acts, as the others are told", "an operator")
     .option("--text <text>", "note: for ourselves; reply: for the customer")
+    .option("--again", "note, reply: although the very same words were left within the last ten minutes")
     .option("--json", "list, show: print JSON")
     .action(calls(() => import("./escalation.ts"), "action", "number"));
   configured("start", "write to a person first, or call them")

@@ -127,6 +127,22 @@ export async function isNoticed(q: Query, key: string): Promise<boolean> {
   return (await q.one("SELECT 1 FROM sources WHERE key = $1", key)) !== undefined;
 }
 
+/** The same detail, from that source, within the last `withinMs`. */
+export async function isNoted(
+  q: Query,
+  { escalation, source, detail }: { escalation: string; source: string; detail: string },
+  withinMs: number,
+): Promise<boolean> {
+  const row = await q.one(
+    "SELECT 1 FROM sources WHERE escalation = $1 AND source = $2 AND detail = $3 AND noticed_at > now_ms() - $4 LIMIT 1",
+    escalation,
+    source,
+    detail,
+    withinMs,
+  );
+  return row !== undefined;
+}
+
 export interface SourceRow {
   readonly source: string;
   readonly detail: string | null;

@@ -58,3 +58,33 @@ export async function unblock(q: Query, conversation: string): Promise<void> {
 export async function isHumans(q: Query, reply: string): Promise<boolean> {
   return (await q.one("SELECT 1 FROM replies WHERE id = $1 AND kind = 'human'", reply)) !== undefined;
 }
+
+/** The very same words of a person's, left in that conversation within the last `withinMs`: how long ago (ms), and what has
+ *  become of their newest draft (null: not made yet). Null when there are none, or none that went out or will. */
+export async function saidBefore(
+  q: Query,
+  conversation: string,
+  text: string,
+  withinMs: number,
+): Promise<{ readonly ago: number; readonly state: string | null } | null> {
+  const row = await q.one<{ ago: number; state: string | null }>(
+    `SELECT now_ms() - replies.created_at AS ago, drafts.state FROM replies LEFT JOIN drafts ON drafts.reply = replies.id
+     WHERE replies.conversation = $1 AND replies.kind = 'human' AND replies.text = $2 AND replies.state <> 'failed'
+       AND replies.created_at > now_ms() - $3 AND COALESCE(drafts.state, 'queued') NOT IN ('held', 'failed', 'dropped')
+     ORDER BY replies.created_at DESC LIMIT 1`,
+    conversation,
+    text,
+    withinMs,
+  );
+  return row ?? null;
+}
+
+/** Whether the platform is, or was, to be told since then (epoch ms) that the agent answers again. */
+export async function wasGivenBack(q: Query, conversation: string, since: number): Promise<boolean> {
+  const row = await q.one(
+    "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'mode' AND question = 'ai' AND made_at >= $2 LIMIT 1",
+    conversation,
+    since,
+  );
+  return row !== undefined;
+}

@@ -1,0 +1,104 @@
+// The operator's command dies half way, beside the running daemon, and is repeated: nothing is lost, and nothing is done twice.
+
+import { describe, expect, it } from "vitest";
+import { type Desk, dora, emil, openDesk } from "../app/escalation-world.ts";
+import { eventually } from "../app/eventually.ts";
+import { anna } from "../app/lines-world.ts";
+import { root, start } from "../commands/process.ts";
+
+const bert = "+12025550124";
+const words = "It is on its way.";
+
+/** `bridgehead escalation ...` on the daemon's configuration; `dies`: where. */
+function command(desk: Desk, args: readonly string[], dies?: "before" | "after") {
+  const killer = dies === undefined ? [] : ["--import", `${root}test/process/kill-at.ts`];
+  const env = { ...desk.env, ...(dies === undefined ? {} : { KILL_AT: `take.commit:${dies}:1` }) };
+  const line = [...killer, "--conditions=source", `${root}src/main.ts`, "escalation", ...args];
+  return start(process.execPath, [...line, "--config", desk.file, "--by", "Olga"], env).ended;
+}
+
+/** Killed there, then repeated: how the repetition ends. */
+async function twice(desk: Desk, dies: "before" | "after", args: readonly string[]) {
+  const killed = await command(desk, args, dies);
+  expect(killed).toMatchObject({ signal: "SIGKILL", out: "" });
+  const { code, out, err } = await command(desk, args);
+  return { code, says: `${out}${err}`.trim() };
+}
+
+/** Two customers wait for a human. */
+async function openBoth(desk: Desk): Promise<{ readonly annas: string; readonly berts: string }> {
+  for (const [at, from] of [anna, bert].entries()) {
+    await desk.text("A refund, please", { from });
+    await desk.textTo(emil.sms, at);
+  }
+  await desk.quiet();
+  const [annas, berts] = await desk.escalations();
+  return { annas: String(annas?.number), berts: String(berts?.number) };
+}
+
+const answers = { before: "and done by the repetition", after: "and known by it to be done" } as const;
+
+describe.each(["before", "after"] as const)("a command killed %s its commit", (dies) => {
+  it(`is lost or done as a whole, ${answers[dies]}`, { timeout: 600_000 }, async ({ onTestFinished }) => {
+    const desk = await openDesk(onTestFinished);
+    const { annas, berts } = await openBoth(desk);
+    const once = <T>(first: T, repeated: T): T => (dies === "before" ? first : repeated);
+
+    expect(await twice(desk, dies, ["note", annas, "--text", "She called"])).toEqual({
+      code: 0,
+      says: `${annas}: ${once("noted", "noted before; --again notes it once more")}`,
+    });
+    expect(await twice(desk, dies, ["take", annas])).toEqual({
+      code: 0,
+      says: `${annas}: ${once("taken by Olga", "Olga has it already")}`,
+    });
+    const reply = await twice(desk, dies, ["reply", annas, "--text", words]);
+    expect(reply.code).toBe(once(0, 1));
+    expect(reply.says).toMatch(
+      once(/: will be sent to the customer$/, /: not sent again: the very same words .* --again sends them/),
+    );
+    expect(await desk.textTo(anna, 1)).toBe(words);
+    expect(await twice(desk, dies, ["resume", annas])).toEqual({
+      code: 0,
+      says: `${annas}: ${once("given back to the agent", "it was given back to the agent")}`,
+    });
+    expect(await twice(desk, dies, ["close", berts])).toEqual({
+      code: 0,
+      says: `${berts}: ${once("closed", "it was closed by Olga")}`,
+    });
+
+    await desk.escalated("closed", "closed");
+    await desk.quiet();
+    expect(desk.textsTo(anna)).toHaveLength(2);
+    expect((await desk.transcript(anna)).filter((line) => line.endsWith(words))).toHaveLength(1);
+    expect(await desk.rows("SELECT detail FROM sources WHERE source = 'note'")).toEqual([
+      { detail: "Olga: She called" },
+    ]);
+    expect(await desk.rows("SELECT state FROM turns WHERE kind = 'mode'")).toHaveLength(1);
+    for (const { sms } of [dora, emil])
+      expect(desk.textsTo(sms).filter((text) => text.includes("taken by Olga"))).toHaveLength(1);
+  });
+});
+
+it("the very same words go out again when they are wanted again, or when the first did not go out", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  const { annas } = await openBoth(desk);
+  const reply = (...more: string[]) => command(desk, ["reply", annas, "--text", words, ...more]);
+  desk.api.fault({ code: 21211 }, { times: 1 });
+  expect(await reply()).toMatchObject({ code: 0, out: expect.stringContaining("; taken by Olga") });
+  await eventually(async () =>
+    expect(
+      await desk.rows("SELECT d.state FROM drafts d JOIN replies r ON r.id = reply WHERE kind = 'human'"),
+    ).toEqual([{ state: "failed" }]),
+  );
+  expect((await reply()).code).toBe(0);
+  expect(await desk.textTo(anna, 1)).toBe(words);
+  await desk.quiet();
+  expect(await reply()).toMatchObject({ code: 1, err: expect.stringContaining("and were sent; --again") });
+  expect((await reply("--again")).code).toBe(0);
+  expect(await desk.textTo(anna, 2)).toBe(words);
+  await desk.quiet();
+  expect(desk.textsTo(anna)).toHaveLength(3);
+});
