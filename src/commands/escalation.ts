@@ -185,7 +185,7 @@ async function change(
 /** What the same person has done before is done. */
 async function afterClose(
   q: Query,
-  { conversation, opened_at, closed_by }: EscalationRow,
+  { conversation, from_seq, closed_by }: EscalationRow,
   action: EscalationOptions["action"],
   by: string,
 ): Promise<Outcome> {
@@ -193,7 +193,7 @@ async function afterClose(
   if (closed_by !== by) return { done: false, says: closed };
   if (action === "close") return { done: true, says: closed };
   const back =
-    action === "resume" && conversation !== null && (await wasGivenBack(q, conversation, opened_at));
+    action === "resume" && conversation !== null && (await wasGivenBack(q, conversation, from_seq));
   return back ? { done: true, says: "it was given back to the agent" } : { done: false, says: closed };
 }
 

@@ -59,7 +59,7 @@ function alarmOf(
     untaken: untaken.size,
     numbers,
     taken: taken.size,
-    oldest_seconds: Math.round((oldest ?? 0) / 1000),
+    oldest_seconds: Math.max(0, Math.round((oldest ?? 0) / 1000)),
     unreached: unreached.length,
     notices_stuck: notices.reduce((sum, one) => sum + one.stuck, 0),
     paths,

@@ -80,5 +80,5 @@ async function lateFor(q: Query, raised: Raised, about: string): Promise<Escalat
   if (raised.source === "ours" || raised.conversation === null) return null;
   const newest = await newestEscalation(q, about);
   if (!newest || newest.cause !== raised.cause) return null;
-  return (await hasWrittenSince(q, raised.conversation, newest.opened_at)) ? null : newest;
+  return (await hasWrittenSince(q, raised.conversation, newest.from_seq)) ? null : newest;
 }

@@ -45,7 +45,7 @@ export async function alarmRows(q: Query): Promise<AlarmRows> {
      GROUP BY escalations.id, escalations.state, contacts.channel`,
   );
   const open = await q.all<{ number: number; age: number }>(
-    "SELECT number, now_ms() - opened_at AS age FROM escalations WHERE state = 'open' ORDER BY id LIMIT 10",
+    "SELECT number, now_ms() - opened_at AS age FROM escalations WHERE state = 'open' ORDER BY number LIMIT 10",
   );
   return { notices, oldest: open[0]?.age ?? null, numbers: open.map(({ number }) => number) };
 }

@@ -26,12 +26,14 @@ export interface EscalationRow {
   readonly taken_contact: string | null;
   readonly taken_at: number | null;
   readonly opened_at: number;
+  /** Turns of its conversation with this number, or a higher one, are later. Clocks are put back; numbers grow. */
+  readonly from_seq: number;
   readonly closed_at: number | null;
   readonly closed_by: string | null;
 }
 
 const columns =
-  "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, closed_at, closed_by";
+  "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, from_seq, closed_at, closed_by";
 
 /** After which time the policy's last step is taken again when it has failed. */
 const againMs = 300_000;
@@ -55,7 +57,7 @@ export async function escalationByNumber(q: Query, number: number): Promise<Esca
 /** The newest about that, whatever its state. */
 export async function newestEscalation(q: Query, about: string): Promise<EscalationRow | null> {
   const row = await q.one<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE about = $1 ORDER BY opened_at DESC, id DESC LIMIT 1`,
+    `SELECT ${columns} FROM escalations WHERE about = $1 ORDER BY number DESC LIMIT 1`,
     about,
   );
   return row ?? null;
@@ -85,8 +87,9 @@ export async function insertEscalation(
      ON CONFLICT (name) DO UPDATE SET value = counters.value + 1 RETURNING value`,
   );
   const made = await q.one<EscalationRow>(
-    `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, topic, reason, entered_at, due_at, opened_at)
-     VALUES ($1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, now_ms(), now_ms(), now_ms())
+    `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, topic, reason, entered_at, due_at, opened_at, from_seq)
+     VALUES ($1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, now_ms(), now_ms(), now_ms(),
+       COALESCE((SELECT next_seq FROM lanes WHERE id = $10), 0))
      ON CONFLICT (about) WHERE state <> 'closed' DO NOTHING RETURNING ${columns}`,
     row.id,
     counter?.value ?? 0,
@@ -97,6 +100,7 @@ export async function insertEscalation(
     row.cause,
     row.topic,
     row.reason,
+    `${row.conversation}/in`,
   );
   if (made) q.touched.add("escalations");
   return made ?? null;
@@ -256,7 +260,7 @@ export async function listEscalations(
   filter: { readonly state?: string; readonly channel?: string; readonly limit: number },
 ): Promise<EscalationRow[]> {
   return q.all<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE ($1 = '' OR state = $1) AND ($2 = '' OR channel = $2) ORDER BY id DESC LIMIT $3`,
+    `SELECT ${columns} FROM escalations WHERE ($1 = '' OR state = $1) AND ($2 = '' OR channel = $2) ORDER BY number DESC LIMIT $3`,
     filter.state ?? "",
     filter.channel ?? "",
     filter.limit,

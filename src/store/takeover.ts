@@ -79,12 +79,12 @@ export async function saidBefore(
   return row ?? null;
 }
 
-/** Whether the platform is, or was, to be told since then (epoch ms) that the agent answers again. */
-export async function wasGivenBack(q: Query, conversation: string, since: number): Promise<boolean> {
+/** Whether the platform is, or was, to be told in a turn of that number, or a higher one, that the agent answers again. */
+export async function wasGivenBack(q: Query, conversation: string, seq: number): Promise<boolean> {
   const row = await q.one(
-    "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'mode' AND question = 'ai' AND made_at >= $2 LIMIT 1",
+    "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'mode' AND question = 'ai' AND seq >= $2 LIMIT 1",
     conversation,
-    since,
+    seq,
   );
   return row !== undefined;
 }

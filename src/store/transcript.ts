@@ -24,12 +24,12 @@ export async function transcriptOf(q: Query, conversation: string, limit: number
   return rows.reverse();
 }
 
-/** Whether a message of the person was routed into that conversation after `since` (epoch milliseconds). */
-export async function hasWrittenSince(q: Query, conversation: string, since: number): Promise<boolean> {
+/** Whether a message of the person was routed into that conversation as a turn of that number, or a higher one. */
+export async function hasWrittenSince(q: Query, conversation: string, seq: number): Promise<boolean> {
   const row = await q.one(
-    "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND made_at > $2 LIMIT 1",
+    "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND seq >= $2 LIMIT 1",
     conversation,
-    since,
+    seq,
   );
   return row !== undefined;
 }

@@ -35,6 +35,7 @@ const matterOf = (evil: string): Matter => ({
     taken_contact: null,
     taken_at: null,
     opened_at: 0,
+    from_seq: 0,
     closed_at: null,
     closed_by: null,
   },

@@ -26,6 +26,7 @@ CREATE TABLE escalations (
   taken_contact TEXT,
   taken_at BIGINT,
   opened_at BIGINT NOT NULL,
+  from_seq BIGINT NOT NULL,
   closed_at BIGINT,
   closed_by TEXT
 ) WITHOUT ROWID; -- only: sqlite
@@ -34,9 +35,9 @@ CREATE UNIQUE INDEX escalations_live ON escalations (about) WHERE state <> 'clos
 CREATE INDEX escalations_due ON escalations (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX escalations_ahead ON escalations ((CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END))
   WHERE due_at IS NOT NULL;
-CREATE INDEX escalations_about ON escalations (about, opened_at);
+CREATE INDEX escalations_about ON escalations (about, number);
 CREATE INDEX escalations_conversation ON escalations (conversation);
-CREATE INDEX escalations_state ON escalations (state, id);
+CREATE INDEX escalations_state ON escalations (state, number);
 CREATE INDEX escalations_kept ON escalations (closed_at) WHERE closed_by IS NOT NULL;
 
 CREATE TABLE sources (

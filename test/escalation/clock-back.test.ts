@@ -1,0 +1,121 @@
+// The clock is put back by an hour while people are called: nothing is lost, and nothing is raised or told twice.
+
+import { expect, it } from "vitest";
+import { healthStage } from "../../src/escalation/health.ts";
+import { raise } from "../../src/escalation/raise.ts";
+import { tellStage } from "../../src/escalation/tell.ts";
+import type { Raised } from "../../src/pipeline/escalation.ts";
+import type { Query } from "../../src/store/driver.ts";
+import { closeEscalation, listEscalations } from "../../src/store/escalations.ts";
+import { testClock } from "../pipeline/house.ts";
+import { lineOf, listen } from "../pipeline/rig.ts";
+import { conversation, fresh, sqlitePlace, turn } from "../store/rig.ts";
+import { escalationsIn, policyOf } from "./raising.ts";
+
+const hour = 3_600_000;
+const minute = 60_000;
+
+/** A store that follows the clock wherever it goes, as one does across a restart. */
+async function desk() {
+  const clock = testClock(true);
+  const db = await fresh(() => sqlitePlace(() => clock.now()));
+  const { log } = listen();
+  const of = (source: Raised["source"], key: string): Raised => ({
+    key,
+    source,
+    cause: "topic",
+    channel: "c",
+    agent: "agent",
+    conversation: "k",
+    topic: "refund",
+    reason: "because",
+  });
+  return {
+    clock,
+    db,
+    log,
+    raises: (source: Raised["source"], key: string) =>
+      db.tx(async (q) => (await raise(q, of(source, key), { clock, log }))?.number ?? null),
+    closes: async () => {
+      const [row] = await db.read((q) => listEscalations(q, { limit: 1 }));
+      await db.tx((q) => closeEscalation(q, row?.id ?? "", "Dora"));
+      return row?.number;
+    },
+  };
+}
+
+it("what a person wants after it is raised, and what is said late of one that is over is not", async () => {
+  const { clock, db, raises, closes } = await desk();
+  await db.tx(async (q) => {
+    await conversation(q, "k");
+    await turn(q, "t1", "k");
+  });
+  expect(await raises("response", "response:1")).toBe(1);
+  expect(await closes()).toBe(1);
+  clock.set(-hour);
+  expect(await raises("mode", "mode:1"), "the same, said late").toBe(null);
+  await db.tx((q) => turn(q, "t2", "k"));
+  expect(await raises("webhook", "webhook:2"), "they have written since").toBe(2);
+  clock.forward(minute);
+  expect(await closes(), "the newest").toBe(2);
+  expect(await raises("mode", "mode:2"), "the same, said late").toBe(null);
+  expect(await raises("response", "response:2"), "the same, said later").toBe(null);
+  clock.forward(2 * hour);
+  expect(await raises("webhook", "webhook:3"), "the same, said much later").toBe(null);
+  await db.tx((q) => turn(q, "t3", "k"));
+  expect(await raises("mode", "mode:3")).toBe(3);
+});
+
+it("a channel that falls again is told of again, once, and its end once", async () => {
+  const { clock, db, log } = await desk();
+  const policy = policyOf({ downAfter: 0 });
+  let state: "ready" | "degraded" = "degraded";
+  const look = async () => {
+    // Another life of the process knows nothing of the one before.
+    const pulses = () => [{ channel: "c", agent: "agent", state, reason: "it is down", forMs: 0 }];
+    const stage = healthStage({ policy: () => policy, pulses, clock, log });
+    await db.tx((q) => stage.run(q));
+    return (await escalationsIn(db)).map((one) => one.state);
+  };
+  expect(await look()).toEqual(["open"]);
+  state = "ready";
+  expect(await look()).toEqual(["closed"]);
+  clock.set(-hour);
+  state = "degraded";
+  expect(await look()).toEqual(["closed", "open"]);
+  expect(await look()).toEqual(["closed", "open"]);
+  clock.forward(minute);
+  state = "ready";
+  expect(await look()).toEqual(["closed", "closed"]);
+  expect(await look()).toEqual(["closed", "closed"]);
+  state = "degraded";
+  expect(await look()).toEqual(["closed", "closed", "open"]);
+});
+
+it("who was told an hour ahead is told again when the repetition is due, not an hour later", async () => {
+  const { clock, db, log, raises } = await desk();
+  await db.tx((q) => conversation(q, "k"));
+  const dora = { id: "dora", name: "Dora", email: "dora@people.example", sms: null, webhook: null };
+  const policy = policyOf({
+    people: new Map([["dora", { ...dora, timeZone: "UTC", hours: [], away: [] }]]),
+    fallback: { tell: ["dora"], by: null, repeat: 10 * minute },
+  });
+  const outbound = { compose: () => [], send: () => Promise.reject(new Error("nothing is sent")) };
+  const lines = new Map([["c", lineOf({ outbound })]]);
+  const stage = tellStage({ policy: () => policy, lines: () => lines, clock, log, link: () => null });
+  const told = async () => {
+    await db.tx((q) => stage.run(q));
+    // What was told has gone out: a repetition does not wait for it.
+    await db.tx((q) => q.run("UPDATE replies SET state = 'composed'"));
+    return db.read((q: Query) => q.all("SELECT kind FROM notices ORDER BY id")).then((all) => all.length);
+  };
+  await raises("response", "response:1");
+  expect(await told()).toBe(1);
+  clock.set(-hour);
+  expect(await told(), "not at once").toBe(1);
+  clock.forward(9 * minute);
+  expect(await told()).toBe(1);
+  clock.forward(2 * minute);
+  expect(await told()).toBe(2);
+  expect(await told()).toBe(2);
+});
