@@ -16,6 +16,7 @@ interface Scope {
   readonly people: Block;
   /** The channel that carries a kind; null: none; undefined: it cannot be told, which is reported elsewhere. */
   readonly carriers: Readonly<Record<Kind, string | null | undefined>>;
+  readonly channels: Block;
   readonly adapters: ReadonlyMap<string, AdapterDefinition>;
 }
 
@@ -34,7 +35,7 @@ export function brokenEscalation(
     email: carrierOf("email", own, channels, adapters),
     sms: carrierOf("sms", own, channels, adapters),
   };
-  const scope: Scope = { people: block(own["people"]), carriers, adapters };
+  const scope: Scope = { people: block(own["people"]), carriers, channels, adapters };
   const findings = [
     ...Object.keys(scope.people).flatMap((id) => wrongPerson(id, own, scope)),
     ...wrongTiers(own["tiers"], ["tiers"], scope),
@@ -129,9 +130,29 @@ function wrongPerson(id: string, own: Block, scope: Scope): readonly Finding[] {
       findings.push(
         at([...path, kind], `is no address that ${carrier} can reach: ${address}`, "correct the address"),
       );
+    const reader = readerOf(address, scope);
+    if (reader !== undefined)
+      findings.push(
+        at(
+          [...path, kind],
+          `is ours: what goes there is read by channel ${reader}, and by nobody`,
+          "name where the person reads",
+        ),
+      );
   }
   findings.push(...wrongWebhook(block(person["webhook"])["url"], [...path, "webhook", "url"], own));
   return findings;
+}
+
+/** The channel whose own address it is: a policy that tells only ourselves reaches nobody. */
+function readerOf(address: string, { channels, adapters }: Scope): string | undefined {
+  return Object.keys(channels).find((id) => {
+    const channel = block(channels[id]);
+    const named = [channel["address"] ?? block(channel["imap"])["user"], channel["number"]];
+    const own = texts([...named, ...list(channel["aliases"]), ...list(channel["own_numbers"])]);
+    const form = (text: string) => (adapters.get(id)?.address?.(text) ?? text).toLowerCase();
+    return own.some((text) => form(text) === form(address));
+  });
 }
 
 function wrongWebhook(text: unknown, path: Path, own: Block): readonly Finding[] {

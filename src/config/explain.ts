@@ -52,6 +52,8 @@ export function explain(issue: Issue, scope: Scope): readonly Finding[] {
     case "invalid_key":
       return at(issue.issues[0]?.message ?? "is not a possible name", "choose another name", "key");
     case "too_small":
+      if (issue.origin === "array" && issue.minimum === 1)
+        return at("is empty", "give it at least one entry");
       return at(`must be ${issue.origin === "string" ? "longer" : `at least ${issue.minimum}`}`, "raise it");
     case "too_big":
       return at(`must be at most ${issue.maximum}`, "lower it");
@@ -82,6 +84,9 @@ function wrongType(
     return ["is missing", `add ${key}${describe === undefined ? "" : ` (${describe})`}`, "key"];
   if (value === null) return ["is empty", "give it a value, or remove the key", "key"];
   const message = `must be ${words[expected] ?? expected}, not ${words[nameOfType(value)] ?? typeof value}`;
+  // A number to call has lost its plus by now.
+  if (expected === "string" && typeof value === "number" && value > 999_999)
+    return [message, `put it in quotes, as it was written: "${value}", or "+${value}"`, "value"];
   if (expected === "string" && typeof value !== "object")
     return [message, `put it in quotes: "${JSON.stringify(value)}"`, "value"];
   if (["number", "int"].includes(expected) && typeof value === "string" && /^\d+$/.test(value))

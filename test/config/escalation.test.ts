@@ -5,6 +5,8 @@ import { join } from "node:path";
 import type { AdapterDefinition } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { loadConfig, loadPolicy, maskSecrets, secretValues } from "../../src/config/index.ts";
+import { loadAdapter } from "../../src/host/loader.ts";
+import { configFile, numbers, support } from "../../src/sandbox/story.ts";
 import { fax, folder, line } from "./files.ts";
 
 const whsec = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
@@ -191,11 +193,7 @@ describe("an escalation is refused", () => {
   const mail = "{ email: anna@example.com }";
   const onlyMail = "  mail: { adapter: post, agent: support, host: h }\n";
   it.each<[string, string, string, string?]>([
-    [
-      "nobody to fall back on",
-      "  people: {}\n  fallback: { tell: [] }\n",
-      "fallback.tell: must be at least 1",
-    ],
+    ["nobody to fall back on", "  people: {}\n  fallback: { tell: [] }\n", "fallback.tell: is empty"],
     [
       "somebody unknown",
       "  people: {}\n  fallback: { tell: [eve] }\n",
@@ -218,7 +216,7 @@ describe("an escalation is refused", () => {
       "fallback.tell[0]: is told by sms, but no channel carries texts",
       onlyMail,
     ],
-    ["no way", tell(mail, ", by: []"), "fallback.by: must be at least 1"],
+    ["no way", tell(mail, ", by: []"), "fallback.by: is empty"],
     ["another way", tell(mail, ", by: [mail]"), "fallback.by[0]: must be one of sms, email, webhook"],
     [
       "a mailbox that is none",
@@ -322,7 +320,7 @@ describe("an escalation is refused", () => {
       `${small}  causes: [topics]\n`,
       "causes[0]: must be one of topic, silent, turn-failed, held, channel-down, cap, call",
     ],
-    ["no cause", `${small}  causes: []\n`, "causes: must be at least 1"],
+    ["no cause", `${small}  causes: []\n`, "causes: is empty"],
     [
       "a tier that never ends",
       `${small}  tiers: [ { tell: [anna], next: 0s } ]\n`,
@@ -368,6 +366,41 @@ describe("an escalation is refused", () => {
       "https://[2606:4700::1111]/",
     ])
       expect(await problems(tell(`{ webhook: { url: "${url}" } }`))).toEqual([]);
+  });
+});
+
+describe("an address of ours is nobody's", () => {
+  async function said(person: string, mail = ""): Promise<string[]> {
+    const urls = { platformUrl: "https://p.example.com", smsUrl: "http://127.0.0.1:1", folder };
+    const file = configFile({ ...urls, imapPort: 1, smtpPort: 1 }).replace(
+      "    first_start:",
+      `${mail}    first_start:`,
+    );
+    const path = join(folder, `own-${count++}.yaml`);
+    writeFileSync(
+      path,
+      `${file}escalation:\n  people: { anna: ${person} }\n  fallback: { tell: [ anna ] }\n`,
+    );
+    const both = { DEMO_KEY: "k", DEMO_PASSWORD: "p" };
+    const loaded = await loadConfig(path, { env: both, adapters: loadAdapter });
+    return loaded.ok ? [] : loaded.problems.map(({ key, message }) => `${key}: ${message}`);
+  }
+  const mailed =
+    "escalation.people.anna.email: is ours: what goes there is read by channel support-mail, and by nobody";
+
+  it.each([
+    [`{ email: ${support.toUpperCase()} }`, "", mailed],
+    ["{ email: help@demo.example }", "    aliases: [ help@demo.example ]\n", mailed],
+    [
+      `{ sms: "${numbers.support.replace("202", " (202) ")}" }`,
+      "",
+      mailed.replace("email:", "sms:").replace("-mail", "-sms"),
+    ],
+  ])("%s", async (person, more, problem) => expect(await said(person, more)).toEqual([problem]));
+
+  it("but another one at the same place is somebody's", async () => {
+    expect(await said("{ email: anna@demo.example }")).toEqual([]);
+    expect(await said(`{ email: ${support} }`, "    address: desk@demo.example\n")).toEqual([]);
   });
 });
 

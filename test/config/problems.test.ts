@@ -134,6 +134,11 @@ storage: x
       good.replace("fax.example.com", "5"),
       '8:11 channels.office.host: must be a text, not a number (put it in quotes: "5")',
     ],
+    [
+      "an unquoted number to call, without its plus by then",
+      good.replace("fax.example.com", "+15550123001"),
+      'not a number (put it in quotes, as it was written: "15550123001", or "+15550123001")',
+    ],
   ];
   it.each(one)("%s", async (_label, text, expected) => {
     expect((await problems(text, env)).join("\n")).toContain(expected);
