@@ -36,8 +36,8 @@ export interface Database {
   /** Runs `work` in a transaction and resolves after the commit is on disk. A throw rolls it back and is thrown on.
    *  `work` may run more than once, and be abandoned wherever it waits for `q`; only its last run counts. SQLite runs
    *  several in one commit, and again, each in its savepoint, when one throws. PostgreSQL runs it again after a deadlock,
-   *  and gives up on locks and statements that take too long, unless it is `unhurried`: a migration waits for its turn
-   *  and takes what it needs. */
+   *  whatever savepoint that was in, and gives up on locks and statements that take too long, unless it is `unhurried`: a
+   *  migration waits for its turn and takes what it needs. */
   tx<T>(work: (q: Query) => Promise<T>, options?: { readonly unhurried?: boolean }): Promise<T>;
   /** Reads outside any transaction. */
   read<T>(work: (q: Query) => Promise<T>): Promise<T>;

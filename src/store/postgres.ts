@@ -30,7 +30,9 @@ interface Line {
   lost(): Error | undefined;
 }
 
-function lineOn(client: ClientBase, queryMs: number): Line {
+/** `interrupt`: ends a transaction that must run again. Who waits for one of its statements then waits for ever: to undo
+ *  only the savepoint around it would take a moment's trouble for a failure of the work. */
+function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown) => void): Line {
   let depth = 0;
   let lost: Error | undefined;
   const send = async (sql: string, values: readonly Value[]) => {
@@ -43,7 +45,15 @@ function lineOn(client: ClientBase, queryMs: number): Line {
       throw error;
     }
   };
-  const ask = (sql: string, values: readonly Value[]) => send(dialect(sql, "postgres"), values);
+  const ask = async (sql: string, values: readonly Value[]) => {
+    try {
+      return await send(dialect(sql, "postgres"), values);
+    } catch (error) {
+      if (!interrupt || !transient(error)) throw error;
+      interrupt(error);
+      return new Promise<never>(() => undefined);
+    }
+  };
   const query: Query = {
     all: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows as T[],
     one: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows[0] as T | undefined,
@@ -135,14 +145,15 @@ export async function openPostgres(
 
   async function once<T>(work: (q: Query) => Promise<T>, unhurried: boolean): Promise<T> {
     const client = await pool.connect();
-    const line = lineOn(client, unhurried ? unhurriedMs : patience.answerMs);
+    const interrupted = Promise.withResolvers<never>();
+    const line = lineOn(client, unhurried ? unhurriedMs : patience.answerMs, interrupted.reject);
     try {
       await line.command("BEGIN");
       if (unhurried) {
         await line.command("SET LOCAL lock_timeout = 0");
         await line.command("SET LOCAL statement_timeout = 0");
       }
-      const result = await work(line.query);
+      const result = await Promise.race([interrupted.promise, work(line.query)]);
       // A failed statement that `work` kept to itself turns the commit into a rollback, without an error.
       if ((await line.command("COMMIT")) !== "COMMIT")
         throw new Error("committing: the transaction was rolled back after a failed statement");

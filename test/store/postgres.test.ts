@@ -92,6 +92,30 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     expect(found.map((row) => row?.settings)).toEqual(["1", "1"]);
   });
 
+  it("runs the whole of it again when it was a savepoint's work that lost the deadlock", async () => {
+    const db = await fresh(place);
+    await db.tx(async (q) => {
+      for (const id of ["a", "b"]) await writeSettings(q, id, "0");
+    });
+    const met = Promise.withResolvers<void>();
+    const failed: unknown[] = [];
+    let runs = 0;
+    let meet = 0;
+    const crossing = (first: string, second: string) =>
+      db.tx(async (q) => {
+        runs++;
+        await writeSettings(q, first, "1");
+        if (++meet === 2) met.resolve();
+        await met.promise;
+        await q.savepoint(() => writeSettings(q, second, "1")).catch((error: unknown) => failed.push(error));
+      });
+    await Promise.all([crossing("a", "b"), crossing("b", "a")]);
+    expect(runs).toBeGreaterThan(2);
+    expect(failed, "nobody takes it for a failure of the work").toEqual([]);
+    const found = await db.read(async (q) => [await readSettings(q, "a"), await readSettings(q, "b")]);
+    expect(found.map((row) => row?.settings)).toEqual(["1", "1"]);
+  });
+
   it("rejects a transaction whose failed statement the work kept to itself", async () => {
     const db = await fresh(place);
     const quiet = db.tx(async (q) => {
