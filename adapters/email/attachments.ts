@@ -9,38 +9,53 @@ const mostListed = 30;
 
 /** What mail programs and gateways add by themselves. */
 const addedTypes =
-  /^(?:text\/(?:calendar|vcard|x-vcard|directory|rfc822-headers)|application\/(?:ics|ms-tnef|pgp-.*|(?:x-)?pkcs7-.*))$/i;
-const addedNames = /^winmail\.dat$|\.(?:ics|vcf|p7[sm])$/i;
+  /^(?:text\/(?:calendar|vcard|x-vcard|directory|rfc822-headers)|application\/(?:ics|pgp-(?:signature|keys)|(?:x-)?pkcs7-signature))$/i;
+const addedNames = /\.(?:ics|vcf|p7s)$/i;
+/** What a person wrote and attached may all be in there, and we cannot look: encrypted, or packed by Outlook. */
+const sealedTypes = /^application\/(?:ms-tnef|pgp-encrypted|(?:x-)?pkcs7-mime)$/i;
+const sealedNames = /^winmail\.dat$|\.p7m$/i;
 
 /** Those whose bytes are stored, within the limits of the configuration. */
 export function keptOf({ attachments: limits }: EmailConfig, mail: Mail): readonly MailAttachment[] {
   return mail.attachments.filter((file) => file.bytes.length <= limits.max_bytes).slice(0, limits.max_count);
 }
 
-/** The attachments of the event. What is not kept is listed where its writer will want to know of it. */
+/** The attachments of the event. What is not kept, or cannot be opened, is listed where its writer will want to know. */
 export function attachmentsOf(config: EmailConfig, mail: Mail): readonly Attachment[] {
   const kept = keptOf(config, mail);
-  const lost = mail.attachments.filter((file) => isMeant(file) && !kept.includes(file)).slice(0, mostListed);
+  // What stands beside a part that says "encrypted" is the encrypted mail.
+  const encrypted = mail.attachments.some(({ mediaType }) => /^application\/pgp-encrypted$/i.test(mediaType));
+  const isMeant = (file: MailAttachment) =>
+    !file.inline && !encrypted && !is(file, addedTypes, addedNames) && !isSealed(file);
+  const named = ({ inline }: MailAttachment) => config.attachments.name_to_agent && !inline;
+  const lost = mail.attachments.filter((file) => isMeant(file) && !kept.includes(file));
   return [
-    ...kept.map(({ name, mediaType, bytes, ...file }) => {
-      const meant = isMeant({ name, mediaType, bytes, ...file });
-      return { name, mediaType, bytes, named: config.attachments.name_to_agent && !file.inline, meant };
+    ...kept.map((file) => {
+      const { name, mediaType, bytes } = file;
+      return { name, mediaType, bytes, named: named(file), meant: isMeant(file) };
     }),
-    ...lost.map(({ name, mediaType, bytes }) => ({
-      name,
-      mediaType,
-      size: bytes.length,
-      named: false,
-      meant: true,
-      missing: reasonOf(config, bytes.length),
-    })),
+    ...lost.slice(0, mostListed).map((file) => unsent(file, reasonOf(config, file.bytes.length))),
+    ...mail.attachments
+      .filter(isSealed)
+      .slice(0, 1)
+      .map((file) => unsent(file, "what is in it cannot be read")),
   ];
 }
 
-function isMeant({ inline, mediaType, name }: MailAttachment): boolean {
-  const bare = mediaType.toLowerCase() === "application/octet-stream";
-  return !inline && !addedTypes.test(mediaType) && !(bare && addedNames.test(name));
-}
+const unsent = ({ name, mediaType, bytes }: MailAttachment, missing: string): Attachment => ({
+  name,
+  mediaType,
+  size: bytes.length,
+  named: false,
+  meant: true,
+  missing,
+});
+
+const isSealed = (file: MailAttachment): boolean => is(file, sealedTypes, sealedNames);
+
+/** By its type, or by its name where the type says nothing. */
+const is = ({ mediaType, name }: MailAttachment, types: RegExp, names: RegExp): boolean =>
+  types.test(mediaType) || (mediaType.toLowerCase() === "application/octet-stream" && names.test(name));
 
 function reasonOf({ attachments: { max_bytes, max_count } }: EmailConfig, size: number): string {
   if (size > max_bytes) return `it is larger than ${Math.round(max_bytes / 1000)} kB`;

@@ -17,15 +17,18 @@ const mostNamed = 15;
 /** Of a mere "ok", and of what is kept among us, nothing goes on: the file may be none of the customer's. A bare number
  *  only says whose it is. */
 export function handOn(
-  attached: readonly MeantFile[],
+  offered: readonly MeantFile[],
   words: Instructions,
   { conversation, channel }: { readonly conversation: string | null; readonly channel: string },
   line: Line | undefined,
 ): HandedOn {
+  // Programs attach what is answered: nobody need hear of that who sends nothing.
+  const sendsNothing = words.note !== "" || (words.acknowledge && !words.bare);
+  const attached = sendsNothing ? offered.filter((file) => !isMail(file)) : offered;
   if (attached.length === 0) return { files: [], left: null };
   if (words.note !== "") return nothing(attached, "what comes with a #note stays among us");
   if (conversation === null) return nothing(attached, "it is about a channel, so there is none");
-  if (words.acknowledge && !words.bare)
+  if (sendsNothing)
     return nothing(attached, "a word that takes it sends nothing; to send files, leave it out");
   if (!line?.outbound) return nothing(attached, `channel ${channel} cannot send now`);
   if (!line.traits.attachments) return nothing(attached, `channel ${channel} carries no files`);
@@ -35,7 +38,9 @@ export function handOn(
   let total = 0;
   for (const file of attached) {
     const { blob, size } = file;
-    if (blob === null || size === null) left.push(`${named(file)}: ${file.reason ?? "it is not there yet"}`);
+    if (isMail(file)) left.push(`${named(file)}: a mail may be ours, or carry what we have said among us`);
+    else if (blob === null || size === null)
+      left.push(`${named(file)}: ${file.reason ?? "it is not there yet"}`);
     else if (total + size > most) left.push(`${named(file)}: more than ${readable(most)} together`);
     else {
       files.push({ ...file, blob, size });
@@ -48,6 +53,11 @@ export function handOn(
 /** How files stand in a text: by their names. */
 export const namesOf = (files: readonly { readonly name: string }[]): string =>
   files.map(({ name }) => `[${oneLine(name)}]`).join("\n");
+
+/** Some programs attach the mail that is answered: our notice, with all that is in it. */
+const isMail = ({ media_type, name }: MeantFile): boolean =>
+  /^(?:message\/.*|application\/vnd\.ms-outlook)$/i.test(media_type) ||
+  /\.(?:eml|emlx|msg|oft|mht)$/i.test(name);
 
 const nothing = (attached: readonly MeantFile[], why: string): HandedOn => ({
   files: [],

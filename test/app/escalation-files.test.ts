@@ -219,12 +219,37 @@ it.concurrent("what programs add is nobody's file", async ({ onTestFinished }) =
     { name: "invite.ics", bytes, ...type("text/calendar; method=REPLY") },
     { name: "dora.vcf", bytes, ...type("text/vcard") },
     { name: "smime.p7s", bytes, ...type("application/pkcs7-signature") },
-    { name: "winmail.dat", bytes },
   ];
   await sends(desk, notice, "Here it is.", ...added, lines);
   expect(bare((await desk.mailTo(customer, 1)).files)).toEqual(same(lines));
   await desk.quiet();
   expect(desk.mailsTo(dora.email)).toHaveLength(1);
+});
+
+it.concurrent("nothing goes out of what cannot be read, and no notice of ours in a file", async ({
+  onTestFinished,
+}) => {
+  const { desk, notice } = await mailed(onTestFinished);
+  const type = (mediaType: string) => ({ headers: { "Content-Type": mediaType } });
+  const original = Buffer.from(`Subject: ${notice.subject}\r\n\r\n${notice.text}`);
+  const bytes = Buffer.from("sealed");
+  const answers: [string, ...Enclosed[]][] = [
+    ["original.eml", { name: "original.eml", bytes: original, ...type("message/rfc822") }],
+    ["winmail.dat", { name: "winmail.dat", bytes, ...type("application/ms-tnef") }],
+    ["smime.p7m", { name: "smime.p7m", bytes }],
+    [
+      "version.asc",
+      { name: "version.asc", bytes, ...type("application/pgp-encrypted") },
+      { name: "encrypted.asc", bytes },
+    ],
+  ];
+  for (const [at, [name, ...files]] of answers.entries()) {
+    await sends(desk, notice, "", ...files);
+    expect((await desk.mailTo(dora.email, at + 1)).text).toContain(`Not sent to the customer: "${name}": `);
+  }
+  await desk.quiet();
+  expect(desk.mailsTo(customer)).toHaveLength(1);
+  await desk.escalated("taken");
 });
 
 it.concurrent("names are names: no path, no header, any language", async ({ onTestFinished }) => {

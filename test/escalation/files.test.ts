@@ -82,6 +82,21 @@ it("goes as far as there is room, in its order", () => {
   expect(goes("Here.", [file("a", most), file("b", 1)])[0]).toBe("a");
 });
 
+it("leaves out mails: the notice itself may be among them", () => {
+  const mails = [
+    file("Escalation 417.eml", 1, { media_type: "message/rfc822" }),
+    file("Escalation 417.msg", 1, { media_type: "application/octet-stream" }),
+    file("message", 1, { media_type: "Message/RFC822" }),
+    file("Escalation 417", 1, { media_type: "application/vnd.ms-outlook" }),
+  ];
+  const [went, left] = goes("Here it is.", [...mails, file("a", 1)]);
+  expect(went).toBe("a");
+  for (const { name } of mails) expect(left).toContain(`"${name}": a mail may be ours`);
+  expect(goes("ok", mails)).toEqual(["", null]);
+  expect(goes("#note x", mails)).toEqual(["", null]);
+  expect(goes("ok", [...mails, file("a", 1)])[1]).toMatch(/^Not sent to the customer: "a": a word/);
+});
+
 it("says why there are no bytes", () => {
   const files = [
     file("a", 1, { blob: null }),
