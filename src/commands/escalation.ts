@@ -18,6 +18,7 @@ import {
   escalationByNumber,
   isNoted,
   listEscalations,
+  lockEscalations,
 } from "../store/escalations.ts";
 import { saidBefore, wasGivenBack } from "../store/takeover.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -123,7 +124,9 @@ async function act(
   }
   const log = quiet;
   const outcome = await db.tx(async (q) => {
-    const row = await escalationByNumber(q, number);
+    const found = await escalationByNumber(q, number);
+    // As nobody else changes it now.
+    const row = found && (await lockEscalations(q, [found.id])).get(found.id);
     if (!row) return null;
     const said = await change(q, row, { ...options, text }, { kindOf, clock, log });
     point("take.commit", "before", { escalation: row.id });

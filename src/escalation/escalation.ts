@@ -74,6 +74,35 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     });
   }
 
+  /** Whether it is an answer that escalates. */
+  async function heed(
+    q: Query,
+    line: Line,
+    conversation: ConversationRow,
+    turn: TurnRow,
+    answer: Answer,
+  ): Promise<boolean> {
+    if (answer.text === null || answer.text.trim() === "") {
+      await unanswered(q, line, conversation, turn);
+      return false;
+    }
+    const found = (line.settings()?.escalations ?? []).filter(({ response }) =>
+      same(response, answer.text ?? ""),
+    );
+    const [first, ...others] = found.map(({ topic }) => topic);
+    if (first === undefined) return false;
+    await raiseIfWanted(q, {
+      ...about(line, conversation),
+      key: `response:${answer.replyId ?? turn.id}`,
+      source: "response",
+      cause: "topic",
+      // Several with one answer: which of them it was, the answer does not say.
+      topic: others.length === 0 ? first : null,
+      reason: "the agent gave the answer it has for this escalation",
+    });
+    return true;
+  }
+
   const passOn = (q: Query, contact: string, { subject, text }: Pick<NoticeRow, "subject" | "text">) =>
     addNotice(q, { id: newId(clock.now()), contact, kind: "customer", subject, text }, 0);
 
@@ -95,27 +124,10 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       const policy = deps.policy();
       if (turn.kind !== "question" || policy === null) return false;
       const escalations = line.settings()?.escalations ?? [];
-      // After a silence, too: people answer there.
+      const hasEscalated = await heed(q, line, conversation, turn, answer);
+      // After a silence, too: people answer there. In the order in which everybody locks them.
       await watchIn(q, conversation, escalations.length > 0 ? afterAnswerMs : policy.poll);
-      if (answer.text === null || answer.text.trim() === "") {
-        await unanswered(q, line, conversation, turn);
-        return false;
-      }
-      const found = escalations.filter(({ response }) => same(response, answer.text ?? ""));
-      const [first, ...others] = found.map(({ topic }) => topic);
-      if (first === undefined) return false;
-      const key = `response:${answer.replyId ?? turn.id}`;
-      const reason = "the agent gave the answer it has for this escalation";
-      await raiseIfWanted(q, {
-        ...about(line, conversation),
-        key,
-        source: "response",
-        cause: "topic",
-        // Several with one answer: which of them it was, the answer does not say.
-        topic: others.length === 0 ? first : null,
-        reason,
-      });
-      return turn.session !== null;
+      return hasEscalated && turn.session !== null;
     },
     async stuck(q, line, draft, { state, reason }) {
       const notices = await noticesOf(q, draft.reply);

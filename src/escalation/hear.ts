@@ -16,7 +16,7 @@ import {
 } from "../store/contacts.ts";
 import { conversationByToken, conversationsCiting } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
-import { addSource, type EscalationRow, escalationByNumber, readEscalation } from "../store/escalations.ts";
+import { addSource, type EscalationRow, escalationByNumber, lockEscalations } from "../store/escalations.ts";
 import { type EventRow, settleEvent } from "../store/events.ts";
 import { meantFiles } from "../store/files.ts";
 import { type HandedOn, handOn } from "./files.ts";
@@ -121,10 +121,15 @@ async function heed(
   contacts: readonly ContactRow[],
   deps: HearDeps,
 ): Promise<void> {
+  // Locked: what another node hears at the same time, that it is over, counts before this or after it.
+  const rows = await lockEscalations(
+    q,
+    contacts.map(({ escalation }) => escalation),
+  );
   const known = new Map<string, Live>();
   for (const contact of contacts) {
-    if (known.has(contact.escalation)) continue;
-    known.set(contact.escalation, { contact, row: await readEscalation(q, contact.escalation) });
+    const row = rows.get(contact.escalation);
+    if (row && !known.has(row.id)) known.set(row.id, { contact, row });
   }
   const live = [...known.values()].filter(({ row: { state } }) => state !== "closed");
   const [first] = contacts;

@@ -61,8 +61,9 @@ async function workOff(q: Query, row: IntakeRow, policy: Policy, deps: IntakeSta
   const conversation =
     payload.conversation === null ? null : await conversationBoundTo(q, payload.conversation);
   if (conversation !== null) {
-    await watchIn(q, conversation, 0);
+    // In the order in which everybody locks them.
     if (row.kind === "escalation") await raiseIfWanted(q, row, payload, conversation, policy, deps);
+    await watchIn(q, conversation, 0);
     return endIntake(q, row, "done");
   }
   if (payload.conversation !== null && row.age < strangerForMs[row.kind])

@@ -7,7 +7,7 @@ import { point } from "../ops/points.ts";
 import type { Flow } from "../pipeline/step.ts";
 import { type ContactRow, contactByLink, useLink } from "../store/contacts.ts";
 import type { Database, Query } from "../store/driver.ts";
-import { type EscalationRow, readEscalation } from "../store/escalations.ts";
+import { type EscalationRow, lockEscalations, readEscalation } from "../store/escalations.ts";
 import { hashOf, linkPath } from "./links.ts";
 import { matterOf } from "./matter.ts";
 import { type PageContent, pageResponse } from "./page-html.ts";
@@ -68,7 +68,9 @@ async function taken(link: string, { flow, clock, log }: PageDeps): Promise<Page
   const content = await flow.commit(async (q) => {
     const found = await linked(q, link);
     if (found === null) return null;
-    const { contact, row } = found;
+    const { contact } = found;
+    // As it is now: it may just be closed at another node.
+    const row = (await lockEscalations(q, [found.row.id])).get(found.row.id) ?? found.row;
     if (row.state === "closed") return page(q, row, "It was closed before. Nothing is left to do.", null);
     if (!(await useLink(q, contact.id))) return null;
     await take(q, row, { name: contact.name, contact: contact.id }, { clock, log });

@@ -19,7 +19,8 @@ import {
 } from "../store/contacts.ts";
 import { conversationWith } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
-import { type EscalationRow, hastenEscalation, readEscalation } from "../store/escalations.ts";
+import { type EscalationRow, hastenEscalation, lockEscalations } from "../store/escalations.ts";
+import { lockChannel } from "../store/events.ts";
 import { hashOf } from "./links.ts";
 import { matterOf } from "./matter.ts";
 import { webhookText } from "./payload.ts";
@@ -47,6 +48,7 @@ export interface SayDeps {
 const mostNotices = 1000;
 /** When a notice could not be written. */
 const againMs = 60_000;
+const againSoonMs = 100;
 
 type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly row: EscalationRow };
 
@@ -54,9 +56,19 @@ type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly 
 export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise<number> {
   const groups = new Map<string, Due[]>();
   let written = 0;
-  for (const notice of await dueNotices(q, mostNotices)) {
-    const contact = await readContact(q, notice.contact);
-    const row = await readEscalation(q, contact.escalation);
+  const due: Omit<Due, "row">[] = [];
+  for (const notice of await dueNotices(q, mostNotices))
+    due.push({ notice, contact: await readContact(q, notice.contact) });
+  // Who takes one at another node tells those who were told. So each of these is told before that, or not at all.
+  const rows = await lockEscalations(
+    q,
+    due.map(({ contact }) => contact.escalation),
+    "free",
+  );
+  for (const { notice, contact } of due) {
+    const row = rows.get(contact.escalation);
+    if (!row) q.waits.add(againSoonMs);
+    if (!row) continue;
     const telling = notice.kind === "told" || notice.kind === "again";
     // Somebody has taken it meanwhile: nobody else need be woken.
     if (telling && row.state !== "open") {
@@ -67,6 +79,7 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
     groups.set(key, [...(groups.get(key) ?? []), { notice, contact, row }]);
   }
   for (const group of groups.values()) {
+    if (!(await isPlaceSure(q, group, deps))) continue;
     await q
       .savepoint(() => write(q, policy, group.toSorted(byNumber), deps))
       .then(() => (written += 1))
@@ -81,6 +94,17 @@ const byNumber = (a: Due, b: Due): number => a.row.number - b.row.number;
 function groupOf({ id, kind, subject }: NoticeRow, { way, channel, address }: ContactRow): string {
   if (way === "webhook" || kind === "customer" || kind === "said") return id;
   return kind === "taken" ? `${channel} ${address} ${subject}` : `${channel} ${address}`;
+}
+
+/** False while another node may be writing to that person for the first time, where there is one conversation for each: then
+ *  this waits until that is done. */
+async function isPlaceSure(q: Query, [head]: readonly Due[], deps: SayDeps): Promise<boolean> {
+  if (!head || head.contact.conversation !== null) return true;
+  const { channel, address } = head.contact;
+  if (deps.lines().get(channel)?.traits.conversations !== "person") return true;
+  if ((await conversationWith(q, channel, address)) !== null || (await lockChannel(q, channel))) return true;
+  q.waits.add(againSoonMs);
+  return false;
 }
 
 /** Nothing waits for a way that is dead: the policy's next step is due. */

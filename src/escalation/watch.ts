@@ -15,12 +15,13 @@ import type { Claimed, Stage, Transition } from "../pipeline/stage.ts";
 import { tenure } from "../pipeline/tenure.ts";
 import { type ConversationRow, readConversation } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
-import { abandonLane, guardLease, type Lease, releaseLane } from "../store/lanes.ts";
+import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../store/lanes.ts";
 import { type Rate, takeRate } from "../store/rates.ts";
 import {
   activityIn,
   beginWatch,
   channelsToWatch,
+  dueWatch,
   dueWatches,
   failWatch,
   leaseIdle,
@@ -74,8 +75,8 @@ export function watchStage(deps: WatchDeps): Stage {
       const claimed: Claimed[] = [];
       const line = deps.lines().get(channel);
       if (!line) return claimed;
-      for (const watch of await dueWatches(q, channel, room)) {
-        const look = await claimLook(q, line, watch, deps);
+      for (const { conversation } of await dueWatches(q, channel, room)) {
+        const look = await claimLook(q, line, await readConversation(q, conversation), deps);
         if (look) claimed.push(piece(look, deps));
       }
       return claimed;
@@ -83,20 +84,29 @@ export function watchStage(deps: WatchDeps): Stage {
   };
 }
 
-async function claimLook(q: Query, line: Line, watch: WatchRow, deps: WatchDeps): Promise<Look | null> {
-  const conversation = await readConversation(q, watch.conversation);
-  const { platform_id: platformId } = conversation;
+async function claimLook(
+  q: Query,
+  line: Line,
+  conversation: ConversationRow,
+  deps: WatchDeps,
+): Promise<Look | null> {
+  const { id, platform_id: platformId } = conversation;
+  // Another node may be at it, or have been: then what made it due is over. Nothing is waited for here, because whoever is
+  // at it may wait for what this transaction has.
+  if (!(await tryLane(q, id, "in"))) return null;
+  const watch = await dueWatch(q, id);
+  if (watch === null) return null;
   // Nobody but us knows of it yet; an answer makes the next look due.
-  if (platformId === null) await failWatch(q, watch.conversation, longestPause);
+  if (platformId === null) await failWatch(q, id, longestPause);
   if (platformId === null) return null;
-  const lease = await leaseIdle(q, watch.conversation, deps.node, leaseMs);
+  const lease = await leaseIdle(q, id, deps.node, leaseMs);
   const rate = lease && (await takeRate(q, rateName, deps.rate, calls, 0));
   if (lease && rate?.taken) {
-    const until = await beginWatch(q, watch.conversation, leaseMs);
+    const until = await beginWatch(q, id, leaseMs);
     return { line, lease, watch, conversation, platformId, until };
   }
   if (lease) await releaseLane(q, lease, "in");
-  await postponeWatch(q, watch.conversation, laterMs);
+  await postponeWatch(q, id, laterMs);
   return null;
 }
 

@@ -50,6 +50,30 @@ export async function readEscalation(q: Query, id: string): Promise<EscalationRo
   return row;
 }
 
+/** So many are read by one statement, which is always the same. */
+const chunk = 50;
+const places = Array.from({ length: chunk }, (_, index) => `$${index + 1}`).join(", ");
+
+/** Those with these ids, as they are when nobody else is at them; locked for this transaction. `free`: without those that
+ *  somebody is at, which is not waited for. In one order, so that two who want the same wait for each other in turn. */
+export async function lockEscalations(
+  q: Query,
+  ids: Iterable<string>,
+  which: "all" | "free" = "all",
+): Promise<ReadonlyMap<string, EscalationRow>> {
+  const sorted = [...new Set(ids)].toSorted();
+  const rows = new Map<string, EscalationRow>();
+  for (let at = 0; at < sorted.length; at += chunk) {
+    const found = await q.all<EscalationRow>(
+      `SELECT ${columns} FROM escalations WHERE id IN (${places}) ORDER BY id
+       FOR UPDATE${which === "free" ? " SKIP LOCKED" : ""} -- only: postgres`,
+      ...Array.from({ length: chunk }, (_, index) => sorted[at + index] ?? null),
+    );
+    for (const row of found) rows.set(row.id, row);
+  }
+  return rows;
+}
+
 export async function escalationByNumber(q: Query, number: number): Promise<EscalationRow | null> {
   return (await q.one<EscalationRow>(`SELECT ${columns} FROM escalations WHERE number = $1`, number)) ?? null;
 }

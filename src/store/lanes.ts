@@ -40,6 +40,16 @@ export async function lockLane(q: Query, conversation: string, direction: Direct
   await q.run("UPDATE lanes SET lease_until = lease_until WHERE id = $1", `${conversation}/${direction}`);
 }
 
+/** The same without waiting: false when somebody is writing in the lane. */
+export async function tryLane(q: Query, conversation: string, direction: Direction): Promise<boolean> {
+  const row = await q.one(
+    `SELECT id FROM lanes WHERE id = $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    `${conversation}/${direction}`,
+  );
+  return row !== undefined;
+}
+
 /** When the lane's head is due; $1 is the conversation. */
 const headDue = (direction: Direction): string => `(
        SELECT CASE WHEN state IN ('held', 'failed') THEN NULL ELSE due_at END FROM ${itemTable[direction]}

@@ -62,6 +62,16 @@ export async function dueWatches(q: Query, channel: string, limit: number): Prom
   );
 }
 
+/** The look, if it is due still and nobody is at it; locked for this transaction. */
+export async function dueWatch(q: Query, conversation: string): Promise<WatchRow | null> {
+  const row = await q.one<WatchRow>(
+    `SELECT conversation, channel, mode, mark, looks FROM watches WHERE conversation = $1 AND due_at <= now_ms()
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    conversation,
+  );
+  return row ?? null;
+}
+
 /** The lease of the conversation's inbound lane when nothing works in it, nor waits to (behind a question that failed
  *  and blocks, nothing does); else null. */
 export async function leaseIdle(

@@ -1,0 +1,185 @@
+// Two nodes on one PostgreSQL, transaction against transaction: what one of them is in the middle of is done, for the
+// other, either before or after what it does itself.
+
+import type { MessageEvent, Outbound } from "bridgehead/contract";
+import { externalId } from "bridgehead/contract";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createEscalation } from "../../src/escalation/escalation.ts";
+import { close, take } from "../../src/escalation/take.ts";
+import { tellStage } from "../../src/escalation/tell.ts";
+import { watchStage } from "../../src/escalation/watch.ts";
+import type { Line } from "../../src/pipeline/line.ts";
+import { addNotice, ensureContact } from "../../src/store/contacts.ts";
+import { bindPlatform } from "../../src/store/conversations.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { type EscalationRow, readEscalation } from "../../src/store/escalations.ts";
+import { ensureChannel } from "../../src/store/events.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
+import { rateOf } from "../../src/store/rates.ts";
+import { watchIn } from "../../src/store/watches.ts";
+import { clock, lineOf, listen } from "../pipeline/rig.ts";
+import { describeReal } from "../real/debian.ts";
+import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { opens } from "../store/escalations.ts";
+import { conversation, storeEvent } from "../store/rig.ts";
+import { policyOf } from "./raising.ts";
+
+const number = "+12025550191";
+const { log } = listen();
+
+/** Channel `c`: one conversation a person. */
+const line: Line = {
+  ...lineOf({ outbound: {} as Outbound }), // nothing is composed here, nor sent
+  traits: {
+    maxTextLength: 1000,
+    markup: "plain",
+    attachments: false,
+    conversations: "person",
+    platform: "sms",
+  },
+};
+const deps = { policy: () => policyOf(), lines: () => new Map([["c", line]]), clock, log };
+const tells = tellStage({ ...deps, link: () => null });
+
+interface Nodes {
+  readonly one: Database;
+  readonly other: Database;
+  /** Does it in a transaction of the first node, and commits when `meanwhile` has ended, or waits for that one. */
+  readonly during: <T>(work: (q: Query) => Promise<unknown>, meanwhile: () => Promise<T>) => Promise<T>;
+}
+
+/** Escalation `id` about a channel or a conversation, of which that person is to be told; no step of a policy is due. */
+async function told(q: Query, id: string, about: Partial<EscalationRow> = {}): Promise<void> {
+  await opens(q, id, { about: `channel:${id}`, ...about });
+  await q.run("UPDATE escalations SET due_at = NULL");
+  const contact = { id: `to-${id}`, escalation: id, person: "dora", name: "Dora", way: "sms" } as const;
+  await ensureContact(q, { ...contact, address: number, channel: "c" });
+  await addNotice(q, { id: `n-${id}`, contact: contact.id, kind: "told", subject: "", text: null }, 0);
+}
+
+describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
+  let server: Postgres;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server?.stop());
+
+  async function nodes(finished: (end: () => Promise<void>) => void): Promise<Nodes> {
+    const schema = await server.schema();
+    // A test may stand still at any line.
+    const patience = { idleMs: 120_000, lockMs: 60_000, statementMs: 60_000, answerMs: 90_000 };
+    const [one, other] = await Promise.all([1, 2].map(() => openPostgres(server.url, { schema, patience })));
+    if (!one || !other) throw new Error("there are no nodes");
+    finished(async () => void (await Promise.all([one.close(), other.close()])));
+    await migrate(one);
+    await one.tx(async (q) => {
+      await ensureChannel(q, "c");
+      await conversation(q, "k");
+      await bindPlatform(q, "k", "p");
+    });
+    const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    return {
+      one,
+      other,
+      async during(work, meanwhile) {
+        const worked = Promise.withResolvers<void>();
+        const gate = Promise.withResolvers<void>();
+        const first = one.tx(async (q) => {
+          await work(q);
+          worked.resolve();
+          await gate.promise;
+        });
+        await Promise.race([worked.promise, first]);
+        const second = meanwhile();
+        let ended = false;
+        const end = () => void (ended = true);
+        void second.then(end, end);
+        await expect.poll(async () => ended || (await one.read((q) => q.all(waiting))).length > 0).toBe(true);
+        gate.resolve();
+        await first;
+        return second;
+      },
+    };
+  }
+
+  it("a look that both see due is taken once", async ({ onTestFinished }) => {
+    const { one, other, during } = await nodes(onTestFinished);
+    await one.tx((q) => watchIn(q, { id: "k", channel: "c" }, 0));
+    const rate = rateOf(1000, 60_000);
+    const looks = (node: string) => watchStage({ ...deps, rate, node });
+    let begun = 0;
+    const second = await during(
+      async (q) => {
+        begun = (await looks("a").claim(q, "c", 4)).length;
+      },
+      () => other.tx((q) => looks("b").claim(q, "c", 4)),
+    );
+    expect([begun, second.length]).toEqual([1, 0]);
+    // The first one's end will say when the next one is.
+    const [watch] = await one.read((q) =>
+      q.all<{ left: number }>("SELECT due_at - now_ms() AS left FROM watches"),
+    );
+    expect(watch?.left).toBeGreaterThan(5000);
+  });
+
+  it("nobody is told of what somebody takes at that moment", async ({ onTestFinished }) => {
+    const { one, other, during } = await nodes(onTestFinished);
+    await one.tx((q) => told(q, "e"));
+    const tell = () => other.tx((q) => tells.run(q));
+    await during(
+      async (q) => take(q, await readEscalation(q, "e"), { name: "olga", contact: null }, deps),
+      tell,
+    );
+    await tell();
+    const notices = await one.read((q) => q.all("SELECT kind, reply, due_at FROM notices"));
+    expect(notices).toEqual([{ kind: "told", reply: null, due_at: null }]);
+  });
+
+  it("an answer to what is closed at that moment goes to nobody", async ({ onTestFinished }) => {
+    const { one, other, during } = await nodes(onTestFinished);
+    await one.tx((q) => told(q, "e", { about: "conversation:k", conversation: "k" }));
+    const event: MessageEvent = {
+      kind: "message",
+      id: externalId("m"),
+      from: { address: number },
+      text: "It is on its way.",
+      at: new Date(),
+      thread: { person: number },
+      sender: "verified",
+    } as unknown as MessageEvent;
+    const id = await one.tx((q) => storeEvent(q, "m"));
+    const hears = createEscalation(deps);
+    const heard = await during(
+      async (q) => close(q, await readEscalation(q, "e"), "olga", deps),
+      () => other.tx((q) => hears.hear(q, line, { id } as never, event)),
+    );
+    expect(heard).toBe(true);
+    expect(await one.read((q) => q.all("SELECT kind FROM replies"))).toEqual([]);
+    const said = await one.read((q) =>
+      q.all<{ text: string }>("SELECT text FROM notices WHERE kind = 'said'"),
+    );
+    expect(said).toEqual([{ text: expect.stringContaining("is closed") as string }]);
+  });
+
+  it("a person whom both write to for the first time has one conversation", async ({ onTestFinished }) => {
+    const { one, other, during } = await nodes(onTestFinished);
+    await one.tx((q) => told(q, "e"));
+    const tell = () => other.tx((q) => tells.run(q));
+    await during(
+      (q) => tells.run(q),
+      async () => {
+        await other.tx((q) => told(q, "f"));
+        await tell();
+      },
+    );
+    await tell();
+    const written = await one.read((q) =>
+      q.all("SELECT conversation FROM contacts WHERE conversation IS NOT NULL"),
+    );
+    expect(written).toHaveLength(2);
+    expect(
+      await one.read((q) => q.all("SELECT id FROM conversations WHERE person = $1", number)),
+    ).toHaveLength(1);
+  });
+});
