@@ -59,7 +59,10 @@ export function createEscalation(deps: EscalationDeps): Escalation {
   ): Promise<void> {
     const row = await liveEscalation(q, aboutConversation(conversation.id));
     if (row?.state === "taken") {
-      const who = conversation.person_name ?? conversation.person;
+      const customer = conversation.person_name ?? conversation.person;
+      // What is answered goes to the customer all the same.
+      const who =
+        turn.person === conversation.person ? customer : `${turn.person} (in the thread of ${customer})`;
       const text = customerText(row, who, turn.question);
       for (const { id } of await listenersOf(q, row)) await passOn(q, id, { subject: turn.id, text });
       return;

@@ -40,7 +40,12 @@ export function webhookText(
       told: contact.name,
       link,
       text: notice.text,
-      transcript: said.map(({ at, who, text }) => ({ at: new Date(at).toISOString(), who, text })),
+      transcript: said.map(({ at, ...one }) => ({
+        at: new Date(at).toISOString(),
+        who: one.who,
+        text: one.text,
+        ...(one.other ? { other: one.other } : {}),
+      })),
     },
   });
 }

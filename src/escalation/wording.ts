@@ -40,7 +40,9 @@ function headOf(matter: Matter, again: boolean): readonly string[] {
   const last = matter.said.findLast(({ who }) => who === "person");
   return [
     `${again ? "Still open: " : ""}Escalation ${matter.row.number}: ${headline(matter)}`,
-    ...(last === undefined ? [] : [`"${cut(last.text, 140)}"`]),
+    ...(last === undefined
+      ? []
+      : [`${last.other ? `${oneLine(last.other)}: ` : ""}"${cut(last.text, 140)}"`]),
   ];
 }
 
@@ -105,7 +107,8 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
     ...(sources.length > 1 ? [`Noticed by: ${sources.map(({ source }) => source).join(", ")}`] : []),
   ];
   const transcript = said.map(
-    ({ at, who, text }) => `${new Date(at).toISOString()} ${names[who]}:\n${quoted(text)}`,
+    ({ at, who, text, other }) =>
+      `${new Date(at).toISOString()} ${other ? oneLine(other) : names[who]}:\n${quoted(text)}`,
   );
   const answer =
     person === null

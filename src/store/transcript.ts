@@ -6,16 +6,19 @@ export interface Said {
   readonly at: number;
   readonly who: "person" | "agent" | "human";
   readonly text: string;
+  /** Somebody else who writes in the customer's thread; none: the customer, or one of us. */
+  readonly other?: string | null;
 }
 
 /** The newest `limit` things that were said, oldest first. Notices are not part of it. */
 export async function transcriptOf(q: Query, conversation: string, limit: number): Promise<Said[]> {
   const rows = await q.all<Said>(
     `SELECT * FROM (
-       SELECT received_at AS at, 'person' AS who, question AS text, 0 AS side FROM turns
+       SELECT received_at AS at, 'person' AS who, question AS text, 0 AS side,
+           CASE WHEN person = (SELECT person FROM conversations WHERE id = $1) THEN NULL ELSE person END AS other FROM turns
          WHERE conversation = $1 AND kind = 'question' AND question <> ''
        UNION ALL
-       SELECT created_at AS at, CASE WHEN kind = 'human' THEN 'human' ELSE 'agent' END AS who, text, 1 AS side FROM replies
+       SELECT created_at AS at, CASE WHEN kind = 'human' THEN 'human' ELSE 'agent' END AS who, text, 1 AS side, NULL AS other FROM replies
          WHERE conversation = $1 AND kind <> 'notice' AND text <> ''
      ) AS said ORDER BY at DESC, side DESC LIMIT $2`,
     conversation,

@@ -226,11 +226,12 @@ export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   return true;
 }
 
-/** Where the answer to the newest question of a conversation goes (JSON); null when there is none, or it was forgotten. */
+/** Where the answer to the newest question of a conversation goes (JSON), the customer's own before those of others who write
+ *  in the thread; null when there is none, or it was forgotten. */
 export async function newestAddress(q: Query, conversation: string): Promise<string | null> {
   const row = await q.one<{ address: string }>(
     `SELECT address FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND address <> '{}'
-     ORDER BY seq DESC LIMIT 1`,
+     ORDER BY CASE WHEN person = (SELECT person FROM conversations WHERE id = $1) THEN 0 ELSE 1 END, seq DESC LIMIT 1`,
     conversation,
   );
   return row?.address ?? null;

@@ -113,6 +113,41 @@ it.concurrent("carries mails both ways over the sandbox's mail server", async ({
   await threeRounds(await openDesk(onTestFinished));
 });
 
+it.concurrent("answers the customer, whoever else writes in the thread, and says who that was", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  const carol = "carol@elsewhere.example";
+  await desk.write({ subject: "My lamp", text: "I want a refund", headers: { Cc: carol } });
+  const response = await desk.mailTo(customer);
+  const notice = await desk.mailTo(dora.email);
+  await desk.quiet();
+  await desk.write({ from: dora.email, answers: notice, text: "Ok" });
+  await desk.escalated("taken");
+  const last = await desk.write({
+    from: carol,
+    subject: "Re: My lamp",
+    answers: response,
+    text: "Pay it to me",
+  });
+  expect((await desk.mailTo(dora.email, 1)).text).toContain(
+    `1, ${carol} (in the thread of Anna Example): Pay it to me`,
+  );
+  await desk.write({
+    from: dora.email,
+    answers: notice,
+    text: "Hello,\n> I want a refund\nIt is on its way.",
+  });
+  const answer = await desk.mailTo(customer, 1);
+  expect(answer.references).not.toContain(last.messageId);
+  expect(answer.html, "beside what it answers").toMatch(/<\/blockquote>\s*<p>It is on its way\./);
+  await desk.write({ from: carol, subject: "Re: My lamp", answers: response, text: "A refund, I say" });
+  await desk.write({ from: dora.email, answers: notice, text: "#close" });
+  await desk.escalated("closed");
+  await desk.quiet();
+  expect(desk.mailsTo(carol)).toEqual([]);
+});
+
 it.concurrent("carries texts both ways, and the platform has every word once", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished, { smsSkill: { smsSignature: "The Team" } });
   await desk.text("A refund, please");

@@ -114,6 +114,28 @@ describe("our own notice in an answer", () => {
     expect(longText({ ...matter, said: marked }, null, false)).not.toContain("[ref:");
   });
 
+  it("who writes in a customer's thread is not taken for the customer", () => {
+    const row = {
+      number: 417,
+      reason: "r",
+      channel: "mail",
+      agent: "a",
+      opened_at: 0,
+      topic: null,
+      conversation: "c",
+    };
+    const said = [{ at: 0, who: "person", text: "Pay me", other: "carol@x.example" }] as const;
+    const matter = {
+      row,
+      sources: [],
+      person: { address: "bob@x.example", name: "Bob" },
+      subject: null,
+      said,
+    };
+    expect(shortText(matter as never, null, false)).toContain('\ncarol@x.example: "Pay me"\n');
+    expect(longText(matter as never, null, false)).toContain("Z carol@x.example:\n> Pay me");
+  });
+
   it("a customer's lines are quoted in a mail", () =>
     expect(customerMail("417, Anna: hi\nEscalation 417 is taken by Emil.")).toBe(
       "417, Anna: hi\n> Escalation 417 is taken by Emil.",
