@@ -27,6 +27,7 @@ import type { Agent } from "./pipeline/settings.ts";
 import { createFlow, type Flow } from "./pipeline/step.ts";
 import { wasTold } from "./store/contacts.ts";
 import type { Database } from "./store/driver.ts";
+import { reconsiderEscalations } from "./store/escalations.ts";
 import { endLeases } from "./store/lanes.ts";
 import { dropLease } from "./store/leases.ts";
 import { lockStore } from "./store/lock.ts";
@@ -188,6 +189,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     store.unlock();
     throw error;
   }
+  await reconsider();
   const sweeping = flow.run(lives.signal);
   const registering = createRegistering({
     db,
@@ -200,6 +202,14 @@ export async function startApp(options: AppOptions): Promise<App> {
   });
   const registered = registering.run(lives.signal);
   const isAgent = (name: string) => agents.running().has(name);
+
+  /** What is open goes on by the policy of now, not from the next step on that an earlier one has set. */
+  async function reconsider(): Promise<void> {
+    if (config.escalation === null) return;
+    await db.tx(reconsiderEscalations).catch((error: unknown) => {
+      log.warn({ err: error }, "open escalations go on by the new policy at their next steps only");
+    });
+  }
 
   /** What is left of this node's calls need not wait until the others miss it. */
   async function leave(): Promise<void> {
@@ -227,6 +237,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       await apply(next);
       told ||= config.escalation !== null;
       config = next;
+      await reconsider();
       flow.wake();
       registering.wake();
       return restart;

@@ -130,10 +130,20 @@ export function step(policy: Policy, about: About, progress: Progress, now: numb
   const again = repeat > 0 && toldAt !== null ? toldAt + repeat : Number.POSITIVE_INFINITY;
   const dueAt = tier ? Math.min(again, place.enteredAt + tier.next) : again;
   return {
-    tell: due ? (tier ? onDutyOf(policy, tier, now) : lastOf(policy, tiers, now)) : [],
+    tell: due ? whoAt(policy, tiers, place.tier, now) : [],
     progress: { ...place, toldAt },
     dueAt: Number.isFinite(dueAt) ? dueAt : null,
   };
+}
+
+/** Whom the step where it stands is for, told or not: after a change of the policy they may be others than were told. */
+export function current(policy: Policy, about: About, { tier }: Progress, now: number): readonly Contact[] {
+  return whoAt(policy, tiersFor(policy, about), tier, now);
+}
+
+function whoAt(policy: Policy, tiers: readonly Tier[], at: number, now: number): readonly Contact[] {
+  const tier = tiers[at];
+  return tier ? onDutyOf(policy, tier, now) : lastOf(policy, tiers, now);
 }
 
 /** The tiers of the first route that matches, else the policy's own. */

@@ -4,11 +4,12 @@
 // Leaves: contacts, notices, and for each due notice a reply `ready` in the contact's own conversation.
 // If it fails: at the next sweep; nothing was decided.  If the process dies: the rows are still due.
 
-import { type Contact, type Policy, step } from "../domain/policy.ts";
+import { type Contact, current, type Policy, step } from "../domain/policy.ts";
 import { newId } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
+import type { Line } from "../pipeline/line.ts";
 import type { PureStage } from "../pipeline/stage.ts";
-import { addNotice, type ContactRow, ensureContact, moveContact } from "../store/contacts.ts";
+import { addNotice, type ContactRow, contactsOf, ensureContact, moveContact } from "../store/contacts.ts";
 import type { Query } from "../store/driver.ts";
 import {
   dueEscalations,
@@ -18,7 +19,7 @@ import {
   nowMs,
   postponeEscalation,
 } from "../store/escalations.ts";
-import { lastTold, waitsToBeRead } from "../store/telling.ts";
+import { hasReached, lastTold, waitsToBeRead } from "../store/telling.ts";
 import { tryNow } from "../store/waiting.ts";
 import { agentRecipients, carrierOf } from "./recipients.ts";
 import { type SayDeps, writeDue } from "./saying.ts";
@@ -71,7 +72,9 @@ async function decide(q: Query, policy: Policy, row: EscalationRow, deps: Decidi
   const first = row.told_at === null && row.tier === 0;
   const recipients = first && policy.agentRecipients ? agentRecipients(row, deps.lines()) : [];
   let carried = 0;
-  for (const contact of [...next.tell, ...recipients])
+  const here = () => current(policy, about, next.progress, now);
+  const told = next.tell.length > 0 ? next.tell : await newcomers(q, policy, row, here(), deps);
+  for (const contact of [...told, ...recipients])
     if (await tell(q, policy, row, contact, now, deps)) carried += 1;
   await moveEscalation(q, row.id, {
     tier: next.progress.tier,
@@ -81,6 +84,33 @@ async function decide(q: Query, policy: Policy, row: EscalationRow, deps: Decidi
   });
   // Nobody of this step can be told by anything: it is the next one's turn.
   if (next.tell.length > 0 && carried === 0) await hastenEscalation(q, row.id);
+}
+
+/** Nothing is due, and yet somebody knows nothing: the policy is another, they have come on duty, or what was to tell them
+ *  is no more. */
+async function newcomers(
+  q: Query,
+  policy: Policy,
+  row: EscalationRow,
+  all: readonly Contact[],
+  deps: Deciding,
+): Promise<readonly Contact[]> {
+  const known = await contactsOf(q, row.id);
+  const found: Contact[] = [];
+  for (const one of all) {
+    const channel = carrierOf(policy, one.way);
+    const address = channel === null ? null : addressOn(deps.lines().get(channel), one);
+    const contact = known.find(({ way, address: at }) => way === one.way && at === address);
+    const gone = contact !== undefined && !deps.lines().get(contact.channel)?.outbound;
+    if (contact === undefined || (gone && !(await hasReached(q, contact.id)))) found.push(one);
+  }
+  return found;
+}
+
+/** In the form in which contacts have it; null when the line could not reach it. */
+function addressOn(line: Line | undefined, { way, address }: Contact): string | null {
+  if (!line?.outbound) return null;
+  return way === "webhook" ? address : (line.address(address)?.toLowerCase() ?? null);
 }
 
 /** Leaves a notice for that contact; a repetition only when the last one is not still waiting to go out. False when
@@ -95,8 +125,8 @@ async function tell(
 ): Promise<boolean> {
   const channel = carrierOf(policy, to.way);
   const line = channel === null ? undefined : deps.lines().get(channel);
-  const address = to.way === "webhook" ? to.address : (line?.address(to.address) ?? null);
-  if (channel === null || !line?.outbound || address === null) {
+  const address = addressOn(line, to);
+  if (channel === null || address === null) {
     deps.log.error({ escalation: row.number, way: to.way }, "somebody cannot be told: nothing carries it");
     return false;
   }
@@ -106,7 +136,7 @@ async function tell(
     person: to.person,
     name: to.name,
     way: to.way,
-    address: to.way === "webhook" ? address : address.toLowerCase(),
+    address,
     channel,
   });
   // The configuration has changed: what carried it is no more.

@@ -241,6 +241,12 @@ export async function hastenEscalation(q: Query, id: string): Promise<void> {
   if (changed > 0) q.touched.add("escalations");
 }
 
+/** The policy, or what carries notices, may be another: every step is decided anew, sooner or later as it says now. */
+export async function reconsiderEscalations(q: Query): Promise<void> {
+  const changed = await q.run("UPDATE escalations SET due_at = now_ms() WHERE state = 'open'");
+  if (changed > 0) q.touched.add("escalations");
+}
+
 /** Somebody answers for it. False when it is closed, or that contact has it already. */
 export async function takeEscalation(
   q: Query,

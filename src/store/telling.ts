@@ -34,3 +34,13 @@ export async function waitsToBeRead(q: Query, contact: string): Promise<boolean>
   );
   return row !== undefined;
 }
+
+/** Whether something of these kinds has gone out to a contact. */
+export async function hasReached(q: Query, contact: string): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM notices JOIN drafts ON drafts.reply = notices.reply
+     WHERE notices.contact = $1 AND notices.kind IN ('told', 'again') AND drafts.state IN ('sent', 'delivered') LIMIT 1`,
+    contact,
+  );
+  return row !== undefined;
+}
