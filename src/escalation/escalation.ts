@@ -22,6 +22,7 @@ import {
   type EscalationRow,
   hastenEscalation,
   liveEscalation,
+  readEscalation,
   reopenEscalation,
 } from "../store/escalations.ts";
 import { isHumans } from "../store/takeover.ts";
@@ -135,8 +136,14 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     async stuck(q, line, draft, { state, reason }) {
       const notices = await noticesOf(q, draft.reply);
       if (notices.length > 0) {
-        log.error({ channel: line.channel, draft: draft.id, state }, "a notice of an escalation is stuck");
-        for (const notice of notices) await overtake(q, notice);
+        const escalations: number[] = [];
+        for (const notice of notices) {
+          const { escalation } = await readContact(q, notice.contact);
+          escalations.push((await readEscalation(q, escalation)).number);
+          await overtake(q, notice);
+        }
+        const fields = { channel: line.channel, draft: draft.id, escalations, state, reason };
+        log.error(fields, "a notice of an escalation is stuck");
         return;
       }
       const { channel, agent } = line;
@@ -145,7 +152,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
         // Whoever wrote it takes the customer for answered.
         const key = `draft:${draft.id}:${state}`;
         const own = { channel, agent, conversation: draft.conversation, topic: null };
-        const why = `a person's answer did not go out (${state}): ${reason}`;
+        const why = `the answer did not reach the customer (${state}): ${reason}`;
         await raise(q, { ...own, key, source: "ours", cause, reason: why, news: true }, deps);
         return;
       }

@@ -37,7 +37,7 @@ it.concurrent("who answered learns that the customer was not reached", async ({ 
   await desk.quiet();
   desk.api.fault({ code: 21211 }, { times: 1 });
   await desk.text("It is on its way.", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 1)).toContain("a person's answer did not go out (failed)");
+  expect(await desk.textTo(dora.sms, 1)).toContain("the answer did not reach the customer (failed)");
   await desk.quiet();
   expect(await outbound(desk, "human")).toEqual([{ state: "failed" }]);
 });
@@ -53,7 +53,9 @@ it.concurrent("who answered learns that the customer wants no texts any more", a
     expect(await desk.rows("SELECT address FROM suppressions WHERE active = 1")).toEqual([{ address: anna }]),
   );
   await desk.text("It is on its way.", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 1)).toContain("a person's answer did not go out (dropped): suppressed");
+  expect(await desk.textTo(dora.sms, 1)).toContain(
+    "the answer did not reach the customer (dropped): suppressed",
+  );
 });
 
 it.concurrent("a slip of a command and a yes are told back, and go to nobody", async ({ onTestFinished }) => {
