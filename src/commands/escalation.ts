@@ -18,6 +18,7 @@ import {
   escalationByNumber,
   isNoted,
   listEscalations,
+  liveEscalation,
   lockEscalations,
 } from "../store/escalations.ts";
 import { saidBefore, wasGivenBack } from "../store/takeover.ts";
@@ -157,7 +158,7 @@ async function change(
     await addSource(q, { key: `note:${newId(clock.now())}`, ...note });
     return { done: true, says: "noted" };
   }
-  if (row.state === "closed") return afterClose(q, row, action, by);
+  if (row.state === "closed" && !(await isLeftSilent(q, row, action))) return afterClose(q, row, action, by);
   if (action === "close") return { done: await close(q, row, by, deps), says: "closed" };
   if (action === "resume") {
     await resume(q, row, by, deps);
@@ -183,6 +184,16 @@ async function change(
   // Whoever is told of the customer's next words stays the one who had it.
   const taken = row.state === "open" && (await take(q, row, actor, deps));
   return { done: true, says: `will be sent to the customer${taken ? `; taken by ${by}` : ""}` };
+}
+
+/** Whoever closed it has left the agent silent: it may have the conversation back, while nobody needs it again. */
+async function isLeftSilent(
+  q: Query,
+  { conversation, about, from_seq }: EscalationRow,
+  action: EscalationOptions["action"],
+): Promise<boolean> {
+  if (action !== "resume" || conversation === null) return false;
+  return !(await wasGivenBack(q, conversation, from_seq)) && !(await liveEscalation(q, about));
 }
 
 /** What the same person has done before is done. */

@@ -69,6 +69,33 @@ it.concurrent("by a command beside the running daemon, which also answers and gi
   );
 });
 
+it.concurrent("a conversation that was closed with a silent agent is given back by a command, while nobody needs it", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  await desk.textTo(dora.sms);
+  await desk.quiet();
+  await desk.text("#close", { from: dora.sms });
+  await desk.escalated("closed");
+  const said: string[] = [];
+  const note = (line: string) => void said.push(line);
+  const io = { cwd: "/", env: desk.env, out: note, err: note } as unknown as Io;
+  const resume = () =>
+    escalationCommand({ config: desk.file, action: "resume", number: "1", limit: 10, by: "olga" }, io);
+  await desk.text("And my lamp?");
+  await desk.escalated("closed", "open");
+  expect([await resume(), said.at(-1)]).toEqual([1, expect.stringContaining("it was closed by Dora Dahl")]);
+  await desk.text("#close", { from: dora.sms });
+  await desk.escalated("closed", "closed");
+  await desk.quiet();
+  expect([await resume(), said.at(-1)]).toEqual([0, "1: given back to the agent"]);
+  await desk.quiet();
+  expect(await resume(), "once").toBe(1);
+  await desk.text("Are there lamps?");
+  await eventually(() => expect(desk.textsTo(anna)).toHaveLength(2));
+});
+
 it.concurrent("by the answer of a machine that was told", async ({ onTestFinished }) => {
   const got: string[] = [];
   const pager = createServer((request, response) => {
