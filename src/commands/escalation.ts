@@ -13,14 +13,13 @@ import { point } from "../ops/points.ts";
 import { contactsOf, toldOf } from "../store/contacts.ts";
 import type { Database, Query } from "../store/driver.ts";
 import {
-  addSource,
   type EscalationRow,
   escalationByNumber,
-  isNoted,
   listEscalations,
   liveEscalation,
   lockEscalations,
 } from "../store/escalations.ts";
+import { addSource, isNoted } from "../store/sources.ts";
 import { saidBefore, wasGivenBack } from "../store/takeover.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";

@@ -10,7 +10,8 @@ import { newId } from "../ops/clock.ts";
 import type { PureStage } from "../pipeline/stage.ts";
 import { addNotice, contactsOf } from "../store/contacts.ts";
 import type { Query } from "../store/driver.ts";
-import { addSource, isNoticed, newestEscalation } from "../store/escalations.ts";
+import { newestEscalation } from "../store/escalations.ts";
+import { addSource, isNoticed } from "../store/sources.ts";
 import { aboutChannel, raise } from "./raise.ts";
 import { close } from "./take.ts";
 

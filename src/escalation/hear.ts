@@ -16,9 +16,10 @@ import {
 } from "../store/contacts.ts";
 import { conversationByToken, conversationsCiting } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
-import { addSource, type EscalationRow, escalationByNumber, lockEscalations } from "../store/escalations.ts";
+import { type EscalationRow, escalationByNumber, lockEscalations } from "../store/escalations.ts";
 import { type EventRow, settleEvent } from "../store/events.ts";
 import { meantFiles } from "../store/files.ts";
+import { addSource } from "../store/sources.ts";
 import { type HandedOn, handOn } from "./files.ts";
 import { relay } from "./relay.ts";
 import { close, resume, take } from "./take.ts";

@@ -2,7 +2,8 @@
 
 import { readConversation } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
-import { type EscalationRow, sourcesOf } from "../store/escalations.ts";
+import { type EscalationRow } from "../store/escalations.ts";
+import { sourcesOf } from "../store/sources.ts";
 import { transcriptOf } from "../store/transcript.ts";
 import type { Matter } from "./wording.ts";
 

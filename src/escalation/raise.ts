@@ -8,13 +8,12 @@ import type { Raised } from "../pipeline/escalation.ts";
 import { addNotice, contactsOf } from "../store/contacts.ts";
 import type { Query } from "../store/driver.ts";
 import {
-  addSource,
   type EscalationRow,
   insertEscalation,
-  isNoticed,
   liveEscalation,
   newestEscalation,
 } from "../store/escalations.ts";
+import { addSource, isNoticed } from "../store/sources.ts";
 import { hasWrittenSince } from "../store/transcript.ts";
 
 export interface RaiseDeps {

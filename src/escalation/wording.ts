@@ -1,7 +1,8 @@
 // What people are told, by text and by mail. Plain text; what customers and agents wrote is quoted as data, one line
 // shorter in a text, whole in a mail.
 
-import type { EscalationRow, SourceRow } from "../store/escalations.ts";
+import type { EscalationRow } from "../store/escalations.ts";
+import type { SourceRow } from "../store/sources.ts";
 import type { Said } from "../store/transcript.ts";
 
 /** Everything a notice is made of. */

@@ -130,61 +130,6 @@ export async function insertEscalation(
   return made ?? null;
 }
 
-/** Notes how it was noticed. False when that was noted before. */
-export async function addSource(
-  q: Query,
-  source: {
-    readonly key: string;
-    readonly escalation: string;
-    readonly source: string;
-    readonly detail: string | null;
-  },
-): Promise<boolean> {
-  const added = await q.run(
-    `INSERT INTO sources (key, escalation, source, detail, noticed_at) VALUES ($1, $2, $3, $4, now_ms())
-     ON CONFLICT (key) DO NOTHING`,
-    source.key,
-    source.escalation,
-    source.source,
-    source.detail,
-  );
-  return added === 1;
-}
-
-export async function isNoticed(q: Query, key: string): Promise<boolean> {
-  return (await q.one("SELECT 1 FROM sources WHERE key = $1", key)) !== undefined;
-}
-
-/** The same detail, from that source, within the last `withinMs`. */
-export async function isNoted(
-  q: Query,
-  { escalation, source, detail }: { escalation: string; source: string; detail: string },
-  withinMs: number,
-): Promise<boolean> {
-  const row = await q.one(
-    "SELECT 1 FROM sources WHERE escalation = $1 AND source = $2 AND detail = $3 AND noticed_at > now_ms() - $4 LIMIT 1",
-    escalation,
-    source,
-    detail,
-    withinMs,
-  );
-  return row !== undefined;
-}
-
-export interface SourceRow {
-  readonly source: string;
-  readonly detail: string | null;
-  readonly noticed_at: number;
-}
-
-/** In the order in which they were noticed. */
-export async function sourcesOf(q: Query, escalation: string): Promise<SourceRow[]> {
-  return q.all<SourceRow>(
-    "SELECT source, detail, noticed_at FROM sources WHERE escalation = $1 ORDER BY noticed_at, key",
-    escalation,
-  );
-}
-
 /** As its index has it. */
 const lastStep = "(CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END)";
 
@@ -295,12 +240,4 @@ export async function listEscalations(
     filter.channel ?? "",
     filter.limit,
   );
-}
-
-/** How many nobody has taken, and since when the oldest waits (milliseconds ago; null when none does). */
-export async function untaken(q: Query): Promise<{ readonly count: number; readonly oldest: number | null }> {
-  const row = await q.one<{ count: number; oldest: number | null }>(
-    "SELECT COUNT(*) AS count, now_ms() - MIN(opened_at) AS oldest FROM escalations WHERE state = 'open'",
-  );
-  return row ?? { count: 0, oldest: null };
 }

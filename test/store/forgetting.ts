@@ -4,14 +4,9 @@ import { describe, expect, it } from "vitest";
 import { bindContact, contactsIn, endNotice, giveLink, isNoticeId } from "../../src/store/contacts.ts";
 import { addParticipant, cite } from "../../src/store/conversations.ts";
 import type { Database } from "../../src/store/driver.ts";
-import {
-  addSource,
-  closeEscalation,
-  isNoticed,
-  newestEscalation,
-  takeEscalation,
-} from "../../src/store/escalations.ts";
+import { closeEscalation, newestEscalation, takeEscalation } from "../../src/store/escalations.ts";
 import { forget } from "../../src/store/retention.ts";
+import { addSource, isNoticed } from "../../src/store/sources.ts";
 import { watchIn } from "../../src/store/watches.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";

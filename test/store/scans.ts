@@ -8,11 +8,12 @@ import { addParticipant, cite, conversationsCiting } from "../../src/store/conve
 import { channelsToCompose } from "../../src/store/drafts.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
 import * as escalations from "../../src/store/escalations.ts";
-import { addSource, closeEscalation } from "../../src/store/escalations.ts";
+import { closeEscalation } from "../../src/store/escalations.ts";
 import { channelsToRoute } from "../../src/store/events.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { overview } from "../../src/store/overview.ts";
 import { forget } from "../../src/store/retention.ts";
+import { addSource, isNoticed, sourcesOf } from "../../src/store/sources.ts";
 import { lastTold, waitsToBeRead } from "../../src/store/telling.ts";
 import { hasWrittenSince, transcriptOf } from "../../src/store/transcript.ts";
 import * as watches from "../../src/store/watches.ts";
@@ -232,10 +233,9 @@ export function describeScans(place: NewPlace): void {
         (q) => escalations.dueEscalations(q, 9),
         (q) => escalations.liveEscalation(q, about),
         (q) => escalations.newestEscalation(q, about),
-        (q) => escalations.isNoticed(q, "s7"),
-        (q) => escalations.sourcesOf(q, "e7"),
+        (q) => isNoticed(q, "s7"),
+        (q) => sourcesOf(q, "e7"),
         (q) => escalations.escalationByNumber(q, 17),
-        (q) => escalations.untaken(q),
         (q) => contacts.dueNotices(q, 9),
         (q) => contacts.noticesOf(q, "r7"),
         (q) => contacts.contactsOf(q, "e7"),
