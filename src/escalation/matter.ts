@@ -15,11 +15,13 @@ export async function matterOf(q: Query, row: EscalationRow, whole = true): Prom
   const sources = await sourcesOf(q, row.id);
   if (row.conversation === null) return { row, sources, person: null, subject: null, said: [] };
   const { person, person_name, subject } = await readConversation(q, row.conversation);
+  const said = whole ? await transcriptOf(q, row.conversation, mostSaid + 1) : [];
   return {
     row,
     sources,
     person: { address: person, name: person_name },
     subject,
-    said: whole ? await transcriptOf(q, row.conversation, mostSaid) : [],
+    said: said.slice(-mostSaid),
+    cut: said.length > mostSaid,
   };
 }

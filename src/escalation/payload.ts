@@ -40,6 +40,7 @@ export function webhookText(
       told: contact.name,
       link,
       text: notice.text,
+      ...(matter.cut ? { transcriptCut: true } : {}),
       transcript: said.map(({ at, ...one }) => ({
         at: new Date(at).toISOString(),
         who: one.who,

@@ -13,6 +13,8 @@ export interface Matter {
   readonly person: { readonly address: string; readonly name: string | null } | null;
   readonly subject: string | null;
   readonly said: readonly Said[];
+  /** There is more that was said, before that. */
+  readonly cut?: boolean;
 }
 
 const oneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, " ").trim();
@@ -121,7 +123,14 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
   return [
     ...(again ? ["Nobody has taken this yet."] : []),
     facts.join("\n"),
-    ...(transcript.length === 0 ? [] : ["What was said:", transcript.join("\n\n")]),
+    ...(transcript.length === 0
+      ? []
+      : [
+          matter.cut
+            ? `What was said, the newest ${said.length} of it (the platform has the rest):`
+            : "What was said:",
+          transcript.join("\n\n"),
+        ]),
     ...answer,
     ...(link === null ? [] : [`To take it without a word: ${link}`]),
   ].join("\n\n");
@@ -158,7 +167,7 @@ const own = [
   /To take it without a word:/u,
   /^[>\s"“„«]*(?:Still open: )?\[?Escalation \d+[\]:]/mu,
   /^[>\s]*Number: \d+\s*^[>\s]*Why: /mu,
-  /^[>\s]*What was said:\s*$/mu,
+  /^[>\s]*What was said(?:, the newest \d+ of it .*)?:\s*$/mu,
   /^[>\s]*Answer "ok" to take it/mu,
 ];
 

@@ -1,6 +1,11 @@
 // A person's answer reaches the customer, or the person learns that it did not; and nothing else of ours reaches anybody.
 
 import { expect, it } from "vitest";
+import { matterOf } from "../../src/escalation/matter.ts";
+import { carriesNotice, longText } from "../../src/escalation/wording.ts";
+import { newId } from "../../src/ops/clock.ts";
+import { insertReply } from "../../src/store/drafts.ts";
+import { escalationByNumber } from "../../src/store/escalations.ts";
 import { movableClock } from "../app/clock.ts";
 import { colleague, customer, type Desk, dora, emil, openDesk, topic } from "../app/escalation-world.ts";
 import { eventually } from "../app/eventually.ts";
@@ -127,6 +132,45 @@ it.concurrent("nobody's name and card reach the customer, whatever the mail prog
     expect.stringContaining(colleague),
     expect.stringMatching(/We pay you today\.$/),
   ]);
+});
+
+it.concurrent("says that more was said than it tells", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished);
+  await desk.text("A refund, please");
+  await desk.textTo(dora.sms);
+  await desk.quiet();
+  const told: string[] = [];
+  const rolledBack = desk.app().db.tx(async (q) => {
+    const row = await escalationByNumber(q, 1);
+    if (!row?.conversation) throw new Error("there is no escalation");
+    const reply = {
+      conversation: row.conversation,
+      channel: "sms",
+      turn: null,
+      kind: "human",
+      address: "{}",
+    } as const;
+    const add = (count: number) =>
+      Promise.all(
+        Array.from({ length: count }, () =>
+          insertReply(q, { ...reply, id: newId(Date.now()), text: "More", platformId: null }),
+        ),
+      );
+    // Beside what she and the agent have said.
+    await add(198);
+    told.push(longText(await matterOf(q, row), null, false));
+    await add(1);
+    told.push(longText(await matterOf(q, row), null, false));
+    throw new Error("not for real");
+  });
+  await expect(rolledBack).rejects.toThrow("not for real");
+  const [whole, cut] = told.slice(-2);
+  expect(whole).toContain("\nWhat was said:\n");
+  expect(whole).toContain("A refund, please");
+  expect(cut).toContain("\nWhat was said, the newest 200 of it (the platform has the rest):\n");
+  expect(cut).not.toContain("A refund, please");
+  const heading = (text = "") => /^What was said.*$/m.exec(text)?.[0] ?? "";
+  expect([heading(whole), heading(cut)].map(carriesNotice)).toEqual([true, true]);
 });
 
 it.concurrent("an answer that ends it calls nobody again, whatever it was about", async ({
