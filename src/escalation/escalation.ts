@@ -22,6 +22,7 @@ import {
   type EscalationRow,
   hastenEscalation,
   liveEscalation,
+  lockEscalations,
   readEscalation,
   reopenEscalation,
 } from "../store/escalations.ts";
@@ -115,6 +116,8 @@ export function createEscalation(deps: EscalationDeps): Escalation {
   async function overtake(q: Query, notice: NoticeRow): Promise<void> {
     const { escalation } = await readContact(q, notice.contact);
     if (notice.kind !== "customer") return hastenEscalation(q, escalation);
+    // The last two that fail may do so at two nodes, at the same time: one of them has to know of the other.
+    await lockEscalations(q, [escalation]);
     for (const { id } of await contactsOf(q, escalation)) await passOn(q, id, notice);
     if (await isHeard(q, escalation, notice.subject)) return;
     if (await reopenEscalation(q, escalation))

@@ -9,8 +9,9 @@ import { close, take } from "../../src/escalation/take.ts";
 import { tellStage } from "../../src/escalation/tell.ts";
 import { watchStage } from "../../src/escalation/watch.ts";
 import type { Line } from "../../src/pipeline/line.ts";
-import { addNotice, ensureContact } from "../../src/store/contacts.ts";
+import { addNotice, endNotice, ensureContact } from "../../src/store/contacts.ts";
 import { bindPlatform } from "../../src/store/conversations.ts";
+import type { DraftRow } from "../../src/store/drafts.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type EscalationRow, readEscalation } from "../../src/store/escalations.ts";
 import { ensureChannel } from "../../src/store/events.ts";
@@ -22,7 +23,7 @@ import { clock, lineOf, listen } from "../pipeline/rig.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
 import { opens } from "../store/escalations.ts";
-import { conversation, storeEvent } from "../store/rig.ts";
+import { conversation, draft, storeEvent } from "../store/rig.ts";
 import { policyOf } from "./raising.ts";
 
 const number = "+12025550191";
@@ -56,6 +57,22 @@ async function told(q: Query, id: string, about: Partial<EscalationRow> = {}): P
   const contact = { id: `to-${id}`, escalation: id, person: "dora", name: "Dora", way: "sms" } as const;
   await ensureContact(q, { ...contact, address: number, channel: "c" });
   await addNotice(q, { id: `n-${id}`, contact: contact.id, kind: "told", subject: "", text: null }, 0);
+}
+
+/** What the customer wrote, on its way to another contact of escalation `e`. */
+async function says(q: Query, id: string): Promise<void> {
+  const contact = { id: `to-${id}`, escalation: "e", person: id, name: id, way: "sms" } as const;
+  await ensureContact(q, { ...contact, address: id, channel: "c" });
+  await draft(q, id, "k");
+  const notice = {
+    id: `n-${id}`,
+    contact: contact.id,
+    kind: "customer",
+    subject: "t",
+    text: "Hello?",
+  } as const;
+  await addNotice(q, notice, 0);
+  await endNotice(q, notice.id, `r${id}`);
 }
 
 describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
@@ -181,5 +198,44 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect(
       await one.read((q) => q.all("SELECT id FROM conversations WHERE person = $1", number)),
     ).toHaveLength(1);
+  });
+
+  it("whose words reach nobody any more is known, when the last two ways fail at that moment", async ({
+    onTestFinished,
+  }) => {
+    const { one, other, during } = await nodes(onTestFinished);
+    await one.tx(async (q) => {
+      await opens(q, "e", { about: "conversation:k", conversation: "k" });
+      for (const draft of ["a", "b"]) {
+        await says(q, draft);
+        await q.run("UPDATE drafts SET state = 'sending', attempts = 1 WHERE id = $1", draft);
+      }
+      await q.run("UPDATE replies SET state = 'composed'");
+      await take(q, await readEscalation(q, "e"), { name: "a", contact: "to-a" }, deps);
+    });
+    const hears = createEscalation(deps);
+    const fails = async (q: Query, id: string) => {
+      await q.run("UPDATE drafts SET state = 'failed', open = 0 WHERE id = $1", id);
+      const draft = { id, reply: `r${id}`, conversation: "k" } as DraftRow;
+      await hears.stuck(q, line, draft, { state: "failed", reason: "no such number" });
+    };
+    await during(
+      (q) => fails(q, "a"),
+      () => other.tx((q) => fails(q, "b")),
+    );
+    const [row] = await one.read((q) => q.all<EscalationRow>("SELECT state, taken_by FROM escalations"));
+    expect(row).toEqual({ state: "open", taken_by: null });
+  });
+
+  it("whoever notices one waits for nobody who notices another", async ({ onTestFinished }) => {
+    const { other, during } = await nodes(onTestFinished);
+    const seen = await during(
+      (q) => opens(q, "e", { about: "channel:e:cap" }),
+      async () => {
+        await other.tx((q) => opens(q, "f", { about: "channel:f:cap" }));
+        return other.read((q) => q.all("SELECT id FROM escalations"));
+      },
+    );
+    expect(seen, "while the first one is not there yet").toEqual([{ id: "f" }]);
   });
 });
