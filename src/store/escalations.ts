@@ -5,7 +5,7 @@ import type { Query } from "./driver.ts";
 
 export interface EscalationRow {
   readonly id: string;
-  /** What people type: "ok 417". */
+  /** What people type: "ok 417". Rising, not without gaps. */
   readonly number: number;
   /** `conversation:<id>`, `channel:<id>:<cause>` or `agent:<name>:<what it named>`. */
   readonly about: string;
@@ -106,9 +106,11 @@ export async function insertEscalation(
     "id" | "about" | "conversation" | "channel" | "agent" | "cause" | "topic" | "reason"
   >,
 ): Promise<EscalationRow | null> {
+  // A row that counts would be locked until the commit: whoever raises would wait for all who do so before.
   const counter = await q.one<{ value: number }>(
-    `INSERT INTO counters (name, value) VALUES ('escalation', 1)
-     ON CONFLICT (name) DO UPDATE SET value = counters.value + 1 RETURNING value`,
+    `SELECT nextval('escalation_numbers') AS value -- only: postgres
+     INSERT INTO counters (name, value) VALUES ('escalation', 1) -- only: sqlite
+     ON CONFLICT (name) DO UPDATE SET value = counters.value + 1 RETURNING value -- only: sqlite`,
   );
   const made = await q.one<EscalationRow>(
     `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, topic, reason, entered_at, due_at, opened_at, from_seq)

@@ -1,11 +1,11 @@
 // What humans must know of, who was told, and what is known of the platform's conversations.
 
 export const escalations = /* sql */ `
-CREATE TABLE counters (
-  name TEXT PRIMARY KEY,
-  value BIGINT NOT NULL
+CREATE TABLE counters ( -- only: sqlite
+  name TEXT PRIMARY KEY, -- only: sqlite
+  value BIGINT NOT NULL -- only: sqlite
 ) WITHOUT ROWID; -- only: sqlite
-); -- only: postgres
+CREATE SEQUENCE escalation_numbers; -- only: postgres
 
 CREATE TABLE escalations (
   id TEXT PRIMARY KEY,
