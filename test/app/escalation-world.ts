@@ -3,6 +3,7 @@
 
 import type { Clock } from "bridgehead/contract";
 import { expect } from "vitest";
+import type { App } from "../../src/app.ts";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";
 import type { Dovecot } from "../real/dovecot.ts";
 import { sleepersOn } from "../real/sleepers.ts";
@@ -48,8 +49,8 @@ export interface Desk extends LinesWorld {
   sayManually(person: string, text: string): Promise<void>;
   /** What the platform has of the conversation: role and text. */
   transcript(person: string): Promise<string[]>;
-  /** The platform's webhook of an escalation arrives, with that id. */
-  hook(person: string, id: string, topic: string): Promise<void>;
+  /** The platform's webhook of an escalation arrives, with that id. At another node than the first, where one is given. */
+  hook(person: string, id: string, topic: string, app?: App): Promise<void>;
   /** Looks at that conversation are due now. */
   look(person: string): Promise<void>;
 }
@@ -122,7 +123,7 @@ async function openMailbox(
   return { user, imap: dovecot.port, smtp: peer.port, deliver: (raw) => dovecot.deliver(user, raw) };
 }
 
-const idleSql = `SELECT id FROM events WHERE state = 'stored' UNION ALL SELECT id FROM turns WHERE open = 1
+const idleSql = `SELECT CAST(id AS TEXT) AS id FROM events WHERE state = 'stored' UNION ALL SELECT id FROM turns WHERE open = 1
   UNION ALL SELECT id FROM replies WHERE state = 'ready'
   UNION ALL SELECT id FROM drafts WHERE open = 1 AND (state <> 'queued' OR attempts > 0 OR due_at < now_ms() + 60000)
   UNION ALL SELECT id FROM lanes WHERE holder IS NOT NULL
@@ -216,7 +217,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
       };
       return messages.map(({ senderRole, message }) => `${senderRole}: ${message}`);
     },
-    async hook(person, id, topic) {
+    async hook(person, id, topic, app = world.app()) {
       const body = {
         triggerCondition: "escalation",
         conversationId: await platformId(person),
@@ -225,7 +226,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
       const headers = { "X-Bridgehead-Key": hookKey, "webhook-id": id, "content-type": "application/json" };
       const request = { method: "POST", headers, body: JSON.stringify(body) };
       const at = "https://bridge.example.com/platform/support/escalation";
-      const { status } = await world.app().web.platform(new Request(at, request));
+      const { status } = await app.web.platform(new Request(at, request));
       expect(status).toBe(200);
     },
     async look(person) {

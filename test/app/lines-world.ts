@@ -10,7 +10,7 @@ import { type App, startApp } from "../../src/app.ts";
 import { type Config, loadConfig } from "../../src/config/index.ts";
 import { loadAdapter } from "../../src/host/loader.ts";
 import { type ChannelReport, reportChannels } from "../../src/host/readiness.ts";
-import { type Listener, startListener } from "../../src/http/index.ts";
+import { startListener } from "../../src/http/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../src/platform/index.ts";
 import { type Dialing, type PhoneCall, type PhoneOptions, startPhone } from "../../src/sandbox/phone.ts";
@@ -44,6 +44,16 @@ export interface LinesOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Not started by itself. */
   readonly stopped?: boolean;
+  /** As the configuration has it. Default: a file of its own. */
+  readonly store?: string;
+}
+
+/** A running daemon. */
+export interface LinesNode {
+  readonly app: App;
+  /** Where it listens. */
+  readonly url: string;
+  stop(drainMs?: number): Promise<void>;
 }
 
 export interface LinesWorld {
@@ -59,6 +69,12 @@ export interface LinesWorld {
   start(): Promise<void>;
   /** Calls have as long to end what is being said. */
   stop(drainMs?: number): Promise<void>;
+  /** One more daemon on the same store, which the other need not wait for; stopped with the world. */
+  another(clock?: Clock): Promise<LinesNode>;
+  /** The one that was started first. */
+  node(): LinesNode;
+  /** There the provider's webhooks arrive from now on. */
+  aim(node: Pick<LinesNode, "url">): void;
   /** What a kill leaves: sockets cut, nothing said to anybody, then the next start finds the store. */
   restart(drainMs?: number): Promise<void>;
   /** A person texts our number. Resolves when the webhook is answered. */
@@ -105,8 +121,8 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     durability: "normal",
   });
   const front = await startFront(() => platform.url);
-  let listener: Listener | null = null;
-  let app: App | null = null;
+  let node: LinesNode | null = null;
+  const others: LinesNode[] = [];
   /** Where the daemon listens, or listened last: then nobody is there. */
   let at = "http://127.0.0.1:1";
   const api = await startSmsApi({
@@ -140,12 +156,17 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     return loaded.config;
   }
 
-  async function start(): Promise<void> {
+  async function open(own: Clock): Promise<LinesNode> {
     const given = await config();
-    const opened = await startListener({
+    let app: App | null = null;
+    const running = (): App => {
+      if (app === null) throw new Error("the daemon does not run");
+      return app;
+    };
+    const listener = await startListener({
       listen: { host: "127.0.0.1", port: 0 },
       publicUrl,
-      clock,
+      clock: own,
       log: logger,
       routes: (id) => app?.host.running().find((one) => one.config.id === id)?.adapter.routes ?? null,
       serving: () => app !== null,
@@ -154,43 +175,63 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
       ready: async () => ({ ready: true }),
       metrics: async () => ({ contentType: "text/plain", body: "" }),
     });
-    listener = opened;
-    app = await startApp({
+    const opened = await startApp({
       config: given,
       platformUrl: front.url,
-      clock,
+      clock: own,
       log: logger,
       publicUrl: () => publicUrl,
-      retire: (routes) => opened.retire(routes),
+      retire: (routes) => listener.retire(routes),
+    }).catch(async (error: unknown) => {
+      await listener.close(0);
+      throw error;
     });
-    const state = () => app && reportChannels(app.host, app.agents).map((one) => [one.state, one.not_asking]);
-    await eventually(() => expect(new Set(state()?.flat())).toEqual(new Set(["ready", null])));
+    app = opened;
+    let stopped: Promise<void> | null = null;
+    const end = async (drainMs: number) => {
+      // As `run` does it: calls end first, and ask how they go on.
+      if (drainMs > 0) await listener.drain(drainMs);
+      else await listener.close(0);
+      app = null;
+      await opened.stop(drainMs);
+      await listener.close(0);
+    };
+    return {
+      app: opened,
+      url: listener.url,
+      stop: (drainMs = 20_000) => (stopped ??= end(drainMs)),
+    };
+  }
+
+  const said = ({ app }: LinesNode) => reportChannels(app.host, app.agents);
+
+  async function start(): Promise<void> {
+    const opened = await open(clock);
+    node = opened;
+    const state = () => said(opened).map((one) => [one.state, one.not_asking]);
+    await eventually(() => expect(new Set(state().flat())).toEqual(new Set(["ready", null])));
     at = opened.url;
   }
 
   async function stop(drainMs = 20_000): Promise<void> {
-    const [ending, closing] = [app, listener];
-    listener = null;
-    // As `run` does it: calls end first, and ask how they go on.
-    if (drainMs > 0) await closing?.drain(drainMs);
-    else await closing?.close(0);
-    app = null;
-    await ending?.stop(drainMs);
-    await closing?.close(0);
+    await node?.stop(drainMs);
+    node = null;
   }
 
   finished(async () => {
     model.release();
     await phone.close();
-    await stop(1000);
+    await Promise.all([stop(1000), ...others.map((one) => one.stop(1000))]);
     await Promise.all([front.close(), api.close(), model.close()]);
     await platform.close();
     await rm(folder, { recursive: true, force: true });
   });
-  const running = (): App => {
-    if (app === null) throw new Error("the daemon does not run");
-    return app;
+  const current = (): LinesNode => {
+    const found = node ?? others[0];
+    if (found === undefined) throw new Error("the daemon does not run");
+    return found;
   };
+  const running = () => current().app;
   const rows = <T = Row>(sql: string, ...values: (string | number)[]) =>
     running().db.read((q) => q.all<T>(sql, ...values));
 
@@ -206,6 +247,14 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     app: running,
     start,
     stop,
+    async another(own = clock) {
+      const opened = await open(own);
+      others.push(opened);
+      await eventually(() => expect(said(opened).find((one) => one.not_asking !== null)).toBe(undefined));
+      return opened;
+    },
+    node: current,
+    aim: ({ url }) => void (at = url),
     async restart(drainMs = 0) {
       await stop(drainMs);
       await start();
@@ -234,7 +283,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     questions: () => read.questions(),
     async idle(withinMs = 60_000) {
       const open =
-        "SELECT id, state, reason FROM turns WHERE open = 1 UNION ALL SELECT id, state, reason FROM drafts WHERE open = 1 UNION ALL SELECT id, state, reason FROM events WHERE state = 'stored'";
+        "SELECT id, state, reason FROM turns WHERE open = 1 UNION ALL SELECT id, state, reason FROM drafts WHERE open = 1 UNION ALL SELECT CAST(id AS TEXT) AS id, state, reason FROM events WHERE state = 'stored'";
       await eventually(async () => expect(await rows(open)).toEqual([]), withinMs);
     },
   };
@@ -277,7 +326,7 @@ function configFile(platformUrl: string, apiUrl: string, options: LinesOptions):
     },
     ...(options.escalation === undefined ? {} : { escalation: options.escalation }),
     http: { listen: "127.0.0.1:0", public_url: publicUrl },
-    store: "sqlite:bridgehead.db",
+    store: options.store ?? "sqlite:bridgehead.db",
   });
 }
 

@@ -1,0 +1,311 @@
+// Escalations with two nodes on one PostgreSQL: whichever of them hears, asks, tells or sends, people are told once, the
+// customer gets a person's words once, and one has it in the end.
+
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { systemClock } from "../../src/ops/clock.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
+import { startDaemon } from "../process/daemon.ts";
+import { describeReal } from "../real/debian.ts";
+import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { echoed } from "./echo.ts";
+import {
+  chief,
+  colleague,
+  customer,
+  type Desk,
+  dora,
+  emil,
+  openDesk,
+  policy,
+  topic,
+} from "./escalation-world.ts";
+import { eventually } from "./eventually.ts";
+import { anna, type LinesNode } from "./lines-world.ts";
+import type { Finished } from "./world.ts";
+
+/** A clock that its machine's may be ahead of: whoever measures by it has been here for so long already. */
+function windable() {
+  let ahead = 0;
+  const monotonic = () => performance.now() + ahead;
+  return { ...systemClock, monotonic, wind: (ms: number) => void (ahead += ms) };
+}
+
+/** Keeps everybody from opening one. */
+const opening = "LOCK TABLE escalations IN SHARE ROW EXCLUSIVE MODE";
+/** How an escalation is locked. */
+const lockedOne = "%FROM escalations WHERE id IN%FOR UPDATE%";
+
+/** A node that reads nothing, because another one does, and has waited long enough to send. */
+async function standby(desk: Desk): Promise<LinesNode> {
+  const clock = windable();
+  const node = await desk.another(clock);
+  clock.wind(31_000);
+  return node;
+}
+
+/** All that a dead node had in hand is nobody's any more, and was begun some minutes ago. */
+async function timePasses(url: string): Promise<void> {
+  const minutes = 5 * 60_000;
+  const db = await openPostgres(url);
+  await db.tx(async (q) => {
+    for (const what of ["lanes SET lease_until = 0, holder = NULL", "leases SET until = 0"])
+      await q.run(`UPDATE ${what}`);
+    await q.run("UPDATE attempts SET started_at = started_at - $1", minutes);
+    await q.run("UPDATE drafts SET tried_at = tried_at - $1 WHERE tried_at IS NOT NULL", minutes);
+  });
+  await db.close();
+}
+
+describeReal("on PostgreSQL", await needPostgres(), () => {
+  let postgres: Postgres;
+  beforeAll(async () => {
+    postgres = await startPostgres();
+  });
+  afterAll(() => postgres?.stop());
+
+  const store = async () =>
+    `${postgres.url}?options=${encodeURIComponent(`-c search_path=${await postgres.schema()}`)}`;
+
+  async function two(finished: Finished, options: Parameters<typeof openDesk>[1] = {}) {
+    const desk = await openDesk(finished, { ...options, store: await store() });
+    return { desk, one: desk.node(), other: await standby(desk) };
+  }
+
+  /** Holds back every transaction that writes what `sql` locks until `count` of them wait for it, and lets them go together. */
+  async function together(desk: Desk, sql: string, at: string, count: number) {
+    const gate = Promise.withResolvers<void>();
+    const locked = Promise.withResolvers<void>();
+    const holding = desk.app().db.tx(async (q) => {
+      await q.run("SET LOCAL idle_in_transaction_session_timeout = 0");
+      await q.all(sql);
+      locked.resolve();
+      await gate.promise;
+    });
+    await locked.promise;
+    onTestFinished(() => gate.resolve());
+    const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+    return async () => {
+      await eventually(async () => expect(await desk.rows(waiting, at)).toHaveLength(count));
+      gate.resolve();
+      await holding;
+    };
+  }
+
+  /** A transaction that lost a deadlock runs again, and nobody is told. */
+  const noDeadlock = (desk: Desk) => {
+    const codes = desk.log.map(({ fields }) => (fields["err"] as { code?: unknown } | undefined)?.code);
+    expect(codes.filter((code) => code === "40P01" || code === "40001")).toEqual([]);
+  };
+
+  it("tells people once, relays both ways, and gives back, whichever node hears of it", async ({
+    onTestFinished,
+  }) => {
+    const { desk, one, other } = await two(onTestFinished);
+    desk.aim(other);
+    await desk.text("A refund, please");
+    await desk.textTo(anna);
+    await Promise.all([dora, emil].flatMap((who) => [desk.textTo(who.sms), desk.mailTo(who.email)]));
+    desk.aim(one);
+    await desk.text("It is on its way.", { from: dora.sms });
+    expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
+    expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
+    expect((await desk.mailTo(emil.email, 1)).text).toContain("is taken by Dora Dahl");
+    desk.aim(other);
+    await desk.text("When?");
+    expect(await desk.textTo(dora.sms, 1)).toContain("When?");
+    desk.aim(one);
+    await desk.text("On Monday.\n#resume", { from: dora.sms });
+    expect(await desk.textTo(anna, 2)).toBe("On Monday.");
+    await desk.escalated("closed");
+    await desk.quiet();
+    desk.aim(other);
+    await desk.text("And my lamp?");
+    expect(await desk.textTo(anna, 3)).toBe(echoed("And my lamp?"));
+    await desk.quiet();
+    expect([dora, emil].map(({ sms }) => desk.textsTo(sms).length)).toEqual([2, 2]);
+    expect([dora, emil].map(({ email }) => desk.mailsTo(email).length)).toEqual([1, 2]);
+    expect(desk.textsTo(anna)).toHaveLength(4);
+    expect(await desk.transcript(anna)).toEqual([
+      "conversation_user: A refund, please",
+      `assistant: ${colleague}`,
+      "manual_assistant: It is on its way.",
+      "conversation_user: When?",
+      "manual_assistant: On Monday.",
+      "conversation_user: And my lamp?",
+      `assistant: ${echoed("And my lamp?")}`,
+    ]);
+    await desk.escalated("closed");
+    noDeadlock(desk);
+  });
+
+  it("opens one escalation when both nodes notice it at the same instant", async ({ onTestFinished }) => {
+    const { desk, other } = await two(onTestFinished);
+    desk.model.hold();
+    await desk.text("A refund, please");
+    await eventually(() => expect(desk.model.asked()).toBe(1));
+    const atOnce = await together(desk, opening, "%INSERT INTO escalations%", 2);
+    desk.model.release();
+    const hooked = desk.hook(anna, "msg_1", "refund", other.app);
+    await atOnce();
+    await hooked;
+    expect(await desk.textTo(anna)).toBe(colleague);
+    await Promise.all([dora, emil].flatMap((who) => [desk.textTo(who.sms), desk.mailTo(who.email)]));
+    await desk.hook(anna, "msg_1", "refund", other.app);
+    await desk.look(anna);
+    await desk.quiet();
+    await desk.escalated("open");
+    const sources = await desk.rows("SELECT source FROM sources ORDER BY source");
+    expect(sources.map(({ source }) => source)).toEqual(["mode", "response", "webhook"]);
+    expect([dora, emil].map(({ sms }) => desk.textsTo(sms).length)).toEqual([1, 1]);
+    expect([dora, emil].map(({ email }) => desk.mailsTo(email).length)).toEqual([1, 1]);
+    expect(desk.mailsTo(chief.email)).toEqual([]);
+    noDeadlock(desk);
+  });
+
+  it("two people answer at the same instant: the customer gets both, one has it, the other knows", async ({
+    onTestFinished,
+  }) => {
+    const { desk, other } = await two(onTestFinished);
+    await desk.write({ subject: "My lamp", text: "I want a refund" });
+    await Promise.all([dora, emil].map((who) => desk.textTo(who.sms)));
+    const notice = await desk.mailTo(emil.email);
+    await desk.quiet();
+    const atOnce = await together(desk, "SELECT 1 FROM escalations FOR UPDATE", lockedOne, 2);
+    desk.aim(other);
+    const texted = desk.text("Dora says: it is on its way.", { from: dora.sms });
+    await desk.write({
+      from: emil.email,
+      subject: `Re: ${notice.subject}`,
+      text: "Emil says: on Monday.",
+      answers: notice,
+    });
+    await atOnce();
+    await texted;
+    await desk.mailTo(customer, 2);
+    await desk.quiet();
+    const [row] = await desk.escalated("taken");
+    const [owner, loser] = row?.taken_by === dora.name ? [dora, emil] : [emil, dora];
+    expect(row?.taken_by).toBe(owner.name);
+    expect(desk.textsTo(loser.sms).slice(1)).toEqual([expect.stringContaining(`is taken by ${owner.name}`)]);
+    const words = desk.mailsTo(customer).map(({ text }) => /(Dora|Emil) says/.exec(text)?.[1] ?? "the agent");
+    expect(words.toSorted()).toEqual(["Dora", "Emil", "the agent"]);
+    const said = (await desk.transcript(customer)).filter((line) => line.startsWith("manual_assistant"));
+    expect(said).toHaveLength(2);
+    noDeadlock(desk);
+  });
+
+  it("a link of one node opens at the other; pressed at both at once it takes once", async ({
+    onTestFinished,
+  }) => {
+    const { desk, one, other } = await two(onTestFinished);
+    await desk.text("A refund, please");
+    const link = /https:\S+$/.exec(await desk.textTo(dora.sms))?.[0] ?? "";
+    await desk.textTo(emil.sms);
+    await desk.quiet();
+    const open = ({ app }: LinesNode, method: string) => app.web.escalations(new Request(link, { method }));
+    for (const node of [one, other]) {
+      const shown = await open(node, "GET");
+      expect([shown.status, await shown.text()]).toEqual([200, expect.stringContaining("I take it")]);
+    }
+    await desk.escalated("open");
+    const atOnce = await together(desk, "SELECT 1 FROM escalations FOR UPDATE", lockedOne, 4);
+    const pressed = [one, other, one, other].map((node) => open(node, "POST"));
+    await atOnce();
+    const answers = await Promise.all(pressed);
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 404)).toHaveLength(3);
+    expect((await desk.escalated("taken"))[0]?.taken_by).toBe(dora.name);
+    expect((await open(other, "POST")).status).toBe(404);
+    expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
+    await desk.quiet();
+    expect(desk.textsTo(emil.sms)).toHaveLength(2);
+    expect(desk.textsTo(dora.sms)).toHaveLength(1);
+    noDeadlock(desk);
+  });
+
+  const deaths = [
+    { at: "notice.commit:before:1", when: "before anybody is told" },
+    { at: "notice.commit:after:1", when: "when it is written whom it tells" },
+  ];
+  for (const { at, when } of deaths)
+    it(`a node is killed ${when}: another goes on, and everybody is told once`, async ({
+      onTestFinished,
+    }) => {
+      // By text: that none went out can be looked up.
+      const tiers = [{ tell: ["dora", "emil"], by: ["sms"], repeat: "0s", next: "24h" }];
+      const url = await store();
+      const escalation = { ...policy, tiers };
+      const desk = await openDesk(onTestFinished, { stopped: true, store: url, escalation });
+      await desk.config();
+      const doomed = startDaemon({ config: desk.file, env: desk.env, killAt: `${at}:armed`, saysPort: true });
+      onTestFinished(async () => {
+        doomed.send("SIGKILL");
+        await doomed.ended;
+      });
+      expect(await doomed.ready).toBe(true);
+      const said = (words: object) => expect(doomed.lines).toContainEqual(expect.objectContaining(words));
+      for (const channel of ["sms", "mail"]) await eventually(() => said({ channel, state: "ready" }));
+      doomed.send("SIGUSR2");
+      await eventually(() => said({ message: "armed" }));
+      const port = Number(doomed.lines.find(({ message }) => message === "listening")?.["port"]);
+      desk.aim({ url: `http://127.0.0.1:${port}` });
+      await desk.text("A refund, please");
+      expect(await doomed.ended).toMatchObject({ signal: "SIGKILL" });
+
+      // It was alone until then: else the other one might have told people.
+      await timePasses(url);
+      await desk.start();
+      expect(await desk.textTo(anna)).toBe(colleague);
+      await Promise.all([desk.textTo(dora.sms), desk.textTo(emil.sms)]);
+      await desk.quiet();
+      await desk.escalated("open");
+      expect([anna, dora.sms, emil.sms].map((person) => desk.textsTo(person).length)).toEqual([1, 1, 1]);
+      await desk.text("It is on its way.", { from: dora.sms });
+      expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
+      expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
+    });
+
+  it("a storm: two hundred from both nodes, which people take meanwhile, two of them the same one at once", async ({
+    onTestFinished,
+  }) => {
+    const topics = [topic("refund", { autoChangeConversationMode: false })];
+    const tiers = [{ tell: ["dora", "emil"], by: ["sms"], repeat: "10m", next: "15m" }];
+    const escalation = { ...policy, tiers, group: "5s" };
+    const { desk, one, other } = await two(onTestFinished, { topics, escalation });
+    const people = Array.from({ length: 200 }, (_, at) => `+1202556${String(at).padStart(4, "0")}`);
+    const at = async (node: LinesNode, from: string, text: string) => {
+      desk.aim(node);
+      await desk.text(text, { from });
+    };
+    const known = "SELECT number FROM escalations ORDER BY number";
+    const taking = (async () => {
+      for (let count = 1; count <= people.length; count += 5) {
+        await eventually(async () => expect((await desk.rows(known)).length).toBeGreaterThanOrEqual(count));
+        const number = String((await desk.rows(known))[count - 1]?.["number"]);
+        await Promise.all([at(one, dora.sms, `ok ${number}`), at(other, emil.sms, `ok ${number}`)]);
+      }
+    })();
+    for (let begun = 0; begun < people.length; begun += 20) {
+      const some = people.slice(begun, begun + 20);
+      await Promise.all(some.map((from, index) => at(index % 2 ? one : other, from, "A refund, please")));
+    }
+    await taking;
+    const all = "SELECT 1 FROM escalations HAVING COUNT(*) = $1";
+    await eventually(async () => expect(await desk.rows(all, people.length)).toHaveLength(1), 300_000);
+    // All that are left, while some are just being told of.
+    await at(other, emil.sms, "ok");
+    await desk.idle(300_000);
+    await desk.escalated(...people.map(() => "taken"));
+    await desk.quiet();
+    for (const person of people) expect(desk.textsTo(person)).toEqual([colleague]);
+    const opened = "SELECT person FROM conversations GROUP BY person HAVING COUNT(*) > 1";
+    expect(await desk.rows(opened), "one conversation a person").toEqual([]);
+    for (const { sms } of [dora, emil]) {
+      const told = desk
+        .textsTo(sms)
+        .flatMap((text) => text.match(/(?<=^|Escalation )\d+(?=: refund)/gm) ?? []);
+      expect(told.length, "of each once").toBe(new Set(told).size);
+    }
+    noDeadlock(desk);
+  }, 600_000);
+});
