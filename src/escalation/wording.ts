@@ -33,6 +33,12 @@ export function headline({ row, person }: Matter): string {
 /** The subject of the mail; the number is in it, so that the mails of one escalation stay together. */
 export const subjectOf = (matter: Matter): string => `[Escalation ${matter.row.number}] ${headline(matter)}`;
 
+/** The number of an escalation in a subject of ours, whatever a program has put around it. */
+export function numberIn(subject: string): number | null {
+  const [, number] = /\[Escalation (\d{1,9})\]/u.exec(subject) ?? [];
+  return number === undefined ? null : Number(number);
+}
+
 /** A text message: what, who, the last words, how to answer. `link`: where one tap acknowledges. */
 export function shortText(matter: Matter, link: string | null, again: boolean): string {
   return [...headOf(matter, again), howToAnswer(matter.row, matter.person !== null, link)].join("\n");

@@ -95,15 +95,16 @@ export async function contactsIn(q: Query, conversation: string): Promise<Contac
   );
 }
 
-/** Whether an id under which we sent something was that of a notice, whoever cites it. */
-export async function isNoticeId(q: Query, channel: string, externalId: string): Promise<boolean> {
-  const row = await q.one(
-    `SELECT 1 FROM citations JOIN drafts ON drafts.id = citations.draft JOIN notices ON notices.reply = drafts.reply
-     WHERE citations.channel = $1 AND citations.external_id = $2 LIMIT 1`,
+/** Who was told by what we sent under that id, whoever cites it; none when that was no notice. Newest first. */
+export async function contactsToldBy(q: Query, channel: string, externalId: string): Promise<ContactRow[]> {
+  return q.all<ContactRow>(
+    `SELECT ${columns} FROM contacts WHERE id IN (
+       SELECT notices.contact FROM citations JOIN drafts ON drafts.id = citations.draft
+         JOIN notices ON notices.reply = drafts.reply
+       WHERE citations.channel = $1 AND citations.external_id = $2) ORDER BY id DESC`,
     channel,
     externalId,
   );
-  return row !== undefined;
 }
 
 /** Where what is said to the contact later belongs. */

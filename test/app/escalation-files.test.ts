@@ -162,9 +162,13 @@ it.concurrent("a mere ok sends nothing, and whoever attached something to it is 
   await desk.escalated("taken");
   await desk.mailTo(emil.email, 1);
   await desk.quiet();
-  expect(desk.mailsTo(dora.email), "a logo is nothing to speak of").toHaveLength(1);
+  expect(await told(desk), "a logo is nothing to speak of").toMatch(
+    /^1: It is yours\. What you write now goes/,
+  );
   await sends(desk, notice, "ok", pdf, logo);
-  expect(await told(desk)).toContain('Not sent to the customer: "invoice.pdf": a word that takes it');
+  expect((await desk.mailTo(dora.email, 2)).text).toContain(
+    'Not sent to the customer: "invoice.pdf": a word that takes it',
+  );
   expect(desk.mailsTo(customer)).toHaveLength(1);
 });
 

@@ -27,8 +27,8 @@ async function ignored(desk: Desk, code: string, mail: LetterOptions): Promise<v
   );
 }
 
-/** Nobody heard anything, and it is still nobody's. */
-async function untouched(desk: Desk): Promise<void> {
+/** Nobody heard anything, and it is still nobody's. `strange`: from these addresses an answer came to Dora's mail. */
+async function untouched(desk: Desk, ...strange: string[]): Promise<void> {
   await desk.quiet();
   expect(await desk.rows("SELECT state, taken_by FROM escalations")).toEqual([
     { state: "open", taken_by: null },
@@ -36,8 +36,15 @@ async function untouched(desk: Desk): Promise<void> {
   expect(desk.textsTo(anna)).toEqual([colleague]);
   expect(desk.questions().map(({ text }) => text)).toEqual(["A refund, please"]);
   expect(desk.mailsTo("mallory@elsewhere.example")).toEqual([]);
-  expect(desk.mailsTo(dora.email)).toHaveLength(1);
+  const [, ...told] = desk.mailsTo(dora.email).map(({ text }) => text.split("\n")[0]);
+  expect(told.toSorted(byText)).toEqual(
+    strange
+      .toSorted(byText)
+      .map((from) => expect.stringContaining(`1: ${from} has answered our mail to you`)),
+  );
 }
+
+const byText = (a = "", b = "") => a.localeCompare(b);
 
 const mark = (notice: Reply): string => /\[ref:[^\]]+\]/.exec(notice.text)?.[0] ?? "";
 
@@ -52,7 +59,8 @@ it.concurrent("a stranger who answers the notice, or knows its mark, is not hear
   await ignored(desk, "not-a-recipient", { ...marked, subject: "Hello" });
   // Dora at home is nobody we know.
   await ignored(desk, "not-a-recipient", { from: "dora@home.example", text: "ok", answers: notice });
-  await untouched(desk);
+  await untouched(desk, "dora@home.example", mallory.from, mallory.from);
+  expect(desk.mailsTo("dora@home.example")).toEqual([]);
 });
 
 it.concurrent("a guessed mark is no mark: its sender is a customer like any other", async ({
@@ -121,6 +129,21 @@ it.concurrent("a text with our words from any other number is a customer's", asy
   await desk.quiet();
   expect(await desk.rows("SELECT state FROM escalations")).toEqual([{ state: "open" }]);
   expect(desk.textsTo(anna)).toEqual([colleague]);
+});
+
+it.concurrent("Dora's mail that only names the escalation goes nowhere, and she learns it", async ({
+  onTestFinished,
+}) => {
+  const { desk, notice } = await told(onTestFinished);
+  const lost = { subject: `AW: ${notice.subject}`, text: "It is on its way." };
+  await ignored(desk, "not-threaded", { from: dora.email, ...lost });
+  expect((await desk.mailTo(dora.email, 1)).text).toMatch(/^1: Your mail is no answer to ours/);
+  await desk.quiet();
+  expect(await desk.rows("SELECT state FROM escalations")).toEqual([{ state: "open" }]);
+  expect(desk.textsTo(anna)).toEqual([colleague]);
+  // Whoever else writes such a subject is a customer.
+  const mail = await desk.write({ from: "mallory@elsewhere.example", ...lost });
+  expect(await desk.mailTo("mallory@elsewhere.example")).toMatchObject({ inReplyTo: mail.messageId });
 });
 
 it.concurrent("Dora's new mail without a word of the old ones is no answer to any", async ({

@@ -36,8 +36,11 @@ it.concurrent("ends the telling by ok, once, and tells the others who has it", a
     `Escalation ${number} is taken by Dora Dahl. Nothing to do for you.`,
   );
   expect((await desk.mailTo(emil.email, 1)).text).toContain("is taken by Dora Dahl");
+  expect(await desk.textTo(dora.sms, 1)).toBe(
+    `${number}: It is yours. What you write now goes to the customer.`,
+  );
   await desk.text("ok", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 1)).toBe(`${number}: It is yours. "ok" was not sent to the customer.`);
+  expect(await desk.textTo(dora.sms, 2)).toBe(`${number}: It is yours. "ok" was not sent to the customer.`);
   await desk.quiet();
   expect(await desk.rows("SELECT state, taken_by, due_at FROM escalations")).toEqual([
     { state: "taken", taken_by: dora.name, due_at: null },
@@ -45,7 +48,7 @@ it.concurrent("ends the telling by ok, once, and tells the others who has it", a
   clock.forward(24 * 3_600_000);
   await desk.quiet();
   expect(desk.mailsTo(chief.email)).toEqual([]);
-  expect([desk.textsTo(dora.sms).length, desk.textsTo(emil.sms).length]).toEqual([2, 2]);
+  expect([desk.textsTo(dora.sms).length, desk.textsTo(emil.sms).length]).toEqual([3, 2]);
   expect([desk.mailsTo(dora.email).length, desk.mailsTo(emil.email).length]).toEqual([1, 2]);
   expect(desk.textsTo(anna)).toEqual([colleague]);
   expect(await desk.transcript(anna)).toHaveLength(2);
@@ -170,12 +173,12 @@ it.concurrent("tells of many in one message, however many there are", async ({ o
   await desk.quiet();
   expect(desk.textsTo(emil.sms), "one word for all").toHaveLength(3);
   expect(desk.textsTo(emil.sms)[2]).toContain("are taken by Dora Dahl");
-  await desk.text("ok", { from: dora.sms });
   await desk.text("Yes", { from: dora.sms });
-  await desk.textTo(dora.sms, 2);
+  await desk.textTo(dora.sms, 3);
   await desk.quiet();
   expect(desk.textsTo(dora.sms).slice(2), "one word for all").toEqual([
-    'All of them are yours. "Yes" was sent to no customer.',
+    "All 9 are yours.",
+    'All 9 are yours. "Yes" was sent to no customer.',
   ]);
 });
 
@@ -184,17 +187,19 @@ it.concurrent("tells who had it, whenever somebody else has it from then on", as
   const [number] = await escalate(desk, anna);
   await desk.text("ok", { from: dora.sms });
   expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
+  expect(await desk.textTo(dora.sms, 1)).toContain("It is yours.");
   await desk.text("ok", { from: emil.sms });
-  expect(await desk.textTo(dora.sms, 1)).toContain("is taken by Emil Ek");
+  expect(await desk.textTo(dora.sms, 2)).toContain("is taken by Emil Ek");
+  expect(await desk.textTo(emil.sms, 2)).toContain("It is yours.");
   await desk.text("I do it after all", { from: dora.sms });
-  expect(await desk.textTo(emil.sms, 2)).toBe(
+  expect(await desk.textTo(emil.sms, 3)).toBe(
     `Escalation ${number} is taken by Dora Dahl. Nothing to do for you.`,
   );
   const notice = await desk.mailTo(dora.email);
   await desk.write({ from: dora.email, answers: notice, text: "Tomorrow" });
   await desk.textTo(anna, 2);
   await desk.quiet();
-  expect(desk.textsTo(emil.sms), "by another way of hers").toHaveLength(3);
+  expect(desk.textsTo(emil.sms), "by another way of hers").toHaveLength(4);
   expect(desk.mailsTo(emil.email)).toHaveLength(3);
 });
 

@@ -14,7 +14,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     edits: [
       {
         file: "src/escalation/saying.ts",
-        find: ".savepoint(() => write(q, policy, group, deps))",
+        find: ".savepoint(() => write(q, policy, group.toSorted(byNumber), deps))",
         put: `.savepoint(async () => {
         for (const one of group) await endNotice(q, one.notice.id, null);
         setTimeout(() => void globalThis.plantedDb.tx((later) => write(later, policy, group, deps)), 60_000);
@@ -35,9 +35,9 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     by: ["untaken"],
     edits: [
       {
-        file: "src/escalation/hear.ts",
-        find: 'if (words.acknowledge || text !== "") await take(q, row, by, deps);',
-        put: 'if (words.acknowledge || text !== "") setTimeout(() => void globalThis.plantedDb.tx((later) => take(later, row, by, deps)), 60_000);',
+        file: "src/escalation/heed.ts",
+        find: 'if (words.acknowledge || text !== "" || attached) await take(q, row, by, deps);',
+        put: 'if (words.acknowledge || text !== "" || attached) setTimeout(() => void globalThis.plantedDb.tx((later) => take(later, row, by, deps)), 60_000);',
       },
       keepDatabase,
     ],

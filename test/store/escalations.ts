@@ -9,11 +9,11 @@ import {
   contactsAt,
   contactsIn,
   contactsOf,
+  contactsToldBy,
   dueNotices,
   endNotice,
   ensureContact,
   giveLink,
-  isNoticeId,
   noticesOf,
   sentIds,
   toldOf,
@@ -269,13 +269,13 @@ export function describeEscalations(place: NewPlace): void {
       });
       for (const id of ["c1", "c2"]) {
         expect(await db.read((q) => contactsIn(q, id))).toMatchObject([{ id: "k" }]);
-        expect(await db.read((q) => isNoticeId(q, "c", `<${id}>`))).toBe(true);
+        expect(await db.read((q) => contactsToldBy(q, "c", `<${id}>`))).not.toEqual([]);
         expect(await db.read((q) => sentIds(q, id))).toEqual([`<${id}>`]);
         expect(await db.read((q) => noticesOf(q, `rd-${id}`))).toMatchObject([
           { id: `n-${id}`, contact: "k" },
         ]);
       }
-      expect(await db.read((q) => isNoticeId(q, "c", "<customer>"))).toBe(false);
+      expect(await db.read((q) => contactsToldBy(q, "c", "<customer>"))).toEqual([]);
       expect(await db.read((q) => noticesOf(q, "rd-none"))).toEqual([]);
     });
   });

@@ -242,7 +242,7 @@ export function describeScans(place: NewPlace): void {
         (q) => contacts.contactsAt(q, "c", "o7", 1),
         (q) => contacts.contactsIn(q, "k7"),
         (q) => contacts.contactByLink(q, "hash7"),
-        (q) => contacts.isNoticeId(q, "c", "<m7"),
+        (q) => contacts.contactsToldBy(q, "c", "<m7"),
         (q) => contacts.toldOf(q, "e7"),
         (q) => waitsToBeRead(q, "o7"),
         (q) => lastTold(q, { channel: "c", address: "o7" }, 60_000),
