@@ -12,7 +12,7 @@ import { hashOf, linkPath } from "./links.ts";
 import { matterOf } from "./matter.ts";
 import { type PageContent, pageResponse } from "./page-html.ts";
 import { take } from "./take.ts";
-import { headline } from "./wording.ts";
+import { headline, utc } from "./wording.ts";
 
 export interface PageDeps {
   readonly db: Pick<Database, "read">;
@@ -104,7 +104,7 @@ async function page(
     facts: [
       ["What", headline(await matterOf(q, row))],
       ["Why", row.reason],
-      ["Since", `${new Date(row.opened_at).toISOString().slice(0, 16).replace("T", " ")} UTC`],
+      ["Since", utc(row.opened_at)],
       ["Who has it", who],
     ],
     words,

@@ -3,14 +3,20 @@
 
 import type { EscalationRow } from "../store/escalations.ts";
 import type { SourceRow } from "../store/sources.ts";
-import type { Said } from "../store/transcript.ts";
+import type { Acquaintance, Said } from "../store/transcript.ts";
 
 /** Everything a notice is made of. */
 export interface Matter {
   readonly row: EscalationRow;
   readonly sources: readonly SourceRow[];
   /** The customer; null when it is about a channel. */
-  readonly person: { readonly address: string; readonly name: string | null } | null;
+  readonly person: {
+    readonly address: string;
+    readonly name: string | null;
+    readonly known?: Acquaintance | null;
+  } | null;
+  /** The platform's name of the conversation. */
+  readonly platformId?: string | null;
   readonly subject: string | null;
   readonly said: readonly Said[];
   /** There is more that was said, before that. */
@@ -107,17 +113,18 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
             .filter(Boolean)
             .map((one) => oneLine(String(one)))
             .join(", ")}`,
+          ...(person.known ? [acquaintance(person.known)] : []),
         ]),
     `Channel: ${row.channel}`,
     `Agent: ${row.agent}`,
     ...(subject === null ? [] : [`Subject: ${oneLine(subject)}`]),
-    `Since: ${new Date(row.opened_at).toISOString()}`,
+    `Since: ${utc(row.opened_at)}`,
     ...(row.conversation === null ? [] : [`Conversation: ${row.conversation}`]),
+    ...(matter.platformId ? [`On the platform: ${oneLine(matter.platformId)}`] : []),
     ...(sources.length > 1 ? [`Noticed by: ${sources.map(({ source }) => source).join(", ")}`] : []),
   ];
   const transcript = said.map(
-    ({ at, who, text, other }) =>
-      `${new Date(at).toISOString()} ${other ? oneLine(other) : names[who]}:\n${quoted(text)}`,
+    ({ at, who, text, other }) => `${utc(at)} ${other ? oneLine(other) : names[who]}:\n${quoted(text)}`,
   );
   const answer =
     person === null
@@ -141,6 +148,14 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
     ...(link === null ? [] : [`To take it without a word: ${link}`]),
   ].join("\n\n");
 }
+
+const acquaintance = ({ since, conversations, escalations }: Acquaintance): string =>
+  `Known since: ${utc(since)} (${counted(conversations, "conversation")}, ${counted(escalations, "escalation")} before this)`;
+
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+
+/** For people: `2026-11-21 23:36 UTC`. */
+export const utc = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
 /** A quote, so that nothing in it looks like ours. */
 const quoted = (text: string): string =>

@@ -27,6 +27,33 @@ export async function transcriptOf(q: Query, conversation: string, limit: number
   return rows.reverse();
 }
 
+/** What we know of a person on a channel: how often they came, and since when (epoch ms). */
+export interface Acquaintance {
+  readonly since: number;
+  readonly conversations: number;
+  /** Escalations about them before that one. */
+  readonly escalations: number;
+}
+
+/** `number`: of the escalation. */
+export async function acquaintanceOf(
+  q: Query,
+  { channel, person }: { readonly channel: string; readonly person: string },
+  number: number,
+): Promise<Acquaintance> {
+  const row = await q.one<Acquaintance>(
+    `SELECT MIN(opened_at) AS since, COUNT(*) AS conversations,
+       (SELECT COUNT(*) FROM conversations own JOIN escalations ON escalations.conversation = own.id
+        WHERE own.channel = $1 AND own.person = $2 AND escalations.number < $3) AS escalations
+     FROM conversations WHERE channel = $1 AND person = $2`,
+    channel,
+    person,
+    number,
+  );
+  if (!row) throw new Error(`looking for what is known of a person on ${channel}: no answer`);
+  return row;
+}
+
 /** Whether a message of the person was routed into that conversation as a turn of that number, or a higher one. */
 export async function hasWrittenSince(q: Query, conversation: string, seq: number): Promise<boolean> {
   const row = await q.one(

@@ -3,6 +3,7 @@
 
 import { expect, it } from "vitest";
 import { movableClock } from "./clock.ts";
+import { echoed } from "./echo.ts";
 import { chief, colleague, type Desk, dora, emil, openDesk, policy, topic } from "./escalation-world.ts";
 import { eventually } from "./eventually.ts";
 import { anna } from "./lines-world.ts";
@@ -181,4 +182,31 @@ it.concurrent("says once what a person says in the platform's own interface, fou
     "manual_assistant: It goes on here.",
     "manual_assistant: And here.",
   ]);
+});
+
+it.concurrent("says once what is said elsewhere, as soon as the platform's webhook tells of it", async ({
+  onTestFinished,
+}) => {
+  // Nothing is looked at by itself for twelve hours.
+  const desk = await openDesk(onTestFinished);
+  await desk.text("Hello?");
+  await desk.textTo(anna);
+  await desk.quiet();
+  await desk.hookMessage(anna, "msg_1");
+  await desk.quiet();
+  expect(desk.textsTo(anna), "our own answer").toEqual([echoed("Hello?")]);
+  // What the agent says without us: something scheduled, or an answer to somebody else.
+  await desk.askElsewhere(anna, "Remind her");
+  await desk.hookMessage(anna, "msg_2");
+  expect(await desk.textTo(anna, 1)).toBe(echoed("Remind her"));
+  await desk.quiet();
+  await desk.setMode(anna, "manual");
+  await desk.sayManually(anna, "Here is Cleo.");
+  await desk.hookMessage(anna, "msg_3");
+  expect(await desk.textTo(anna, 2)).toBe("Here is Cleo.");
+  await desk.quiet();
+  await desk.hookMessage(anna, "msg_3");
+  await desk.hookMessage(anna, "msg_4");
+  await desk.quiet();
+  expect(desk.textsTo(anna)).toHaveLength(3);
 });

@@ -51,6 +51,10 @@ export interface Desk extends LinesWorld {
   transcript(person: string): Promise<string[]>;
   /** The platform's webhook of an escalation arrives, with that id. At another node than the first, where one is given. */
   hook(person: string, id: string, topic: string, app?: App): Promise<void>;
+  /** The platform's webhook of a new message arrives, with that id. */
+  hookMessage(person: string, id: string): Promise<void>;
+  /** Somebody asks the agent in the person's conversation, without us. */
+  askElsewhere(person: string, text: string): Promise<void>;
   /** Looks at that conversation are due now. */
   look(person: string): Promise<void>;
 }
@@ -182,6 +186,20 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as Block;
   }
+  async function post(
+    person: string,
+    kind: "escalation" | "message",
+    id: string,
+    more: Block,
+    app = world.app(),
+  ) {
+    const triggerCondition = kind === "message" ? "each_message" : kind;
+    const body = JSON.stringify({ triggerCondition, conversationId: await platformId(person), ...more });
+    const headers = { "X-Bridgehead-Key": hookKey, "webhook-id": id, "content-type": "application/json" };
+    const at = `https://bridge.example.com/platform/support/${kind}`;
+    const { status } = await app.web.platform(new Request(at, { method: "POST", headers, body }));
+    expect(status).toBe(200);
+  }
   async function nth<T>(found: () => readonly T[], at: number): Promise<T> {
     await eventually(() => expect(found().length).toBeGreaterThan(at));
     return found()[at] as T;
@@ -217,18 +235,10 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
       };
       return messages.map(({ senderRole, message }) => `${senderRole}: ${message}`);
     },
-    async hook(person, id, topic, app = world.app()) {
-      const body = {
-        triggerCondition: "escalation",
-        conversationId: await platformId(person),
-        escalation: { topic },
-      };
-      const headers = { "X-Bridgehead-Key": hookKey, "webhook-id": id, "content-type": "application/json" };
-      const request = { method: "POST", headers, body: JSON.stringify(body) };
-      const at = "https://bridge.example.com/platform/support/escalation";
-      const { status } = await app.web.platform(new Request(at, request));
-      expect(status).toBe(200);
-    },
+    hook: (person, id, topic, app) => post(person, "escalation", id, { escalation: { topic } }, app),
+    hookMessage: (person, id) => post(person, "message", id, {}),
+    askElsewhere: async (person, message) =>
+      void (await call("POST", `${await platformId(person)}/messages`, { message })),
     async look(person) {
       const { id } = await conversationOf(person);
       await world.app().flow.commit(async (q) => {

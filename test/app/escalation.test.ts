@@ -39,6 +39,12 @@ for (const toManual of [true, false]) {
       expect(notice.text).toMatch(/^[>|] I want a refund$/m);
       expect(notice.text).toContain(colleague);
       expect(notice.text).not.toContain("The Team");
+      expect(notice.text).toContain(`Customer: Anna Example, ${customer}\n`);
+      const minute = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d UTC`;
+      expect(notice.text).toMatch(
+        new RegExp(`^Known since: ${minute} \\(1 conversation, 0 escalations before this\\)$`, "m"),
+      );
+      expect(notice.text).toContain(`On the platform: ${await desk.platformId(customer)}\n`);
     }
     expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
     expect(desk.mailsTo(customer)).toHaveLength(1);

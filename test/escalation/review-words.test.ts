@@ -133,7 +133,7 @@ describe("our own notice in an answer", () => {
       said,
     };
     expect(shortText(matter as never, null, false)).toContain('\ncarol@x.example: "Pay me"\n');
-    expect(longText(matter as never, null, false)).toContain("Z carol@x.example:\n> Pay me");
+    expect(longText(matter as never, null, false)).toContain("UTC carol@x.example:\n> Pay me");
   });
 
   it("a customer's lines are quoted in a mail", () =>

@@ -15,7 +15,7 @@ import { overview } from "../../src/store/overview.ts";
 import { forget } from "../../src/store/retention.ts";
 import { addSource, isNoticed, sourcesOf } from "../../src/store/sources.ts";
 import { lastTold, waitsToBeRead } from "../../src/store/telling.ts";
-import { hasWrittenSince, transcriptOf } from "../../src/store/transcript.ts";
+import { acquaintanceOf, hasWrittenSince, transcriptOf } from "../../src/store/transcript.ts";
 import * as watches from "../../src/store/watches.ts";
 import { watchIn } from "../../src/store/watches.ts";
 import { contact, notice, opens } from "./escalations.ts";
@@ -252,6 +252,7 @@ export function describeScans(place: NewPlace): void {
         (q) => watches.unwantedQuestions(q, "k7"),
         (q) => transcriptOf(q, "k7", 9),
         (q) => hasWrittenSince(q, "k7", 0),
+        (q) => acquaintanceOf(q, { channel: "c", person: "p7" }, 9),
       ];
       for (const one of asked) expect(await scans(db, one)).toEqual([]);
     });
