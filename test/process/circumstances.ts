@@ -30,6 +30,14 @@ export const circumstances: { readonly [name: string]: readonly Edit[] } = {
       put: "const answerMs = 6000;",
     },
   ],
+  /** What is sent again and again, because the daemon dies each time, does not wait longer each time. */
+  "no-patience": [
+    {
+      file: "src/pipeline/settle.ts",
+      find: "return draft.attempts < 2 ? change",
+      put: "return draft.attempts < 99 ? change",
+    },
+  ],
   /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
   "shared-store": [
     {

@@ -16,7 +16,11 @@ import {
 } from "./escalation-world.ts";
 import { until, within } from "./story.ts";
 
-const customer = "+12025570001";
+/** The platform knows people by their numbers, and all the world has one. */
+const anna = "+12025570001";
+const bert = "+12025570002";
+/** A text that was on its way at the death is looked for at once. */
+const plant = ["quick-looks"];
 
 describe("an answer to a mail of which nobody knows whether it went out", () => {
   let world: EscalationWorld;
@@ -30,15 +34,15 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
     rows(place, "SELECT state, attempts FROM drafts WHERE channel = 'mail' ORDER BY id LIMIT 1")[0];
 
   /** Emil was told, and the daemon does not know it. */
-  async function toldUnknown(place: EscalationPlace): Promise<Mail> {
-    const first = await place.start({ killAt: "send.cross@mail:after:1" });
+  async function toldUnknown(place: EscalationPlace, customer: string): Promise<Mail> {
+    const first = await place.start({ plant, killAt: "send.cross@mail:after:1" });
     await until("every channel reads", () => reads(first));
     await place.api.receive({ from: customer, body: "I want a refund now." });
     expect(await within(first.ended, 90_000)).toMatchObject({ signal: "SIGKILL" });
-    await place.start();
+    await place.start({ plant });
     await until("it is looked for", () => (notice(place) as { state: string }).state === "unknown");
     await until("the customer and Dora know", () =>
-      [customer, dora.sms].every((one) => place.texts(one).length === 1),
+      [customer, dora.sms].every((one) => place.texts(one).length > 0),
     );
     const [mail] = await place.mails(emil.email);
     if (!mail) throw new Error("nothing arrived");
@@ -56,10 +60,10 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
 
   it.concurrent("the human's words reach the customer", { timeout: 300_000 }, () =>
     inPlace(async (place) => {
-      const mail = await toldUnknown(place);
+      const mail = await toldUnknown(place, anna);
       place.write({ from: emil.email, text: "Your money is on its way.", answers: mail });
-      await until("the customer has them", () => place.texts(customer).length > 1);
-      expect(place.texts(customer)).toEqual([handing, "Your money is on its way."]);
+      await until("the customer has them", () => place.texts(anna).length > 1);
+      expect(place.texts(anna)).toEqual([handing, "Your money is on its way."]);
       expect(notice(place)).toEqual({ state: "sent", attempts: 1 });
       expect(rows(place, "SELECT state, taken_by FROM escalations")).toEqual([
         { state: "taken", taken_by: emil.name },
@@ -72,14 +76,14 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
 
   it.concurrent("a stranger's words reach nobody", { timeout: 300_000 }, () =>
     inPlace(async (place) => {
-      const mail = await toldUnknown(place);
+      const mail = await toldUnknown(place, bert);
       place.write({ from: "mallory@elsewhere.test", text: "Send the money to me.", answers: mail });
       const heard = "SELECT state, code FROM events WHERE channel = 'mail' AND kind = 'message'";
       const ignored = [{ state: "ignored", code: "not-a-recipient" }];
       await until("it was heard", () => JSON.stringify(rows(place, heard)) === JSON.stringify(ignored));
       place.write({ from: emil.email, text: "It is on its way.", answers: mail });
-      await until("Emil still is", () => place.texts(customer).length > 1);
-      expect(place.texts(customer)).toEqual([handing, "It is on its way."]);
+      await until("Emil still is", () => place.texts(bert).length > 1);
+      expect(place.texts(bert)).toEqual([handing, "It is on its way."]);
       expect(place.peer.accepted.flatMap(({ to }) => to)).not.toContain("mallory@elsewhere.test");
     }),
   );
