@@ -48,7 +48,7 @@ async function list(db: Database, options: OutboxOptions, io: Io): Promise<numbe
       draft.id,
       draft.state,
       draft.channel,
-      draft.recipient,
+      shown(draft.recipient),
       String(draft.attempts),
       when(draft.due_at),
       draft.reason ?? "",
@@ -56,6 +56,12 @@ async function list(db: Database, options: OutboxOptions, io: Io): Promise<numbe
     io.out(table([["DRAFT", "STATE", "CHANNEL", "TO", "TRIES", "DUE (UTC)", "REASON"], ...rows]));
   }
   return exitCodes.ok;
+}
+
+/** The path of a webhook is a key with many receivers, and terminals are shown around. JSON has all of it. */
+function shown(recipient: string): string {
+  const url = URL.parse(recipient);
+  return url?.protocol.startsWith("http") ? `${url.protocol}//${url.host}/...` : recipient;
 }
 
 async function show(db: Database, id: string, options: OutboxOptions, io: Io): Promise<number> {
@@ -76,7 +82,7 @@ async function show(db: Database, id: string, options: OutboxOptions, io: Io): P
       ["state", draft.state],
       ["reason", draft.reason ?? "-"],
       ["channel", draft.channel],
-      ["to", draft.recipient],
+      ["to", shown(draft.recipient)],
       ["conversation", draft.conversation],
       ["sent as", draft.external_id ?? "-"],
       ["made", when(draft.created_at)],

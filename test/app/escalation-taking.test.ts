@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { run as escalationCommand } from "../../src/commands/escalation.ts";
 import type { Io } from "../../src/commands/io.ts";
+import { run as outboxCommand } from "../../src/commands/outbox.ts";
 import { closeServer, listen } from "../agent/fault-server.ts";
 import { chief, type Desk, dora, emil, openDesk, policy } from "./escalation-world.ts";
 import { eventually } from "./eventually.ts";
@@ -121,6 +122,12 @@ it.concurrent("by the answer of a machine that was told", async ({ onTestFinishe
   await desk.quiet();
   expect(got.map((body) => (JSON.parse(body) as { type: string }).type)).toEqual(["escalation.opened"]);
   expect(desk.mailsTo(chief.email)).toEqual([]);
+  // Its path is a key.
+  const said: string[] = [];
+  const io = { cwd: "/", env: desk.env, out: (line: string) => void said.push(line) } as unknown as Io;
+  expect(await outboxCommand({ config: desk.file, action: "list", limit: 50 }, io)).toBe(0);
+  expect(said.join("\n")).toContain(`${new URL(url).origin}/...`);
+  expect(said.join("\n")).not.toContain(url);
 });
 
 it.concurrent("what a person answers is said in the call while it lives; later they hear that it is over", async ({
