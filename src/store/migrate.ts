@@ -4,6 +4,7 @@ import { type Database, dialect, type Query } from "./driver.ts";
 import { spine } from "./migrations/0001-spine.ts";
 import { escalations } from "./migrations/0002-escalations.ts";
 import { files } from "./migrations/0003-files.ts";
+import { storms } from "./migrations/0004-storms.ts";
 
 export interface Migration {
   readonly name: string;
@@ -15,6 +16,7 @@ export const migrations: readonly Migration[] = [
   { name: "spine", sql: spine },
   { name: "escalations", sql: escalations },
   { name: "files", sql: files },
+  { name: "storms", sql: storms },
 ];
 
 // SQLite's now_ms() is filled in by its driver; PostgreSQL's is the server's clock, the same for all nodes. Read once for

@@ -8,7 +8,9 @@ import {
   replyStates,
   turnStates,
 } from "../../src/domain/states.ts";
+import { insertConversation } from "../../src/store/conversations.ts";
 import type { Database } from "../../src/store/driver.ts";
+import { insertEscalation } from "../../src/store/escalations.ts";
 import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
 import type { NewPlace } from "./rig.ts";
 
@@ -40,6 +42,16 @@ async function constraints(db: Database): Promise<{ table: string; text: string 
     ),
   );
 }
+
+const conversation = {
+  id: "k",
+  channel: "c",
+  agent: "a",
+  person: "p",
+  person_name: null,
+  subject: null,
+  token: "t",
+};
 
 export function describeSchema(place: NewPlace): void {
   describe("schema", () => {
@@ -73,6 +85,37 @@ export function describeSchema(place: NewPlace): void {
       const fresh = await (await place()).open();
       await migrate(fresh, [...migrations, added]);
       expect(await dump(db)).toEqual(await dump(fresh));
+    });
+
+    it("goes on with an escalation of an older schema: its number, and what was written since", async () => {
+      const db = await (await place()).open();
+      await migrate(db, migrations.slice(0, 2));
+      await db.tx(async (q) => {
+        await insertConversation(q, conversation);
+        for (const [seq, madeAt] of [10, 30].entries())
+          await q.run(
+            `INSERT INTO turns (id, conversation, channel, person, seq, kind, state, open, question, address, due_at, received_at, made_at, updated_at)
+             VALUES ($1, 'k', 'c', 'p', $2, 'question', 'answered', 0, 'q', '{}', 0, 0, $3, 0)`,
+            `t${seq}`,
+            seq + 1,
+            madeAt,
+          );
+        await q.run("INSERT INTO counters (name, value) VALUES ('escalation', 7)");
+        await q.run(
+          `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, reason, entered_at, opened_at)
+           VALUES ('e', 7, 'conversation:k', 'k', 'c', 'a', 'closed', 'topic', 'r', 20, 20)`,
+        );
+      });
+      await migrate(db);
+      expect(await db.read((q) => q.one("SELECT number, from_seq FROM escalations"))).toEqual({
+        number: 7,
+        from_seq: 2,
+      });
+      const about = { id: "f", about: "conversation:k", conversation: "k", channel: "c", agent: "a" };
+      const next = await db.tx((q) =>
+        insertEscalation(q, { ...about, cause: "topic", topic: null, reason: "r" }),
+      );
+      expect(next?.number).toBe(8);
     });
 
     it("leaves the old schema whole when a migration fails", async () => {

@@ -1,11 +1,11 @@
 // What humans must know of, who was told, and what is known of the platform's conversations.
 
 export const escalations = /* sql */ `
-CREATE TABLE counters ( -- only: sqlite
-  name TEXT PRIMARY KEY, -- only: sqlite
-  value BIGINT NOT NULL -- only: sqlite
+CREATE TABLE counters (
+  name TEXT PRIMARY KEY,
+  value BIGINT NOT NULL
 ) WITHOUT ROWID; -- only: sqlite
-CREATE SEQUENCE escalation_numbers; -- only: postgres
+); -- only: postgres
 
 CREATE TABLE escalations (
   id TEXT PRIMARY KEY,
@@ -26,18 +26,15 @@ CREATE TABLE escalations (
   taken_contact TEXT,
   taken_at BIGINT,
   opened_at BIGINT NOT NULL,
-  from_seq BIGINT NOT NULL,
   closed_at BIGINT,
   closed_by TEXT
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 CREATE UNIQUE INDEX escalations_live ON escalations (about) WHERE state <> 'closed';
 CREATE INDEX escalations_due ON escalations (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX escalations_ahead ON escalations ((CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END))
-  WHERE due_at IS NOT NULL;
-CREATE INDEX escalations_about ON escalations (about, number);
+CREATE INDEX escalations_about ON escalations (about, opened_at);
 CREATE INDEX escalations_conversation ON escalations (conversation);
-CREATE INDEX escalations_state ON escalations (state, number);
+CREATE INDEX escalations_state ON escalations (state, id);
 CREATE INDEX escalations_kept ON escalations (closed_at) WHERE closed_by IS NOT NULL;
 
 CREATE TABLE sources (
@@ -81,9 +78,7 @@ CREATE TABLE notices (
   UNIQUE (contact, kind, subject)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
-CREATE INDEX notices_due ON notices (due_at, id) WHERE due_at IS NOT NULL;
-CREATE INDEX notices_ahead ON notices (made_at) WHERE due_at IS NOT NULL;
-CREATE INDEX notices_written ON notices (written_at) WHERE written_at IS NOT NULL;
+CREATE INDEX notices_due ON notices (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX notices_reply ON notices (reply) WHERE reply IS NOT NULL;
 
 CREATE TABLE watches (
