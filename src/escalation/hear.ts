@@ -4,8 +4,9 @@
 
 import type { MessageEvent } from "bridgehead/contract";
 import { references } from "../domain/thread.ts";
+import { newId } from "../ops/clock.ts";
 import type { Line } from "../pipeline/line.ts";
-import { type ContactRow, contactsAt, contactsIn, contactsToldBy } from "../store/contacts.ts";
+import { addNotice, type ContactRow, contactsAt, contactsIn, contactsToldBy } from "../store/contacts.ts";
 import { conversationByToken, conversationsCiting } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
 import { readEscalation } from "../store/escalations.ts";
@@ -40,7 +41,7 @@ export async function hear(
   const [contact] = contacts;
   if (!contact) return false;
   if (from === "stranger") {
-    if (!event.refusal) await tellOfStranger(q, row, event, contacts, deps);
+    if (!event.refusal) await tellOfStranger(q, event, contacts, deps);
     return ignore("not-a-recipient", "it answers an escalation, and its sender was not told of it");
   }
   if (event.refusal) {
@@ -105,10 +106,10 @@ async function named(q: Query, line: Line, event: MessageEvent): Promise<readonl
   return contacts;
 }
 
-/** It may be theirs, from another address, and they wait for what it should have done. Never a word to the stranger. */
+/** It may be theirs, from another address, and they wait for what it should have done. Once for each address: behind it may
+ *  be a machine that answers everything. Never a word to the stranger. */
 async function tellOfStranger(
   q: Query,
-  row: EventRow,
   event: MessageEvent,
   contacts: readonly ContactRow[],
   deps: HearDeps,
@@ -118,5 +119,10 @@ async function tellOfStranger(
   const { number, state } = await readEscalation(q, contact.escalation);
   if (state === "closed") return;
   const text = `${number}: ${event.from.address} has answered our mail to you, and was not told of this: nothing of it was sent. If that was you, please answer from ${contact.address}.`;
-  await answer(q, row, contact, text, deps);
+  const id = newId(deps.clock.now());
+  await addNotice(
+    q,
+    { id, contact: contact.id, kind: "said", subject: `from:${event.from.address}`, text },
+    0,
+  );
 }

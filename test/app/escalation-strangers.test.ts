@@ -59,7 +59,8 @@ it.concurrent("a stranger who answers the notice, or knows its mark, is not hear
   await ignored(desk, "not-a-recipient", { ...marked, subject: "Hello" });
   // Dora at home is nobody we know.
   await ignored(desk, "not-a-recipient", { from: "dora@home.example", text: "ok", answers: notice });
-  await untouched(desk, "dora@home.example", mallory.from, mallory.from);
+  // Mallory has written twice, and may be a machine.
+  await untouched(desk, "dora@home.example", mallory.from);
   expect(desk.mailsTo("dora@home.example")).toEqual([]);
 });
 
