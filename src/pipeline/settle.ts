@@ -9,6 +9,7 @@ import type { Json, Verdict } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
 import { lookDelay, sendDelay, sendLifetime } from "../domain/retry.ts";
 import { jitter } from "../ops/clock.ts";
+import { noticesOf } from "../store/contacts.ts";
 import { cite } from "../store/conversations.ts";
 import { changeDraft, type DraftChange, lastAttempt, readDraft } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
@@ -19,6 +20,9 @@ import type { LineRules } from "./line.ts";
 import type { SendDeps, Sending } from "./sending.ts";
 import type { Transition } from "./stage.ts";
 
+/** How long it is looked for whether a notice went out, before it is sent again. */
+const noticeWindowMs = 45_000;
+
 export async function settle(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
   const { line, draft } = sending;
   const verdict = await look(sending, signal, deps);
@@ -26,15 +30,24 @@ export async function settle(sending: Sending, signal: AbortSignal, deps: SendDe
     { channel: line.channel, draft: draft.id, verdict: verdict.kind },
     "looked at an unknown outcome",
   );
+  const rules = await rulesFor(sending, deps);
   // The window of an attempt that the process died in begins with the first look.
-  const left = draft.settle_left ?? line.rules.unknown_window;
-  const change = paced(changeAfter(verdict, draft.looks, left, line.rules), verdict, sending);
+  const left = Math.min(draft.settle_left ?? rules.unknown_window, rules.unknown_window);
+  const change = paced(changeAfter(verdict, draft.looks, left, rules), verdict, sending);
   return async (q) => {
     await guardLease(q, sending.lease);
     const now = await readDraft(q, draft.id);
     if (now?.state === draft.state) await write(q, sending, verdict, change);
     await releaseLane(q, sending.lease, "out");
   };
+}
+
+/** Whoever is told that a human is needed is told again when in doubt, and soon: not to be reached is worse than to be told
+ *  twice. */
+async function rulesFor({ line, draft }: Sending, deps: SendDeps): Promise<LineRules> {
+  const { rules } = line;
+  if ((await deps.db.read((q) => noticesOf(q, draft.reply))).length === 0) return rules;
+  return { ...rules, on_unknown: "resend", unknown_window: Math.min(rules.unknown_window, noticeWindowMs) };
 }
 
 async function look(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Verdict> {

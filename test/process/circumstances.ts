@@ -30,6 +30,14 @@ export const circumstances: { readonly [name: string]: readonly Edit[] } = {
       put: "const answerMs = 6000;",
     },
   ],
+  /** Nobody waits for three quarters of a minute in doubt whether somebody was told. */
+  "short-doubt": [
+    {
+      file: "src/pipeline/settle.ts",
+      find: "const noticeWindowMs = 45_000;",
+      put: "const noticeWindowMs = 300;",
+    },
+  ],
   /** What is sent again and again, because the daemon dies each time, does not wait longer each time. */
   "no-patience": [
     {

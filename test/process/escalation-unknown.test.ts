@@ -11,6 +11,7 @@ import {
   handing,
   type Mail,
   openPlace,
+  type PlaceOptions,
   reads,
   startEscalationWorld,
 } from "./escalation-world.ts";
@@ -19,6 +20,7 @@ import { until, within } from "./story.ts";
 /** The platform knows people by their numbers, and all the world has one. */
 const anna = "+12025570001";
 const bert = "+12025570002";
+const carl = "+12025570003";
 /** A text that was on its way at the death is looked for at once. */
 const plant = ["quick-looks"];
 
@@ -49,8 +51,11 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
     return mail;
   }
 
-  async function inPlace(test: (place: EscalationPlace) => Promise<void>): Promise<void> {
-    const place = await openPlace(world, { unknownWindow: "12h" });
+  async function inPlace(
+    test: (place: EscalationPlace) => Promise<void>,
+    more: PlaceOptions = {},
+  ): Promise<void> {
+    const place = await openPlace(world, { unknownWindow: "12h", ...more });
     try {
       await test(place);
     } finally {
@@ -64,7 +69,7 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
       place.write({ from: emil.email, text: "Your money is on its way.", answers: mail });
       await until("the customer has them", () => place.texts(anna).length > 1);
       expect(place.texts(anna)).toEqual([handing, "Your money is on its way."]);
-      expect(notice(place)).toEqual({ state: "sent", attempts: 1 });
+      expect(notice(place)).toMatchObject({ state: "sent" });
       expect(rows(place, "SELECT state, taken_by FROM escalations")).toEqual([
         { state: "taken", taken_by: emil.name },
       ]);
@@ -86,5 +91,25 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
       expect(place.texts(bert)).toEqual([handing, "It is on its way."]);
       expect(place.peer.accepted.flatMap(({ to }) => to)).not.toContain("mallory@elsewhere.test");
     }),
+  );
+
+  it.concurrent(
+    "in doubt it is sent again, and soon, whatever becomes of other mails",
+    { timeout: 300_000 },
+    () =>
+      inPlace(
+        async (place) => {
+          place.peer.fail("dot", { kind: "reset" }, 1);
+          const daemon = await place.start({ plant: [...plant, "short-doubt"] });
+          await until("every channel reads", () => reads(daemon));
+          await place.api.receive({ from: carl, body: "I want a refund now." });
+          await until("Emil is told", () => place.peer.accepted.some(({ to }) => to.includes(emil.email)));
+          await until("it is noted", () => (notice(place) as { state: string }).state === "sent");
+          expect(notice(place)).toEqual({ state: "sent", attempts: 2 });
+          const ids = place.peer.arrived.map(({ messageId }) => messageId);
+          expect([ids.length, new Set(ids).size], "the same mail").toEqual([2, 1]);
+        },
+        { onUnknown: "hold" },
+      ),
   );
 });

@@ -107,6 +107,8 @@ export interface PlaceOptions {
   readonly relayTimeout?: string;
   /** How long a mail that may have gone out is looked for, before it is sent again. Default: 300ms. */
   readonly unknownWindow?: string;
+  /** What becomes of such a mail then. Default: resend. */
+  readonly onUnknown?: "hold" | "resend";
 }
 
 export interface Mail {
@@ -254,7 +256,13 @@ interface Addresses {
 }
 
 function configFile(at: Addresses, options: PlaceOptions): string {
-  const { repeat = "6h", next = "12h", relayTimeout = "2m", unknownWindow = "300ms" } = options;
+  const {
+    repeat = "6h",
+    next = "12h",
+    relayTimeout = "2m",
+    unknownWindow = "300ms",
+    onUnknown = "resend",
+  } = options;
   const login = `host: 127.0.0.1, tls: none, user: ${office}, password: "\${env:MAIL_PASSWORD}"`;
   const phone = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${at.api}", number: "${ourNumber}"`;
   const caps = "caps: { sender: [], conversation: [], channel: [] }";
@@ -271,7 +279,7 @@ channels:
     smtp: { ${login}, port: ${at.smtp}, login: false, timeout: ${relayTimeout} }
     first_start: { history: 1h }
     sent_folder: none
-    on_unknown: resend
+    on_unknown: ${onUnknown}
     unknown_window: ${unknownWindow}
     ${caps}
 escalation:
