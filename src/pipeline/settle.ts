@@ -37,7 +37,7 @@ export async function settle(sending: Sending, signal: AbortSignal, deps: SendDe
   return async (q) => {
     await guardLease(q, sending.lease);
     const now = await readDraft(q, draft.id);
-    if (now?.state === draft.state) await write(q, sending, verdict, change);
+    if (now?.state === draft.state) await write(q, sending, verdict, change, rules !== line.rules);
     await releaseLane(q, sending.lease, "out");
   };
 }
@@ -115,7 +115,13 @@ function paced(change: DraftChange, verdict: Verdict, { draft, line }: Sending):
   return draft.attempts < 2 ? change : { ...change, dueInMs: jitter(sendDelay(draft.attempts - 1)) };
 }
 
-async function write(q: Query, sending: Sending, verdict: Verdict, change: DraftChange): Promise<void> {
+async function write(
+  q: Query,
+  sending: Sending,
+  verdict: Verdict,
+  change: DraftChange,
+  isNotice: boolean,
+): Promise<void> {
   const { line, draft } = sending;
   if (verdict.kind === "sent") await cite(q, line.channel, verdict.id, draft.conversation, draft.id);
   const outcome = { sent: "sent", "not-sent": "deferred", unsure: "unknown" }[verdict.kind];
@@ -123,6 +129,9 @@ async function write(q: Query, sending: Sending, verdict: Verdict, change: Draft
   await changeDraft(q, draft.id, change);
   const reason = change.reason ?? "";
   const { state } = change;
+  // Sent again, and not relied upon: the policy's next step does not wait for it.
+  if (isNotice && state === "queued" && verdict.kind === "unsure")
+    await line.escalation()?.stuck(q, line, draft, { state: "held", reason });
   if (state !== "held" && state !== "dropped" && state !== "failed") return;
   if (change.open === 0) await endRest(q, draft, state === "held" ? "held" : "dropped");
   await line.escalation()?.stuck(q, line, draft, { state, reason });
