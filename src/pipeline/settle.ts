@@ -30,25 +30,26 @@ export async function settle(sending: Sending, signal: AbortSignal, deps: SendDe
     { channel: line.channel, draft: draft.id, verdict: verdict.kind },
     "looked at an unknown outcome",
   );
-  const rules = await rulesFor(sending, deps);
+  const isNotice = (await deps.db.read((q) => noticesOf(q, draft.reply))).length > 0;
+  const rules = isNotice ? noticeRules(line.rules) : line.rules;
   // The window of an attempt that the process died in begins with the first look.
   const left = Math.min(draft.settle_left ?? rules.unknown_window, rules.unknown_window);
   const change = paced(changeAfter(verdict, draft.looks, left, rules), verdict, sending);
   return async (q) => {
     await guardLease(q, sending.lease);
     const now = await readDraft(q, draft.id);
-    if (now?.state === draft.state) await write(q, sending, verdict, change, rules !== line.rules);
+    if (now?.state === draft.state) await write(q, sending, verdict, change, isNotice);
     await releaseLane(q, sending.lease, "out");
   };
 }
 
 /** Whoever is told that a human is needed is told again when in doubt, and soon: not to be reached is worse than to be told
  *  twice. */
-async function rulesFor({ line, draft }: Sending, deps: SendDeps): Promise<LineRules> {
-  const { rules } = line;
-  if ((await deps.db.read((q) => noticesOf(q, draft.reply))).length === 0) return rules;
-  return { ...rules, on_unknown: "resend", unknown_window: Math.min(rules.unknown_window, noticeWindowMs) };
-}
+const noticeRules = (rules: LineRules): LineRules => ({
+  ...rules,
+  on_unknown: "resend",
+  unknown_window: Math.min(rules.unknown_window, noticeWindowMs),
+});
 
 async function look(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Verdict> {
   const { line, draft } = sending;

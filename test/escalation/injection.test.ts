@@ -1,7 +1,7 @@
 // Names, subjects, topics and words of customers stand in what people are told: none of them becomes a header, a line of
 // ours, or a field of the payload.
 
-import { type Reply, sendKey, threadToken } from "bridgehead/contract";
+import type { Reply } from "bridgehead/contract";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { config as schema } from "../../adapters/email/config.ts";
@@ -10,6 +10,7 @@ import { compose } from "../../adapters/email/smtp/compose.ts";
 import { messageBytes } from "../../adapters/email/smtp/message.ts";
 import { webhookText } from "../../src/escalation/payload.ts";
 import { longText, type Matter, shortText, subjectOf } from "../../src/escalation/wording.ts";
+import { replyTo } from "../adapters/email/core.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = schema.parse({ imap: { ...server, user: "us@example.com", password: "x" }, smtp: server });
@@ -45,23 +46,14 @@ const matterOf = (evil: string): Matter => ({
   said: [{ at: 0, who: "person", text: evil }],
 });
 
-const noticeTo = (matter: Matter, name: string): Reply => ({
-  kind: "notice",
-  key: sendKey("01hzx7key"),
-  createdAt: new Date(0),
-  to: [{ address: "anna@firm.example", name }],
-  cc: [],
-  subject: subjectOf(matter),
-  text: longText(matter, null, false),
-  signature: null,
-  introduction: null,
-  senderName: null,
-  answers: null,
-  history: [],
-  token: threadToken("tok3ntok3ntok3n"),
-  hops: 1,
-  session: null,
-});
+const noticeTo = (matter: Matter, name: string): Reply =>
+  replyTo({
+    kind: "notice",
+    createdAt: new Date(0),
+    to: [{ address: "anna@firm.example", name }],
+    subject: subjectOf(matter),
+    text: longText(matter, null, false),
+  });
 
 const evils = [
   "Bob\r\nBcc: thief@evil.example",

@@ -1,6 +1,6 @@
 // Files in a mail of ours: their bytes as they are, their names as data, and the same mail at every attempt.
 
-import { fileRef, type Reply, type ReplyAttachment, sendKey, threadToken } from "bridgehead/contract";
+import { fileRef, type ReplyAttachment } from "bridgehead/contract";
 import * as fc from "fast-check";
 import PostalMime from "postal-mime";
 import { expect, it } from "vitest";
@@ -9,6 +9,7 @@ import { identity } from "../../../adapters/email/identity.ts";
 import { compose } from "../../../adapters/email/smtp/compose.ts";
 import { type Draft, readDraft } from "../../../adapters/email/smtp/draft.ts";
 import { messageBytes } from "../../../adapters/email/smtp/message.ts";
+import { replyTo } from "./core.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = schema.parse({
@@ -16,24 +17,7 @@ const settings = schema.parse({
   smtp: server,
 });
 const self = identity("support@example.com", []);
-const reply: Reply = {
-  kind: "answer",
-  byHuman: true,
-  key: sendKey("01hzx7key"),
-  createdAt: new Date("2026-11-20T10:00:00Z"),
-  to: [{ address: "ann@example.net" }],
-  cc: [],
-  subject: "Where is it?",
-  text: "It is here.",
-  signature: null,
-  introduction: null,
-  senderName: null,
-  answers: null,
-  history: [],
-  token: threadToken("tok3ntok3ntok3n"),
-  hops: 1,
-  session: null,
-};
+const reply = replyTo({ byHuman: true });
 
 function draftWith(files: readonly Partial<ReplyAttachment>[]): Draft {
   const attachments = files.map((file, index) => ({
