@@ -8,6 +8,7 @@ import {
   type ThreadToken,
   threadToken,
 } from "bridgehead/contract";
+import { domainOf, keyIn, withoutPlus } from "./parse/marker.ts";
 
 export interface Identity {
   /** Lower-cased; where answers come from. */
@@ -37,9 +38,8 @@ export function identity(address: string, aliases: readonly string[]): Identity 
     addresses,
     messageId: (key) => `<${key}.bridgehead@${domainOf(main)}>` as ExternalId,
     keyOf(messageId) {
-      const [, key, domain] =
-        /^<?([a-z0-9]{4,64})\.bridgehead@([^>\s]{1,255})>?$/.exec(messageId.trim()) ?? [];
-      return key !== undefined && domains.has((domain ?? "").toLowerCase()) ? sendKey(key) : null;
+      const key = keyIn(messageId, domains);
+      return key === null ? null : sendKey(key);
     },
     tokenAddress: (token) => main.replace(/(\+[^@]*)?@/, `+${token}@`),
     tokenOf(candidate) {
@@ -59,14 +59,4 @@ export function surrogateId(digest: string): ExternalId {
 /** False for surrogates, which nobody else knows and which must not be cited. */
 export function isCitable(id: string): boolean {
   return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith("@no-message-id.invalid>");
-}
-
-/** The part after the @. */
-function domainOf(address: string): string {
-  return address.slice(address.lastIndexOf("@") + 1);
-}
-
-function withoutPlus(address: string): readonly [string, string | null] {
-  const [, local, plus, domain] = /^([^+@]+)\+([^@]*)(@.+)$/.exec(address) ?? [];
-  return local === undefined ? [address, null] : [`${local}${domain}`, plus ?? ""];
 }

@@ -44,7 +44,7 @@ export default defineAdapter({
       connection: imap,
       health: state,
       reading: { config: settings, self },
-      context: parseContext(settings),
+      context: parseContext(settings, self.addresses),
       mark: marker(settings.mark, channel.log),
       idleLimit: providerOf(settings.imap.host).idleLimit ?? Number.POSITIVE_INFINITY,
       parser: () => sharedParser(channel.clock),
@@ -83,12 +83,13 @@ function smtpOptions(settings: EmailConfig, tokens: ReturnType<typeof grants>): 
   return { smtp, login: { user: smtp.user ?? imap.user, password: password ?? "", tokens: tokens(grant) } };
 }
 
-function parseContext({ sender_auth }: EmailConfig): ParseContext {
-  if (sender_auth.mode === "off") return { senderAuth: { mode: "off" } };
+function parseContext({ sender_auth }: EmailConfig, own: readonly string[]): ParseContext {
+  if (sender_auth.mode === "off") return { own, senderAuth: { mode: "off" } };
   if (sender_auth.by === "header") {
-    return { senderAuth: { mode: "header", authservId: sender_auth.server ?? "" } };
+    return { own, senderAuth: { mode: "header", authservId: sender_auth.server ?? "" } };
   }
   return {
+    own,
     senderAuth: { mode: "mailauth", ...(sender_auth.dns ? { dns: { servers: sender_auth.dns } } : {}) },
   };
 }

@@ -1,11 +1,12 @@
 // Which parts of a mail are its text and which are attachments.
 
 import { decodeText } from "./charset.ts";
-import { cleanFileName, cleanText } from "./cleaning.ts";
+import { cleanFileName, cleanText, unflow } from "./cleaning.ts";
 import { htmlToText } from "./html.ts";
 import type { MailAttachment } from "./mail.ts";
 import { findMarkers } from "./marker.ts";
 import type { Part } from "./tree.ts";
+import type { TrimOptions } from "./trim.ts";
 
 /** More parts than a person ever sends; the rest is left out. */
 const maxAttachments = 500;
@@ -19,56 +20,99 @@ export interface Body {
   readonly attachments: readonly MailAttachment[];
   /** Mails carried inline, which a reader would see as text. */
   readonly carried: readonly Part[];
+  /** The HTML shows coloured answers inside of a quoted mail. */
+  readonly inlineAnswers: boolean;
 }
 
 interface Pieces {
-  readonly texts: string[];
+  readonly options: TrimOptions;
+  readonly texts: Reading[];
   readonly markers: Set<string>;
   readonly attachments: MailAttachment[];
   readonly carried: Part[];
 }
 
-/** Walks the tree in order; of alternatives the one that says most is read. */
-export function bodyOf(root: Part, forward: boolean): Body {
-  const pieces: Pieces = { texts: [], markers: new Set(), attachments: [], carried: [] };
-  collect(root, forward, pieces, false);
-  const text = pieces.texts.filter((piece) => piece !== "").join("\n\n");
+/** One text, and how it came about. */
+interface Reading {
+  readonly text: string;
+  readonly html: boolean;
+  readonly inlineAnswers: boolean;
+}
+
+/** Walks the tree in order and reads one of each set of alternatives. `options`: what the mail answers. */
+export function bodyOf(root: Part, options: TrimOptions): Body {
+  const pieces: Pieces = { options, texts: [], markers: new Set(), attachments: [], carried: [] };
+  collect(root, pieces, false);
+  const texts = pieces.texts.filter((piece) => piece.text !== "");
+  const text = joined(texts);
   return {
     text: text.trim(),
+    inlineAnswers: texts.some((piece) => piece.inlineAnswers),
     markers: [...pieces.markers],
     attachments: pieces.attachments,
     carried: pieces.carried,
   };
 }
 
-function collect(part: Part, forward: boolean, pieces: Pieces, related: boolean): void {
-  if (part.multipart === "alternative") return collectAlternative(part, forward, pieces, related);
+const joined = (texts: readonly Reading[]) =>
+  texts
+    .map((piece) => piece.text)
+    .filter((piece) => piece !== "")
+    .join("\n\n");
+
+function collect(part: Part, pieces: Pieces, related: boolean): void {
+  if (part.multipart === "alternative") return collectAlternative(part, pieces, related);
   if (part.multipart !== null) {
-    for (const child of part.children)
-      collect(child, forward, pieces, related || part.multipart === "related");
+    for (const child of part.children) collect(child, pieces, related || part.multipart === "related");
     return;
   }
   if (isText(part) && pieces.texts.length < maxTextParts) {
     addMarkers(part, pieces);
-    pieces.texts.push(textOf(part, forward));
+    pieces.texts.push(readingOf(part, pieces.options));
     return;
   }
   if (part.mediaType === "message/rfc822" && part.disposition !== "attachment") pieces.carried.push(part);
   addAttachment(part, pieces, related);
 }
 
-/** HTML is preferred: it tells quotes and hidden text apart. Plain text is taken when the HTML says nothing. */
-function collectAlternative(part: Part, forward: boolean, pieces: Pieces, related: boolean): void {
+/**
+ * HTML is preferred: it tells quotes and hidden text apart. Plain text is taken when the HTML says nothing, and when both say the same: then
+ * the sender's own line breaks and columns are better than a conversion.
+ */
+function collectAlternative(part: Part, pieces: Pieces, related: boolean): void {
   const before = pieces.texts.length;
-  const found = part.children.map((child) => {
+  const found = part.children.map((child): Reading => {
     const own: Pieces = { ...pieces, texts: [] };
-    collect(child, forward, own, related);
-    return { text: own.texts.filter((piece) => piece !== "").join("\n\n"), html: hasHtml(child) };
+    collect(child, own, related);
+    return {
+      text: joined(own.texts),
+      html: hasHtml(child),
+      inlineAnswers: own.texts.some((one) => one.inlineAnswers),
+    };
   });
-  const best =
-    found.filter((one) => one.html && one.text !== "").at(-1) ?? found.find((one) => one.text !== "");
-  if (best !== undefined && before < maxTextParts) pieces.texts.push(best.text);
+  const html = found.filter((one) => one.html && one.text !== "").at(-1);
+  const plain = found.find((one) => !one.html && one.text !== "");
+  const same =
+    html !== undefined && plain !== undefined && !html.inlineAnswers && saysTheSame(plain.text, html.text);
+  const best = same ? plain : (html ?? plain);
+  if (best !== undefined && before < maxTextParts) pieces.texts.push(best);
 }
+
+/** The same words in the same order, and the same of them quoted; punctuation, spaces and the targets of links do not count. */
+function saysTheSame(plain: string, html: string): boolean {
+  return wordsOf(plain) === wordsOf(html) && wordsOf(unquoted(plain)) === wordsOf(unquoted(html));
+}
+
+function wordsOf(text: string): string {
+  const bare = text.toLowerCase().replace(/[[<(]?\b(?:https?:\/\/|mailto:|tel:)[^\s<>[\]]{1,2000}/g, " ");
+  return (bare.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).join(" ");
+}
+
+const unquoted = (text: string) =>
+  text
+    .split("\n")
+    .filter((line) => !/^\s{0,10}>/.test(line))
+    .join("\n");
 
 const hasHtml = (part: Part): boolean => part.mediaType === "text/html" || part.children.some(hasHtml);
 
@@ -101,11 +145,17 @@ function charsetInHtml(part: Part): string | null {
   return /charset\s{0,3}=\s{0,3}["']?([\w.:-]{2,40})/i.exec(head)?.[1] ?? null;
 }
 
-function textOf(part: Part, forward: boolean): string {
+function readingOf(part: Part, options: TrimOptions): Reading {
   const text = decoded(part);
-  if (part.mediaType === "text/html") return htmlToText(text, forward);
+  if (part.mediaType === "text/html") return { ...htmlToText(text, options), html: true };
+  return { text: plainTextOf(part, text), html: false, inlineAnswers: false };
+}
+
+function plainTextOf(part: Part, text: string): string {
   if (part.mediaType === "text/enriched") return cleanText(text.replace(/<[^<>\n]{1,60}>/g, "")).trim();
-  return cleanText(part.unflow(text)).replace(/^\n+/, "").trimEnd();
+  const { format, delsp } = part.parameters;
+  const whole = format?.toLowerCase() === "flowed" ? unflow(text, delsp?.toLowerCase() === "yes") : text;
+  return cleanText(whole).replace(/^\n+/, "").trimEnd();
 }
 
 function addMarkers(part: Part, pieces: Pieces): void {

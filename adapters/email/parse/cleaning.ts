@@ -22,6 +22,41 @@ export function cleanText(text: string): string {
     .replace(/\u00a0/g, " ");
 }
 
+/** Stands in front of a ">" that the sender typed, until the text is trimmed. A private character. */
+const typedMark = "\ue0c2";
+
+/** Removes the marks that `unflow` has set. */
+export const withoutMarks = (text: string): string => text.replaceAll(typedMark, "");
+
+/**
+ * Undoes format=flowed (RFC 3676): joins the lines of a paragraph, and keeps the quote depth of each. Lines of different depth are never
+ * joined (section 4.5), a space in front is removed (4.4), and "-- " is always a line of its own (4.3). `delSp`: the space at the end of a
+ * joined line is not part of the text (4.2). A ">" behind the removed space is no quote mark and gets a mark of its own.
+ */
+export function unflow(text: string, delSp: boolean): string {
+  const out: string[] = [];
+  let paragraph: string[] = [];
+  let depth = 0;
+  const flush = () => {
+    if (paragraph.length > 0)
+      out.push(depth > 0 ? `${">".repeat(depth)} ${paragraph.join("")}`.trimEnd() : paragraph.join(""));
+    paragraph = [];
+  };
+  for (const line of text.replace(/\r\n?/g, "\n").split("\n")) {
+    let marks = 0;
+    while (line[marks] === ">") marks++;
+    const content = line.slice(line[marks] === " " ? marks + 1 : marks);
+    const flows = content.endsWith(" ") && content !== "-- ";
+    if (marks !== depth || content === "-- ") flush();
+    depth = marks;
+    const typed = content.startsWith(">") && paragraph.length === 0 ? typedMark : "";
+    paragraph.push(typed + (flows && delSp ? content.slice(0, -1) : content));
+    if (!flows) flush();
+  }
+  flush();
+  return out.join("\n");
+}
+
 /** The same for a value that must stay on one line, such as a subject or a name. */
 export function cleanLine(text: string, maxLength = 1000): string {
   return cleanText(text.slice(0, maxLength * 4))

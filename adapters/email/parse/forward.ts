@@ -5,17 +5,26 @@ import { cleanLine } from "./cleaning.ts";
 import { cleanAddress } from "./headers.ts";
 import { isForwardLine } from "./lines.ts";
 import type { Mail } from "./mail.ts";
-import { forwardPrefixes } from "./phrases.ts";
+import { forwardPrefixes, replyPrefixes } from "./phrases.ts";
 
 const limits = { characters: 20_000, lines: 400, lineLength: 500 };
 
-/** A forward by its subject ("Fwd:", "WG:", "TR:" ...), which a later "Re:" undoes. */
+/** A forward by its subject ("Fwd:", "WG:", "TR:", "[Fwd: ...]"), which a later "Re:" undoes. */
 export function isForwardSubject(subject: string): boolean {
-  const [, prefix] =
-    /^\s{0,10}(?:\[[^\]]{1,60}\]\s{0,10})?([^\s:：[\]]{1,12})\s{0,5}(?:\[\d{1,3}\]|\(\d{1,3}\))?\s{0,5}[:：]/u.exec(
-      subject.slice(0, 200),
-    ) ?? [];
-  return prefix !== undefined && forwardPrefixes.has(prefix.toLowerCase());
+  return forwardPrefixes.has(prefixOf(subject));
+}
+
+/** True for "Re:" and its translations. */
+export function isReplySubject(subject: string): boolean {
+  return replyPrefixes.has(prefixOf(subject));
+}
+
+/** The prefix of a subject in lower case, behind the tag of a list ("[shop] Re: ..."); "" when there is none. */
+function prefixOf(subject: string): string {
+  const text = subject.slice(0, 200);
+  const word =
+    /^\s{0,10}(?:\[[^\]:：]{1,60}\]\s{0,10})?\[?([^\s:：[\]]{1,20})\s{0,5}(?:\[\d{1,3}\]|\(\d{1,3}\))?\s{0,5}[:：]/u;
+  return word.exec(text)?.[1]?.toLowerCase() ?? "";
 }
 
 /** A forward by its body: some line says so, before any answer to another mail could. */

@@ -1,8 +1,10 @@
-// Which elements of an HTML mail a reader cannot see. Hidden text is how instructions reach a model behind a person's back.
+// Tells which parts of an HTML mail a reader cannot see. Hidden text can carry instructions to the agent that no person has read.
 
 import type { Element } from "domhandler";
+import { type Colour, colourOf, contrast, isVivid, white } from "./colour.ts";
+import type { Rules } from "./stylesheet.ts";
 
-/** Never shown, or nothing to read. */
+/** Elements that are never shown, or hold nothing to read. */
 const silent = new Set(
   [
     "head",
@@ -34,52 +36,126 @@ const silent = new Set(
     "dialog",
   ]),
 );
-/** Class names by which style sheets of mails hide things. */
+/** Class names by which the style sheets of mails hide elements. */
 const hidingClasses =
   /(?:^|\s)(?:hidden|hide|d-none|invisible|sr-only|visually-hidden|visuallyhidden|preheader|preview-text|mcnpreviewtext|display-none|screen-reader-text|is-hidden|u-hidden)(?=\s|$)/;
 
-/** True when neither the element nor anything in it is to be read. */
-export function isHidden(element: Element): boolean {
+/** How text looks at a place; children inherit it. */
+export interface Look {
+  readonly visible: boolean;
+  /** Pixels. */
+  readonly size: number;
+  /** The text's colour; null when unknown, or when nothing sets it. */
+  readonly ink: Colour | null;
+  /** The colour behind it; null when unknown, such as an image. */
+  readonly paper: Colour | null;
+  readonly link: boolean;
+}
+
+/** How a mail program shows a text without any style. */
+export const plainLook: Look = { visible: true, size: 16, ink: null, paper: white, link: false };
+
+/** True when nobody sees the element or anything in it. */
+export function isHidden(element: Element, rules: Rules): boolean {
   if (silent.has(element.name)) return true;
-  const { hidden, style, class: classes, type } = element.attribs;
+  const { hidden, class: classes, type } = element.attribs;
   if (hidden !== undefined || element.attribs["aria-hidden"]?.trim().toLowerCase() === "true") return true;
   if (type?.toLowerCase() === "hidden") return true;
   if (classes !== undefined && hidingClasses.test(classes.slice(0, 500).toLowerCase())) return true;
-  if (element.attribs["width"] === "0" && element.attribs["height"] === "0") return true;
-  if (isTooSmall(element)) return true;
-  return style !== undefined && hidesByStyle(style);
+  if (isZero(element.attribs["width"]) && isZero(element.attribs["height"])) return true;
+  return rules.size > 0 && hidesByStyle(rules);
 }
 
-function isTooSmall(element: Element): boolean {
-  return element.name === "font" && element.attribs["size"] === "0";
+/** The look of the text in an element; `parent` is the look around it. Children can undo all of this, other than what `isHidden` finds. */
+export function lookOf(element: Element, rules: Rules, parent: Look): Look {
+  const { bgcolor, background, text, color, size } = element.attribs;
+  const link = parent.link || element.name === "a";
+  if (rules.size === 0 && bgcolor === undefined && background === undefined && text === undefined) {
+    if (element.name !== "font") return link === parent.link ? parent : { ...parent, link };
+  }
+  let { visible, ink, paper } = parent;
+  const visibility = rules.get("visibility");
+  if (visibility !== undefined) visible = !/^(?:hidden|collapse)/.test(visibility);
+  if (element.name === "body" && text !== undefined) ink = colourOf(text, ink);
+  if (element.name === "font" && color !== undefined) ink = colourOf(color, ink);
+  const own = rules.get("-webkit-text-fill-color") ?? rules.get("color");
+  if (own !== undefined) ink = colourOf(own, ink);
+  if (bgcolor !== undefined) paper = colourOf(bgcolor, paper);
+  if (background !== undefined) paper = null;
+  for (const name of ["background", "background-color"]) {
+    const value = rules.get(name);
+    if (value !== undefined) paper = paperOf(value, paper);
+  }
+  let px = sizeOf(rules, parent.size);
+  if (element.name === "font" && size !== undefined && rules.get("font-size") === undefined)
+    px = isZero(size) ? 0 : Math.max(px, 10);
+  return { visible, size: px, ink, paper, link };
 }
 
-function hidesByStyle(style: string): boolean {
-  const rules = declarations(style);
+/** Contrast below which text is taken for hidden; light grey on white, as footers have it, is above. */
+const leastContrast = 1.2;
+/** Pixels below which text is taken for hidden. */
+const leastSize = 2.4;
+
+/** True when a reader sees text of this look. `colours`: whether its colours count. */
+export function isReadable({ visible, size, ink, paper }: Look, colours: boolean): boolean {
+  if (!visible || size < leastSize) return false;
+  if (ink === null || !colours) return true;
+  if (ink.alpha < 0.06) return false;
+  return paper === null || contrast(ink, paper) >= leastContrast;
+}
+
+/** True for text in a strong colour, by which customers tell their answers from our text around them. Links are coloured by themselves. */
+export function isColoured({ ink, link }: Look): boolean {
+  return ink !== null && !link && isVivid(ink);
+}
+
+/** A background; what shows through is the parent's. Images and gradients are unknown. */
+function paperOf(value: string, parent: Colour | null): Colour | null {
+  if (/url\(|gradient/.test(value)) return null;
+  if (/^(?:none|inherit|initial|unset|transparent|0)\b/.test(value)) return parent;
+  const colour = colourOf(/(?:#|rgb|hsl)[^;!]{0,60}|^[a-z]{3,22}/.exec(value)?.[0] ?? "", null);
+  return colour !== null && colour.alpha < 0.3 ? parent : colour;
+}
+
+function sizeOf(rules: Rules, parent: number): number {
+  const value =
+    rules.get("font-size") ??
+    /(?:^|\s)(\d{0,4}\.?\d{1,4}(?:px|pt|em|rem|%|vw)?)(?:\/|\s)/.exec(rules.get("font") ?? "")?.[1];
+  if (value === undefined) return parent;
+  const [, number, unit] =
+    /^(?:calc\(\s{0,5})?(\d{0,6}\.?\d{0,6})\s{0,3}(px|pt|em|rem|ex|ch|%|vw|vh|pc|in|cm|mm|q)?/.exec(value) ??
+    [];
+  if (number === undefined || number === "" || number === ".")
+    return /^(?:xx|x-|sma|med|lar|init)/.test(value) ? 16 : parent;
+  const amount = Number(number);
+  if (unit === "em" || unit === "ex" || unit === "ch") return amount * parent;
+  if (unit === "%") return (amount / 100) * parent;
+  if (unit === undefined || unit === "px") return amount;
+  // The other units are all larger than a pixel.
+  return unit === "rem" ? amount * 16 : amount * 1.33;
+}
+
+const isZero = (value: string | undefined) =>
+  value !== undefined && /^\s{0,4}0+(?:\.0*)?(?:px|%)?\s{0,4}$/.test(value.slice(0, 20));
+
+function hidesByStyle(rules: Rules): boolean {
   const is = (name: string, test: RegExp) => {
     const value = rules.get(name);
     return value !== undefined && test.test(value);
   };
   return (
     is("display", /^none/) ||
-    is("visibility", /^(?:hidden|collapse)/) ||
     is("mso-hide", /^all/) ||
     is("content-visibility", /^hidden/) ||
     isFaint(rules.get("opacity")) ||
-    isTiny(rules.get("font-size")) ||
-    is("font", /(?:^|\s)0(?:px|pt|em|rem|%)?(?:\/|\s)/) ||
     isFaint(rules.get("zoom")) ||
     is("transform", /scale(?:x|y|3d)?\(0(?:[.)\s,]0*|\))/) ||
-    is("filter", /opacity\(0/) ||
+    is("filter", /opacity\(0|opacity=0\)/) ||
     is("clip", /^rect\((?:0(?:px)?|1px)[\s,]/) ||
     is("clip-path", /^inset\((?:50|100)%|^circle\(0|^polygon\(0(?:px)?\s0/) ||
-    is(
-      "color",
-      /^(?:transparent|rgba\([^)]{0,60},\s{0,4}0(?:\.0{1,9})?\s{0,4}\)|#[0-9a-f]{3}0$|#[0-9a-f]{6}00)/,
-    ) ||
     isOffScreen(rules) ||
-    isSqueezed(rules) ||
-    isCamouflaged(rules)
+    isSqueezed(rules)
   );
 }
 
@@ -89,18 +165,10 @@ function isFaint(value: string | undefined): boolean {
   return share < 0.06;
 }
 
-/** A size at which nobody reads. */
-function isTiny(value: string | undefined): boolean {
-  const size = Number.parseFloat(value ?? "");
-  if (value === undefined || Number.isNaN(size)) return false;
-  if (/^[\d.]{1,12}\s{0,3}(?:em|rem)/.test(value)) return size < 0.15;
-  return /^[\d.]{1,12}\s{0,3}%/.test(value) ? size < 15 : size < 2;
-}
-
 const zero = /^[01](?:px|pt)?(?:!|\s|$)|^0(?:em|rem|%|vh|vw)?(?:!|\s|$)/;
 const farAway = /^-\d{3,}/;
 
-function isOffScreen(rules: ReadonlyMap<string, string>): boolean {
+function isOffScreen(rules: Rules): boolean {
   const far = (name: string) => farAway.test(rules.get(name) ?? "");
   if (
     far("text-indent") ||
@@ -115,49 +183,10 @@ function isOffScreen(rules: ReadonlyMap<string, string>): boolean {
   );
 }
 
-/** No room to show anything, and what is larger is cut off. */
-function isSqueezed(rules: ReadonlyMap<string, string>): boolean {
+/** There is no room to show anything, and what is larger is cut off. */
+function isSqueezed(rules: Rules): boolean {
   if (!/^hidden|^clip/.test(rules.get("overflow") ?? "")) return false;
-  return ["height", "max-height", "width", "max-width"].some((name) => zero.test(rules.get(name) ?? ""));
-}
-
-/** Text in the colour of its own background. */
-function isCamouflaged(rules: ReadonlyMap<string, string>): boolean {
-  const ink = colour(rules.get("color"));
-  const paper = colour(rules.get("background-color") ?? rules.get("background"));
-  return ink !== "" && ink === paper;
-}
-
-function colour(value: string | undefined): string {
-  const text = (value ?? "").replace(/\s{1,20}|!important/g, "");
-  const short = /^#([0-9a-f])([0-9a-f])([0-9a-f])$/.exec(text);
-  if (short) return `#${short[1]}${short[1]}${short[2]}${short[2]}${short[3]}${short[3]}`;
-  return (
-    { white: "#ffffff", black: "#000000", "rgb(255,255,255)": "#ffffff", "rgb(0,0,0)": "#000000" }[text] ??
-    text
+  return ["height", "max-height", "width", "max-width", "line-height"].some((name) =>
+    zero.test(rules.get(name) ?? ""),
   );
-}
-
-/** The style attribute as a map, names and values in lower case; the last of a name wins, as in a browser. */
-function declarations(style: string): ReadonlyMap<string, string> {
-  const rules = new Map<string, string>();
-  const text = style.slice(0, 4000).toLowerCase();
-  for (const rule of (text.includes("/*") ? withoutComments(text) : text).split(";")) {
-    const colon = rule.indexOf(":");
-    if (colon > 0) rules.set(rule.slice(0, colon).trim(), rule.slice(colon + 1).trim());
-  }
-  return rules;
-}
-
-function withoutComments(text: string): string {
-  let out = "";
-  let at = 0;
-  for (;;) {
-    const open = text.indexOf("/*", at);
-    if (open < 0) return out + text.slice(at);
-    out += text.slice(at, open);
-    const close = text.indexOf("*/", open + 2);
-    if (close < 0) return out;
-    at = close + 2;
-  }
 }

@@ -1,13 +1,17 @@
-// HTML mail to text. First the tree: hidden parts out, the containers that mail programs put quotes into become blockquotes, attributes
-// nobody reads dropped. Then html-to-text writes the rest, quotes with "> ", so that one rule trims text and HTML alike.
+// HTML mail to text. First the tree: hidden parts are removed, the containers that mail programs put quotes into become blockquotes, tables
+// become lines. Then html-to-text writes the rest, quotes with "> ", so that one rule trims text and HTML alike.
 
 import { type ChildNode, type Document, DomHandler, Element, isTag, isText } from "domhandler";
 import { getOuterHTML, removeElement } from "domutils";
 import { compile } from "html-to-text";
 import { Parser } from "htmlparser2";
+import { addressesIn } from "./attribution.ts";
 import { cleanText } from "./cleaning.ts";
-import { isHidden } from "./hidden.ts";
-import { isForwardLine } from "./lines.ts";
+import { isColoured, isHidden, isReadable, type Look, lookOf, plainLook } from "./hidden.ts";
+import { isForwardLine, scan } from "./lines.ts";
+import { enter, type Path, readStyleSheet } from "./stylesheet.ts";
+import { cellMark, layOut } from "./tables.ts";
+import type { TrimOptions } from "./trim.ts";
 
 /** Characters of HTML that are read; the rest is cut. */
 const maxHtml = 2_000_000;
@@ -30,7 +34,23 @@ const write = compile({
   selectors: [
     { selector: "a", options: { hideLinkHrefIfSameAsText: true, ignoreHref: false, noAnchorUrl: true } },
     { selector: "img", format: "skip" },
-    { selector: "table", options: { uppercaseHeaderCells: false } },
+    ...[
+      "dl",
+      "dt",
+      "dd",
+      "center",
+      "address",
+      "fieldset",
+      "legend",
+      "figure",
+      "figcaption",
+      "details",
+      "summary",
+    ].map((selector) => ({
+      selector,
+      format: "block",
+      options: { leadingLineBreaks: 1, trailingLineBreaks: 1 },
+    })),
     ...["h1", "h2", "h3", "h4", "h5", "h6"].map((selector) => ({ selector, options: { uppercase: false } })),
     { selector: "hr", options: { length: 20 } },
     {
@@ -40,13 +60,57 @@ const write = compile({
   ],
 });
 
-/** Everything a reader sees, quotes marked with "> ". A forward's content is left unmarked: it is what the mail is about. */
-export function htmlToText(html: string, forward: boolean): string {
+export interface HtmlText {
+  /** Everything that a reader sees. Quotes are marked with "> ", unless the mail is a forward or has answers inside of its quotes. */
+  readonly text: string;
+  /** Coloured words stand inside of a quoted mail: the customer's answers. */
+  readonly inlineAnswers: boolean;
+}
+
+/** Stands in front of coloured text until the place of the quote is known. A private character, removed from what the sender wrote. */
+const colourMark = "\ue0c0";
+
+/** Converts an HTML body. `options` tell what the mail answers, which decides what counts as a quote. */
+export function htmlToText(html: string, options: TrimOptions): HtmlText {
+  const text = written(html, options);
+  if (!text.includes(colourMark)) return { text, inlineAnswers: false };
+  const plain = text.replaceAll(colourMark, "");
+  if (options.relation === "forward" || !hasColouredQuote(text, plain, options))
+    return { text: plain, inlineAnswers: false };
+  const unmarked = written(html, { ...options, relation: "forward" }).replaceAll(colourMark, "");
+  return { text: unmarked, inlineAnswers: true };
+}
+
+const cellMarks = new RegExp(` {0,8}${cellMark} {0,8}`, "g");
+const privateMarks = new RegExp(`[${colourMark}${cellMark}]`, "g");
+
+function written(html: string, options: TrimOptions): string {
+  const text = writtenAs(html, options, true);
+  // A mail program in dark mode can send white words without their background. With nothing else to read they are the mail.
+  return text === "" && /color/i.test(html) ? writtenAs(html, options, false) : text;
+}
+
+function writtenAs(html: string, options: TrimOptions, colours: boolean): string {
   const document = read(html.slice(0, maxHtml));
-  prune(document);
-  if (!forward) markQuotes(document);
+  prune(document, colours);
+  if (options.relation !== "forward") markQuotes(document, options);
+  layOut(document);
   const clean = getOuterHTML(document, { encodeEntities: "utf8" }).slice(0, maxWritten);
-  return cleanText(write(clean)).trim();
+  return cleanText(write(clean)).replace(cellMarks, "\t").trim();
+}
+
+/** True when a coloured line is marked as a quote, or stands behind the start of an unmarked one. */
+function hasColouredQuote(text: string, plain: string, options: TrimOptions): boolean {
+  const lines = scan(plain.split("\n"), {
+    tails: options.relation === "ours",
+    isOwn: options.isOwn ?? (() => true),
+  });
+  const tail = lines.findIndex((line) => line.kind === "tail");
+  return text
+    .split("\n")
+    .some(
+      (line, at) => line.includes(colourMark) && (lines[at]?.kind === "quote" || (tail >= 0 && at > tail)),
+    );
 }
 
 /** The tree, without comments. Fed in pieces, so that it can stop. */
@@ -71,40 +135,132 @@ function read(html: string): Document {
   return handler.root;
 }
 
-/** Removes what is hidden or too deep, and the attributes that do not matter. Iterative: depth is the sender's choice. */
-function prune(document: Document): void {
-  const stack: { node: ChildNode; depth: number }[] = document.children.map((node) => ({ node, depth: 0 }));
+/**
+ * Removes what is hidden or too deep, and the attributes that do not matter. Iterative, because depth is up to the sender. `colours`: text in
+ * the colour of its background is hidden.
+ */
+function prune(document: Document, colours: boolean): void {
+  const sheet = readStyleSheet(styleTexts(document));
+  const path: Path = new Map();
+  type Step = { node: ChildNode; depth: number; look: Look } | { leave: Element };
+  const stack: Step[] = document.children.map((node) => ({ node, depth: 0, look: plainLook }));
   for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
-    const { node, depth } = next;
-    if (!isTag(node)) {
-      if (!isText(node)) removeElement(node);
+    if ("leave" in next) {
+      enter(path, next.leave, -1);
       continue;
     }
-    if (depth > maxDepth || isHidden(node)) {
+    const { node, depth, look } = next;
+    if (isText(node)) {
+      if (node.data.trim() === "") continue;
+      node.data = node.data.replace(privateMarks, "");
+      if (!isReadable(look, colours)) removeElement(node);
+      else if (isColoured(look) && !isWarning(node.data)) node.data = colourMark + node.data;
+      continue;
+    }
+    if (!isTag(node)) {
       removeElement(node);
       continue;
     }
+    const rules = sheet.rulesOf(node, path);
+    if (depth > maxDepth || isHidden(node, rules)) {
+      removeElement(node);
+      continue;
+    }
+    const inside = lookOf(node, rules, look);
     if (node.attribs["style"] !== undefined && node.name !== "blockquote") delete node.attribs["style"];
-    for (const child of node.children) stack.push({ node: child, depth: depth + 1 });
+    if (sheet.needsPath) {
+      enter(path, node, 1);
+      stack.push({ leave: node });
+    }
+    for (const child of node.children) stack.push({ node: child, depth: depth + 1, look: inside });
   }
 }
 
-/** Turns quote containers into blockquotes, and everything else that is no quote but a blockquote (an indent) into a div. */
-function markQuotes(document: Document): void {
+/** Mail gateways of companies colour their warning above mail from outside. */
+const isWarning = (text: string) =>
+  /caution|external|warning|achtung|vorsicht|extern|attention|attenzione|precaución|waarschuwing/i.test(
+    text.slice(0, 200),
+  );
+
+/** The text of all `<style>` elements. */
+function styleTexts(document: Document): string {
+  const texts: string[] = [];
+  const stack: ChildNode[] = [...document.children].reverse();
+  for (let node = stack.pop(); node !== undefined && texts.length < 100; node = stack.pop()) {
+    if (!isTag(node)) {
+      // The HTML parser makes `<style>` a node of its own kind.
+      if ("children" in node && "name" in node && node.name === "style")
+        texts.push(textIn(node as unknown as Element));
+      continue;
+    }
+    if (node.name === "style") texts.push(textIn(node));
+    else for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
+  }
+  return texts.join("\n");
+}
+
+const textIn = (element: Element): string =>
+  element.children.map((child) => (isText(child) ? child.data : "")).join("");
+
+/** Turns quote containers into blockquotes, and other blockquotes (indents) into divs. */
+function markQuotes(document: Document, options: TrimOptions): void {
   const quoted = new Set<ChildNode>();
   const stack: ChildNode[] = [...document.children].reverse();
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
     if (!isTag(node) || quoted.has(node)) continue;
     if (isReplyHeader(node)) {
-      flatten(wrapFromHere(node), quoted);
+      if (quotesOwn(node, options)) flatten(wrapFromHere(node), quoted);
+      else pushChildren(node, stack);
     } else if (isQuote(node) && !isForwarded(node)) {
-      node.name = "blockquote";
-      flatten(node, quoted);
+      if (hasAnswers(node)) markPieces(node, quoted);
+      else {
+        node.name = "blockquote";
+        flatten(node, quoted);
+      }
     } else {
       if (node.name === "blockquote") node.name = "div";
-      for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
+      pushChildren(node, stack);
     }
   }
+}
+
+/** True when the customer has written between the blockquotes of a container, as Gmail keeps answers to single questions. */
+function hasAnswers(container: Element): boolean {
+  if (container.name === "blockquote") return false;
+  const first = container.children.findIndex((child) => isTag(child) && child.name === "blockquote");
+  if (first < 0) return false;
+  return container.children.slice(first + 1).some((child) => {
+    if (isText(child)) return child.data.trim() !== "";
+    return isTag(child) && child.name !== "blockquote" && !isQuote(child) && topOf(child).trim() !== "";
+  });
+}
+
+/** Marks the blockquotes of a container, and leaves the rest as the customer's words. */
+function markPieces(container: Element, quoted: Set<ChildNode>): void {
+  for (const child of container.children) {
+    if (!isTag(child)) continue;
+    if (child.name === "blockquote") flatten(child, quoted);
+    else quoted.add(child);
+  }
+}
+
+function pushChildren(node: Element, stack: ChildNode[]): void {
+  for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
+}
+
+/**
+ * Outlook marks the header of a quoted mail in answers and in forwards alike. It is a quote when the mail answers one of ours and the quoted
+ * mail is not of a third person.
+ */
+function quotesOwn(header: Element, { relation, isOwn }: TrimOptions): boolean {
+  if (relation !== "ours") return false;
+  let text = "";
+  let element: ChildNode | null = header;
+  for (let i = 0; i < 6 && element !== null && text.length < 200; i++, element = element.next)
+    if (isTag(element)) text += ` ${topOf(element)}`;
+  // The sender stands first; the recipients come after it.
+  const [sender] = addressesIn(text.split(/\b(?:to|an|à|para|aan|till|til|кому|kime)\s?:/i, 1)[0] ?? "");
+  return sender === undefined || isOwn === undefined || isOwn(sender);
 }
 
 /** Quotes in a quote are part of it; one level of "> " tells enough. */
@@ -119,11 +275,12 @@ function flatten(quote: Element, quoted: Set<ChildNode>): void {
 }
 
 const quoteClasses =
-  /(?:^|\s)(?:gmail_quote|gmail_attr|gmail_extra_quote|yahoo_quoted|protonmail_quote|tutanota_quote|moz-cite-prefix|zmail_extra|wiseStampQuote|front-blockquote|skiff_quote|hey_quote|fastmail-quote|cite-quote|mail-quote|x_gmail_quote|x_moz-cite-prefix|x_yahoo_quoted|x_protonmail_quote|ms-outlook-mobile-reference-message|mailru-blockquote|gmx_quote|uik-quote|spark_quote|mimestream_quote|airmail_on)(?=\s|$)/i;
+  /(?:^|\s)(?:gmail_quote|gmail_attr|gmail_extra_quote|yahoo_quoted|protonmail_quote|tutanota_quote|moz-cite-prefix|zmail_extra|wiseStampQuote|front-blockquote|skiff_quote|hey_quote|fastmail-quote|cite-quote|mail-quote|x_gmail_quote|x_moz-cite-prefix|x_yahoo_quoted|x_protonmail_quote|mailru-blockquote|gmx_quote|uik-quote|spark_quote|mimestream_quote|airmail_on)(?=\s|$)/i;
 const quoteIds =
-  /^(?:x_)?(?:yahoo_quoted_\d{1,20}|replyblockquote|mail-editor-reference-message-container|ms-outlook-mobile-body-separator-line|oriMsgHtmlSeperator|isReplyContent|reply139content|origbody|quoted_header)$/i;
+  /^(?:x_)?(?:yahoo_quoted_\d{1,20}|replyblockquote|ms-outlook-mobile-body-separator-line|oriMsgHtmlSeperator|isReplyContent|reply139content|origbody|quoted_header)$/i;
 /** Outlook's marks: the quote begins here and ends with the parent. */
-const replyHeaderIds = /^(?:x_)?(?:divRplyFwdMsg|appendonsend|stopSpelling)$/i;
+const replyHeaderIds =
+  /^(?:x_)?(?:divRplyFwdMsg|appendonsend|stopSpelling|mail-editor-reference-message-container)$/i;
 
 function isQuote(element: Element): boolean {
   const { class: classes, id, type, name, cite, style } = element.attribs;
@@ -139,13 +296,18 @@ function isQuote(element: Element): boolean {
 }
 
 function isReplyHeader(element: Element): boolean {
-  const { id } = element.attribs;
+  const { id, class: classes } = element.attribs;
+  if (
+    classes !== undefined &&
+    /(?:^|\s)ms-outlook-mobile-reference-message(?:\s|$)/.test(classes.slice(0, 500))
+  )
+    return true;
   return id !== undefined && id.length < 60 && replyHeaderIds.test(id);
 }
 
 /** "---------- Forwarded message ---------" at the top of what looks like a quote. */
 function isForwarded(element: Element): boolean {
-  return isForwardLine(/^[-_\s]{2,40}[^\n-]{4,60}[-_]{2,40}/.exec(topOf(element))?.[0] ?? "");
+  return isForwardLine(/^[-_=\s]{2,40}[^\n=-]{4,60}[-_=]{2,40}/.exec(topOf(element))?.[0] ?? "");
 }
 
 /** The first characters of an element's text. */

@@ -1,35 +1,61 @@
-// Lines of a mail and what each of them is.
+// Classifies the lines of a mail: written by the sender, quoted, or the start of a quoted or forwarded mail.
 
-import { type Attribution, attributionIn } from "./attribution.ts";
-import { findMarkers } from "./marker.ts";
-import { forwardedMessage, type HeaderLabel, headerLabels, originalMessage } from "./phrases.ts";
+import { type Attribution, addressesIn, attributionIn, hasDate } from "./attribution.ts";
+import {
+  forwardedMessage,
+  genericDates,
+  type HeaderLabel,
+  headerLabels,
+  originalMessage,
+} from "./phrases.ts";
 
 export interface Line {
   readonly text: string;
-  /** `tail`: from here on everything is quoted, whether marked so or not. */
-  readonly kind: "own" | "blank" | "quote" | "tail";
+  /**
+   * `tail`: a quoted mail starts here and reaches to the end, marked or not. `forward`: a mail of a third person starts here and is content.
+   * Both appear once at most; the lines after them keep the kind that their first character gives them.
+   */
+  readonly kind: "own" | "blank" | "quote" | "tail" | "forward";
 }
 
-/** Longer lines are never looked into: no mail program writes its own lines that long. */
+export interface ScanOptions {
+  /** Report unmarked quotes as `tail`. Without it only marked quotes and forwards are recognised. */
+  readonly tails: boolean;
+  /** True for addresses whose mails may be cut as quotes. A header block or attribution of another sender starts a forward. */
+  readonly isOwn: (address: string) => boolean;
+}
+
+/** Longer lines are not inspected: mail programs never write their own lines that long. */
 const maxLine = 1000;
-/** Over how many lines a program wraps "On ... wrote:". */
-const maxWrap = 3;
-/** Lines that end in a colon are looked at closely, but not more of them than any person writes. */
-const maxLooks = 3000;
-/** How many lines after its first a header block may take. */
+/** Number of lines over which programs wrap "On ... wrote:". */
+const maxWrap = 4;
+/** Attribution candidates that are inspected per mail; bounds the work on hostile text. */
+const maxLooks = 150;
+/** Lines of a header block that are inspected after its first line. */
 const headerBlock = 10;
 
-/** Tells each line's kind, each line looked at a bounded number of times. */
-export function scan(texts: readonly string[]): readonly Line[] {
-  const lines: { text: string; kind: Line["kind"] }[] = texts.map((text) => ({ text, kind: kindOf(text) }));
+type Mutable = { text: string; kind: Line["kind"] };
+
+/** Classifies each line. Each line is inspected a bounded number of times. */
+export function scan(texts: readonly string[], options: ScanOptions): readonly Line[] {
+  const lines: Mutable[] = texts.map((text) => ({ text, kind: kindOf(text) }));
+  const labels = labelReader(texts);
   let looks = 0;
   for (let i = 0; i < lines.length; i++) {
     const line = lines[i];
-    if (line === undefined || line.kind !== "own" || line.text.length > maxLine) continue;
-    if (startsTail(texts, i)) line.kind = "tail";
-    else if (mayEndAttribution(line.text) && looks++ < maxLooks) markAttribution(lines, i);
-    // What comes after the first tail is cut whatever it is.
-    if (lines[i]?.kind === "tail" || lines[i + 1]?.kind === "tail") break;
+    if (line === undefined || line.text.length > maxLine) continue;
+    if (line.kind === "quote" && startsQuotedForward(lines, i)) line.kind = "forward";
+    if (line.kind !== "own") {
+      if (line.kind === "forward") break;
+      continue;
+    }
+    const start = startOf(texts, i, labels, options);
+    if (start !== null) line.kind = start;
+    else if (looks < maxLooks && mayEndAttribution(line.text)) {
+      looks++;
+      markAttribution(lines, i, labels, options);
+    }
+    if (lines[i]?.kind === "tail" || lines[i]?.kind === "forward" || lines[i + 1]?.kind === "tail") break;
   }
   return lines;
 }
@@ -43,15 +69,34 @@ function kindOf(text: string): "own" | "blank" | "quote" {
   return "blank";
 }
 
-function startsTail(texts: readonly string[], at: number): boolean {
-  const text = (texts[at] ?? "").trim();
-  if (isOriginalMessage(text) || (findMarkers(text).length > 0 && text.length < 200)) return true;
-  if (isRule(text)) return startsHeaderBlock(texts, nextFilled(texts, at + 1));
-  return startsHeaderBlock(texts, at);
+/** Apple Mail quotes a forwarded mail together with the line that announces it. */
+function startsQuotedForward(lines: readonly Mutable[], at: number): boolean {
+  return (
+    lines[at - 1]?.kind !== "quote" && isForwardLine((lines[at]?.text ?? "").replace(/^[>\s]{1,20}/, ""))
+  );
 }
 
-/** An attribution wrapped over up to three lines ends here: what follows (or only what is marked) is quoted. */
-function markAttribution(lines: { text: string; kind: Line["kind"] }[], end: number): void {
+/** `tail` or `forward` when a quoted mail starts at this line, else null. */
+function startOf(
+  texts: readonly string[],
+  at: number,
+  labels: Labels,
+  { tails, isOwn }: ScanOptions,
+): "tail" | "forward" | null {
+  const text = (texts[at] ?? "").trim();
+  // All of them begin with a dash or have a colon; most lines have neither.
+  if (!isDash(text[0]) && !text.includes(":") && !text.includes("：")) return null;
+  if (isForwardLine(text)) return "forward";
+  if (!tails) return null;
+  const original = isOriginalMessage(text);
+  const first = original || isRule(text) ? nextFilled(texts, at + 1) : at;
+  const from = senderOfBlock(first, labels);
+  if (from === null) return original ? "tail" : null;
+  return addressesIn(from).every(isOwn) ? "tail" : "forward";
+}
+
+/** The attribution that ends at line `end`, wrapped over some lines: marks it and what it quotes. */
+function markAttribution(lines: Mutable[], end: number, labels: Labels, options: ScanOptions): void {
   let joined = "";
   let best: { start: number; found: Attribution } | null = null;
   for (let start = end; start >= 0 && end - start < maxWrap; start--) {
@@ -61,49 +106,89 @@ function markAttribution(lines: { text: string; kind: Line["kind"] }[], end: num
     joined = joined === "" ? line.text.trim() : `${line.text.trim()} ${joined}`;
     const found = attributionIn(joined);
     if (found === null || (found.before !== "" && start !== end)) continue;
-    if (best === null || found.anchored) best = { start, found };
-    if (found.anchored) break;
+    // "On ..." begins a wrapped attribution only with its date: other lines may be the customer's last words.
+    if (best === null || (found.anchored && hasDate(line.text))) best = { start, found };
+    if (best.start === start && (found.anchored || (found.addresses.length > 0 && hasDate(joined)))) break;
   }
-  if (best !== null) settleAttribution(lines, best.start, end, best.found);
+  if (best !== null) settleAttribution(lines, best.start, end, best.found, labels, options);
 }
 
 /** A sentence ends before the attribution begins. */
 const mayBeWrapped = (text: string) => !/[.!?…]\s*$/.test(text.slice(-20));
 
 function settleAttribution(
-  lines: { text: string; kind: Line["kind"] }[],
+  lines: Mutable[],
   start: number,
   end: number,
   found: Attribution,
+  labels: Labels,
+  { tails, isOwn }: ScanOptions,
 ): void {
-  const next = lines.slice(end + 1, end + 4).find((line) => line.kind !== "blank");
-  const kind = next?.kind === "quote" && found.after === "" ? "quote" : "tail";
+  if (found.after === "" && markQuoteBelow(lines, end)) {
+    for (let i = start; i <= end; i++) (lines[i] as Mutable).kind = "quote";
+    return;
+  }
+  if (!tails || !found.byProgram) return;
+  const kind = found.addresses.every(isOwn) ? "tail" : "forward";
   const first = lines[start];
   if (first === undefined) return;
   if (found.before === "") {
-    for (let i = start; i <= end; i++) {
-      const line = lines[i];
-      if (line !== undefined) line.kind = kind;
-    }
+    const top = lines[aboveAttribution(lines, start, labels)];
+    if (top !== undefined) top.kind = kind;
+    if (kind === "forward") first.kind = kind;
     return;
   }
-  // Everything on one line: the writer's words, then the attribution, then the quote.
+  // One line holds the customer's words, the attribution and the quote.
+  if (kind === "forward") return;
   first.text = found.before;
   const after = lines[end + 1];
   if (after !== undefined) after.kind = "tail";
 }
 
-function mayEndAttribution(text: string): boolean {
-  const end = text.trimEnd();
-  return end.endsWith(":") || end.endsWith("：") || end.includes(": >") || end.includes(":>");
+/** Yandex writes a rule, "To:" and "Subject:" above its attribution; all of them belong to the quote. */
+function aboveAttribution(lines: readonly Mutable[], start: number, labels: Labels): number {
+  let top = start;
+  while (top > 0 && start - top < 4 && labels(top - 1) !== null) top--;
+  return top < start && isRule((lines[top - 1]?.text ?? "").trim()) ? top - 1 : start;
 }
 
-/** `-----Original Message-----`: dashes, words that are known, dashes. */
+/**
+ * Is the text below an attribution marked as a quote? The marks `|` and `C>` (initials) count only here: elsewhere they begin the lines of
+ * tables and of other content. Their lines become quotes.
+ */
+function markQuoteBelow(lines: Mutable[], end: number): boolean {
+  let at = end + 1;
+  while (at < end + 4 && lines[at]?.kind === "blank") at++;
+  const next = lines[at];
+  if (next === undefined) return false;
+  if (next.kind === "quote") return true;
+  const mark = /^\s{0,3}(?:\||\p{L}{1,4}>)/u.exec(next.text)?.[0].trim();
+  if (mark === undefined || (mark === "|" && /\|\s*$/.test(next.text.trimEnd().slice(1)))) return false;
+  for (let line = lines[at]; line !== undefined; line = lines[++at]) {
+    if (line.kind === "own" && line.text.trimStart().startsWith(mark)) line.kind = "quote";
+    else if (line.kind !== "blank" && line.kind !== "quote") break;
+  }
+  return true;
+}
+
+function mayEndAttribution(text: string): boolean {
+  const end = text.trim();
+  return (
+    end.endsWith(":") ||
+    end.endsWith("：") ||
+    end.includes(": >") ||
+    end.includes(":>") ||
+    (end.startsWith("--") && end.endsWith("--")) ||
+    (end.includes("@") && /\S: {1,5}\S/.test(end))
+  );
+}
+
+/** `-----Original Message-----`: dashes, known words, dashes. */
 function isOriginalMessage(text: string): boolean {
   return originalMessage.has(betweenDashes(text));
 }
 
-/** Does this line open a forwarded mail? With dashes, or Apple's form with a colon. */
+/** True for a line that announces a forwarded mail: between dashes, or Apple's form with a colon. */
 export function isForwardLine(text: string): boolean {
   const line = text.trim();
   if (line.length > 200) return false;
@@ -125,7 +210,7 @@ function betweenDashes(text: string): string {
 const isDash = (char: string | undefined) => char !== undefined && " -_=*–—".includes(char);
 
 /** A line of underscores or dashes, as Outlook draws it above a header block. */
-function isRule(text: string): boolean {
+export function isRule(text: string): boolean {
   return text.length >= 5 && text.length <= 200 && /^[-_=—–*]+$/.test(text);
 }
 
@@ -134,34 +219,61 @@ function nextFilled(texts: readonly string[], from: number): number {
   return -1;
 }
 
-/**
- * Header lines as Outlook and others write them over a quoted mail. A timetable ("From: Berlin, To: Munich, Date: May") is none: there must
- * be a subject, or an address behind "From".
- */
-function startsHeaderBlock(texts: readonly string[], at: number): boolean {
-  if (at < 0) return false;
-  const first = labelOf(texts[at] ?? "");
-  if (first === null) return false;
-  const seen = new Map<HeaderLabel, string>([[first.label, first.value]]);
-  for (let i = at + 1; i < Math.min(texts.length, at + headerBlock); i++) {
-    const next = labelOf(texts[i] ?? "");
-    if (next !== null) seen.set(next.label, next.value);
-    else if (seen.size >= 3) break;
-  }
-  if (!seen.has("from") || seen.size < 3) return false;
-  return seen.has("subject") ? first.label !== "subject" : (seen.get("from") ?? "").includes("@");
+interface Label {
+  readonly label: HeaderLabel;
+  readonly value: string;
+  /** "Date" and its translations; mail programs write "Sent" when they leave out the addresses. */
+  readonly generic: boolean;
+}
+type Labels = (at: number) => Label | null;
+
+/** Reads the header label of a line; remembers the result, because blocks of labels are looked at from each of their lines. */
+function labelReader(texts: readonly string[]): Labels {
+  const known = new Map<number, Label | null>();
+  return (at) => {
+    let label = known.get(at);
+    if (label === undefined) {
+      label = labelOf(texts[at] ?? "");
+      known.set(at, label);
+    }
+    return label;
+  };
 }
 
-function labelOf(text: string): { label: HeaderLabel; value: string } | null {
+/**
+ * The value of "From" when a header block starts at this line, as Outlook and others write it above a quoted mail; else null. A form or a
+ * timetable ("From: Berlin, To: Munich, Date: May, Subject: trip") is not one: behind "From" is an address, or the block has a subject and
+ * says "Sent".
+ */
+function senderOfBlock(at: number, labels: Labels): string | null {
+  if (at < 0) return null;
+  const first = labels(at);
+  if (first === null) return null;
+  const seen = new Map<HeaderLabel, Label>([[first.label, first]]);
+  for (let i = at + 1; i < at + headerBlock; i++) {
+    const next = labels(i);
+    if (next === null) {
+      if (seen.size >= 3) break;
+    } else if (!seen.has(next.label)) seen.set(next.label, next);
+  }
+  const from = seen.get("from")?.value;
+  if (from === undefined || seen.size < 3) return null;
+  const sent = seen.get("sent");
+  const outlook = seen.has("subject") && first.label !== "subject" && sent !== undefined && !sent.generic;
+  return outlook || from.includes("@") ? from : null;
+}
+
+function labelOf(text: string): Label | null {
   if (text.length > maxLine) return null;
   const line = text.replace(/^[\s*_]{0,10}/, "");
   const colon = line.slice(0, 40).search(/[:：]/);
   if (colon <= 0) return null;
-  const label = headerLabels.get(
-    line
-      .slice(0, colon)
-      .replace(/[*_\s]{1,10}$/, "")
-      .toLowerCase(),
-  );
-  return label === undefined ? null : { label, value: line.slice(colon + 1) };
+  const word = line
+    .slice(0, colon)
+    .replace(/[*_\s]{1,10}$/, "")
+    .toLowerCase();
+  const label = headerLabels.get(word);
+  return label === undefined
+    ? null
+    : { label, value: line.slice(colon + 1), generic: genericDates.has(word) };
 }

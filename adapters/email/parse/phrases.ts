@@ -1,4 +1,4 @@
-// What mail programs write around quoted text, by language. Data only; trim.ts and forward.ts read it. All in lower case.
+// What mail programs write around quoted text, by language. Data only; the other files of this folder read it. All in lower case.
 
 /**
  * "On <date>, <somebody> wrote:". `starts` is how the line begins (or "" when it begins with the date or the name), `says` the
@@ -15,6 +15,7 @@ export const attributions: readonly Attribution[] = [
   { starts: ["am ", "an ", "vom ", "den "], says: [" schrieb", " schrieben"] }, // de
   { starts: [""], says: [" schrieb am ", " schrieb"] },
   { starts: ["le ", "on "], says: [" a écrit", " écrit", " a ecrit", " a écrit"] }, // fr
+  { starts: [""], says: [" a écrit", " a ecrit", " escribió", " ha scritto", " schreef", " escreveu"] }, // name or date first
   { starts: ["el ", "en "], says: [" escribió", " escribio", " escribi"] }, // es
   { starts: ["il ", "in data ", "nel giorno ", "on "], says: [" ha scritto", " scrive", " scritto"] }, // it
   { starts: ["op "], says: [" schreef", " geschreven"] }, // nl
@@ -45,9 +46,21 @@ export const attributions: readonly Attribution[] = [
   { starts: [""], says: ["写道", "寫道", "编写", "写到"] }, // zh
   { starts: [""], says: ["님이 작성", "작성:", "님의 말", "이(가) 작성"] }, // ko
   { starts: [""], says: ["כתב", "מאת"] }, // he
-  { starts: [""], says: ["كتب", "كتبت"] }, // ar
+  { starts: [""], says: ["كتب", "كتبت", "تمت كتابة"] }, // ar
   { starts: [""], says: ["เขียน", "ने लिखा", "نوشت"] }, // th, hi, fa
 ];
+
+/** Attributions with one of these were typed by a person, who cites something and then goes on: no unmarked quote follows. */
+export const handWritten: readonly string[] = [
+  " you wrote| you said| you write| you have written| i wrote| i said| we wrote| i have written",
+  " schrieben sie| sie schrieben| schriebst du| du schriebst| schriebt ihr| schrieb ich| ich schrieb| schrieben wir",
+  " sie haben| hast du| habe ich| vous écri| vous avez écrit| tu as écrit| tu écri| j'ai écrit| j’ai écrit",
+  " usted| ustedes escrib| escribiste| me escribi| nos escribi| escribí| avete scritto| hai scritto| ho scritto",
+  " lei ha scritto| mi ha scritto| ci ha scritto| schreef u| u schreef| schreef je| je schreef| schreef ik| ik schreef",
+  " você| vocês| escrevi:| me escreveu| nos escreveu| pan napisał| pani napisał| państwo napis| napisałem| napisałam",
+  " вы писали| вы написали| ты писал| вы пишете| мне написал| нам написал| я писал| я написал",
+  " skrev du| du skrev| skrev ni| ni skrev| skrev jag| jag skrev| skrev jeg| jeg skrev| yazmıştınız| yazdınız| yazdım",
+].flatMap((words) => words.split("|"));
 
 /** Japanese and Korean attributions need no verb: "2024年5月3日(金) 12:00 山田 <a@example.com>:". */
 export const datedByYear = /^\d{4}\s{0,2}[年년./-]\s{0,2}\d{1,2}\s{0,2}[月월./-].{0,300}[@<].{1,300}[:：]$/u;
@@ -90,12 +103,21 @@ export const forwardedMessage: ReadonlySet<string> = new Set(
   ].flatMap((words) => words.split("|")),
 );
 
-/** Subject prefixes of a forward, without the colon. "vs" and "i" mean something else elsewhere, so they are not here. */
+/** Subject prefixes of a forward, without the colon. "vs" marks a reply in Finnish and a forward in Danish, so it is not listed. */
 export const forwardPrefixes: ReadonlySet<string> = new Set(
   [
     "fwd|fw|wg|tr|rv|enc|vb|vl|pd|ilt|i̇lt|doorst|vidbef|továbbítás",
-    "trans|transf|rif-fwd|転送|转发|轉寄|轉發|전달|πρθ|пересл|fs|reenv|прк|הועבר",
+    "trans|transf|rif-fwd|転送|转发|轉寄|轉發|전달|πρθ|пересл|fs|reenv|прк|הועבר|i|forwarded|forward",
+    "weitergeleitet|weiterleitung|transféré|inoltrato|inoltra|doorgestuurd|reenviado|encaminhado|encaminhada",
+    "vidarebefordrat|videresendt|przekazane|przekazano|переслано|пересланное|إعادة توجيه",
   ].flatMap((words) => words.split("|")),
+);
+
+/** Subject prefixes of an answer, without the colon. */
+export const replyPrefixes: ReadonlySet<string> = new Set(
+  "re|aw|sv|vs|antw|antwort|odp|rif|res|ynt|r|ref|réf|réponse|ответ|отв|вa|回复|回覆|答复|返信|답장|תשובה|رد|atb|vá|ad|sp|απ|บตอบ".split(
+    "|",
+  ),
 );
 
 export type HeaderLabel = "from" | "sent" | "to" | "cc" | "subject";
@@ -114,7 +136,14 @@ export const headerLabels: ReadonlyMap<string, HeaderLabel> = new Map(
   ),
 );
 
-/** How lines begin that a phone or a program puts under a mail. */
+/** Those labels of "sent" that also head the dates of other things. */
+export const genericDates: ReadonlySet<string> = new Set(
+  "date|datum|fecha|data|dato|päivämäärä|päiväys|dátum|дата|tarih|dată|ημερομηνία|日時|日付|日期|時間|날짜|תאריך|تاريخ|ngày|tanggal".split(
+    "|",
+  ),
+);
+
+/** How lines begin that a phone or a program puts under a mail; most of them also name the device or the program. */
 export const mobileSignatures: readonly string[] = [
   "sent from my |sent from mail for |sent from outlook|sent from yahoo mail|sent from aol|sent from proton",
   "sent via |sent with |get outlook for |sent on the go",
@@ -127,10 +156,118 @@ export const mobileSignatures: readonly string[] = [
   "skickat från |skickades från |hämta outlook|sendt fra |hent outlook|få outlook|lähetetty |hanki outlook",
   "odesláno z |odesláno ze |odoslané z |získat outlook|отправлено с |отправлено из |надіслано з ",
   "скачать outlook|küldve |trimis de pe |στάλθηκε από |dikirim dari |được gửi từ ",
-  "发自|從我的|从我的|傳送自|获取 outlook|나의 ",
+  "发自|從我的|从我的|傳送自|获取 outlook|나의 |yahoo mail: |yahoo mail : |outlook pour |outlook para |outlook per ",
+  "diese nachricht wurde von |this message was sent from |gesendet über |скачайте outlook|أرسلت من |تم الإرسال من ",
 ].flatMap((words) => words.split("|"));
 
 /** How such lines end where the language puts the verb last. */
 export const mobileEndings: readonly string[] = [
   "gesendet|gesendet.|umdan gönderildi|dan gönderildi|den gönderildi|から送信|から送信されました|에서 보냄",
 ].flatMap((words) => words.split("|"));
+
+/** What such a line names. "Sent from my account were 40 EUR" has none of these and is the customer's sentence. */
+export const devices: readonly string[] = [
+  "iphone|ipad|ipod|iphon|android|samsung|galaxy|blackberry|huawei|honor|xiaomi|redmi|oppo|oneplus|nokia|xperia|pixel",
+  "motorola|windows phone|windows mail|mail for windows|outlook|yahoo|aol|proton|gmx|web.de|k-9|thunderbird|mail.ru|mail app",
+  "yandex|bluemail|spark|airmail|typeapp|aqua mail|zoho|tutanota|tuta |fairemail|mailbird|smartphone|cell phone|cellphone",
+  "mobile device|mobile phone|mobile|handy|mobiltelefon|mobilgerät|téléphone|mobil|móvil|celular|cellulare|telefoon",
+  "tablet|wireless|handheld|телефон|мобильн|смартфон|планшет|яндекс|почты|手机|行動|スマートフォン|아이폰|안드로이드|هاتف",
+].flatMap((words) => words.split("|"));
+
+/**
+ * How a customer says that the answers stand inside the quoted mail, by language: an answer is named, and so is its place or its colour. A
+ * sentence with one word of both lists of a language is such a hint.
+ */
+export const inlineHints: readonly { readonly answers: RegExp; readonly places: RegExp }[] = [
+  {
+    answers:
+      /\b(?:answer|repl(?:y|ies|ied)|respon[sd]|comment|remark|notes?\b|see\b|feedback|inputs?\b|my text)/,
+    places:
+      /\b(?:below|inline|in-line|in line|in ?between|interleaved|underneath|embedded|under each|(?:with)?in (?:the |your )?(?:original |e-?)?(?:text|mail|message|body)|in (?:red|blue|green|bold|colou?r|caps|capitals?|italics?|purple|orange|pink))\b/,
+  },
+  {
+    answers: /antwort|kommentar|anmerkung|bemerkung|siehe\b|rückmeldung|ergänzung/,
+    places:
+      /\bunten\b|\brot\b|\brote[rn]?\b|\bblau|\bgrün|\bfett|farbig|im (?:text|original|mail)|in (?:ihrer|deiner|der) (?:e-?)?mail|inline|dazwischen|direkt (?:im|in|unter|hinter)|nachfolgend|zwischen den/,
+  },
+  {
+    answers: /réponse|répond|commentaire|remarque|voir\b|voyez/,
+    places:
+      /ci-dessous|ci dessous|en (?:rouge|bleu|vert|gras|couleur)|dans le (?:texte|corps|mail)|plus bas|en dessous/,
+  },
+  {
+    answers: /respuesta|respond|contest|coment|\bver\b|\bvea/,
+    places:
+      /abajo|debajo|en (?:rojo|azul|verde|negrita|color)|en el (?:texto|cuerpo|correo)|a continuación|entre líneas/,
+  },
+  {
+    answers: /rispost|rispond|comment|\bved[ia]\b|vedere/,
+    places: /sotto|in (?:rosso|blu|verde|grassetto|calce|colore)|nel (?:testo|corpo)|di seguito/,
+  },
+  {
+    answers: /respost|respond|coment|\bver\b|\bvej[ao]/,
+    places: /abaixo|(?:em|a) (?:vermelho|azul|verde|negrito|cor)|no (?:texto|corpo)|entre linhas/,
+  },
+  {
+    answers: /antwoord|reactie|opmerking|\bzie\b|commentaar/,
+    places:
+      /hieronder|onderstaand|onderaan|in (?:het )?(?:rood|blauw|groen|vet|kleur)|in de (?:tekst|mail)|tussen de/,
+  },
+  {
+    answers: /odpowied|komentarz|uwag|patrz|zobacz/,
+    places: /poniżej|na (?:czerwono|niebiesko|zielono)|czerwon|w (?:tekście|treści)|pogrubion/,
+  },
+  {
+    answers: /ответ|отвеча|коммент|\bсм\.|смотри|замечани/,
+    places: /ниже|красн|син(?:им|ий)|зел[её]н|(?:в|по) тексту?|жирн|внутри/,
+  },
+  {
+    answers: /cevap|yanıt|yorum/,
+    places: /aşağıda|kırmızı|mavi|yeşil|metin|satır ara|kalın/,
+  },
+  {
+    answers: /\bsvar|kommentar|\bse\b|bemærkning|merknad/,
+    places:
+      /nedan|nedenfor|nedenunder|\b(?:i )?(?:rött|röd|rødt|blått|blåt|grönt|grønt|fetstil|fed skrift)|i (?:texten|teksten|mailet|mejlet)/,
+  },
+  { answers: /إجاب|أجوب|رد|تعليق/, places: /أدناه|أسفل|بالأسفل|الأحمر|الأزرق|الأخضر/ },
+  { answers: /回答|返信|返答|答え|コメント/, places: /下記|以下|赤|青|インライン|本文中|文中/ },
+  { answers: /回复|回覆|答复|答覆|回答|意见|意見/, places: /红|紅|蓝|藍|下面|下方|以下|文中|正文|如下/ },
+];
+
+/** How a line begins that only greets. */
+export const greetings: readonly string[] = [
+  "hi|hello|hey|hallo|dear|good morning|good afternoon|good evening|good day|greetings|to whom|guten|sehr geehrte|liebe|lieber|liebes|moin|servus",
+  "grüß|grüezi|bonjour|bonsoir|salut|cher|chère|chers|madame|monsieur|mesdames|hola|buenos|buenas|estimad|querid|buongiorno",
+  "buonasera|buon giorno|salve|ciao|gentil|egregi|spett|spettabile|olá|ola|bom dia|boa tarde|boa noite|prezad|caro|cara|beste",
+  "geachte|goedemorgen|goedemiddag|goedenavond|goedendag|dag|dzień dobry|witam|szanown|cześć|добрый|здравствуй|привет|уважаем",
+  "مرحبا|السلام عليكم|أهلا|عزيزي|السادة|merhaba|sayın|selam|iyi günler|günaydın|こんにちは|お世話|拝啓|おはよう|您好|你好|尊敬的|敬启",
+  "hej|hei|hejsan|god morgon|god dag|bästa|kjære|kære|tere|ahoj|dobrý den|vážen|szia|tisztelt|bună|stimat|γεια|καλημέρα|안녕하세요",
+].flatMap((words) => words.split("|"));
+
+/** How a line begins that only says goodbye; a name may follow. Thanks are an answer and are not listed. */
+export const closings: readonly string[] = [
+  "best regards|kind regards|kindest regards|warm regards|regards|best wishes|best,|cheers|sincerely|yours|many greetings",
+  "mit freundlichen|freundliche grüße|viele grüße|liebe grüße|beste grüße|schöne grüße|gruß|grüße|mfg|lg|vg|hochachtungsvoll",
+  "cordialement|bien cordialement|bien à vous|salutations|sincères salutations|saludos|un saludo|atentamente|cordiali saluti",
+  "distinti saluti|saluti|cordialmente|atenciosamente|cumprimentos|com os melhores|met vriendelijke|vriendelijke groet|groet|mvg",
+  "pozdrawiam|z poważaniem|с уважением|مع تحيات|مع أطيب|saygılar|iyi çalışmalar|よろしく|敬具|此致|祝好|med vänlig|vänliga hälsningar|mvh|hälsningar",
+].flatMap((words) => words.split("|"));
+
+/** Words of the notices that companies put under every mail: a paragraph with one of each list is such a notice. */
+export const disclaimers: { readonly secret: RegExp; readonly reader: RegExp; readonly mistake: RegExp } = {
+  secret:
+    /confidential|privileged|vertraulich|confidentiel|confidencial|riservat|confidenzial|vertrouwelijk|poufn|конфиденциал|gizli|機密|秘密|机密|機密|konfidentiell|fortrolig|سري/,
+  reader:
+    /intended recipient|addressee|intended (?:solely|only)|named recipient|adressat|empfänger|destinataire|destinatari|geadresseerde|adresat|адресат|получател|alıcı|受信者|宛先|收件人|mottagare|modtager|المرسل إليه/,
+  mistake:
+    /not the (?:intended|named)|in error|notify the sender|delete|destroy|disclos|disseminat|unauthori[sz]ed|solely for|irrtümlich|nicht der (?:richtige|beabsichtigte|vorgesehene)|vernicht|lösch|unbefugt|par erreur|détrui|supprim|por error|destru|elimin|borr|per errore|cancell|distrug|vernietig|verwijder|omyłk|usun|удал|ошиб|yanlışlıkla|silin|誤|削除|误|删除|刪除|felaktig|radera|slett|بطريق الخطأ|حذف/,
+};
+
+/** Words that tell a line with a number from the contact details of a signature: it is about the customer's business. */
+export const businessWords: RegExp =
+  /order|bestell|auftrag|artikel|article|item|invoice|rechnung|ticket|serial|serien|pedido|factura|commande|facture|ordine|fattura|zamów|faktur|заказ|сч[её]т|артикул|sipariş|fatura|注文|商品|订单|訂單|发票|طلب|فاتورة/;
+
+/** Last words of a line that needs what follows it, so that "-- " below it is not the start of a signature. */
+export const leadingWords: RegExp =
+  /(?:^|\s)(?:to|at|for|of|with|is|are|from|following|follows|by|and|an|für|bei|von|nach|mit|ist|lautet|sind|und|folgende|folgt|à|pour|de|chez|est|et|para|por|es|son|y|al|per|è|di|da|aan|voor|naar|met|och|till|för|och|для|на|по|это|и|до)$/i;

@@ -1,13 +1,15 @@
 // Raw bytes to a Mail. Everything in here runs in the worker.
 
 import { bodyOf } from "./body.ts";
+import { withoutMarks } from "./cleaning.ts";
 import { digestOf } from "./digest.ts";
-import { forwardedIn, hasForwardLine, isForwardSubject } from "./forward.ts";
+import { forwardedIn, hasForwardLine, isForwardSubject, isReplySubject } from "./forward.ts";
 import { cleanAddress, dateOf, mailboxesOf, messageIdOf, messageIdsOf, repaired, textOf } from "./headers.ts";
 import type { Mail } from "./mail.ts";
+import { domainOf, findMarkers, keyIn, withoutPlus } from "./marker.ts";
 import { reportOf } from "./report.ts";
 import { type HeaderField, headerOf, type Part, readTree, walk } from "./tree.ts";
-import { isWordless, trimReply } from "./trim.ts";
+import { carriesForward, isWordless, type TrimOptions, trimReply } from "./trim.ts";
 
 /** Where servers note to whom a mail really went. */
 const deliveryHeaders = new Set([
@@ -21,36 +23,103 @@ const deliveryHeaders = new Set([
 const maxCarried = 50_000;
 const maxCarriedMails = 3;
 
-/** Parses one mail. Throws an Error when it is beyond the limits of the MIME parser. */
-export async function readMail(raw: Uint8Array): Promise<Mail> {
+/**
+ * Parses one mail. Throws an Error when it is beyond the limits of the MIME parser. `own`: the channel's addresses, by which answers to our
+ * mails are recognised.
+ */
+export async function readMail(raw: Uint8Array, own: readonly string[]): Promise<Mail> {
   const root = await readTree(raw);
   const headers = repaired(root.headers, raw, charsetHint(root));
   const report = reportOf(root);
   const subject = textOf(headerOf(headers, "subject"));
+  const ids = idsOf(headers);
+  const people = peopleOf(headers);
   const byPrefix = report === null && isForwardSubject(subject);
-  const body = bodyOf(root, byPrefix);
+  const options = trimOptions({ root, subject, ...ids, ...people }, own, byPrefix);
+  const read = bodyOf(root, options);
+  // A forward without the prefix: read again, so that its HTML is not marked as a quote.
+  const inside = !byPrefix && report === null && carriesForward(read.text, options);
+  const body = inside ? bodyOf(root, { ...options, relation: "forward" }) : read;
   const carried = report === null ? await carriedText(body.carried) : null;
   const fullText = [body.text, carried?.text ?? ""].filter((text) => text !== "").join("\n\n");
   const forward = byPrefix || carried !== null || (report === null && hasForwardLine(body.text));
   const inText = forward && carried === null ? await forwardedIn(subject, body.text) : null;
-  const forwards = byPrefix || carried !== null;
+  const forwards = byPrefix || inside || carried !== null;
+  const { inlineAnswers } = body;
+  const relation = forwards ? "forward" : options.relation;
   return {
     digest: digestOf(raw),
-    ...idsOf(headers),
-    ...peopleOf(headers),
+    ...ids,
+    ...people,
     subject,
     date: dateOf(headerOf(headers, "date")),
     headers,
-    text: trimReply(fullText, forwards).text,
-    // Only who has attached something may have had nothing to say.
-    wordless: body.attachments.length > 0 && !forwards && isWordless(fullText),
-    fullText,
+    text: withoutMarks(trimReply(fullText, { ...options, relation, inlineAnswers }).text),
+    // Only a mail with attachments can do without words.
+    wordless: body.attachments.length > 0 && !forwards && !inlineAnswers && isWordless(fullText),
+    fullText: withoutMarks(fullText),
     markers: body.markers,
     forwarded: carried?.forwarded ?? inText,
     attachments: body.attachments,
     report,
     contentType: root.mediaType,
   };
+}
+
+type Head = Pick<Mail, "subject" | "inReplyTo" | "references" | "from" | "to" | "cc" | "deliveredTo"> & {
+  readonly root: Part;
+};
+
+/**
+ * What the mail answers. It answers one of ours when it names a Message-ID of ours; where a relay has replaced our id, when it is an answer
+ * and has our marker in its body or our token in its address.
+ */
+function trimOptions(head: Head, own: readonly string[], forward: boolean): TrimOptions {
+  const addresses = new Set(own);
+  const domains = new Set(own.map(domainOf));
+  const ids = [...head.inReplyTo, ...head.references];
+  const answers = ids.length > 0 || isReplySubject(head.subject);
+  const isOurs = () =>
+    ids.some((id) => keyIn(id, domains) !== null) ||
+    (answers && own.length > 0 && (hasToken(head, addresses) || hasMarker(head.root)));
+  const senders = new Set(head.from.map((one) => one.address));
+  return {
+    relation: forward ? "forward" : isOurs() ? "ours" : answers ? "reply" : "new",
+    isOwn: (address) =>
+      addresses.has(address) || addresses.has(withoutPlus(address)[0]) || senders.has(address),
+    names: namesOf(head.from[0] ?? null),
+  };
+}
+
+function hasToken({ to, cc, deliveredTo }: Head, own: ReadonlySet<string>): boolean {
+  return [...to, ...cc]
+    .map((one) => one.address)
+    .concat(deliveredTo)
+    .some((address) => {
+      const [bare, plus] = withoutPlus(address);
+      return plus !== null && own.has(bare) && /^[a-z0-9]{10,64}$/.test(plus);
+    });
+}
+
+/** Looks at the bytes of the text parts; the marker is ASCII and survives most encodings. */
+function hasMarker(root: Part): boolean {
+  for (const part of walk(root)) {
+    if (!part.mediaType.startsWith("text/")) continue;
+    const bytes = Buffer.from(part.content.buffer, part.content.byteOffset, part.content.byteLength);
+    if (bytes.includes("[ref:bh-") && findMarkers(bytes.toString("latin1")).length > 0) return true;
+  }
+  return false;
+}
+
+/** The words of the sender's name, by which a signature is told from other text. */
+function namesOf(sender: Mail["from"][number] | null): string[] {
+  if (sender === null) return [];
+  const local = sender.address.slice(0, Math.max(0, sender.address.indexOf("@")));
+  const words = `${sender.name} ${local}`
+    .toLowerCase()
+    .slice(0, 200)
+    .split(/[^\p{L}\p{M}]+/u);
+  return [...new Set(words.filter((word) => word.length > 2))].slice(0, 20);
 }
 
 function idsOf(headers: readonly HeaderField[]) {
@@ -109,7 +178,7 @@ async function carriedText(parts: readonly Part[]) {
     forwarded ??= { from, subject: subject === "" ? null : subject };
     const by =
       from === null ? "" : `From: ${from.name === "" ? from.address : `${from.name} <${from.address}>`}\n`;
-    const text = bodyOf(root, true).text.slice(0, maxCarried);
+    const text = bodyOf(root, { relation: "forward" }).text.slice(0, maxCarried);
     texts.push(`---------- Forwarded message ----------\n${by}Subject: ${subject}\n\n${text}`);
   }
   return texts.length === 0 ? null : { text: texts.join("\n\n"), forwarded };

@@ -29,8 +29,6 @@ export interface Part {
   /** A leaf's bytes, transfer encoding undone. */
   readonly content: Uint8Array;
   readonly children: readonly Part[];
-  /** Undoes format=flowed (RFC 3676); other text comes back as it is. */
-  unflow(text: string): string;
 }
 
 /** What postal-mime keeps of a part; its published types leave it out, so the tests hold the version to it. */
@@ -44,7 +42,6 @@ interface Node {
   readonly content: Uint8Array | null;
   contentDecoder: Decoder | null;
   setupContentDecoder(encoding: string): void;
-  decodeFlowedText(text: string, deleteSpace: boolean): string;
 }
 interface Structured {
   readonly value: string;
@@ -87,12 +84,8 @@ function toPart(node: Node): Part {
     contentId: node.contentId?.replace(/[<>\s]/g, "") ?? null,
     content: node.content ?? new Uint8Array(),
     children: node.childNodes.map(toPart),
-    unflow: (text) =>
-      isFlowed(params) ? node.decodeFlowedText(text, params["delsp"]?.toLowerCase() === "yes") : text,
   };
 }
-
-const isFlowed = (parameters: Structured["params"]) => parameters["format"]?.toLowerCase() === "flowed";
 
 /** Every part in document order, the root first. */
 export function* walk(part: Part): Generator<Part> {

@@ -1,56 +1,89 @@
-// What the writer of a mail wrote, without the mails quoted below (or above) and without the signature.
-// One pass over lines, never a pattern over the text: the work grows with the length and nothing else.
+// Reduces a mail to what its sender wrote for it: without quoted mails and without the signature. One pass over lines; the work grows with
+// the length of the text. Whenever there is a doubt the whole text is kept: noise is better than a lost sentence.
 
-import { type Line, scan } from "./lines.ts";
-import { signatureStart } from "./signature.ts";
+import { attributionIn } from "./attribution.ts";
+import { isRule, type Line, scan } from "./lines.ts";
+import { findMarkers } from "./marker.ts";
+import { greetings, inlineHints } from "./phrases.ts";
+import { isClosing, signatureStart } from "./signature.ts";
 
 export interface Trimmed {
   readonly text: string;
-  /** False when nothing was removed, or when nothing would have been left. */
+  /** False when nothing was removed, or when too little would have been left. */
   readonly trimmed: boolean;
 }
 
-/** No person quotes as much; such a text stays whole. */
+export interface TrimOptions {
+  /**
+   * What the mail is. `ours`: an answer to a mail of ours; only here are quotes without marks removed. `reply`: an answer to another mail;
+   * quotes at its end that are marked (`>`) are removed. `new`: answers nothing; marked quotes are removed only below the attribution of a
+   * mail program. `forward`: is never trimmed.
+   */
+  readonly relation: "ours" | "reply" | "new" | "forward";
+  /** `ours`: true for our addresses and the sender's own. Quoted mails of others are content. Default: every address. */
+  readonly isOwn?: (address: string) => boolean;
+  /** Words of the sender's name, lower case; they tell a signature from a list. */
+  readonly names?: readonly string[];
+  /** The HTML shows coloured words inside of a quote: answers, so that nothing is removed. */
+  readonly inlineAnswers?: boolean;
+}
+
+/** Texts with more lines stay whole. */
 const maxLines = 100_000;
+/** Characters in front of a quote in which the customer may say that the answers are inside of it. */
+const maxHint = 4000;
 
 /**
- * Cuts trailing quotes and signatures, and a quote that stands above the answer. Quotes between answers stay, they are what is
- * answered. A forward is not trimmed: what it carries is what it is about.
+ * Cuts trailing quotes and signatures, and a quote that stands above the answer. Quotes between answers stay. The whole text is returned when
+ * no more than a greeting would be left, and when the answers seem to stand inside of what would be cut.
  */
-export function trimReply(text: string, forward = false): Trimmed {
+export function trimReply(text: string, options: TrimOptions = { relation: "ours" }): Trimmed {
   const full = text.trim();
-  if (forward) return { text: full, trimmed: false };
+  const whole = { text: full, trimmed: false };
+  if (options.relation === "forward" || options.inlineAnswers) return whole;
   const texts = full.split("\n", maxLines + 1);
-  if (texts.length > maxLines) return { text: full, trimmed: false };
-  const lines = scan(texts);
-  const kept = keep(lines);
+  if (texts.length > maxLines) return whole;
+  const lines = scan(texts, { tails: options.relation === "ours", isOwn: options.isOwn ?? (() => true) });
+  if (lines.some((line) => line.kind === "forward")) return whole;
+  const body = beforeTail(lines);
+  const kept = keep(body, options);
+  if (isBare(kept, options.names ?? []) || answersInside(lines, kept)) return whole;
   const rest = kept
     .map((line) => line.text)
     .join("\n")
     .trim();
-  if (!kept.some((line) => line.kind === "own") || rest === "") return { text: full, trimmed: false };
-  return { text: rest, trimmed: rest !== full };
+  return rest === "" ? whole : { text: rest, trimmed: rest !== full };
 }
 
-/** True when nothing of it is the writer's: all is quoted, or a signature. */
+/** True when a forwarded mail starts somewhere in the text, whatever the subject says. */
+export function carriesForward(text: string, { relation, isOwn }: TrimOptions): boolean {
+  const texts = text.trim().split("\n", maxLines + 1);
+  if (texts.length > maxLines) return false;
+  const lines = scan(texts, { tails: relation === "ours", isOwn: isOwn ?? (() => true) });
+  return lines.some((line) => line.kind === "forward");
+}
+
+/** True when nothing was written by the sender: all is quoted, or a signature. */
 export function isWordless(text: string): boolean {
   const texts = text.trim().split("\n", maxLines + 1);
   if (texts.length > maxLines) return false;
-  const lines = scan(texts);
+  const lines = scan(texts, { tails: true, isOwn: () => true });
   const tail = lines.findIndex((line) => line.kind === "tail");
-  const written = withoutTrailingQuote(tail < 0 ? lines : lines.slice(0, tail));
+  const written = withoutTrailingQuote(tail < 0 ? lines : lines.slice(0, tail), "ours");
   const signature = signatureStart(written);
-  return !(signature < 0 ? written : written.slice(0, signature)).some((line) => line.kind === "own");
+  return !(signature < 0 ? written : written.slice(0, signature)).some(
+    (line) => line.kind === "own" || line.kind === "forward",
+  );
 }
 
-function keep(lines: readonly Line[]): readonly Line[] {
-  let rest = beforeTail(lines);
-  for (let round = 0; round < 3; round++) {
-    const shorter = withoutSignature(withoutTrailingQuote(rest));
+function keep(body: readonly Line[], { relation, names }: TrimOptions): readonly Line[] {
+  let rest = body;
+  for (let round = 0; round < 5; round++) {
+    const shorter = withoutSignature(withoutTrailingQuote(rest, relation), names);
     if (shorter.length === rest.length) break;
     rest = shorter;
   }
-  return withoutLeadingQuote(rest);
+  return withoutLeadingQuote(rest, relation);
 }
 
 /** Everything before the first line after which all is quoted, if there is something before it. */
@@ -60,23 +93,123 @@ function beforeTail(lines: readonly Line[]): readonly Line[] {
   return lines.slice(0, tail).some((line) => line.kind === "own") ? lines.slice(0, tail) : lines;
 }
 
-function withoutTrailingQuote(lines: readonly Line[]): readonly Line[] {
+/** Blank lines at the end are removed, too. */
+function withoutTrailingQuote(lines: readonly Line[], relation: TrimOptions["relation"]): readonly Line[] {
   let end = lines.length;
-  while (end > 0 && lines[end - 1]?.kind !== "own") end--;
-  // A mail that ends in its own words ends there; blank lines are trimmed with the text.
+  while (end > 0 && (lines[end - 1]?.kind === "blank" || lines[end - 1]?.kind === "quote")) end--;
+  const cut = lines.slice(end);
+  if (relation === "new" && !isIntroduced(cut)) return lines;
+  // A rule above the quote belongs to it.
+  if (cut.some(isQuote) && isRule((lines[end - 1]?.text ?? "").trim())) end--;
   return lines.slice(0, end);
 }
 
-function withoutSignature(lines: readonly Line[]): readonly Line[] {
-  const start = signatureStart(lines);
+/** True when a mail program announces the quote: with an attribution above it or in its first lines. */
+function isIntroduced(quote: readonly Line[]): boolean {
+  const first = quote.filter((line) => line.kind === "quote").slice(0, 4);
+  const texts = first.map((line) => line.text.replace(/^[>\s]{1,20}/, "").trim());
+  return [1, 2, 3, 4].some(
+    (count) => attributionIn(texts.slice(0, count).join(" ").slice(0, 1000))?.byProgram === true,
+  );
+}
+
+function withoutSignature(lines: readonly Line[], names: readonly string[] = []): readonly Line[] {
+  const start = signatureStart(lines, names);
   const kept = start < 0 ? lines : lines.slice(0, start);
   return kept.some((line) => line.kind === "own") ? kept : lines;
 }
 
-/** One quote, and above everything: the answer below it stands alone. With more quotes it is a dialogue and stays whole. */
-function withoutLeadingQuote(lines: readonly Line[]): readonly Line[] {
+/** The answer below a single quote stands alone. With more quotes the mail is a dialogue and stays whole. */
+function withoutLeadingQuote(lines: readonly Line[], relation: TrimOptions["relation"]): readonly Line[] {
   const firstOwn = lines.findIndex((line) => line.kind === "own");
   if (firstOwn <= 0 || lines.slice(0, firstOwn).some((line) => line.kind === "tail")) return lines;
+  if (relation === "new" && !isIntroduced(lines.slice(0, firstOwn))) return lines;
   const dialogue = lines.slice(firstOwn).some((line) => line.kind === "quote");
   return dialogue ? lines : lines.slice(firstOwn);
+}
+
+/** True when no more than a greeting, a closing phrase and the sender's name is left. */
+function isBare(lines: readonly Line[], names: readonly string[]): boolean {
+  const own = lines.filter((line) => line.kind === "own");
+  if (own.length > 8) return false;
+  let closed = false;
+  return own.every(({ text }) => {
+    const line = text.trim();
+    if (isClosing(line)) closed = true;
+    const words = line.toLowerCase().split(/[^\p{L}\p{M}]+/u);
+    const name = line.length < 40 && (closed || words.every((word) => word === "" || names.includes(word)));
+    return isClosing(line) || isGreeting(line) || (name && !/[\d?]/.test(line));
+  });
+}
+
+function isGreeting(line: string): boolean {
+  if (line.length > 80 || /[\d?？]/.test(line) || /[,，!！.。:;].*\p{L}/u.test(line)) return false;
+  const lower = line.toLowerCase();
+  return greetings.some(
+    (greeting) =>
+      lower.startsWith(greeting) &&
+      (greeting.length > 3 || !/^[\p{L}\p{M}]/u.test(lower.slice(greeting.length))),
+  );
+}
+
+/** True when the customer seems to have written into the quoted mail, so that cutting it would lose the answers. */
+function answersInside(lines: readonly Line[], kept: readonly Line[]): boolean {
+  const last = kept.at(-1);
+  const cut = lines.slice(last === undefined ? 0 : lines.lastIndexOf(last) + 1);
+  const marked = cut.filter(isQuote);
+  const unmarked = cut.some((line) => line.kind === "tail");
+  if (!unmarked && marked.length === 0) return false;
+  if (hasWordsBelowMarker(cut) || (unmarked && hasWordsBelowQuote(cut))) return true;
+  // Below "It prints this:" only an attribution tells a quoted mail from what the customer quotes.
+  if (leadsIn(kept) && (unmarked || !isIntroduced(marked))) return true;
+  // With quotes between the answers the answers are there to be read.
+  return !kept.some(isQuote) && pointsInside(kept);
+}
+
+const isQuote = (line: Line) => line.kind === "quote";
+
+/** "Here is my answer:" above the quote. */
+function leadsIn(kept: readonly Line[]): boolean {
+  const last = kept.findLast((line) => line.kind === "own");
+  return last !== undefined && /[:：]\s*$/.test(last.text.slice(-20)) && !isGreeting(last.text.trim());
+}
+
+/** Our marker ends our mail: what follows it inside of the quote was written below our text. */
+function hasWordsBelowMarker(cut: readonly Line[]): boolean {
+  const marker = cut.findLastIndex((line) => line.text.length < 1000 && findMarkers(line.text).length > 0);
+  if (marker < 0) return false;
+  return hasWords(cut.slice(marker + 1));
+}
+
+/** True when the lines have more than a signature. */
+function hasWords(lines: readonly Line[]): boolean {
+  let rest = lines;
+  for (let round = 0; round < 3; round++) {
+    const signature = signatureStart(rest);
+    if (signature < 0) break;
+    rest = rest.slice(0, signature);
+  }
+  return rest.some((line) => line.kind !== "blank" && line.text.replace(/^[>\s]{1,50}/, "") !== "");
+}
+
+/** Marked and other lines take turns in a quote that began without marks: somebody answers in it. */
+function hasWordsBelowQuote(cut: readonly Line[]): boolean {
+  const quote = cut.findIndex(isQuote);
+  return quote >= 0 && hasWords(cut.slice(quote).filter((line) => line.kind !== "quote"));
+}
+
+/** "See my answers below in red", in one sentence. */
+function pointsInside(kept: readonly Line[]): boolean {
+  const text = kept
+    .map((line) => line.text.slice(0, maxHint))
+    .slice(0, 200)
+    .join("\n")
+    .slice(0, maxHint)
+    .toLowerCase();
+  return text
+    .split(/[.!?。！？]\s|\n\s{0,20}\n|[。！？]/)
+    .map((sentence) => sentence.replace(/\s+/g, " "))
+    .some((sentence) =>
+      inlineHints.some(({ answers, places }) => answers.test(sentence) && places.test(sentence)),
+    );
 }

@@ -24,6 +24,11 @@ export type SenderAuthSettings =
 
 export interface ParseContext {
   readonly senderAuth: SenderAuthSettings;
+  /**
+   * The channel's addresses, lower case. The parser recognises answers to our mails by them; without them it removes only marked quotes and
+   * signatures. Default: none.
+   */
+  readonly own?: readonly string[];
 }
 
 /** Is the address in From proven? Anything but `pass` is not; `temperror` may be asked again later. */

@@ -22,7 +22,7 @@ post({ id: 0, kind: "ready" });
 async function work({ id, raw, context }: Job): Promise<void> {
   let mail: Mail;
   try {
-    mail = await readMail(raw);
+    mail = await readMail(raw, context.own ?? []);
   } catch (error) {
     post({ id, kind: "malformed", reason: reasonOf(error) });
     return;

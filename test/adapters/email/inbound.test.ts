@@ -54,6 +54,31 @@ describeReal("reading a mailbox", missing, () => {
     expect(channel.statuses.map((status) => status.state)).toEqual(["connecting", "ready"]);
   });
 
+  it("removes an unmarked quote only from answers to our own mails (review 16)", async () => {
+    const { channel, box } = open();
+    await ready(channel);
+    const quote = (more = "") =>
+      `On Fri, May 3, 2024 at 10:00 AM Support <support@example.com> wrote:\nWhich lamp?${more}`;
+    const answer = (id: string) => ({ "In-Reply-To": id, References: `<q@example.net> ${id}` });
+    const bodies: readonly [Readonly<Record<string, string>>, string][] = [
+      [answer("<01hzx7key.bridgehead@example.com>"), `The blue one.\n\n${quote()}`],
+      // A relay has replaced our Message-ID; our marker tells whose mail is quoted.
+      [answer("<AM6PR0@eurprd.outlook.example>"), `The blue one.\n\n${quote("\n[ref:bh-k3j5h2k1jh]")}`],
+      [answer("<another@example.net>"), `The blue one.\n\n${quote()}`],
+      [{}, `The blue one.\n\n${quote()}`],
+    ];
+    for (const [at, [headers, body]] of bodies.entries()) await dovecot.deliver(box, mail(at, headers, body));
+    await arrived(channel, bodies.length);
+    const kept = channel.messages.map((message) => message.text.trim());
+    expect(kept).toEqual(["The blue one.", "The blue one.", bodies[2]?.[1], bodies[3]?.[1]]);
+    expect(channel.messages.map((message) => message.fullText?.trim())).toEqual([
+      bodies[0]?.[1],
+      bodies[1]?.[1],
+      undefined,
+      undefined,
+    ]);
+  });
+
   it("answers no history on the very first start, unless told to", async () => {
     const user = boxes.fresh();
     for (let n = 0; n < 3; n++) await dovecot.deliver(user, mail(n));

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { html, mail, multipart, reader } from "./mails.ts";
+import { answering, html, mail, multipart, reader } from "./mails.ts";
 
 const { parser, read } = reader();
 afterAll(() => parser.close());
@@ -57,7 +57,87 @@ const hidden: readonly string[] = [
   '<div style="display:none"><p><b>E<i>VIL EVIL</i></b></p></div>',
 ];
 
+/** Text in the colour of the background, hidden by a style sheet, or of no size (review 17). */
+const camouflaged: readonly string[] = [
+  '<span style="color:#ffffff">EVIL</span>',
+  '<span style="color:white">EVIL</span>',
+  '<span style="color:#FEFEFE !important">EVIL</span>',
+  '<span style="color:rgb(254, 254, 254)">EVIL</span>',
+  '<span style="color:rgba(0,0,0,0.01)">EVIL</span>',
+  '<span style="color:hsl(0, 0%, 100%)">EVIL</span>',
+  '<span style="-webkit-text-fill-color:#fff">EVIL</span>',
+  '<font color="white">EVIL</font>',
+  '<font color="#ffffff"><b>EVIL</b></font>',
+  '<div style="color:#fff"><p><span>EVIL</span></p></div>',
+  '<table bgcolor="#ff0000"><tr><td><font color="#fe0101">EVIL</font></td></tr></table>',
+  '<div style="background:#123456 url()"></div><div style="background:#123456"><i style="color:#123456">EVIL</i></div>',
+  "<style>.x{display:none}</style><div class=x>EVIL</div>",
+  "<style>.X { DISPLAY : NONE }</style><div class=x>EVIL</div>",
+  "<style>td.a, #x { font-size: 0 }</style><div id=x>EVIL</div>",
+  "<style>.box .in{visibility:hidden}</style><div class=box><p><span class=in>EVIL</span></p></div>",
+  "<style>/* } */ .x{color:#fff}</style><p class='y x'>EVIL</p>",
+  "<style>@media screen{.x{display:none}}</style><div class=x>EVIL</div>",
+  "<style>@media print{.y{color:red}} .x{display:none}</style><div class=x>EVIL</div>",
+  "<style><!-- .x{display:none} --></style><div class=x>EVIL</div>",
+  "<style>.x{display:none !important}</style><div class=x style='display:block'>EVIL</div>",
+  "<style>b{opacity:0}</style><b>EVIL</b>",
+  "<style>p[title]{display:none}</style><p title=x>EVIL</p>",
+  "<style>[lang='x']{display:none}</style><p lang=x>EVIL</p>",
+  "<style>@media (min-width:1px){.x{display:none}}</style><p class=x>EVIL</p>",
+  "<style>@media only screen and (min-width: 600px), print{.x{display:none}}</style><p class=x>EVIL</p>",
+  "<style>@supports (color:red){.x{display:none}}</style><p class=x>EVIL</p>",
+  "</body><style>.x{position:absolute;left:-9999px}</style><div class=x>EVIL</div>",
+  '<div style="font-size:0"><p>EVIL</p></div>',
+  '<div style="font-size:0.5px">EVIL</div>',
+  '<div style="font-size:calc(0px)">EVIL</div>',
+  '<div style="font:0/0 a">EVIL</div>',
+  '<div style="font-size:10%"><span style="font-size:50%">EVIL</span></div>',
+  '<div style="line-height:0;overflow:hidden">EVIL</div>',
+  '<div width="0" height="0">EVIL</div>',
+  '<div width="0px" height="0%">EVIL</div>',
+];
+
+/** What looks similar and is to be seen. */
+const visible: readonly string[] = [
+  '<table bgcolor="#003366"><tr><td><font color="#ffffff">GOOD</font></td></tr></table>',
+  '<div style="background-color:black;color:white">GOOD</div>',
+  '<div style="background:url(x.png);color:white">GOOD</div>',
+  '<div style="background-image:linear-gradient(red,blue);background:linear-gradient(red,blue)"><b style="color:#fff">GOOD</b></div>',
+  '<td background="x.png"><span style="color:#fff">GOOD</span></td>',
+  "<style>.hero{background:#036}</style><div class=hero><span style='color:#fff'>GOOD</span></div>",
+  "<style>@media (max-width:600px){.x{display:none}}</style><div class=x>GOOD</div>",
+  "<style>@media print{.x{display:none}}</style><div class=x>GOOD</div>",
+  "<style>a:hover{display:none} .x:first-child{display:none}</style><div class=x>GOOD</div>",
+  "<style>.a .x{display:none}</style><div class=x>GOOD</div>",
+  "<style>[data-ogsc] .x{display:none} p[title=y]{display:none}</style><p class=x title=x>GOOD</p>",
+  "<style>@media (prefers-color-scheme:dark){.x{color:#fff}}</style><div class=x>GOOD</div>",
+  "<style>@media screen and (max-width:480px){.x{display:none}} @font-face{x:y}</style><div class=x>GOOD</div>",
+  "<style>a:link{background:#07f}</style><a style='color:#fff'>GOOD</a>",
+  '<div style="color:#fff">GOOD</div>',
+  '<td style="font-size:0"><span style="font-size:14px">GOOD</span></td>',
+  '<div style="visibility:hidden"><span style="visibility:visible">GOOD</span></div>',
+  '<div style="color:#fff"><span style="color:#000">GOOD</span></div>',
+  '<div style="color:#999">GOOD</div>',
+  '<div style="color:inherit">GOOD</div>',
+  '<div style="color:var(--x)">GOOD</div>',
+  '<body bgcolor="#000000" text="#ffffff">GOOD</body>',
+  '<div style="font-size:small">GOOD</div>',
+  '<font size="1">GOOD</font>',
+  "<style>}}{{ .x{</style><div>GOOD</div>",
+];
+
 describe("hidden text", () => {
+  it.each(camouflaged)(
+    "of the background's colour, by a style sheet or without size (review 17): %s",
+    async (piece) => {
+      const { fullText } = await read(html(`<html><body><p>Hello</p>${piece}<p>World</p></body></html>`));
+      expect(fullText).toContain("Hello");
+      expect(fullText).not.toContain("EVIL");
+    },
+  );
+  it.each(visible)("but not what only looks similar (review 17): %s", async (piece) => {
+    expect((await read(html(`<html>${piece}</html>`))).fullText).toBe("GOOD");
+  });
   it.each(hidden)("%s", async (piece) => {
     const { fullText } = await read(html(`<html><body><p>Hello</p>${piece}<p>World</p></body></html>`));
     expect(fullText).toContain("Hello");
@@ -98,7 +178,7 @@ const old = "<p>Your parcel left us.</p>";
 const quotes: readonly [string, string][] = [
   [
     "Gmail",
-    `<div class="gmail_quote"><div dir="ltr" class="gmail_attr">On Fri, May 3, 2024 at 10:00 AM S &lt;<a href="mailto:s@example.com">s@example.com</a>&gt; wrote:<br></div><blockquote class="gmail_quote" style="border-left:1px solid">${old}</blockquote></div>`,
+    `<div class="gmail_quote"><div dir="ltr" class="gmail_attr">On Fri, May 3, 2024 at 10:00 AM S &lt;<a href="mailto:support@example.com">support@example.com</a>&gt; wrote:<br></div><blockquote class="gmail_quote" style="border-left:1px solid">${old}</blockquote></div>`,
   ],
   [
     "Gmail container",
@@ -106,7 +186,7 @@ const quotes: readonly [string, string][] = [
   ],
   [
     "Apple Mail",
-    `<blockquote type="cite"><div>On 3 May 2024, at 10:00, S &lt;s@example.com&gt; wrote:</div>${old}</blockquote>`,
+    `<blockquote type="cite"><div>On 3 May 2024, at 10:00, S &lt;support@example.com&gt; wrote:</div>${old}</blockquote>`,
   ],
   [
     "Thunderbird",
@@ -119,7 +199,7 @@ const quotes: readonly [string, string][] = [
   ["Outlook web, forwarded classes", `<div id="x_divRplyFwdMsg">Von: S</div>${old}`],
   [
     "Outlook desktop",
-    `<div style="border:none;border-top:solid #E1E1E1 1.0pt;padding:3.0pt 0 0 0"><p><b>From:</b> S &lt;s@example.com&gt;<br><b>Sent:</b> Friday, May 3, 2024<br><b>To:</b> A<br><b>Subject:</b> RE: x</p></div>${old}`,
+    `<div style="border:none;border-top:solid #E1E1E1 1.0pt;padding:3.0pt 0 0 0"><p><b>From:</b> S &lt;support@example.com&gt;<br><b>Sent:</b> Friday, May 3, 2024<br><b>To:</b> A<br><b>Subject:</b> RE: x</p></div>${old}`,
   ],
   [
     "Outlook mobile",
@@ -149,7 +229,10 @@ const quotes: readonly [string, string][] = [
 describe("quotes in HTML", () => {
   it.each(quotes)("%s", async (_, quote) => {
     const parsed = await read(
-      html(`<html><body><div dir="ltr">It has not come.<br><br>Anna</div><br>${quote}</body></html>`),
+      html(
+        `<html><body><div dir="ltr">It has not come.<br><br>Anna</div><br>${quote}</body></html>`,
+        answering,
+      ),
     );
     expect(parsed.text).toBe("It has not come.\n\nAnna");
     expect(parsed.fullText).toContain("Your parcel left us.");
@@ -158,6 +241,7 @@ describe("quotes in HTML", () => {
     const { text } = await read(
       html(
         '<div><blockquote type="cite">When?</blockquote><div>Monday</div><blockquote type="cite">Where?</blockquote><div>Here</div><blockquote type="cite">Bye</blockquote></div>',
+        answering,
       ),
     );
     expect(text).toBe("> When?\n\nMonday\n\n> Where?\n\nHere");
@@ -206,5 +290,83 @@ describe("quotes in HTML", () => {
       { type: "text/html", body: "<p>Hello</p>" },
     ]);
     expect((await read(raw)).fullText).toBe("Hello");
+  });
+});
+
+describe("tables and other arrangements (review 15)", () => {
+  const textOf = async (body: string) => (await read(html(body))).text;
+  it.each([
+    [
+      "cells and rows",
+      "<table><tr><td>Article</td><td>Qty</td></tr><tr><td>4711</td><td>2</td></tr><tr><td>4712</td><td>10</td></tr></table>",
+      "Article\tQty\n4711\t2\n4712\t10",
+    ],
+    [
+      "heads, sections and empty cells",
+      "<table><caption>Order</caption><thead><tr><th>A</th><th>B</th><th>C</th></tr></thead><tbody><tr><td>1</td><td></td><td>3</td></tr></tbody></table>",
+      "Order\nA\tB\tC\n1\t\t3",
+    ],
+    [
+      "cells as Word writes them",
+      "<table><tr><td><p class=MsoNormal>47<o:p></o:p></p></td><td><p class=MsoNormal>11</p></td></tr></table>",
+      "47\t11",
+    ],
+    [
+      "cells with line breaks",
+      "<table><tr><td>12 High St<br>Leeds</td><td>3</td></tr></table>",
+      "12 High St Leeds\t3",
+    ],
+    [
+      "tables for layout",
+      "<table><tr><td><table><tr><td><p>one</p></td></tr></table></td><td><p>two</p><ul><li>three</li></ul></td></tr></table>",
+      "one\n\ntwo\n\n * three",
+    ],
+    ["cells without a row", "<table><td>47</td><td>11</td></table>", "47\n11"],
+    ["definitions", "<dl><dt>Order</dt><dd>4711</dd><dt>Qty</dt><dd>2</dd></dl>", "Order\n4711\nQty\n2"],
+    [
+      "raised digits",
+      "<p>10<sup>2</sup> m<sup><b>2</b></sup> 10<sup>-3</sup> 1<sup>st</sup>",
+      "10² m² 10⁻³ 1st",
+    ],
+    ["raised terms", "<p>2<sup>n+1</sup> 5<sup>1.5</sup></p>", "2^n+1 5^1.5"],
+    ["lowered digits", "<p>H<sub>2</sub>O x<sub>12</sub> x<sub>max</sub></p>", "H₂O x₁₂ x_max"],
+    [
+      "figures and details",
+      "<figure>a<figcaption>1</figcaption></figure><details><summary>2</summary>3</details>",
+      "a\n1\n2\n3",
+    ],
+  ])("%s", async (_, body, expected) => expect(await textOf(body)).toBe(expected));
+
+  const both = (plain: string, rich: string) =>
+    multipart("alternative", [
+      { type: "text/plain; charset=utf-8", body: plain },
+      { type: "text/html; charset=utf-8", body: rich },
+    ]);
+  const table = "<table><tr><td>4711</td><td>2</td></tr><tr><td>4712</td><td>10</td></tr></table>";
+  it("takes the plain text when it says the same", async () => {
+    const raw = both(
+      "4711    2\n4712   10\n<https://example.org/x>\n",
+      `${table}<a href="https://example.org/x">https://example.org/x</a>`,
+    );
+    expect((await read(raw)).text).toBe("4711    2\n4712   10\n<https://example.org/x>");
+  });
+  it.each([
+    ["a stub", "Your client does not support HTML."],
+    ["glued together", "47112471210"],
+    ["shorter", "4711 2"],
+    ["in another order", "4711 10\n4712 2"],
+  ])("takes the HTML when the plain text is %s", async (_, plain) => {
+    expect((await read(both(plain, table))).text).toBe("4711\t2\n4712\t10");
+  });
+  it("takes the HTML when the plain text has what the HTML hides", async () => {
+    const raw = both("Hello EVIL", '<p>Hello <span style="display:none">EVIL</span></p>');
+    expect((await read(raw)).fullText).toBe("Hello");
+  });
+  it("takes the HTML when only it marks the quote", async () => {
+    const raw = both(
+      "new words\n\nold words",
+      "<p>new words</p><blockquote type=cite>old words</blockquote>",
+    );
+    expect((await read(raw)).fullText).toBe("new words\n\n> old words");
   });
 });

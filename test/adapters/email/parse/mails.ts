@@ -95,7 +95,14 @@ export function bounce(
   );
 }
 
-const off: ParseContext = { senderAuth: { mode: "off" } };
+const off: ParseContext = { senderAuth: { mode: "off" }, own: ["support@example.com"] };
+
+/** Fields of a mail that answers one of ours. */
+export const answering: Fields = {
+  Subject: "Re: My parcel",
+  "In-Reply-To": "<01jx9q7k3d.bridgehead@example.com>",
+  References: "<m0@example.org> <01jx9q7k3d.bridgehead@example.com>",
+};
 
 /** A parser of its own and a shortcut to what it reads. */
 export function reader(

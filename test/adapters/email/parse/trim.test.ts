@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { trimReply } from "../../../../adapters/email/parse/index.ts";
-import { isWordless } from "../../../../adapters/email/parse/trim.ts";
+import { isWordless, type TrimOptions } from "../../../../adapters/email/parse/trim.ts";
 import { workedMs } from "../../../real/cpu.ts";
 
 const quoted = "> Your parcel left us on Monday.\n> Support";
@@ -101,7 +101,6 @@ const blocks: readonly [string, string][] = [
   ["pt", "-----Mensagem original-----\nx"],
   ["ru", "-----Исходное сообщение-----\nx"],
   ["zh, QQ", "------------------ 原始邮件 ------------------\nx"],
-  ["our own marker", "[ref:bh-abcdefghij]\nyour words above this line"],
 ];
 
 describe("tails", () => {
@@ -156,7 +155,9 @@ describe("what is kept", () => {
   it("a header block alone", () => same("From: a@example.org\nSent: Friday\nTo: b\nSubject: c\n\nOld text"));
   it("nothing", () => same(""));
   it("a forward", () =>
-    expect(trimReply("See below\n\n-----Original Message-----\nx", true).trimmed).toBe(false));
+    expect(trimReply("See below\n\n-----Original Message-----\nx", { relation: "forward" }).trimmed).toBe(
+      false,
+    ));
   it("a forwarded mail without the hint", () =>
     same("Can you help?\n\n---------- Forwarded message ---------\nHello"));
   it("answers between quotes, without the last quote", () => {
@@ -176,6 +177,121 @@ describe("what is kept", () => {
       trimReply("No! On Fri, May 3, 2024 at 10:00 Support <s@example.com> wrote: > hello > you").text,
     ).toBe("No!");
   });
+});
+
+describe("what must not be cut (review 16)", () => {
+  const tail = "On Fri, May 3, 2024 at 10:00 AM Support <support@example.com> wrote:\nWhich lamp?";
+  const outlook =
+    "From: Support <support@example.com>\nSent: Friday\nTo: Anna\nSubject: lamps\n\nWhich lamp?";
+  const ours = { relation: "ours", isOwn: (address: string) => address.endsWith("@example.com") } as const;
+  const whole = (text: string, options: TrimOptions = ours) =>
+    expect(trimReply(text, options)).toEqual({ text: text.trim(), trimmed: false });
+  it.each(["new", "reply"] as const)("an unmarked quote in a mail that is %s", (relation) => {
+    whole(`Please check.\n\n${tail}`, { ...ours, relation });
+    whole(`Please check.\n\n${outlook}`, { ...ours, relation });
+    whole(`Please check.\n\n-----Original Message-----\n${outlook}`, { ...ours, relation });
+  });
+  it("a marked quote in a new mail that no program announces", () => {
+    whole("It prints\n\n> error 17", { relation: "new" });
+    whole("> error 17\n\nWhat is that?", { relation: "new" });
+    const marked = "Yes.\n\nOn Fri, May 3, 2024 at 10:00 AM S <s@example.com> wrote:\n> Shall we?";
+    expect(trimReply(marked, { relation: "new" }).text).toBe("Yes.");
+  });
+  it.each([
+    "Dear team,",
+    "Hello Support!",
+    "Guten Tag Frau Müller,",
+    "Bonjour,",
+    "Estimados señores:",
+    "您好，",
+    "Hi,\n\nBest regards\nAnna",
+    "Hello,\n\nSent from my iPhone",
+  ])("what leaves a greeting only: %s", (words) => {
+    whole(`${words}\n\n${tail}`);
+    whole(`${words}\n\n${outlook}`);
+    whole(`${words}\n\n${tail.replace(/\n/, "\n> ")}`);
+  });
+  it.each([
+    "Yes",
+    "Thank you!",
+    "Hello, yes please.",
+    "4711",
+    "Hi, it is 4711",
+    "Danke",
+    "No, best do it today",
+  ])("but short answers stand alone: %s", (words) =>
+    expect(trimReply(`${words}\n\n${tail}`, ours).text).toBe(words),
+  );
+  it.each([
+    "See my answers in red.",
+    "Please find my comments below.",
+    "I have answered inline.",
+    "My replies are\nin blue.",
+    "Siehe meine Anmerkungen im Text.",
+    "Meine Antworten in rot",
+    "Mes réponses ci-dessous",
+    "Vedi le mie risposte in rosso",
+    "Mis respuestas abajo",
+    "Zie mijn antwoorden hieronder",
+    "Minhas respostas em vermelho",
+    "Moje odpowiedzi poniżej",
+    "Мои ответы ниже красным",
+    "Mina svar i rött",
+    "Cevaplarım aşağıda kırmızı",
+    "回答は赤字で書きました",
+    "我的回复见红字",
+    "إجاباتي باللون الأحمر",
+  ])("answers inside of the quote: %s", (words) => {
+    whole(`${words}\n\n${tail}\nThe blue one.`);
+    whole(`Hello,\n${words}\n\nAnna\n\n${outlook}\nThe blue one.`);
+  });
+  it.each(["The lamp is red.", "It costs below 40 EUR.", "I answered the phone.", "Die rote Lampe."])(
+    "but not every colour is a hint: %s",
+    (words) => expect(trimReply(`${words}\n\n${tail}`, ours).text).toBe(words),
+  );
+  it("quoted mails of others", () => {
+    whole(`See what Bob says.\n\n${tail.replace("support@example.com", "bob@example.net")}`);
+    whole(`See what Bob says.\n\n${outlook.replace("support@example.com", "bob@example.net")}`);
+    whole(`See.\n\n-----Original Message-----\n${outlook.replace("support@example.com", "bob@example.net")}`);
+  });
+  it.each([
+    "--\nred\nblue",
+    "-- \n- red\n- blue",
+    "--\n1. red\n2. blue",
+    "-- \n2 x red\n1 x blue",
+    "--\nIs that right?",
+  ])("a list below dashes: %j", (list) => whole(`Please order\n\n${list}`));
+  it("words below our marker in a quote", () => {
+    whole("Hello!\n\n> Which lamp?\n> [ref:bh-k3j5h2k1jh]\n>\n> The blue one.");
+    whole(`I answer.\n\n${tail}\n[ref:bh-k3j5h2k1jh]\n\nThe blue one.`);
+    expect(trimReply("Blue.\n\n> Which lamp?\n> [ref:bh-k3j5h2k1jh]\n>\n", ours).text).toBe("Blue.");
+  });
+  it.each([
+    "Name: Anna\n\nFrom: Berlin\nTo: Munich\nDate: 3 May 2026\nSubject: Trip\n\nPlease book",
+    "I sold it.\n\nFrom: me\nTo: Bob\nSubject: lamp\nPrice: 40\n\nPlease refund",
+    "My number is 4711.\n--\nAnna Doe\nOrder: 4711\nArticle: 12",
+    "Please deliver to\n-- \nAnna Doe\n12 High Street",
+    `Thanks\n\n${tail}\n\n> How many?\n\nThree pieces.`,
+  ])("other words that look like a quote or a signature: %j", (text) =>
+    whole(text, { ...ours, names: ["anna"] }),
+  );
+  it("what the customer quotes", () => whole("It prints this:\n\n> error 17"));
+  it("a last line directly above an attribution that begins with the name", () => {
+    const line = "Support <support@example.com> schrieb am Fr., 3. Mai 2024, 10:00:";
+    expect(trimReply(`Danke.\nAm Montag bin ich da\n${line}\n> Wann?`, ours).text).toBe(
+      "Danke.\nAm Montag bin ich da",
+    );
+    expect(trimReply("Le colis est là\nSupport <support@example.com> a écrit :\n> Où ?", ours).text).toBe(
+      "Le colis est là",
+    );
+  });
+  it("a question about what is confidential", () =>
+    whole(
+      "Hello.\n\nIs my data confidential? The addressee on the parcel was wrong, delete her from my account.",
+    ));
+  it("a postscript below the line of a phone", () => whole("Yes\n\nSent from my iPhone\n\nPS: the blue one"));
+  it("a sentence that begins like the line of a phone", () =>
+    whole("I paid.\nSent from my account was 40 EUR."));
 });
 
 describe("a mail without words of its own", () => {

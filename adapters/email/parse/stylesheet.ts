@@ -1,0 +1,238 @@
+// The `<style>` rules of an HTML mail, as far as they decide whether text can be seen on a desktop. Selectors are type, class, id, attribute
+// and their descendants; rules with other selectors (states, siblings, positions) are skipped.
+
+import type { Element } from "domhandler";
+
+/** Declarations by property, both in lower case. */
+export type Rules = ReadonlyMap<string, string>;
+
+/** Characters of all style sheets of a mail that are read. */
+const maxSheet = 200_000;
+const maxRules = 3000;
+/** Rules with more than one part are compared one by one, so their number is small. */
+const maxComplex = 40;
+const maxClasses = 12;
+/** Characters of one rule's declarations, or of a style attribute, that are read. */
+const maxDeclarations = 4000;
+
+/** Properties that can hide text. */
+const relevant = new Set(
+  (
+    "display visibility opacity font font-size color background background-color mso-hide position left top right bottom text-indent " +
+    "margin-left margin-top height max-height width max-width overflow clip clip-path transform zoom filter content-visibility " +
+    "line-height -webkit-text-fill-color"
+  ).split(" "),
+);
+
+export interface StyleSheet {
+  /** What applies to the element: the rules of the sheets, then its style attribute. `path`: its ancestors' names, classes and ids. */
+  rulesOf(element: Element, path: Path): Rules;
+  /** True when an ancestor's class can matter, so that the caller has to keep the path. */
+  readonly needsPath: boolean;
+}
+
+/** How many of the open elements have a key (`td`, `.note`, `#top`). */
+export type Path = Map<string, number>;
+
+interface Complex {
+  /** Keys of the element itself; `[name]` and `[name=value]` are compared with its attributes. */
+  readonly own: readonly string[];
+  /** Keys that ancestors have. */
+  readonly above: readonly string[];
+  readonly rules: Rules;
+}
+
+const none: Rules = new Map();
+
+/** Reads the style sheets of a mail. Invalid CSS is skipped. */
+export function readStyleSheet(css: string): StyleSheet {
+  const simple = new Map<string, Map<string, string>>();
+  const complex: Complex[] = [];
+  let count = 0;
+  for (const { selectors, body } of blocks(withoutComments(css.slice(0, maxSheet)))) {
+    if (count++ >= maxRules) break;
+    const rules = declarations(body);
+    if (rules.size === 0) continue;
+    for (const selector of selectors.split(",", 50)) {
+      const parts = selector
+        .trim()
+        .toLowerCase()
+        .split(/[\s>]+/, 8);
+      const keys = parts.map(keysOf);
+      const own = keys.at(-1);
+      if (own === undefined || keys.some((one) => one === null)) continue;
+      if (keys.length === 1 && own !== null && own.length === 1 && !own[0]?.startsWith("["))
+        addTo(simple, own[0] as string, rules);
+      else if (complex.length < maxComplex)
+        complex.push({ own: own as string[], above: keys.slice(0, -1).flatMap((one) => one ?? []), rules });
+    }
+  }
+  return {
+    needsPath: complex.length > 0,
+    rulesOf(element, path) {
+      const inline = element.attribs["style"];
+      if (simple.size === 0 && complex.length === 0)
+        return inline === undefined ? none : declarations(inline);
+      const keys = keysOfElement(element);
+      const found = keys.flatMap((key) => simple.get(key) ?? []);
+      for (const rule of complex) {
+        if (
+          rule.own.every((key) => (key.startsWith("[") ? hasAttribute(element, key) : keys.includes(key))) &&
+          rule.above.every((key) => key === "*" || path.has(key))
+        )
+          found.push(rule.rules as Map<string, string>);
+      }
+      if (inline !== undefined) found.push(declarations(inline));
+      return found.length <= 1 ? (found[0] ?? none) : found.reduce(merged, new Map());
+    },
+  };
+}
+
+/** Adds (or with -1 removes) an open element. */
+export function enter(path: Path, element: Element, by: 1 | -1): void {
+  for (const key of keysOfElement(element)) {
+    const count = (path.get(key) ?? 0) + by;
+    if (count > 0) path.set(key, count);
+    else path.delete(key);
+  }
+}
+
+/** From the least to the most specific. */
+function keysOfElement(element: Element): string[] {
+  const { class: classes, id } = element.attribs;
+  const keys = ["*", element.name];
+  if (classes !== undefined) {
+    const names = classes.slice(0, 1000).toLowerCase().trim().split(/\s+/, maxClasses);
+    for (const name of names) if (name !== "") keys.push(`.${name}`);
+  }
+  if (id !== undefined) keys.push(`#${id.slice(0, 200).toLowerCase()}`);
+  return keys;
+}
+
+/** `td.note` as `td` and `.note`; null for selectors that are not supported. */
+function keysOf(compound: string): string[] | null {
+  const bare = compound.replace(/:(?:link|visited|any-link)$/, "");
+  if (bare === "" || bare.length > 200) return null;
+  if (!/^(?:\*|[a-z][a-z0-9]*)?(?:[.#][\w-]+|\[[\w-]+(?:=["']?[^"'\]=]*["']?)?\])*$/.test(bare)) return null;
+  return bare.match(/^\*|^[a-z][a-z0-9]*|[.#][\w-]+|\[[^\]]+\]/g);
+}
+
+/** `key` is `[name]` or `[name=value]`. */
+function hasAttribute(element: Element, key: string): boolean {
+  const [name = "", value] = key.slice(1, -1).split("=");
+  const found = Object.hasOwn(element.attribs, name) ? element.attribs[name] : undefined;
+  return found !== undefined && (value === undefined || found.toLowerCase() === value.replace(/["']/g, ""));
+}
+
+function addTo(all: Map<string, Map<string, string>>, key: string, rules: Rules): void {
+  all.set(key, merged(all.get(key) ?? new Map(), rules));
+}
+
+/** Later declarations win, unless only the earlier one is important. */
+function merged(earlier: Map<string, string>, later: Rules): Map<string, string> {
+  const all = new Map(earlier);
+  for (const [name, value] of later) {
+    if (isImportant(all.get(name)) && !isImportant(value)) continue;
+    all.set(name, value);
+  }
+  return all;
+}
+
+const isImportant = (value: string | undefined) => value?.includes("!important") === true;
+
+/** The rules outside of at-rules, and those of `@media` and `@supports` that apply to a desktop. */
+function* blocks(css: string): Generator<{ selectors: string; body: string }> {
+  let at = 0;
+  let inMedia = false;
+  while (at < css.length) {
+    const open = css.indexOf("{", at);
+    if (inMedia) {
+      const close = css.indexOf("}", at);
+      if (close >= 0 && (open < 0 || close < open)) {
+        inMedia = false;
+        at = close + 1;
+        continue;
+      }
+    }
+    if (open < 0) return;
+    const prelude = css.slice(Math.max(at, open - 2000), open);
+    const selectors = prelude
+      .slice(prelude.lastIndexOf(";") + 1)
+      .replace(/<!--|-->/g, "")
+      .trim();
+    if (selectors.startsWith("@")) {
+      inMedia = appliesToDesktop(selectors.toLowerCase());
+      at = inMedia ? open + 1 : endOfBlock(css, open);
+      continue;
+    }
+    const close = css.indexOf("}", open);
+    yield { selectors, body: css.slice(open + 1, close < 0 ? css.length : close) };
+    if (close < 0) return;
+    at = close + 1;
+  }
+}
+
+/** True for a media query that a wide screen in light colours meets. One that is not understood does not apply. */
+function appliesToDesktop(rule: string): boolean {
+  if (rule.startsWith("@supports")) return !/\bnot\b/.test(rule);
+  if (!rule.startsWith("@media")) return false;
+  return rule
+    .slice(6)
+    .split(",", 10)
+    .some((query) => {
+      const type = query
+        .replace(/\([^)]{0,200}\)/g, " ")
+        .replace(/\b(?:only|and)\b/g, " ")
+        .trim();
+      if (type === "not print") return !query.includes("(");
+      return /^(?:screen|all)?$/.test(type) && (query.match(/\([^)]{0,200}\)/g) ?? []).every(isMetByDesktop);
+    });
+}
+
+function isMetByDesktop(condition: string): boolean {
+  const [, bound, number, unit] =
+    /^\(\s{0,9}(min|max)-(?:device-)?width\s{0,9}:\s{0,9}(\d{1,5})(?:\.\d{1,9})?(px|em|rem)\s{0,9}\)$/.exec(
+      condition,
+    ) ?? [];
+  if (bound === undefined)
+    return /^\(\s{0,9}(?:prefers-color-scheme\s{0,9}:\s{0,9}light|hover|pointer)\b/.test(condition);
+  const pixels = Number(number) * (unit === "px" ? 1 : 16);
+  return bound === "min" ? pixels <= 1024 : pixels >= 1400;
+}
+
+/** Behind the brace that closes the block which opens at `open`. */
+function endOfBlock(css: string, open: number): number {
+  let depth = 0;
+  for (let i = open; i < css.length; i++) {
+    if (css[i] === "{") depth++;
+    else if (css[i] === "}" && --depth === 0) return i + 1;
+  }
+  return css.length;
+}
+
+/** The relevant declarations; the last of a name wins, as in a browser. */
+function declarations(style: string): Map<string, string> {
+  const rules = new Map<string, string>();
+  const text = style.slice(0, maxDeclarations).toLowerCase();
+  for (const rule of (text.includes("/*") ? withoutComments(text) : text).split(";")) {
+    const colon = rule.indexOf(":");
+    if (colon <= 0) continue;
+    const name = rule.slice(0, colon).trim();
+    const value = rule.slice(colon + 1).trim();
+    if (relevant.has(name) && !(isImportant(rules.get(name)) && !isImportant(value))) rules.set(name, value);
+  }
+  return rules;
+}
+
+function withoutComments(text: string): string {
+  const out: string[] = [];
+  let at = 0;
+  for (;;) {
+    const open = text.indexOf("/*", at);
+    if (open < 0) return out.concat(text.slice(at)).join("");
+    out.push(text.slice(at, open));
+    const close = text.indexOf("*/", open + 2);
+    if (close < 0) return out.join("");
+    at = close + 2;
+  }
+}
