@@ -23,7 +23,7 @@ export interface MessageEvent {
   readonly thread: Thread;
   readonly sentAt: Date;
   readonly subject?: string;
-  /** What the person said: quotes and signature trimmed. */
+  /** What the person said. E-mail: without quoted mails of ours and without the signature, and the whole text when that is in doubt. */
   readonly text: string;
   /** The whole text when trimming removed something. Stored, not sent to the agent. */
   readonly fullText?: string;
