@@ -11,14 +11,18 @@ export type TextClass =
   | "opted-out"
   /** Our login. */
   | "login"
-  /** Our number, our account: nothing goes out until a human mends it. */
+  /** Our account: nothing goes out until the operator changes something. */
+  | "account"
+  /** The sending number, WhatsApp sender or messaging service: other senders of the account are not concerned. */
   | "set-up"
   /** Our account is not enabled for this person's country or network; others are not concerned. */
   | "reach"
   /** These words. */
   | "content"
-  /** Certainly not processed: too much at once. */
+  /** Certainly not processed: too many requests of the account. */
   | "rate"
+  /** Certainly not processed: the sender's own queue or throughput is full. */
+  | "sender-rate"
   /** Accepted, and not delivered this time. */
   | "unreached"
   /** Accepted, and too late by now. */
@@ -47,25 +51,25 @@ export function classes<Code extends number | string>(
 /** What became of a text that was refused in this way; a class unknown to us refuses the draft alone. */
 export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }: Refusal): SendOutcome {
   const again = (ms: number) => ({ retryAfterMs: retryAfterMs ?? ms });
+  const told = retryAfterMs === undefined ? {} : { retryAfterMs };
   switch (kind) {
     case "recipient":
       return { kind: "refused", code, reason, scope: "recipient" };
     case "opted-out":
       return { kind: "refused", code: "opted-out", reason, scope: "recipient" };
     case "login":
-      return { kind: "deferred", reason, ...again(5 * minute), scope: "channel" };
+      return { kind: "deferred", reason, ...told, scope: "channel", cause: "login" };
+    case "account":
+      return { kind: "deferred", reason, ...told, scope: "channel", cause: "set-up" };
     case "set-up":
-      return { kind: "deferred", reason, ...again(15 * minute), scope: "channel" };
+      return { kind: "deferred", reason, ...told, scope: "sender", cause: "set-up" };
     case "reach":
-      // Whoever lives elsewhere waits for the operator; everybody else must not wait with them.
+      // Recipients of that country wait for the operator; the others are not concerned.
       return { kind: "deferred", reason, ...again(60 * minute), scope: "recipient" };
     case "rate":
-      return {
-        kind: "deferred",
-        reason,
-        ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-        scope: "channel",
-      };
+      return { kind: "deferred", reason, ...told, scope: "channel", cause: "rate" };
+    case "sender-rate":
+      return { kind: "deferred", reason, ...told, scope: "sender", cause: "rate" };
     case "unreached":
       return { kind: "deferred", reason, ...again(2 * minute) };
     case "ambiguous":
@@ -80,8 +84,21 @@ export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }
 /** What a refusal says about the channel; null: nothing. */
 export function statusOf(kind: TextClass | null, { code, reason }: Refusal): ChannelStatus | null {
   if (kind === "login") return { state: "unauthorized", code, reason };
-  if (kind === "set-up" || kind === "reach") return { state: "degraded", code, reason };
+  if (kind === "account" || kind === "set-up" || kind === "reach") return { state: "degraded", code, reason };
   return null;
+}
+
+/** What becomes of a text for which no connection was made: nothing was sent, and no other text can be sent either. */
+export function unreachable(error: unknown): SendOutcome {
+  const reason = `the provider was not reached: ${wordsOf(error)}`;
+  return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
+}
+
+/** An error of the network in one short line. */
+export function wordsOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  const words = error instanceof Error ? error.message : String(error);
+  return `${typeof code === "string" ? `${code} ` : ""}${words}`.slice(0, 200);
 }
 
 /** True when the address is dead, or closed to us. */

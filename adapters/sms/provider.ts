@@ -99,6 +99,8 @@ export interface TextStatus {
   readonly id: string;
   /** Our key, where the provider carries it. */
   readonly key: SendKey | null;
+  /** Our address that it was sent from, canonical; absent when the status does not name it. */
+  readonly sender?: string;
   /** The provider's word; with `id` it is the event's id, so that every status counts once. */
   readonly status: string;
   readonly state: DeliveryEvent["state"];

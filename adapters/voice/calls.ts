@@ -147,9 +147,14 @@ function outcomeOf({ status, body, retryAfter }: ExchangeAnswer): SendOutcome {
     return typeof sid === "string" ? { kind: "sent", id: externalId(sid) } : { kind: "unknown", reason };
   }
   if (status === 429)
-    return { kind: "deferred", reason, retryAfterMs: (retryAfter ?? 5) * 1000, scope: "channel" };
-  if (status === 401 || status === 403)
-    return { kind: "deferred", reason, retryAfterMs: 60_000, scope: "channel" };
+    return {
+      kind: "deferred",
+      reason,
+      ...(retryAfter === null ? {} : { retryAfterMs: retryAfter * 1000 }),
+      scope: "channel",
+      cause: "rate",
+    };
+  if (status === 401 || status === 403) return { kind: "deferred", reason, scope: "channel", cause: "login" };
   if (status >= 400 && status < 500) {
     return refusal(named, reason, unreachable.has(Number(code)) ? "recipient" : "draft");
   }

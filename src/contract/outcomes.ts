@@ -2,8 +2,14 @@
 
 import type { ExternalId } from "./ids.ts";
 
-/** Whom a refusal or a deferral concerns. `channel` pauses every send of the channel (quota, bad credentials). */
-export type Scope = "draft" | "recipient" | "channel";
+/** What a refusal or a deferral concerns. `sender` pauses the drafts that go out from the same address of ours
+ *  (`MessageEvent.via`); `channel` pauses every draft of the channel: bad credentials, an unreachable provider. */
+export type Scope = "draft" | "recipient" | "sender" | "channel";
+
+/** Why a sender or a channel cannot send now. It selects the backoff, which has a schedule for each kind of channel.
+ *  `unreachable`: no connection, the default. `login`: the credentials are rejected. `rate`: too many requests, a quota.
+ *  `set-up`: the account or the number may not send until the operator changes something. */
+export type DeferralCause = "unreachable" | "login" | "rate" | "set-up";
 
 /** What became of one attempt to send a draft. Certain or not. */
 export type SendOutcome =
@@ -16,12 +22,15 @@ export type SendOutcome =
     }
   /** Certain: no, and never. scope `recipient` counts towards suppressing the address. */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string; readonly scope?: Scope }
-  /** Certain: not yet. */
+  /** Certain: not yet. Without `scope` only this draft waits. `retryAfterMs` is the provider's own Retry-After, or the
+   *  adapter's for this draft; without it the core backs off. A paused sender or channel is tried again with one draft,
+   *  and the first success ends the pause. */
   | {
       readonly kind: "deferred";
       readonly reason: string;
       readonly retryAfterMs?: number;
       readonly scope?: Scope;
+      readonly cause?: DeferralCause;
     }
   /** It may have gone out. */
   | { readonly kind: "unknown"; readonly reason: string };

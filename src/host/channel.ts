@@ -16,6 +16,7 @@ import { accept, type Reader } from "../pipeline/accept.ts";
 import type { Flow } from "../pipeline/step.ts";
 import type { Database, Query } from "../store/driver.ts";
 import { knownEvents } from "../store/events.ts";
+import { probeNow } from "../store/pauses.ts";
 import { readSession, sessionParty } from "../store/sessions.ts";
 
 export interface ChannelState {
@@ -62,6 +63,7 @@ export function createChannel(options: {
     session: (session) => db.read((q) => sessionFacts(q, id, session)),
     agent: () => options.agent(),
     report(status) {
+      const recovered = status.state === "ready" && state.status.state !== "ready";
       if (status.state !== state.status.state) {
         state.since = clock.now();
         const fields = { state: status.state, ...("reason" in status ? { reason: status.reason } : {}) };
@@ -73,6 +75,11 @@ export function createChannel(options: {
       state.status = status;
       // What was due has waited for this.
       if (caughtUp) flow.wake();
+      // What waits for a connection or a login is tried now.
+      if (recovered)
+        void flow
+          .commit((q) => probeNow(q, id))
+          .catch((error: unknown) => log.warn({ err: error }, "ending the pauses of a channel failed"));
       if (status.state === "ready") state.heardAt = clock.now();
     },
   };

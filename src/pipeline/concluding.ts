@@ -1,7 +1,7 @@
 // Part of stage ask: what an effectful call is given, and which transition follows from its result.
 
 import { type CallResult, stopped } from "../agent/calls.ts";
-import { askDelay, askLifetime, lookDelay } from "../domain/retry.ts";
+import { askDelay, askLifetime, lookDelay, rateWindow } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
 import * as leave from "./answer.ts";
 import type { AskDeps, Asking } from "./asking.ts";
@@ -67,6 +67,8 @@ function again(asking: Asking, reason: string, leastMs: number, limited: boolean
   if ((turn.trying_for ?? 0) > askLifetime) {
     return (q) => leave.failed(q, asking, "deferred", `given up: ${reason}`);
   }
-  const delay = Math.max(leastMs, askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0)));
+  const backoff = askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0));
+  // The rate has room again when its window is over, whatever the turn has met before.
+  const delay = Math.max(leastMs, limited ? Math.min(backoff, rateWindow) : backoff);
   return (q) => leave.waiting(q, asking, "deferred", reason, delay, limited ? delay : 0);
 }

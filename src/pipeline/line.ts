@@ -21,6 +21,8 @@ export interface LineRules extends Rules {
   /** Who is told what is not for the agent, and through which channel. */
   readonly humans?: { readonly channel: string; readonly to: readonly string[] } | undefined;
   readonly concurrency: number;
+  /** At most so many messages from one address of ours in any `per` milliseconds. */
+  readonly rate?: { readonly messages: number; readonly per: number } | undefined;
 }
 
 export interface Line {

@@ -6,7 +6,7 @@
 
 import type { Json, Log, SendOutcome } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
-import { lookDelay, sendDelay, sendLifetime, strikeLimit } from "../domain/retry.ts";
+import { lookDelay, paceOf, sendDelay, sendLifetime, strikeLimit } from "../domain/retry.ts";
 import { jitter } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
 import { cite } from "../store/conversations.ts";
@@ -14,9 +14,7 @@ import {
   changeDraft,
   type DraftRow,
   headDraft,
-  isPaused,
   isSuperseded,
-  pauseChannel,
   readDraft,
   recordSending,
 } from "../store/drafts.ts";
@@ -35,6 +33,7 @@ import { strike, suppression } from "../store/suppressions.ts";
 import { endAttempt } from "../store/turns.ts";
 import { optedOut, suppressOptedOut } from "./consent.ts";
 import type { Line } from "./line.ts";
+import { heedOutcome, openGate } from "./pausing.ts";
 import type { SendDeps, Sending } from "./sending.ts";
 import { settle } from "./settle.ts";
 import { afterSaying, mayBeSaid } from "./spoken.ts";
@@ -45,9 +44,11 @@ const leaseMargin = 15_000;
 /** What a crossing needs of the lease: the provider's answer is waited for no longer than that lasts. */
 const leastLeft = 10_000;
 /** A provider's "try again at once" is not taken at its word. */
-const shortestPause = 1000;
+const shortestWait = 1000;
 
 export function sendStage(deps: SendDeps): Stage {
+  const leaseMs = deps.timeout + leaseMargin;
+  const rested = new Map<string, number>();
   return {
     name: "send",
     takes: "drafts",
@@ -55,7 +56,7 @@ export function sendStage(deps: SendDeps): Stage {
       const channels: string[] = [];
       for (const channel of await channelsWithDueLanes(q, "out", deps.node)) {
         const line = deps.lines().get(channel);
-        if (line?.outbound && !line.catchingUp() && !(await isPaused(q, channel))) channels.push(channel);
+        if (line?.outbound && !line.catchingUp()) channels.push(channel);
       }
       return channels;
     },
@@ -63,10 +64,10 @@ export function sendStage(deps: SendDeps): Stage {
       const line = deps.lines().get(channel);
       if (!line) return [];
       const claimed: Claimed[] = [];
-      const leaseMs = deps.timeout + leaseMargin;
-      for (const lease of await leaseLanes(q, "out", channel, deps.node, leaseMs, room)) {
+      const gate = await openGate(q, line, deps.clock, rested, leaseMs);
+      for (const lease of await leaseLanes(q, "out", channel, deps.node, leaseMs, room, gate.closed)) {
         const draft = await nextToSend(q, line, lease, deps.log);
-        if (!draft) {
+        if (!draft || !(await gate.admits(draft, lease.sender))) {
           await releaseLane(q, lease, "out");
           continue;
         }
@@ -177,6 +178,7 @@ async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promi
     if (change.state === "failed")
       await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: change.reason ?? "" });
   }
+  await heedOutcome(q, line, draft, lease.sender, outcome);
   await releaseLane(q, lease, "out");
 }
 
@@ -203,9 +205,11 @@ async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
           reason: `given up: ${outcome.reason}`,
         } as const;
       }
-      const asked = outcome.retryAfterMs ?? jitter(sendDelay(draft.attempts + 1));
-      const dueInMs = Math.max(asked, shortestPause);
-      if (outcome.scope === "channel") await pauseChannel(q, line.channel, dueInMs, outcome.reason);
+      // It keeps its place and waits for the pause, as the others do.
+      if (outcome.scope === "channel" || outcome.scope === "sender")
+        return { state: "queued", open: 1, reason: outcome.reason } as const;
+      const backoff = sendDelay(paceOf(line.traits.platform), draft.attempts + 1);
+      const dueInMs = Math.max(outcome.retryAfterMs ?? jitter(backoff), shortestWait);
       return { state: "queued", open: 1, dueInMs, reason: outcome.reason } as const;
     }
     case "unknown":

@@ -7,7 +7,7 @@
 
 import type { Json, Verdict } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
-import { lookDelay, sendDelay, sendLifetime } from "../domain/retry.ts";
+import { lookDelay, paceOf, sendDelay, sendLifetime } from "../domain/retry.ts";
 import { jitter } from "../ops/clock.ts";
 import { noticesOf } from "../store/contacts.ts";
 import { cite } from "../store/conversations.ts";
@@ -113,7 +113,8 @@ function paced(change: DraftChange, verdict: Verdict, { draft, line }: Sending):
     const open = line.rules.on_dead === "block" ? 1 : 0;
     return { state: "failed", open, reason: `given up: ${change.reason}` };
   }
-  return draft.attempts < 2 ? change : { ...change, dueInMs: jitter(sendDelay(draft.attempts - 1)) };
+  if (draft.attempts < 2) return change;
+  return { ...change, dueInMs: jitter(sendDelay(paceOf(line.traits.platform), draft.attempts - 1)) };
 }
 
 async function write(

@@ -278,20 +278,3 @@ export async function isSending(q: Query, channel: string): Promise<boolean> {
     )) !== undefined
   );
 }
-
-/** Sends on this channel wait until then (quota, refused credentials); a shorter wait does not end a longer one. */
-export async function pauseChannel(q: Query, channel: string, forMs: number, reason: string): Promise<void> {
-  await q.run(
-    `UPDATE channels SET paused_until = now_ms() + $2, paused_reason = $3
-     WHERE id = $1 AND paused_until < now_ms() + $2`,
-    channel,
-    Math.ceil(forMs),
-    reason,
-  );
-}
-
-export async function isPaused(q: Query, channel: string): Promise<boolean> {
-  return (
-    (await q.one("SELECT 1 FROM channels WHERE id = $1 AND paused_until > now_ms()", channel)) !== undefined
-  );
-}

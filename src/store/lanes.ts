@@ -10,6 +10,14 @@ export interface Lease {
   readonly conversation: string;
   readonly channel: string;
   readonly token: number;
+  /** Outbound: the address of ours that the conversation's drafts go out from; "" for the channel's default. */
+  readonly sender: string;
+}
+
+/** What may not be leased: the lanes of some senders, or all but those of live calls. */
+export interface Closed {
+  readonly all: boolean;
+  readonly senders: readonly string[];
 }
 
 /** The lane was taken over meanwhile: whatever was about to be written belongs to the new holder. */
@@ -103,29 +111,40 @@ export async function leaseLanes(
   holder: string,
   leaseMs: number,
   limit: number,
+  closed: Closed = { all: false, senders: [] },
 ): Promise<Lease[]> {
-  const rows = await q.all<{ id: string; conversation: string; token: number }>(
+  const rows = await q.all<{ id: string; conversation: string; token: number; sender: string }>(
     `WITH picked AS MATERIALIZED (
        SELECT id FROM lanes
        WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND lease_until <= now_ms()
-         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3)
+         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3)${openOnly(closed)}
        ORDER BY due_at LIMIT $5
        FOR UPDATE SKIP LOCKED -- only: postgres
      )
      UPDATE lanes SET holder = $3, token = token + 1, lease_until = now_ms() + $4
-     WHERE id IN (SELECT id FROM picked) RETURNING id, conversation, token`,
+     WHERE id IN (SELECT id FROM picked) RETURNING id, conversation, token, sender`,
     direction,
     channel,
     holder,
     leaseMs,
     limit,
+    ...closed.senders,
   );
   return rows.map((row) => ({
     lane: row.id,
     conversation: row.conversation,
     channel,
     token: row.token,
+    sender: row.sender,
   }));
+}
+
+/** A condition on lanes; its parameters begin at $6. What is said in a call (its lanes are pinned to a node) is not
+ *  concerned by what keeps the channel from placing calls or sending texts. */
+function openOnly({ all, senders }: Closed): string {
+  if (all) return " AND node IS NOT NULL";
+  if (senders.length === 0) return "";
+  return ` AND (node IS NOT NULL OR sender NOT IN (${senders.map((_, at) => `$${at + 6}`).join(", ")}))`;
 }
 
 /** Throws LeaseLost unless the lease is still ours. First statement of every transition; it also makes a transition
@@ -166,4 +185,5 @@ export async function endLeases(q: Query): Promise<void> {
   await q.run(
     "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND holder IS NOT NULL",
   );
+  await q.run("UPDATE pauses SET until = now_ms(), probe = NULL WHERE probe IS NOT NULL");
 }

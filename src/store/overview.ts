@@ -2,6 +2,7 @@
 // not grow with the history, for every statement has a partial index of its own.
 
 import type { Query } from "./driver.ts";
+import { wholeChannel } from "./pauses.ts";
 
 type Counts = { readonly [state: string]: number };
 
@@ -9,9 +10,12 @@ export interface ChannelOverview {
   readonly channel: string;
   /** Milliseconds since the cursor was written last; null when it never was. */
   readonly cursor_age: number | null;
-  /** Milliseconds that sends still wait; 0 when they do not. */
+  /** Milliseconds until sending is tried again, for the longest pause of the channel or one of its senders; 0 when there
+   *  is none. */
   readonly paused_for: number;
   readonly paused_reason: string | null;
+  /** Senders (addresses of ours) that are paused, without the whole channel. */
+  readonly paused_senders: number;
   /** Addresses that get nothing more. */
   readonly suppressed: number;
   /** By state: stored, held, failed. */
@@ -35,12 +39,9 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
   const channels = await q.all<{
     channel: string;
     cursor_age: number | null;
-    paused_for: number;
-    paused_reason: string | null;
     suppressed: number;
   }>(
-    `SELECT id AS channel, now_ms() - cursor_at AS cursor_age, paused_reason,
-       CASE WHEN paused_until > now_ms() THEN paused_until - now_ms() ELSE 0 END AS paused_for,
+    `SELECT id AS channel, now_ms() - cursor_at AS cursor_age,
        (SELECT COUNT(*) FROM suppressions WHERE suppressions.channel = channels.id AND active = 1) AS suppressed
      FROM channels ORDER BY id`,
   );
@@ -80,11 +81,13 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
     `SELECT channel, now_ms() - MIN(due_at) AS age FROM drafts
      WHERE open = 1 AND state IN ('queued', 'sending', 'unknown') AND due_at <= now_ms() GROUP BY channel`,
   );
-  return channels.map(({ channel, paused_for, paused_reason, ...rest }) => ({
+  const pauses = await q.all<{ channel: string; sender: string; remaining: number; reason: string }>(
+    "SELECT channel, sender, until - now_ms() AS remaining, reason FROM pauses WHERE until > now_ms() ORDER BY until DESC",
+  );
+  return channels.map(({ channel, ...rest }) => ({
     ...rest,
     channel,
-    paused_for,
-    paused_reason: paused_for > 0 ? paused_reason : null,
+    ...pausedIn(pauses.filter((pause) => pause.channel === channel)),
     events: events.get(channel) ?? {},
     turns: turns.get(channel) ?? {},
     replies: replies.get(channel) ?? {},
@@ -93,6 +96,16 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
     oldest_turn: oldestTurn.get(channel) ?? null,
     oldest_draft: oldestDraft.get(channel) ?? null,
   }));
+}
+
+/** Longest first. */
+function pausedIn(pauses: readonly { sender: string; remaining: number; reason: string }[]) {
+  const [longest] = pauses;
+  return {
+    paused_for: longest?.remaining ?? 0,
+    paused_reason: longest?.reason ?? null,
+    paused_senders: pauses.filter(({ sender }) => sender !== wholeChannel).length,
+  };
 }
 
 async function counts(q: Query, sql: string): Promise<Map<string, Counts>> {

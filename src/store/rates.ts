@@ -26,6 +26,14 @@ export function rateOf(requests: number, perMs: number): Rate {
   return { interval, tolerance: (burst - 1) * interval };
 }
 
+/** The GCRA for at most `messages` in any span of `perMs`, that span's end excluded. A tenth of them may go at once after
+ *  a rest. */
+export function sendRate(messages: number, perMs: number): Rate {
+  const burst = Math.max(1, Math.floor(messages / 10));
+  const interval = Math.ceil((perMs * 1000) / (messages - burst + 1));
+  return { interval, tolerance: (burst - 1) * interval };
+}
+
 const readRate = (q: Query, name: string) =>
   q.one<{ arrival: number; penalty_until: number; now: number }>(
     `SELECT arrival, penalty_until, now_ms() AS now FROM rates WHERE name = $1

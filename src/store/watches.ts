@@ -91,7 +91,7 @@ export async function leaseIdle(
     holder,
     leaseMs,
   );
-  return row ? { lane: row.id, conversation, channel: row.channel, token: row.token } : null;
+  return row ? { lane: row.id, conversation, channel: row.channel, token: row.token, sender: "" } : null;
 }
 
 /** Not now: again in `ms`. */

@@ -3,6 +3,7 @@
 
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { wholeChannel, writePause } from "../../src/store/pauses.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { customer, type Desk, type DeskOptions, dora, emil, openDesk } from "./escalation-world.ts";
@@ -74,9 +75,8 @@ async function told(desk: Desk): Promise<string> {
 
 /** The channel sends nothing, or everything again. */
 async function pause(desk: Desk, forMs: number): Promise<void> {
-  await desk
-    .app()
-    .flow.commit((q) => q.run("UPDATE channels SET paused_until = now_ms() + $1 WHERE id = 'mail'", forMs));
+  const base = { sender: wholeChannel, cause: "rate", failures: 1, told: true, reason: "test" } as const;
+  await desk.app().flow.commit((q) => writePause(q, "mail", { ...base, forMs }));
   await desk.app().flow.sweep();
 }
 

@@ -99,8 +99,8 @@ describeReal("replies that are not simply taken", missing, () => {
     world.smtp.fail("mail", { kind: "reply", code: 550, text: "5.4.5 Daily user sending limit exceeded" });
     const first = await world.write();
     const paused = async () => {
-      const [row] = await world.rows("SELECT paused_until, paused_reason FROM channels");
-      return { for: Number(row?.["paused_until"]) - clock.now(), why: String(row?.["paused_reason"]) };
+      const [row] = await world.rows("SELECT until, reason FROM pauses");
+      return { for: Number(row?.["until"]) - clock.now(), why: String(row?.["reason"]) };
     };
     await eventually(async () => expect((await paused()).for).toBeGreaterThan(60_000));
     expect((await paused()).why).toContain("5.4.5");
@@ -112,7 +112,7 @@ describeReal("replies that are not simply taken", missing, () => {
     ]);
     world.smtp.heal();
     expect(world.smtp.stages.filter((stage) => stage === "mail")).toHaveLength(tried);
-    clock.forward(16 * 60_000);
+    clock.forward(20 * 60_000);
     await world.settled([first, second]);
   });
 

@@ -216,9 +216,13 @@ describe("address", () => {
   });
 });
 
+const mailDelay = (attempts: number) => sendDelay("mail", attempts);
+const phoneDelay = (attempts: number) => sendDelay("phone", attempts);
+
 describe("retry", () => {
   it.each([
-    ["send", sendDelay, [30_000, 300_000, 900_000, hour, 2 * hour, 4 * hour, 4 * hour]],
+    ["mail", mailDelay, [30_000, 300_000, 900_000, hour, 2 * hour, 4 * hour, 4 * hour]],
+    ["phone", phoneDelay, [2000, 5000, 15_000, 30_000, 60_000, 120_000, 300_000, 300_000]],
     ["ask", askDelay, [1000, 5000, 15_000, 60_000, 300_000, 300_000]],
   ] as const)("%s waits longer each time, and then as long as the longest", (_, delay, expected) => {
     expect(expected.map((__, i) => delay(i + 1))).toEqual(expected);
@@ -231,7 +235,7 @@ describe("retry", () => {
 
   it("retries mail over days, as often as RFC 5321 4.5.4.1 wants", () => {
     let tries = 0;
-    for (let at = 0; at < sendLifetime; at += sendDelay(tries)) tries++;
+    for (let at = 0; at < sendLifetime; at += mailDelay(tries)) tries++;
     expect(tries).toBeGreaterThan(15);
   });
 });

@@ -8,10 +8,11 @@ import type { LineRules } from "../../src/pipeline/line.ts";
 import { sendStage } from "../../src/pipeline/send.ts";
 import { changeAfter } from "../../src/pipeline/settle.ts";
 import { createFlow } from "../../src/pipeline/step.ts";
-import { insertReply, isPaused, readDraft, recordSending } from "../../src/store/drafts.ts";
+import { insertReply, readDraft, recordSending } from "../../src/store/drafts.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { refreshLane } from "../../src/store/lanes.ts";
 import { attemptsOn, resendDraft } from "../../src/store/outbox.ts";
+import { pausesOf, wholeChannel } from "../../src/store/pauses.ts";
 import { strike, suppression } from "../../src/store/suppressions.ts";
 import { conversation, draft, stateOf, turn } from "../store/rig.ts";
 import { activeSettings, clock, lineOf, listen, put, watched } from "./rig.ts";
@@ -169,7 +170,9 @@ describe("send", () => {
       db,
       outboundOf(() => ({ kind: "deferred", reason: "quota", scope: "channel", retryAfterMs: 60_000 })),
     );
-    expect(await db.read((q) => isPaused(q, "c"))).toBe(true);
+    expect(await db.read((q) => pausesOf(q, "c"))).toMatchObject([
+      { sender: wholeChannel, cause: "unreachable", told: 1, reason: "quota" },
+    ]);
     const other = await withDrafts(0, 0);
     const refused: SendOutcome = { kind: "refused", code: "550", reason: "unknown", scope: "recipient" };
     await round(

@@ -2,20 +2,14 @@
 
 import { describe, expect, it } from "vitest";
 import { addParticipant } from "../../src/store/conversations.ts";
-import {
-  changeDraft,
-  changeReply,
-  headDraft,
-  pauseChannel,
-  readDraft,
-  recordSending,
-} from "../../src/store/drafts.ts";
+import { changeDraft, changeReply, headDraft, readDraft, recordSending } from "../../src/store/drafts.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { insertEvent, settleEvent, storedEvents, writeCursor } from "../../src/store/events.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/inbox.ts";
 import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/outbox.ts";
 import { overview } from "../../src/store/overview.ts";
+import { writePause } from "../../src/store/pauses.ts";
 import { forget } from "../../src/store/retention.ts";
 import { strike } from "../../src/store/suppressions.ts";
 import { changeTurn, endAttempt } from "../../src/store/turns.ts";
@@ -192,7 +186,9 @@ export function describeOperators(place: NewPlace): void {
         await strike(q, "c", "x@example.org", 1, "bounce");
         await strike(q, "c", "y@example.org", 2, "bounce");
         await writeCursor(q, "c", "1");
-        await pauseChannel(q, "c", 60_000, "quota");
+        const pause = { cause: "rate", failures: 1, told: false } as const;
+        await writePause(q, "c", { ...pause, sender: "+1", forMs: 60_000, reason: "quota" });
+        await writePause(q, "c", { ...pause, sender: "+2", forMs: 1000, reason: "less" });
         await q.run("INSERT INTO channels (id) VALUES ('idle')");
       });
       const [busy, idle] = await db.read(overview);
@@ -200,6 +196,7 @@ export function describeOperators(place: NewPlace): void {
         channel: "c",
         suppressed: 1,
         paused_reason: "quota",
+        paused_senders: 2,
         events: { stored: 1, held: 1, failed: 1 },
         turns: { waiting: 1, failed: 1 },
         replies: { ready: 1, failed: 1 },
@@ -214,6 +211,7 @@ export function describeOperators(place: NewPlace): void {
         cursor_age: null,
         paused_for: 0,
         paused_reason: null,
+        paused_senders: 0,
         suppressed: 0,
         events: {},
         turns: {},

@@ -11,16 +11,15 @@ import {
   hasEarlierReply,
   headDraft,
   insertReply,
-  isPaused,
   isSuperseded,
   lastAttempt,
-  pauseChannel,
   readDraft,
   readyReplies,
   recordSending,
 } from "../../src/store/drafts.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
+import { endPause, pausesOf, probeNow, takeProbe, wholeChannel, writePause } from "../../src/store/pauses.ts";
 import { strike, suppression } from "../../src/store/suppressions.ts";
 import { conversation, draft, fresh, type NewPlace, turn } from "./rig.ts";
 
@@ -75,7 +74,7 @@ export function describeOutbound(place: NewPlace): void {
         await refreshLane(q, "k", "out");
       });
       expect(await lease()).toHaveLength(1);
-      const held = { lane: "k/out", conversation: "k", channel: "c", token: 1, until: 0 };
+      const held = { lane: "k/out", conversation: "k", channel: "c", token: 1, sender: "" };
       const head = await db.tx((q) => headDraft(q, held));
       expect(head?.id).toBe("d1");
       expect(head?.due_in).toBeLessThanOrEqual(0);
@@ -179,23 +178,63 @@ export function describeOutbound(place: NewPlace): void {
       expect(await db.read((q) => readDraft(q, "nope"))).toBeNull();
     });
 
-    it("pauses a channel for a while", async () => {
+    it("pauses a sender, then lets one draft be tried", async () => {
       const db = await fresh(place);
-      expect(await db.read((q) => isPaused(q, "c"))).toBe(false);
-      await db.tx((q) => pauseChannel(q, "c", hour + 0.5, "quota"));
-      expect(await db.read((q) => isPaused(q, "c"))).toBe(true);
-      const brief = await fresh(place);
-      await brief.tx((q) => pauseChannel(q, "c", 150.5, "quota"));
-      await expect.poll(() => brief.read((q) => isPaused(q, "c")), { interval: 20 }).toBe(false);
+      const pause = (sender: string, forMs: number) =>
+        db.tx((q) =>
+          writePause(q, "c", { sender, cause: "rate", failures: 2, forMs, told: false, reason: "quota" }),
+        );
+      const probe = (draft: string) => db.tx((q) => takeProbe(q, "c", "+1", draft, 60_000));
+      const pauses = () => db.read((q) => pausesOf(q, "c"));
+      expect(await pauses()).toEqual([]);
+      await pause("+1", 60_000.5);
+      expect(await pauses()).toMatchObject([{ sender: "+1", failures: 2, told: 0, probe: null }]);
+      expect((await pauses())[0]?.remaining).toBeGreaterThan(30_000);
+      expect(await probe("d1"), "it is not over").toBe(false);
+      await pause("+1", -1);
+      expect([await probe("d1"), await probe("d2")]).toEqual([true, false]);
+      expect(await pauses()).toMatchObject([{ probe: "d1" }]);
+      expect((await pauses())[0]?.remaining).toBeGreaterThan(30_000);
+      await db.tx((q) => endPause(q, "c", "+1"));
+      expect(await pauses()).toEqual([]);
     });
 
-    it("ends no longer pause by a shorter one", async () => {
+    it("tries again at once what waits for a login, but not what waits for a quota or a named time", async () => {
       const db = await fresh(place);
-      await db.tx((q) => pauseChannel(q, "c", 60_000, "the login is not taken"));
-      await db.tx((q) => pauseChannel(q, "c", 1, "too much at once"));
-      const pause = "SELECT paused_until - now_ms() > 30000 AS long, paused_reason FROM channels";
-      const [row] = await db.read((q) => q.all<{ long: unknown; paused_reason: string }>(pause));
-      expect([Boolean(row?.long), row?.paused_reason]).toEqual([true, "the login is not taken"]);
+      await db.tx(async (q) => {
+        const base = { failures: 1, forMs: 60_000, told: false, reason: "x" };
+        await writePause(q, "c", { ...base, sender: wholeChannel, cause: "login" });
+        await writePause(q, "c", { ...base, sender: "+1", cause: "rate" });
+        await writePause(q, "c", { ...base, sender: "+2", cause: "unreachable", told: true });
+        await probeNow(q, "c");
+      });
+      const open = (await db.read((q) => pausesOf(q, "c"))).filter(({ remaining }) => remaining <= 0);
+      expect(open.map(({ sender }) => sender)).toEqual([wholeChannel]);
+    });
+
+    it("leases no lane of a paused sender, and of a paused channel only those of calls", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        for (const [id, sender, node] of [
+          ["a", "", null],
+          ["b", "+1", null],
+          ["e", "+1", "n"],
+        ] as const) {
+          await conversation(q, id);
+          await draft(q, `d${id}`, id);
+          await q.run("UPDATE lanes SET sender = $1, node = $2 WHERE id = $3", sender, node, `${id}/out`);
+        }
+      });
+      const lease = (all: boolean, senders: readonly string[]) =>
+        db.tx(async (q) => {
+          const leases = await leaseLanes(q, "out", "c", "n", 60_000, 5, { all, senders });
+          for (const one of leases) await releaseLane(q, one, "out");
+          return leases.map(({ conversation: id, sender }) => `${id} ${sender}`).sort();
+        });
+      expect(await lease(false, [])).toEqual(["a ", "b +1", "e +1"]);
+      expect(await lease(false, ["+1", "+2"])).toEqual(["a ", "e +1"]);
+      expect(await lease(false, [""])).toEqual(["b +1", "e +1"]);
+      expect(await lease(true, [])).toEqual(["e +1"]);
     });
 
     it("suppresses an address after so many strikes, in its channel", async () => {

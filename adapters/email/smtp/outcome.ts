@@ -12,10 +12,6 @@ export interface SmtpFailure {
   readonly responseCode?: number;
 }
 
-const minute = 60_000;
-const loginPause = 5 * minute;
-const quotaPause = 15 * minute;
-
 /**
  * Certain in every case but one: the message had ended (`crossed`) and no reply came. A connection that breaks before
  * the final dot has sent nothing (RFC 5321, 4.1.1.4).
@@ -24,7 +20,9 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
   const failure = (error ?? {}) as SmtpFailure;
   const code = failure.responseCode;
   if (isTokenFailure(error) || isLogin(failure)) {
-    return { kind: "deferred", reason: brief(error), retryAfterMs: loginPause, scope: "channel" };
+    // A 4xx to AUTH is a server that cannot look the login up now (RFC 4954, section 6).
+    const cause = code !== undefined && code >= 400 && code < 500 ? "unreachable" : "login";
+    return { kind: "deferred", reason: brief(error), scope: "channel", cause };
   }
   if (code === undefined || code < 400) {
     return crossed
@@ -32,10 +30,11 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
       : { kind: "deferred", reason: brief(error) };
   }
   const reason = replyText(failure);
-  if (isQuota(code, reason)) return { kind: "deferred", reason, retryAfterMs: quotaPause, scope: "channel" };
+  if (isQuota(code, reason)) return { kind: "deferred", reason, scope: "channel", cause: "rate" };
+  // Before MAIL nothing was said of this message: the server takes none now.
+  if (isGreeting(failure)) return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
   // 503 is a dialogue out of step, 421 the server's farewell: both say nothing about this message.
-  const aboutConnection = code === 503 || code === 421 || isGreeting(failure);
-  if (code < 500 || aboutConnection) return { kind: "deferred", reason };
+  if (code < 500 || code === 503) return { kind: "deferred", reason };
   const enhanced = /\b5\.\d{1,3}\.\d{1,3}\b/.exec(reason)?.[0];
   return {
     kind: "refused",

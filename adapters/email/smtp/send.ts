@@ -67,12 +67,18 @@ async function once(
     good = true;
     return { result: taken(draft, info), error: null, loggedIn: true, stale: false };
   } catch (error) {
-    const result = outcomeOf(error, crossed);
+    const result = reached(outcomeOf(error, crossed), line !== null || attempt.signal.aborted);
     const stale = line?.used === true && !crossed && (error as SmtpFailure).responseCode === undefined;
     return { result, error, loggedIn: line !== null, stale };
   } finally {
     if (line !== null) lines.giveBack(line, good);
   }
+}
+
+/** Without a connection no mail can be sent: one attempt at a time finds out when the server is back. */
+function reached(outcome: SendOutcome, connected: boolean): SendOutcome {
+  if (connected || outcome.kind !== "deferred" || outcome.scope !== undefined) return outcome;
+  return { ...outcome, scope: "channel", cause: "unreachable" };
 }
 
 interface Info {

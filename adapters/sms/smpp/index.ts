@@ -2,7 +2,7 @@
 
 import { randomInt } from "node:crypto";
 import { type Attempt, type ChannelStatus, externalId, type SendOutcome } from "bridgehead/contract";
-import { outcomeOf, statusOf } from "../classes.ts";
+import { outcomeOf, statusOf, unreachable } from "../classes.ts";
 import { health } from "../health.ts";
 import type { Provider, ProviderParts, TextDraft } from "../provider.ts";
 import { type Address, toAddress } from "./address.ts";
@@ -96,8 +96,9 @@ export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, optio
       try {
         line = await lines.get(attempt.signal);
       } catch (error) {
-        if (!isLoginRefusal(error)) throw error;
-        return refused(error.status, "the login");
+        if (isLoginRefusal(error)) return refused(error.status, "the login");
+        if (attempt.signal.aborted) throw error;
+        return unreachable(error);
       }
       reference = (reference + 1) % 256;
       const pieces = piecesOf(draft.body, config.alphabet, reference);

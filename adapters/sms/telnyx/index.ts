@@ -9,7 +9,7 @@ import {
   type SendOutcome,
 } from "bridgehead/contract";
 import * as z from "zod";
-import { outcomeOf, statusOf } from "../classes.ts";
+import { outcomeOf, statusOf, unreachable } from "../classes.ts";
 import { createClosing } from "../closing.ts";
 import { createLines, type ExchangeAnswer } from "../exchange.ts";
 import { health } from "../health.ts";
@@ -102,9 +102,20 @@ export function telnyx(
       }
     },
     async send(text, attempt) {
-      const closed = closing.outcome();
+      const closed = closing.outcome(text);
       if (closed !== null) return closed;
-      const answer = await ask("/messages", attempt.signal, bodyOf(text, attempt), () => attempt.crossing());
+      let crossed = false;
+      const crossing = () => {
+        attempt.crossing();
+        crossed = true;
+      };
+      let answer: ExchangeAnswer;
+      try {
+        answer = await ask("/messages", attempt.signal, bodyOf(text, attempt), crossing);
+      } catch (error) {
+        if (crossed || attempt.signal.aborted) throw error;
+        return unreachable(error);
+      }
       if (isYes(answer)) {
         state.set("account", { state: "ready" });
         return sentAs(answer);

@@ -4,6 +4,7 @@
 import { type KeyObject, verify } from "node:crypto";
 import { type DeliveryEvent, sendKey } from "bridgehead/contract";
 import * as z from "zod";
+import { canonicalNumber } from "../numbers.ts";
 import type { Heard, InboundText, TextStatus } from "../provider.ts";
 import { classOfCode, codeOf, wordsOf } from "./errors.ts";
 
@@ -109,6 +110,7 @@ function statusOf(payload: Payload, raw: Uint8Array): TextStatus {
   if (status === undefined) throw new Error("reading a receipt: it has no status");
   const state = states[status] ?? "accepted";
   const [first = null] = payload.errors ?? [];
+  const sender = canonicalNumber(payload.from?.phone_number ?? "");
   const failed = state === "failed";
   const code = failed ? codeOf(first) : undefined;
   const detail = failed ? wordsOf(first) : undefined;
@@ -117,6 +119,7 @@ function statusOf(payload: Payload, raw: Uint8Array): TextStatus {
     key: keyOf(payload.webhook_url),
     status,
     state,
+    ...(sender === null ? {} : { sender }),
     ...(failed ? { kind: classOfCode(code) } : {}),
     ...(code === undefined ? {} : { code }),
     ...(detail === undefined ? {} : { detail }),

@@ -10,6 +10,7 @@ import {
   type Verdict,
 } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
+import { unreachable, wordsOf } from "../classes.ts";
 import { createClosing } from "../closing.ts";
 import type { Health } from "../health.ts";
 import { statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
@@ -50,7 +51,7 @@ export function sender(channel: Channel, settings: TwilioSettings, client: Clien
       closing.heard(status);
     },
     async send(text, attempt) {
-      const closed = closing.outcome();
+      const closed = closing.outcome(text);
       if (closed !== null) return closed;
       let crossed = false;
       const crossing = () => {
@@ -66,7 +67,7 @@ export function sender(channel: Channel, settings: TwilioSettings, client: Clien
         health.set("account", { state: "ready" });
         return { kind: "sent", id: externalId(sid) };
       } catch (error) {
-        if (!isApiFailure(error)) return unanswered(error, crossed);
+        if (!isApiFailure(error)) return unanswered(error, crossed, attempt.signal);
         const status = statusOf(error.api);
         if (status) health.set("account", status);
         return outcomeOf(error.api);
@@ -124,13 +125,10 @@ function callbackOf(channel: Channel, settings: TwilioSettings, key: SendKey): {
   return { statusCallback: url.href };
 }
 
-/** Certain up to the crossing; not after it. */
-function unanswered(error: unknown, crossed: boolean): SendOutcome {
-  const code = (error as { code?: unknown } | null)?.code;
-  const words = error instanceof Error ? error.message : String(error);
-  const reason = `${typeof code === "string" ? `${code} ` : ""}${words}`.slice(0, 200);
-  if (crossed) return { kind: "unknown", reason: `no answer: ${reason}` };
-  return { kind: "deferred", reason: `the provider was not reached: ${reason}` };
+/** Certain before the crossing, unknown after it. An attempt that was ended by us says nothing about the provider. */
+function unanswered(error: unknown, crossed: boolean, signal: AbortSignal): SendOutcome {
+  if (crossed) return { kind: "unknown", reason: `no answer: ${wordsOf(error)}` };
+  return signal.aborted ? { kind: "deferred", reason: wordsOf(error) } : unreachable(error);
 }
 
 /** Texts of ours with these words to this person, since then. A text that still waits has no date of sending, so the

@@ -1,6 +1,7 @@
 // What a status callback says of a text of ours.
 
 import { type DeliveryEvent, sendKey } from "bridgehead/contract";
+import { canonicalNumber } from "../numbers.ts";
 import type { TextStatus } from "../provider.ts";
 import { classOfText } from "./errors.ts";
 import { type Form, field } from "./signature.ts";
@@ -34,6 +35,7 @@ export function statusOfForm(form: Form, url: URL, raw: Uint8Array): TextStatus 
   if (!id || status === undefined || state === undefined) return null;
   const key = url.searchParams.get(keyParameter);
   const code = field(form, "ErrorCode");
+  const sender = canonicalNumber(field(form, "From") ?? "");
   const words = field(form, "ErrorMessage") || field(form, "ChannelStatusMessage");
   return {
     id,
@@ -41,6 +43,7 @@ export function statusOfForm(form: Form, url: URL, raw: Uint8Array): TextStatus 
     status,
     state,
     raw,
+    ...(sender === null ? {} : { sender }),
     ...(state === "failed" ? { kind: classOfText(code ? Number(code) : null) } : {}),
     ...(code ? { code } : {}),
     ...(words ? { detail: words } : {}),

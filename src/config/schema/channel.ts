@@ -92,6 +92,15 @@ export const coreChannel = z.object({
     .describe(
       "Who is told what is not for the agent, such as a voicemail? Without them it is held and listed (inbox).",
     ),
+  rate: z
+    .strictObject({
+      messages: z.int().min(1).max(1000).describe("How many messages at most, from one address of ours?"),
+      per: span.describe("In which time?"),
+    })
+    .optional()
+    .describe(
+      "How fast may this channel send? Replies wait for their turn, in order. Default: as fast as the provider takes them.",
+    ),
   concurrency: z
     .int()
     .min(1)

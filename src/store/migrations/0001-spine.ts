@@ -12,9 +12,20 @@ CREATE TABLE leases (
 CREATE TABLE channels (
   id TEXT PRIMARY KEY,
   cursor TEXT,
-  cursor_at BIGINT,
-  paused_until BIGINT NOT NULL DEFAULT 0,
-  paused_reason TEXT
+  cursor_at BIGINT
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
+
+CREATE TABLE pauses (
+  channel TEXT NOT NULL,
+  sender TEXT NOT NULL,
+  cause TEXT NOT NULL CHECK (cause IN ('unreachable', 'login', 'rate', 'set-up')),
+  failures BIGINT NOT NULL,
+  until BIGINT NOT NULL,
+  told BIGINT NOT NULL,
+  probe TEXT,
+  reason TEXT NOT NULL,
+  PRIMARY KEY (channel, sender)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 
@@ -152,6 +163,7 @@ CREATE TABLE lanes (
   channel TEXT NOT NULL,
   direction TEXT NOT NULL CHECK (direction IN ('in', 'out')),
   next_seq BIGINT NOT NULL DEFAULT 1,
+  sender TEXT NOT NULL DEFAULT '',
   node TEXT,
   due_at BIGINT,
   holder TEXT,

@@ -127,13 +127,14 @@ describe("a text that is refused", () => {
     [21635, { kind: "refused", code: "21635", scope: "recipient" }],
     [30006, { kind: "refused", code: "30006", scope: "recipient" }],
     [21610, { kind: "refused", code: "opted-out", scope: "recipient" }],
-    [21606, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
-    [20404, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
-    [21609, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
-    [30034, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
-    [30002, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
-    [63024, { kind: "deferred", scope: "channel", retryAfterMs: 15 * minutes }],
-    [20003, { kind: "deferred", scope: "channel", retryAfterMs: 5 * minutes }],
+    [21606, { kind: "deferred", scope: "sender", cause: "set-up" }],
+    [20404, { kind: "deferred", scope: "channel", cause: "set-up" }],
+    [21609, { kind: "deferred", scope: "channel", cause: "set-up" }],
+    [30034, { kind: "deferred", scope: "sender", cause: "set-up" }],
+    [63007, { kind: "deferred", scope: "sender", cause: "set-up" }],
+    [30002, { kind: "deferred", scope: "channel", cause: "set-up" }],
+    [63024, { kind: "refused", code: "63024", scope: "recipient" }],
+    [20003, { kind: "deferred", scope: "channel", cause: "login" }],
     [21612, { kind: "deferred", scope: "recipient", retryAfterMs: 60 * minutes }],
     [21408, { kind: "deferred", scope: "recipient", retryAfterMs: 60 * minutes }],
     [21605, { kind: "deferred", scope: "recipient", retryAfterMs: 60 * minutes }],
@@ -144,10 +145,10 @@ describe("a text that is refused", () => {
     [30640, { kind: "refused", code: "30640" }],
     [63016, { kind: "refused", code: "window-closed" }],
     [63003, { kind: "refused", code: "window-closed" }],
-    [20429, { kind: "deferred", scope: "channel" }],
-    [21611, { kind: "deferred", scope: "channel" }],
-    [63017, { kind: "deferred", scope: "channel" }],
-    [63018, { kind: "deferred", scope: "channel" }],
+    [20429, { kind: "deferred", scope: "channel", cause: "rate" }],
+    [21611, { kind: "deferred", scope: "sender", cause: "rate" }],
+    [63017, { kind: "deferred", scope: "sender", cause: "rate" }],
+    [63018, { kind: "deferred", scope: "sender", cause: "rate" }],
     [30001, { kind: "deferred", retryAfterMs: 2 * minutes }],
     [30003, { kind: "deferred", retryAfterMs: 2 * minutes }],
     [30008, { kind: "deferred", retryAfterMs: 2 * minutes }],
@@ -238,7 +239,12 @@ describe("a text that is refused", () => {
     const { port } = server.address() as AddressInfo;
     const { outcome } = await sendText(desk(`http://127.0.0.1:${port}`), person, "x");
     server.close();
-    expect(outcome).toEqual({ kind: "deferred", reason: "20429: slow down", scope: "channel" });
+    expect(outcome).toMatchObject({
+      kind: "deferred",
+      cause: "rate",
+      reason: "20429: slow down",
+      scope: "channel",
+    });
   });
 });
 

@@ -1,0 +1,263 @@
+// Backoff of phone channels, in a time that stands still unless a test moves it: seconds, one draft at a time after a
+// failure, and nobody else's texts wait for a sender that is not theirs.
+
+import type { SendOutcome } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import { pausesOf, probeNow, wholeChannel } from "../../src/store/pauses.ts";
+import { testClock } from "./house.ts";
+import { openTexts, type TextOptions, type Texts } from "./texts.ts";
+
+const people = Array.from({ length: 6 }, (_, at) => `+1555011${at}`);
+type Deferred = SendOutcome & { readonly kind: "deferred" };
+const deferred = (over: Partial<Deferred>): Deferred => ({
+  kind: "deferred",
+  reason: "not now",
+  scope: "channel",
+  ...over,
+});
+const tooMany = deferred({ cause: "rate" });
+const rejected = deferred({ cause: "login" });
+const unreachable = deferred({ cause: "unreachable" });
+
+interface Desk extends Texts {
+  /** Attempts so far. */
+  tries(): number;
+}
+
+/** What the provider says to every attempt while it is set; null: it takes the text. */
+async function openDesk(state: { says: SendOutcome | null }, over: Partial<TextOptions> = {}): Promise<Desk> {
+  let tries = 0;
+  const house = await openTexts({
+    clock: testClock(true),
+    ...over,
+    provider() {
+      tries += 1;
+      return state.says ?? undefined;
+    },
+  });
+  return Object.assign(house, { tries: () => tries });
+}
+
+const everybodyWrites = (house: Texts) =>
+  house.say(...people.map((address) => ({ text: "hi", from: { address } })));
+
+/** Seconds of the test's clock until `count` texts have gone out. */
+async function secondsUntil(house: Texts, count: number, atMost = 1000): Promise<number> {
+  const began = house.clock.monotonic();
+  while (house.texts.length < count && house.clock.monotonic() - began < atMost * 1000)
+    await house.passes(250, 250);
+  expect(house.texts).toHaveLength(count);
+  return (house.clock.monotonic() - began) / 1000;
+}
+
+describe("backoff of a phone number (review 19)", () => {
+  it("delays the others by about a second after one 429, and by about three after two", async () => {
+    const state = { says: tooMany as SendOutcome | null };
+    const house = await openDesk(state);
+    await house.says("first");
+    expect(house.tries()).toBe(1);
+    state.says = null;
+    await everybodyWrites(house);
+    expect(house.texts, "the pause holds").toEqual([]);
+    expect(await secondsUntil(house, 7)).toBeLessThan(3);
+
+    const again = await openDesk({ says: tooMany });
+    await again.says("first");
+    await again.passes(2000, 250);
+    expect(again.tries()).toBe(2);
+    await everybodyWrites(again);
+    expect(again.tries(), "one failure stands for all").toBe(2);
+  });
+
+  it("waits as long as Retry-After says, whatever succeeds meanwhile, and no longer", async () => {
+    const state = { says: deferred({ cause: "rate", retryAfterMs: 7000 }) as SendOutcome | null };
+    const house = await openDesk(state);
+    await house.says("first");
+    state.says = null;
+    await everybodyWrites(house);
+    await house.flow.commit((q) => probeNow(q, "c"));
+    const seconds = await secondsUntil(house, 7);
+    expect(seconds).toBeGreaterThanOrEqual(7);
+    expect(seconds).toBeLessThan(9);
+  });
+
+  it("delivers within seconds after an outage of 45 s, with few attempts meanwhile", async () => {
+    const state = { says: unreachable as SendOutcome | null };
+    const house = await openDesk(state);
+    await everybodyWrites(house);
+    const atOnce = house.tries();
+    await house.passes(45_000, 250);
+    expect(house.texts).toEqual([]);
+    expect(house.tries() - atOnce, "one draft at a time").toBeLessThan(9);
+    expect(house.tries() - atOnce).toBeGreaterThan(3);
+    state.says = null;
+    expect(await secondsUntil(house, people.length)).toBeLessThan(19);
+    expect(await house.db.read((q) => pausesOf(q, "c"))).toEqual([]);
+  });
+
+  it("goes on soon after a repaired login, and at once when the channel has logged in", async () => {
+    const state = { says: rejected as SendOutcome | null };
+    const house = await openDesk(state);
+    await everybodyWrites(house);
+    await house.passes(300_000, 1000);
+    state.says = null;
+    expect(await secondsUntil(house, people.length)).toBeLessThan(37);
+
+    state.says = rejected;
+    await everybodyWrites(house);
+    await house.passes(100_000, 1000);
+    expect((await house.db.read((q) => pausesOf(q, "c")))[0]?.remaining).toBeGreaterThan(0);
+    state.says = null;
+    await house.flow.commit((q) => probeNow(q, "c"));
+    await house.settles();
+    expect(house.texts).toHaveLength(2 * people.length);
+  });
+
+  it("tries one draft when a pause is over, and lets the others go by its success alone", async () => {
+    const state = { says: unreachable as SendOutcome | null };
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    let tries = 0;
+    const house = await openTexts({
+      clock: testClock(true),
+      line: (line) => ({
+        ...line,
+        outbound: line.outbound && {
+          ...line.outbound,
+          async send(body, attempt) {
+            tries += 1;
+            if (state.says !== null) return state.says;
+            await held;
+            return line.outbound?.send(body, attempt) ?? unreachable;
+          },
+        },
+      }),
+    });
+    await everybodyWrites(house);
+    const atOnce = tries;
+    state.says = null;
+    house.clock.forward(2000);
+    await house.flow.sweep();
+    await house.flow.sweep();
+    expect(tries).toBe(atOnce + 1);
+    expect(house.flow.running()).toBe(1);
+    release();
+    await house.settles();
+    expect(house.texts).toHaveLength(people.length);
+  });
+
+  it("tries again without waiting for a probe that died with its process", async () => {
+    const state = { says: unreachable as SendOutcome | null };
+    const house = await openDesk(state);
+    await house.says("first");
+    await house.db.tx((q) => q.run("UPDATE pauses SET probe = 'gone', until = now_ms() + 75000"));
+    state.says = null;
+    const next = await house.reborn();
+    await next.settles();
+    expect(next.texts).toHaveLength(1);
+  });
+
+  it("keeps a pause over a restart of the process", async () => {
+    const state = { says: deferred({ cause: "rate", retryAfterMs: 60_000 }) as SendOutcome | null };
+    const house = await openDesk(state);
+    await house.says("first");
+    state.says = null;
+    const next = await house.reborn();
+    await next.passes(50_000, 1000);
+    expect(next.texts).toEqual([]);
+    await next.passes(15_000, 1000);
+    expect(next.texts).toHaveLength(1);
+  });
+
+  it("lets no draft that always fails keep the others from going out", async () => {
+    const house = await openTexts({
+      clock: testClock(true),
+      provider: (_, text) => (text === "answer to poison" ? unreachable : undefined),
+    });
+    await house.say(
+      { text: "poison", from: { address: "+15550666" } },
+      ...people.map((address) => ({ text: "hi", from: { address } })),
+    );
+    expect(await secondsUntil(house, people.length)).toBeLessThan(20);
+  });
+
+  it("backs a single draft off by seconds, and mail by minutes", async () => {
+    const after = async (platform: "sms" | "email") => {
+      const state = { says: { kind: "deferred", reason: "later" } as SendOutcome | null };
+      const house = await openDesk(state, {
+        line: (line) => ({ ...line, traits: { ...line.traits, platform } }),
+      });
+      await house.says("first");
+      await house.passes(100_000, 1000);
+      return house.tries();
+    };
+    expect(await after("sms")).toBeGreaterThanOrEqual(5);
+    expect(await after("email")).toBe(2);
+  });
+
+  it("never sends again what may have gone out", async () => {
+    const state = { says: unreachable as SendOutcome | null };
+    const house = await openDesk(state);
+    await house.says("first");
+    state.says = { kind: "unknown", reason: "no answer" };
+    await house.passes(20_000, 250);
+    expect(house.tries()).toBe(2);
+    state.says = null;
+    await everybodyWrites(house);
+    await house.passes(300_000, 1000);
+    expect(house.texts.some((text) => text.includes("first"))).toBe(false);
+    expect(house.texts).toHaveLength(people.length);
+    expect((await house.drafts()).filter((one) => one === "held")).toHaveLength(1);
+  });
+});
+
+describe("a configured send rate (review 19)", () => {
+  it("spreads the texts of one sender and loses none", async () => {
+    const house = await openDesk({ says: null }, { rules: { rate: { messages: 1, per: 1000 } } });
+    await everybodyWrites(house);
+    expect(house.texts).toHaveLength(1);
+    const counts: number[] = [];
+    for (let second = 0; second < 7; second++) {
+      await house.passes(1000, 100);
+      counts.push(house.texts.length);
+    }
+    expect(counts).toEqual([2, 3, 4, 5, 6, 6, 6]);
+    expect(new Set(house.texts.map((text) => text.split(":")[0]))).toEqual(new Set(people));
+  });
+
+  it("never exceeds the rate in any span, also with a burst", async () => {
+    const house = await openDesk(
+      { says: null },
+      { rules: { rate: { messages: 20, per: 10_000 }, concurrency: 50 } },
+    );
+    const many = Array.from({ length: 50 }, (_, at) => `+155502${String(at).padStart(2, "0")}`);
+    await house.say(...many.map((address) => ({ text: "hi", from: { address } })));
+    const sentAt: number[] = [];
+    for (let step = 0; step < 300; step++) {
+      while (sentAt.length < house.texts.length) sentAt.push(step);
+      await house.passes(100, 100);
+    }
+    while (sentAt.length < house.texts.length) sentAt.push(300);
+    expect(sentAt).toHaveLength(50);
+    const inSpan = sentAt.map((from) => sentAt.filter((at) => at >= from && at < from + 100).length);
+    expect(Math.max(...inSpan)).toBeLessThanOrEqual(20);
+    expect(sentAt.at(-1), "and uses it").toBeLessThan(300);
+  });
+});
+
+it("waits at most a minute after a 429 of the platform without Retry-After (review 19)", async () => {
+  const house = await openTexts({ clock: testClock(true) });
+  let limited = true;
+  house.platform.faults.ask = (asked) =>
+    limited ? asked.answer(429, {}) : asked.answer(200, asked.perform());
+  await house.says("hi");
+  // As often as the longest step of the schedule for other failures.
+  for (let tries = 0; tries < 8; tries++) await house.passes(61_000, 1000);
+  limited = false;
+  await everybodyWrites(house);
+  expect(await secondsUntil(house, 1 + people.length)).toBeLessThanOrEqual(62);
+});
+
+it("names the whole channel by a key that no address has", () => {
+  expect(wholeChannel).not.toMatch(/^[+\w]/);
+});
