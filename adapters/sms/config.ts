@@ -150,6 +150,12 @@ export const config = z
     opt_out: optOut,
     split,
     missed,
+    further_numbers: z
+      .array(number)
+      .prefault([])
+      .describe(
+        "At which further addresses of ours are texts for this channel (a second number, whatsapp:, rcs:, messenger:)? Those where a text has come in are known.",
+      ),
     own_numbers: z
       .array(number)
       .prefault([])

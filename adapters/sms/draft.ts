@@ -23,7 +23,7 @@ export function compose(config: SmsConfig, limits: Provider["limits"], reply: Re
   const written = reply.to[0]?.address ?? "";
   const to = canonicalNumber(written) ?? written;
   return texts.map((body, at) => ({
-    from: senderFor(to, config.number ?? null),
+    from: reply.from ?? senderFor(to, config.number ?? null),
     to,
     body,
     part: at + 1,
@@ -33,8 +33,8 @@ export function compose(config: SmsConfig, limits: Provider["limits"], reply: Re
   }));
 }
 
-/** Who wrote over WhatsApp is answered there: our number is the same with the prefix. */
-function senderFor(to: string, number: string | null): string | null {
+/** Our address for that recipient when no other is named: over WhatsApp the same number with the prefix. */
+export function senderFor(to: string, number: string | null): string | null {
   const prefix = "whatsapp:";
   return number !== null && to.startsWith(prefix) && number.startsWith("+") ? prefix + number : number;
 }

@@ -10,6 +10,7 @@ import {
 } from "bridgehead/contract";
 import type { SmsConfig } from "./config.ts";
 import { consentOf } from "./consent.ts";
+import { senderFor } from "./draft.ts";
 import { canonicalNumber } from "./numbers.ts";
 import type { InboundMedium, InboundText } from "./provider.ts";
 
@@ -17,12 +18,14 @@ export function eventOfText(config: SmsConfig, text: InboundText): MessageEvent 
   const from = canonical(text.from, config);
   const refusal = refusalOf(config, from, text);
   const consent = consentIn(config, text);
+  const via = viaOf(config, from, text);
   const attachments = text.media.map((medium, at) => attachmentOf(medium, text.id, at));
   return {
     kind: "message",
     id: externalId(text.id),
     from: { address: from, ...(text.name === undefined ? {} : { name: text.name }) },
     to: [{ address: canonical(text.to, config) }],
+    ...(via === null ? {} : { via }),
     thread: { answers: [] },
     sentAt: text.sentAt,
     text: text.body.trim() === "" ? wordsFor(text.media) : text.body,
@@ -39,6 +42,17 @@ function canonical(address: string, config: SmsConfig): string {
   return canonicalNumber(address, config.country) ?? address.trim();
 }
 
+/** Null for the number that the channel sends from by itself, and for what a text could not be sent from. */
+function viaOf(config: SmsConfig, from: string, text: InboundText): string | null {
+  const to = canonicalNumber(text.to, config.country);
+  if (to === null || !reachable.test(to)) return null;
+  const usual = senderFor(from, config.number ?? null);
+  return usual !== null && plain(usual) === plain(to) ? null : to;
+}
+
+/** Message centres write one number in several forms. */
+const plain = (address: string): string => address.replace("+", "");
+
 const shortCode = /^\d{3,8}$/;
 const reachable = /^(?:[a-z]+:.+|\+\d+|\d{3,8})$/;
 
@@ -54,9 +68,11 @@ function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal 
 }
 
 /** Over whatever network. */
-function isOwn(from: string, { number, own_numbers: others }: SmsConfig): boolean {
+function isOwn(from: string, { number, further_numbers: further, own_numbers: others }: SmsConfig): boolean {
   const bare = (address: string) => address.replace(/^[a-z]+:/, "");
-  return [...others, ...(number === undefined ? [] : [number])].some((one) => bare(one) === bare(from));
+  return [...others, ...further, ...(number === undefined ? [] : [number])].some(
+    (one) => bare(one) === bare(from),
+  );
 }
 
 /** What the provider made of it counts before our own lists, and was answered by the provider. */

@@ -34,8 +34,11 @@ export default defineAdapter({
           { max: 30, per: "1m" },
           { max: 200, per: "24h" },
         ],
+        conversation: [{ max: 60, per: "10m" }],
         channel: [{ max: 300, per: "1m" }],
       },
+      cap_text:
+        "You have sent many messages in a short time. They are saved, but they are not answered automatically for now.",
     },
   },
   address: (text) => reachable(canonicalNumber(text)),

@@ -20,12 +20,17 @@ export function canonicalNumber(text: string, country?: CountryCode): string | n
   const [, prefix, rest] = prefixed.exec(trimmed) ?? [];
   if (prefix !== undefined && rest !== undefined) {
     const name = prefix.toLowerCase();
-    // A page's id, or an agent's: whatever the provider calls it.
-    const inner = name === "whatsapp" ? number(rest, country) : (number(rest, country) ?? opaque(rest));
+    const inner = insideOf(name, rest, country);
     return inner === null ? null : `${name}:${inner}`;
   }
   if (shortCode.test(trimmed)) return trimmed;
   return number(trimmed, country) ?? (senderName.test(trimmed) ? trimmed : null);
+}
+
+/** A page or a person of Messenger is an id; an agent of RCS has a name, and the people it writes to have numbers. */
+function insideOf(service: string, text: string, country?: CountryCode): string | null {
+  if (service === "whatsapp") return number(text, country);
+  return (text.trim().startsWith("+") && service === "rcs" ? number(text, country) : null) ?? opaque(text);
 }
 
 function number(text: string, country?: CountryCode): string | null {

@@ -47,6 +47,7 @@ function twilioSettings(config: SmsConfig): TwilioSettings {
     signatureHeaders: ["x-twilio-signature"],
     number: config.number ?? null,
     service: config.messaging_service ?? null,
+    further: config.further_numbers,
     validityMs: config.validity,
     statusCallback: config.status_callback,
     callbackOverrides,

@@ -149,6 +149,7 @@ async function probeChannel(
     clock: systemClock,
     url: (path) => new URL(`${base}/channels/${id}${path}`),
     accept: () => Promise.reject(new Error("nothing is accepted while checking")),
+    addresses: async () => [],
     known: async () => new Set(),
     session: async () => null,
     agent: () => null,

@@ -17,6 +17,9 @@ export interface Channel {
   /** Which of these ids are stored already, as an event's (saves fetching what `accept` would only call a duplicate) or as
    *  what a draft of ours was sent under (it is no other draft's). */
   known(ids: readonly ExternalId[]): Promise<ReadonlySet<ExternalId>>;
+  /** Our addresses at which this channel has received messages (the first of `MessageEvent.to`; channels of one conversation
+   *  a person only), newest first. One that another channel has received at since is left out. For finding what was missed. */
+  addresses(): Promise<readonly string[]>;
   /** What is stored about a session of this channel; null when it was never opened. Survives a restart, as a socket does not. */
   session(id: SessionId): Promise<SessionFacts | null>;
   /** What the platform says of the agent on this channel; null until it was read once. */

@@ -109,6 +109,8 @@ export interface Reply {
   /** The key of the first part; part n sends under `partKey(key, n)`. */
   readonly key: SendKey;
   readonly createdAt: Date;
+  /** The address of ours to send from: the one the person wrote to (`MessageEvent.via`). Absent for the default. */
+  readonly from?: string;
   readonly to: readonly Party[];
   readonly cc: readonly Party[];
   readonly subject: string | null;

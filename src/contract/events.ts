@@ -16,6 +16,9 @@ export interface MessageEvent {
   readonly cited?: ExternalId;
   readonly from: Party;
   readonly to: readonly Party[];
+  /** The address of ours that the person wrote to, when it is not the channel's default: a second number, `whatsapp:...`,
+   *  `rcs:...`. Each is a conversation of its own with that person, and answers go out from it (`Reply.from`). */
+  readonly via?: string;
   /** Where an answer goes when that is not `from` (Reply-To). */
   readonly replyTo?: Party;
   /** Others who take part (Cc without our own addresses). */

@@ -76,3 +76,6 @@ export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
     reason: `${over.cap.max} per ${Math.round(over.cap.per / 60_000)} min reached`,
   };
 }
+
+/** Short codes belong to machines: banks, parcel services, voting lines. */
+export const isShortCode = (address: string): boolean => /^\d{3,8}$/.test(address);

@@ -14,6 +14,7 @@ import {
 } from "bridgehead/contract";
 import { accept, type Reader } from "../pipeline/accept.ts";
 import type { Flow } from "../pipeline/step.ts";
+import { ownAddresses } from "../store/conversations.ts";
 import type { Database, Query } from "../store/driver.ts";
 import { knownEvents } from "../store/events.ts";
 import { probeNow } from "../store/pauses.ts";
@@ -60,6 +61,7 @@ export function createChannel(options: {
     async known(ids) {
       return (await db.read((q) => knownEvents(q, id, ids))) as Set<ExternalId>;
     },
+    addresses: () => db.read((q) => ownAddresses(q, id)),
     session: (session) => db.read((q) => sessionFacts(q, id, session)),
     agent: () => options.agent(),
     report(status) {

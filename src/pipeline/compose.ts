@@ -112,6 +112,7 @@ async function dress(
     ...(row.hand_over === 1 ? { handOver: true as const } : {}),
     key: sendKey(row.id),
     createdAt: new Date(row.created_at),
+    ...(conversation.via === null ? {} : { from: conversation.via }),
     to: address.to,
     cc: address.cc,
     // An empty subject is none.

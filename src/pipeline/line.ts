@@ -12,6 +12,8 @@ export interface LineRules extends Rules {
     readonly conversation: readonly Cap[];
     readonly channel: readonly Cap[];
   };
+  /** Sent to a person whose messages are held by a cap; none or empty: nothing. */
+  readonly cap_text?: string | undefined;
   readonly on_unknown: "hold" | "resend" | "drop";
   readonly unknown_window: number;
   readonly on_dead: "skip" | "block";

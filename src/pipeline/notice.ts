@@ -2,11 +2,12 @@
 // own transaction, so that each is written exactly once.
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
-import { type Address, firstTo, type NoticeAddress } from "../domain/address.ts";
+import { type Address, answerTo, firstTo, type NoticeAddress } from "../domain/address.ts";
+import { type Cap, isShortCode } from "../domain/guards.ts";
 import { attachmentLines } from "../domain/question.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { addParticipant, insertConversation } from "../store/conversations.ts";
-import { insertReply } from "../store/drafts.ts";
+import { hasNotice, insertReply } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
 import { attachmentsOf, type EventRow, settleEvent } from "../store/events.ts";
 import type { Line, Lines } from "./line.ts";
@@ -33,6 +34,26 @@ export async function insertNotice(q: Query, clock: Clock, notice: Notice): Prom
     platformId: null,
   });
   return id;
+}
+
+const hourMs = 3_600_000;
+
+/** Tells a person that their messages are held: once in the cap's window, and at most once an hour. Never a machine that
+ *  shows itself as one. A suppression drops it, as any other draft. Called by stage route. */
+export async function tellHeld(
+  q: Query,
+  line: Line,
+  event: MessageEvent,
+  cap: Cap,
+  conversation: string,
+  clock: Clock,
+): Promise<void> {
+  const text = line.rules.cap_text?.trim();
+  if (!text || !line.outbound || (event.hops ?? 0) > 0 || isShortCode(event.from.address)) return;
+  if (await hasNotice(q, conversation, text, Math.max(cap.per, hourMs))) return;
+  const { channel } = line;
+  const address = { ...answerTo(event), cc: [] };
+  await insertNotice(q, clock, { channel, conversation, address, text, forced: false });
 }
 
 /** A message for people (a voicemail): each of the channel's `humans` gets it, in a conversation of their own. Without

@@ -12,7 +12,9 @@ export type OpeningCall =
 
 /** The person's foreign key on the platform: the same for all their conversations on a channel. */
 export function foreignKey(conversation: ConversationRow): string {
-  return `bridgehead:${conversation.channel}:${conversation.person}`;
+  const { channel, person, via } = conversation;
+  // The platform goes on with a person's current conversation: each of our addresses needs its own.
+  return `bridgehead:${channel}:${person}${via === null ? "" : `:${via}`}`;
 }
 
 /** The names the platform wants apart: everything before the last word, and the last word. */

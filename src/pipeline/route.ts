@@ -13,11 +13,13 @@ import { newId, newToken } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
 import {
   addParticipant,
+  bindVia,
   cite,
   conversationByToken,
   conversationsCiting,
   conversationWith,
   insertConversation,
+  noteOwnAddress,
   participantsOf,
 } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
@@ -38,7 +40,7 @@ import { readBody } from "./accept.ts";
 import { heed } from "./consent.ts";
 import { dueAt, joinTurn } from "./join.ts";
 import type { Line, Lines } from "./line.ts";
-import { tellHumans } from "./notice.ts";
+import { tellHeld, tellHumans } from "./notice.ts";
 import { heedAnswered, matchReceipt } from "./receipt.ts";
 import { routeSession, routeWords } from "./session.ts";
 import type { PureStage } from "./stage.ts";
@@ -99,6 +101,8 @@ async function routeEvent(
   }
   if (event.kind === "session") return routeSession(q, line, row, event, deps);
   await heedAnswered(q, line, event, deps.log);
+  const [ours] = event.to;
+  if (ours && line.traits.conversations === "person") await noteOwnAddress(q, line.channel, ours.address);
 
   const place = () => placeOf(q, line, event, deps.clock);
   const { consent, forHumans } = event;
@@ -138,6 +142,7 @@ async function routeEvent(
   if (over) {
     deps.log.warn({ channel: row.channel, event: row.id, code: over.code }, "message held by a cap");
     await settleEvent(q, row.id, { state: "held", code: over.code, reason: over.reason });
+    if (line.rules.cap_text) await tellHeld(q, line, event, over.cap, await place(), deps.clock);
     return raiseHeld(q, line, row, over.reason);
   }
   const conversation = known ?? (await openConversation(q, line, event, deps.clock));
@@ -188,7 +193,9 @@ async function waitForRoom(
 
 async function findConversation(q: Query, line: Line, event: MessageEvent): Promise<string | null> {
   if (line.traits.conversations === "person") {
-    return conversationWith(q, line.channel, event.from.address.toLowerCase());
+    const person = event.from.address.toLowerCase();
+    const known = await conversationWith(q, line.channel, person, event.via ?? null);
+    return known ?? (event.via === undefined ? null : bindVia(q, line.channel, person, event.via));
   }
   const { answers, tokens } = references(event);
   const ids: string[] = [];
@@ -230,6 +237,7 @@ async function openConversation(q: Query, line: Line, event: MessageEvent, clock
     agent: line.agent,
     person: event.from.address.toLowerCase(),
     person_name: event.from.name ?? null,
+    via: event.via ?? null,
     subject: event.subject ?? null,
     token: newToken(),
   });

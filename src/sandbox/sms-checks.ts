@@ -2,7 +2,7 @@
 
 import { newSid, type SmsMessage } from "./sms-records.ts";
 
-const address = /^(?:(?:whatsapp|rcs|messenger):)?\+[1-9]\d{6,14}$/;
+const address = /^(?:(?:(?:whatsapp|rcs):)?\+[1-9]\d{6,14}|messenger:\d{5,20})$/;
 const shortCode = /^\d{3,8}$/;
 
 /** The code of the first thing that is wrong with a new message; null when it may go. */

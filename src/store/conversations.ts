@@ -8,12 +8,14 @@ export interface ConversationRow {
   readonly agent: string;
   readonly person: string;
   readonly person_name: string | null;
+  /** The address of ours that the person writes to; null for the channel's default. */
+  readonly via: string | null;
   readonly subject: string | null;
   readonly token: string;
   readonly platform_id: string | null;
 }
 
-const columns = "id, channel, agent, person, person_name, subject, token, platform_id";
+const columns = "id, channel, agent, person, person_name, via, subject, token, platform_id";
 
 export async function readConversation(q: Query, id: string): Promise<ConversationRow> {
   const row = await q.one<ConversationRow>(`SELECT ${columns} FROM conversations WHERE id = $1`, id);
@@ -22,10 +24,14 @@ export async function readConversation(q: Query, id: string): Promise<Conversati
 }
 
 /** Opens a conversation with its two lanes. */
-export async function insertConversation(q: Query, row: Omit<ConversationRow, "platform_id">): Promise<void> {
+export async function insertConversation(
+  q: Query,
+  row: Omit<ConversationRow, "platform_id" | "via"> & Partial<Pick<ConversationRow, "via">>,
+): Promise<void> {
+  const via = row.via ?? null;
   await q.run(
-    `INSERT INTO conversations (id, channel, agent, person, person_name, subject, token, opened_at, seen_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms())`,
+    `INSERT INTO conversations (id, channel, agent, person, person_name, subject, token, via, opened_at, seen_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now_ms(), now_ms())`,
     row.id,
     row.channel,
     row.agent,
@@ -33,13 +39,16 @@ export async function insertConversation(q: Query, row: Omit<ConversationRow, "p
     row.person_name,
     row.subject,
     row.token,
+    via,
   );
   await q.run(
-    "INSERT INTO lanes (id, conversation, channel, direction) VALUES ($1, $3, $4, 'in'), ($2, $3, $4, 'out')",
+    `INSERT INTO lanes (id, conversation, channel, direction, sender)
+     VALUES ($1, $3, $4, 'in', $5), ($2, $3, $4, 'out', $5)`,
     `${row.id}/in`,
     `${row.id}/out`,
     row.id,
     row.channel,
+    via ?? "",
   );
 }
 
@@ -105,14 +114,76 @@ export async function conversationByToken(q: Query, channel: string, token: stri
   return row?.id ?? null;
 }
 
-/** The newest conversation with that person on that channel (channels where one person is one conversation). */
-export async function conversationWith(q: Query, channel: string, person: string): Promise<string | null> {
+/** The newest conversation with that person on that channel (channels where one person is one conversation). `via`: only
+ *  with that address of ours, null for the default; any when absent. */
+export async function conversationWith(
+  q: Query,
+  channel: string,
+  person: string,
+  via?: string | null,
+): Promise<string | null> {
   const row = await q.one<{ id: string }>(
-    "SELECT id FROM conversations WHERE channel = $1 AND person = $2 ORDER BY id DESC LIMIT 1",
+    `SELECT id FROM conversations WHERE channel = $1 AND person = $2 ${via === undefined ? "" : "AND COALESCE(via, '') = $3"}
+     ORDER BY id DESC LIMIT 1`,
     channel,
     person,
+    ...(via === undefined ? [] : [via ?? ""]),
   );
   return row?.id ?? null;
+}
+
+/** Binds a conversation that we began, and in which the person has not written yet, to the address of ours that they
+ *  answer to: a messaging service chooses the number it sends from. Null when there is none. Before the platform's
+ *  conversation is bound nothing has been sent, and the start call may still be looked up under the old key. */
+export async function bindVia(
+  q: Query,
+  channel: string,
+  person: string,
+  via: string,
+): Promise<string | null> {
+  const conversation = await conversationWith(q, channel, person, null);
+  if (conversation === null) return null;
+  const changed = await q.run(
+    `UPDATE conversations SET via = $2 WHERE id = $1 AND platform_id IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $1 AND turns.event IS NOT NULL)
+       AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.conversation = $1)`,
+    conversation,
+    via,
+  );
+  if (changed === 0) return null;
+  await q.run("UPDATE lanes SET sender = $2 WHERE conversation = $1", conversation, via);
+  return conversation;
+}
+
+const hourMs = 3_600_000;
+
+/** Remembers that the channel has received something at that address of ours; exact to the hour. */
+export async function noteOwnAddress(q: Query, channel: string, address: string): Promise<void> {
+  const known = await q.one(
+    "SELECT 1 FROM own_addresses WHERE address = $1 AND channel = $2 AND received_at > now_ms() - $3",
+    address,
+    channel,
+    hourMs,
+  );
+  if (known) return;
+  await q.run(
+    `INSERT INTO own_addresses (address, channel, received_at) VALUES ($1, $2, now_ms())
+     ON CONFLICT (address, channel) DO UPDATE SET received_at = excluded.received_at`,
+    address,
+    channel,
+  );
+}
+
+/** Addresses of ours at which this channel was the last to receive something, newest first. */
+export async function ownAddresses(q: Query, channel: string): Promise<string[]> {
+  const rows = await q.all<{ address: string }>(
+    `SELECT address FROM own_addresses WHERE channel = $1 AND NOT EXISTS (
+       SELECT 1 FROM own_addresses other WHERE other.address = own_addresses.address
+         AND other.channel <> $1 AND other.received_at >= own_addresses.received_at)
+     ORDER BY received_at DESC LIMIT 50`,
+    channel,
+  );
+  return rows.map(({ address }) => address);
 }
 
 /** Binds the platform's conversation; an existing binding is replaced (the platform had lost the old one). */

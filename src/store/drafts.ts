@@ -62,6 +62,23 @@ export async function countNotices(q: Query, conversation: string, withinMs: num
   return row?.count ?? 0;
 }
 
+/** Whether that very notice was written in the conversation within the last `withinMs`. */
+export async function hasNotice(
+  q: Query,
+  conversation: string,
+  text: string,
+  withinMs: number,
+): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM replies WHERE conversation = $1 AND kind = 'notice' AND text = $2 AND created_at > now_ms() - $3
+     LIMIT 1`,
+    conversation,
+    text,
+    withinMs,
+  );
+  return row !== undefined;
+}
+
 export async function channelsToCompose(q: Query): Promise<string[]> {
   const rows = await q.all<{ channel: string }>(channelsIn("replies", "state = 'ready'"));
   return rows.map((row) => row.channel);

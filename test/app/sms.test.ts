@@ -110,6 +110,40 @@ it.concurrent("keeps prefixes of other services as part of the address", async (
   expect(world.api.sent).toMatchObject([{ from: `whatsapp:${ourNumber}`, to: `whatsapp:${anna}` }]);
 });
 
+it.concurrent("answers from the address that was written to, and finds what was missed there (review 23)", async ({
+  onTestFinished,
+}) => {
+  const world = await openLines(onTestFinished);
+  const pairs = [
+    ["+12025550188", anna],
+    [`whatsapp:${ourNumber}`, `whatsapp:${anna}`],
+    ["rcs:brand_agent", `rcs:${anna}`],
+    ["messenger:1029384756", "messenger:5647382910"],
+  ] as const;
+  for (const [to, from] of pairs) await world.text("Hello?", { from, to });
+  await world.api.until(({ sent }) => sent.length === pairs.length);
+  for (const [to, from] of pairs) await world.text("Missed?", { from, to, webhook: false });
+  await world.api.until(({ sent }) => sent.length === 2 * pairs.length);
+  await world.idle();
+  const routes = world.api.sent.map(({ from, to, body }) => `${from} ${to} ${body}`);
+  expect(new Set(routes)).toEqual(
+    new Set(
+      pairs.flatMap(([to, from]) => ["Hello?", "Missed?"].map((text) => `${to} ${from} ${echoed(text)}`)),
+    ),
+  );
+});
+
+it.concurrent("answers more than ten texts in ten minutes, with the defaults of SMS (review 23)", async ({
+  onTestFinished,
+}) => {
+  const world = await openLines(onTestFinished, { sms: { caps: undefined } });
+  for (let at = 0; at < 12; at++) {
+    await world.text(`text ${at}`);
+    await world.api.until(({ sent }) => sent.length === at + 1);
+  }
+  expect(world.textsTo()).toEqual(Array.from({ length: 12 }, (_, at) => echoed(`text ${at}`)));
+});
+
 it.concurrent("tells the agent of a picture that came without words", async ({ onTestFinished }) => {
   const world = await openLines(onTestFinished);
   await world.text("", { media: [{ type: "image/jpeg", bytes: Buffer.from("jpeg") }] });

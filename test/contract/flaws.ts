@@ -44,6 +44,7 @@ export const methods = (channel: Channel): Channel => ({
   clock: channel.clock,
   url: (path) => channel.url(path),
   accept: (events, cursor) => channel.accept(events, cursor),
+  addresses: () => channel.addresses(),
   known: (ids) => channel.known(ids),
   session: (id) => channel.session(id),
   agent: () => channel.agent(),

@@ -38,7 +38,7 @@ export function missed(
         const behind = Math.min(place.complete, now);
         const until = Math.min(now, behind + pieceMs);
         const span = { from: behind - settings.missed.overlap, to: until < now ? until : null };
-        const found = await listed(client, settings, span, signal);
+        const found = await listed(client, settings, await channel.addresses(), span, signal);
         const upTo = Math.min(until, now - settings.missed.after);
         const next = { ...place, complete: Math.max(behind, upTo) };
         const [due, young] = sorted(found, place.first, upTo);
@@ -118,25 +118,31 @@ function readPlace(start: Cursor | null): Place | null {
   return complete === undefined ? null : { first: Number(first), complete: Number(complete) };
 }
 
-/** Inbound messages of that time. A service has several numbers, so those are told by the service. */
+/** Inbound messages of that time at every address of this channel: those of the configuration, and those where texts have
+ *  come in before. An account may have other addresses, which other channels answer. */
 async function listed(
   client: Client,
   settings: TwilioSettings,
+  used: readonly string[],
   span: { readonly from: number; readonly to: number | null },
   signal: AbortSignal,
 ): Promise<MessageInstance[]> {
-  const all = await client.messages({ signal }).list({
-    ...(settings.number === null ? {} : { to: settings.number }),
+  const { number, service, further } = settings;
+  const ours = new Set([...(number === null ? [] : [number]), ...further, ...used]);
+  const within = {
     dateSentAfter: new Date(span.from),
     // Its clock may be ahead of ours: the newest piece has no end.
     ...(span.to === null ? {} : { dateSentBefore: new Date(span.to) }),
     pageSize,
-  });
-  return all.filter(
-    (message) =>
-      message.direction === "inbound" &&
-      (settings.number !== null || message.messagingServiceSid === settings.service),
-  );
+  };
+  const list = (to?: string) =>
+    client.messages({ signal }).list({ ...(to === undefined ? {} : { to }), ...within });
+  const found: MessageInstance[] = [];
+  // A service has numbers that are known by the service alone.
+  if (number === null)
+    found.push(...(await list()).filter((one) => one.messagingServiceSid === service || ours.has(one.to)));
+  else for (const to of ours) found.push(...(await list(to)));
+  return found.filter(({ direction }) => direction === "inbound");
 }
 
 const timeOf = ({ dateSent, dateCreated }: MessageInstance): number => (dateSent ?? dateCreated).getTime();

@@ -19,6 +19,8 @@ export interface TwilioSettings {
   /** Canonical; null when only a service is known. */
   readonly number: string | null;
   readonly service: string | null;
+  /** Canonical: further addresses of ours on this channel. */
+  readonly further: readonly string[];
   /** How long the provider may try to deliver a text. */
   readonly validityMs: number;
   readonly statusCallback: boolean;

@@ -62,6 +62,13 @@ export const coreChannel = z.object({
   allow: z.array(pattern).prefault([]).describe("Who may write? Empty: everybody."),
   deny: z.array(pattern).prefault([]).describe("Who is never answered? Wins over allow."),
   caps: caps.prefault({}).describe("How many automatic replies are allowed before a loop is assumed?"),
+  cap_text: z
+    .string()
+    .max(320)
+    .optional()
+    .describe(
+      'What is a person told, at most once an hour, whose messages are held by a cap? "": nothing. Short codes are never told. Default: nothing, on SMS channels a sentence in English.',
+    ),
   on_unknown: z
     .enum(["hold", "resend", "drop"])
     .default("hold")

@@ -119,6 +119,7 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
       return done;
     },
     known: (wanted) => Promise.resolve(new Set(wanted.filter((one) => ids.has(one)))),
+    addresses: () => Promise.resolve(addressesOf(stored)),
     session: (session) => Promise.resolve(factsOf(stored, session)),
     agent: () =>
       options.agent === undefined ? { active: true, name: "Agent", introduction: null } : options.agent,
@@ -207,4 +208,9 @@ async function watch(
       reject(new Error(`waited ${ms} ms in vain for: ${what}`));
     });
   });
+}
+
+function addressesOf(stored: readonly InboundEvent[]): readonly string[] {
+  const messages = stored.filter((event) => event.kind === "message");
+  return [...new Set(messages.flatMap(({ to }) => to.slice(0, 1).map(({ address }) => address)))];
 }

@@ -29,6 +29,15 @@ CREATE TABLE pauses (
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 
+CREATE TABLE own_addresses (
+  address TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  received_at BIGINT NOT NULL,
+  PRIMARY KEY (address, channel)
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
+CREATE INDEX own_addresses_channel ON own_addresses (channel);
+
 CREATE TABLE agents (
   id TEXT PRIMARY KEY,
   settings TEXT NOT NULL,
@@ -58,6 +67,7 @@ CREATE TABLE conversations (
   agent TEXT NOT NULL,
   person TEXT NOT NULL,
   person_name TEXT,
+  via TEXT,
   subject TEXT,
   token TEXT NOT NULL UNIQUE,
   platform_id TEXT,

@@ -2,7 +2,7 @@
 
 import { type Cursor, cursor } from "bridgehead/contract";
 import { type RecordingChannel, recordingChannel, wallClock } from "bridgehead/contract/testing";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { desk, ours, person, type Settings, signed, startApi, textForm } from "./desk.ts";
 
@@ -237,4 +237,42 @@ it("takes a word of consent at once, and looks again soon for what its webhook m
     await channel.until("the text", ({ messages }) => messages.length > 1);
   });
   expect(texts(here.channel)).toEqual(["STOP", "hello?"]);
+});
+
+describe("texts at further addresses of ours (review 23)", () => {
+  const further = ["+15550300", "whatsapp:+15550100", "rcs:brand_agent", "messenger:1029384756"];
+
+  it("are found where the configuration names them, and at no other number of the account", async () => {
+    for (const to of [ours, ...further, "+15550999"]) await missed(`to ${to}`, { to });
+    const here = desk(api.url, { further_numbers: further });
+    await running(here, ago(minute), (channel) => looks(channel, 3));
+    expect(new Set(texts(here.channel))).toEqual(new Set([ours, ...further].map((to) => `to ${to}`)));
+    expect(here.channel.messages.length).toBe(1 + further.length);
+    const vias = here.channel.messages.map(({ via, text }) => `${text}: ${via ?? "default"}`);
+    expect(new Set(vias)).toEqual(
+      new Set([`to ${ours}: default`, ...further.map((to) => `to ${to}: ${to}`)]),
+    );
+  });
+
+  it("are found where a webhook has brought one before", async () => {
+    const here = desk(api.url);
+    for (const [at, To] of further.entries()) {
+      const form = textForm(`SM${at}`, "before", { To });
+      await here.post("/inbound", signed("https://bridge.example/channels/test-channel/inbound", form));
+      await missed(`to ${To}`, { to: To });
+    }
+    await missed("not ours", { to: "+15550999" });
+    await running(here, ago(minute), (channel) => looks(channel, 2 + further.length));
+    const found = texts(here.channel).filter((text) => text !== "before");
+    expect(new Set(found)).toEqual(new Set(further.map((to) => `to ${to}`)));
+  });
+
+  it("are found beside those of a service", async () => {
+    await missed("by rcs", { to: "rcs:brand_agent" });
+    await missed("not ours", { to: "+15550999" });
+    const service = { number: undefined, messaging_service: "MG1", further_numbers: ["rcs:brand_agent"] };
+    const here = desk(api.url, service);
+    await running(here, ago(minute), (channel) => looks(channel, 2));
+    expect(texts(here.channel)).toEqual(["by rcs"]);
+  });
 });

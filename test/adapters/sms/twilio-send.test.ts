@@ -72,6 +72,19 @@ describe("a text that is taken", () => {
     expect(form).toMatchObject({ ...fields, To: to });
   });
 
+  it.each([
+    ["+15550300", "+15550177"],
+    ["whatsapp:+15550300", "whatsapp:+15550177"],
+    ["rcs:brand_agent", "rcs:+15550177"],
+    ["messenger:1029384756", "messenger:5647382910"],
+  ])("goes out from %s when the person wrote there (review 23)", async (from, to) => {
+    const { adapter } = desk(api.url, { messaging_service: "MG1", country: "US" });
+    const [draft] = adapter.outbound?.compose(replyTo(to, "Hello.", { from })) ?? [];
+    const outcome = draft === undefined ? null : await adapter.outbound?.send(draft, attempt());
+    expect(outcome?.kind).toBe("sent");
+    expect(lastCreate()).toMatchObject({ From: from, To: to, MessagingServiceSid: "MG1" });
+  });
+
   it("names no callback that a provider elsewhere could not reach", async () => {
     const channel = channelAt("http://127.0.0.1:8025/channels/test-channel");
     await sendText(desk(api.url, {}, channel), person, "Both are here.");

@@ -54,6 +54,32 @@ describe("a text", () => {
     expect(new TextDecoder().decode(event.raw)).toContain("BrandNewParameter=kept");
   });
 
+  it.each<[string, Fields, Settings, string | undefined]>([
+    ["the channel's number", {}, {}, undefined],
+    ["the same number over WhatsApp", { From: `whatsapp:${person}`, To: `whatsapp:${ours}` }, {}, undefined],
+    [
+      "another WhatsApp sender",
+      { From: `whatsapp:${person}`, To: "whatsapp:+15550300" },
+      {},
+      "whatsapp:+15550300",
+    ],
+    ["a second number", { To: "+15550300" }, {}, "+15550300"],
+    ["an RCS agent", { From: `rcs:${person}`, To: "rcs:brand_agent" }, {}, "rcs:brand_agent"],
+    [
+      "a page",
+      { From: "messenger:5647382910", To: "messenger:1029384756" },
+      { country: "US" },
+      "messenger:1029384756",
+    ],
+    ["a service's number", {}, { number: undefined, messaging_service: "MG1" }, ours],
+    ["what nobody can write from", { To: "Brand" }, {}, undefined],
+  ])(
+    "names %s as where the person wrote to, unless that is the default (review 23)",
+    async (_, form, more, via) => {
+      expect((await heard(textForm("SM1", "Hello", form), more)).via).toBe(via);
+    },
+  );
+
   it("is answered by an empty document, and by nothing else, on both paths", async () => {
     const { post } = desk(api);
     for (const path of ["/inbound", "/inbound-fallback"]) {
