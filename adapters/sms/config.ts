@@ -46,6 +46,12 @@ const optOut = z
       .array(z.enum(languages))
       .prefault([...languages])
       .describe("In which languages do STOP, START and HELP count? English always does."),
+    countries: z
+      .array(z.string().refine(isCountry, "expected a country's two letters such as US or DE"))
+      .optional()
+      .describe(
+        "In which countries' languages do words count that are business terms, too (cancel, kündigen, opzeggen, fin, alta)? The sender is told that they counted. [] for none. Default: the country of the number that is written to.",
+      ),
     add: z
       .strictObject({
         stop: words.optional().describe("Which further words mean STOP?"),

@@ -6,6 +6,8 @@ import type { Consent } from "bridgehead/contract";
 export interface Words {
   /** Languages whose words count; English words are those of the carriers and of the FCC. */
   readonly languages: readonly Language[];
+  /** Countries whose business terms count, too (`terms`); absent: the country of the number that was written to. */
+  readonly countries?: readonly string[] | undefined;
   /** Words beside those, for each meaning. */
   readonly add: { readonly [word in Consent["word"]]?: readonly string[] | undefined };
   /** Words that mean nothing special on this channel: YES where the agent asks yes or no. */
@@ -21,57 +23,142 @@ type Vocabulary = { readonly [word in Consent["word"]]: readonly string[] };
 // everyday answer (yes, no, end of a sentence) are only listed where a regulator or the carriers list them.
 const vocabulary = {
   en: {
-    stop: ["stop", "stop all", "unsubscribe", "end", "quit", "cancel", "revoke", "opt out"],
+    stop: ["stop", "stop all", "unsubscribe", "end", "quit", "revoke", "opt out"],
     start: ["start", "unstop"],
     help: ["help", "info"],
   },
   de: {
-    stop: ["stopp", "abmelden", "abbestellen", "beenden", "austragen", "kündigen"],
-    start: ["anmelden", "starten"],
+    stop: ["stopp", "abmelden", "austragen"],
+    start: ["starten"],
     help: ["hilfe"],
   },
   fr: {
-    stop: ["arret", "arrêter", "desabonner", "désabonnement", "se désabonner", "désinscrire", "fin"],
-    start: ["démarrer", "reprendre", "commencer"],
+    stop: ["arret", "arrêter", "desabonner", "désabonnement", "se désabonner", "désinscrire"],
+    start: ["démarrer", "reprendre"],
     help: ["aide"],
   },
   es: {
-    stop: ["parar", "alto", "detener", "cancelar", "baja", "terminar", "darse de baja"],
-    start: ["comenzar", "iniciar", "empezar", "alta"],
+    stop: ["parar", "alto", "detener", "darse de baja"],
+    start: ["reanudar"],
     help: ["ayuda"],
   },
   it: {
-    stop: ["ferma", "fermare", "annulla", "disiscrivi", "disiscriviti", "cancella", "cancellami"],
-    start: ["inizia", "riprendi", "iscrivi"],
+    stop: ["ferma", "fermare", "disiscrivi", "disiscriviti", "cancellami"],
+    start: ["riprendi"],
     help: ["aiuto"],
   },
   pt: {
-    stop: ["parar", "pare", "cancelar", "sair", "remover", "descadastrar"],
-    start: ["começar", "iniciar"],
+    stop: ["parar", "pare", "descadastrar"],
+    start: ["retomar"],
     help: ["ajuda"],
   },
   nl: {
-    stop: ["stoppen", "afmelden", "uitschrijven", "opzeggen", "annuleren"],
-    start: ["starten", "aanmelden"],
+    stop: ["stoppen", "afmelden", "uitschrijven"],
+    start: ["starten"],
     help: ["hulp"],
   },
   pl: {
-    stop: ["koniec", "wypisz", "rezygnuję", "anuluj", "zatrzymaj"],
-    start: ["rozpocznij", "wznów"],
+    stop: ["wypisz", "zatrzymaj"],
+    start: ["wznów"],
     help: ["pomoc"],
   },
 } as const satisfies Record<string, Vocabulary>;
 
+/** Words that people also use for their business with us: to cancel an order, to end a contract, to register. They count in
+ *  these countries alone, or where the configuration names the country, and the sender is told that they counted. CANCEL
+ *  is mandatory in North America (CTIA, FCC 47 CFR 64.1200(a)(10)). */
+const terms = {
+  en: { countries: ["US", "CA"], stop: ["cancel"], start: [] },
+  de: {
+    countries: ["DE", "AT", "CH", "LI", "LU"],
+    stop: ["kündigen", "beenden", "abbestellen"],
+    start: ["anmelden"],
+  },
+  fr: { countries: ["FR", "BE", "CH", "LU", "MC"], stop: ["fin"], start: ["commencer"] },
+  es: {
+    countries: "ES MX AR CO CL PE VE EC GT CU BO HN PY SV NI CR PA UY DO PR".split(" "),
+    stop: ["cancelar", "baja", "terminar"],
+    start: ["alta", "comenzar", "iniciar", "empezar"],
+  },
+  it: { countries: ["IT", "SM", "CH"], stop: ["annulla", "cancella"], start: ["iscrivi", "inizia"] },
+  pt: {
+    countries: ["PT", "BR", "AO", "MZ"],
+    stop: ["cancelar", "sair", "remover"],
+    start: ["começar", "iniciar"],
+  },
+  nl: { countries: ["NL", "BE", "SR"], stop: ["opzeggen", "annuleren"], start: ["aanmelden"] },
+  pl: { countries: ["PL"], stop: ["koniec", "rezygnuję", "anuluj"], start: ["rozpocznij"] },
+} as const satisfies Record<
+  Language,
+  {
+    readonly countries: readonly string[];
+    readonly stop: readonly string[];
+    readonly start: readonly string[];
+  }
+>;
+
+/** What the sender of a business term is told. Which word begins again, or ends, is the same in every language. */
+const confirmations: Readonly<Record<Language, { readonly stop: string; readonly start: string }>> = {
+  en: {
+    stop: "You will get no more texts from this number. Reply START to get them again.",
+    start: "You will get texts from this number again. Reply STOP to end them.",
+  },
+  de: {
+    stop: "Sie erhalten von dieser Nummer keine SMS mehr. Antworten Sie START, um wieder welche zu erhalten.",
+    start: "Sie erhalten wieder SMS von dieser Nummer. Antworten Sie STOP, um sie zu beenden.",
+  },
+  fr: {
+    stop: "Vous ne recevrez plus de SMS de ce numéro. Répondez START pour en recevoir à nouveau.",
+    start: "Vous recevrez à nouveau des SMS de ce numéro. Répondez STOP pour y mettre fin.",
+  },
+  es: {
+    stop: "No recibirá más SMS de este número. Responda START para volver a recibirlos.",
+    start: "Volverá a recibir SMS de este número. Responda STOP para no recibirlos.",
+  },
+  it: {
+    stop: "Non riceverà più SMS da questo numero. Risponda START per riceverli di nuovo.",
+    start: "Riceverà di nuovo SMS da questo numero. Risponda STOP per non riceverli.",
+  },
+  pt: {
+    stop: "Não receberá mais SMS deste número. Responda START para voltar a recebê-los.",
+    start: "Voltará a receber SMS deste número. Responda STOP para deixar de os receber.",
+  },
+  nl: {
+    stop: "U ontvangt geen sms meer van dit nummer. Antwoord START om ze weer te ontvangen.",
+    start: "U ontvangt weer sms van dit nummer. Antwoord STOP om te stoppen.",
+  },
+  pl: {
+    stop: "Nie otrzymasz więcej SMS-ów z tego numeru. Odpowiedz START, aby je znów otrzymywać.",
+    start: "Znów będziesz otrzymywać SMS-y z tego numeru. Odpowiedz STOP, aby je zakończyć.",
+  },
+};
+
 /** Every language with words, for a configuration's choice. */
 export const languages = Object.keys(vocabulary) as readonly Language[] as readonly [Language, ...Language[]];
 
+/** What a message says of being written to. */
+export interface Meaning {
+  readonly word: Consent["word"];
+  /** For a business term: what the sender is told, so that a misunderstanding is noticed. */
+  readonly confirmation?: string;
+}
+
 /** What the whole message says of being written to; null: it is a message. Case, accents, spaces, punctuation and
- *  quotation marks do not matter. */
-export function consentOf(body: string, words: Words): Consent["word"] | null {
+ *  quotation marks do not matter. `countries`: of the number that was written to; several share a calling code. */
+export function consentOf(body: string, words: Words, countries: readonly string[] = []): Meaning | null {
   // No word is this long, and a novel need not be normalized to know that.
   if (body.length > 100) return null;
   const said = bare(body);
-  return said === "" ? null : (meanings(words).get(said) ?? null);
+  if (said === "") return null;
+  const word = meanings(words).get(said);
+  if (word !== undefined) return { word };
+  const places = words.countries ?? countries;
+  const term = meaningsOfTerms(words)
+    .get(said)
+    ?.find(({ language }) => terms[language].countries.some((one) => places.includes(one)));
+  return term === undefined
+    ? null
+    : { word: term.word, confirmation: confirmations[term.language][term.word] };
 }
 
 /** Made once for a channel's words: they are compared with every text. */
@@ -90,6 +177,29 @@ function meanings(words: Words): ReadonlyMap<string, Consent["word"]> {
   for (const one of words.remove) meaning.delete(bare(one));
   made.set(words, meaning);
   return meaning;
+}
+
+interface Term {
+  readonly language: Language;
+  readonly word: "stop" | "start";
+}
+
+const madeTerms = new WeakMap<Words, ReadonlyMap<string, readonly Term[]>>();
+
+/** One word may belong to several languages. */
+function meaningsOfTerms(words: Words): ReadonlyMap<string, readonly Term[]> {
+  const known = madeTerms.get(words);
+  if (known) return known;
+  const found = new Map<string, Term[]>();
+  const removed = new Set(words.remove.map(bare));
+  for (const language of new Set<Language>(["en", ...words.languages])) {
+    for (const word of ["stop", "start"] as const) {
+      for (const one of terms[language][word].map(bare))
+        if (!removed.has(one)) found.set(one, [...(found.get(one) ?? []), { language, word }]);
+    }
+  }
+  madeTerms.set(words, found);
+  return found;
 }
 
 /** Letters and digits alone, small, without accents: `Opt-Out!` and `STOP ALL` come to one word each. */

@@ -9,9 +9,9 @@ import {
   type Refusal,
 } from "bridgehead/contract";
 import type { SmsConfig } from "./config.ts";
-import { consentOf } from "./consent.ts";
+import { consentOf, type Meaning } from "./consent.ts";
 import { senderFor } from "./draft.ts";
-import { canonicalNumber } from "./numbers.ts";
+import { canonicalNumber, countriesOf } from "./numbers.ts";
 import type { InboundMedium, InboundText } from "./provider.ts";
 
 export function eventOfText(config: SmsConfig, text: InboundText): MessageEvent {
@@ -76,13 +76,25 @@ function isOwn(from: string, { number, further_numbers: further, own_numbers: ot
 }
 
 /** What the provider made of it counts before our own lists, and was answered by the provider. */
-function consentIn({ opt_out: own }: SmsConfig, text: InboundText): Consent | null {
+function consentIn(config: SmsConfig, text: InboundText): Consent | null {
+  const { opt_out: own } = config;
   if (text.optOut !== undefined) return { word: text.optOut };
-  const word = consentOf(text.body, own);
+  const meaning = meaningOf(config, text.body, text.to);
   // "Info" under a picture is a question about it; a STOP is one whatever comes with it.
-  if (word === null || (word !== "stop" && text.media.length > 0)) return null;
-  const answer = { stop: own.stop_text, start: own.start_text, help: own.help_text }[word];
-  return answer === undefined ? { word } : { word, answer };
+  if (meaning === null || (meaning.word !== "stop" && text.media.length > 0)) return null;
+  const { word, confirmation } = meaning;
+  const answer = { stop: own.stop_text, start: own.start_text, help: own.help_text }[word] ?? confirmation;
+  const ambiguous = confirmation === undefined ? {} : { ambiguous: true as const };
+  return { word, ...ambiguous, ...(answer === undefined ? {} : { answer }) };
+}
+
+/** What a text to that address of ours says of being written to; null: it is a message. */
+export function meaningOf(config: SmsConfig, body: string, to: string): Meaning | null {
+  const address = canonicalNumber(to, config.country) ?? to;
+  const there = countriesOf(address);
+  const home = there.length > 0 ? there : countriesOf(config.number ?? "");
+  const fallback = config.country === undefined ? [] : [config.country];
+  return consentOf(body, config.opt_out, home.length > 0 ? home : fallback);
 }
 
 const kinds: Readonly<Record<string, string>> = {

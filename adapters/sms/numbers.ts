@@ -1,6 +1,12 @@
 // The one written form of everything a text can be sent to or come from.
 
-import { type CountryCode, isSupportedCountry, parsePhoneNumberFromString } from "libphonenumber-js/min";
+import {
+  type CountryCode,
+  getCountries,
+  getCountryCallingCode,
+  isSupportedCountry,
+  parsePhoneNumberFromString,
+} from "libphonenumber-js/min";
 
 /** Prefixes by which providers carry other services over the same interface; part of the address for ever. */
 const prefixed = /^(whatsapp|rcs|messenger):(.+)$/is;
@@ -57,4 +63,11 @@ function parsed(text: string, country?: CountryCode): string | null {
 function opaque(text: string): string | null {
   const id = text.trim();
   return /^[\w.@-]{1,64}$/.test(id) ? id : null;
+}
+
+/** The countries of an international number; several share a calling code. None for a short code, a name, an id. */
+export function countriesOf(address: string): readonly string[] {
+  const found = parsePhoneNumberFromString(address.replace(/^[a-z]+:/i, ""), { extract: false });
+  if (found === undefined) return [];
+  return getCountries().filter((country) => getCountryCallingCode(country) === found.countryCallingCode);
 }

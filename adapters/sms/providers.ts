@@ -1,7 +1,7 @@
 // The provider that a block names, made with what the block says.
 
 import type { SmsConfig } from "./config.ts";
-import { consentOf } from "./consent.ts";
+import { meaningOf } from "./inbound.ts";
 import type { Provider, ProviderParts } from "./provider.ts";
 import { signalwireSettings } from "./signalwire.ts";
 import { smpp } from "./smpp/index.ts";
@@ -53,7 +53,7 @@ function twilioSettings(config: SmsConfig): TwilioSettings {
     callbackOverrides,
     media: { maxSize: config.media.max_size, hosts: config.media.hosts },
     missed: config.missed,
-    isConsent: (body) => consentOf(body, config.opt_out) !== null,
+    isConsent: (body, to) => meaningOf(config, body, to) !== null,
     ca: config.ca,
   };
 }

@@ -85,6 +85,7 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--subject <text>", "of the mail; default: the agent's")
     .option("--introduction <text>", "the first words; default: the agent's")
     .option("--context <text>", "what the agent should know; the person does not see it")
+    .option("--again", "although the same words were left for that person within the last ten minutes")
     .option("--wait <time>", 'wait so long ("30s") for the outcome, and print it')
     .option("--json", "print JSON")
     .action(calls(() => import("./start.ts")));

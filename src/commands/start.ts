@@ -8,9 +8,9 @@ import { loadChannel } from "../config/index.ts";
 import { duration } from "../config/schema/values.ts";
 import { loadAdapter } from "../host/loader.ts";
 import { systemClock as clock } from "../ops/clock.ts";
-import { type Begun, begin } from "../pipeline/beginning.ts";
+import { type Begun, begin, begunBefore, type Repeated } from "../pipeline/beginning.ts";
 import { readSettings } from "../store/agents.ts";
-import type { Database } from "../store/driver.ts";
+import type { Database, Query } from "../store/driver.ts";
 import { ensureChannel } from "../store/events.ts";
 import { type OpeningOutcome, openingOutcome } from "../store/openings.ts";
 import { suppression } from "../store/suppressions.ts";
@@ -27,6 +27,8 @@ export interface StartOptions {
   readonly subject?: string;
   readonly introduction?: string;
   readonly context?: string;
+  /** Although the same words were left for that person within the last ten minutes. */
+  readonly again?: boolean;
   /** A duration as in the configuration. */
   readonly wait?: string;
   readonly json?: boolean;
@@ -70,7 +72,11 @@ export async function run(options: StartOptions, io: Io): Promise<number> {
       io.err(refusal);
       return exitCodes.failed;
     }
-    const begun = await write(db, wanted);
+    const begun = await write(db, wanted, platform);
+    if ("ago" in begun) {
+      io.err(repeated(begun, address));
+      return exitCodes.failed;
+    }
     const outcome = wait.data === undefined ? null : await watch(db, begun, wait.data, io.signal);
     return tell(begun, outcome, wanted, io);
   });
@@ -118,25 +124,38 @@ async function whyNot(db: Database, wanted: Wanted, platform: Platform): Promise
   return null;
 }
 
-function write(db: Database, wanted: Wanted): Promise<Begun> {
-  const { channel, agent, address, name, subject, introduction, context } = wanted;
+/** Begins the conversation, or tells of the one in which the same words were left before: two runs of one command are one,
+ *  also when they run at the same time, and when the first was killed after its commit. */
+function write(db: Database, wanted: Wanted, platform: Platform): Promise<Begun | Repeated> {
+  const { channel, agent, address, name, subject, introduction, context, again } = wanted;
+  const opening = {
+    introduction: introduction ?? null,
+    subject: subject ?? null,
+    context: context ?? null,
+    speak: true,
+  };
   return db.tx(async (q) => {
     await ensureChannel(q, channelId(channel));
-    const begun = await begin(q, clock, {
-      channel,
-      agent,
-      address,
-      name: name ?? null,
-      opening: {
-        introduction: introduction ?? null,
-        subject: subject ?? null,
-        context: context ?? null,
-        speak: true,
-      },
-    });
+    const before = again
+      ? null
+      : await begunBefore(q, { channel, address, opening }, await ownWords(q, agent, platform));
+    if (before !== null) return before;
+    const begun = await begin(q, clock, { channel, agent, address, name: name ?? null, opening });
     await db.wake(q);
     return begun;
   });
+}
+
+/** What the agent says where the command says nothing. */
+async function ownWords(q: Query, agent: string, platform: Platform) {
+  const row = await readSettings(q, agent);
+  const skill = row === null ? null : (JSON.parse(row.settings) as AgentSettings)[platform];
+  return { introduction: skill?.introduction ?? null, subject: skill?.defaultSubject ?? null };
+}
+
+function repeated({ conversation, ago, state }: Repeated, address: string): string {
+  const when = `${Math.max(0, Math.round(ago / 1000))} s ago`;
+  return `not sent again: the same words were left for ${address} ${when} (conversation ${conversation}: ${words[state]}); --again sends them once more`;
 }
 
 const lookMs = 100;

@@ -54,6 +54,9 @@ export interface MessageEvent {
 /** `stop` suppresses the sender's address on this channel until `start`; `help` changes nothing. */
 export interface Consent {
   readonly word: "stop" | "start" | "help";
+  /** True for a word that is also an everyday message (ALTA, ANMELDEN). As `start` it only counts for an address that is
+   *  suppressed; from anybody else it is a message like any other. */
+  readonly ambiguous?: true;
   /** What the channel says in return: sent as it is, past a suppression. Absent when the provider says something itself. */
   readonly answer?: string;
 }

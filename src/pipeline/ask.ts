@@ -6,15 +6,20 @@
 // If the process dies: the turn is `asking` with a dead lease: the next holder treats it as `unknown`.
 
 import type { Answer, CallResult, Started } from "../agent/calls.ts";
+import type { Address } from "../domain/address.ts";
 import { readOpening } from "../domain/opening.ts";
 import { point } from "../ops/points.ts";
 import { readConversation } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
+import { settleEventsOf } from "../store/events.ts";
 import { abandonLane, channelsWithDueLanes, leaseLanes, releaseLane } from "../store/lanes.ts";
 import { takeRate } from "../store/rates.ts";
-import { headTurn, recordAsking } from "../store/turns.ts";
+import { suppression } from "../store/suppressions.ts";
+import { changeTurn, headTurn, recordAsking, type TurnRow } from "../store/turns.ts";
 import * as leave from "./answer.ts";
 import { type AskDeps, type Asking, readTimeout } from "./asking.ts";
 import { concluded, effect } from "./concluding.ts";
+import { suppressedCode } from "./consent.ts";
 import { whyNotAsk } from "./line.ts";
 import { findOpened, lookUp } from "./lookup.ts";
 import { openingOf } from "./opening.ts";
@@ -52,6 +57,10 @@ export function askStage(deps: AskDeps): Stage {
           await releaseLane(q, lease, "in");
           continue;
         }
+        if (await mayNotAnswer(q, turn)) {
+          await releaseLane(q, lease, "in");
+          continue;
+        }
         const asking = {
           line,
           lease,
@@ -73,6 +82,19 @@ export function askStage(deps: AskDeps): Stage {
       return claimed;
     },
   };
+}
+
+/** Drops a turn that was certainly not asked, when nothing may be sent to the person any more: they said STOP while it
+ *  waited. What is said in a call is not concerned, nor what a human has written. True when it was dropped. */
+async function mayNotAnswer(q: Query, turn: TurnRow): Promise<boolean> {
+  if (turn.state !== "waiting" || turn.session !== null || turn.kind !== "question") return false;
+  const { to } = JSON.parse(turn.address) as Partial<Address>;
+  const suppressed = await suppression(q, turn.channel, to?.[0]?.address ?? turn.person);
+  if (suppressed === null) return false;
+  const reason = `suppressed: ${suppressed}`;
+  await changeTurn(q, turn.id, { state: "dropped", open: 0, reason });
+  await settleEventsOf(q, turn.id, { state: "ignored", code: suppressedCode, reason });
+  return true;
 }
 
 /** How many calls the work can make at most: each is taken from the shared rate. */

@@ -14,6 +14,9 @@ const codes = { stop: "opt-out", start: "opt-in", help: "help" } as const;
 /** The code of a refused outcome, or of a receipt: the provider knows that the person does not want to be written to. */
 export const optedOut = "opted-out";
 
+/** The code of a message, or a turn, that is not asked because nothing may be sent to the person. */
+export const suppressedCode = "suppressed";
+
 /** At once, not by strikes: it is the person's own word. */
 export async function suppressOptedOut(
   q: Query,

@@ -35,9 +35,10 @@ import {
   storedEvents,
 } from "../store/events.ts";
 import { readSession } from "../store/sessions.ts";
+import { suppression } from "../store/suppressions.ts";
 import { countTurns, enqueueTurn, roomIn } from "../store/turns.ts";
 import { readBody } from "./accept.ts";
-import { heed } from "./consent.ts";
+import { heed, suppressedCode } from "./consent.ts";
 import { dueAt, joinTurn } from "./join.ts";
 import type { Line, Lines } from "./line.ts";
 import { tellHeld, tellHumans } from "./notice.ts";
@@ -106,7 +107,9 @@ async function routeEvent(
 
   const place = () => placeOf(q, line, event, deps.clock);
   const { consent, forHumans } = event;
-  if (consent) return heed(q, line, row, { ...event, consent }, place, deps);
+  const suppressed = await suppression(q, line.channel, addressOf(event));
+  if (consent && !(consent.ambiguous && consent.word === "start" && suppressed === null))
+    return heed(q, line, row, { ...event, consent }, place, deps);
   if (await line.escalation()?.hear(q, line, row, event)) return;
   if (line.traits.platform === null)
     return settleEvent(q, row.id, {
@@ -127,6 +130,11 @@ async function routeEvent(
     return raiseForHumans(q, line, row, { ...event, forHumans }, conversation);
   }
   const { thread } = event;
+  if (suppressed !== null && !released && !("session" in thread)) {
+    deps.log.info({ channel: row.channel, event: row.id, code: suppressedCode }, "message not answered");
+    const reason = `nothing may be sent to its sender: ${suppressed}`;
+    return settleEvent(q, row.id, { state: "ignored", code: suppressedCode, reason });
+  }
   if ("session" in thread) return routeWords(q, line, row, event, thread.session, deps);
   const known = await findConversation(q, line, event);
   const { join } = line.rules;
@@ -190,6 +198,9 @@ async function waitForRoom(
   deps.log.warn({ channel: line.channel, wait_ms: delay }, "the channel is at its cap; messages wait");
   await postponeChannel(q, line.channel, delay);
 }
+
+/** Where an answer would go. */
+const addressOf = (event: MessageEvent): string => (event.replyTo ?? event.from).address;
 
 async function findConversation(q: Query, line: Line, event: MessageEvent): Promise<string | null> {
   if (line.traits.conversations === "person") {

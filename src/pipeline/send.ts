@@ -189,6 +189,11 @@ async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
     case "sent":
       return { state: "sent", open: 0, externalId: outcome.id } as const;
     case "refused":
+      // The words in return to a STOP: the provider has said its own and takes no others. Nothing is missing.
+      if (outcome.code === optedOut && draft.forced === 1) {
+        await suppressOptedOut(q, line.channel, draft.recipient, outcome.reason);
+        return { state: "dropped", open: 0, reason: `${outcome.code}: ${outcome.reason}` } as const;
+      }
       if (outcome.code === optedOut) await suppressOptedOut(q, line.channel, draft.recipient, outcome.reason);
       else if (outcome.scope === "recipient")
         await strike(q, line.channel, draft.recipient, strikeLimit, outcome.reason);

@@ -113,8 +113,8 @@ function paced(change: DraftChange, verdict: Verdict, { draft, line }: Sending):
     const open = line.rules.on_dead === "block" ? 1 : 0;
     return { state: "failed", open, reason: `given up: ${change.reason}` };
   }
-  if (draft.attempts < 2) return change;
-  return { ...change, dueInMs: jitter(sendDelay(paceOf(line.traits.platform), draft.attempts - 1)) };
+  const delay = sendDelay(paceOf(line.traits.platform), draft.attempts - 1);
+  return draft.attempts < 2 ? change : { ...change, dueInMs: jitter(delay) };
 }
 
 async function write(

@@ -39,3 +39,31 @@ export async function openingOutcome(q: Query, turn: string): Promise<OpeningOut
     return { state: "sent", reason: null };
   return { state: "waiting", reason: drafts.find(({ state }) => !sent.includes(state))?.reason ?? null };
 }
+
+export interface RecentOpening {
+  readonly turn: string;
+  readonly conversation: string;
+  /** Milliseconds. */
+  readonly ago: number;
+  /** As the turn has it (`readOpening`). */
+  readonly opening: string;
+}
+
+/** Conversations that we began with that person on that channel within the last `withinMs`, newest first. Waits for
+ *  whoever begins one there at the same time: call it in the transaction that begins the next one. */
+export async function recentOpenings(
+  q: Query,
+  channel: string,
+  person: string,
+  withinMs: number,
+): Promise<RecentOpening[]> {
+  await q.run("UPDATE channels SET cursor = cursor WHERE id = $1", channel);
+  return q.all<RecentOpening>(
+    `SELECT id AS turn, conversation, now_ms() - made_at AS ago, opening FROM turns
+     WHERE channel = $1 AND person = $2 AND made_at > now_ms() - $3 AND opening IS NOT NULL
+     ORDER BY made_at DESC, id DESC`,
+    channel,
+    person,
+    withinMs,
+  );
+}

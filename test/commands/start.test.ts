@@ -118,9 +118,42 @@ it("writes to a person, and waits for it to be sent", async () => {
   expect(place.texts.map(({ text }) => text)).toEqual(["Hello from Acme.", "Your parcel is here."]);
 
   place.answer = 500;
-  const refused = await place.start("--wait", "30s");
+  const refused = await place.start("--again", "--wait", "30s");
   expect(refused.code).toBe(exitCodes.failed);
   expect(refused.out).toContain("failed (no: the server says 500)");
+});
+
+it("sends one text when it is run twice at the same time, and once more only with --again (review 13)", async () => {
+  const place = await setUp();
+  const daemon = await place.learns();
+  await daemon.stop();
+  const runs = await Promise.all([place.start(), place.start(), place.start()]);
+  const codes = runs.map(({ code }) => code);
+  expect([
+    codes.filter((code) => code === exitCodes.ok).length,
+    codes.filter((code) => code === exitCodes.failed).length,
+  ]).toEqual([1, 2]);
+  for (const { err } of runs.filter(({ code }) => code === exitCodes.failed))
+    expect(err).toMatch(
+      /^not sent again: the same words were left for \+15550111 \d+ s ago \(conversation \w+: .+\); --again sends them once more\n$/,
+    );
+  await place.daemon();
+  await expect.poll(() => place.texts.length, { timeout: 30_000 }).toBe(1);
+  // The agent's own words, written out.
+  expect((await place.start("--introduction", "Hello from Acme.")).code).toBe(exitCodes.failed);
+  const other = await bridgehead([
+    "start",
+    "--config",
+    place.file,
+    "--channel",
+    "texts",
+    "--to",
+    "+15550122",
+  ]);
+  expect(other.code).toBe(exitCodes.ok);
+  expect((await place.start("--again", "--wait", "30s")).code).toBe(exitCodes.ok);
+  await expect.poll(() => place.texts.length, { timeout: 30_000 }).toBe(3);
+  expect(place.texts.filter(({ to }) => to === "+15550111")).toHaveLength(2);
 });
 
 it("opens once though the daemon is killed in the middle of the start call", {

@@ -4,7 +4,7 @@ import type { Consent } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { suppression } from "../../src/store/suppressions.ts";
-import { mail } from "./house.ts";
+import { mail, testClock } from "./house.ts";
 import { ann, openTexts, type Texts } from "./texts.ts";
 
 const word = (consent: Consent["word"], answer?: string) => ({
@@ -18,7 +18,7 @@ it("suppresses at STOP, says so past the suppression, and frees at START", async
   await house.say(word("stop", "You get nothing more."));
   expect(await suppressed(house)).toBe("the person said STOP (event 1)");
   await house.says("hello?");
-  expect(await house.drafts()).toEqual(["sent", "dropped"]);
+  expect(await house.drafts()).toEqual(["sent"]);
   await house.say(word("start", "Welcome back."));
   expect(await suppressed(house)).toBeNull();
   await house.says("and now?");
@@ -29,7 +29,7 @@ it("suppresses at STOP, says so past the suppression, and frees at START", async
   ]);
   const states = [];
   for (const event of [1, 2, 3, 4]) states.push((await house.state(event)).code);
-  expect(states).toEqual(["opt-out", null, "opt-in", null]);
+  expect(states).toEqual(["opt-out", "suppressed", "opt-in", null]);
 });
 
 it("answers HELP and changes nothing", async () => {
@@ -151,7 +151,7 @@ it("suppresses at once when the provider says that the person opted out", async 
   await house.says("one");
   expect(await suppressed(house)).toMatch(/opted out/);
   await house.says("two");
-  expect(await house.drafts()).toEqual(["failed", "dropped"]);
+  expect(await house.drafts()).toEqual(["failed"]);
   expect(house.texts).toEqual([]);
 });
 
@@ -227,4 +227,77 @@ it("lets a STOP that came while we were away count before a reply that was due",
   away = false;
   await house.settles();
   expect([await house.drafts(), house.texts]).toEqual([["dropped"], []]);
+});
+
+describe("somebody to whom nothing may be sent (review 13)", () => {
+  it("is not asked about: the message is kept with its reason, and the platform is not called", async () => {
+    const house = await openTexts();
+    await house.say(word("stop"));
+    await house.says("Where is my order?");
+    expect(house.platform.calls).toEqual([]);
+    expect([house.texts, await house.drafts(), await house.turns()]).toEqual([[], [], []]);
+    expect(await house.state(2)).toMatchObject({ state: "ignored", code: "suppressed" });
+    const [reason] = await house.db.read((q) =>
+      q.all<{ reason: string }>("SELECT reason FROM events WHERE id = 2"),
+    );
+    expect(reason?.reason).toBe("nothing may be sent to its sender: the person said STOP (event 1)");
+    // Others are not concerned, and START lifts it.
+    await house.says("hello", { from: { address: "+15550122" } });
+    await house.say(word("start"));
+    await house.says("and now?");
+    expect(house.texts).toEqual(["+15550122: answer to hello", `${ann}: answer to and now?`]);
+  });
+
+  it("is not asked about either when STOP comes while the question waits", async () => {
+    const house = await openTexts({ rules: { join: 3000 }, clock: testClock(true) });
+    await house.says("Where is my order?");
+    await house.say(word("stop"));
+    await house.passes(10_000, 500);
+    expect(house.platform.calls).toEqual([]);
+    expect((await house.turns()).map(({ state }) => state)).toEqual(["dropped"]);
+    expect(await house.state(1)).toMatchObject({ state: "ignored", code: "suppressed" });
+    await house.say(word("start"));
+    await house.says("and now?");
+    await house.passes(10_000, 500);
+    expect(house.texts).toEqual([`${ann}: answer to and now?`]);
+  });
+
+  it("is not asked about when the process dies before the question is put", async () => {
+    const house = await openTexts();
+    await house.flow.drain(0);
+    const text = (over: object) => ({ ...mail({ text: "", from: { address: ann } }), ...over });
+    await house.accepts("c", text({ text: "Where is my order?" }), text(word("stop")));
+    const next = await house.reborn();
+    await next.settles();
+    expect([next.platform.calls, next.texts]).toEqual([[], []]);
+  });
+
+  it("gets no further words when the provider refuses ours in return to STOP, and no human is alarmed", async () => {
+    const refused = { kind: "refused", code: "opted-out", reason: "21610", scope: "recipient" } as const;
+    const house = await openTexts({ provider: () => refused });
+    await house.say(word("stop", "Bye."));
+    expect(await house.drafts()).toEqual(["dropped"]);
+  });
+});
+
+describe("a word that is also a business term (review 13)", () => {
+  const term = (consent: "stop" | "start") => ({
+    text: "alta",
+    consent: { word: consent, ambiguous: true, answer: "Confirmed." } as const,
+  });
+
+  it("means START only to somebody who is suppressed", async () => {
+    const house = await openTexts();
+    await house.say(term("start"));
+    expect(house.texts).toEqual([`${ann}: answer to alta`]);
+    await house.say(word("stop"));
+    await house.say(term("start"));
+    expect([house.texts.at(-1), await suppressed(house)]).toEqual([`${ann}: Confirmed.`, null]);
+  });
+
+  it("is confirmed when it means STOP", async () => {
+    const house = await openTexts();
+    await house.say(term("stop"));
+    expect([house.texts, await suppressed(house)]).toEqual([[`${ann}: Confirmed.`], expect.any(String)]);
+  });
 });

@@ -1,8 +1,9 @@
 // Turns that take messages along or begin with us, words that go out before others, people who want none.
 
 import { describe, expect, it } from "vitest";
+import type { Opening } from "../../src/domain/opening.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { begin } from "../../src/pipeline/beginning.ts";
+import { begin, begunBefore } from "../../src/pipeline/beginning.ts";
 import { addParticipant, participantsOf, readConversation } from "../../src/store/conversations.ts";
 import {
   changeDraft,
@@ -310,6 +311,37 @@ export function describeBegun(place: NewPlace): void {
       expect(row).toMatchObject({ person: "ann@example.org", person_name: "Ann", platform_id: null });
       await db.tx((q) => addParticipant(q, begun.conversation, "ANN@example.org"));
       expect([...(await db.read((q) => participantsOf(q, begun.conversation)))]).toEqual(["ann@example.org"]);
+    });
+
+    it("is begun once by two processes at the same time, and again only when asked for (review 13)", async () => {
+      const where = await place();
+      const db = await fresh(() => Promise.resolve(where));
+      const other = await where.open();
+      const none: Pick<Opening, "introduction" | "subject"> = { introduction: null, subject: null };
+      const starts = (on: Database, opening: Partial<Opening> = {}, defaults = none) =>
+        on.tx(async (q) => {
+          const own = { ...wanted, opening: { ...wanted.opening, ...opening } };
+          const before = await begunBefore(q, own, defaults);
+          return before ?? (await begin(q, systemClock, own));
+        });
+      const both = await Promise.all([starts(db), starts(other), starts(db), starts(other)]);
+      expect(new Set(both.map(({ turn: of }) => of)).size).toBe(1);
+      expect(both.filter((one) => "ago" in one)).toHaveLength(3);
+      const [first] = both;
+      const same = { turn: first?.turn, state: "waiting" };
+      expect(await starts(db, { introduction: " Hello " })).toMatchObject(same);
+      expect(await starts(db, { context: "another" }), "the person sees the same").toMatchObject(same);
+      const other1 = await starts(db, { introduction: "Something else" });
+      expect("ago" in other1).toBe(false);
+      // The agent's own words are the same whether they were given or left out.
+      expect(
+        "ago" in (await starts(db, { introduction: null }, { introduction: "Hello", subject: null })),
+      ).toBe(true);
+      // What has failed is begun anew.
+      await db.tx((q) => changeTurn(q, first?.turn ?? "", { state: "failed", open: 0 }));
+      expect("ago" in (await starts(db))).toBe(false);
+      await db.tx((q) => q.run("UPDATE turns SET made_at = made_at - 601000"));
+      expect("ago" in (await starts(db))).toBe(false);
     });
 
     it("has an outcome at every stage", async () => {

@@ -60,7 +60,7 @@ export function missed(
   function sorted(found: readonly MessageInstance[], first: number, upTo: number) {
     const ours = found.filter((one) => timeOf(one) >= Math.floor(first / 1000) * 1000);
     // A STOP must not wait: what is due to be sent would be sent meanwhile.
-    const isDue = (one: MessageInstance) => timeOf(one) <= upTo || settings.isConsent(one.body ?? "");
+    const isDue = (one: MessageInstance) => timeOf(one) <= upTo || settings.isConsent(one.body ?? "", one.to);
     return [ours.filter(isDue), ours.filter((one) => !isDue(one))] as const;
   }
 

@@ -38,8 +38,8 @@ export interface TwilioSettings {
     readonly overlap: number;
     readonly after: number;
   };
-  /** Whether a text is nothing but a word of consent: such a one counts as soon as it is found. */
-  readonly isConsent: (body: string) => boolean;
+  /** Whether a text to that address of ours is nothing but a word of consent: such a one counts as soon as it is found. */
+  readonly isConsent: (body: string, to: string) => boolean;
   readonly ca?: string | undefined;
 }
 

@@ -1,10 +1,13 @@
 // Which messages are a person's word on being written to, and which only look like it.
 
 import { describe, expect, it } from "vitest";
-import { consentOf, languages, type Words } from "../../../adapters/sms/consent.ts";
+import { languages, consentOf as meaningOf, type Words } from "../../../adapters/sms/consent.ts";
+import { countriesOf } from "../../../adapters/sms/numbers.ts";
 
 const english: Words = { languages: ["en"], add: {}, remove: [] };
 const all: Words = { languages, add: {}, remove: [] };
+const consentOf = (text: string, words: Words, countries: readonly string[] = []) =>
+  meaningOf(text, words, countries)?.word ?? null;
 
 describe("a word on being written to", () => {
   const stops = [
@@ -20,7 +23,6 @@ describe("a word on being written to", () => {
     "UNSUBSCRIBE",
     "End",
     "quit",
-    "CANCEL",
     "revoke",
     "OPTOUT",
     "opt out",
@@ -47,22 +49,16 @@ describe("a word on being written to", () => {
   it.each([
     ["STOPP", "stop"],
     ["Abmelden!", "stop"],
-    ["kündigen", "stop"],
-    ["KUNDIGEN", "stop"],
     ["Hilfe", "help"],
     ["ARRÊT", "stop"],
     ["arret", "stop"],
     ["aide", "help"],
-    ["BAJA", "stop"],
     ["parar", "stop"],
     ["AYUDA", "help"],
-    ["Annulla", "stop"],
     ["aiuto", "help"],
-    ["SAIR", "stop"],
     ["ajuda", "help"],
     ["afmelden", "stop"],
     ["hulp", "help"],
-    ["Rezygnuję", "stop"],
     ["WYPISZ", "stop"],
     ["POMOC", "help"],
     ["wznów", "start"],
@@ -115,5 +111,77 @@ describe("a message like any other", () => {
     "stop".repeat(200),
   ])("%j", (text) => {
     expect(consentOf(text, all)).toBeNull();
+  });
+});
+
+describe("a word that is also a business term (review 13)", () => {
+  const numbers = {
+    US: "+12025550100",
+    DE: "+4930901820",
+    CH: "+41446681800",
+    FR: "+33142685300",
+    ES: "whatsapp:+34912345678",
+    IT: "+390236618300",
+    NL: "+31207946001",
+    BR: "+551132345678",
+    PL: "+48221234567",
+    GB: "+442079460018",
+  } as const;
+  const terms: readonly (readonly [string, "stop" | "start", readonly (keyof typeof numbers)[]])[] = [
+    ["cancel", "stop", ["US"]],
+    ["Kündigen!", "stop", ["DE", "CH"]],
+    ["beenden", "stop", ["DE", "CH"]],
+    ["anmelden", "start", ["DE", "CH"]],
+    ["fin", "stop", ["FR", "CH"]],
+    ["BAJA", "stop", ["ES"]],
+    ["alta", "start", ["ES"]],
+    ["Annulla", "stop", ["IT", "CH"]],
+    ["opzeggen", "stop", ["NL"]],
+    ["SAIR", "stop", ["BR"]],
+    ["cancelar", "stop", ["ES", "BR"]],
+    ["rezygnuję", "stop", ["PL"]],
+  ];
+
+  it.each(terms)("%j is %s in its countries alone, and the sender is told", (text, word, countries) => {
+    for (const [country, number] of Object.entries(numbers)) {
+      const meaning = meaningOf(text, all, countriesOf(number));
+      if ((countries as readonly string[]).includes(country))
+        expect(meaning, country).toEqual({ word, confirmation: expect.stringMatching(/START|STOP/) });
+      else expect(meaning, country).toBeNull();
+    }
+    expect(meaningOf(text, all, countriesOf("12345")), "a short code").toBeNull();
+  });
+
+  it("is confirmed in the language it is of, in one text", () => {
+    expect(meaningOf("opzeggen", all, ["NL"])?.confirmation).toContain("Antwoord START");
+    expect(meaningOf("kündigen", all, ["DE"])?.confirmation).toContain("Antworten Sie START");
+  });
+
+  it("counts where the configuration says so, and nowhere else", () => {
+    expect(consentOf("kündigen", { ...all, countries: ["DE"] }, ["US"])).toBe("stop");
+    expect(consentOf("cancel", { ...all, countries: ["DE"] }, ["US"])).toBeNull();
+    expect(consentOf("kündigen", { ...all, countries: [] }, ["DE"])).toBeNull();
+    expect(consentOf("kündigen", { ...english }, ["DE"])).toBeNull();
+    expect(consentOf("kündigen", { ...english, add: { stop: ["kündigen"] } })).toBe("stop");
+    expect(consentOf("cancel", { ...english, remove: ["cancel"] }, ["US"])).toBeNull();
+  });
+
+  it.each([
+    "STOP",
+    "stop all",
+    "Unsubscribe",
+    "END",
+    "quit",
+    "revoke",
+    "opt out",
+    "START",
+    "UNSTOP",
+    "HELP",
+    "info",
+  ])("%j counts everywhere, without a confirmation of ours", (text) => {
+    for (const number of [...Object.values(numbers), "12345", "Brand"])
+      expect(meaningOf(text, { ...all, countries: [] }, countriesOf(number))).toEqual({
+        word: expect.any(String) as string,
+      });
   });
 });

@@ -356,3 +356,37 @@ describe("a status", () => {
     expect(channel.calls).toEqual([]);
   });
 });
+
+describe("a business term that ends texts where it does (review 13)", () => {
+  it.each<[string, Fields, Settings, object | undefined]>([
+    [
+      "kündigen",
+      { To: "+4930901820" },
+      { number: "+4930901820" },
+      { word: "stop", ambiguous: true, answer: expect.stringContaining("START") as string },
+    ],
+    ["kündigen", {}, {}, undefined],
+    ["cancel", {}, {}, { word: "stop", ambiguous: true, answer: expect.stringContaining("START") as string }],
+    ["cancel", { To: "+4930901820" }, { number: "+4930901820" }, undefined],
+    ["cancel", { To: "72345" }, { number: "72345" }, undefined],
+    [
+      "cancel",
+      { To: "72345" },
+      { number: "72345", country: "US" },
+      { word: "stop", ambiguous: true, answer: "Bye." },
+    ],
+    ["STOP", { To: "+4930901820" }, { number: "+4930901820" }, { word: "stop" }],
+    [
+      "opzeggen",
+      {},
+      { opt_out: { countries: ["NL"] } },
+      { word: "stop", ambiguous: true, answer: expect.stringContaining("START") as string },
+    ],
+  ])("%s (%#)", async (text, form, more, consent) => {
+    const settings =
+      consent && "answer" in consent && consent.answer === "Bye."
+        ? { ...more, opt_out: { stop_text: "Bye." } }
+        : more;
+    expect((await heard(textForm("SM1", text, form), settings)).consent).toEqual(consent);
+  });
+});
