@@ -76,7 +76,7 @@ const terms = {
   },
   fr: { countries: ["FR", "BE", "CH", "LU", "MC"], stop: ["fin"], start: ["commencer"] },
   es: {
-    countries: "ES MX AR CO CL PE VE EC GT CU BO HN PY SV NI CR PA UY DO PR".split(" "),
+    countries: "ES MX AR CO CL PE VE EC GT CU BO HN PY SV NI CR PA UY".split(" "),
     stop: ["cancelar", "baja", "terminar"],
     start: ["alta", "comenzar", "iniciar", "empezar"],
   },

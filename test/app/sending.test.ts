@@ -26,6 +26,7 @@ const users = [
   "answered-resend",
   "answered-drop",
   "closed",
+  "back",
 ];
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
@@ -114,6 +115,32 @@ describeReal("replies that are not simply taken", missing, () => {
     expect(world.smtp.stages.filter((stage) => stage === "mail")).toHaveLength(tried);
     clock.forward(20 * 60_000);
     await world.settled([first, second]);
+  });
+
+  it.concurrent("delivers what waits as soon as the server can be reached again (review 19)", async ({
+    onTestFinished,
+  }) => {
+    const clock = movableClock();
+    const world = await openWorld(onTestFinished, { dovecot, user: "back", clock });
+    world.smtp.fail("connect", { kind: "reset" });
+    const mails = [await world.write(), await world.write({ from: "ben@customer.example" })];
+    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(2));
+    await eventually(async () =>
+      expect(await world.rows("SELECT cause FROM pauses")).toEqual([{ cause: "unreachable" }]),
+    );
+    const { flow } = world.app();
+    const passes = async (ms: number) => {
+      await eventually(() => expect(flow.running()).toBe(0));
+      clock.forward(ms);
+      await flow.sweep();
+    };
+    for (let gone = 0; gone < 600_000; gone += 10_000) await passes(10_000);
+    world.smtp.heal();
+    const began = clock.now();
+    while (world.smtp.accepted.length < mails.length && clock.now() - began < 600_000) await passes(1000);
+    expect(clock.now() - began).toBeLessThan(60_000);
+    await world.settled(mails);
+    expect(await world.rows("SELECT * FROM pauses")).toEqual([]);
   });
 
   const lost = async (world: World) => {

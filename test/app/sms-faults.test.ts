@@ -1,7 +1,7 @@
 // What the provider refuses, cannot take now, or leaves unanswered: every class of it through the whole daemon.
 
 import { describe, expect, it } from "vitest";
-import { movableClock } from "./clock.ts";
+import { type MovableClock, movableClock } from "./clock.ts";
 import { echoed } from "./echo.ts";
 import { eventually } from "./eventually.ts";
 import { anna, type LinesOptions, type LinesWorld, openLines } from "./lines-world.ts";
@@ -88,6 +88,79 @@ describe("what stops the channel", () => {
     clock.forward(20 * 60_000);
     await world.api.until(({ sent }) => sent.length === 2);
     await eventually(() => expect(world.channel("sms")).toMatchObject({ state: "ready" }));
+  });
+});
+
+describe("how long others wait (review 19)", () => {
+  const bert = "+12025550124";
+  const annaOnWhatsapp = `whatsapp:${anna}`;
+  /** Moves the clock in small steps until so many texts were taken; the seconds that it took. */
+  const secondsUntil = async (world: LinesWorld, clock: MovableClock, count: number): Promise<number> => {
+    const began = clock.now();
+    while (world.api.sent.length < count && clock.now() - began < 600_000) {
+      await eventually(() => expect(world.app().flow.running()).toBe(0));
+      clock.forward(500);
+      await world.app().flow.sweep();
+    }
+    expect(world.api.sent).toHaveLength(count);
+    return (clock.now() - began) / 1000;
+  };
+
+  it.concurrent("seconds after a 429 without Retry-After", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const world = await openLines(onTestFinished, { clock });
+    world.api.fault({ code: 20429 }, { times: 2 });
+    await world.text("Hello?");
+    await eventually(() => expect(world.api.creates).toHaveLength(1));
+    await world.text("Hello?", { from: bert });
+    expect(await secondsUntil(world, clock, 2)).toBeLessThan(20);
+  });
+
+  it.concurrent("half a minute after a login that is repaired", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const world = await openLines(onTestFinished, { clock });
+    world.api.fault({ code: 20003 });
+    await world.text("Hello?");
+    for (let step = 0; step < 20; step++) {
+      await eventually(() => expect(world.app().flow.running()).toBe(0));
+      clock.forward(20_000);
+      await world.app().flow.sweep();
+    }
+    expect(world.api.creates.length).toBeGreaterThan(2);
+    world.api.heal();
+    expect(await secondsUntil(world, clock, 1)).toBeLessThan(60);
+    await eventually(() => expect(world.channel("sms")).toMatchObject({ state: "ready" }));
+  });
+
+  it.concurrent("no time at all for a WhatsApp sender that is not found", async ({ onTestFinished }) => {
+    const clock = movableClock();
+    const world = await openLines(onTestFinished, { clock });
+    world.api.fault({ code: 63007 }, { to: annaOnWhatsapp });
+    await world.text("Hello?", { from: annaOnWhatsapp, to: "whatsapp:+12025550177" });
+    await eventually(() => expect(world.api.creates).toHaveLength(1));
+    await world.text("Hello?", { from: bert });
+    await world.api.until(({ sent }) => sent.length === 1);
+    expect(world.textsTo(bert)).toEqual([echoed("Hello?")]);
+    expect(await world.rows("SELECT sender FROM pauses")).toEqual([{ sender: "whatsapp:+12025550177" }]);
+  });
+
+  it.concurrent("no time at all for a sender whose texts are lost after they were taken", async ({
+    onTestFinished,
+  }) => {
+    const clock = movableClock();
+    const world = await openLines(onTestFinished, { clock });
+    const sender = "whatsapp:+12025550177";
+    world.api.fault({ fails: 63007 }, { to: annaOnWhatsapp });
+    await world.text("Hello?", { from: annaOnWhatsapp, to: sender });
+    await draftIs(world, "failed");
+    await world.text("Again?", { from: annaOnWhatsapp, to: sender });
+    const waiting = { state: "queued", reason: expect.stringContaining("63007") as string };
+    await eventually(async () => expect(await draft(world)).toMatchObject(waiting));
+    await world.text("Hello?", { from: bert });
+    await world.api.until(() => world.textsTo(bert).length === 1);
+    expect(world.api.creates, "the next one was not lost").toHaveLength(2);
+    world.api.heal();
+    expect(await secondsUntil(world, clock, 3)).toBeLessThan(60);
   });
 });
 

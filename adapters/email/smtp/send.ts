@@ -67,7 +67,7 @@ async function once(
     good = true;
     return { result: taken(draft, info), error: null, loggedIn: true, stale: false };
   } catch (error) {
-    const result = reached(outcomeOf(error, crossed), line !== null || attempt.signal.aborted);
+    const result = reached(outcomeOf(error, crossed), line !== null);
     const stale = line?.used === true && !crossed && (error as SmtpFailure).responseCode === undefined;
     return { result, error, loggedIn: line !== null, stale };
   } finally {

@@ -97,7 +97,6 @@ export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, optio
         line = await lines.get(attempt.signal);
       } catch (error) {
         if (isLoginRefusal(error)) return refused(error.status, "the login");
-        if (attempt.signal.aborted) throw error;
         return unreachable(error);
       }
       reference = (reference + 1) % 256;

@@ -113,7 +113,7 @@ export function telnyx(
       try {
         answer = await ask("/messages", attempt.signal, bodyOf(text, attempt), crossing);
       } catch (error) {
-        if (crossed || attempt.signal.aborted) throw error;
+        if (crossed) throw error;
         return unreachable(error);
       }
       if (isYes(answer)) {

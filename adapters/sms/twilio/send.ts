@@ -67,7 +67,7 @@ export function sender(channel: Channel, settings: TwilioSettings, client: Clien
         health.set("account", { state: "ready" });
         return { kind: "sent", id: externalId(sid) };
       } catch (error) {
-        if (!isApiFailure(error)) return unanswered(error, crossed, attempt.signal);
+        if (!isApiFailure(error)) return unanswered(error, crossed);
         const status = statusOf(error.api);
         if (status) health.set("account", status);
         return outcomeOf(error.api);
@@ -125,10 +125,9 @@ function callbackOf(channel: Channel, settings: TwilioSettings, key: SendKey): {
   return { statusCallback: url.href };
 }
 
-/** Certain before the crossing, unknown after it. An attempt that was ended by us says nothing about the provider. */
-function unanswered(error: unknown, crossed: boolean, signal: AbortSignal): SendOutcome {
-  if (crossed) return { kind: "unknown", reason: `no answer: ${wordsOf(error)}` };
-  return signal.aborted ? { kind: "deferred", reason: wordsOf(error) } : unreachable(error);
+/** Certain before the crossing, unknown after it. */
+function unanswered(error: unknown, crossed: boolean): SendOutcome {
+  return crossed ? { kind: "unknown", reason: `no answer: ${wordsOf(error)}` } : unreachable(error);
 }
 
 /** Texts of ours with these words to this person, since then. A text that still waits has no date of sending, so the
