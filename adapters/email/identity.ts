@@ -9,9 +9,10 @@ import {
   threadToken,
 } from "bridgehead/contract";
 import { domainOf, keyIn, withoutPlus } from "./parse/marker.ts";
+import { asciiAddress } from "./parse/headers.ts";
 
 export interface Identity {
-  /** Lower-cased; where answers come from. */
+  /** Lower case, its domain as A-labels; where answers come from. */
   readonly address: string;
   /** `address` and the aliases. */
   readonly addresses: readonly string[];
@@ -29,8 +30,8 @@ export interface Identity {
 
 /** Pure; `aliases` may lie in other domains. */
 export function identity(address: string, aliases: readonly string[]): Identity {
-  const main = address.toLowerCase();
-  const addresses = [...new Set([main, ...aliases.map((alias) => alias.toLowerCase())])];
+  const main = asciiAddress(address.toLowerCase());
+  const addresses = [...new Set([main, ...aliases.map((alias) => asciiAddress(alias.toLowerCase()))])];
   const domains = new Set(addresses.map(domainOf));
   const own = new Set(addresses);
   return {
@@ -43,11 +44,13 @@ export function identity(address: string, aliases: readonly string[]): Identity 
     },
     tokenAddress: (token) => main.replace(/(\+[^@]*)?@/, `+${token}@`),
     tokenOf(candidate) {
-      const [bare, plus] = withoutPlus(candidate.toLowerCase());
+      const [bare, plus] = withoutPlus(asciiAddress(candidate.toLowerCase()));
       return plus !== null && own.has(bare) && /^[a-z0-9]{10,64}$/.test(plus) ? threadToken(plus) : null;
     },
-    isOwn: (candidate) =>
-      own.has(candidate.toLowerCase()) || own.has(withoutPlus(candidate.toLowerCase())[0]),
+    isOwn(candidate) {
+      const plain = asciiAddress(candidate.toLowerCase());
+      return own.has(plain) || own.has(withoutPlus(plain)[0]);
+    },
   };
 }
 

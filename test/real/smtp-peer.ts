@@ -56,6 +56,8 @@ export interface SmtpPeerOptions {
   readonly deliver?: (mail: ReceivedMail) => Promise<void> | void;
   /** Called with every message whose final dot arrived, before any answer, good or bad. */
   readonly arrive?: (mail: ReceivedMail) => Promise<void> | void;
+  /** Does not offer SMTPUTF8 (RFC 6531). */
+  readonly withoutUtf8?: boolean;
   /** Text of the answer after the dot, in place of `OK`: `2.0.0 Ok <id@server>`. */
   readonly confirmation?: () => string;
 }
@@ -109,6 +111,7 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
     authMethods: options.token ? ["PLAIN", "LOGIN", "XOAUTH2"] : ["PLAIN", "LOGIN"],
     allowInsecureAuth: true,
     size: 50_000_000,
+    hideSMTPUTF8: options.withoutUtf8 === true,
     disabledCommands: [
       ...(options.tls?.mode === "starttls" ? [] : ["STARTTLS" as const]),
       ...(options.users || options.token ? [] : ["AUTH" as const]),

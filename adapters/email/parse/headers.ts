@@ -36,13 +36,28 @@ export function cleanAddress(text: string): string {
     .toLowerCase();
   return /^[^\s@<>,;]{1,250}@[^\s@<>,;]{1,253}$/.test(address) ||
     /^"[^"\r\n]{1,200}"@[^\s@<>]{1,253}$/.test(address)
-    ? address
+    ? asciiAddress(address)
     : "";
+}
+
+/**
+ * The address with its domain as A-labels (RFC 5890), the form in which every address is stored, compared and sent. A
+ * local part in Unicode stays, as it needs SMTPUTF8. A domain that has no such form stays as it is.
+ */
+export function asciiAddress(address: string): string {
+  if (/^[\x00-\x7f]*$/.test(address)) return address;
+  const at = address.lastIndexOf("@") + 1;
+  const domain = asciiDomain(address.slice(at));
+  return domain === "" ? address : address.slice(0, at) + domain;
 }
 
 /** Lower case, in its ASCII form; "" when it is no domain. */
 export function asciiDomain(domain: string): string {
-  return domainToASCII(domain.replace(/\.$/, "")).toLowerCase();
+  // domainToASCII reads a URL's host and drops what follows it: "a.example/b" is no domain.
+  const plain = domain.replace(/\.$/, "");
+  return /^[\p{L}\p{M}\p{N}\p{Join_Control}\u{3002}._-]{1,253}$/u.test(plain)
+    ? domainToASCII(plain).toLowerCase()
+    : "";
 }
 
 /** Every `<...@...>` of a value in order, without repeats; at most `max`, the last ones. */

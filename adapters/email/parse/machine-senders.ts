@@ -1,5 +1,7 @@
 // Addresses behind which nobody reads.
 
+import { asciiAddress } from "./headers.ts";
+
 /** The part before the @, without dots, dashes and underscores, that says "do not answer" somewhere. */
 const noReply =
   /no(?:t)?reply|noreplies|noreplay|donotreply|dontreply|donotrespond|donotanswer|noanswer|noresponse|neverreply|unmonitored|nichtantworten|keineantwort|nichtbeantworten|nepasrepondre|pasdereponse|sansreponse|noresponder|norespondas|nocontestar|noreponder|nonrispondere|norispondere|nietbeantwoorden|nietantwoorden|geenantwoord|naoresponda|naoresponder|nieodpowiadaj|nieodpowiadac|svarainte|svarejinte|svarikke|ikkesvar|besvarikke|alavastaa|eivastausta|neodpovidat|neodpovidejte|neodpovedat|neotvechat|neotvechajte|yanitlamayin|cevaplamayin|neraspunde|nuraspunde|nevalaszoljon|nincsvalasz|neodgovaraj|neodgovarjaj/;
@@ -56,8 +58,9 @@ const bare = (text: string) =>
 
 const name = (text: string) => text.replace(/[-_]/g, "").toLowerCase();
 
-/** `mailer-daemon@...` and `postmaster@...`, with or without anything after a plus sign. */
+/** `mailer-daemon@...` and `postmaster@...`, with or without anything after a plus sign, and Exchange's own sender. */
 export function isDaemon(address: string): boolean {
+  if (/^microsoftexchange[0-9a-f]{20,40}@/i.test(address)) return true;
   return daemons.has(bare(local(address).split("+", 1)[0] ?? ""));
 }
 
@@ -74,7 +77,8 @@ export function isProgram(address: string): boolean {
 /** Is the address, or its domain as `@example.com`, on the list? */
 export function isListed(address: string, list: readonly string[]): boolean {
   const domain = address.slice(address.lastIndexOf("@")).toLowerCase();
-  return list.some(
-    (entry) => entry.toLowerCase() === address.toLowerCase() || entry.toLowerCase() === domain,
-  );
+  return list.some((entry) => {
+    const plain = asciiAddress(entry.toLowerCase());
+    return plain === address.toLowerCase() || plain === domain;
+  });
 }

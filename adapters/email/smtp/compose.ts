@@ -4,6 +4,7 @@ import type { ExternalId, Party, Reply, ReplyAttachment } from "bridgehead/contr
 import type { EmailConfig } from "../config.ts";
 import { type Identity, isCitable } from "../identity.ts";
 import { cleanFileName } from "../parse/cleaning.ts";
+import { asciiAddress } from "../parse/headers.ts";
 import { markerOf } from "../parse/marker.ts";
 import type { Draft } from "./draft.ts";
 import { escapeHtml, toHtml, toText } from "./markdown.ts";
@@ -94,7 +95,7 @@ function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string
 }
 
 function named(party: Party): { address: string; name: string } {
-  return { address: clean(party.address, 320), name: clean(party.name ?? "", 200) };
+  return { address: asciiAddress(clean(party.address, 320)), name: clean(party.name ?? "", 200) };
 }
 
 /** A carried mail would have to go out as it stands (RFC 2046, 5.2.1), and a multipart needs its boundary; as mere bytes

@@ -21,6 +21,8 @@ export interface Line {
   readonly connection: SMTPConnection;
   /** False when it was just opened. */
   readonly used: boolean;
+  /** True when the server offers SMTPUTF8 (RFC 6531). */
+  readonly utf8: boolean;
 }
 
 export interface Lines {
@@ -42,6 +44,7 @@ const messageLimit = 100;
 export function lines(options: SmtpOptions): Lines {
   const idle: { readonly connection: SMTPConnection; readonly reused: AbortController }[] = [];
   const sent = new WeakMap<SMTPConnection, number>();
+  const utf8 = new WeakSet<SMTPConnection>();
   const waiting: (() => void)[] = [];
   let busy = 0;
   let closed = false;
@@ -70,7 +73,8 @@ export function lines(options: SmtpOptions): Lines {
   function reuse(): Line | null {
     for (let entry = idle.pop(); entry !== undefined; entry = idle.pop()) {
       entry.reused.abort("reused"); // with a reason, else an error with its stack is made for nobody
-      if (!entry.connection.destroyed) return { connection: entry.connection, used: true };
+      const { connection } = entry;
+      if (!connection.destroyed) return { connection, used: true, utf8: utf8.has(connection) };
     }
     return null;
   }
@@ -94,7 +98,11 @@ export function lines(options: SmtpOptions): Lines {
       await place(signal);
       try {
         signal.throwIfAborted();
-        return (fresh ? null : reuse()) ?? { connection: await open(options, signal), used: false };
+        const idleOne = fresh ? null : reuse();
+        if (idleOne !== null) return idleOne;
+        const opened = await open(options, signal);
+        if (opened.utf8) utf8.add(opened.connection);
+        return { ...opened, used: false };
       } catch (error) {
         leave();
         throw error;
@@ -117,7 +125,7 @@ export function lines(options: SmtpOptions): Lines {
 }
 
 /** Connects, encrypts, logs in. */
-async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<SMTPConnection> {
+async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<Omit<Line, "used">> {
   const ca = await privateCa(smtp.ca);
   const connection = new SMTPConnection({
     host: smtp.host,
@@ -140,10 +148,12 @@ async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<
   signal.addEventListener("abort", abort, { once: true });
   try {
     await step(connection, (done) => connection.connect(() => done(null)));
+    // The last response is the one to EHLO, after STARTTLS the second one.
+    const utf8 = /^250[ -]SMTPUTF8\b/im.test(connection.lastServerResponse || "");
     if (login !== null)
       await step(connection, (done) => connection.login(credentials(login), (error) => done(error)));
     signal.throwIfAborted();
-    return connection;
+    return { connection, utf8 };
   } catch (error) {
     connection.close();
     throw error;

@@ -5,6 +5,7 @@ import { type Attempt, externalId, fileRef, type SendOutcome } from "bridgehead/
 import { statusOf } from "../failure.ts";
 import type { Health } from "../health.ts";
 import { isTokenFailure } from "../oauth.ts";
+import { asciiAddress } from "../parse/headers.ts";
 import type { Line, Lines } from "./connection.ts";
 import type { Draft } from "./draft.ts";
 import { messageBytes } from "./message.ts";
@@ -61,7 +62,12 @@ async function once(
   let good = false;
   try {
     line = await lines.take(attempt.signal, fresh);
-    const info = await transmit(line, draft, bytes, attempt, () => {
+    const envelope = envelopeOf(draft, bytes.length);
+    if (!line.utf8 && [envelope.from, ...envelope.to].some((address) => /[^\x00-\x7f]/.test(address))) {
+      good = true;
+      return { result: noUtf8, error: null, loggedIn: true, stale: false };
+    }
+    const info = await transmit(line, envelope, bytes, attempt, () => {
       crossed = true;
     });
     good = true;
@@ -80,6 +86,13 @@ function reached(outcome: SendOutcome, connected: boolean): SendOutcome {
   if (connected || outcome.kind !== "deferred" || outcome.scope !== undefined) return outcome;
   return { ...outcome, scope: "channel", cause: "unreachable" };
 }
+/** X.6.7 of the registry of RFC 5248. A server without the extension would reject the address, or mangle it. */
+const noUtf8: SendOutcome = {
+  kind: "refused",
+  code: "5.6.7",
+  reason: "an address has a local part outside ASCII, and the SMTP server does not offer SMTPUTF8 (RFC 6531)",
+  scope: "draft",
+};
 
 interface Info {
   readonly response: string;
@@ -91,7 +104,7 @@ interface Info {
  *  been handed over and only the final dot is missing: before it a server must not deliver anything. */
 function transmit(
   { connection }: Line,
-  draft: Draft,
+  envelope: ReturnType<typeof envelopeOf>,
   bytes: Buffer,
   attempt: Attempt,
   crossed: () => void,
@@ -114,7 +127,7 @@ function transmit(
       })(),
       { objectMode: false },
     );
-    connection.send(envelopeOf(draft, bytes.length), message, (error, info) => {
+    connection.send(envelope, message, (error, info) => {
       attempt.signal.removeEventListener("abort", abort);
       connection.off("error", fail);
       connection.off("end", ended);
@@ -124,10 +137,11 @@ function transmit(
   });
 }
 
+/** Domains are A-labels: servers without SMTPUTF8 know no others (RFC 6531, 3.2). */
 function envelopeOf(draft: Draft, size: number) {
   return {
-    from: draft.envelopeFrom,
-    to: [...draft.to, ...draft.cc].map((party) => party.address),
+    from: asciiAddress(draft.envelopeFrom),
+    to: [...draft.to, ...draft.cc].map((party) => asciiAddress(party.address)),
     size,
     // Bounces then name the draft, where the server knows the extension.
     dsn: { ret: "HDRS", envid: draft.key, notify: "FAILURE" },
@@ -137,7 +151,7 @@ function envelopeOf(draft: Draft, size: number) {
 /** With several recipients the server may refuse some and take the message for the others. */
 function taken(draft: Draft, info: Info): SendOutcome {
   const refused = new Set(info.rejected.map((address) => address.toLowerCase()));
-  if (draft.to.every((party) => refused.has(party.address.toLowerCase()))) {
+  if (draft.to.every((party) => refused.has(asciiAddress(party.address).toLowerCase()))) {
     const reason = "the recipient was refused; only the copies were taken";
     return { kind: "refused", code: "recipient", reason, scope: "recipient" };
   }

@@ -1,5 +1,6 @@
 // Every way a delivery can end, against a real SMTP server: certain or not, and whom it concerns.
 
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type SendOutcome, sendKey } from "bridgehead/contract";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { certificate } from "../../real/certificate.ts";
@@ -232,5 +233,94 @@ describe("encryption", () => {
     expect(outcome.kind).toBe("deferred");
     expect(peer.stages.slice(before)).not.toContain("auth");
     expect(peer.stages.slice(before)).not.toContain("mail");
+  });
+});
+
+/** Relays to the port and keeps what the client says: smtp-server shows domains decoded. */
+async function wiretap(target: number) {
+  const said: Buffer[] = [];
+  const sockets = new Set<Socket>();
+  const relay = createServer((client) => {
+    const server = connect(target, "127.0.0.1");
+    for (const socket of [client, server]) sockets.add(socket.on("error", () => {}));
+    client.on("data", (data) => said.push(data));
+    client.pipe(server).pipe(client);
+  });
+  await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", resolve));
+  return {
+    port: (relay.address() as AddressInfo).port,
+    commands: () => Buffer.concat(said).toString(),
+    close() {
+      relay.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+describe("international addresses (review 17)", () => {
+  const mailTo = async (to: string, own: string, withoutUtf8: boolean, rounds = 1) => {
+    const server = await startSmtpPeer({ withoutUtf8 });
+    const wire = await wiretap(server.port);
+    const { adapter, channel } = adapterFor(
+      settingsFor(1, wire.port, { address: own, smtp: { login: false } as Settings["smtp"] }),
+    );
+    const outbound = adapter.outbound;
+    if (!outbound) throw new Error("cannot send");
+    const [draft] = outbound.compose(replyTo({ to: [{ address: to, name: "Jörg" }] }));
+    if (draft === undefined) throw new Error("nothing to send");
+    const outcomes: SendOutcome[] = [];
+    let crossed = false;
+    for (let round = 0; round < rounds; round++) {
+      const tried = attempt();
+      outcomes.push(await outbound.send(draft, tried));
+      crossed ||= tried.crossed;
+    }
+    await adapter.close?.(AbortSignal.timeout(1000));
+    await server.close();
+    wire.close();
+    return {
+      commands: wire.commands(),
+      outcome: outcomes.at(-1),
+      crossed,
+      mail: server.accepted.at(-1),
+      channel,
+      recipients: outbound.recipients?.(draft),
+    };
+  };
+
+  it.each([true, false])(
+    "domains go out as A-labels, in the envelope and the header (SMTPUTF8 hidden: %s)",
+    async (hidden) => {
+      const { outcome, mail, recipients, commands } = await mailTo(
+        "Ann@Müller.example",
+        "support@bücher.example",
+        hidden,
+      );
+      expect(outcome).toMatchObject({ kind: "sent", id: "<01hzx7key.bridgehead@xn--bcher-kva.example>" });
+      expect(commands).toContain("MAIL FROM:<support@xn--bcher-kva.example>");
+      expect(commands).toContain("RCPT TO:<Ann@xn--mller-kva.example>");
+      expect(commands).not.toContain("SMTPUTF8");
+      expect(mail?.raw).toMatch(/^To: =\?UTF-8\?Q\?J=C3=B6rg\?= <Ann@xn--mller-kva\.example>/im);
+      expect(mail?.raw).toMatch(/^From: support@xn--bcher-kva\.example\r$/m);
+      expect(recipients).toEqual(["Ann@xn--mller-kva.example"]);
+    },
+  );
+  it("a local part outside ASCII is refused with a clear reason where the server lacks SMTPUTF8", async () => {
+    const { outcome, crossed, mail, channel } = await mailTo(
+      "jörg@müller.example",
+      "support@example.com",
+      true,
+      2,
+    );
+    expect(outcome).toMatchObject({ kind: "refused", code: "5.6.7", scope: "draft" });
+    expect(outcome?.kind === "refused" && outcome.reason).toMatch(/local part outside ASCII.*SMTPUTF8/);
+    expect([crossed, mail]).toEqual([false, undefined]);
+    expect(channel.statuses.every((status) => status.state === "ready")).toBe(true);
+  });
+  it("and goes out where the server has it, also over a line that was used before", async () => {
+    const { outcome, commands } = await mailTo("jörg@müller.example", "support@example.com", false, 2);
+    expect(outcome).toMatchObject({ kind: "sent" });
+    expect(commands).toMatch(/^MAIL FROM:<support@example\.com> .*SMTPUTF8/m);
+    expect(commands).toContain("RCPT TO:<jörg@xn--mller-kva.example>");
   });
 });
