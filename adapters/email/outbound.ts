@@ -39,6 +39,10 @@ export function outbound({ channel, config, self, health, lines, imap }: Outboun
       attachmentLimit: config.attachments.max_sent_bytes,
       compose: (reply) => compose(config, self, reply),
       send: (draft, attempt) => send(readDraft(draft), attempt),
+      recipients: (draft) => {
+        const { to, cc } = readDraft(draft);
+        return [...to, ...cc].map(({ address }) => address);
+      },
       reconcile: (draft, attempt, signal) =>
         reconcile(folder, filing, channel.clock, readDraft(draft), attempt, signal),
     },

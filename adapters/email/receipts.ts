@@ -8,15 +8,18 @@ import type { Mail } from "./parse/mail.ts";
 
 type Bounce = Extract<Finding, { kind: "bounce" }>;
 
-/** One event for each recipient that is named, at least one. The first has the mail's own id. */
+/**
+ * One event for each recipient of a machine-readable report, at least one; the first has the mail's own id. A report that
+ * is read from text is one event with every address of the text, of which the core knows the recipient.
+ */
 export function deliveries(
   self: Identity,
   arrival: Arrival,
   mail: Mail,
   bounce: Bounce,
-  raw: Uint8Array,
+  raw: Uint8Array | null,
 ): DeliveryEvent[] {
-  const recipients = bounce.recipients.length > 0 ? bounce.recipients : [null];
+  const recipients = bounce.recipients.length > 0 && !bounce.guessed ? bounce.recipients : [null];
   return recipients.map((recipient, index) => ({
     kind: "delivery",
     id: index === 0 ? arrival.id : externalId(`${arrival.id}/${index + 1}`),
@@ -24,7 +27,7 @@ export function deliveries(
     about: aboutOf(self, mail, bounce, recipient),
     ...fateOf(mail, bounce, recipient),
     ...(bounce.detail ? { detail: bounce.detail } : {}),
-    ...(index === 0 ? { raw } : {}),
+    ...(index === 0 && raw !== null ? { raw } : {}),
   }));
 }
 
@@ -41,6 +44,7 @@ function aboutOf(
     ...(key ? { key } : {}),
     ...(sent.length > 0 ? { sent: sent.map((id): ExternalId => externalId(id)) } : {}),
     ...(recipient ? { recipient } : {}),
+    ...(bounce.guessed && bounce.recipients.length > 0 ? { mentioned: bounce.recipients } : {}),
   };
 }
 

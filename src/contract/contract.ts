@@ -73,6 +73,9 @@ export interface Outbound<Draft extends Json = Json> {
   send(draft: Draft, attempt: Attempt): Promise<SendOutcome>;
   /** Did that attempt go through? Absent means nobody can tell. */
   reconcile?(draft: Draft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
+  /** Every address that the draft goes to, copies included; a bounce suppresses no other one. Pure. Default: the first
+   *  of the reply's `to`. */
+  recipients?(draft: Draft): readonly string[];
 }
 
 export interface Attempt {

@@ -65,6 +65,8 @@ export interface Consent {
 export interface Refusal {
   readonly code: string;
   readonly reason: string;
+  /** A human has to read the message (it is encrypted): it is held instead of ignored, and responders are notified. */
+  readonly hold?: true;
 }
 
 /** Something became of what we sent: a status callback, a bounce. */
@@ -72,11 +74,14 @@ export interface DeliveryEvent {
   readonly kind: "delivery";
   readonly id: ExternalId;
   readonly fingerprint?: string;
-  /** What it is about, tried in this order; `recipient` matches the newest draft sent to that address. */
+  /** What it is about, tried in this order; `recipient` matches the newest draft sent to that address. `mentioned` are the
+   *  addresses in the text of a report that names no recipient in a machine-readable way. Only recipients of the draft
+   *  are ever suppressed. */
   readonly about: {
     readonly key?: SendKey;
     readonly sent?: readonly ExternalId[];
     readonly recipient?: string;
+    readonly mentioned?: readonly string[];
   };
   readonly state: "accepted" | "delivered" | "read" | "failed";
   /** failed: true when trying that address again is pointless (a hard bounce). Two of them suppress the address. */

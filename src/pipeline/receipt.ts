@@ -1,7 +1,7 @@
 // Receipts: what a delivery event (a status callback, a bounce) or an answer says about a draft. Part of stage route: pure,
 // in the event's own transaction.
 
-import type { DeliveryEvent, Log, MessageEvent } from "bridgehead/contract";
+import type { DeliveryEvent, Json, Log, MessageEvent } from "bridgehead/contract";
 import { strikeLimit } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
 import { cite } from "../store/conversations.ts";
@@ -27,6 +27,8 @@ const lookAgainMs = 1000;
 const patienceMs = 60_000;
 /** How long after sending a bounce that names only the recipient is believed to be about our draft. */
 const bounceWindow = 7 * 24 * 3_600_000;
+/** How many addresses of a report without our ids are looked up. */
+const mentionLimit = 5;
 
 /** Settles the event; the id of the draft it is about, or null when it is about nothing we sent, or nothing we know of yet. */
 export async function matchReceipt(
@@ -98,8 +100,43 @@ async function findDraft(q: Query, line: Line, event: DeliveryEvent): Promise<Ma
     const draft = await draftBySent(q, line.channel, id);
     if (draft) return { draft, certain: true };
   }
-  const draft = recipient ? await draftByRecipient(q, line.channel, recipient, bounceWindow) : null;
-  return draft ? { draft, certain: false } : null;
+  const named = [...(recipient ? [recipient] : []), ...(event.about.mentioned ?? [])].slice(0, mentionLimit);
+  for (const address of named) {
+    const draft = await draftByRecipient(q, line.channel, address, bounceWindow);
+    if (draft) return { draft, certain: false };
+  }
+  return null;
+}
+
+/**
+ * The recipient of the draft that the event is about, and whether the draft went to that address at all. A text report
+ * names it among other addresses, the failed one first; where it names none of ours, a draft with one recipient is meant.
+ * Null: unknown.
+ */
+function recipientOf(
+  line: Line,
+  draft: DraftRow,
+  { about }: DeliveryEvent,
+): { readonly address: string; readonly ours: boolean } | null {
+  const all = allRecipients(line, draft);
+  if (about.recipient !== undefined) {
+    const address = about.recipient.toLowerCase();
+    return { address, ours: all.includes(address) };
+  }
+  const named = (about.mentioned ?? []).map((one) => one.toLowerCase()).find((one) => all.includes(one));
+  if (about.mentioned === undefined || (named === undefined && all.length === 1))
+    return { address: draft.recipient, ours: true };
+  return named === undefined ? null : { address: named, ours: true };
+}
+
+/** Lower case. A draft whose body was removed by the retention, or was stored by another adapter, has one recipient. */
+function allRecipients(line: Line, draft: DraftRow): readonly string[] {
+  try {
+    const found = line.outbound?.recipients?.(JSON.parse(draft.body) as Json) ?? [];
+    return [...new Set([draft.recipient, ...found.map((one) => one.toLowerCase())])];
+  } catch {
+    return [draft.recipient];
+  }
 }
 
 /** Ranks only rise: a late "accepted" never takes a "delivered" back, and what has failed stays failed. A draft about
@@ -113,7 +150,9 @@ async function apply(
   log: Log,
 ): Promise<void> {
   if (draft.attempts === 0) return;
-  const recipient = event.about.recipient?.toLowerCase() ?? draft.recipient;
+  const failing = recipientOf(line, draft, event);
+  if (failing === null) return;
+  const recipient = failing.address;
   // A mail that a server took may still come back. What a phone got it has, whatever is reported after it.
   if (event.state === "failed" && draft.state === "delivered" && line.traits.platform !== "email") {
     log.warn(
@@ -130,6 +169,8 @@ async function apply(
     event.state === "failed" &&
     event.permanent &&
     certain &&
+    // Whoever received the reply knows its Message-ID: a forged bounce must not suppress a third address.
+    failing.ours &&
     !(draft.state === "failed" && recipient === draft.recipient)
   ) {
     const suppressed = await strike(q, line.channel, recipient, strikeLimit, event.detail ?? "hard bounce");

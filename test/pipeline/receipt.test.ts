@@ -1,7 +1,7 @@
 // What a receipt makes of a draft, as a table, on a real store.
 
 import { type DeliveryEvent, externalId, sendKey } from "bridgehead/contract";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { matchReceipt } from "../../src/pipeline/receipt.ts";
 import { cite } from "../../src/store/conversations.ts";
 import { readDraft, recordSending } from "../../src/store/drafts.ts";
@@ -132,8 +132,21 @@ it("suppresses an address at the second hard bounce, and counts one draft's boun
   expect(await why()).toBe("550 5.1.1");
 });
 
+/** An adapter whose drafts go to these addresses. */
+const withRecipients = (...all: string[]) =>
+  lineOf({
+    outbound: {
+      compose: () => [],
+      send: () => Promise.reject(new Error("not called")),
+      recipients: () => all,
+    },
+  });
+
 /** The drafts `d1` and `d2` went out; each bounces, the bounce naming `recipient`. */
-async function bothBounce(about: (key: string) => DeliveryEvent["about"]): Promise<Database> {
+async function bothBounce(
+  about: (key: string) => DeliveryEvent["about"],
+  line = lineOf(),
+): Promise<Database> {
   const db = await tried("sent", 0);
   await db.tx(async (q) => {
     const row = await readDraft(q, "d2");
@@ -142,7 +155,7 @@ async function bothBounce(about: (key: string) => DeliveryEvent["about"]): Promi
   });
   for (const key of ["d1", "d2"]) {
     await db.tx((q) => q.run("DELETE FROM events"));
-    await arrives(db, { about: about(key), state: "failed", permanent: true, detail: "550 5.1.1" });
+    await arrives(db, { about: about(key), state: "failed", permanent: true, detail: "550 5.1.1" }, line);
   }
   return db;
 }
@@ -150,7 +163,9 @@ const states = (db: Database) =>
   db.read(async (q) => [await stateOf(q, "drafts", "d1"), await stateOf(q, "drafts", "d2")]);
 
 it("strikes the copy's address that bounced, and leaves the person and the reply alone", async () => {
-  const db = await bothBounce((key) => ({ key: sendKey(key), recipient: "Dead@Example.net" }));
+  const copies = (...all: string[]) => withRecipients("a@example.org", ...all);
+  const dead = (key: string) => ({ key: sendKey(key), recipient: "Dead@Example.net" });
+  const db = await bothBounce(dead, copies("Dead@example.net"));
   expect(await states(db)).toEqual(["sent", "sent"]);
   expect(await db.read((q) => suppression(q, "c", "dead@example.net"))).toBe("550 5.1.1");
   expect(await db.read((q) => suppression(q, "c", "a@example.org"))).toBeNull();
@@ -192,4 +207,39 @@ it("believes that a phone has what it was reported to have, whatever is reported
     expect(await db.read((q) => stateOf(q, "drafts", "d1")), platform).toBe(state);
     expect(await db.read((q) => q.all("SELECT address FROM suppressions"))).toHaveLength(strikes);
   }
+});
+
+describe("a bounce suppresses recipients of the reply that it cites, and no other address (review 17)", () => {
+  const suppressed = async (db: Database) =>
+    (
+      await db.read((q) => q.all<{ address: string }>("SELECT address FROM suppressions WHERE active = 1"))
+    ).map(({ address }) => address);
+  const mentions =
+    (...mentioned: string[]) =>
+    (key: string) => ({ key: sendKey(key), mentioned });
+
+  it("not the address of another customer, whose bounce is forged by a recipient who knows the Message-ID", async () => {
+    const victim = "victim@example.net";
+    const named = await bothBounce(
+      (key) => ({ key: sendKey(key), recipient: victim }),
+      withRecipients("a@example.org"),
+    );
+    expect(await suppressed(named)).toEqual([]);
+    expect(await states(named)).toEqual(["sent", "sent"]);
+    const text = await bothBounce(mentions(victim), withRecipients("a@example.org", "b@example.org"));
+    expect(await suppressed(text)).toEqual([]);
+    const uncited = await bothBounce(() => ({ mentioned: ["a@example.org"] }));
+    expect(await suppressed(uncited)).toEqual([]);
+  });
+  it("the recipient whom the text names, or the only one", async () => {
+    const only = await bothBounce(mentions("postmaster@example.org"), withRecipients("a@example.org"));
+    expect(await suppressed(only)).toEqual(["a@example.org"]);
+    const all = withRecipients("a@example.org", "copy@example.org");
+    const person = await bothBounce(mentions("A@example.org", "copy@example.org"), all);
+    expect(await suppressed(person)).toEqual(["a@example.org"]);
+    expect(await states(person)).toEqual(["failed", "failed"]);
+    const copy = await bothBounce(mentions("x@example.org", "copy@example.org", "a@example.org"), all);
+    expect(await suppressed(copy)).toEqual(["copy@example.org"]);
+    expect(await states(copy)).toEqual(["sent", "sent"]);
+  });
 });

@@ -11,6 +11,8 @@ export interface Bounce {
   /** True when trying the address again is pointless. */
   readonly permanent: boolean;
   readonly recipients: readonly string[];
+  /** True when `recipients` were read from text: any address that the text names may be among them. */
+  readonly guessed: boolean;
   /** Message-IDs of what bounced. */
   readonly about: readonly string[];
   readonly envelopeId: string | null;
@@ -30,48 +32,62 @@ export function reportedBounce(mail: Mail): Bounce | null {
     kind: "bounce",
     permanent: failed.every((one) => isPermanent(one.status, one.diagnostic)),
     recipients: [...new Set(failed.map((one) => one.address).filter((address) => address !== ""))],
+    guessed: false,
     about: report.about.length > 0 ? report.about : embeddedIds(mail),
     envelopeId: report.envelopeId,
     detail: `${first.status} ${first.diagnostic}`.trim().slice(0, 500),
   };
 }
 
-/** 5.x.x is for ever, except a full mailbox; a server that gave up after 4.x.x may be back. */
+/**
+ * True when the address itself is bad. A full mailbox (5.2.2) and 4.x.x pass; 5.3, 5.6 and 5.7 are about the message, the
+ * system or a policy (a spam filter, a size limit), and the next message may be accepted.
+ */
 function isPermanent(status: string, diagnostic: string): boolean {
-  if (status === "5.2.2") return false;
+  if (/^5\.(?:2\.[23]|[367]\.)/.test(status)) return false;
   if (status !== "") return status.startsWith("5");
   return !/\b4(?:\d\d|\.\d{1,3}\.\d{1,3})\b/.test(diagnostic);
 }
 
-/** Older and odder servers: a daemon or the null sender, the words of a failure, and a trace of what it is about. */
-export function guessedBounce(mail: Mail): Bounce | null {
+/**
+ * Servers without a machine-readable part: a daemon or the null sender, the words of a failure, and a trace of what
+ * bounced. The answered Message-ID counts as a trace only when it is ours.
+ */
+export function guessedBounce(mail: Mail, isOurs: (messageId: string) => boolean): Bounce | null {
   const from = mail.from[0]?.address ?? "";
   const daemon =
     isDaemon(from) || /mail delivery (?:sub)?system|mailer-daemon/i.test(mail.from[0]?.name ?? "");
   if (!daemon && mail.returnPath !== "" && !has(mail, "x-failed-recipients")) return null;
   if (!has(mail, "x-failed-recipients") && !soundsFailed(mail)) return null;
-  const about = embeddedIds(mail);
+  const text = mail.fullText.slice(0, 20_000);
+  const answered = daemon ? [...mail.inReplyTo, ...mail.references].filter(isOurs) : [];
+  const about = [...new Set([...embeddedIds(mail), ...answered])];
   const recipients = failedRecipients(mail).filter((address) => !about.some((id) => id.includes(address)));
   // A daemon alone, or an id alone, may be any automatic mail; a failure names at least one of the two.
   if (about.length === 0 && (recipients.length === 0 || !daemon)) return null;
-  const text = mail.fullText.slice(0, 20_000);
-  const code = /\b[45]\.\d{1,3}\.\d{1,3}\b/.exec(text)?.[0] ?? /\b[45][0-5]\d(?=[\s-])/.exec(text)?.[0] ?? "";
+  const code = statusIn(text);
   const passing =
-    code.startsWith("4") ||
-    code === "5.2.2" ||
+    (code !== "" && !isPermanent(code.includes(".") ? code : `${code[0]}.0.0`, "")) ||
     /delayed|warning|still being retried|will (?:re)?try|not yet/i.test(mail.subject);
   return {
     kind: "bounce",
     permanent: !passing,
     recipients,
+    guessed: true,
     about,
     envelopeId: null,
     detail: `${code} ${mail.subject}`.trim().slice(0, 500),
   };
 }
 
+/** The first enhanced status code of the text, else the first reply code; "" without one. Addresses like 5.9.12.33 are none. */
+function statusIn(text: string): string {
+  const enhanced = /(?<![\d.])[45]\.\d{1,3}\.\d{1,3}(?![\d.]*\.?\d)/.exec(text)?.[0];
+  return enhanced ?? /(?<![\d.])[45][0-5]\d(?=[\s:-])/.exec(text)?.[0] ?? "";
+}
+
 const failures =
-  /undeliver|not (?:be )?delivered|delivery (?:status|failure|failed|has failed|problem|error|report|notification)|failure notice|returned (?:mail|to sender)|mail delivery|failed delivery|message (?:failed|rejected|blocked|bounced)|could ?n[o']t be delivered|nondeliverable|unzustellbar|nicht zugestellt|konnte nicht|zustellung (?:fehlgeschlagen|nicht)|remise (?:impossible|différée)|non remis|échec de (?:la )?remise|non distribu|no se pudo entregar|no (?:se )?entregad|error de entrega|mancata consegna|non recapit|impossibile recapitare|onbestelbaar|niet (?:worden )?(?:bezorgd|afgeleverd)|não (?:foi )?entreg|falha na entrega|niedostarcz|nie dostarczono|kunde inte levereras|olevererbart|kan ikke leveres|kunne ikke leveres|toimitus epäonnistui|nedoručiteln|не доставлен|недоставлен|ошибка доставки|teslim edilemedi|kézbesíthetetlen|配信不能|未配信|配送不能|退信|无法投递|無法傳遞|배달 실패|반송/i;
+  /undeliver|not (?:be )?delivered|n['’]t (?:be )?delivered|unable to deliver|address not found|(?:wasn|couldn)['’]t (?:be )?found|delivery (?:status|failure|failed|has failed|problem|error|report|notification)|failure notice|returned (?:mail|to sender)|mail delivery|failed delivery|message (?:failed|rejected|blocked|bounced)|could ?n[o']t be delivered|nondeliverable|unzustellbar|nicht zugestellt|konnte nicht|zustellung (?:fehlgeschlagen|nicht)|remise (?:impossible|différée)|non remis|échec de (?:la )?remise|non distribu|no se pudo entregar|no (?:se )?entregad|error de entrega|mancata consegna|non recapit|impossibile recapitare|onbestelbaar|niet (?:worden )?(?:bezorgd|afgeleverd)|não (?:foi )?entreg|falha na entrega|niedostarcz|nie dostarczono|kunde inte levereras|olevererbart|kan ikke leveres|kunne ikke leveres|toimitus epäonnistui|nedoručiteln|не доставлен|недоставлен|ошибка доставки|teslim edilemedi|kézbesíthetetlen|配信不能|未配信|配送不能|退信|无法投递|無法傳遞|배달 실패|반송/i;
 
 function soundsFailed(mail: Mail): boolean {
   return failures.test(mail.subject.slice(0, 500)) || failures.test(mail.fullText.slice(0, 3000));
@@ -90,6 +106,7 @@ function embeddedIds(mail: Mail): string[] {
   return [...new Set([...attached, ...pasted])].slice(0, 20);
 }
 
+/** Every address that the text may name as failed, the surest first. */
 function failedRecipients(mail: Mail): string[] {
   const named = mail.headers
     .filter((header) => header.name === "x-failed-recipients")
@@ -98,18 +115,16 @@ function failedRecipients(mail: Mail): string[] {
     .slice(0, 20_000)
     .split("\n")
     .slice(0, 200)
-    .flatMap(
-      (line) =>
-        /^[\s*>-]{0,8}(?:[a-z -]{1,30}:\s)?<?([^\s<>@:]{1,64}@[^\s<>@:,;]{1,200})>?[.:,;]?(?:\s|$)/i.exec(
-          line.slice(0, 400),
-        )?.[1] ?? [],
-    );
-  const [, inside] = /<([^\s<>@]{1,64}@[^\s<>@]{1,200})>/.exec(mail.fullText.slice(0, 3000)) ?? [];
-  const found = [...named, ...told, ...(told.length === 0 && inside ? [inside] : [])].map((text) =>
-    cleanAddress(text.trim()),
-  );
+    .flatMap((line) => addressesIn(line.slice(0, 400)));
+  const found = [...named, ...told].map((text) => cleanAddress(text.trim()));
   const own = new Set(mail.to.map((one) => one.address));
   return [
     ...new Set(found.filter((address) => address !== "" && !own.has(address) && !isDaemon(address))),
-  ].slice(0, 20);
+  ].slice(0, 50);
 }
+
+const addressesIn = (line: string): string[] =>
+  line
+    .split(/[\s<>()[\]"'“”„*,;]+/)
+    .map((word) => word.replace(/^(?:mailto|rfc822|smtp):/i, "").replace(/[.:!?]+$/, ""))
+    .filter((word) => /^[^@:]{1,64}@[^@:]{1,250}$/.test(word));
