@@ -15,13 +15,24 @@ const addedNames = /\.(?:ics|vcf|p7s)$/i;
 const sealedTypes = /^application\/(?:ms-tnef|pgp-encrypted|(?:x-)?pkcs7-mime)$/i;
 const sealedNames = /^winmail\.dat$|\.p7m$/i;
 
+/** An attachment of an oversized message that was not downloaded. `size` is in bytes, as the IMAP server reports it. */
+export interface Omitted {
+  readonly name: string;
+  readonly mediaType: string;
+  readonly size: number;
+}
+
 /** Those whose bytes are stored, within the limits of the configuration. */
 export function keptOf({ attachments: limits }: EmailConfig, mail: Mail): readonly MailAttachment[] {
   return mail.attachments.filter((file) => file.bytes.length <= limits.max_bytes).slice(0, limits.max_count);
 }
 
 /** The attachments of the event. What is not kept, or cannot be opened, is listed where its writer will want to know. */
-export function attachmentsOf(config: EmailConfig, mail: Mail): readonly Attachment[] {
+export function attachmentsOf(
+  config: EmailConfig,
+  mail: Mail,
+  omitted: readonly Omitted[] = [],
+): readonly Attachment[] {
   const kept = keptOf(config, mail);
   // What stands beside a part that says "encrypted" is the encrypted mail.
   const encrypted = mail.attachments.some(({ mediaType }) => /^application\/pgp-encrypted$/i.test(mediaType));
@@ -39,6 +50,14 @@ export function attachmentsOf(config: EmailConfig, mail: Mail): readonly Attachm
       .filter(isSealed)
       .slice(0, 1)
       .map((file) => unsent(file, "what is in it cannot be read")),
+    ...omitted.slice(0, mostListed).map(({ name, mediaType, size }) => ({
+      name,
+      mediaType,
+      size,
+      named: false,
+      meant: true,
+      missing: "the message is too large to be downloaded as a whole",
+    })),
   ];
 }
 

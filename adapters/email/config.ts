@@ -10,6 +10,12 @@ const mailAddress = z
   .regex(/^[^@\s<>"',;:]+@[^@\s<>"',;:]+$/, "expected an address such as support@example.com")
   .toLowerCase();
 
+/** `support@example.com`, or `@example.com` for a whole domain. */
+const addressOrDomain = z
+  .string()
+  .regex(/^[^@\s]*@[^@\s]+$/, "expected an address such as group@example.com, or @example.com")
+  .toLowerCase();
+
 const oauth2 = z
   .strictObject({
     token_url: z
@@ -113,7 +119,7 @@ const senderAuth = z
       .enum(["off", "tag", "require"])
       .prefault("off")
       .describe(
-        "Is the sender checked? `tag` tells the agent, `require` refuses mail that is not authenticated.",
+        "Is the sender checked? `tag` tells the agent, `require` refuses mail that is not authenticated. Without it Reply-To counts only in the sender's own domain.",
       ),
     by: z
       .enum(["mailauth", "header"])
@@ -123,7 +129,9 @@ const senderAuth = z
       .string()
       .min(1)
       .optional()
-      .describe("by header: which name does the receiving server put into Authentication-Results?"),
+      .describe(
+        "by header: which name does the receiving server put into Authentication-Results? `microsoft365` and `icloud` know the formats of these providers.",
+      ),
     dns: z
       .array(z.string().min(1))
       .optional()
@@ -158,7 +166,9 @@ export const config = z
     reply: z
       .enum(["sender", "all"])
       .prefault("sender")
-      .describe("Who gets the answer? `all` includes everybody in To and Cc."),
+      .describe(
+        "Who gets the answer? `all` includes To and Cc: all of them when From is authenticated, else those in its domain.",
+      ),
     bcc: z.enum(["refuse", "answer"]).prefault("refuse").describe("What if we are only in Bcc?"),
     mark,
     sent_folder: z
@@ -182,19 +192,26 @@ export const config = z
       })
       .prefault({}),
     max_size: size("25MB").describe(
-      "How large may a mail be to be downloaded? Larger ones are listed, not answered.",
+      "How large may a mail be to be downloaded whole? Of larger ones only the text and small attachments are.",
     ),
     attachments,
     sender_auth: senderAuth,
     robots: z
-      .array(
-        z
-          .string()
-          .regex(/^[^@\s]*@[^@\s]+$/)
-          .toLowerCase(),
-      )
+      .array(addressOrDomain)
       .prefault([])
       .describe("Which machines are answered like people? Addresses, or @domain."),
+    contact_forms: z
+      .array(addressOrDomain)
+      .prefault([])
+      .describe(
+        "Which addresses do contact forms write From? Their Reply-To is the customer, although anyone can forge it. Addresses, or @domain.",
+      ),
+    accept_lists: z
+      .array(addressOrDomain)
+      .prefault([])
+      .describe(
+        "Mail through which groups, lists and forwarders is answered to its author? Other lists are ignored. Addresses such as group@example.com, or @domain.",
+      ),
     token_address: z
       .boolean()
       .prefault(false)

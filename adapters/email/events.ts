@@ -10,11 +10,12 @@ import {
   threadToken,
 } from "bridgehead/contract";
 import type { Arrival } from "./arrival.ts";
-import { attachmentsOf, keptOf } from "./attachments.ts";
+import { attachmentsOf, keptOf, type Omitted } from "./attachments.ts";
+import { type Author, authorOf } from "./author.ts";
 import type { EmailConfig } from "./config.ts";
 import { type Identity, surrogateId } from "./identity.ts";
 import type { Envelope } from "./imap/fetch.ts";
-import { classify } from "./parse/index.ts";
+import { classify, type Finding } from "./parse/index.ts";
 import type { Mail, Mailbox } from "./parse/mail.ts";
 import type { SenderAuth } from "./parse/types.ts";
 import { deliveries } from "./receipts.ts";
@@ -32,20 +33,33 @@ export type Understanding =
 const loopHeader = "x-bridgehead-hops";
 const referenceLimit = 20;
 
-/** A mail that was parsed. Pure. */
-export function understand(
-  reading: Reading,
-  arrival: Arrival,
-  mail: Mail,
-  auth: SenderAuth | null,
-  raw: Uint8Array,
-): Understanding {
+/** A mail as the parser and the sender check returned it. */
+export interface Parsed {
+  readonly mail: Mail;
+  /** Null when `sender_auth` is off. */
+  readonly auth: SenderAuth | null;
+  /** The message as it arrived; null when only a part of it was downloaded. */
+  readonly raw: Uint8Array | null;
+  /** Attachments that were not downloaded because the message is larger than `max_size`. */
+  readonly omitted: readonly Omitted[];
+  /** True when only the beginning of the text was downloaded. */
+  readonly truncated: boolean;
+}
+
+/** Turns a parsed mail into events. Pure. */
+export function understand(reading: Reading, arrival: Arrival, parsed: Parsed): Understanding {
   const { config, self } = reading;
+  const { mail, auth, raw } = parsed;
+  const author = authorOf(config, self, mail, auth);
   const finding = classify(mail, {
     addresses: self.addresses,
     isOurs: (messageId) => self.keyOf(messageId) !== null,
     robots: config.robots,
+    lists: config.accept_lists,
     bccAllowed: config.bcc === "answer",
+    ...(author.via === "direct"
+      ? {}
+      : { rewritten: { via: author.via, author: author.author?.address ?? null } }),
   });
   if (finding.kind === "bounce") {
     return { kind: "events", events: deliveries(self, arrival, mail, finding, raw) };
@@ -55,8 +69,18 @@ export function understand(
     const reason = "the sender's domain could not be asked";
     return { kind: "again", otherwise: { code: "unauthenticated-temporary", reason } };
   }
-  const refusal = finding.kind === "refused" ? { code: finding.code, reason: finding.reason } : checked;
-  return { kind: "events", events: [messageOf(reading, arrival, mail, auth, raw, refusal)] };
+  return {
+    kind: "events",
+    events: [messageOf(reading, arrival, parsed, author, refusalOf(finding, checked))],
+  };
+}
+
+/** Refusals of the classification come first, then the sender check, then what a human has to read. */
+function refusalOf(finding: Exclude<Finding, { kind: "bounce" }>, checked: Refusal | null): Refusal | null {
+  if (finding.kind === "person") return checked;
+  const { code, reason } = finding;
+  if (finding.kind === "held") return checked ?? { code, reason, hold: true };
+  return { code, reason };
 }
 
 /** A mail that was not read: too large, not to be had, or not parsable. `raw` is kept when it is there and small. */
@@ -88,41 +112,39 @@ export function unread(
 function messageOf(
   { config, self }: Reading,
   arrival: Arrival,
-  mail: Mail,
-  auth: SenderAuth | null,
-  raw: Uint8Array,
+  { mail, raw, omitted, truncated }: Parsed,
+  { author, replyTo, others, verified }: Author,
   refusal: Refusal | null,
 ): MessageEvent {
-  const from = mail.from[0] ?? mail.sender ?? { address: "unknown@invalid", name: "" };
-  const replyTo = mail.replyTo.find((one) => !self.isOwn(one.address) && one.address !== from.address);
-  const others = [...mail.to, ...mail.cc].filter(
-    (one) => !self.isOwn(one.address) && one.address !== from.address && one.address !== replyTo?.address,
-  );
-  const attachments = attachmentsOf(config, mail);
+  const from = author ?? mail.from[0] ?? { address: "unknown@invalid", name: "" };
+  const attachments = attachmentsOf(config, mail, omitted);
   const hops = hopsOf(mail);
+  const sender = verified ? ("verified" as const) : ("unverified" as const);
+  // A copy that is refused for its route (a list, Bcc) must not hide the copy that came directly: the code is part of
+  // the fingerprint.
+  const route = refusal === null || refusal.hold ? "" : `/${refusal.code}`;
   return {
     kind: "message",
     id: arrival.id,
-    fingerprint: `${mail.messageId ?? ""}+${mail.digest}`,
+    fingerprint: `${mail.messageId ?? ""}+${mail.digest}${route}`,
     cited: mail.messageId === null ? surrogateId(mail.digest) : externalId(mail.messageId),
     from: partyOf(from),
     to: mail.to.map(partyOf),
     ...(replyTo ? { replyTo: partyOf(replyTo) } : {}),
-    ...(others.length > 0 ? { cc: unique(others).map(partyOf) } : {}),
+    ...(others.length > 0 ? { cc: others.map(partyOf) } : {}),
     thread: threadOf(self, mail),
     sentAt: new Date(arrival.listed.arrived ?? mail.date ?? arrival.now),
     ...(mail.subject ? { subject: mail.subject } : {}),
-    text: mail.text,
+    // Ciphertext is no text. Beside winmail.dat the text is readable.
+    text: refusal?.hold && refusal.code !== "winmail" ? "" : mail.text,
     ...(mail.fullText === mail.text ? {} : { fullText: mail.fullText }),
     ...(mail.wordless ? { wordless: true } : {}),
     ...(attachments.length > 0 ? { attachments } : {}),
     ...(refusal ? { refusal } : {}),
     ...(hops > 0 ? { hops } : {}),
-    ...notesOf(config, mail, auth),
-    ...(config.sender_auth.mode === "off"
-      ? {}
-      : { sender: auth?.verdict === "pass" ? ("verified" as const) : ("unverified" as const) }),
-    raw,
+    ...notesOf(config, mail, { omitted, truncated }, sender),
+    ...(config.sender_auth.mode === "off" ? {} : { sender }),
+    ...(raw === null ? {} : { raw }),
   };
 }
 
@@ -153,27 +175,35 @@ function checkSender(config: EmailConfig, auth: SenderAuth | null): Refusal | "a
   return { code: "unauthenticated", reason: auth?.detail ?? "the sender was not checked" };
 }
 
-function notesOf(config: EmailConfig, mail: Mail, auth: SenderAuth | null) {
+function notesOf(
+  config: EmailConfig,
+  mail: Mail,
+  { omitted, truncated }: Pick<Parsed, "omitted" | "truncated">,
+  sender: "verified" | "unverified",
+) {
   const notes: Record<string, string> = {};
-  if (config.sender_auth.mode !== "off")
-    notes["sender"] = auth?.verdict === "pass" ? "verified" : "unverified";
-  // What is kept is named with the message; of the rest the agent learns here that it exists.
-  const kept = keptOf(config, mail);
-  const lost = mail.attachments.filter((file) => !file.inline && !kept.includes(file));
-  if (config.attachments.name_to_agent && lost.length > 0) {
-    const named = lost
-      .slice(0, 30)
-      .map((file) => `${file.name} (${file.mediaType}, ${file.bytes.length} bytes)`);
-    notes["attachments_not_kept"] = named.join(", ");
+  if (config.sender_auth.mode !== "off") notes["sender"] = sender;
+  if (config.attachments.name_to_agent) {
+    // Kept attachments are named with the message; the others only here.
+    const kept = keptOf(config, mail);
+    const lost = mail.attachments.filter((file) => !file.inline && !kept.includes(file));
+    if (lost.length > 0)
+      notes["attachments_not_kept"] = listed(lost.map((file) => ({ ...file, size: file.bytes.length })));
+    if (omitted.length > 0) notes["attachments_too_large"] = listed(omitted);
   }
+  if (truncated)
+    notes["text_truncated"] = "the message is too large, and only the beginning of its text was read";
   if (mail.forwarded?.from) notes["forwarded_from"] = mail.forwarded.from.address;
   return Object.keys(notes).length > 0 ? { notes } : {};
 }
 
+/** `big.pdf (application/pdf, 20000 bytes), ...`; at most 30 files. */
+const listed = (files: readonly Omitted[]): string =>
+  files
+    .slice(0, 30)
+    .map((file) => `${file.name} (${file.mediaType}, ${file.size} bytes)`)
+    .join(", ");
+
 function partyOf(mailbox: Mailbox): Party {
   return mailbox.name ? { address: mailbox.address, name: mailbox.name } : { address: mailbox.address };
-}
-
-function unique(mailboxes: readonly Mailbox[]): Mailbox[] {
-  return [...new Map(mailboxes.map((one) => [one.address, one])).values()];
 }

@@ -8,6 +8,7 @@ import type { Path } from "./document.ts";
 import type { Finding } from "./explain.ts";
 import { nearest } from "./nearest.ts";
 import { block } from "./rules.ts";
+import { knownKeys, shapeOf } from "./shape.ts";
 
 type Block = { readonly [key: string]: unknown };
 type Kind = "email" | "sms";
@@ -46,6 +47,33 @@ export function brokenEscalation(
     ...(["email", "sms"] as const).flatMap((kind) => wrongVia(kind, own, channels, adapters)),
   ];
   return findings.map((finding) => ({ ...finding, path: ["escalation", ...finding.path] }));
+}
+
+/**
+ * Responders answer by mail, and what they write is sent to customers. Where the channel does not check senders, anybody
+ * who has seen a notification can write in a responder's name. A warning: `off` is a decision that an operator may take.
+ */
+export function unauthenticatedResponders(
+  root: Block,
+  adapters: ReadonlyMap<string, AdapterDefinition>,
+): readonly Finding[] {
+  if (root["escalation"] === undefined) return [];
+  const channels = block(root["channels"]);
+  const carrier = carrierOf("email", block(root["escalation"]), channels, adapters);
+  const adapter = typeof carrier === "string" ? adapters.get(carrier) : undefined;
+  if (typeof carrier !== "string" || adapter === undefined) return [];
+  // Adapters of others may have no such check.
+  if (!knownKeys(shapeOf(adapter.config), []).includes("sender_auth")) return [];
+  const { mode } = block(block(channels[carrier])["sender_auth"]);
+  if (mode !== undefined && mode !== "off") return [];
+  return [
+    {
+      path: ["channels", carrier, ...(mode === undefined ? [] : ["sender_auth", "mode"])],
+      of: mode === undefined ? "key" : "value",
+      message: "carries escalations with sender_auth: off: the answers of responders are not authenticated",
+      fix: "set sender_auth.mode to tag (or require)",
+    },
+  ];
 }
 
 const at = (path: Path, message: string, fix: string, of: "key" | "value" = "value"): Finding => ({

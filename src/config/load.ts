@@ -6,7 +6,7 @@ import { channelId } from "bridgehead/contract";
 import { type Adapters, findAdapters, type Read, readSettings, withDefaults } from "./channels.ts";
 import type { Config, CoreChannel, Problem } from "./config.ts";
 import { policyOf } from "./escalation.ts";
-import { brokenEscalation } from "./escalation-rules.ts";
+import { brokenEscalation, unauthenticatedResponders } from "./escalation-rules.ts";
 import { explain, type Finding } from "./explain.ts";
 import {
   databasePath,
@@ -60,7 +60,11 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
     ),
     ...rules(block(document.value), block(whole), adapters),
   ];
-  const warnings = located([...resolved.warnings, ...plainPlatform(block(resolved.value))]);
+  const warnings = located([
+    ...resolved.warnings,
+    ...plainPlatform(block(resolved.value)),
+    ...unauthenticatedResponders(block(whole), adapters),
+  ]);
   if (!root.success || findings.length > 0 || faults.length > 0) {
     return { ok: false, problems: inOrder([...faults, ...located(findings)]), warnings };
   }

@@ -15,9 +15,12 @@ export interface Rules {
   readonly deny: readonly string[];
 }
 
-/** Why a message must not be answered, or null. In this order: what the adapter saw, age, deny, allow, hops. */
+/**
+ * Why a message must not be answered, or null. In this order: what the adapter saw, age, deny, allow, hops; last what only
+ * a human can read, so that no responder is notified of a message that is refused anyway.
+ */
 export function refuse(event: MessageEvent, rules: Rules, receivedAt: number): Refusal | null {
-  if (event.refusal) return event.refusal;
+  if (event.refusal && !event.refusal.hold) return event.refusal;
   const age = receivedAt - event.sentAt.getTime();
   if (age > rules.max_age) {
     return {
@@ -30,7 +33,7 @@ export function refuse(event: MessageEvent, rules: Rules, receivedAt: number): R
   if ((event.hops ?? 0) >= hopLimit) {
     return { code: "loop", reason: `the thread has passed ${event.hops} automatic answers` };
   }
-  return null;
+  return event.refusal ?? null;
 }
 
 /** Why that address (lower-cased) gets no answer, or null. */

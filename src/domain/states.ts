@@ -10,7 +10,7 @@ export const eventStates = {
   routed: ["failed", "ignored"],
   /** Never answered; the reason is stored. An operator may route it all the same. */
   ignored: ["stored", "routed"],
-  /** A cap was reached. An operator may release it. */
+  /** A cap was reached, or only a human can read it. An operator may release it. */
   held: ["stored"],
   failed: ["stored", "routed"],
 } as const satisfies Machine;

@@ -22,6 +22,8 @@ const closedMs = 24 * 3_600_000;
 const tooLarge = "too-large";
 const unreadText =
   "Your message is too large to be read. Nothing was sent to the customer, and nothing was done.";
+const sealedText =
+  "Your message cannot be read. Nothing was sent to the customer, and nothing was done. Please answer in plain text, without encryption. The reason: ";
 
 /** True when the message was a human's, or a stranger's about an escalation; its event is settled then. */
 export async function hear(
@@ -41,10 +43,16 @@ export async function hear(
   const [contact] = contacts;
   if (!contact) return false;
   if (from === "stranger") {
-    if (!event.refusal) await tellOfStranger(q, event, contacts, deps);
+    if (!event.refusal || event.refusal.hold) await tellOfStranger(q, event, contacts, deps);
     return ignore("not-a-recipient", "it answers an escalation, and its sender was not told of it");
   }
-  if (event.refusal) {
+  const sealed = event.refusal?.hold === true;
+  if (sealed && event.text.trim() === "" && !event.wordless && event.sender !== "unverified") {
+    await answer(q, row, contact, `${sealedText}${event.refusal?.reason}.`, deps);
+    return ignore(event.refusal?.code ?? "", event.refusal?.reason ?? "");
+  }
+  // Where the sealed part is a file, the text beside it counts, and the responder learns that the file was not relayed.
+  if (event.refusal && !sealed) {
     if (event.refusal.code === tooLarge) await answer(q, row, contact, unreadText, deps);
     return ignore(event.refusal.code, event.refusal.reason);
   }

@@ -1,7 +1,7 @@
 // Words of the channel's own, or for people: replies that answer no question. Part of stage route: pure, in the event's
 // own transaction, so that each is written exactly once.
 
-import type { Clock, Log, MessageEvent } from "bridgehead/contract";
+import type { Clock, Log, MessageEvent, Refusal } from "bridgehead/contract";
 import { type Address, answerTo, firstTo, type NoticeAddress } from "../domain/address.ts";
 import { type Cap, isShortCode } from "../domain/guards.ts";
 import { attachmentLines } from "../domain/question.ts";
@@ -9,7 +9,7 @@ import { newId, newToken } from "../ops/clock.ts";
 import { addParticipant, insertConversation } from "../store/conversations.ts";
 import { hasNotice, insertReply } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
-import { attachmentsOf, type EventRow, settleEvent } from "../store/events.ts";
+import { attachmentsOf, countHeld, type EventRow, settleEvent } from "../store/events.ts";
 import type { Line, Lines } from "./line.ts";
 
 export interface Notice {
@@ -64,28 +64,84 @@ export async function tellHumans(
   row: EventRow,
   event: MessageEvent & Required<Pick<MessageEvent, "forHumans">>,
   conversation: string,
-  deps: { readonly lines: () => Lines; readonly clock: Clock; readonly log: Log },
+  deps: NoticeDeps,
 ): Promise<void> {
+  const text = await textFor(q, line, row, event, event.text);
+  if (await notifyHumans(q, line, { subject: event.forHumans.subject, text }, deps))
+    return settleEvent(q, row.id, { state: "routed", code: "for-humans", conversation });
+  deps.log.warn({ channel: line.channel, event: row.id }, "a message for people has nobody to go to");
+  const reason = "it is for people, and the channel has no humans";
+  return settleEvent(q, row.id, { state: "held", code: "for-humans", reason, conversation });
+}
+
+interface NoticeDeps {
+  readonly lines: () => Lines;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Sends the text to each of the channel's `humans`, in a conversation of its own. False when the channel has none. */
+async function notifyHumans(
+  q: Query,
+  line: Line,
+  { subject, text }: { readonly subject: string; readonly text: string },
+  deps: NoticeDeps,
+): Promise<boolean> {
   const { humans } = line.rules;
-  if (humans === undefined) {
-    deps.log.warn({ channel: line.channel, event: row.id }, "a message for people has nobody to go to");
-    const reason = "it is for people, and the channel has no humans";
-    return settleEvent(q, row.id, { state: "held", code: "for-humans", reason, conversation });
-  }
+  if (humans === undefined) return false;
   const agent = deps.lines().get(humans.channel)?.agent ?? line.agent;
-  const text = await textFor(q, line, row, event);
   for (const person of humans.to) {
-    const whom = { channel: humans.channel, agent, person, subject: event.forHumans.subject };
+    const whom = { channel: humans.channel, agent, person, subject };
     const opened = await openFor(q, whom, deps.clock);
     await insertNotice(q, deps.clock, {
       channel: humans.channel,
       conversation: opened,
-      address: firstTo({ address: person }, event.forHumans.subject),
+      address: firstTo({ address: person }, subject),
       text,
       forced: false,
     });
   }
-  await settleEvent(q, row.id, { state: "routed", code: "for-humans", conversation });
+  return true;
+}
+
+/** From this number of held messages per hour on, one escalation about the channel replaces those about conversations. */
+const heldPerHour = 20;
+
+/**
+ * A message that only a human can read (encrypted mail). It is held, `inbox list` shows it with its reason, and `inbox
+ * answer` releases it. The channel's `humans` and the responders of the escalation policy are notified. A flood of such
+ * messages does not become a flood of notifications.
+ */
+export async function holdForHuman(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  event: MessageEvent,
+  { code, reason }: Refusal,
+  conversation: string,
+  deps: NoticeDeps,
+): Promise<void> {
+  const flood = (await countHeld(q, line.channel, 3_600_000, heldPerHour)) >= heldPerHour;
+  await settleEvent(q, row.id, { state: "held", code, reason, conversation });
+  deps.log.warn({ channel: line.channel, event: row.id, code }, "message held for a human");
+  const what = `${reason}; it is held as number ${row.id} (see bridgehead inbox list)`;
+  if (!flood) {
+    const subject = `A message needs a human: ${event.subject ?? "(no subject)"}`
+      .slice(0, 200)
+      .toWellFormed();
+    await notifyHumans(q, line, { subject, text: await textFor(q, line, row, event, `${what}.`) }, deps);
+  }
+  await line.escalation()?.raise(q, {
+    key: `event:${row.id}`,
+    source: "ours",
+    cause: "held",
+    channel: line.channel,
+    agent: line.agent,
+    conversation: flood ? null : conversation,
+    topic: null,
+    reason: what,
+    ...(flood ? {} : { news: true as const }),
+  });
 }
 
 /** A new conversation with somebody we write to of our own accord; no agent takes part in it. */
@@ -106,11 +162,17 @@ export async function openFor(
   return id;
 }
 
-/** The words, what was attached, and from whom they are: the people it goes to see nothing else. */
-async function textFor(q: Query, line: Line, row: EventRow, event: MessageEvent): Promise<string> {
+/** `words`, the names of the attachments and the sender: the recipients of the notice see nothing else. */
+async function textFor(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  event: MessageEvent,
+  words: string,
+): Promise<string> {
   const { name, address } = event.from;
   const parts = [
-    event.text.trim(),
+    words.trim(),
     attachmentLines(await attachmentsOf(q, row.id)),
     `From: ${name ? `${name}, ` : ""}${address} (${line.channel})`,
   ];

@@ -41,7 +41,7 @@ import { readBody } from "./accept.ts";
 import { heed, suppressedCode } from "./consent.ts";
 import { dueAt, joinTurn } from "./join.ts";
 import type { Line, Lines } from "./line.ts";
-import { tellHeld, tellHumans } from "./notice.ts";
+import { holdForHuman, tellHeld, tellHumans } from "./notice.ts";
 import { heedAnswered, matchReceipt } from "./receipt.ts";
 import { routeSession, routeWords } from "./session.ts";
 import type { PureStage } from "./stage.ts";
@@ -120,6 +120,7 @@ async function routeEvent(
   // A released event (`inbox answer`) carries its former code: the operator has decided, the guards are silent.
   const released = row.code === "released";
   const refusal = released ? null : refuse(event, rulesFor(event, line.rules), row.received_at);
+  if (refusal?.hold) return holdForHuman(q, line, row, event, refusal, await place(), deps);
   if (refusal) {
     deps.log.info({ channel: row.channel, event: row.id, code: refusal.code }, "message not answered");
     return settleEvent(q, row.id, { state: "ignored", ...refusal });

@@ -230,6 +230,18 @@ export async function hasSaidSince(
   return row !== undefined;
 }
 
+/** How many messages of the channel were received in the last `perMs` and are held, counted up to `limit`. */
+export async function countHeld(q: Query, channel: string, perMs: number, limit: number): Promise<number> {
+  const row = await q.one<{ count: number }>(
+    `SELECT count(*) AS count FROM (SELECT 1 AS one FROM events WHERE state IN ('held', 'failed') AND state = 'held'
+       AND channel = $1 AND kind = 'message' AND received_at > now_ms() - $2 ORDER BY id DESC LIMIT $3) AS held`,
+    channel,
+    perMs,
+    limit,
+  );
+  return row?.count ?? 0;
+}
+
 /** What became of every message that is asked in that turn. */
 export async function settleEventsOf(
   q: Query,

@@ -197,7 +197,7 @@ it.concurrent("tells whoever attached files for a customer who texts", async ({ 
   expect(desk.textsTo(anna)).toHaveLength(2);
 });
 
-it.concurrent("sends what fits, and tells of the rest; of a mail that is too large to be read, too", async ({
+it.concurrent("sends what fits, and tells of the rest; of a mail that is too large to be downloaded, too", async ({
   onTestFinished,
 }) => {
   const attachments = { max_sent_bytes: "120KB", max_bytes: "150KB" };
@@ -210,9 +210,12 @@ it.concurrent("sends what fits, and tells of the rest; of a mail that is too lar
   );
   expect(bare((await desk.mailTo(customer, 1)).files)).toEqual(same(pdf, lines));
   await sends(desk, notice, "And this.", { name: "all.zip", bytes: randomBytes(600_000) });
-  expect((await desk.mailTo(dora.email, 2)).text).toContain("Your message is too large to be read.");
+  expect((await desk.mailTo(dora.email, 2)).text).toContain(
+    'Not sent to the customer: "all.zip": the message is too large to be downloaded as a whole.',
+  );
+  expect((await desk.mailTo(customer, 2)).text).toContain("And this.");
   await desk.quiet();
-  expect(desk.mailsTo(customer)).toHaveLength(2);
+  expect(desk.mailsTo(customer)).toHaveLength(3);
 });
 
 it.concurrent("what programs add is nobody's file", async ({ onTestFinished }) => {

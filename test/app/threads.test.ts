@@ -1,15 +1,14 @@
 // How threads are found where mail programs and relays lose what they should keep, and what the agent gets to read.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { listEvents } from "../../src/store/inbox.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { lastLine } from "./echo.ts";
 import { eventually } from "./eventually.ts";
-import { letter, mailOf } from "./letters.ts";
+import { letter, mailOf, withFiles } from "./letters.ts";
 import { openWorld } from "./world.ts";
 
-const users = ["marker", "plus", "server", "twice", "without", "large", "quoted", "files", "cc", "history"];
+const users = "marker plus server twice without large quoted files cc history routes forged".split(" ");
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("threads, and what is read in them", missing, () => {
@@ -84,13 +83,77 @@ describeReal("threads, and what is read in them", missing, () => {
     expect((await world.replies())[0]).toMatchObject({ inReplyTo: "", references: [], subject: "Re: No id" });
   });
 
-  it.concurrent("lists what is too large without fetching it", async ({ onTestFinished }) => {
+  it.concurrent("asks the text of what is too large, and tells the agent what it carries (review 17)", async ({
+    onTestFinished,
+  }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "large", channel: { max_size: "20KB" } });
-    await world.write({ text: "x".repeat(70).concat("\n").repeat(400), subject: "Big" });
-    const small = await world.write();
-    await world.settled([small]);
-    const ignored = await world.app().db.read((q) => listEvents(q, { state: "ignored", limit: 5 }));
-    expect(ignored).toMatchObject([{ code: "too-large", subject: "Big" }]);
+    const film = { name: "film.mp4", bytes: Buffer.alloc(50_000, 1) };
+    const big = await world.write({ subject: "Big", ...withFiles("Does it play?", [film]) });
+    await world.replyTo(big);
+    const [question] = world.questions();
+    expect(question?.text).toContain("Does it play?");
+    const [turn] = await world.rows("SELECT context FROM turns");
+    expect(turn?.["context"]).toMatch(/attachments_too_large: film\.mp4 \(.*, \d{5} bytes\)/);
+  });
+
+  it.concurrent("answers one message once that arrives through the alias and a list (review 9)", async ({
+    onTestFinished,
+  }) => {
+    const channel = { aliases: ["alias@twice.example"], accept_lists: ["talk@lists.example"] };
+    const world = await openWorld(onTestFinished, { dovecot, user: "routes", channel });
+    const text = "Where is my parcel?";
+    const direct = await world.write({ text });
+    const routed = (headers: Readonly<Record<string, string>>, footer = "") =>
+      world.deliver(
+        mailOf(
+          {
+            From: `"Anna via Talk" <talk@lists.example>`,
+            To: "talk@lists.example",
+            "Reply-To": `Anna <${direct.from}>`,
+            Subject: `[Talk] ${direct.subject}`,
+            "Message-ID": direct.messageId,
+            Date: /^Date: (.*?)\r?$/m.exec(direct.raw)?.[1] ?? "",
+            ...headers,
+          },
+          `${text}\n${footer}`,
+        ),
+      );
+    await routed(
+      { "List-Post": "<mailto:talk@lists.example>" },
+      "\n-- \nTo unsubscribe write to talk-leave@lists.example\n",
+    );
+    await routed({
+      From: `Anna <${direct.from}>`,
+      To: "alias@twice.example",
+      "Delivered-To": "alias@twice.example",
+    });
+    const other = await world.write({ text: "thanks" });
+    await world.settled([direct, other]);
+    expect(await world.rows("SELECT code FROM events WHERE state = 'ignored'")).toEqual([
+      { code: "duplicate" },
+      { code: "duplicate" },
+    ]);
+  });
+
+  it.concurrent("answers From when a forged mail in the thread names another Reply-To (review 6)", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "forged", channel: { reply: "all" } });
+    const mallory = "mallory@evil.example";
+    const first = await world.write();
+    const answers = await world.replyTo(first);
+    const headers = { "Reply-To": `Anna <${mallory}>`, Cc: mallory };
+    const forged = await world.write({ answers, headers });
+    const reply = await world.replyTo(forged);
+    expect(reply.to).toEqual([first.from]);
+    // Nor does the forged Cc let the attacker into the conversation.
+    const intruder = await world.write({ from: mallory, answers: reply });
+    expect((await world.replyTo(intruder)).to).toEqual([mallory]);
+    await world.settled([first, forged, intruder]);
+    expect(await world.rows("SELECT person FROM conversations ORDER BY id")).toEqual([
+      { person: first.from },
+      { person: mallory },
+    ]);
   });
 
   it.concurrent("asks only what is new in the mail", async ({ onTestFinished }) => {

@@ -52,6 +52,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   nodemailer: ["adapters/email/"],
   "postal-mime": ["adapters/email/", "src/sandbox/"],
   mailauth: ["adapters/email/"],
+  tldts: ["adapters/email/"],
   marked: ["adapters/"],
   "libphonenumber-js": ["adapters/sms/", "adapters/voice/"],
   "html-to-text": ["adapters/email/", "src/platform/files/"],

@@ -108,7 +108,8 @@ export function uidSet(uids: readonly number[]): string {
   return ranges.map(([from, to]) => (from === to ? String(from) : `${from}:${to}`)).join(",");
 }
 
-async function rowsOf(
+/** Every row of the answer. Rejects when another mailbox was opened meanwhile. */
+export async function rowsOf(
   client: ImapFlow,
   range: string,
   query: Parameters<ImapFlow["fetchAll"]>[1],

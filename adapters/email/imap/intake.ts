@@ -10,9 +10,10 @@ import {
 import type { ImapFlow } from "imapflow";
 import type { Arrival } from "../arrival.ts";
 import { type Reading, type Understanding, understand, unread } from "../events.ts";
-import type { ParseContext, ParseResult } from "../parse/types.ts";
+import type { ParseContext, ParseResult, SenderAuth } from "../parse/types.ts";
 import { type Envelope, envelopes, type Fetched, type Listed, sources } from "./fetch.ts";
 import type { Mark } from "./marks.ts";
+import { readPartly } from "./oversized.ts";
 
 /** What reading needs of its channel. */
 export type Core = Pick<Channel, "accept" | "known" | "log" | "clock">;
@@ -67,37 +68,73 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     const mails = here ?? (await sources(client, wanted, maxSize + 1));
     const tooLarge = batch.listed.filter((one) => one.size > maxSize);
     const understood = await Promise.all(mails.map(read));
-    const hard = [...tooLarge, ...understood.filter((one) => one.kind === "unread")];
+    for (const one of tooLarge) understood.push(await readOversized(one));
+    const hard = understood.filter((one) => one.kind === "unread");
     const heads = await envelopes(
       client,
       hard.map((one) => one.uid),
     );
-    return [
-      ...tooLarge.map((one) => refused(one, heads, "too-large", `the mail has ${one.size} bytes`, null)),
-      ...understood.map((one) =>
+    return understood
+      .map((one) =>
         one.kind === "unread" ? refused(one.mail, heads, one.code, one.reason, one.mail.raw) : one,
-      ),
-    ].sort((a, b) => a.uid - b.uid);
+      )
+      .sort((a, b) => a.uid - b.uid);
+  }
+
+  /** Reads the text of a message larger than `max_size`. A message on which the connection breaks again and again, or of
+   *  which the server tells no structure, is settled unread. */
+  async function readOversized(listed: Listed): Promise<Understood | Unread> {
+    const mail = { ...listed, raw: null };
+    const { uid, size } = listed;
+    const id = idOf(uid);
+    const count = (looks.get(id) ?? 0) + 1;
+    const tooLarge: Unread = {
+      kind: "unread",
+      uid,
+      mail,
+      code: "too-large",
+      reason: `the mail has ${size} bytes`,
+    };
+    if (count > readLimit) return tooLarge;
+    looks.set(id, count);
+    const partly = await readPartly(client, uid, maxSize).catch((error: unknown) => {
+      if (!client.usable) throw error;
+      core.log.warn({ uid, size, err: error }, "reading the parts of an oversized message failed");
+      return null;
+    });
+    looks.delete(id);
+    if (partly === null) return tooLarge;
+    // A signature covers the whole body, which is not here.
+    const signed = options.context.senderAuth.mode === "mailauth";
+    const context: ParseContext = signed ? { senderAuth: { mode: "off" } } : options.context;
+    const result = await options.parse(partly.raw, context, signal);
+    if (!result.ok) return tooLarge;
+    const auth = signed ? unsigned : result.auth;
+    const { omitted, truncated } = partly;
+    const found = understand(reading, arrival(mail), {
+      mail: result.mail,
+      auth,
+      raw: null,
+      omitted,
+      truncated,
+    });
+    if (found.kind === "events") return { kind: "events", uid, events: found.events };
+    return again(mail, senderLimit, found.otherwise.code, found.otherwise.reason);
   }
 
   async function read(mail: Fetched): Promise<Understood | Unread> {
     const { uid, raw } = mail;
     if (raw === null) return again(mail, readLimit, "unreadable", "the server gives no content");
-    if (raw.length > maxSize) {
-      return {
-        kind: "unread",
-        uid,
-        mail: { ...mail, raw: null },
-        code: "too-large",
-        reason: "the mail is larger than its size",
-      };
-    }
+    // Larger than the server said.
+    if (raw.length > maxSize) return readOversized(mail);
     const result = await options.parse(raw, options.context, signal);
     if (!result.ok) {
       const code = result.code === "malformed" ? "unparsable" : result.code;
       return { kind: "unread", uid, mail, code, reason: result.reason };
     }
-    const found: Understanding = understand(reading, arrival(mail), result.mail, result.auth, raw);
+    const { mail: parsed, auth } = result;
+    const whole = { mail: parsed, auth, raw, omitted: [], truncated: false };
+    const found: Understanding = understand(reading, arrival(mail), whole);
     if (found.kind === "events") return { kind: "events", uid, events: found.events };
     return again(mail, senderLimit, found.otherwise.code, found.otherwise.reason);
   }
@@ -172,6 +209,13 @@ interface Unread {
   readonly code: string;
   readonly reason: string;
 }
+
+const unsigned: SenderAuth = {
+  verdict: "none",
+  method: "dmarc",
+  domain: "",
+  detail: "the message is too large for its signature to be verified",
+};
 
 /** Cuts a listing into batches, by number and by size. */
 export function batchesOf(listed: readonly Listed[]): Batch[] {

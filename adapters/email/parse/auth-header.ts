@@ -9,11 +9,17 @@ type Judgement = Pick<SenderAuth, "verdict" | "detail">;
 /** Longer headers of this kind are no server's work. */
 const maxLength = 10_000;
 
+const field = "authentication-results";
+const none = (detail: string): Judgement => ({ verdict: "none", detail });
+
 /**
  * Only the topmost header of that name counts, and only when it names the server: the sender can write as many below it as he likes.
- * Anything unclear is `none`.
+ * Anything unclear is `none`. `authservId` is a name, or `microsoft365` or `icloud` for the formats of these providers.
  */
 export function judgeHeaders(headers: readonly HeaderField[], authservId: string, domain: string): Judgement {
+  const preset = authservId.trim().toLowerCase();
+  if (preset === "microsoft365") return judgeMicrosoft(headers, domain);
+  if (preset === "icloud") return judgeICloud(headers, domain);
   const top = headers.find((field) => field.name === "authentication-results");
   if (top === undefined) return { verdict: "none", detail: "there is no Authentication-Results header" };
   if (top.value.length > maxLength)
@@ -28,6 +34,67 @@ export function judgeHeaders(headers: readonly HeaderField[], authservId: string
     };
   }
   return judgeResults(results, domain);
+}
+
+/**
+ * Exchange Online writes no authserv-id. Its header stands above the Received line of its boundary server, and everything
+ * above that line is Microsoft's: a header of the sender can only follow below. Mail that was sent inside the tenant has
+ * no boundary, and is not judged.
+ */
+function judgeMicrosoft(headers: readonly HeaderField[], domain: string): Judgement {
+  const boundary = headers.findIndex(
+    ({ name, value }) => name === "received" && isReceivedBy(value, /\.protection\.outlook\.com$/),
+  );
+  if (boundary < 0) return none("no server of Microsoft 365 received the mail from outside");
+  const above = headers.slice(0, boundary);
+  // Below a Received line of any other server nothing is Microsoft's.
+  const foreign = above.findIndex(
+    ({ name, value }) =>
+      name === "received" && !isReceivedBy(value, /\.(?:outlook|office365|exchangelabs)\.com$/),
+  );
+  const found = (foreign < 0 ? above : above.slice(0, foreign)).filter(({ name }) => name === field);
+  const internal = headers.find(({ name }) => name === "x-ms-exchange-organization-authas")?.value ?? "";
+  if (/^\s*internal/i.test(internal)) return none("the mail was sent inside the Microsoft 365 tenant");
+  const [top] = found;
+  if (top === undefined) return none("there is no Authentication-Results header of Microsoft 365");
+  if (found.length > 1 || top.value.length > maxLength)
+    return none("the Authentication-Results header of Microsoft 365 is not clear");
+  const sections = sectionsOf(top.value);
+  // With an id it is another server's.
+  if (sections === null || resultOf(sections[0] ?? "") === null)
+    return none("the Authentication-Results header is not in the format of Microsoft 365");
+  return judgeResults(sections, domain);
+}
+
+/**
+ * iCloud writes one header for each check (bimi, arc, dmarc, dkim-verifier, spf), the SPF one last, as a block below its own
+ * Received lines. Only this first block counts: it ends at the SPF result or at any line that is not of a check.
+ */
+function judgeICloud(headers: readonly HeaderField[], domain: string): Judgement {
+  const start = headers.findIndex(({ name }) => name === field);
+  if (start < 0) return none("there is no Authentication-Results header");
+  const received = headers.slice(0, start).findLast(({ name }) => name === "received");
+  if (received === undefined || !isReceivedBy(received.value, /\.(?:me|mac|icloud|apple)\.com$/))
+    return none("the Authentication-Results header does not follow a Received line of iCloud");
+  const verdicts: (readonly string[])[] = [];
+  for (const { name, value } of headers.slice(start)) {
+    if (/^x-(?:arc|dmarc)-(?:info|policy)$/.test(name)) continue;
+    if (name !== field || value.length > maxLength) break;
+    const [server = "", ...results] = sectionsOf(value) ?? [];
+    if (!/^[a-z-]{1,30}\.icloud\.com$/i.test(server)) break;
+    if (isServer(server, "dmarc.icloud.com")) verdicts.push(results);
+    if (isServer(server, "spf.icloud.com")) break;
+  }
+  const [only, ...more] = verdicts;
+  if (only === undefined || more.length > 0) return none(`iCloud tells ${verdicts.length} DMARC results`);
+  return judgeResults(only, domain);
+}
+
+/** True when the `by` host of a Received line matches. Comments, in which a sender's name may stand, are left out. */
+function isReceivedBy(value: string, host: RegExp): boolean {
+  const words = (sectionsOf(value.slice(0, 4000))?.[0] ?? "").split(" ").filter((word) => word !== "");
+  const by = words.findIndex((word) => word.toLowerCase() === "by");
+  return by >= 0 && host.test((words[by + 1] ?? "").toLowerCase());
 }
 
 function judgeResults(results: readonly string[], domain: string): Judgement {

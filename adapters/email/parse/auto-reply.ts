@@ -51,6 +51,8 @@ const otherSigns: ReadonlyMap<string, RegExp> = new Map([
   ["x-cron-env", /./],
   ["delivered-to", /^autoresponder/],
   ["x-amazon-mail-relay-type", /notification/],
+  // iCloud's vacation reply has no other header; other values stand on ordinary mail.
+  ["x-apple-action", /^\s*vacation\b/],
 ]);
 
 /** An out-of-office subject, and one more sign: people write "Out of office" themselves. */
@@ -67,6 +69,26 @@ export function automaticBySubject(mail: Mail, isOurs: (messageId: string) => bo
   return signs.length === 0
     ? null
     : { code: "auto-reply", reason: `an out-of-office subject and ${signs[0]}` };
+}
+
+/** Methods that a calendar program sends on a click; an invitation (REQUEST, PUBLISH) is a person's message. */
+const calendarAnswers = new Set(["reply", "counter", "declinecounter", "refresh", "cancel"]);
+
+/** How calendar programs begin the subject of an answer to an invitation, by language; lower case. */
+const responses =
+  /^(?:accepted|tentative(?:ly accepted)?|declined|cancell?ed|new time proposed|updated invitation|zugesagt|mit vorbehalt|vorläufig zugesagt|abgelehnt|abgesagt|angenommen|accepté|acceptée|provisoire|refusé|décliné|annulé|aceptado|aceptada|provisional|rechazado|rechazada|cancelado|cancelada|accettato|provvisorio|rifiutato|annullato|geaccepteerd|voorlopig|geweigerd|afgewezen|geannuleerd|aceite|aceito|provisório|tentativa|recusado|recusada|zaakceptowano|wstępnie|odrzucono|odwołano|accepterat|accepterad|preliminärt|avböjt|avböjd|accepteret|foreløbig|afvist|godtatt|akseptert|avslått|hyväksytty|alustava|hylätty|přijato|nezávazně|odmítnuto|prijaté|принято|под вопросом|отклонено|прийнято|kabul edildi|geçici|reddedildi|elfogadva|feltételes|elutasítva|acceptat|respins|αποδοχή|απορρίφθηκε|承諾|承认|已接受|已拒绝|已暂定|已接受|已謝絕|辞退|仮の予定|수락|거절|미정|התקבל|נדחה|تم القبول|مرفوض)\s?(?::|：)/i;
+
+/** Why a mail is a calendar program's answer to an invitation, or null. */
+export function calendarReply(mail: Mail): string | null {
+  const method = mail.calendarMethod ?? "";
+  if (calendarAnswers.has(method)) return `a calendar response (METHOD:${method.toUpperCase()})`;
+  const isCalendar =
+    (mail.calendarMethod !== null && method === "") ||
+    /calendarmessage/.test(valueOf(mail, "content-class")) ||
+    mail.sealed?.code === "winmail";
+  return isCalendar && responses.test(mail.subject.slice(0, 200))
+    ? "a calendar response by its subject"
+    : null;
 }
 
 /** How absence notes begin, by language; lower case. */

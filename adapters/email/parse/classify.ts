@@ -1,6 +1,6 @@
 // Who or what wrote this mail? Pure. The order matters: the first answer counts, and what is likeliest to loop comes first.
 
-import { automaticByHeader, automaticBySubject, has, valueOf } from "./auto-reply.ts";
+import { automaticByHeader, automaticBySubject, calendarReply, has } from "./auto-reply.ts";
 import { type Bounce, guessedBounce, reportedBounce } from "./bounce.ts";
 import { isDaemon, isListed, isNoReply, isProgram } from "./machine-senders.ts";
 import type { Mail } from "./mail.ts";
@@ -13,6 +13,10 @@ export interface OwnIdentity {
   isOurs(messageId: string): boolean;
   /** Machines that are answered like people: addresses, or `@domain`. */
   readonly robots: readonly string[];
+  /** Groups, lists and forwarders whose mail is answered (`accept_lists`): addresses, or `@domain`. */
+  readonly lists?: readonly string[];
+  /** Set when From is not the author's address but that of a contact form or an accepted list (author.ts). */
+  readonly rewritten?: { readonly via: "form" | "list"; readonly author: string | null };
   /** Answer mails that name us neither in To nor in Cc. */
   readonly bccAllowed: boolean;
 }
@@ -21,9 +25,11 @@ export type Finding =
   | { readonly kind: "person" }
   /**
    * Never answered. `code` is one of own, delivery-report, read-receipt, abuse-report, auto-reply, auto-generated, bulk, list,
-   * null-sender, mailer-daemon, no-reply, machine, forged-from, not-addressed.
+   * null-sender, mailer-daemon, no-reply, machine, calendar-reply, forged-from, not-addressed.
    */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string }
+  /** From a person, but only a human can read it. `code` as in `Sealed`. */
+  | { readonly kind: "held"; readonly code: string; readonly reason: string }
   | Bounce;
 
 type Refused = Extract<Finding, { kind: "refused" }>;
@@ -35,10 +41,11 @@ export function classify(mail: Mail, own: OwnIdentity): Finding {
     ownMail(mail, own) ??
     reportedBounce(mail) ??
     report(mail) ??
-    guessedBounce(mail) ??
+    guessedBounce(mail, (id) => own.isOurs(id)) ??
     forged(mail) ??
     (robot ? null : machine(mail, own)) ??
-    unaddressed(mail, own) ?? { kind: "person" }
+    unaddressed(mail, own) ??
+    held(mail) ?? { kind: "person" }
   );
 }
 
@@ -48,11 +55,18 @@ function ownMail(mail: Mail, own: OwnIdentity): Refused | null {
   if (mail.messageId !== null && own.isOurs(mail.messageId))
     return refused("own", "the Message-ID is one of ours");
   const isOwn = ownAddress(own);
-  if (mail.from.some((from) => isOwn(from.address))) return refused("own", "the sender's address is our own");
+  // Many contact forms write our own address into From; the customer is in Reply-To.
+  if (own.rewritten?.via !== "form" && mail.from.some((from) => isOwn(from.address)))
+    return refused("own", "the sender's address is our own");
   return null;
 }
 
+function held({ sealed }: Mail): Finding | null {
+  return sealed === null ? null : { kind: "held", ...sealed };
+}
+
 function report(mail: Mail): Refused | null {
+  if (isComplaint(mail)) return refused("abuse-report", "an abuse report of Outlook.com (JMRP)");
   if (mail.report === null) return null;
   switch (mail.report.type) {
     case "disposition-notification":
@@ -66,6 +80,23 @@ function report(mail: Mail): Refused | null {
   }
 }
 
+/** Outlook.com's complaint reports carry the spam as an attached message, and no machine-readable part (RFC 5965). */
+function isComplaint(mail: Mail): boolean {
+  if (has(mail, "x-hmxmroriginalrecipient")) return true;
+  const from = mail.from[0]?.address ?? "";
+  const reporter = /^(?:staff|fbl|jmrp)@(?:hotmail|outlook|live|microsoft)\.com$/.test(from);
+  const subject = /^complaint about message from\b/i.test(mail.subject);
+  if (reporter && subject) return true;
+  return (
+    (reporter || subject) &&
+    mail.attachments.some(
+      ({ mediaType, bytes }) =>
+        mediaType.startsWith("message/") &&
+        /^x-hmxmroriginalrecipient:/im.test(Buffer.from(bytes.subarray(0, 100_000)).toString("latin1")),
+    )
+  );
+}
+
 function forged(mail: Mail): Refused | null {
   if (mail.fromFields === 1 && mail.from.length === 1) return null;
   return refused("forged-from", `${mail.fromFields} From fields with ${mail.from.length} addresses`);
@@ -73,17 +104,29 @@ function forged(mail: Mail): Refused | null {
 
 function machine(mail: Mail, own: OwnIdentity): Refused | null {
   const automatic = automaticByHeader(mail);
-  if (automatic !== null && automatic.code !== "bulk") return refused(automatic.code, automatic.reason);
+  // Forms mark their mail as generated or bulk, because a program sends it; a person wrote it all the same.
+  const isForm = own.rewritten?.via === "form";
+  const generated =
+    automatic !== null && (automatic.code === "bulk" || (isForm && automatic.code === "auto-generated"));
+  if (automatic !== null && !generated) return refused(automatic.code, automatic.reason);
   const absence = automaticBySubject(mail, (id) => own.isOurs(id));
   if (absence !== null) return refused(absence.code, absence.reason);
+  const answer = calendarReply(mail);
+  if (answer !== null) return refused("calendar-reply", answer);
+  if (isForm) return machineSender(mail, own);
+  const accepted = isThroughList(mail, own.lists ?? []);
   return (
-    list(mail) ??
-    (automatic === null ? null : refused(automatic.code, automatic.reason)) ??
-    machineSender(mail)
+    (accepted ? null : list(mail)) ??
+    (automatic === null || accepted ? null : refused(automatic.code, automatic.reason)) ??
+    (own.rewritten?.via === "list" && own.rewritten.author === null
+      ? refused("list", "the list has replaced the author's address and does not name it")
+      : null) ??
+    machineSender(mail, own)
   );
 }
 
 function list(mail: Mail): Refused | null {
+  // Feedback-ID and X-MC-User are no signs: relays such as Amazon SES and Mandrill add them to the mail of persons.
   const name = [
     "list-id",
     "list-unsubscribe",
@@ -99,21 +142,47 @@ function list(mail: Mail): Refused | null {
     "x-campaign",
     "x-campaign-id",
     "x-campaignid",
-    "x-mc-user",
     "x-csa-complaints",
   ].find((header) => has(mail, header));
-  if (name !== undefined) return refused("list", `the header ${name}`);
-  // Amazon puts this header on everything that it relays, a person's mail too.
-  const feedback = valueOf(mail, "feedback-id");
-  return feedback !== "" && !feedback.endsWith("amazonses")
-    ? refused("list", "the header feedback-id")
-    : null;
+  return name === undefined ? null : refused("list", `the header ${name}`);
 }
 
-function machineSender(mail: Mail): Refused | null {
-  const from = mail.from[0]?.address ?? "";
+/** Headers that name the list itself. List-Unsubscribe is on newsletters, too. */
+const listNames = new Set([
+  "list-id",
+  "list-post",
+  "mailing-list",
+  "x-mailing-list",
+  "x-beenthere",
+  "x-been-there",
+]);
+
+/** True when the headers name a list of `accept_lists`, and no other one. A newsletter that arrives through it does. */
+function isThroughList(mail: Mail, lists: readonly string[]): boolean {
+  if (lists.length === 0) return false;
+  const named = mail.headers.filter(({ name }) => listNames.has(name));
+  if (named.length === 0 || !named.every(({ value }) => namesOne(value.slice(0, 2000).toLowerCase(), lists)))
+    return false;
+  return !["x-campaign", "x-campaign-id", "x-campaignid", "x-csa-complaints"].some((name) => has(mail, name));
+}
+
+/** An address in the value, or a List-Id such as `<group.example.com>`, is on the list. */
+function namesOne(value: string, lists: readonly string[]): boolean {
+  const addresses = value.match(/[^\s<>:,;"'()@]{1,64}@[^\s<>:,;"'()@?]{1,255}/g) ?? [];
+  if (addresses.some((address) => isListed(address, lists))) return true;
+  const id = /<([^<>@\s]{1,255})>\s*$/.exec(value)?.[1] ?? value.trim();
+  return lists.some((entry) =>
+    entry.startsWith("@")
+      ? id.endsWith(`.${entry.slice(1).toLowerCase()}`)
+      : id === entry.toLowerCase().replace("@", "."),
+  );
+}
+
+function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
+  const from = own.rewritten?.author ?? mail.from[0]?.address ?? "";
   if (isDaemon(from)) return refused("mailer-daemon", "a mail server's own address");
-  if (mail.returnPath === "") return refused("null-sender", "the mail has the null sender");
+  if (mail.returnPath === "" && own.rewritten?.via !== "form")
+    return refused("null-sender", "the mail has the null sender");
   // An answer goes to Reply-To when there is one.
   const others = [mail.sender?.address, ...mail.replyTo.map((one) => one.address)].filter(
     (address) => address !== undefined,
@@ -128,7 +197,9 @@ function machineSender(mail: Mail): Refused | null {
 function unaddressed(mail: Mail, own: OwnIdentity): Refused | null {
   if (own.bccAllowed) return null;
   const isOwn = ownAddress(own);
-  if ([...mail.to, ...mail.cc].some((one) => isOwn(one.address))) return null;
+  const lists = own.lists ?? [];
+  if ([...mail.to, ...mail.cc].some((one) => isOwn(one.address) || isListed(one.address, lists))) return null;
+  if (isThroughList(mail, lists)) return null;
   return refused("not-addressed", "we are neither in To nor in Cc");
 }
 

@@ -1,41 +1,104 @@
-// A mail's fingerprint: the same for two copies of one mail in one mailbox, whatever the server added on the way.
+// A mail's fingerprint: the same for every copy of one message, whichever route a copy took.
+//
+// A mailing list or forwarder adds Received, Delivered-To, List-* and X- lines, rewrites From, Sender, Reply-To and
+// Subject, appends a footer, adds or drops a MIME part and chooses another transfer encoding. It keeps Message-ID, Date
+// and the author's words, so the digest covers these. Not recognised: lists that turn HTML into plain text, and text
+// that a gateway adds on one route only without the marks of a list footer; such a copy is answered separately.
 
 import { createHash } from "node:crypto";
+import { decodeText } from "./charset.ts";
+import { dateOf } from "./headers.ts";
+import { htmlToText } from "./html.ts";
+import type { Part } from "./tree.ts";
 
-/** Header lines that differ between copies of a mail. */
-const addedByServers = /^(?:delivered-to|received|x-[^:\s]{0,200})\s{0,20}:/i;
+/** Bytes of one text part, and text parts of one mail, that the digest covers. */
+const maxPartBytes = 1_000_000;
+const maxParts = 20;
 
-/** Hex SHA-256 with line ends as CRLF and the servers' own header lines left out. */
-export function digestOf(raw: Uint8Array): string {
-  const bytes = normalised(Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength));
-  const hash = createHash("sha256");
-  let at = 0;
-  let skipping = false;
-  while (at < bytes.length) {
-    const end = bytes.indexOf(0x0a, at);
-    const next = end < 0 ? bytes.length : end + 1;
-    if (next - at <= 2 && bytes[next - 1] === 0x0a) break;
-    const folded = bytes[at] === 0x20 || bytes[at] === 0x09;
-    if (!folded) skipping = addedByServers.test(bytes.toString("latin1", at, Math.min(next, at + 240)));
-    if (!skipping) hash.update(bytes.subarray(at, next));
-    at = next;
-  }
-  return hash.update(bytes.subarray(at)).digest("hex");
+export interface Identified {
+  /** With angle brackets; null when the mail has none. */
+  readonly messageId: string | null;
+  /** The Date header as written; null when the mail has none. */
+  readonly date: string | null;
+  readonly from: readonly string[];
+  readonly subject: string;
+  readonly root: Part;
 }
 
-/** The same bytes with every bare LF turned into CRLF; usually that is the same buffer. */
-function normalised(bytes: Buffer): Buffer {
-  let bare = 0;
-  for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) {
-    if (at === 0 || bytes[at - 1] !== 0x0d) bare++;
+/** Hex SHA-256. Linear in the size of the mail. */
+export function digestOf({ messageId, date, from, subject, root }: Identified): string {
+  const hash = createHash("sha256");
+  const add = (name: string, value: string | Uint8Array) => {
+    hash.update(`${name} ${value.length}\n`).update(value);
+  };
+  add("message-id", messageId ?? "");
+  add("date", String(dateOf(date) ?? date?.trim() ?? ""));
+  add("words", letters(withoutFooter(textIn(root))));
+  if (messageId !== null) return hash.digest("hex");
+  // Without a Message-ID everything that can tell two messages apart counts.
+  for (const address of from) add("from", address);
+  add("subject", subject);
+  for (const leaf of leaves(root)) if (!isText(leaf)) add("file", leaf.content);
+  return hash.digest("hex");
+}
+
+/** Letters, digits and pictographs: what survives rewrapping, `>From`, other quotes and format=flowed. */
+function letters(text: string): string {
+  return (text.normalize("NFKC").match(/[\p{L}\p{N}\p{M}\p{Extended_Pictographic}]+/gu) ?? []).join("");
+}
+
+/** The author's text; of alternatives the plain one, which lists keep when they remove HTML. */
+function textIn(part: Part): string {
+  const texts: string[] = [];
+  const collect = (one: Part): void => {
+    if (texts.length >= maxParts) return;
+    if (one.multipart === "alternative") {
+      const plain = one.children.find(
+        (child) => child.mediaType === "text/plain" && textOf(child).trim() !== "",
+      );
+      const best = plain ?? one.children.find((child) => leaves(child).some(isText));
+      if (best !== undefined) collect(best);
+    } else if (one.multipart !== null) for (const child of one.children) collect(child);
+    else if (isText(one)) texts.push(textOf(one));
+  };
+  collect(part);
+  return texts.join("\n");
+}
+
+function textOf(part: Part): string {
+  const text = decodeText(part.content.subarray(0, maxPartBytes), part.parameters["charset"] ?? null);
+  return part.mediaType === "text/html" ? htmlToText(text, true) : text;
+}
+
+const isText = (part: Part): boolean =>
+  (part.mediaType === "text/plain" || part.mediaType === "text/html") &&
+  part.disposition !== "attachment" &&
+  part.fileName === null;
+
+const leaves = (part: Part): Part[] => (part.multipart === null ? [part] : part.children.flatMap(leaves));
+
+const footerLines = 25;
+const maxFooters = 3;
+const delimiter = /^\s{0,4}(?:--|[-_*=~]{3,})\s*$/;
+const footerWords =
+  /unsubscri|subscribed|subscription|mailing[ -]?list|mailman|listinfo|listserv|sympa|googlegroups|groups\.google|google groups|groups\.io|yahoogroups|-leave@|-request@|leave the list|abmelde|abbestell|austragen|abonniert|mailingliste|désabonn|désinscri|liste de diffusion|darse de baja|cancelar (?:la|su|tu) suscripción|lista de (?:correo|distribución)|disiscri|annulla(?:re)? l'iscrizione|afmeld|uitschrijv|cancelar (?:a )?inscrição|wypis/i;
+
+/** Without the blocks that lists append: a delimiter line and, up to the end, a few lines with the words of a list. */
+function withoutFooter(text: string): string {
+  let lines = text.trimEnd().split(/\r?\n/);
+  for (let round = 0; round < maxFooters; round++) {
+    const from = Math.max(0, lines.length - footerLines);
+    let at = -1;
+    for (let index = lines.length - 1; index >= from; index--) {
+      if (!delimiter.test((lines[index] ?? "").slice(0, 200))) continue;
+      const tail = lines.slice(index + 1).join(" ");
+      // A delimiter may also end the footer, or stand inside it.
+      if (footerWords.test(tail.slice(0, 5000))) at = index;
+      else if (tail.trim() !== "") break;
+      if (at >= 0) break;
+    }
+    if (at < 0) return lines.join("\n");
+    lines = lines.slice(0, at).join("\n").trimEnd().split("\n");
   }
-  if (bare === 0) return bytes;
-  const out = Buffer.allocUnsafe(bytes.length + bare);
-  let to = 0;
-  for (let from = 0; from < bytes.length; from++) {
-    const byte = bytes[from] as number;
-    if (byte === 0x0a && (from === 0 || bytes[from - 1] !== 0x0d)) out[to++] = 0x0d;
-    out[to++] = byte;
-  }
-  return out;
+  return lines.join("\n");
 }

@@ -8,7 +8,7 @@ export interface Mailbox {
 }
 
 export interface Mail {
-  /** Hex SHA-256 of the raw bytes, line ends normalised to CRLF and server-added Delivered-To/Received/X- lines left out. */
+  /** Hex SHA-256 over Message-ID, Date and the author's words: the same for every copy of one message (digest.ts). */
   readonly digest: string;
   /** With angle brackets as it stood; null when missing or malformed. */
   readonly messageId: string | null;
@@ -46,6 +46,16 @@ export interface Mail {
   readonly report: DeliveryReport | null;
   /** Top-level content type, lower-cased, without parameters. */
   readonly contentType: string;
+  /** METHOD of the first calendar part (RFC 5546), lower-cased; "" when it has none; null without a calendar part. */
+  readonly calendarMethod: string | null;
+  /** Set when the content, or a part of it, cannot be read: encrypted, or packed in a proprietary format. */
+  readonly sealed: Sealed | null;
+}
+
+/** `code` is smime-encrypted, smime-opaque, pgp-encrypted, rights-protected or winmail. */
+export interface Sealed {
+  readonly code: string;
+  readonly reason: string;
 }
 
 export interface MailAttachment {

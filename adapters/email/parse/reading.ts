@@ -8,6 +8,7 @@ import { cleanAddress, dateOf, mailboxesOf, messageIdOf, messageIdsOf, repaired,
 import type { Mail } from "./mail.ts";
 import { domainOf, findMarkers, keyIn, withoutPlus } from "./marker.ts";
 import { reportOf } from "./report.ts";
+import { calendarMethodOf, sealedIn } from "./sealed.ts";
 import { type HeaderField, headerOf, type Part, readTree, walk } from "./tree.ts";
 import { carriesForward, isWordless, type TrimOptions, trimReply } from "./trim.ts";
 
@@ -48,7 +49,13 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
   const { inlineAnswers } = body;
   const relation = forwards ? "forward" : options.relation;
   return {
-    digest: digestOf(raw),
+    digest: digestOf({
+      messageId: messageIdOf(headerOf(headers, "message-id")),
+      date: headerOf(headers, "date"),
+      from: mailboxesOf(headers, "from").map((one) => one.address),
+      subject,
+      root,
+    }),
     ...ids,
     ...people,
     subject,
@@ -63,6 +70,8 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
     attachments: body.attachments,
     report,
     contentType: root.mediaType,
+    calendarMethod: calendarMethodOf(root, text),
+    sealed: sealedIn(root, text),
   };
 }
 

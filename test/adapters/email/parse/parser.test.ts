@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { afterAll, describe, expect, it } from "vitest";
 import { createParser, sharedParser } from "../../../../adapters/email/parse/index.ts";
 import type { ParseContext } from "../../../../adapters/email/parse/types.ts";
@@ -88,26 +87,6 @@ describe("fields", () => {
     expect((await read(html('<p>x</p><div style="display:none">[ref:bh-abcdefgh34]</div>'))).markers).toEqual(
       ["abcdefgh34"],
     );
-  });
-});
-
-describe("the digest", () => {
-  it("is the same for copies, and for another mail another", async () => {
-    const one = Buffer.from(mail({ "X-Spam": "no" })).toString();
-    const digest = async (text: string) => (await read(Buffer.from(text))).digest;
-    const first = await digest(one);
-    expect(await digest(one.replaceAll("\r\n", "\n"))).toBe(first);
-    expect(
-      await digest(
-        `Delivered-To: x@example.com\r\nReceived: from a\r\n\tby b\r\n${one.replace("no", "yes")}`,
-      ),
-    ).toBe(first);
-    expect(await digest(one.replace("parcel?", "parcel!"))).not.toBe(first);
-    expect(await digest(one.replace("Anna", "Hanna"))).not.toBe(first);
-  });
-  it("is SHA-256 over what is left", async () => {
-    const text = "From: a@b.example\r\n\r\nx\r\n";
-    expect((await read(Buffer.from(text))).digest).toBe(createHash("sha256").update(text).digest("hex"));
   });
 });
 

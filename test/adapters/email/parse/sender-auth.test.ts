@@ -281,3 +281,118 @@ describe("a trusted server's header", () => {
     ).toMatchObject({ verdict: "none" });
   });
 });
+
+/** Header lines in order, top first: what the receiving server added stands above what the sender wrote. */
+const stacked = (...lines: string[]) =>
+  Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n`), Buffer.from(mail({ Received: null }))]);
+const verdicts = (values: string) => `Authentication-Results: ${values}`;
+
+describe("Microsoft 365, which writes no authserv-id (review 12)", () => {
+  const inside =
+    "Received: from AM0PR05.eurprd05.prod.outlook.com (2603::1) by DB9PR05.eurprd05.prod.outlook.com with HTTPS; Fri, 3 May 2024 10:00:01 +0000";
+  const boundary =
+    "Received: from mx.example.org (192.0.2.1) by AM3PEPF0001.mail.protection.outlook.com (10.0.0.1) with Microsoft SMTP Server; Fri, 3 May 2024 10:00:00 +0000";
+  const sender = "Received: from laptop by mx.example.org with ESMTPSA";
+  const microsoft = (dmarc: string, from = "example.org") =>
+    verdicts(
+      `spf=pass (sender IP is 192.0.2.1)\r\n smtp.mailfrom=${from}; dkim=pass (signature was verified)\r\n header.d=${from};dmarc=${dmarc} action=none\r\n header.from=${from};compauth=pass reason=100`,
+    );
+  const cases: readonly [string, Uint8Array, SenderAuth["verdict"]][] = [
+    ["a pass", stacked(inside, microsoft("pass"), boundary, sender), "pass"],
+    ["a pass without inner hops", stacked(microsoft("pass"), boundary), "pass"],
+    ["a fail", stacked(inside, microsoft("fail"), boundary), "fail"],
+    ["a guess for a domain without a policy", stacked(inside, microsoft("bestguesspass"), boundary), "none"],
+    ["a pass of another domain", stacked(inside, microsoft("pass", "evil.example"), boundary), "none"],
+    ["a fail above a forged pass", stacked(inside, microsoft("fail"), boundary, microsoft("pass")), "fail"],
+    ["a forged pass alone", stacked(inside, boundary, microsoft("pass")), "none"],
+    ["a forged pass above a forged boundary", stacked(inside, boundary, microsoft("pass"), boundary), "none"],
+    [
+      "a forged pass and boundary, at another provider",
+      stacked("Received: from x by mx.other.example", microsoft("pass"), boundary),
+      "none",
+    ],
+    ["no trace of the provider", stacked(microsoft("pass")), "none"],
+    [
+      "a boundary in a comment",
+      stacked(microsoft("pass"), "Received: from x (by a.protection.outlook.com) by mx.evil.example"),
+      "none",
+    ],
+    [
+      "a host that ends alike",
+      stacked(microsoft("pass"), "Received: from x by a.protection.outlook.com.evil.example"),
+      "none",
+    ],
+    [
+      "an id in front",
+      stacked(inside, verdicts("mx.evil.example; dmarc=pass header.from=example.org"), boundary),
+      "none",
+    ],
+    ["two above the boundary", stacked(inside, microsoft("pass"), microsoft("pass"), boundary), "none"],
+    [
+      "mail from inside the tenant",
+      stacked(inside, "X-MS-Exchange-Organization-AuthAs: Internal", microsoft("pass"), boundary),
+      "none",
+    ],
+  ];
+  it.each(cases)("%s", async (_, raw, verdict) => {
+    expect(await judge(raw, { mode: "header", authservId: "microsoft365" })).toMatchObject({ verdict });
+  });
+});
+
+describe("iCloud, which writes one header for each check (review 12)", () => {
+  const received =
+    "Received: from mx.example.org (192.0.2.1) by st43p00im-qukt05021701.me.com (Postfix) with ESMTPS id X; Fri, 3 May 2024 10:00:00 +0000";
+  const dmarc = (result: string, from = "example.org") =>
+    verdicts(`dmarc.icloud.com; dmarc=${result} header.from=${from}`);
+  const before = [
+    received,
+    verdicts("bimi.icloud.com; bimi=none"),
+    "X-ARC-Info: policy=fail; arc=none",
+    verdicts("arc.icloud.com; arc=none"),
+  ];
+  const after = [
+    "X-DMARC-Info: pass=pass; dmarc-policy=quarantine; s=r0; d=r1; pdomain=example.org",
+    "X-DMARC-Policy: v=DMARC1; p=quarantine",
+    verdicts(
+      "dkim-verifier.icloud.com;\r\n\tdkim=pass (1024-bit key) header.d=example.org header.i=@example.org header.b=SB8S0d6H",
+    ),
+    verdicts(
+      "spf.icloud.com; spf=pass (spf.icloud.com: domain of a@example.org designates 192.0.2.1 as permitted sender) smtp.mailfrom=a@example.org",
+    ),
+    "Received-SPF: pass (spf.icloud.com: domain of a@example.org)",
+  ];
+  const cases: readonly [string, Uint8Array, SenderAuth["verdict"]][] = [
+    ["a pass", stacked(...before, dmarc("pass"), ...after), "pass"],
+    ["a fail", stacked(...before, dmarc("fail"), ...after), "fail"],
+    ["no policy", stacked(...before, dmarc("none"), ...after), "none"],
+    ["a temperror", stacked(...before, dmarc("temperror"), ...after), "temperror"],
+    ["a pass of another domain", stacked(...before, dmarc("pass", "evil.example"), ...after), "none"],
+    ["a fail above a forged pass", stacked(...before, dmarc("fail"), ...after, dmarc("pass")), "fail"],
+    ["a forged pass where iCloud has no result", stacked(...before, ...after, dmarc("pass")), "none"],
+    [
+      "a forged pass right behind the block without SPF",
+      stacked(...before, "From-Somewhere: x", dmarc("pass")),
+      "none",
+    ],
+    ["two in the block", stacked(...before, dmarc("fail"), dmarc("pass"), ...after), "none"],
+    [
+      "another server on top",
+      stacked(received, verdicts("mx.evil.example; dmarc=pass header.from=example.org"), dmarc("pass")),
+      "none",
+    ],
+    [
+      "a host that ends alike",
+      stacked(received, verdicts("dmarc.icloud.com.evil.example; dmarc=pass header.from=example.org")),
+      "none",
+    ],
+    [
+      "a forged block, at another provider",
+      stacked("Received: from x by mx.other.example", dmarc("pass"), ...after),
+      "none",
+    ],
+    ["no Received line above", stacked(dmarc("pass"), ...after), "none"],
+  ];
+  it.each(cases)("%s", async (_, raw, verdict) => {
+    expect(await judge(raw, { mode: "header", authservId: "icloud" })).toMatchObject({ verdict });
+  });
+});

@@ -1,0 +1,143 @@
+// Who wrote a mail and who may receive its answer. Called once per mail, before it is classified. Pure.
+//
+// Reply-To and Cc are text that any sender can write. An answer continues a conversation of the From address, so it goes
+// to another address only when From is authenticated or the other address belongs to the same organization.
+
+import { parse } from "tldts";
+import type { EmailConfig } from "./config.ts";
+import type { Identity } from "./identity.ts";
+import { mailboxesOf } from "./parse/headers.ts";
+import { isListed } from "./parse/machine-senders.ts";
+import type { Mail, Mailbox } from "./parse/mail.ts";
+import type { SenderAuth } from "./parse/types.ts";
+
+export interface Author {
+  /** `form`: From is a contact form, `author` its Reply-To. `list`: From is an accepted list that replaced the author. */
+  readonly via: "direct" | "form" | "list";
+  /** The customer; null when an accepted list does not name the author. */
+  readonly author: Mailbox | null;
+  /** Where the answer goes when that is not the author's address. */
+  readonly replyTo: Mailbox | null;
+  /** The other recipients that may receive the answer and take part in the conversation. */
+  readonly others: readonly Mailbox[];
+  /** True when the From address is authenticated and is the author's own. */
+  readonly verified: boolean;
+}
+
+/** Applies `contact_forms` and `accept_lists` of the configuration. `auth` is null when `sender_auth` is off. */
+export function authorOf(config: EmailConfig, self: Identity, mail: Mail, auth: SenderAuth | null): Author {
+  const from = mail.from.length === 1 && mail.fromFields === 1 ? mail.from[0] : undefined;
+  const first = mail.from[0] ?? mail.sender ?? { address: "unknown@invalid", name: "" };
+  const alone = { replyTo: null, others: [], verified: false };
+  if (from === undefined) return { via: "direct", author: first, ...alone };
+  const authenticated = auth?.verdict === "pass";
+  const isExternal = (one: Mailbox) =>
+    !self.isOwn(one.address) && !isListed(one.address, config.accept_lists);
+  if (isListed(from.address, config.accept_lists))
+    return { via: "list", author: originalAuthor(mail, isExternal), ...alone };
+  const customer = formCustomer(config, self, mail, from, authenticated);
+  if (customer !== null) return { via: "form", author: customer, ...alone };
+  const isTrusted = (one: Mailbox) => authenticated || isSameOrganization(one.address, from.address);
+  const replyTo = replyToOf(mail, from, isExternal, isTrusted);
+  const others = [...mail.to, ...mail.cc].filter(
+    (one) =>
+      isExternal(one) && isTrusted(one) && one.address !== from.address && one.address !== replyTo?.address,
+  );
+  return { via: "direct", author: from, replyTo, others: unique(others), verified: authenticated };
+}
+
+/**
+ * The Reply-To of a contact form, or null when the mail is none. Forms write From in our own domain. Anybody can forge
+ * that, so From is listed in `contact_forms` or authenticated. The customer's address is typed into the form and
+ * therefore never verified.
+ */
+function formCustomer(
+  config: EmailConfig,
+  self: Identity,
+  mail: Mail,
+  from: Mailbox,
+  authenticated: boolean,
+): Mailbox | null {
+  const [customer, ...more] = unique(mail.replyTo);
+  if (customer === undefined || more.length > 0) return null;
+  if (self.isOwn(customer.address) || customer.address === from.address) return null;
+  if (isListed(from.address, config.contact_forms)) return customer;
+  const isOurs = self.addresses.some((own) => isSameOrganization(own, from.address));
+  const isForm = authenticated && isOurs && !isSameOrganization(customer.address, from.address);
+  return isForm ? customer : null;
+}
+
+/** Null when the answer goes to From: Reply-To is absent, names From, our own address or a list, or is not trusted. */
+function replyToOf(
+  mail: Mail,
+  from: Mailbox,
+  isExternal: (one: Mailbox) => boolean,
+  isTrusted: (one: Mailbox) => boolean,
+): Mailbox | null {
+  const named = unique(mail.replyTo);
+  if (named.some((one) => one.address === from.address)) return null;
+  const lists = new Set(
+    mailboxesOf(mail.headers, "list-post").map(({ address }) => address.replace(/^mailto:/, "")),
+  );
+  const wanted = named.filter((one) => isExternal(one) && !lists.has(one.address));
+  return wanted.every(isTrusted) ? (wanted[0] ?? null) : null;
+}
+
+/** Lists that rewrite From for DMARC name the author in X-Original-From, Reply-To or X-Original-Sender. */
+function originalAuthor(mail: Mail, isExternal: (one: Mailbox) => boolean): Mailbox | null {
+  const sources = [
+    mailboxesOf(mail.headers, "x-original-from"),
+    mail.replyTo,
+    mailboxesOf(mail.headers, "x-original-sender"),
+  ];
+  for (const source of sources) {
+    const [author, ...more] = unique(source.filter(isExternal));
+    if (author !== undefined && more.length === 0) return author;
+  }
+  return null;
+}
+
+/**
+ * True for two addresses in one organizational domain (Public Suffix List, with its private section). Domains that hand
+ * out addresses to the public prove nothing: there only the same address is the same organization.
+ */
+export function isSameOrganization(left: string, right: string): boolean {
+  if (left === right) return true;
+  const [one, other] = [organizationOf(left), organizationOf(right)];
+  return one === other && one !== "" && !publicProviders.has(one);
+}
+
+function organizationOf(address: string): string {
+  const host = address.slice(address.lastIndexOf("@") + 1);
+  const { domain, isIcann, isPrivate } = parse(host, { allowPrivateDomains: true });
+  // A host that is a public suffix itself has no owner; one outside the list (an intranet's) is its own.
+  return domain ?? (isIcann === true || isPrivate === true ? "" : host);
+}
+
+/** Mailbox providers at which anybody can open an address, and shared tenant domains. */
+const publicProviders: ReadonlySet<string> = new Set(
+  [
+    "gmail.com googlemail.com outlook.com hotmail.com live.com msn.com passport.com onmicrosoft.com hotmail.co.uk hotmail.fr",
+    "hotmail.de hotmail.it hotmail.es live.co.uk live.fr live.de live.it live.nl outlook.de outlook.fr outlook.es outlook.it",
+    "yahoo.com ymail.com rocketmail.com myyahoo.com yahoo.co.uk yahoo.fr yahoo.de yahoo.it yahoo.es yahoo.co.jp yahoo.co.in",
+    "yahoo.com.br yahoo.ca yahoo.in aol.com aim.com aol.de icloud.com me.com mac.com privaterelay.appleid.com appleid.com",
+    "proton.me protonmail.com protonmail.ch pm.me tutanota.com tutanota.de tuta.com tuta.io tutamail.com keemail.me",
+    "gmx.de gmx.net gmx.at gmx.ch gmx.com gmx.fr gmx.us web.de email.de freenet.de t-online.de magenta.de arcor.de mail.de",
+    "posteo.de posteo.net mailbox.org mail.com email.com usa.com zoho.com zohomail.com zohomail.eu zoho.eu fastmail.com",
+    "fastmail.fm hushmail.com hey.com duck.com mozmail.com simplelogin.com anonaddy.com mailinator.com yopmail.com",
+    "mail.ru bk.ru inbox.ru list.ru internet.ru xmail.ru yandex.ru yandex.com ya.ru rambler.ru lenta.ru ukr.net i.ua",
+    "qq.com foxmail.com 163.com 126.com yeah.net sina.com sina.cn sohu.com 139.com 189.cn aliyun.com naver.com daum.net",
+    "hanmail.net kakao.com nate.com docomo.ne.jp ezweb.ne.jp softbank.ne.jp rediffmail.com orange.fr wanadoo.fr free.fr",
+    "laposte.net sfr.fr neuf.fr bbox.fr libero.it virgilio.it alice.it tim.it tin.it tiscali.it wp.pl o2.pl onet.pl op.pl",
+    "interia.pl gazeta.pl seznam.cz email.cz centrum.cz atlas.cz azet.sk freemail.hu citromail.hu abv.bg mail.bg ziggo.nl",
+    "kpnmail.nl planet.nl hetnet.nl xs4all.nl home.nl telenet.be skynet.be proximus.be bluewin.ch hispeed.ch sunrise.ch",
+    "chello.at aon.at a1.net telia.com bredband.net comhem.se online.no sapo.pt terra.com.br uol.com.br bol.com.br ig.com.br",
+    "globo.com btinternet.com sky.com virginmedia.com ntlworld.com talktalk.net blueyonder.co.uk comcast.net verizon.net",
+    "att.net sbcglobal.net bellsouth.net cox.net charter.net earthlink.net optonline.net rogers.com shaw.ca sympatico.ca",
+    "telus.net bigpond.com bigpond.net.au optusnet.com.au xtra.co.nz walla.co.il walla.com inbox.lv inbox.lt",
+  ].flatMap((line) => line.split(" ")),
+);
+
+function unique(mailboxes: readonly Mailbox[]): Mailbox[] {
+  return [...new Map(mailboxes.map((one) => [one.address, one])).values()];
+}

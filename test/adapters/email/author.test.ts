@@ -1,0 +1,280 @@
+// Whom a mail is from and where its answer goes: what anybody can write into Reply-To, Cc and List headers moves nothing.
+
+import { externalId, type MessageEvent } from "bridgehead/contract";
+import { afterAll, describe, expect, it } from "vitest";
+import { isSameOrganization } from "../../../adapters/email/author.ts";
+import { understand } from "../../../adapters/email/events.ts";
+import { identity } from "../../../adapters/email/identity.ts";
+import type { SenderAuth } from "../../../adapters/email/parse/index.ts";
+import { type Settings, settingsFor } from "./core.ts";
+import { type Fields, mail, multipart, reader } from "./parse/mails.ts";
+
+const { parser, read } = reader();
+afterAll(() => parser.close());
+
+const passed: SenderAuth = { verdict: "pass", method: "dmarc", domain: "example.org", detail: "" };
+const failed: SenderAuth = { ...passed, verdict: "fail" };
+
+/** The message that a mail becomes. `auth` null: senders are not checked. */
+async function message(
+  raw: Uint8Array | Fields,
+  { auth = null, ...settings }: { auth?: SenderAuth | null } & Partial<Settings> = {},
+): Promise<MessageEvent> {
+  const bytes = raw instanceof Uint8Array ? raw : mail(raw);
+  const config = settingsFor(1, 1, { sender_auth: { mode: auth === null ? "off" : "tag" }, ...settings });
+  const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: null }, now: 0 };
+  const parsed = { mail: await read(bytes), auth, raw: bytes, omitted: [], truncated: false };
+  const found = understand(
+    { config, self: identity("support@example.com", ["hilfe@example.com"]) },
+    arrival,
+    parsed,
+  );
+  const [event] = found.kind === "events" ? found.events : [];
+  if (event?.kind !== "message") throw new Error("no message");
+  return event;
+}
+const answered = async (...how: Parameters<typeof message>) => {
+  const { from, replyTo, refusal } = await message(...how);
+  return refusal ? refusal.code : [from.address, replyTo?.address ?? from.address];
+};
+
+const anna = "anna@example.org";
+const mallory = "mallory@evil.example";
+
+describe("Reply-To of a sender that is not authenticated (review 6)", () => {
+  const cases: readonly [string, Fields, string][] = [
+    ["another domain", { "Reply-To": mallory }, anna],
+    ["the same domain", { "Reply-To": "orders@example.org" }, "orders@example.org"],
+    ["a subdomain of it", { "Reply-To": "orders@mail.example.org" }, "orders@mail.example.org"],
+    ["a public suffix in common", { From: "a@one.co.uk", "Reply-To": "b@two.co.uk" }, "a@one.co.uk"],
+    [
+      "a hosting suffix in common",
+      { From: "a@one.github.io", "Reply-To": "b@two.github.io" },
+      "a@one.github.io",
+    ],
+    [
+      "the same mailbox provider",
+      { From: "ann@gmail.com", "Reply-To": "mallory@gmail.com" },
+      "ann@gmail.com",
+    ],
+    [
+      "another tenant",
+      { From: "a@one.onmicrosoft.com", "Reply-To": "b@two.onmicrosoft.com" },
+      "a@one.onmicrosoft.com",
+    ],
+    ["a domain that ends alike", { "Reply-To": "x@notexample.org" }, anna],
+    ["a domain that begins alike", { "Reply-To": "x@example.org.evil.example" }, anna],
+    ["a path behind the domain", { "Reply-To": "x@evil.example/example.org" }, anna],
+    ["several, one of them foreign", { "Reply-To": `orders@example.org, ${mallory}` }, anna],
+    ["several, the foreign one first", { "Reply-To": `${mallory}, orders@example.org` }, anna],
+    ["several of the same domain", { "Reply-To": "one@example.org, two@example.org" }, "one@example.org"],
+    ["two fields", { "Reply-To": ["orders@example.org", mallory] }, anna],
+    ["a group", { "Reply-To": `Team: ${mallory}, ${anna};` }, anna],
+    ["an empty group", { "Reply-To": "undisclosed-recipients:;" }, anna],
+    ["our own address", { "Reply-To": "support@example.com" }, anna],
+    ["our own address with a token", { "Reply-To": "support+abcdefghij@example.com" }, anna],
+    ["our own address and a foreign one", { "Reply-To": `support@example.com, ${mallory}` }, anna],
+    ["From itself and a foreign one", { "Reply-To": `${anna}, ${mallory}` }, anna],
+    ["a name that looks like an address", { "Reply-To": `"orders@example.org" <${mallory}>` }, anna],
+    ["a quoted local part", { "Reply-To": '"orders@example.org"@evil.example' }, anna],
+    [
+      "an international domain of its own",
+      { From: "a@müller.example", "Reply-To": "b@xn--mller-kva.example" },
+      "b@xn--mller-kva.example",
+    ],
+    ["nonsense", { "Reply-To": "<<>>,,;" }, anna],
+  ];
+  it.each(cases)("%s", async (_, fields, to) => {
+    const [from, reply] = await answered(fields);
+    expect(reply).toBe(to);
+    expect(from).toBe((await message({ ...fields, "Reply-To": null })).from.address);
+    const [, checked] = await answered(fields, { auth: failed });
+    expect(checked).toBe(to);
+  });
+
+  it("is honoured when From is authenticated, and a list is never answered", async () => {
+    expect(await answered({ "Reply-To": mallory }, { auth: passed })).toEqual([anna, mallory]);
+    expect(await answered({ "Reply-To": `Team: ${mallory};` }, { auth: passed })).toEqual([anna, mallory]);
+    const list = { "Reply-To": "talk@lists.example", "List-Post": "<mailto:talk@lists.example>" };
+    const accept = { auth: passed, accept_lists: ["talk@lists.example"] };
+    expect(await answered(list, accept)).toEqual([anna, anna]);
+    expect(await answered({ "Reply-To": "talk@lists.example" }, accept)).toEqual([anna, anna]);
+  });
+
+  it("lets a forged Cc neither receive the answer nor join the conversation", async () => {
+    const fields = { Cc: `${mallory}, Ben <ben@example.org>, support@example.com` };
+    const cc = async (...how: Parameters<typeof message>) =>
+      (await message(...how)).cc?.map((one) => one.address);
+    expect(await cc(fields)).toEqual(["ben@example.org"]);
+    expect(await cc(fields, { auth: failed })).toEqual(["ben@example.org"]);
+    expect(await cc(fields, { auth: passed })).toEqual([mallory, "ben@example.org"]);
+  });
+});
+
+describe("contact forms (review 6)", () => {
+  const form = { From: "Website <wordpress@example.com>", "Reply-To": "Carla <carla@customer.example>" };
+  const customer = ["carla@customer.example", "carla@customer.example"];
+  const listed = { contact_forms: ["wordpress@example.com"] };
+
+  it("makes the customer the person, by the list or by authentication of our own domain", async () => {
+    expect(await answered(form, listed)).toEqual(customer);
+    expect(await answered(form, { contact_forms: ["@example.com"] })).toEqual(customer);
+    expect(await answered(form, { auth: passed })).toEqual(customer);
+    expect((await message(form, listed)).from.name).toBe("Carla");
+  });
+  it("does so for forms that send from our own address, from no-reply, in bulk and by the null sender", async () => {
+    const own = { ...form, From: "support@example.com" };
+    expect(await answered(own, { contact_forms: ["support@example.com"] })).toEqual(customer);
+    expect(await answered(own, { auth: passed })).toEqual(customer);
+    const robot = {
+      ...form,
+      From: "no-reply@example.com",
+      Precedence: "bulk",
+      "Auto-Submitted": "auto-generated",
+      "Return-Path": "<>",
+    };
+    expect(await answered(robot, { contact_forms: ["no-reply@example.com"] })).toEqual(customer);
+  });
+  it("answers From when it is neither, and never takes our own mail for a form", async () => {
+    expect(await answered(form)).toEqual(["wordpress@example.com", "wordpress@example.com"]);
+    expect(await answered(form, { auth: failed })).toEqual([
+      "wordpress@example.com",
+      "wordpress@example.com",
+    ]);
+    expect(await answered({ ...form, From: "support@example.com" })).toBe("own");
+    const ours = { ...form, From: "support@example.com", "Reply-To": "support+abcdefghij@example.com" };
+    expect(await answered(ours, { contact_forms: ["@example.com"] })).toBe("own");
+    const looped = { ...form, "Message-ID": "<01hzx7key.bridgehead@example.com>" };
+    expect(await answered(looped, listed)).toBe("own");
+  });
+  it("neither verifies the customer, nor answers an absence note, several addresses or a robot", async () => {
+    expect((await message(form, { ...listed, auth: passed })).sender).toBe("unverified");
+    expect(await answered({ ...form, "Auto-Submitted": "auto-replied" }, listed)).toBe("auto-reply");
+    expect(await answered({ ...form, "Reply-To": "noreply@customer.example" }, listed)).toBe("no-reply");
+    const two = { ...form, "Reply-To": "a@customer.example, b@customer.example" };
+    expect(await answered(two, listed)).toEqual(["wordpress@example.com", "wordpress@example.com"]);
+  });
+});
+
+describe("mail through a group or a forwarder (review 12)", () => {
+  const group = "support-group@example.com";
+  const accept_lists = [group];
+  const google = {
+    To: group,
+    "Mailing-list": `list ${group}; contact support-group+owners@example.com`,
+    "List-ID": "<support-group.example.com>",
+    "List-Post": `<https://groups.google.com/a/example.com/group/support-group/post>, <mailto:${group}>`,
+    "List-Unsubscribe": "<mailto:googlegroups-manage+1+unsubscribe@googlegroups.com>",
+    Precedence: "list",
+    "X-Original-Sender": anna,
+  };
+  const rewritten = {
+    ...google,
+    From: `'Anna' via Support <${group}>`,
+    "X-Original-From": `Anna <${anna}>`,
+    "Reply-To": group,
+  };
+
+  it("is a list without the override, and a person's mail with it", async () => {
+    expect(await answered(google)).toBe("list");
+    expect(await answered(google, { accept_lists })).toEqual([anna, anna]);
+    expect(await answered(google, { accept_lists: ["@example.com"] })).toEqual([anna, anna]);
+  });
+  it("finds the author where the group has put itself into From", async () => {
+    const found = await message(rewritten, { accept_lists });
+    expect([found.from, found.replyTo, found.refusal, found.sender]).toEqual([
+      { address: anna, name: "Anna" },
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    const mailman = {
+      ...rewritten,
+      "X-Original-From": null,
+      "X-Original-Sender": null,
+      "Reply-To": `Anna <${anna}>, ${group}`,
+    };
+    expect(await answered(mailman, { accept_lists })).toEqual([anna, anna]);
+    expect((await message(rewritten, { accept_lists, auth: passed })).sender).toBe("unverified");
+  });
+  it("answers nobody when the author cannot be told, and never the group", async () => {
+    const nobody = { ...rewritten, "X-Original-From": null, "X-Original-Sender": null };
+    expect(await answered(nobody, { accept_lists })).toBe("list");
+    const ours = {
+      ...rewritten,
+      "X-Original-From": "support@example.com",
+      "X-Original-Sender": "support@example.com",
+    };
+    expect(await answered(ours, { accept_lists })).toBe("list");
+    const { cc } = await message({ ...google, Cc: `${group}, ben@example.org` }, { accept_lists });
+    expect(cc).toEqual([{ address: "ben@example.org" }]);
+  });
+  it("accepts a plain forwarder by its address in To", async () => {
+    expect(await answered({ To: "help@example.com" })).toBe("not-addressed");
+    expect(await answered({ To: "help@example.com" }, { accept_lists: ["help@example.com"] })).toEqual([
+      anna,
+      anna,
+    ]);
+  });
+  it("still ignores other lists, newsletters and machines that write through it", async () => {
+    const other = {
+      To: group,
+      "List-Id": "<news.shop.example>",
+      "List-Unsubscribe": "<https://shop.example/u>",
+    };
+    expect(await answered(other, { accept_lists })).toBe("list");
+    expect(
+      await answered({ To: group, "List-Unsubscribe": "<https://shop.example/u>" }, { accept_lists }),
+    ).toBe("list");
+    expect(await answered({ ...google, "List-Id": "<news.shop.example>" }, { accept_lists })).toBe("list");
+    expect(await answered({ ...google, "Auto-Submitted": "auto-replied" }, { accept_lists })).toBe(
+      "auto-reply",
+    );
+    expect(await answered({ ...google, From: "no-reply@shop.example" }, { accept_lists })).toBe("no-reply");
+    const similar = {
+      ...google,
+      "Mailing-list": "list not-support-group@example.com",
+      "List-ID": "<x.example.net>",
+      "List-Post": null,
+    };
+    expect(await answered(similar, { accept_lists })).toBe("list");
+  });
+});
+
+describe("two routes of one message (review 9)", () => {
+  it("does not let the copy that is refused for its route hide the direct one", async () => {
+    const direct = await message({});
+    const list = await message({ "List-Id": "<talk.lists.example>", Subject: "[talk] My parcel" });
+    const bcc = await message({ To: "other@example.net" });
+    expect(list.refusal?.code).toBe("list");
+    expect(new Set([direct, list, bcc].map((one) => one.fingerprint)).size).toBe(3);
+    const again = await message({ To: "hilfe@example.com", Received: "from elsewhere" });
+    expect(again.fingerprint).toBe(direct.fingerprint);
+  });
+});
+
+describe("mail that only a human can read (review 11)", () => {
+  const armored = "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----\n";
+  it("is held, without the ciphertext; text beside winmail.dat stays", async () => {
+    const pgp = await message(mail({}, armored));
+    expect([pgp.refusal, pgp.text]).toEqual([
+      { code: "pgp-encrypted", reason: "the message is encrypted with PGP", hold: true },
+      "",
+    ]);
+    const tnef = await message(
+      multipart("mixed", [
+        { type: "text/plain", body: "See the offer" },
+        { type: "application/ms-tnef; name=winmail.dat", body: Buffer.from([0x78, 0x9f, 0x3e, 0x22]) },
+      ]),
+    );
+    expect([tnef.refusal?.code, tnef.refusal?.hold, tnef.text]).toEqual(["winmail", true, "See the offer"]);
+  });
+});
+
+it("compares organizational domains by the Public Suffix List", () => {
+  expect(isSameOrganization("a@mail.one.co.uk", "b@one.co.uk")).toBe(true);
+  expect(isSameOrganization("a@localhost", "b@localhost")).toBe(true);
+  expect(isSameOrganization("a@gmail.com", "a@gmail.com")).toBe(true);
+  expect(isSameOrganization("a@co.uk", "b@co.uk")).toBe(false);
+  expect(isSameOrganization("a@com", "b@org")).toBe(false);
+});
