@@ -33,8 +33,11 @@ export function authorOf(config: EmailConfig, self: Identity, mail: Mail, auth: 
   const authenticated = auth?.verdict === "pass";
   const isExternal = (one: Mailbox) =>
     !self.isOwn(one.address) && !isListed(one.address, config.accept_lists);
-  if (isListed(from.address, config.accept_lists))
-    return { via: "list", author: originalAuthor(mail, isExternal), ...alone };
+  if (isListed(from.address, config.accept_lists)) {
+    const author = originalAuthor(mail, isExternal);
+    // Without a trace of a list the address writes for itself.
+    if (author !== null || isFromList(mail)) return { via: "list", author, ...alone };
+  }
   const customer = formCustomer(config, self, mail, from, authenticated);
   if (customer !== null) return { via: "form", author: customer, ...alone };
   const isTrusted = (one: Mailbox) => authenticated || isSameOrganization(one.address, from.address);
@@ -82,6 +85,11 @@ function replyToOf(
   const wanted = named.filter((one) => isExternal(one) && !lists.has(one.address));
   return wanted.every(isTrusted) ? (wanted[0] ?? null) : null;
 }
+
+const isFromList = (mail: Mail): boolean =>
+  mail.headers.some(({ name }) =>
+    /^(?:list-(?:id|post|unsubscribe)|mailing-list|x-original-sender)$/.test(name),
+  );
 
 /** Lists that rewrite From for DMARC name the author in X-Original-From, Reply-To or X-Original-Sender. */
 function originalAuthor(mail: Mail, isExternal: (one: Mailbox) => boolean): Mailbox | null {

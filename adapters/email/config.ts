@@ -207,10 +207,10 @@ export const config = z
         "Which addresses do contact forms write From? Their Reply-To is the customer, although anyone can forge it. Addresses, or @domain.",
       ),
     accept_lists: z
-      .array(addressOrDomain)
+      .array(mailAddress)
       .prefault([])
       .describe(
-        "Mail through which groups, lists and forwarders is answered to its author? Other lists are ignored. Addresses such as group@example.com, or @domain.",
+        "Mail through which groups, lists and forwarders is answered to its author? Other lists are ignored. Addresses such as group@example.com.",
       ),
     token_address: z
       .boolean()

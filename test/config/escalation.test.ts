@@ -1,6 +1,6 @@
 // The key `escalation`: what it becomes, and everything that is refused.
 
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AdapterDefinition } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
@@ -447,5 +447,35 @@ describe("the part of the file that a policy needs", () => {
       agents: [],
       policy: null,
     });
+  });
+});
+
+describe("escalation with sender_auth: off (review 6)", () => {
+  const escalation = "  people: { anna: { email: anna@example.com } }\n  fallback: { tell: [anna] }\n";
+  const server = "host: m.example.com, tls: implicit";
+  const mail = (more: string) =>
+    `  mail: { adapter: email, agent: support, ${more}imap: { ${server}, user: a@example.com, password: "\${env:KEY}" }, smtp: { ${server} } }\n`;
+  const warnings = async (more: string) => {
+    const loaded = await loadConfig(written(escalation, mail(more)), { env, adapters: loadAdapter });
+    expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([]);
+    return loaded.warnings.map(({ key, message, fix }) => [key, message, fix]);
+  };
+  const message =
+    "carries escalations with sender_auth: off: the answers of responders are not authenticated";
+  const fix = "set sender_auth.mode to tag (or require)";
+
+  it("is warned of where it is the default, and where it is written", async () => {
+    expect(await warnings("")).toEqual([["channels.mail", message, fix]]);
+    expect(await warnings("sender_auth: { mode: off }, ")).toEqual([
+      ["channels.mail.sender_auth.mode", message, fix],
+    ]);
+  });
+  it("is nothing to warn of with tag or require, or without escalation", async () => {
+    expect(await warnings("sender_auth: { mode: tag }, ")).toEqual([]);
+    expect(await warnings("sender_auth: { mode: require }, ")).toEqual([]);
+    const path = written(escalation, mail(""));
+    writeFileSync(path, readFileSync(path, "utf8").replace(/^escalation:[^]*/m, ""));
+    const loaded = await loadConfig(path, { env, adapters: loadAdapter });
+    expect(loaded.ok && loaded.warnings).toEqual([]);
   });
 });

@@ -13,7 +13,7 @@ export interface OwnIdentity {
   isOurs(messageId: string): boolean;
   /** Machines that are answered like people: addresses, or `@domain`. */
   readonly robots: readonly string[];
-  /** Groups, lists and forwarders whose mail is answered (`accept_lists`): addresses, or `@domain`. */
+  /** Groups, lists and forwarders whose mail is answered (`accept_lists`): addresses. */
   readonly lists?: readonly string[];
   /** Set when From is not the author's address but that of a contact form or an accepted list (author.ts). */
   readonly rewritten?: { readonly via: "form" | "list"; readonly author: string | null };
@@ -171,11 +171,7 @@ function namesOne(value: string, lists: readonly string[]): boolean {
   const addresses = value.match(/[^\s<>:,;"'()@]{1,64}@[^\s<>:,;"'()@?]{1,255}/g) ?? [];
   if (addresses.some((address) => isListed(address, lists))) return true;
   const id = /<([^<>@\s]{1,255})>\s*$/.exec(value)?.[1] ?? value.trim();
-  return lists.some((entry) =>
-    entry.startsWith("@")
-      ? id.endsWith(`.${entry.slice(1).toLowerCase()}`)
-      : id === entry.toLowerCase().replace("@", "."),
-  );
+  return lists.some((entry) => id === entry.toLowerCase().replace("@", "."));
 }
 
 function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
