@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { addParticipant } from "../../src/store/conversations.ts";
 import { changeDraft, changeReply, headDraft, readDraft, recordSending } from "../../src/store/drafts.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { insertEvent, settleEvent, storedEvents, writeCursor } from "../../src/store/events.ts";
+import { countHeld, insertEvent, settleEvent, storedEvents, writeCursor } from "../../src/store/events.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/inbox.ts";
 import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/outbox.ts";
@@ -29,6 +29,22 @@ async function withDrafts(place: NewPlace, ids: readonly string[]): Promise<Data
 
 export function describeOperators(place: NewPlace): void {
   describe("operators", () => {
+    it("counts what is held on a channel, up to a limit and within a time (review 11)", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        for (let n = 0; n < 5; n++) {
+          const id = await storeEvent(q, `e${n}`, n === 4 ? { channel: "other" } : {});
+          if (n > 0) await settleEvent(q, id, { state: "held", code: "pgp-encrypted" });
+        }
+        await settleEvent(q, await storeEvent(q, "failed"), { state: "failed", code: "x" });
+        const old = await storeEvent(q, "old");
+        await settleEvent(q, old, { state: "held", code: "pgp-encrypted" });
+        await q.run("UPDATE events SET received_at = received_at - 7200000 WHERE id = $1", old);
+      });
+      const held = (limit: number) => db.read((q) => countHeld(q, "c", 3_600_000, limit));
+      expect([await held(20), await held(2)]).toEqual([3, 2]);
+    });
+
     it("lists drafts by state and channel, newest first", async () => {
       const db = await withDrafts(place, ["d1", "d2", "d3"]);
       await db.tx(async (q) => {
