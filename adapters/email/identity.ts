@@ -8,8 +8,8 @@ import {
   type ThreadToken,
   threadToken,
 } from "bridgehead/contract";
-import { domainOf, keyIn, withoutPlus } from "./parse/marker.ts";
 import { asciiAddress } from "./parse/headers.ts";
+import { domainOf, keyIn, withoutPlus } from "./parse/marker.ts";
 
 export interface Identity {
   /** Lower case, its domain as A-labels; where answers come from. */

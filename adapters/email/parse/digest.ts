@@ -67,7 +67,7 @@ function textIn(part: Part): string {
 
 function textOf(part: Part): string {
   const text = decodeText(part.content.subarray(0, maxPartBytes), part.parameters["charset"] ?? null);
-  return part.mediaType === "text/html" ? htmlToText(text, true) : text;
+  return part.mediaType === "text/html" ? htmlToText(text, { relation: "forward" }).text : text;
 }
 
 const isText = (part: Part): boolean =>

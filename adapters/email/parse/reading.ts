@@ -48,11 +48,12 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
   const forwards = byPrefix || inside || carried !== null;
   const { inlineAnswers } = body;
   const relation = forwards ? "forward" : options.relation;
+  const text = withoutMarks(trimReply(fullText, { ...options, relation, inlineAnswers }).text);
   return {
     digest: digestOf({
       messageId: messageIdOf(headerOf(headers, "message-id")),
       date: headerOf(headers, "date"),
-      from: mailboxesOf(headers, "from").map((one) => one.address),
+      from: people.from.map((one) => one.address),
       subject,
       root,
     }),
@@ -61,7 +62,7 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
     subject,
     date: dateOf(headerOf(headers, "date")),
     headers,
-    text: withoutMarks(trimReply(fullText, { ...options, relation, inlineAnswers }).text),
+    text,
     // Only a mail with attachments can do without words.
     wordless: body.attachments.length > 0 && !forwards && !inlineAnswers && isWordless(fullText),
     fullText: withoutMarks(fullText),
