@@ -25,19 +25,22 @@ import { routeStage } from "./pipeline/route.ts";
 import { sendStage } from "./pipeline/send.ts";
 import type { Agent } from "./pipeline/settings.ts";
 import { createFlow, type Flow } from "./pipeline/step.ts";
+import { copyBeforeMigration, stampOf } from "./store/backup.ts";
 import { wasTold } from "./store/contacts.ts";
 import type { Database } from "./store/driver.ts";
 import { reconsiderEscalations } from "./store/escalations.ts";
+import { type Installation, identifyInstallation, installationWarning } from "./store/installation.ts";
 import { endLeases } from "./store/lanes.ts";
 import { dropLease } from "./store/leases.ts";
 import { lockStore } from "./store/lock.ts";
-import { migrate } from "./store/migrate.ts";
+import { type Migration, migrate, migrations, schemaVersion } from "./store/migrate.ts";
 import { rateOf } from "./store/rates.ts";
 import { loseSessions, nodeLease } from "./store/sessions.ts";
 import { openSqlite } from "./store/sqlite.ts";
 
 export interface App {
   readonly db: Database;
+  readonly installation: Installation;
   readonly flow: Flow;
   readonly host: Host;
   /** Those that run now; a reload makes it another map. */
@@ -72,6 +75,8 @@ export interface AppOptions {
 export interface OpenedStore {
   readonly db: Database;
   readonly unlock: () => void;
+  /** Which state of which store it is. */
+  readonly installation: Installation;
 }
 
 const sendTimeout = 120_000;
@@ -87,13 +92,27 @@ export async function openDatabase({ store }: Pick<Config, "store">, clock: Cloc
   return openPostgres(store.url, { clock });
 }
 
-/** Opens the store for this process alone (SQLite) or with others (PostgreSQL), and brings its schema up to date. */
-export async function openStore(config: Pick<Config, "store">, clock: Clock, log: Log): Promise<OpenedStore> {
+/** Opens the store for this process alone (SQLite) or with others (PostgreSQL), brings its schema up to date, and finds
+ *  out which state of which store it is. `steps` are the migrations; tests add their own. */
+export async function openStore(
+  config: Pick<Config, "store">,
+  clock: Clock,
+  log: Log,
+  steps: readonly Migration[] = migrations,
+): Promise<OpenedStore> {
   const { store } = config;
+  const file = store.kind === "sqlite" && store.file !== ":memory:" ? store.file : null;
   const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;
-  const db = await openDatabase(config, clock);
+  let db: Database;
   try {
-    const applied = await migrate(db);
+    db = await openDatabase(config, clock);
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+  try {
+    if (file !== null) await copyIfOutdated(db, file, steps, clock, log);
+    const applied = await migrate(db, steps);
     if (applied.length > 0) log.info({ migrations: applied }, "the store's schema was brought up to date");
     // Nobody else uses an SQLite store: whatever is leased, and whoever is connected, was so to a process that is gone.
     if (store.kind === "sqlite") {
@@ -102,12 +121,29 @@ export async function openStore(config: Pick<Config, "store">, clock: Clock, log
         await loseSessions(q);
       });
     }
+    const installation = await identifyInstallation(db, file);
+    const warning = installation.changed ? installationWarning(installation) : null;
+    if (warning !== null) log.warn({ cause: installation.cause, store: store.kind }, warning);
+    return { db, unlock, installation };
   } catch (error) {
     await db.close();
     unlock();
     throw error;
   }
-  return { db, unlock };
+}
+
+/** A migration cannot be undone, so an existing store is copied first. Throws, with nothing migrated, when that fails. */
+async function copyIfOutdated(
+  db: Database,
+  file: string,
+  steps: readonly Migration[],
+  clock: Clock,
+  log: Log,
+): Promise<void> {
+  const schema = await schemaVersion(db);
+  if (schema === 0 || schema >= steps.length) return;
+  const copy = copyBeforeMigration(file, schema, stampOf(clock.now()));
+  log.info({ copy, schema }, "the store was copied before its migration");
 }
 
 /** Resolves when every channel has been started (not: connected). */
@@ -126,6 +162,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   const escalation = createEscalation(escalating);
   const host = createHost({
     db,
+    installation: store.installation,
     escalation: () => (config.escalation !== null || told ? escalation : null),
     flow: () => flow,
     clock,
@@ -220,6 +257,7 @@ export async function startApp(options: AppOptions): Promise<App> {
 
   return {
     db,
+    installation: store.installation,
     flow,
     host,
     get agents() {

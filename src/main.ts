@@ -77,7 +77,7 @@ async function main(): Promise<number> {
     // commander has already printed help, version or what is wrong with the command line.
     if (code?.startsWith("commander.")) return exitCode === 0 ? exitCodes.ok : exitCodes.usage;
     io.err(`bridgehead: ${error instanceof Error ? error.message : JSON.stringify(error)}`);
-    return exitCodes.failed;
+    return code === "STORE_DAMAGED" ? exitCodes.damagedStore : exitCodes.failed;
   }
 }
 

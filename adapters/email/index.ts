@@ -14,6 +14,7 @@ import { sharedParser } from "./parse/index.ts";
 import type { ParseContext } from "./parse/types.ts";
 import { probe } from "./probe.ts";
 import { providerOf } from "./providers.ts";
+import { sentFolder } from "./sent/folder.ts";
 import { lines, type SmtpOptions } from "./smtp/connection.ts";
 import type { Draft } from "./smtp/draft.ts";
 
@@ -39,8 +40,14 @@ export default defineAdapter({
       tokens: tokens(settings.imap.oauth2),
     };
     const smtp = lines(smtpOptions(settings, tokens));
+    const folder = sentFolder({
+      connection: imap,
+      folder: settings.sent_folder === "none" ? "auto" : settings.sent_folder,
+      log: channel.log,
+    });
     const read = reader({
       channel,
+      sent: folder,
       connection: imap,
       health: state,
       reading: { config: settings, self },
@@ -49,7 +56,7 @@ export default defineAdapter({
       idleLimit: providerOf(settings.imap.host).idleLimit ?? Number.POSITIVE_INFINITY,
       parser: () => sharedParser(channel.clock),
     });
-    const sending = outbound({ channel, config: settings, self, health: state, lines: smtp, imap });
+    const sending = outbound({ channel, config: settings, self, health: state, lines: smtp, folder });
     return {
       inbound: { run: read },
       outbound: sending.outbound,

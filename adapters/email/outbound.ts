@@ -4,9 +4,8 @@ import type { Channel, Outbound } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import type { Health } from "./health.ts";
 import type { Identity } from "./identity.ts";
-import type { ConnectionOptions } from "./imap/connection.ts";
 import { providerOf } from "./providers.ts";
-import { type SentFolder, sentFolder } from "./sent/folder.ts";
+import type { SentFolder } from "./sent/folder.ts";
 import { type Filing, reconcile } from "./sent/reconcile.ts";
 import { compose } from "./smtp/compose.ts";
 import type { Lines } from "./smtp/connection.ts";
@@ -19,20 +18,15 @@ export interface OutboundParts {
   readonly self: Identity;
   readonly health: Health;
   readonly lines: Lines;
-  readonly imap: ConnectionOptions;
+  readonly folder: SentFolder;
 }
 
 /** Opens nothing by itself. `close` ends what sending has opened. */
-export function outbound({ channel, config, self, health, lines, imap }: OutboundParts): {
+export function outbound({ channel, config, self, health, lines, folder }: OutboundParts): {
   readonly outbound: Outbound<Draft>;
   close(signal: AbortSignal): Promise<void>;
 } {
   const filing = filingOf(config);
-  const folder = sentFolder({
-    connection: imap,
-    folder: config.sent_folder === "none" ? "auto" : config.sent_folder,
-    log: channel.log,
-  });
   const send = sender({ lines, health, sent: copier(config, filing, folder) });
   return {
     outbound: {

@@ -8,6 +8,8 @@ export const exitCodes = {
   usage: 2,
   /** The store was written by a newer version (EX_DATAERR). A restart does not help. */
   newerSchema: 65,
+  /** A file of the store is damaged (EX_DATAERR). A restart does not help. */
+  damagedStore: 65,
   /** `check --online`: a server or the platform did not answer (EX_UNAVAILABLE). Later it may. */
   unreachable: 69,
   /** A defect: an exception nobody caught (EX_SOFTWARE). A restart is right. */
@@ -23,6 +25,7 @@ const meanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   failed: "it could not be done; the reason was printed",
   usage: "the command line is wrong",
   newerSchema: "the store was written by a newer version",
+  damagedStore: "the store, or a backup of it, is damaged",
   unreachable: "a server or the platform did not answer (check --online)",
   crashed: "a defect; please report it",
   oldNode: "Node.js is too old",

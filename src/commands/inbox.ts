@@ -1,15 +1,18 @@
-// bridgehead inbox: messages that were not answered, each with its reason; `answer` lets one through all the same.
+// bridgehead inbox: messages that were not answered, each with its reason; `answer` lets them through all the same, `drop`
+// closes what is held since a restore.
 
 import type { Database } from "../store/driver.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../store/inbox.ts";
+import { answeredBefore, dropEvent, releaseHeld } from "../store/restored.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { table, when, withStore } from "./store.ts";
 
 export interface InboxOptions {
   readonly config: string;
-  readonly action: "list" | "show" | "answer";
-  readonly id?: string;
+  readonly action: "list" | "show" | "answer" | "drop";
+  readonly ids?: readonly string[];
+  readonly all?: boolean;
   readonly state?: State;
   readonly code?: string;
   readonly channel?: string;
@@ -18,19 +21,49 @@ export interface InboxOptions {
   readonly json?: boolean;
 }
 
+/** So many are released in one transaction, beside a daemon that writes. */
+const releaseBatch = 100;
+
 export function run(options: InboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
-    if (options.action === "list") return list(db, options, io);
-    const id = Number(options.id);
-    if (!Number.isSafeInteger(id) || id < 1) {
-      io.err(`inbox ${options.action} needs a message's number (see inbox list)`);
+    const { action } = options;
+    if (action === "list") return list(db, options, io);
+    if (action !== "show" && options.all === true) return releaseAll(db, action, options, io);
+    const ids = (options.ids ?? []).map(Number);
+    const usable = ids.length > 0 && ids.every((id) => Number.isSafeInteger(id) && id >= 1);
+    if (!usable || (action === "show" && ids.length > 1)) {
+      io.err(`inbox ${action} needs a message's number (see inbox list)`);
       return exitCodes.usage;
     }
-    if (options.action === "show") return show(db, id, options, io);
-    await db.tx((q) => releaseEvent(q, id));
-    io.out(`${id}: will be answered`);
+    if (action === "show") return show(db, ids[0] ?? 0, options, io);
+    for (const id of ids) {
+      await db.tx((q) => (action === "answer" ? releaseEvent(q, id) : dropEvent(q, id)));
+      io.out(`${id}: ${action === "answer" ? "will be answered" : "will not be answered"}`);
+    }
     return exitCodes.ok;
   });
+}
+
+/** Everything that is held because it may have been answered before a restore. */
+async function releaseAll(
+  db: Database,
+  action: "answer" | "drop",
+  options: InboxOptions,
+  io: Io,
+): Promise<number> {
+  if ((options.ids ?? []).length > 0) {
+    io.err(`inbox ${action}: give either numbers or --all`);
+    return exitCodes.usage;
+  }
+  const { channel = null } = options;
+  let done = 0;
+  for (;;) {
+    const released = await db.tx((q) => releaseHeld(q, action, channel, releaseBatch));
+    if (released === 0) break;
+    done += released;
+  }
+  io.out(`${done} held as ${answeredBefore}: ${action === "answer" ? "will be answered" : "dropped"}`);
+  return exitCodes.ok;
 }
 
 const unanswered = ["ignored", "held", "failed"] as const;

@@ -1,13 +1,17 @@
 // One look at everything a configuration names: the store, the platform under each agent's key, each channel.
 
+import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Channel, ChannelStatus, Log } from "bridgehead/contract";
 import { type AgentSettings, type CallResult, createAgentClient } from "../agent/index.ts";
+import { openDatabase } from "../app.ts";
 import type { ChannelConfig, Config } from "../config/index.ts";
 import { systemClock } from "../ops/clock.ts";
+import type { Database } from "../store/driver.ts";
 import { migrations, schemaVersion } from "../store/migrate.ts";
 import { openPostgres } from "../store/postgres.ts";
+import { readSecret, writeSecret } from "../store/secrets.ts";
 import { openSqlite } from "../store/sqlite.ts";
 
 export interface Finding {
@@ -153,7 +157,10 @@ async function probeChannel(
     known: async () => new Set(),
     session: async () => null,
     agent: () => null,
+    identity: async () => ({ since: new Date(), mark: "check00000", ownerOf: () => "foreign" as const }),
+    secrets: secretsOf(config, adapter.name),
     report: () => {},
+    warn: () => {},
   };
   try {
     const built = adapter.create(channel, settings);
@@ -163,6 +170,25 @@ async function probeChannel(
   } catch (error) {
     return { subject, state: "unreachable", message: (error as Error).message };
   }
+}
+
+/** The secrets of the daemon's store, so that a login here neither fails with a token that was rotated, nor loses a new one. */
+function secretsOf(config: Config, adapter: string): Channel["secrets"] {
+  const { store } = config;
+  const use = async <T>(work: (db: Database) => Promise<T>): Promise<T | null> => {
+    if (store.kind === "sqlite" && !existsSync(store.file)) return null;
+    const db = await openDatabase(config, systemClock);
+    try {
+      return (await schemaVersion(db)) === migrations.length ? await work(db) : null;
+    } finally {
+      await db.close();
+    }
+  };
+  return {
+    read: (name) => use((db) => db.read((q) => readSecret(q, `${adapter}/${name}`))),
+    write: async (name, value) =>
+      void (await use((db) => db.tx((q) => writeSecret(q, `${adapter}/${name}`, value)))),
+  };
 }
 
 function judgeChannel(subject: string, status: ChannelStatus): Finding {

@@ -57,16 +57,17 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--limit <n>", "list: at most this many", count, 50)
     .option("--json", "print JSON")
     .action(calls(() => import("./outbox.ts"), "action", "id"));
-  configured("inbox", "list, show or answer messages that were not answered")
-    .argument("<action>", "list, show or answer", oneOf("list", "show", "answer"))
-    .argument("[id]", "a message, as listed")
+  configured("inbox", "list, show, answer or drop messages that were not answered")
+    .argument("<action>", "list, show, answer or drop", oneOf("list", "show", "answer", "drop"))
+    .argument("[ids...]", "messages, as listed")
+    .option("--all", "answer, drop: everything held as answered-before-restore, replies included")
     .option("--state <state>", "list: only messages in this state")
-    .option("--code <code>", "list: only those refused with this code")
-    .option("--channel <id>", "list: only this channel's")
+    .option("--code <code>", "list: only those refused or held with this code")
+    .option("--channel <id>", "list, --all: only this channel's")
     .option("--limit <n>", "list: at most this many", count, 50)
     .option("--raw", "show: print the message as it arrived")
     .option("--json", "print JSON")
-    .action(calls(() => import("./inbox.ts"), "action", "id"));
+    .action(calls(() => import("./inbox.ts"), "action", "ids"));
   configured("escalation", "list, show and answer what humans are needed for")
     .argument("<action>", escalationActions.join(", "), oneOf(...escalationActions))
     .argument("[number]", "an escalation, as listed")
@@ -122,6 +123,22 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--json", "agent: print JSON")
     .action(calls(() => import("./platform.ts"), "what", "action", "agent"));
   configured("migrate", "bring the store's schema up to date").action(calls(() => import("./migrate.ts")));
+  const copies = (name: "backup" | "verify" | "restore", description: string, file: string) =>
+    (name === "verify" ? add(name, description) : configured(name, description))
+      .argument("<file>", file)
+      .option("--json", "print JSON")
+      .action(calls(async () => (await import("./backup.ts"))[name], "file"));
+  copies("backup", "copy the SQLite store to a new file, while the daemon runs", "the file to write");
+  copies(
+    "verify",
+    "read a backup or a store as a whole and report what is wrong with it",
+    "the file to read",
+  );
+  copies(
+    "restore",
+    "put a backup in the place of the SQLite store; the daemon must be stopped",
+    "the backup",
+  );
 
   await program.parseAsync([...argv], { from: "user" });
   return code;

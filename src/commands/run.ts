@@ -23,7 +23,9 @@ import { createMetrics, type Metrics } from "../ops/metrics.ts";
 import { createNotifier, type Notifier } from "../ops/notify.ts";
 import { taskGroup } from "../ops/tasks.ts";
 import { runWatchdog } from "../ops/watchdog.ts";
+import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
 import { overview } from "../store/overview.ts";
+import { answeredBefore, countHeld } from "../store/restored.ts";
 import { type Forgotten, forget } from "../store/retention.ts";
 import { embeddedPlatform } from "./embedded.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -39,6 +41,9 @@ const firstTryMs = 20_000;
 const statusMs = 30_000;
 const retentionMs = 3_600_000;
 const stuckMs = 120_000;
+const generationMs = 60_000;
+/** So long a changed store is reported, even when nothing is held. */
+const changedMs = 24 * 3_600_000;
 
 export async function run(options: { readonly config: string }, io: Io): Promise<number> {
   const path = resolve(io.cwd, options.config);
@@ -152,6 +157,7 @@ async function serve(app: App, service: Service): Promise<void> {
     collectGarbage();
     tasks.start("alarm", (signal) => keepSaying({ ...alarmed(app), clock, log }, signal));
     tasks.start("status", (signal) => tellStatus(app, notifier, signal));
+    tasks.start("generation", (signal) => keepGeneration(app, service, signal));
     tasks.start("retention", (signal) => keepTidy(app, service, signal));
     if (notifier.watchdogMs !== null) {
       const watchdog = {
@@ -204,6 +210,33 @@ async function keepTidy(app: App, service: Service, signal: AbortSignal): Promis
 
 const forgotSomething = (counts: Forgotten): boolean => Object.values(counts).some((count) => count > 0);
 
+/** Lets the next start recognize a store that is older than the one it replaced. */
+async function keepGeneration(app: App, { config, log }: Service, signal: AbortSignal): Promise<void> {
+  const { store } = config;
+  if (store.kind !== "sqlite" || store.file === ":memory:") return;
+  for (;;) {
+    await clock.sleep(generationMs, signal);
+    if (signal.aborted) return;
+    await advanceGeneration(app.db, store.file, app.installation.id).catch((error: unknown) =>
+      log.warn({ err: error }, "updating the installation file failed"),
+    );
+  }
+}
+
+/** What an operator must know about the store itself. */
+async function storeWarnings(app: App, installation: Installation): Promise<readonly string[]> {
+  const held = await app.db.read(countHeld);
+  const changed = installationWarning(installation);
+  const isRecent = clock.now() - installation.since < changedMs;
+  const warning = changed !== null && (isRecent || held.messages + held.replies > 0) ? [changed] : [];
+  if (held.messages + held.replies === 0) return warning;
+  const counts = `${held.messages} messages and ${held.replies} replies are held as ${answeredBefore}`;
+  return [
+    ...warning,
+    `${counts}: see inbox list --code ${answeredBefore}, then inbox answer --all or inbox drop --all`,
+  ];
+}
+
 /** What waits for a human comes first. */
 async function readiness(app: App | null) {
   if (!app) return { ready: false, reason: "starting" };
@@ -211,7 +244,9 @@ async function readiness(app: App | null) {
   try {
     const alarm = await lookForAlarm(alarmed(app));
     const ready = isReady(channels) && !isSilenced(alarm);
-    return { ...told(alarm), ready, channels, store: await app.db.read(overview) };
+    const warnings = await storeWarnings(app, app.installation);
+    const store = await app.db.read(overview);
+    return { ...told(alarm), ready, ...(warnings.length > 0 && { warnings }), channels, store };
   } catch (error) {
     return { ready: false, channels, store: `cannot be read: ${String(error)}` };
   }

@@ -24,8 +24,37 @@ export interface Channel {
   session(id: SessionId): Promise<SessionFacts | null>;
   /** What the platform says of the agent on this channel; null until it was read once. */
   agent(): AgentFacts | null;
+  /** Who this channel is in its store. Stays the same for one run of `Inbound.run`. Rejects when the store cannot be read. */
+  identity(): Promise<ChannelIdentity>;
+  /** Small secrets that the provider issues at run time. */
+  readonly secrets: SecretStore;
   /** Call at every change of health; cheap, never throws. */
   report(status: ChannelStatus): void;
+  /** A condition that needs an operator while the channel goes on working; null ends it. `code` is short and stable. The
+   *  sentence is shown by /readyz and logged when it changes. Cheap, never throws. */
+  warn(code: string, sentence: string | null): void;
+}
+
+/** How an adapter tells the traces it left at the provider from those of other installations. */
+export interface ChannelIdentity {
+  /** When this store first ran the channel. What reaches the provider later is new, even when the first connection
+   *  succeeds hours afterwards; what was there before is history. */
+  readonly since: Date;
+  /** Names this channel in this store, for marks at the provider. `[a-z0-9]{10}`. A restored store has another one. */
+  readonly mark: string;
+  /** Who left a mark. `self`: this channel; `earlier`: this channel in an earlier state of the store, before a restore or a
+   *  loss; `sibling`: another channel that runs on this store; `foreign`: another installation. */
+  ownerOf(mark: string): MarkOwner;
+}
+
+export type MarkOwner = "self" | "earlier" | "sibling" | "foreign";
+
+/** Kept in the core's store, for all channels of one adapter, across restarts. */
+export interface SecretStore {
+  /** Null when nothing was stored under that name. Rejects when the store cannot be read. */
+  read(name: string): Promise<string | null>;
+  /** Resolves after the commit. Encrypt what must not be readable in a backup of the store. */
+  write(name: string, value: string): Promise<void>;
 }
 
 export interface Accepted {

@@ -21,8 +21,20 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
   /** The canonical form of an address as a person writes it (a lower-cased mailbox, an E.164 number); null when no channel
    *  of this adapter could reach it. Absent: whatever is written is taken. Pure; asked where no channel exists, too. */
   address?(text: string): string | null;
+  /** What no second channel may use at the same time (a mailbox folder, a phone number). Two enabled channels of one file
+   *  whose resources have the same `id` are rejected by `check`, at start and at a reload. Pure. */
+  exclusive?(config: z.output<Config>): readonly ExclusiveResource[];
   /** Called once per channel at start and after a reload that changed its block. No I/O, no timers. */
   create(channel: Channel, config: z.output<Config>): Adapter<Draft>;
+}
+
+export interface ExclusiveResource {
+  /** The normalized name, compared across all channels: `imap:imap.example.com/support@example.com/INBOX`. */
+  readonly id: string;
+  /** The resource in the operator's words: `the mailbox INBOX of support@example.com`. */
+  readonly name: string;
+  /** The key in the channel's block that names it: `["imap", "user"]`. */
+  readonly key: readonly (string | number)[];
 }
 
 export interface Traits {

@@ -35,6 +35,9 @@ export interface MessageEvent {
   readonly attachments?: readonly Attachment[];
   /** Set when the message must never be answered: machine mail, bounces, lists, own mail, too old, denied ... Stored with this reason. */
   readonly refusal?: Refusal;
+  /** Set when traces at the provider show that the message was handled although this store does not know it. The core holds
+   *  it (`answered-before-restore`) until an operator decides. */
+  readonly handledBefore?: HandledBefore;
   /** The whole message is the person's word on being written to (STOP, START, HELP): acted on, never shown to the agent. */
   readonly consent?: Consent;
   /** Meant for people, not for the agent (a missed call, a voicemail): stored and told to the channel's `humans`, never
@@ -49,6 +52,13 @@ export interface MessageEvent {
   readonly sender?: "verified" | "unverified";
   /** Kept for replay. */
   readonly raw?: Uint8Array;
+}
+
+/** `by`: `self` when this channel handled it in a later or earlier state of the store, so that the store is older than the
+ *  provider's traces; `other` when another installation, or an unknown one, did. `reason` is for the operator. */
+export interface HandledBefore {
+  readonly by: "self" | "other";
+  readonly reason: string;
 }
 
 /** `stop` suppresses the sender's address on this channel until `start`; `help` changes nothing. */

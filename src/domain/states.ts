@@ -7,11 +7,12 @@ type Machine = { readonly [state: string]: readonly string[] };
 export const eventStates = {
   stored: ["routed", "ignored", "held", "failed"],
   /** It has a turn. When that fails, or the platform gives no answer, the message is listed again. */
-  routed: ["failed", "ignored"],
+  routed: ["failed", "ignored", "held"],
   /** Never answered; the reason is stored. An operator may route it all the same. */
   ignored: ["stored", "routed"],
-  /** A cap was reached, or only a human can read it. An operator may release it. */
-  held: ["stored"],
+  /** A cap was reached, only a human can read it, or it may have been answered before a restore. An operator may release
+   *  or drop it. */
+  held: ["stored", "routed", "ignored"],
   failed: ["stored", "routed"],
 } as const satisfies Machine;
 

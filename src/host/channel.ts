@@ -1,9 +1,11 @@
 // What an adapter is given: the contract's Channel, made of the pipeline and the channel's own state.
 
+import { createHash } from "node:crypto";
 import {
   type AgentFacts,
   type Channel,
   type ChannelId,
+  type ChannelIdentity,
   type ChannelStatus,
   type Clock,
   type ExternalId,
@@ -16,8 +18,10 @@ import { accept, type Reader } from "../pipeline/accept.ts";
 import type { Flow } from "../pipeline/step.ts";
 import { ownAddresses } from "../store/conversations.ts";
 import type { Database, Query } from "../store/driver.ts";
-import { knownEvents } from "../store/events.ts";
+import { channelsSince, knownEvents } from "../store/events.ts";
+import type { Installation } from "../store/installation.ts";
 import { probeNow } from "../store/pauses.ts";
+import { readSecret, writeSecret } from "../store/secrets.ts";
 import { readSession, sessionParty } from "../store/sessions.ts";
 
 export interface ChannelState {
@@ -26,10 +30,17 @@ export interface ChannelState {
   since: number;
   /** Clock milliseconds of the last accepted event or proven look; null before the first. */
   heardAt: number | null;
+  /** What an operator must know while the channel works, by code. */
+  readonly warnings: Map<string, string>;
 }
 
 export function createChannel(options: {
   readonly id: ChannelId;
+  /** The adapter's name: its channels share their secrets. */
+  readonly adapter: string;
+  readonly installation: Installation;
+  /** The channels that run on this store now. */
+  running(): readonly string[];
   readonly flow: Flow;
   readonly db: Database;
   readonly clock: Clock;
@@ -45,16 +56,17 @@ export function createChannel(options: {
 }): Channel {
   const { id, flow, db, clock, node, state } = options;
   const log = inChannel(options.log, id);
+  const startedAt = clock.now();
   return {
     id,
     log,
     clock,
     url: (path) => new URL(`${options.publicUrl.replace(/\/$/, "")}/channels/${id}${path}`),
     async accept(events, cursor) {
-      if (cursor === undefined) return accept(flow, id, events, null, node);
+      if (cursor === undefined) return accept(flow, id, events, null, node, startedAt);
       const reader = options.reader();
       if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
-      const accepted = await accept(flow, id, events, { cursor, reader }, node);
+      const accepted = await accept(flow, id, events, { cursor, reader }, node, startedAt);
       state.heardAt = clock.now();
       return accepted;
     },
@@ -64,6 +76,19 @@ export function createChannel(options: {
     addresses: () => db.read((q) => ownAddresses(q, id)),
     session: (session) => db.read((q) => sessionFacts(q, id, session)),
     agent: () => options.agent(),
+    identity: async () =>
+      identityOf(id, options.installation, await db.read(channelsSince), new Set(options.running())),
+    secrets: {
+      read: (name) => db.read((q) => readSecret(q, `${options.adapter}/${name}`)),
+      write: (name, value) => db.tx((q) => writeSecret(q, `${options.adapter}/${name}`, value)),
+    },
+    warn(code, sentence) {
+      if ((state.warnings.get(code) ?? null) === sentence) return;
+      if (sentence === null) state.warnings.delete(code);
+      else state.warnings.set(code, sentence);
+      if (sentence === null) log.info({ code }, "channel warning cleared");
+      else log.warn({ code, reason: sentence }, "channel warning");
+    },
     report(status) {
       const recovered = status.state === "ready" && state.status.state !== "ready";
       if (status.state !== state.status.state) {
@@ -98,6 +123,36 @@ async function sessionFacts(q: Query, channel: string, id: SessionId): Promise<S
     openings: row.openings,
     handingOver: row.handing_over,
     pending: pending === null ? null : externalId(pending),
+  };
+}
+
+/** The name under which one installation's channel leaves marks at the provider. */
+const markOf = (installation: string, channel: string): string =>
+  createHash("sha256").update(`${installation}/${channel}`).digest("hex").slice(0, 10);
+
+function identityOf(
+  id: string,
+  installation: Installation,
+  since: ReadonlyMap<string, number>,
+  running: ReadonlySet<string>,
+): ChannelIdentity {
+  const mark = markOf(installation.id, id);
+  const channels = new Set([id, ...since.keys()]);
+  const all = [...channels].flatMap((channel) =>
+    [installation.id, ...installation.earlier].map((one) => ({ channel, mark: markOf(one, channel) })),
+  );
+  const siblings = new Set(
+    [...running].filter((channel) => channel !== id).map((one) => markOf(installation.id, one)),
+  );
+  const known = new Set(all.map((one) => one.mark));
+  return {
+    since: new Date(since.get(id) ?? 0),
+    mark,
+    ownerOf(other) {
+      if (other === mark) return "self";
+      if (siblings.has(other)) return "sibling";
+      return known.has(other) ? "earlier" : "foreign";
+    },
   };
 }
 

@@ -10,6 +10,7 @@ import type { Agent } from "../pipeline/settings.ts";
 import type { Flow } from "../pipeline/step.ts";
 import type { Database } from "../store/driver.ts";
 import { ensureChannel } from "../store/events.ts";
+import type { Installation } from "../store/installation.ts";
 import { type ChannelState, createChannel } from "./channel.ts";
 import { supervise } from "./supervisor.ts";
 
@@ -56,6 +57,7 @@ interface Entry {
 
 export function createHost(options: {
   readonly db: Database;
+  readonly installation: Installation;
   /** Given late: the flow's stages look at this host's lines. */
   flow(): Flow;
   readonly clock: Clock;
@@ -81,9 +83,17 @@ export function createHost(options: {
     const log = options.log;
     let reader: Reader | null = null;
     const builtAt = clock.monotonic();
-    const state: ChannelState = { status: { state: "connecting" }, since: clock.now(), heardAt: null };
+    const state: ChannelState = {
+      status: { state: "connecting" },
+      since: clock.now(),
+      heardAt: null,
+      warnings: new Map(),
+    };
     const channel = createChannel({
       id: config.id,
+      adapter: config.adapter.name,
+      installation: options.installation,
+      running: () => [...entries.keys()],
       flow: options.flow(),
       db,
       clock,

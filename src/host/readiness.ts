@@ -18,6 +18,8 @@ export interface ChannelReport {
   readonly failures: number;
   /** Carries notices to people, and no questions. */
   readonly notices_only: boolean;
+  /** What an operator must know although the channel works. */
+  readonly warnings: readonly string[];
 }
 
 /** One entry a channel, in the configuration's order. */
@@ -36,6 +38,7 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): 
       heard_at: state.heardAt === null ? null : new Date(state.heardAt).toISOString(),
       failures,
       notices_only: noticesOnly,
+      warnings: [...state.warnings.values()],
     };
   });
 }

@@ -26,6 +26,8 @@ export const pointNames = [
   "watch.commit",
   "intake.commit",
   "take.commit",
+  "backup.copy",
+  "restore.swap",
 ] as const;
 
 export type PointName = (typeof pointNames)[number];

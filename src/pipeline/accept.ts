@@ -17,6 +17,7 @@ import type {
 import { point } from "../ops/points.ts";
 import { insertEvent, type NewAttachment, type NewEvent, writeCursor } from "../store/events.ts";
 import { holdsLease } from "../store/leases.ts";
+import { holdOpenWork } from "../store/restored.ts";
 import type { Flow } from "./step.ts";
 
 /** Who writes a cursor: stale readers must not move it. Absent for events without a cursor (webhooks). */
@@ -30,13 +31,15 @@ export type StoredSession = SessionEvent & { readonly node: string };
 /** What was said in a session knows its node, too. */
 export type StoredMessage = MessageEvent & { readonly node?: string };
 
-/** Stores the events of one channel. Resolves after the commit. Rejects when the reader's lease is gone. */
+/** Stores the events of one channel. Resolves after the commit. Rejects when the reader's lease is gone. `startedAt`, epoch
+ *  milliseconds: when this process began to run the channel. */
 export async function accept(
   flow: Flow,
   channel: string,
   events: readonly InboundEvent[],
   position: { readonly cursor: Cursor; readonly reader: Reader } | null,
   node: string,
+  startedAt = 0,
 ): Promise<readonly Accepted[]> {
   const rows = events.map((event) => toRow(channel, event, node));
   const accepted = await flow.commit(async (q) => {
@@ -48,6 +51,9 @@ export async function accept(
       const event = events[index];
       if (event) results.push({ id: event.id, duplicate: !(await insertEvent(q, row)) });
     }
+    // The store is older than the traces at the provider: what it still lists as open may have been answered, too.
+    if (results.some((one, index) => !one.duplicate && isHandled(events[index])))
+      await holdOpenWork(q, { channel, before: startedAt });
     if (position) await writeCursor(q, channel, position.cursor);
     point("event.commit", "before", { channel, events: rows.length });
     return results;
@@ -55,6 +61,9 @@ export async function accept(
   point("event.commit", "after", { channel, events: rows.length });
   return accepted;
 }
+
+const isHandled = (event: InboundEvent | undefined): boolean =>
+  event?.kind === "message" && event.handledBefore?.by === "self";
 
 function toRow(channel: string, event: InboundEvent, node: string): NewEvent {
   const bytes = "raw" in event ? event.raw : undefined;

@@ -34,6 +34,7 @@ import {
   settleEvent,
   storedEvents,
 } from "../store/events.ts";
+import { answeredBefore } from "../store/restored.ts";
 import { readSession } from "../store/sessions.ts";
 import { suppression } from "../store/suppressions.ts";
 import { countTurns, enqueueTurn, roomIn } from "../store/turns.ts";
@@ -107,6 +108,8 @@ async function routeEvent(
 
   const place = () => placeOf(q, line, event, deps.clock);
   const { consent, forHumans } = event;
+  if (event.handledBefore && !consent && row.code !== "released")
+    return holdHandled(q, line, row, event, event.handledBefore.reason, deps.log);
   const suppressed = await suppression(q, line.channel, addressOf(event));
   if (consent && !(consent.ambiguous && consent.word === "start" && suppressed === null))
     return heed(q, line, row, { ...event, consent }, place, deps);
@@ -170,6 +173,25 @@ async function routeEvent(
     dueAt: dueAt(q, row, released ? 0 : join),
   });
   await settleEvent(q, row.id, { state: "routed", conversation, turn });
+}
+
+/** Before anything else is decided about it: a responder's reply would reach the customer twice, too. A word of consent is
+ *  applied all the same. */
+async function holdHandled(
+  q: Query,
+  line: Line,
+  row: EventRow,
+  event: MessageEvent,
+  reason: string,
+  log: Log,
+): Promise<void> {
+  // Its age counts from the restore, not from its first arrival, so age decides nothing here.
+  const refusal = refuse(event, { ...line.rules, max_age: Number.POSITIVE_INFINITY }, row.received_at);
+  const outcome = refusal
+    ? { state: "ignored", ...refusal }
+    : { state: "held", code: answeredBefore, reason };
+  log.info({ channel: row.channel, event: row.id, code: outcome.code }, "message not answered");
+  return settleEvent(q, row.id, outcome);
 }
 
 /** Somebody waits, and only an operator lets the message through. About the channel: a loop has many conversations. */

@@ -138,9 +138,15 @@ export async function writeCursor(q: Query, channel: string, cursor: string): Pr
   await q.run("UPDATE channels SET cursor = $2, cursor_at = now_ms() WHERE id = $1", channel, cursor);
 }
 
-/** Every configured channel has a row; called at start. */
+/** Every configured channel has a row, with the time at which this store first ran the channel; called at start. */
 export async function ensureChannel(q: Query, channel: string): Promise<void> {
-  await q.run("INSERT INTO channels (id) VALUES ($1) ON CONFLICT (id) DO NOTHING", channel);
+  await q.run("INSERT INTO channels (id, since) VALUES ($1, now_ms()) ON CONFLICT (id) DO NOTHING", channel);
+}
+
+/** Every channel that ever ran on this store, with the time at which it first did (epoch milliseconds). */
+export async function channelsSince(q: Query): Promise<Map<string, number>> {
+  const rows = await q.all<{ id: string; since: number }>("SELECT id, since FROM channels");
+  return new Map(rows.map((row) => [row.id, row.since]));
 }
 
 /** Serialises a channel's pure stages: two nodes must not put one person's messages out of order. False when another

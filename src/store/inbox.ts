@@ -100,7 +100,7 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
  *  it stopped. False for one that never came so far. */
 async function reviveAsked(q: Query, id: number): Promise<boolean> {
   const event = await q.one<{ turn: string | null }>(
-    "SELECT turn FROM events WHERE id = $1 AND state IN ('ignored', 'failed') AND body <> ''",
+    "SELECT turn FROM events WHERE id = $1 AND state IN ('ignored', 'held', 'failed') AND body <> ''",
     id,
   );
   if (!event?.turn) return false;

@@ -4,6 +4,7 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
+import { damaged, isDamage } from "./damaged.ts";
 import { type Database, dialect, type Query, type Value } from "./driver.ts";
 
 interface Prepared {
@@ -97,17 +98,31 @@ const batchLimit = 256;
 /** Turns of the event loop in which a commit waits for others. */
 const gatherLimit = 8;
 
-/** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms(). */
+/** The connection that writes. Throws DamagedStore for a file that is no database. */
+function openWriter(file: string): Sqlite.Database {
+  const db = new Sqlite(file);
+  try {
+    db.pragma("busy_timeout = 5000");
+    becomeWal(db);
+    db.pragma("synchronous = FULL");
+    db.pragma("foreign_keys = ON");
+    db.pragma("secure_delete = ON");
+    // What a savepoint would need to undo is kept in memory: in files it is the larger part of all that is written.
+    db.pragma("temp_store = MEMORY");
+  } catch (error) {
+    db.close();
+    throw damaged(file, (error as Error).message, error);
+  }
+  return db;
+}
+
+/** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms(). Damage that SQLite
+ *  reports, now or in a later transaction, is thrown as DamagedStore. */
 export function openSqlite(file: string, now: () => number): Database {
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const db = new Sqlite(file);
-  db.pragma("busy_timeout = 5000");
-  becomeWal(db);
-  db.pragma("synchronous = FULL");
-  db.pragma("foreign_keys = ON");
-  db.pragma("secure_delete = ON");
-  // What a savepoint would need to undo is kept in memory: in files it is the larger part of all that is written.
-  db.pragma("temp_store = MEMORY");
+  const db = openWriter(file);
+  const described = (error: unknown): unknown =>
+    isDamage(error) ? damaged(file, (error as Error).message, error) : error;
 
   const prepare = cachedStatements(db, now);
   const begin = db.prepare("BEGIN IMMEDIATE");
@@ -228,7 +243,7 @@ export function openSqlite(file: string, now: () => number): Database {
     kind: "sqlite",
     tx: <T>(work: (q: Query) => Promise<T>) =>
       new Promise<T>((resolve, reject) => {
-        waiting.push({ run: work, resolve, reject });
+        waiting.push({ run: work, resolve, reject: (error) => reject(described(error)) });
         flushing ??= flush();
       }),
     // Reads have a connection of their own: they see committed rows only, whatever the queue is in the middle of.
@@ -238,7 +253,9 @@ export function openSqlite(file: string, now: () => number): Database {
         return work(q);
       }
       reading ??= openReader(file, now);
-      return work(reading.query);
+      return work(reading.query).catch((error: unknown) => {
+        throw described(error);
+      });
     },
     onWake: () => undefined,
     wake: async () => undefined,

@@ -105,9 +105,9 @@ describe("outbox, inbox and migrate", () => {
       onCrash: () => undefined,
     };
     const show = { config: file, action: "show", limit: 1, raw: true } as const;
-    expect(await run({ ...show, id: "1" }, io)).toBe(exitCodes.ok);
+    expect(await run({ ...show, ids: ["1"] }, io)).toBe(exitCodes.ok);
     expect([Buffer.concat(said.bytes), said.out, said.err]).toEqual([bytes, [], []]);
-    expect(await run({ ...show, id: "2" }, io)).toBe(exitCodes.failed);
+    expect(await run({ ...show, ids: ["2"] }, io)).toBe(exitCodes.failed);
     expect(said.err[0]).toContain("was not kept");
   });
 });

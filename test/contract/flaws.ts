@@ -48,7 +48,10 @@ export const methods = (channel: Channel): Channel => ({
   known: (ids) => channel.known(ids),
   session: (id) => channel.session(id),
   agent: () => channel.agent(),
+  identity: () => channel.identity(),
+  secrets: channel.secrets,
   report: (status) => channel.report(status),
+  warn: (code, sentence) => channel.warn(code, sentence),
 });
 
 type Send = (draft: never, attempt: Attempt) => Promise<SendOutcome>;

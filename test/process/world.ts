@@ -133,6 +133,8 @@ export interface PlaceOptions {
   readonly opening?: "start" | "create";
   /** Marks by moving to Archive instead of by keyword. */
   readonly move?: boolean;
+  /** `none`: no marks at all. Default: as `move` says. */
+  readonly mark?: "none" | "usual";
   /** Mail to people whose name begins with `bert` bounces. */
   readonly bounces?: boolean;
   /** Keeps copies in Sent, where a later look finds them. */
@@ -175,6 +177,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     onUnknown: "resend",
     opening: "start",
     move: false,
+    mark: "usual",
     bounces: true,
     copies: true,
     resets: 0,
@@ -237,7 +240,8 @@ function configFile(
   peer: SmtpPeer,
   options: Required<PlaceOptions>,
 ): string {
-  const mark = options.move ? "mark: { with: move, folder: Archive }" : "mark: { with: keyword }";
+  const usual = options.move ? "mark: { with: move, folder: Archive }" : "mark: { with: keyword }";
+  const mark = options.mark === "none" ? "mark: { with: none }" : usual;
   return `
 platform: { url: "${platform}", timeout: ${options.timeout}, settle_after: 1s, rate: { requests: 100000, per: 60s } }
 agents: { support: { key: "\${env:AGENT_KEY}" } }

@@ -13,6 +13,8 @@ const schema = z.object({
   at: z.number(),
   /** Epoch ms: mail that arrived before was there at the first start and is never looked at. */
   since: z.number(),
+  /** From which UID on marks of others mean that they work on this mailbox now: where the channel with this mark began. */
+  watch: z.object({ mark: z.string(), uid: z.int().min(1) }).optional(),
 });
 
 export type Position = Readonly<z.output<typeof schema>>;

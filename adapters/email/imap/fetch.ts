@@ -10,6 +10,8 @@ export interface Listed {
   readonly size: number;
   /** INTERNALDATE, epoch ms; null when the server did not tell. */
   readonly arrived: number | null;
+  /** Flags that are no system flags, such as `$Bridgehead`. */
+  readonly keywords: readonly string[];
 }
 
 /** `raw` is null when the server answered without the bytes. */
@@ -27,7 +29,7 @@ export interface Envelope {
   readonly subject: string;
 }
 
-const meta = { uid: true, size: true, internalDate: true } as const;
+const meta = { uid: true, size: true, internalDate: true, flags: true } as const;
 
 /** Everything with a UID of at least `from`, in order. `N:*` also names the last message when its UID is below N. */
 export async function list(client: ImapFlow, from: number): Promise<Listed[]> {
@@ -82,11 +84,39 @@ export async function envelopes(client: ImapFlow, uids: readonly number[]): Prom
   return new Map(rows.map((row) => [row.uid, envelopeOf(row)]));
 }
 
+/** These header fields of messages, unfolded, by lower-case name; the first field of each name counts. */
+export async function headerFields(
+  client: ImapFlow,
+  uids: readonly number[],
+  names: readonly string[],
+): Promise<ReadonlyMap<string, string>[]> {
+  if (uids.length === 0 || openMailbox(client).exists === 0) return [];
+  const rows = await rowsOf(client, uidSet(uids), { uid: true, headers: [...names] });
+  return rows.map((row) => {
+    const fields = new Map<string, string>();
+    const lines = (row.headers?.toString("latin1") ?? "").replace(/\r?\n[ \t]/g, " ").split(/\r?\n/);
+    for (const line of lines) {
+      const colon = line.indexOf(":");
+      const name = line.slice(0, Math.max(0, colon)).trim().toLowerCase();
+      if (name !== "" && !fields.has(name)) fields.set(name, line.slice(colon + 1).trim());
+    }
+    return fields;
+  });
+}
+
+/** UIDs from `from` on that carry the keyword. */
+export async function withKeyword(client: ImapFlow, keyword: string, from: number): Promise<number[]> {
+  if (openMailbox(client).exists === 0) return [];
+  const found = await client.search({ keyword, uid: `${from}:*` }, { uid: true });
+  if (!Array.isArray(found) || !client.usable) throw new Error("searching the mailbox failed");
+  return found.filter((uid) => uid >= from);
+}
+
 /** UIDs of everything that arrived at or after this time (the server compares whole days). */
 export async function arrivedSince(client: ImapFlow, since: number): Promise<number[]> {
   if (openMailbox(client).exists === 0) return [];
   const found = await client.search({ since: new Date(since - 86_400_000) }, { uid: true });
-  // imapflow 2.1 may answer a search that could not be completed like one without hits.
+  // imapflow before 2.5.6 answered a search that could not be completed like one without hits.
   if (!Array.isArray(found) || !client.usable) throw new Error("searching the mailbox failed");
   return found;
 }
@@ -125,7 +155,8 @@ export async function rowsOf(
 
 function listed(row: FetchMessageObject): Listed {
   const arrived = row.internalDate === undefined ? Number.NaN : new Date(row.internalDate).getTime();
-  return { uid: row.uid, size: row.size ?? 0, arrived: Number.isNaN(arrived) ? null : arrived };
+  const keywords = [...(row.flags ?? [])].filter((flag) => !flag.startsWith("\\"));
+  return { uid: row.uid, size: row.size ?? 0, arrived: Number.isNaN(arrived) ? null : arrived, keywords };
 }
 
 function bytesOf(row: FetchMessageObject): Uint8Array | null {

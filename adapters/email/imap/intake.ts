@@ -14,6 +14,7 @@ import type { ParseContext, ParseResult, SenderAuth } from "../parse/types.ts";
 import { type Envelope, envelopes, type Fetched, type Listed, sources } from "./fetch.ts";
 import type { Mark } from "./marks.ts";
 import { readPartly } from "./oversized.ts";
+import type { Traces } from "./traces.ts";
 
 /** What reading needs of its channel. */
 export type Core = Pick<Channel, "accept" | "known" | "log" | "clock">;
@@ -24,6 +25,9 @@ export interface IntakeOptions {
   readonly context: ParseContext;
   readonly parse: (raw: Uint8Array, context: ParseContext, signal: AbortSignal) => Promise<ParseResult>;
   readonly mark: Mark;
+  /** The channel's own mark. */
+  readonly own: string;
+  readonly traces: Pick<Traces, "handledBefore">;
   readonly client: ImapFlow;
   /** `INBOX/1712345678`: with `/<uid>` it is a message's id. */
   readonly prefix: string;
@@ -74,11 +78,13 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
       client,
       hard.map((one) => one.uid),
     );
-    return understood
+    const all = understood
       .map((one) =>
         one.kind === "unread" ? refused(one.mail, heads, one.code, one.reason, one.mail.raw) : one,
       )
       .sort((a, b) => a.uid - b.uid);
+    const byUid = new Map(batch.listed.map((one) => [one.uid, one]));
+    return Promise.all(all.map((one) => withTraces(one, byUid.get(one.uid))));
   }
 
   /** Reads the text of a message larger than `max_size`. A message on which the connection breaks again and again, or of
@@ -106,7 +112,9 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     if (partly === null) return tooLarge;
     // A signature covers the whole body, which is not here.
     const signed = options.context.senderAuth.mode === "mailauth";
-    const context: ParseContext = signed ? { senderAuth: { mode: "off" } } : options.context;
+    const context: ParseContext = signed
+      ? { ...options.context, senderAuth: { mode: "off" } }
+      : options.context;
     const result = await options.parse(partly.raw, context, signal);
     if (!result.ok) return tooLarge;
     const auth = signed ? unsigned : result.auth;
@@ -120,6 +128,20 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     });
     if (found.kind === "events") return { kind: "events", uid, events: found.events };
     return again(mail, senderLimit, found.otherwise.code, found.otherwise.reason);
+  }
+
+  /** Messages that an earlier state of the store, or another daemon, has handled are marked as such for the core. */
+  async function withTraces(one: Understood, mail: Listed | undefined): Promise<Understood> {
+    if (one.kind !== "events" || mail === undefined) return one;
+    const events: InboundEvent[] = [];
+    for (const event of one.events) {
+      if (event.kind !== "message") events.push(event);
+      else {
+        const handledBefore = await options.traces.handledBefore(mail, event.cited ? [event.cited] : []);
+        events.push(handledBefore === null ? event : { ...event, handledBefore });
+      }
+    }
+    return { ...one, events };
   }
 
   async function read(mail: Fetched): Promise<Understood | Unread> {
@@ -190,7 +212,7 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
       await core.accept(events, cursorAfter(uids));
       options.proven();
       // After the commit, and not in its way.
-      marks = marks.then(() => options.mark(client, uids));
+      marks = marks.then(() => options.mark(client, uids, options.own));
     }
     await marks;
     return pending;

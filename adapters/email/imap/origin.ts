@@ -1,7 +1,8 @@
-// Where a new connection begins to read: at the cursor; at the end of the mailbox on the very first start; or, when
-// the server counts anew (another UIDVALIDITY), by arrival time with the core sorting out what it has already.
+// Where a new connection begins to read: at the cursor; on the very first start by arrival time, from the moment on at
+// which the store first ran the channel; or, when UIDVALIDITY changed, by arrival time with the core sorting out what it
+// has already.
 
-import type { Channel, Cursor } from "bridgehead/contract";
+import type { Channel, ChannelIdentity, Cursor } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import { type Position, readPosition } from "./cursor.ts";
 import { list, openMailbox } from "./fetch.ts";
@@ -10,14 +11,17 @@ export interface Origin {
   readonly position: Position;
   /** Epoch ms: first look through everything that arrived since, up to `position.uid`. Null: just read on. */
   readonly rescanSince: number | null;
+  /** True when the mailbox was never read before: the position must be committed before anything else happens. */
+  readonly isNew: boolean;
 }
 
 /** Clocks differ and servers deliver late: a rescan begins this much before the last mail that was seen. */
 const margin = 86_400_000;
 
-/** `history` in ms: how far back the very first start reaches. Reads only. */
+/** `history` in ms: how far back before its first start the channel reaches. Reads only. */
 export async function originOf(
   channel: Channel,
+  identity: ChannelIdentity,
   client: ImapFlow,
   committed: Cursor | null,
   history: number,
@@ -27,19 +31,29 @@ export async function originOf(
   if (uidValidity === "0") channel.log.warn({}, "the server gives no usable UIDVALIDITY");
   const now = channel.clock.now();
   const before = committed === null ? null : readPosition(committed);
-  const end = { v: 1, mailbox: mailbox.path, uidValidity, uid: await lastUid(client), at: now } as const;
-  if (before === null || before.mailbox !== mailbox.path) {
-    if (before !== null) channel.log.warn({}, "another mailbox is configured; reading starts at its end");
-    const since = now - history;
-    return { position: { ...end, since }, rescanSince: history > 0 ? since : null };
+  const uid = await lastUid(client);
+  const watch = { mark: identity.mark, uid: uid + 1 };
+  const end = { v: 1, mailbox: mailbox.path, uidValidity, uid, at: now, watch } as const;
+  if (before === null) {
+    // The first login may come long after the channel was configured: what arrived in between is new.
+    const since = identity.since.getTime() - history;
+    return { position: { ...end, since }, rescanSince: since, isNew: true };
   }
-  if (before.uidValidity === uidValidity) return { position: before, rescanSince: null };
+  if (before.mailbox !== mailbox.path) {
+    channel.log.warn({}, "another mailbox is configured; reading starts at its end");
+    const since = now - history;
+    return { position: { ...end, since }, rescanSince: history > 0 ? since : null, isNew: true };
+  }
+  if (before.uidValidity === uidValidity) {
+    const same = before.watch?.mark === identity.mark;
+    return { position: same ? before : { ...before, watch }, rescanSince: null, isNew: false };
+  }
   channel.log.warn(
     { from: before.uidValidity, to: uidValidity },
     "the mailbox counts anew; looking through it again",
   );
   const since = Math.max(before.since, before.at - margin);
-  return { position: { ...end, since: before.since }, rescanSince: since };
+  return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
 }
 
 /** As text; `"0"` for a server that has none, or an invalid one. */
@@ -48,7 +62,8 @@ export function validityOf(client: ImapFlow): string {
   return typeof uidValidity === "bigint" && uidValidity > 0n ? uidValidity.toString() : "0";
 }
 
-async function lastUid(client: ImapFlow): Promise<number> {
+/** 0 for a mailbox that never held anything. */
+export async function lastUid(client: ImapFlow): Promise<number> {
   const { uidNext, exists } = openMailbox(client);
   if (Number.isInteger(uidNext) && uidNext > 0) return uidNext - 1;
   if (exists === 0) return 0;

@@ -7,12 +7,15 @@ import type { Health } from "../health.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
 import { openMailbox } from "./fetch.ts";
 import { type Core, type IntakeOptions, intake } from "./intake.ts";
-import { originOf, validityOf } from "./origin.ts";
+import { lastUid, originOf, validityOf } from "./origin.ts";
 import { progress } from "./progress.ts";
 import { rescan, type Sweeper, sweep } from "./sweep.ts";
+import { type Backlog, type TracesOptions, tracesOf } from "./traces.ts";
 import { wakening, watchdog } from "./waking.ts";
 
-export interface ReaderOptions extends Pick<IntakeOptions, "reading" | "context" | "mark"> {
+export interface ReaderOptions
+  extends Pick<IntakeOptions, "reading" | "context" | "mark">,
+    Pick<TracesOptions, "sent"> {
   readonly channel: Channel;
   readonly connection: ConnectionOptions;
   readonly health: Health;
@@ -33,6 +36,7 @@ export function reader(
 ): (cursor: Cursor | null, signal: AbortSignal) => Promise<void> {
   const { channel, health } = options;
   const looks = new Map<ExternalId, number>();
+  const backlogs = new Map<string, Backlog>();
   let failures = 0;
 
   return async (committed, signal) => {
@@ -43,7 +47,8 @@ export function reader(
     try {
       // A login by token ends with the token: then a new connection takes over, which is no failure.
       while (!signal.aborted) {
-        cursor = await oneConnection({ ...options, parse: parser.parse }, looks, cursor, signal, () => {
+        const own = { ...options, parse: parser.parse, backlogs };
+        cursor = await oneConnection(own, looks, cursor, signal, () => {
           failures = 0;
           health.set("imap", { state: "ready" });
         });
@@ -62,7 +67,7 @@ export function reader(
 
 /** Resolves with the last committed cursor when the login is about to end; throws when the line fails. */
 async function oneConnection(
-  options: ReaderOptions & Pick<IntakeOptions, "parse">,
+  options: ReaderOptions & Pick<Reading, "parse" | "backlogs">,
   looks: Map<ExternalId, number>,
   cursor: Cursor | null,
   signal: AbortSignal,
@@ -113,6 +118,8 @@ interface Reading extends Omit<ReaderOptions, "connection">, Pick<IntakeOptions,
   readonly cursor: Cursor | null;
   readonly interval: number;
   readonly looks: Map<ExternalId, number>;
+  /** What was there at the first connection of this process, by mailbox and UIDVALIDITY. */
+  readonly backlogs: Map<string, Backlog>;
   readonly ready: () => void;
   readonly proven: () => void;
   readonly signal: AbortSignal;
@@ -123,12 +130,24 @@ async function readOn(options: Reading): Promise<Cursor | null> {
   const { channel, signal, proven, interval } = options;
   const { client, loginEndsAt } = options.connection;
   const { clock } = channel;
-  const box = await client.mailboxOpen(options.reading.config.imap.mailbox);
-  const origin = await originOf(channel, client, options.cursor, options.reading.config.first_start.history);
+  const { config, self } = options.reading;
+  const identity = await channel.identity();
+  const box = await client.mailboxOpen(config.imap.mailbox);
+  const origin = await originOf(channel, identity, client, options.cursor, config.first_start.history);
   const validity = validityOf(client);
   let cursor = options.cursor;
   const steps = progress(origin.position);
   const prefix = `${box.path}/${validity}`;
+  const backlog = options.backlogs.get(prefix) ?? { lastUid: await lastUid(client) };
+  options.backlogs.set(prefix, backlog);
+  const watchFrom = origin.position.watch?.uid ?? backlog.lastUid + 1;
+  const traces = tracesOf(
+    { channel, self, keyword: config.mark.keyword, sent: options.sent },
+    identity,
+    backlog,
+    watchFrom,
+  );
+  client.on("flags", ({ flags }) => traces.noteKeywords(flags ?? []));
   const core: Core = {
     log: channel.log,
     clock,
@@ -140,7 +159,7 @@ async function readOn(options: Reading): Promise<Cursor | null> {
       return accepted;
     },
   };
-  const taking = intake({ ...options, core, client, prefix }, options.looks);
+  const taking = intake({ ...options, core, client, prefix, traces, own: identity.mark }, options.looks);
   const sweeper: Sweeper = { core, client, intake: taking, progress: steps };
   const waking = wakening(client, signal);
   const started = clock.now();
@@ -149,7 +168,7 @@ async function readOn(options: Reading): Promise<Cursor | null> {
       ? Number.POSITIVE_INFINITY
       : loginEndsAt - Math.min(60_000, (loginEndsAt - started) / 4);
   let rescanSince = origin.rescanSince;
-  if (options.cursor === null && rescanSince === null) await core.accept([], steps.settle([]));
+  if (origin.isNew && rescanSince === null) await core.accept([], steps.settle([]));
 
   let announced: number | null = null;
   for (let retries = 0; ; ) {
@@ -164,6 +183,7 @@ async function readOn(options: Reading): Promise<Cursor | null> {
     openMailbox(client);
     proven();
     options.ready();
+    if (announced === null || announced === 0) await traces.lookForOthers(client);
     retries = pending > 0 ? retries + 1 : 0;
     if (clock.now() >= renewAt) return cursor;
     const pause = pending > 0 ? Math.min(interval, lookAgain * 2 ** (retries - 1)) : interval;

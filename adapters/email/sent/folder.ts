@@ -5,8 +5,9 @@ import { channel as point } from "node:diagnostics_channel";
 import type { Log } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import { brief } from "../failure.ts";
+import type { Identity } from "../identity.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "../imap/connection.ts";
-import { openMailbox } from "../imap/fetch.ts";
+import { arrivedSince, headerFields, openMailbox } from "../imap/fetch.ts";
 
 /** `{ phase: "before" | "after", messageId }` around each copy that is filed. */
 const points = point("bridgehead:email.sent-copy");
@@ -16,6 +17,9 @@ export interface SentFolder {
   file(messageId: string, bytes: Buffer): void;
   /** Is a mail with this Message-ID there? Null when there is no such folder; rejects when it cannot be read. */
   has(messageId: string): Promise<boolean | null>;
+  /** The ids that our answers filed since then (epoch ms) cite in In-Reply-To and References; empty without such a folder.
+   *  Rejects when it cannot be read. */
+  answered(since: number, self: Identity): Promise<ReadonlySet<string>>;
   /** Files what is waiting, until the signal aborts; then the connection ends. */
   close(signal: AbortSignal): Promise<void>;
 }
@@ -110,6 +114,11 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
       new Promise((resolve, reject) => {
         add(async (client, open) => resolve(open ? await search(client, messageId) : null), 0, reject);
       }),
+    answered: (since, self) =>
+      new Promise((resolve, reject) => {
+        const job: Job = async (client, open) => resolve(open ? await cited(client, since, self) : new Set());
+        add(job, 0, reject);
+      }),
     async close(signal) {
       closing = true;
       poke();
@@ -148,13 +157,32 @@ async function specialFolder(client: ImapFlow): Promise<string | null> {
   return found?.path ?? null;
 }
 
+/** So many headers are asked for at once. */
+const headerBatch = 500;
+
+/** Only of mail that we made: by its Message-ID, or by our loop header where the server replaces Message-IDs. */
+async function cited(client: ImapFlow, since: number, self: Identity): Promise<Set<string>> {
+  const uids = await arrivedSince(client, since);
+  const names = ["message-id", "in-reply-to", "references", "x-bridgehead-hops"];
+  const ids = new Set<string>();
+  for (let at = 0; at < uids.length; at += headerBatch) {
+    for (const fields of await headerFields(client, uids.slice(at, at + headerBatch), names)) {
+      const ours = self.keyOf(fields.get("message-id") ?? "") !== null || fields.has("x-bridgehead-hops");
+      if (!ours) continue;
+      const text = `${fields.get("in-reply-to") ?? ""} ${fields.get("references") ?? ""}`;
+      for (const [id] of text.matchAll(/<[^<>\s]{1,900}>/g)) ids.add(id);
+    }
+  }
+  return ids;
+}
+
 async function search(client: ImapFlow, messageId: string): Promise<boolean> {
   if (openMailbox(client).exists === 0) {
     await client.noop();
     if (openMailbox(client).exists === 0) return false;
   }
   const found = await client.search({ header: { "message-id": messageId } }, { uid: true });
-  // imapflow 2.1 may answer a search that could not be completed like one without hits.
+  // imapflow before 2.5.6 answered a search that could not be completed like one without hits.
   if (!Array.isArray(found) || !client.usable) throw new Error("searching the folder for sent mail failed");
   return found.length > 0;
 }

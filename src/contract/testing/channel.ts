@@ -2,7 +2,16 @@
 // with an `accept` a test can hold up or fail.
 
 import { setImmediate as turn } from "node:timers/promises";
-import type { Accepted, AgentFacts, Channel, Clock, Log, LogFields, SessionFacts } from "../channel.ts";
+import type {
+  Accepted,
+  AgentFacts,
+  Channel,
+  Clock,
+  Log,
+  LogFields,
+  MarkOwner,
+  SessionFacts,
+} from "../channel.ts";
 import type { InboundEvent, MessageEvent } from "../events.ts";
 import { type Cursor, channelId, type SessionId } from "../ids.ts";
 import type { ChannelStatus } from "../outcomes.ts";
@@ -32,6 +41,8 @@ export interface RecordingChannel extends Channel {
   /** The last committed cursor: what the core would start `run` with. */
   readonly cursor: Cursor | null;
   readonly statuses: readonly ChannelStatus[];
+  /** What `warn` said last, by code. */
+  readonly warnings: ReadonlyMap<string, string>;
   readonly logged: readonly LogLine[];
   /** From now on `accept` waits, with nothing committed, until `release`. */
   hold(): void;
@@ -53,6 +64,14 @@ export interface RecordingChannelOptions {
   readonly cursor?: Cursor | null;
   /** What `agent()` says. Default: an active agent called Agent, without an introduction. */
   readonly agent?: AgentFacts | null;
+  /** When the store first ran the channel. Default: now. */
+  readonly since?: Date;
+  /** The channel's own mark. Default `testmark00`. */
+  readonly mark?: string;
+  /** Whose any other mark is. Default: foreign. */
+  readonly ownerOf?: (mark: string) => MarkOwner;
+  /** What an earlier life of an adapter's channels has stored. */
+  readonly secrets?: Map<string, string>;
 }
 
 /** Makes a fresh channel: nothing stored, nothing held. */
@@ -63,6 +82,11 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
   const calls: { -readonly [K in keyof AcceptCall]: AcceptCall[K] }[] = [];
   const statuses: ChannelStatus[] = [];
   const logged: LogLine[] = [];
+  const warnings = new Map<string, string>();
+  const secrets = options.secrets ?? new Map<string, string>();
+  const clock = options.clock ?? wallClock();
+  const mark = options.mark ?? "testmark00";
+  const since = options.since ?? new Date(clock.now());
   const ids = new Set<string>();
   const fingerprints = new Set<string>();
   const watchers = new Set<() => void>();
@@ -108,7 +132,7 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
   const channel: RecordingChannel = {
     id,
     log: { debug: line("debug"), info: line("info"), warn: line("warn"), error: line("error") },
-    clock: options.clock ?? wallClock(),
+    clock,
     url: (path) => new URL(base + path),
     accept(events, next) {
       const call = { events, cursor: next, state: "pending" as AcceptCall["state"] };
@@ -123,10 +147,30 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
     session: (session) => Promise.resolve(factsOf(stored, session)),
     agent: () =>
       options.agent === undefined ? { active: true, name: "Agent", introduction: null } : options.agent,
+    identity: () =>
+      Promise.resolve({
+        since,
+        mark,
+        ownerOf: (other) => (other === mark ? "self" : (options.ownerOf?.(other) ?? "foreign")),
+      }),
+    secrets: {
+      read: (name) => Promise.resolve(secrets.get(name) ?? null),
+      write: async (name, value) => {
+        await turn();
+        secrets.set(name, value);
+        changed();
+      },
+    },
     report(status) {
       statuses.push(status);
       changed();
     },
+    warn(code, sentence) {
+      if (sentence === null) warnings.delete(code);
+      else warnings.set(code, sentence);
+      changed();
+    },
+    warnings,
     stored,
     get messages() {
       return stored.filter((event) => event.kind === "message");

@@ -9,8 +9,25 @@ CREATE TABLE leases (
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 
+CREATE TABLE installations (
+  id TEXT PRIMARY KEY,
+  number BIGINT NOT NULL UNIQUE,
+  cause TEXT NOT NULL CHECK (cause IN ('new', 'restored', 'older', 'copied', 'lost', 'gone')),
+  table_id BIGINT,
+  since BIGINT NOT NULL
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
+
+CREATE TABLE secrets (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL,
+  updated_at BIGINT NOT NULL
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
+
 CREATE TABLE channels (
   id TEXT PRIMARY KEY,
+  since BIGINT NOT NULL DEFAULT 0,
   cursor TEXT,
   cursor_at BIGINT
 ) WITHOUT ROWID; -- only: sqlite

@@ -7,6 +7,7 @@ import { health } from "../../../adapters/email/health.ts";
 import { identity } from "../../../adapters/email/identity.ts";
 import { marker } from "../../../adapters/email/imap/marks.ts";
 import { reader } from "../../../adapters/email/imap/reader.ts";
+import { sentFolder } from "../../../adapters/email/sent/folder.ts";
 import { describeReal, need } from "../../real/debian.ts";
 import type { Dovecot } from "../../real/dovecot.ts";
 import { freePort } from "../../real/ports.ts";
@@ -243,9 +244,11 @@ describeReal("hostile mail", missing, () => {
     const box = boxes.fresh();
     const channel = recordingChannel();
     const settings = settingsFor(dovecot.port, 1, { imap: { user: box } as Settings["imap"] });
+    const connection = { imap: settings.imap, maxSource: settings.max_size, tokens: null };
     const read = reader({
       channel,
-      connection: { imap: settings.imap, maxSource: settings.max_size, tokens: null },
+      connection,
+      sent: sentFolder({ connection, folder: "auto", log: channel.log }),
       health: health(channel),
       reading: { config: settings, self: identity("support@example.com", []) },
       context: { senderAuth: { mode: "off" } },

@@ -164,10 +164,11 @@ describeReal("reading a mailbox", missing, () => {
     await ready(channel);
     await dovecot.deliver(box, mail(1));
     await arrived(channel, 1);
-    const [inbox, moved] = { flag: [["\\Seen"], []], none: [[], []], move: [null, [[]]] }[way] as [
-      string[] | null,
-      string[][],
-    ];
+    const [inbox, moved] = {
+      flag: [["\\Seen", "$Bridgehead-testmark00"], []],
+      none: [[], []],
+      move: [null, [[]]],
+    }[way] as [string[] | null, string[][]];
     const flags = (mails: readonly { flags: readonly string[] }[]) =>
       mails.map((one) => one.flags.filter((flag) => flag !== "\\Recent"));
     await expect.poll(async () => flags(await dovecot.list(box))).toEqual(inbox === null ? [] : [inbox]);

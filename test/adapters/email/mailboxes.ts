@@ -44,7 +44,7 @@ export async function startMailboxes(
   return {
     dovecot,
     fresh,
-    open(more = {}, imap = {}, channel = recordingChannel(), box = fresh()) {
+    open(more = {}, imap = {}, channel = recordingChannel({ since: nextSecond() }), box = fresh()) {
       const server = { user: box, ...imap } as Settings["imap"];
       const { adapter } = adapterFor(settingsFor(dovecot.port, 1, { ...more, imap: server }), channel);
       if (!adapter.inbound) throw new Error("no inbound");
@@ -58,6 +58,9 @@ export async function startMailboxes(
     dispose: () => dovecot.dispose(),
   };
 }
+
+/** Arrival times are whole seconds: what a test delivered just before must not count as new. */
+const nextSecond = () => new Date(Math.floor(Date.now() / 1000) * 1000 + 1000);
 
 export const ready = (channel: RecordingChannel) =>
   channel.until("ready", (c) => c.statuses.at(-1)?.state === "ready");

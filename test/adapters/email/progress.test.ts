@@ -9,7 +9,8 @@ import { batchesOf } from "../../../adapters/email/imap/intake.ts";
 import { progress } from "../../../adapters/email/imap/progress.ts";
 
 const start: Position = { v: 1, mailbox: "INBOX", uidValidity: "7", uid: 10, at: 0, since: 0 };
-const listed = (...uids: number[]) => uids.map((uid) => ({ uid, size: 100, arrived: uid * 1000 }));
+const listed = (...uids: number[]) =>
+  uids.map((uid) => ({ uid, size: 100, arrived: uid * 1000, keywords: [] }));
 
 describe("progress", () => {
   it("stops before a mail that is still open, and passes it later", () => {
@@ -68,7 +69,7 @@ describe("positions, sets and batches", () => {
 
   it("cuts batches by number and by size", () => {
     expect(batchesOf(listed(...Array(120).keys())).map((batch) => batch.listed.length)).toEqual([50, 50, 20]);
-    const large = [1, 2, 3].map((uid) => ({ uid, size: 3_000_000, arrived: 0 }));
+    const large = [1, 2, 3].map((uid) => ({ uid, size: 3_000_000, arrived: 0, keywords: [] }));
     expect(batchesOf(large).map((batch) => batch.listed.length)).toEqual([1, 1, 1]);
     expect(batchesOf([])).toEqual([]);
   });

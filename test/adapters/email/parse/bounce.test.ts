@@ -169,7 +169,7 @@ describe("bounces without a machine-readable part (review 17)", () => {
     if (found.kind !== "bounce") return;
     expect(found.about).toContain(ours);
     expect(found.recipients[0]).toBe("gone@example.net");
-    const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: null }, now: 0 };
+    const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: null, keywords: [] }, now: 0 };
     const events = deliveries(identity("support@example.com", []), arrival, await read(raw), found, raw);
     expect(events).toHaveLength(1);
     expect(events[0]).toMatchObject({

@@ -1,0 +1,129 @@
+// Traces of earlier work in the mailbox, which a current store knows anyway: marks on mail, and answers of ours in the Sent
+// folder. On mail that the store does not know they show that the store was restored or lost, or that another daemon reads
+// the same mailbox. Such mail is held by the core instead of being answered again.
+
+import type { Channel, ChannelIdentity, HandledBefore } from "bridgehead/contract";
+import type { ImapFlow } from "imapflow";
+import { brief } from "../failure.ts";
+import type { Identity } from "../identity.ts";
+import type { SentFolder } from "../sent/folder.ts";
+import { type Listed, listOnly, openMailbox, withKeyword } from "./fetch.ts";
+import { keywordOf, marksOn } from "./marks.ts";
+
+export interface TracesOptions {
+  readonly channel: Pick<Channel, "log" | "clock" | "warn">;
+  readonly self: Identity;
+  /** The configured keyword. */
+  readonly keyword: string;
+  readonly sent: SentFolder;
+}
+
+export interface Traces {
+  /** Why that mail counts as handled although the store does not know it, or null. Never rejects: where the Sent folder
+   *  cannot be read, marks alone decide. `messageIds`: under which ids an answer would cite it. */
+  handledBefore(mail: Listed, messageIds: readonly string[]): Promise<HandledBefore | null>;
+  /** Looks for other daemons on the mailbox, and reports them or their end. Called after each sweep. */
+  lookForOthers(client: ImapFlow): Promise<void>;
+  /** Takes note of keywords that another session has just set. */
+  noteKeywords(keywords: Iterable<string>): void;
+}
+
+/** What was there when the process first connected is compared with the Sent folder; later mail cannot predate the store. */
+export interface Backlog {
+  /** The last UID of it. */
+  readonly lastUid: number;
+}
+
+const other = "other-installation";
+/** Marks on mail that arrived longer ago say nothing about who works on the mailbox now. */
+const recent = 3_600_000;
+/** A mail that was marked before it was read may have been moved here; so many within `recent` were not. */
+const severalMoved = 3;
+
+/** For one connection. `watchFrom`: the UID from which on marks of others mean that they are at work now. */
+export function tracesOf(
+  options: TracesOptions,
+  identity: ChannelIdentity,
+  backlog: Backlog,
+  watchFrom: number,
+): Traces {
+  const { channel, self, keyword, sent } = options;
+  const seen = new Set<string>();
+  /** UIDs that carried another's mark when they were read. */
+  const markedBefore = new Set<number>();
+  let answers: { readonly since: number; readonly ids: Promise<ReadonlySet<string>> } | null = null;
+
+  /** Ids of the mails that our answers in the Sent folder cite, since that time. */
+  function answered(since: number): Promise<ReadonlySet<string>> {
+    if (answers === null || since < answers.since) {
+      const ids = sent.answered(since, self).catch((error: unknown) => {
+        channel.log.warn(
+          { reason: brief(error) },
+          "sent folder unreadable: earlier answers are not recognized",
+        );
+        return new Set<string>();
+      });
+      answers = { since, ids };
+    }
+    return answers.ids;
+  }
+
+  function byMark(mail: Listed): HandledBefore | null {
+    const marks = marksOn(mail.keywords, keyword);
+    for (const mark of marks) seen.add(mark);
+    const owners = marks.map((mark) => identity.ownerOf(mark));
+    if (owners.includes("self")) {
+      if (mail.uid > backlog.lastUid) channel.warn(other, copySentence);
+      return {
+        by: "self",
+        reason: "it carries the mark of this store, which does not know it: the store is older",
+      };
+    }
+    if (owners.includes("earlier"))
+      return { by: "self", reason: "it carries the mark of an earlier state of this store" };
+    if (!owners.includes("foreign")) return null;
+    markedBefore.add(mail.uid);
+    return {
+      by: "other",
+      reason: "it carries the mark of another installation, or of a store that was lost",
+    };
+  }
+
+  return {
+    async handledBefore(mail, messageIds) {
+      const marked = byMark(mail);
+      if (marked !== null || mail.uid > backlog.lastUid) return marked;
+      const ids = await answered(mail.arrived ?? channel.clock.now());
+      if (!messageIds.some((id) => ids.has(id))) return null;
+      return {
+        by: "self",
+        reason: "an answer of ours in the Sent folder cites it, and the store does not know it",
+      };
+    },
+    noteKeywords(keywords) {
+      for (const mark of marksOn([...keywords], keyword)) seen.add(mark);
+    },
+    async lookForOthers(client) {
+      this.noteKeywords(openMailbox(client).flags ?? []);
+      let [late, early] = [0, 0];
+      for (const mark of seen) {
+        const owner = mark === "" ? "self" : identity.ownerOf(mark);
+        if (owner !== "foreign" && owner !== "earlier") continue;
+        const uids = await withKeyword(client, keywordOf(keyword, mark), watchFrom);
+        const fresh = (await listOnly(client, uids)).filter(
+          ({ arrived }) => (arrived ?? 0) > channel.clock.now() - recent,
+        );
+        early += fresh.filter(({ uid }) => markedBefore.has(uid)).length;
+        late += fresh.filter(({ uid }) => !markedBefore.has(uid)).length;
+      }
+      if (late > 0 || early >= severalMoved) channel.warn(other, otherSentence(late + early));
+      else if (markedBefore.size === 0) channel.warn(other, null);
+    },
+  };
+}
+
+const otherSentence = (count: number): string =>
+  `another daemon with its own store works on this mailbox: it has marked ${count} of the messages of the last hour; stop one of the two, or customers get two answers`;
+
+const copySentence =
+  "another daemon on a copy of this store works on this mailbox: it has marked messages that this store does not know; stop one of the two";

@@ -1,0 +1,247 @@
+// Copies of an SQLite store: made online, verified, and put back. A copy is complete or it does not exist: it is written
+// under another name, verified, synced and then renamed. Every copy declares itself a backup, so that a daemon that
+// starts on it holds what may have been answered after it was made.
+
+import { createHash } from "node:crypto";
+import {
+  chownSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import Sqlite from "better-sqlite3";
+import { point } from "../ops/points.ts";
+import { damaged } from "./damaged.ts";
+
+export interface StoreSummary {
+  readonly schema: number;
+  /** Bytes. */
+  readonly size: number;
+  /** True for a file that `copyStore` made. */
+  readonly isBackup: boolean;
+  /** Epoch milliseconds of the newest accepted event; null when there is none. */
+  readonly newest: number | null;
+  /** Rows by table. */
+  readonly counts: Readonly<Record<string, number>>;
+  /** What is wrong, at most ten sentences. Empty: the file is sound. */
+  readonly problems: readonly string[];
+}
+
+const counted = ["channels", "conversations", "events", "turns", "replies", "drafts", "escalations", "blobs"];
+const most = 10;
+
+/** Copies the store at `file` to `destination` while a daemon may be writing to it: one consistent state. Throws when
+ *  `destination` exists, when the disk is full, and when either file is damaged. Blocks the thread. */
+export function copyStore(file: string, destination: string): StoreSummary {
+  const target = resolve(destination);
+  if (existsSync(target))
+    throw new Error(`copying the store to ${target}: the file exists; name another one`);
+  const partial = `${target}.partial`;
+  vacuumInto(file, partial);
+  point("backup.copy", "after", { partial });
+  const summary = verifyStore(partial);
+  if (summary.problems.length > 0) {
+    rmSync(partial, { force: true });
+    throw damaged(file, summary.problems.join("; "));
+  }
+  renameSync(partial, target);
+  syncFolder(target);
+  return summary;
+}
+
+/** Reads the whole file: pages, references between rows, digests of stored bytes. Changes nothing. Throws when it is no
+ *  SQLite database or cannot be opened. Blocks the thread. */
+export function verifyStore(file: string): StoreSummary {
+  const size = statSync(file).size;
+  if (size === 0) throw damaged(file, "the file is empty");
+  let open: Sqlite.Database | null = null;
+  try {
+    const db = new Sqlite(file, { readonly: true, fileMustExist: true });
+    open = db;
+    const problems = [...pageProblems(db), ...referenceProblems(db)];
+    const schema = metaOf(db, "schema");
+    if (schema === 0) problems.push("it holds no store of Bridgehead");
+    else problems.push(...digestProblems(db));
+    const tables = new Set(namesOf(db));
+    const counts = counted
+      .filter((name) => tables.has(name))
+      .map((name) => [name, countOf(db, name)] as const);
+    return {
+      schema,
+      size,
+      isBackup: metaOf(db, "backup") === 1,
+      newest: tables.has("events") ? newestEvent(db) : null,
+      counts: Object.fromEntries(counts),
+      problems: problems.slice(0, most),
+    };
+  } catch (error) {
+    throw damaged(file, (error as Error).message, error);
+  } finally {
+    open?.close();
+  }
+}
+
+/** Puts the backup at `source` in the place of the store at `file`. The caller holds the store's lock and has verified the
+ *  source. Returns where the former store is kept, or null when there was none. A crash leaves either store in place. */
+export function replaceStore(source: string, file: string, stamp: string): string | null {
+  const target = existsSync(file) ? resolve(file) : file;
+  const partial = `${target}.restoring`;
+  vacuumInto(source, partial);
+  const aside = existsSync(target) ? `${target}.before-restore-${stamp}` : null;
+  if (aside !== null) {
+    const { uid, gid } = statSync(target);
+    if (process.getuid?.() === 0) chownSync(partial, uid, gid);
+    foldLog(target);
+    for (const suffix of ["", "-wal"]) if (existsSync(target + suffix)) keep(target + suffix, aside + suffix);
+    syncFolder(target);
+  }
+  point("restore.swap", "before", { file: target });
+  // A log of the former store must never be applied to the restored one.
+  for (const suffix of ["-wal", "-shm"]) rmSync(target + suffix, { force: true });
+  renameSync(partial, target);
+  syncFolder(target);
+  point("restore.swap", "after", { file: target });
+  return aside;
+}
+
+const keptCopies = 3;
+
+/** A copy beside the store before its schema is migrated; the newest three are kept. Returns its path. */
+export function copyBeforeMigration(file: string, schema: number, stamp: string): string {
+  const prefix = `${basename(file)}.before-migration-`;
+  const folder = dirname(file);
+  const path = join(folder, `${prefix}${stamp}-schema-${schema}`);
+  copyStore(file, path);
+  const copies = readdirSync(folder).filter((name) => name.startsWith(prefix) && !name.endsWith(".partial"));
+  for (const old of copies.sort().slice(0, -keptCopies)) rmSync(join(folder, old), { force: true });
+  return path;
+}
+
+/** `20261120T101500123`: sortable, for names of files. */
+export const stampOf = (now: number): string => new Date(now).toISOString().replace(/[-:.Z]/g, "");
+
+/** A compact copy in one read transaction, declared a backup and synced. Replaces what an earlier attempt left. */
+function vacuumInto(file: string, partial: string): void {
+  for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(partial + suffix, { force: true });
+  // SQLite fills an empty file that exists, so the mode is right from the first byte.
+  closeSync(openSync(partial, "wx", 0o600));
+  try {
+    const source = new Sqlite(file, { fileMustExist: true });
+    try {
+      source.pragma("busy_timeout = 5000");
+      source.prepare("VACUUM INTO ?").run(partial);
+    } finally {
+      source.close();
+    }
+    const copy = new Sqlite(partial, { fileMustExist: true });
+    try {
+      copy.pragma("journal_mode = DELETE");
+      copy.exec(
+        "INSERT INTO meta (name, value) VALUES ('backup', 1) ON CONFLICT (name) DO UPDATE SET value = 1",
+      );
+    } finally {
+      copy.close();
+    }
+    syncFile(partial);
+  } catch (error) {
+    rmSync(partial, { force: true });
+    if ((error as { code?: string }).code === "SQLITE_FULL")
+      throw new Error(`copying the store ${file} to ${partial}: the disk is full`, { cause: error });
+    throw damaged(file, (error as Error).message, error);
+  }
+}
+
+/** Moves what is in the write-ahead log into the file, so that no crash separates the two. A damaged store is kept as it
+ *  is, with its log beside it. */
+function foldLog(file: string): void {
+  try {
+    const db = new Sqlite(file, { fileMustExist: true });
+    try {
+      db.pragma("wal_checkpoint(TRUNCATE)");
+    } finally {
+      db.close();
+    }
+  } catch {
+    // It is damaged, which may be why it is being replaced.
+  }
+}
+
+/** A second name for the file; a copy where the file system knows no hard links. */
+function keep(file: string, name: string): void {
+  try {
+    linkSync(file, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") throw error;
+    copyFileSync(file, name);
+  }
+}
+
+function syncFile(file: string): void {
+  const handle = openSync(file, "r+");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/** Makes a rename durable. */
+function syncFolder(file: string): void {
+  const handle = openSync(dirname(file), "r");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+function pageProblems(db: Sqlite.Database): string[] {
+  const rows = db.pragma(`integrity_check(${most})`) as { integrity_check: string }[];
+  return rows.map((row) => row.integrity_check).filter((line) => line !== "ok");
+}
+
+function referenceProblems(db: Sqlite.Database): string[] {
+  const rows = db.pragma("foreign_key_check") as { table: string; parent: string }[];
+  return rows.length === 0
+    ? []
+    : [`${rows.length} rows refer to rows that are missing, such as ${rows[0]?.table} to ${rows[0]?.parent}`];
+}
+
+/** SQLite has no checksums of its own: a flipped bit in a stored message is found by the digest it is stored under. */
+function digestProblems(db: Sqlite.Database): string[] {
+  const wrong: string[] = [];
+  const rows = db.prepare<[], { id: string; bytes: Buffer }>("SELECT id, bytes FROM blobs").iterate();
+  for (const { id, bytes } of rows) {
+    if (!/^[0-9a-f]{64}$/.test(id) || createHash("sha256").update(bytes).digest("hex") === id) continue;
+    wrong.push(`the stored bytes ${id.slice(0, 12)} do not match their digest`);
+    if (wrong.length >= most) break;
+  }
+  return wrong;
+}
+
+const namesOf = (db: Sqlite.Database): string[] =>
+  (db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[]).map(
+    (row) => row.name,
+  );
+
+const countOf = (db: Sqlite.Database, table: string): number =>
+  (db.prepare(`SELECT COUNT(*) AS count FROM ${table}`).get() as { count: number }).count;
+
+function newestEvent(db: Sqlite.Database): number | null {
+  const row = db.prepare("SELECT received_at FROM events ORDER BY id DESC LIMIT 1").get();
+  return (row as { received_at: number } | undefined)?.received_at ?? null;
+}
+
+function metaOf(db: Sqlite.Database, name: string): number {
+  if (!namesOf(db).includes("meta")) return 0;
+  const row = db.prepare("SELECT value FROM meta WHERE name = ?").get(name);
+  return (row as { value: number } | undefined)?.value ?? 0;
+}

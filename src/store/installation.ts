@@ -1,0 +1,185 @@
+// Which state of which store this is. Every store has an installation id. It changes when the store turns out to be a
+// restored backup, an older copy, or a new file in place of a lost one, because its contents then lag behind what was
+// already sent. SQLite keeps a second copy of the id and of a counter in a file beside the store; PostgreSQL compares
+// the identity of a table, which a logical restore creates anew.
+
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { newToken } from "../ops/clock.ts";
+import type { Database, Query } from "./driver.ts";
+import { holdOpenWork } from "./restored.ts";
+
+/** `new`: the first start. `restored`: from a backup. `older`: the file beside it has seen a later state. `copied`: the file
+ *  beside it is missing or belongs to another store. `lost`: a new store where another one was. */
+export type InstallationCause = "new" | "restored" | "older" | "copied" | "lost";
+
+export interface Installation {
+  readonly id: string;
+  readonly cause: InstallationCause;
+  /** When this id was created, epoch milliseconds. */
+  readonly since: number;
+  /** The ids of earlier states of this store. */
+  readonly earlier: readonly string[];
+  /** True when this start created the id. */
+  readonly changed: boolean;
+}
+
+/** The content of `<store>-installation`. */
+interface Beside {
+  readonly id: string;
+  readonly generation: number;
+}
+
+interface Row {
+  readonly id: string;
+  readonly number: number;
+  readonly cause: InstallationCause | "gone";
+  readonly table_id: number | null;
+  readonly since: number;
+}
+
+/** Decides at every start which state of the store this is, and holds open work when it may be behind. `file`: the SQLite
+ *  file; null for PostgreSQL and for a store in memory. Call with the store locked and migrated. */
+export async function identifyInstallation(db: Database, file: string | null): Promise<Installation> {
+  const beside = file === null ? null : readBeside(file);
+  const { installation, generation } = await db.tx(async (q) => {
+    await q.all("SELECT pg_advisory_xact_lock(7262) -- only: postgres\n SELECT 1 -- only: sqlite");
+    const rows = await q.all<Row>(
+      "SELECT id, number, cause, table_id, since FROM installations ORDER BY number",
+    );
+    const tableId = await tableIdentity(db, q);
+    const stored = await readMeta(q, "generation");
+    const isBackup = (await readMeta(q, "backup")) === 1;
+    const cause = causeOf({ rows, beside, besideExpected: file !== null, isBackup, stored, tableId });
+    const next = Math.max(stored, beside?.generation ?? 0) + 1;
+    await writeMeta(q, "generation", next);
+    await writeMeta(q, "backup", 0);
+    if (cause !== null) await begin(q, cause, rows, beside, tableId);
+    if (cause !== null && cause !== "new" && cause !== "lost") await holdOpenWork(q, null);
+    return { installation: await current(q, cause !== null), generation: next };
+  });
+  if (file !== null) writeBeside(file, { id: installation.id, generation });
+  return installation;
+}
+
+/** Advances the counter in the store and in the file beside it, so that an older copy of the store is recognized. Called
+ *  every minute by the daemon; a copy that is younger than that passes for the current state. */
+export async function advanceGeneration(db: Database, file: string, installation: string): Promise<void> {
+  const generation = await db.tx(async (q) => {
+    const next = (await readMeta(q, "generation")) + 1;
+    await writeMeta(q, "generation", next);
+    return next;
+  });
+  writeBeside(file, { id: installation, generation });
+}
+
+const warnings: Readonly<Record<Exclude<InstallationCause, "new">, string>> = {
+  restored: "the store is a restored backup",
+  older: "the store is older than at the last start",
+  copied: "the store is a copy from elsewhere: the file beside it is missing or belongs to another store",
+  lost: "the store is missing: a new one was created in its place",
+};
+
+/** What an operator must know about the store; null for a store that was simply created here. */
+export function installationWarning({ cause }: Installation): string | null {
+  if (cause === "new") return null;
+  return `${warnings[cause]}; messages that may have been answered already are held as answered-before-restore`;
+}
+
+/** The path of the file beside an SQLite store. */
+const besidePath = (file: string): string => `${file}-installation`;
+
+function causeOf(found: {
+  readonly rows: readonly Row[];
+  readonly beside: Beside | null;
+  readonly besideExpected: boolean;
+  readonly isBackup: boolean;
+  readonly stored: number;
+  readonly tableId: number | null;
+}): InstallationCause | null {
+  const { rows, beside } = found;
+  const last = rows.at(-1);
+  if (last === undefined) return beside === null ? "new" : "lost";
+  if (found.isBackup) return "restored";
+  if (found.tableId !== null && last.table_id !== found.tableId) return "restored";
+  if (!found.besideExpected) return null;
+  if (beside === null) return "copied";
+  if (beside.id === last.id) return beside.generation > found.stored ? "older" : null;
+  // The process died between the commit of the new id and the write of the file: the store is the newer one.
+  return rows.some((row) => row.id === beside.id) ? null : "copied";
+}
+
+async function begin(
+  q: Query,
+  cause: InstallationCause,
+  rows: readonly Row[],
+  beside: Beside | null,
+  tableId: number | null,
+): Promise<void> {
+  const insert = (id: string, number: number, why: InstallationCause | "gone") =>
+    q.run(
+      "INSERT INTO installations (id, number, cause, table_id, since) VALUES ($1, $2, $3, $4, now_ms())",
+      id,
+      number,
+      why,
+      tableId,
+    );
+  let number = (rows.at(-1)?.number ?? 0) + 1;
+  // Marks of the state that the file beside the store has seen are marks of an earlier state, too.
+  if (beside !== null && !rows.some((row) => row.id === beside.id)) await insert(beside.id, number++, "gone");
+  await insert(newToken(16), number, cause);
+}
+
+async function current(q: Query, changed: boolean): Promise<Installation> {
+  const rows = await q.all<Row>(
+    "SELECT id, number, cause, table_id, since FROM installations ORDER BY number",
+  );
+  const last = rows.at(-1);
+  if (last === undefined || last.cause === "gone") throw new Error("reading the installation: there is none");
+  const earlier = rows.slice(0, -1).map((row) => row.id);
+  return { id: last.id, cause: last.cause, since: last.since, earlier, changed };
+}
+
+/** A restore by pg_restore or psql creates the table anew, under another number. Null on SQLite. */
+async function tableIdentity(db: Database, q: Query): Promise<number | null> {
+  if (db.kind === "sqlite") return null;
+  const row = await q.one<{ id: number }>("SELECT 'installations'::regclass::oid::bigint AS id");
+  return row?.id ?? null;
+}
+
+async function readMeta(q: Query, name: string): Promise<number> {
+  const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = $1", name);
+  return row?.value ?? 0;
+}
+
+async function writeMeta(q: Query, name: string, value: number): Promise<void> {
+  await q.run(
+    "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+    name,
+    value,
+  );
+}
+
+/** Null when there is none. A damaged one counts as missing: the store is then treated as a copy. */
+function readBeside(file: string): Beside | null {
+  try {
+    const { id, generation } = JSON.parse(readFileSync(besidePath(file), "utf8")) as Partial<Beside>;
+    const valid = typeof id === "string" && /^[a-z0-9]{16}$/.test(id) && Number.isSafeInteger(generation);
+    return valid ? { id, generation: Number(generation) } : null;
+  } catch (error) {
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+}
+
+/** Replaces the file in one step: a crash leaves the old one or the new one. */
+function writeBeside(file: string, beside: Beside): void {
+  const temporary = `${besidePath(file)}.new`;
+  writeFileSync(temporary, `${JSON.stringify(beside)}\n`, { mode: 0o600 });
+  const handle = openSync(temporary, "r+");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+  renameSync(temporary, besidePath(file));
+}

@@ -1,0 +1,132 @@
+// A store that was restored, or is older than the provider's traces: what it lists as open may have been answered since.
+// Such work is held, listed under one code and released by an operator.
+
+import type { Query } from "./driver.ts";
+import { releaseEvent } from "./inbox.ts";
+import { type Direction, refreshLane } from "./lanes.ts";
+import { dropDraft, resendDraft } from "./outbox.ts";
+
+/** The code of every message that is held for this reason. */
+export const answeredBefore = "answered-before-restore";
+
+const reason = "the store was restored: this may have been answered already";
+
+/** Holds every message that waits for its answer, and every reply that waits to be sent. Notifications of responders still
+ *  go out. `only` narrows it to one channel, and to work older than `before` (epoch milliseconds). */
+export async function holdOpenWork(
+  q: Query,
+  only: { readonly channel: string; readonly before: number } | null,
+): Promise<{ readonly messages: number; readonly replies: number }> {
+  const [channel, before] = [only?.channel ?? "", only?.before ?? Number.MAX_SAFE_INTEGER];
+  // What takes no room under a cap is a word of consent, a voicemail, or said in a call: applied as usual.
+  let messages = await q.run(
+    `UPDATE events SET state = 'held', code = '${answeredBefore}', reason = $3
+     WHERE state = 'stored' AND kind = 'message' AND COALESCE(code, '') <> 'exempt'
+       AND (channel = $1 OR $1 = '') AND received_at < $2`,
+    channel,
+    before,
+    reason,
+  );
+  const turns = await q.all<{ id: string; conversation: string }>(
+    `UPDATE turns SET state = 'failed', open = 0, reason = $3, updated_at = now_ms()
+     WHERE open = 1 AND kind = 'question' AND session IS NULL AND state IN ('waiting', 'asking', 'unknown')
+       AND (channel = $1 OR $1 = '') AND made_at < $2 RETURNING id, conversation`,
+    channel,
+    before,
+    reason,
+  );
+  const replies = await q.all<{ turn: string | null }>(
+    `UPDATE replies SET state = 'failed', reason = $3
+     WHERE state = 'ready' AND kind <> 'notice' AND (channel = $1 OR $1 = '') AND created_at < $2
+       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = replies.turn AND turns.session IS NOT NULL) RETURNING turn`,
+    channel,
+    before,
+    reason,
+  );
+  for (const turn of [...turns.map(({ id }) => id), ...replies.flatMap((reply) => reply.turn ?? [])])
+    messages += await holdEventsOf(q, turn);
+  const drafts = await q.all<{ conversation: string }>(
+    `UPDATE drafts SET state = 'held', open = 0, settle_until = NULL, reason = $3, updated_at = now_ms()
+     WHERE open = 1 AND session IS NULL AND state IN ('queued', 'sending', 'unknown')
+       AND (channel = $1 OR $1 = '') AND created_at < $2
+       AND EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind <> 'notice')
+     RETURNING conversation`,
+    channel,
+    before,
+    reason,
+  );
+  for (const { conversation } of turns) await takeBack(q, conversation, "in");
+  for (const { conversation } of drafts) await takeBack(q, conversation, "out");
+  return { messages, replies: drafts.length };
+}
+
+/** Whoever still works on the lane's head has lost it: what it writes would undo the hold. */
+async function takeBack(q: Query, conversation: string, direction: Direction): Promise<void> {
+  await q.run(
+    "UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE id = $1",
+    `${conversation}/${direction}`,
+  );
+  await refreshLane(q, conversation, direction);
+}
+
+async function holdEventsOf(q: Query, turn: string): Promise<number> {
+  return q.run(
+    `UPDATE events SET state = 'held', code = '${answeredBefore}', reason = $2 WHERE turn = $1`,
+    turn,
+    reason,
+  );
+}
+
+/** How much is held for this reason. */
+export async function countHeld(q: Query): Promise<{ readonly messages: number; readonly replies: number }> {
+  const messages = await q.one<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM events WHERE state IN ('ignored', 'held', 'failed') AND state = 'held' AND code = '${answeredBefore}'`,
+  );
+  const replies = await q.one<{ count: number }>(
+    "SELECT COUNT(*) AS count FROM drafts WHERE state = 'held' AND reason = $1",
+    reason,
+  );
+  return { messages: messages?.count ?? 0, replies: replies?.count ?? 0 };
+}
+
+/** Decides about everything that is held for this reason, at most `limit` of each kind: call again until it returns 0.
+ *  `answer` asks the agent and sends what waits; `drop` closes it unanswered. */
+export async function releaseHeld(
+  q: Query,
+  decision: "answer" | "drop",
+  channel: string | null,
+  limit: number,
+): Promise<number> {
+  const events = await q.all<{ id: number; turn: string | null }>(
+    `SELECT id, turn FROM events WHERE state IN ('ignored', 'held', 'failed') AND state = 'held'
+       AND code = '${answeredBefore}' AND (channel = $1 OR $1 = '') ORDER BY id LIMIT $2`,
+    channel ?? "",
+    limit,
+  );
+  for (const { id, turn } of events) {
+    const still = await q.one("SELECT 1 FROM events WHERE id = $1 AND state = 'held'", id);
+    if (!still) continue; // released with another message of the same turn
+    if (decision === "answer") await releaseEvent(q, id);
+    else await dropEvent(q, id, turn);
+  }
+  const drafts = await q.all<{ id: string }>(
+    "SELECT id FROM drafts WHERE state = 'held' AND reason = $1 AND (channel = $2 OR $2 = '') ORDER BY id LIMIT $3",
+    reason,
+    channel ?? "",
+    limit,
+  );
+  for (const { id } of drafts) await (decision === "answer" ? resendDraft(q, id) : dropDraft(q, id));
+  return events.length + drafts.length;
+}
+
+/** Closes a held message without an answer. Throws when it is not held for this reason. */
+export async function dropEvent(q: Query, id: number, turn?: string | null): Promise<void> {
+  const where = turn == null ? "id = $1" : "(id = $1 OR turn = $2)";
+  const values = turn == null ? [id] : [id, turn];
+  const changed = await q.run(
+    `UPDATE events SET state = 'ignored', reason = 'dropped by an operator'
+     WHERE ${where} AND state = 'held' AND code = '${answeredBefore}'`,
+    ...values,
+  );
+  if (changed === 0) throw new Error(`dropping message ${id}: it is not held as ${answeredBefore}`);
+}

@@ -1,0 +1,216 @@
+// A store that is behind the mailbox: restored from a backup, replaced by hand, or lost. What was answered already is held
+// and listed, and an operator releases it.
+
+import { copyFileSync, existsSync, readdirSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { bridgehead } from "../commands/process.ts";
+import { describeReal, need } from "../real/debian.ts";
+import { type Daemon, startDaemon } from "./daemon.ts";
+import { letter, tagIn } from "./letters.ts";
+import { openPlace, type Place, type PlaceOptions, startWorld, type World } from "./world.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+const timeout = 240_000;
+const held = "answered-before-restore";
+
+interface Listed {
+  readonly id: number;
+  readonly state: string;
+  readonly code: string;
+  readonly reason: string;
+}
+
+describeReal("a store that is behind its mailbox (review 8)", missing, () => {
+  let world: World;
+  beforeAll(async () => {
+    world = await startWorld(["backup", "copied", "sent", "lost", "open"], 8);
+  });
+  afterAll(() => world?.close());
+
+  async function at(options: PlaceOptions, act: (place: Place) => Promise<void>): Promise<void> {
+    const place = await openPlace(world, options);
+    try {
+      await act(place);
+    } finally {
+      await place.close();
+    }
+  }
+
+  const command = (place: Place, ...args: string[]) =>
+    bridgehead([...args, "--config", place.config], place.env);
+  const list = async (place: Place, code = held): Promise<Listed[]> =>
+    JSON.parse(
+      (await command(place, "inbox", "list", "--json", "--limit", "500", "--code", code)).out,
+    ) as Listed[];
+  const tags = (place: Place) => place.peer.accepted.map((mail) => tagIn(mail.raw));
+  const answered = (place: Place, count: number) =>
+    expect.poll(() => place.peer.accepted.length, { timeout: 60_000 }).toBe(count);
+  const marked = (place: Place, count: number) =>
+    expect
+      .poll(
+        async () =>
+          (await world.dovecot.list(place.options.user)).filter(({ flags }) => flags.includes("$Bridgehead"))
+            .length,
+        { timeout: 30_000 },
+      )
+      .toBe(count);
+  const filed = (place: Place, count: number) =>
+    expect
+      .poll(async () => (await world.dovecot.list(place.options.user, "Sent")).length, { timeout: 30_000 })
+      .toBe(count);
+  async function start(place: Place): Promise<Daemon> {
+    const daemon = startDaemon({ config: place.config, env: place.env, saysPort: true });
+    expect(await daemon.ready).toBe(true);
+    return daemon;
+  }
+  const readyz = async (daemon: Daemon): Promise<{ warnings?: string[] }> => {
+    const port = Number(daemon.lines.find((line) => line.message === "listening")?.["port"]);
+    return (await (await fetch(`http://127.0.0.1:${port}/readyz`)).json()) as { warnings?: string[] };
+  };
+  const letters = (name: string, count: number) =>
+    Array.from({ length: count }, (_, n) => letter(`${name}${n}@people.test`, 0));
+
+  it(
+    "answers none of 40 mails again after a restored backup, and releases them by one command",
+    { timeout },
+    () =>
+      at({ user: "backup", bounces: false }, async (place) => {
+        const file = join(dirname(place.store), "copy.db");
+        let daemon = await start(place);
+        await place.deliver(...letters("early", 2));
+        await answered(place, 2);
+        expect(await command(place, "backup", file)).toMatchObject({ code: exitCodes.ok });
+        expect(await bridgehead(["verify", file])).toMatchObject({ code: exitCodes.ok });
+        await place.deliver(...letters("late", 40));
+        await answered(place, 42);
+        await marked(place, 42);
+        const refused = await command(place, "restore", file);
+        expect(refused).toMatchObject({ code: exitCodes.failed });
+        expect(refused.err).toContain("another Bridgehead process is running on it");
+        await daemon.stop();
+
+        const restored = await command(place, "restore", file);
+        expect(restored).toMatchObject({ code: exitCodes.ok });
+        expect(
+          readdirSync(dirname(place.store)).filter((name) => name.includes("before-restore")),
+        ).toHaveLength(1);
+        daemon = await start(place);
+        expect(daemon.lines.some(({ message }) => message.startsWith("the store is a restored backup"))).toBe(
+          true,
+        );
+        await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(40);
+        const { warnings = [] } = await readyz(daemon);
+        expect(warnings.join("\n")).toContain("the store is a restored backup");
+        expect(warnings.join("\n")).toContain(`40 messages and 0 replies are held as ${held}`);
+        await place.deliver(letter("new@people.test", 0));
+        await answered(place, 43);
+        expect(tags(place).filter((tag) => tag?.startsWith("tag-late")).length).toBe(40);
+
+        const rows = await list(place);
+        const [one, two] = rows.map(({ id }) => String(id)) as [string, string];
+        expect(await command(place, "inbox", "drop", one, two)).toMatchObject({ code: exitCodes.ok });
+        const released = await command(place, "inbox", "answer", "--all");
+        expect(released.out).toBe(`38 held as ${held}: will be answered\n`);
+        await answered(place, 43 + 38);
+        expect((await list(place)).filter(({ state }) => state === "held")).toEqual([]);
+        expect((await readyz(daemon)).warnings?.join("\n") ?? "").not.toContain("replies are held");
+        await daemon.stop();
+      }),
+  );
+
+  it("recognizes an older file that was copied into place by hand", { timeout }, () =>
+    at({ user: "copied", bounces: false }, async (place) => {
+      let daemon = await start(place);
+      await place.deliver(...letters("one", 1));
+      await answered(place, 1);
+      await daemon.stop();
+      const older = join(dirname(place.store), "older.db");
+      copyFileSync(place.store, older);
+      daemon = await start(place);
+      await place.deliver(...letters("two", 5));
+      await answered(place, 6);
+      await marked(place, 6);
+      await daemon.stop();
+      copyFileSync(older, place.store);
+      daemon = await start(place);
+      expect(
+        daemon.lines.some(({ message }) => message.startsWith("the store is older than at the last start")),
+      ).toBe(true);
+      await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(5);
+      expect(place.peer.accepted.length).toBe(6);
+      await daemon.stop();
+      // The same state at the next start is not restored once more.
+      daemon = await start(place);
+      expect(daemon.lines.filter(({ message }) => message.startsWith("the store is"))).toEqual([]);
+      await daemon.stop();
+    }),
+  );
+
+  it("finds earlier answers in the Sent folder when the mailbox keeps no marks", { timeout }, () =>
+    at({ user: "sent", bounces: false, mark: "none" }, async (place) => {
+      const file = join(dirname(place.store), "copy.db");
+      let daemon = await start(place);
+      expect(await command(place, "backup", file)).toMatchObject({ code: exitCodes.ok });
+      await place.deliver(...letters("late", 6));
+      await answered(place, 6);
+      await filed(place, 6);
+      await daemon.stop();
+      await place.deliver(letter("unanswered@people.test", 0));
+      for (const name of readdirSync(dirname(place.store)).filter((one) => one.startsWith("bridgehead.db")))
+        rmSync(join(dirname(place.store), name));
+      // By hand, and without the file beside the store: only the Sent folder tells.
+      copyFileSync(file, place.store);
+      daemon = await start(place);
+      await answered(place, 7);
+      expect(tags(place).at(-1)).toContain("unanswered");
+      const rows = await list(place);
+      expect(rows.length).toBe(6);
+      expect(rows[0]?.reason).toContain("Sent folder");
+      await daemon.stop();
+    }),
+  );
+
+  it("warns when the store is missing, and answers none of what the lost one has answered", { timeout }, () =>
+    at({ user: "lost", bounces: false }, async (place) => {
+      let daemon = await start(place);
+      await place.deliver(...letters("old", 4));
+      await answered(place, 4);
+      await marked(place, 4);
+      await daemon.stop();
+      for (const suffix of ["", "-wal", "-shm"]) rmSync(place.store + suffix, { force: true });
+      expect(existsSync(`${place.store}-installation`)).toBe(true);
+      // first_start.history reaches back an hour, so the new store looks at all of them.
+      daemon = await start(place);
+      expect(daemon.lines.some(({ message }) => message.startsWith("the store is missing"))).toBe(true);
+      expect((await readyz(daemon)).warnings?.[0]).toContain("the store is missing");
+      await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(4);
+      expect(place.peer.accepted.length).toBe(4);
+      await daemon.stop();
+    }),
+  );
+
+  it("holds replies and questions that the backup lists as open", { timeout }, () =>
+    at({ user: "open", agent: "late", bounces: false }, async (place) => {
+      const file = join(dirname(place.store), "copy.db");
+      let daemon = await start(place);
+      await place.deliver(...letters("waiting", 3));
+      const drafts = async () =>
+        (JSON.parse((await command(place, "outbox", "list", "--json")).out) as { state: string }[]).map(
+          ({ state }) => state,
+        );
+      await expect.poll(drafts, { timeout: 60_000 }).toEqual(["queued", "queued", "queued"]);
+      expect(await command(place, "backup", file)).toMatchObject({ code: exitCodes.ok });
+      await answered(place, 3);
+      await daemon.stop();
+      expect(await command(place, "restore", file)).toMatchObject({ code: exitCodes.ok });
+      daemon = await start(place);
+      expect(await drafts()).toEqual(["held", "held", "held"]);
+      expect(place.peer.accepted.length).toBe(3);
+      expect(await command(place, "inbox", "drop", "--all")).toMatchObject({ code: exitCodes.ok });
+      expect(await drafts()).toEqual(["dropped", "dropped", "dropped"]);
+      await daemon.stop();
+    }),
+  );
+});
