@@ -23,11 +23,46 @@ const oauth2 = z
       .describe("Who issues access tokens? `google`, `microsoft`, or the URL of a token endpoint."),
     client_id: z.string().min(1).describe("Which application are we, at the issuer?"),
     client_secret: secret("What is the application's secret? Public clients have none.").optional(),
-    refresh_token: secret("Which refresh token was granted for this mailbox?"),
+    grant: z
+      .enum(["refresh_token", "client_credentials"])
+      .prefault("refresh_token")
+      .describe(
+        "On whose behalf are tokens asked for? `refresh_token`: the mailbox's user, who consented once; `client_credentials`: the application itself (Microsoft app-only).",
+      ),
+    refresh_token: secret(
+      "Which refresh token was granted for this mailbox? One that the issuer rotates is kept in the store; a changed one here wins.",
+    ).optional(),
+    tenant: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9.-]*$/, "expected a tenant such as contoso.onmicrosoft.com, or its id")
+      .optional()
+      .describe("microsoft: which tenant? Default: common, which client_credentials cannot use."),
     scope: z
       .string()
       .optional()
       .describe("Which scopes are asked for? Default: what the issuer needs for mail."),
+  })
+  .superRefine((value, context) => {
+    const wants = (key: string, why: string) =>
+      context.addIssue({
+        code: "custom",
+        path: [key],
+        message: `is missing: ${why}`,
+        params: { fix: `add ${key}` },
+      });
+    if (value.grant === "refresh_token" && value.refresh_token === undefined)
+      wants("refresh_token", "grant: refresh_token needs it");
+    if (value.grant === "client_credentials" && value.client_secret === undefined)
+      wants("client_secret", "grant: client_credentials needs it");
+    if (value.grant === "client_credentials" && value.token_url === "microsoft" && value.tenant === undefined)
+      wants("tenant", "Microsoft issues no tokens to an application without its tenant");
+    if (value.grant === "client_credentials" && value.token_url === "google")
+      context.addIssue({
+        code: "custom",
+        path: ["grant"],
+        message: "is not offered by google",
+        params: { fix: "use grant: refresh_token" },
+      });
   })
   .describe("How are access tokens obtained, for providers that no longer take passwords?");
 

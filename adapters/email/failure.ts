@@ -23,8 +23,8 @@ const throttling =
 const doubtfulLimit = 3;
 
 /**
- * The status after the `count`th failure in a row. A login that was throttled looks like a rejected one in imapflow
- * 2.1, so only a clear answer of the server is taken as `unauthorized` at once.
+ * The status after the `count`th failure in a row. Servers refuse a throttled login in words of their own, so only a clear
+ * answer is taken as `unauthorized` at once.
  */
 export function statusOf(
   error: unknown,
@@ -35,6 +35,9 @@ export function statusOf(
     const state = error.tokenFailure.certain ? "unauthorized" : "degraded";
     return { state, code: "token", reason: error.message };
   }
+  // Since imapflow 2.3 a throttled login (Exchange: "Request is throttled") is no rejected credential.
+  if (traced.code === "ETHROTTLE")
+    return { state: "degraded", code: "throttled", reason: "the login was throttled" };
   if (isCredentialProblem(traced)) {
     const text = traced.response ?? traced.responseText ?? "";
     if (throttling.test(text))

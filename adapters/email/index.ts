@@ -7,8 +7,8 @@ import { identity } from "./identity.ts";
 import type { ConnectionOptions } from "./imap/connection.ts";
 import { marker } from "./imap/marks.ts";
 import { reader } from "./imap/reader.ts";
-import { mailbox } from "./mailbox.ts";
-import { type TokenSource, tokenSource } from "./oauth.ts";
+import { mailbox, mailboxOf } from "./mailbox.ts";
+import { keptToken, type TokenSource, tokenSource } from "./oauth.ts";
 import { outbound } from "./outbound.ts";
 import { sharedParser } from "./parse/index.ts";
 import type { ParseContext } from "./parse/types.ts";
@@ -30,10 +30,13 @@ export default defineAdapter({
     platform: "email",
   },
   address: mailbox,
+  exclusive: (settings) => [mailboxOf(settings.imap)],
   create(channel, settings): Adapter<Draft> {
     const self = identity(settings.address ?? settings.imap.user, settings.aliases);
     const state = health(channel);
-    const tokens = grants((grant) => tokenSource(grant, channel.clock));
+    const tokens = grants((grant) =>
+      tokenSource(grant, channel.clock, keptToken(grant, channel.secrets, channel.log)),
+    );
     const imap: ConnectionOptions = {
       imap: settings.imap,
       maxSource: settings.max_size,

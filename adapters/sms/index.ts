@@ -4,6 +4,7 @@ import {
   type Adapter,
   type Channel,
   defineAdapter,
+  type ExclusiveResource,
   type HttpRoute,
   type SendOutcome,
 } from "bridgehead/contract";
@@ -42,6 +43,7 @@ export default defineAdapter({
     },
   },
   address: (text) => reachable(canonicalNumber(text)),
+  exclusive: numberOf,
   create(channel, settings): Adapter<TextDraft> {
     const hear = hearing(channel, settings);
     const provider = providerOf({ channel, hear }, settings);
@@ -70,6 +72,16 @@ export default defineAdapter({
     };
   },
 });
+
+/** The number that texts come to, or without one the service; a message centre is a world of numbers of its own. */
+function numberOf({ provider, number, messaging_service: service, smpp }: SmsConfig): ExclusiveResource[] {
+  const carrier = provider === "smpp" ? `smpp/${smpp?.host.toLowerCase().replace(/\.$/, "")}` : provider;
+  if (number !== undefined)
+    return [{ id: `sms:${carrier}/${number}`, name: `the number ${number}`, key: ["number"] }];
+  if (service === undefined) return [];
+  const name = `the messaging service ${service}`;
+  return [{ id: `sms:${carrier}/service/${service}`, name, key: ["messaging_service"] }];
+}
 
 const alphabets = { gsm7: "GSM-7", ucs2: "UCS-2" } as const;
 

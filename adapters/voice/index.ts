@@ -25,6 +25,15 @@ const makers: Readonly<Record<VoiceConfig["dialect"], DialectMaker>> = {
   gather,
 };
 
+/** Whose number it is: two dialects are one provider's. */
+const carriers = {
+  twilio: "twilio",
+  gather: "twilio",
+  telnyx: "telnyx",
+  retell: "retell",
+  jambonz: "jambonz",
+};
+
 export default defineAdapter({
   name: "voice",
   contract: 1,
@@ -38,6 +47,10 @@ export default defineAdapter({
     defaults: { concurrency: 500, on_unknown: "drop" },
   },
   address: callable,
+  exclusive: ({ dialect, number }) =>
+    number === undefined
+      ? []
+      : [{ id: `voice:${carriers[dialect]}/${number}`, name: `the number ${number}`, key: ["number"] }],
   create(channel, settings): Adapter<Draft> {
     const calls = liveCalls();
     const dialect = makers[settings.dialect](frontOf(channel, settings));

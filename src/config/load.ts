@@ -21,6 +21,7 @@ import {
   literalSecrets,
   literalStorePassword,
   plainPlatform,
+  sharedResources,
   takenNames,
   undefinedAgents,
   unreachableHumans,
@@ -59,6 +60,7 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
       resolved.problems,
     ),
     ...rules(block(document.value), block(whole), adapters),
+    ...sharedResources(block(whole), settings.read),
   ];
   const warnings = located([
     ...resolved.warnings,

@@ -1,6 +1,6 @@
 // What no single key can know: references between blocks, and rules that hold for every adapter.
 
-import type { AdapterDefinition } from "bridgehead/contract";
+import type { AdapterDefinition, ExclusiveResource } from "bridgehead/contract";
 import { webhookChannel } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
 import type { Finding } from "./explain.ts";
@@ -39,6 +39,41 @@ export function undefinedAgents(root: Block): readonly Finding[] {
         fix,
       },
     ];
+  });
+}
+
+/** An adapter that fails to name its resources has none: that must not keep the daemon from starting. */
+function resourcesOf(channel: {
+  readonly adapter: AdapterDefinition;
+  readonly settings: unknown;
+}): readonly ExclusiveResource[] {
+  try {
+    return channel.adapter.exclusive?.(channel.settings) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+/** Two channels on one mailbox or phone number would both answer. Each adapter names what its channels use exclusively; a
+ *  disabled channel uses nothing. Reported at the later of the two. */
+export function sharedResources(
+  root: Block,
+  read: ReadonlyMap<string, { readonly adapter: AdapterDefinition; readonly settings: unknown }>,
+): readonly Finding[] {
+  const channels = block(root["channels"]);
+  const owners = new Map<string, string>();
+  return Object.keys(channels).flatMap((id) => {
+    const channel = read.get(id);
+    if (channel === undefined || block(channels[id])["enabled"] === false) return [];
+    return resourcesOf(channel).flatMap((resource): Finding[] => {
+      const owner = owners.get(resource.id);
+      if (owner === id) return [];
+      owners.set(resource.id, owner ?? id);
+      if (owner === undefined) return [];
+      const message = `is used by channel ${owner} already: ${resource.name}; both would answer`;
+      const fix = `give channel ${id} its own, or remove or disable one of the two channels`;
+      return [{ path: ["channels", id, ...resource.key], of: "value", message, fix }];
+    });
   });
 }
 

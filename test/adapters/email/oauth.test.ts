@@ -2,8 +2,8 @@
 
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { OAuth2Config } from "../../../adapters/email/config.ts";
-import { tokenSource } from "../../../adapters/email/oauth.ts";
+import { type OAuth2Config, config as schema } from "../../../adapters/email/config.ts";
+import { endpointOf, keptToken, tokenSource } from "../../../adapters/email/oauth.ts";
 import { movableClock } from "../../app/clock.ts";
 import { describeReal, need } from "../../real/debian.ts";
 import { type Dovecot, startDovecot } from "../../real/dovecot.ts";
@@ -25,6 +25,7 @@ afterAll(() => issuer.close());
 const grant = (): OAuth2Config => ({
   token_url: issuer.tokenUrl,
   client_id: "bridge",
+  grant: "refresh_token",
   refresh_token: "refresh",
 });
 const clock = recordingChannel().clock;
@@ -70,6 +71,115 @@ describe("access tokens", () => {
     await expect(tokenSource(nobody, clock).get()).rejects.toMatchObject({
       tokenFailure: { certain: false },
     });
+  });
+});
+
+describe("rotated refresh tokens (review 27)", () => {
+  const { log } = recordingChannel();
+  /** A new process on the store that an earlier one has used. */
+  const process = (secrets: Map<string, string>, more: Partial<OAuth2Config> = {}) => {
+    const channel = recordingChannel({ secrets });
+    const configured = { ...grant(), ...more };
+    return tokenSource(configured, clock, keptToken(configured, channel.secrets, log));
+  };
+  beforeEach(() => issuer.rotate(true));
+  afterAll(() => issuer.rotate(false));
+
+  it("survive a restart, and are not readable in the store", async () => {
+    const secrets = new Map<string, string>();
+    await process(secrets).get();
+    await process(secrets).get({ fresh: true });
+    const after = process(secrets);
+    await after.get();
+    expect((await after.get({ fresh: true })).value).toMatch(/^token-/);
+    const stored = JSON.stringify([...secrets]);
+    expect(secrets.size).toBe(1);
+    expect(stored).not.toContain("refresh-");
+    expect(Buffer.from([...secrets.values()][0] ?? "", "base64").toString("latin1")).not.toContain(
+      "refresh-",
+    );
+  });
+
+  it("are replaced by a newer one in the file, and not used for another one", async () => {
+    const secrets = new Map<string, string>();
+    await process(secrets).get();
+    issuer.rotate(true); // the grant was renewed by hand: only the new one is good
+    await expect(process(secrets, { client_id: "other" }).get()).resolves.toBeDefined();
+    issuer.rotate(true);
+    await expect(process(secrets, { refresh_token: "wrong" }).get()).rejects.toMatchObject({
+      tokenFailure: { certain: true },
+    });
+  });
+
+  it("are picked up from another process or channel that has rotated them", async () => {
+    const secrets = new Map<string, string>();
+    const [one, two] = [process(secrets), process(secrets)];
+    await one.get();
+    await two.get();
+    await one.get({ fresh: true });
+    await expect(two.get({ fresh: true })).resolves.toBeDefined();
+  });
+
+  it("give way to the configured one when the stored one is void", async () => {
+    const secrets = new Map<string, string>();
+    await process(secrets).get();
+    issuer.rotate(true);
+    await expect(process(secrets).get()).resolves.toBeDefined();
+  });
+
+  it("do not stop the login when the store is away", async () => {
+    const away = {
+      read: () => Promise.reject(new Error("away")),
+      write: () => Promise.reject(new Error("away")),
+    };
+    const source = tokenSource(grant(), clock, keptToken(grant(), away, log));
+    await source.get();
+    await expect(source.get({ fresh: true })).resolves.toBeDefined();
+  });
+});
+
+describe("tokens of an application (review 27)", () => {
+  const app = (): OAuth2Config => ({
+    token_url: issuer.tokenUrl,
+    client_id: "bridge",
+    client_secret: "app secret",
+    grant: "client_credentials",
+    scope: "https://outlook.office365.com/.default",
+  });
+
+  it("are asked for without a refresh token", async () => {
+    await tokenSource(app(), clock).get();
+    expect(Object.fromEntries(issuer.requests.at(-1) ?? [])).toEqual({
+      grant_type: "client_credentials",
+      client_id: "bridge",
+      client_secret: "app secret",
+      scope: "https://outlook.office365.com/.default",
+    });
+    const wrong = { ...app(), client_secret: "expired" };
+    await expect(tokenSource(wrong, clock).get()).rejects.toMatchObject({ tokenFailure: { certain: true } });
+  });
+
+  it("go to the tenant's endpoint with Microsoft's default scope", () => {
+    const { scope: _, ...rest } = app();
+    expect(endpointOf({ ...rest, token_url: "microsoft", tenant: "contoso.test" })).toEqual({
+      url: "https://login.microsoftonline.com/contoso.test/oauth2/v2.0/token",
+      scope: "https://outlook.office365.com/.default",
+    });
+    expect(endpointOf({ ...grant(), token_url: "microsoft" }).url).toContain("/common/");
+  });
+
+  it.each([
+    ["no refresh token", {}, "refresh_token"],
+    ["no secret", { grant: "client_credentials", tenant: "t" }, "client_secret"],
+    ["no tenant", { grant: "client_credentials", client_secret: "s" }, "tenant"],
+    ["Google", { grant: "client_credentials", client_secret: "s", token_url: "google" }, "grant"],
+  ])("are refused in the configuration with %s", (_what, more, key) => {
+    const oauth2 = { token_url: "microsoft", client_id: "c", ...more };
+    const parsed = schema.safeParse({
+      imap: { host: "h", user: "a@b.c", oauth2 },
+      smtp: { host: "h" },
+    });
+    expect(parsed.error?.issues.map(({ path }) => path.join("."))).toEqual([`imap.oauth2.${key}`]);
   });
 });
 

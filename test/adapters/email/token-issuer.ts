@@ -14,6 +14,10 @@ export interface TokenIssuer {
   lifetime(seconds: number): void;
   /** All tokens given out so far end now. */
   revokeTokens(): void;
+  /** Every refresh answers with another refresh token, and voids the one it was asked with. */
+  rotate(on: boolean): void;
+  /** The only refresh token that is good now. */
+  readonly refreshToken: string;
   /** The token endpoint answers with this error from now on; null ends it. */
   fail(error: { readonly status: number; readonly code: string } | null): void;
   close(): Promise<void>;
@@ -24,6 +28,8 @@ export async function startTokenIssuer(user: string): Promise<TokenIssuer> {
   const requests: URLSearchParams[] = [];
   const tokens = new Map<string, number>();
   let seconds = 3600;
+  let rotating = false;
+  let current = "refresh";
   let failure: { status: number; code: string } | null = null;
   const good = (name: string, token: string) => name === user && (tokens.get(token) ?? 0) > Date.now();
 
@@ -42,10 +48,19 @@ export async function startTokenIssuer(user: string): Promise<TokenIssuer> {
       }
       requests.push(form);
       if (failure !== null) return answer(failure.status, { error: failure.code });
-      if (form.get("refresh_token") !== "refresh") return answer(400, { error: "invalid_grant" });
+      const isApp = form.get("grant_type") === "client_credentials";
+      if (isApp && form.get("client_secret") !== "app secret")
+        return answer(401, { error: "invalid_client" });
+      if (!isApp && form.get("refresh_token") !== current) return answer(400, { error: "invalid_grant" });
+      if (rotating) current = `refresh-${requests.length}`;
       const token = `token-${requests.length}-${Math.random().toString(36).slice(2)}`;
       tokens.set(token, Date.now() + seconds * 1000);
-      answer(200, { access_token: token, expires_in: seconds, token_type: "Bearer" });
+      answer(200, {
+        access_token: token,
+        expires_in: seconds,
+        token_type: "Bearer",
+        ...(rotating && { refresh_token: current }),
+      });
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -59,6 +74,13 @@ export async function startTokenIssuer(user: string): Promise<TokenIssuer> {
       seconds = value;
     },
     revokeTokens: () => tokens.clear(),
+    rotate: (on) => {
+      rotating = on;
+      current = "refresh";
+    },
+    get refreshToken() {
+      return current;
+    },
     fail: (error) => {
       failure = error;
     },
