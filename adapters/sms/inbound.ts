@@ -32,6 +32,7 @@ export function eventOfText(config: SmsConfig, text: InboundText): MessageEvent 
     raw: text.raw,
     ...(attachments.length === 0 ? {} : { attachments }),
     ...(refusal === null ? {} : { refusal }),
+    ...(text.handledBefore === undefined ? {} : { handledBefore: text.handledBefore }),
     ...(consent === null || refusal !== null ? {} : { consent }),
     ...(text.notes === undefined ? {} : { notes: text.notes }),
   };

@@ -9,6 +9,7 @@ import type {
   Cursor,
   DeliveryEvent,
   ExternalId,
+  HandledBefore,
   Json,
   PastAttempt,
   RoutePath,
@@ -82,6 +83,8 @@ export interface InboundText {
   readonly optOut?: "stop" | "start" | "help";
   /** What was received, for replay. */
   readonly raw: Uint8Array;
+  /** The provider's log shows that it was answered, although this store does not know it. */
+  readonly handledBefore?: HandledBefore;
   /** Facts the agent is told beside the text. */
   readonly notes?: { readonly [name: string]: string };
 }

@@ -11,6 +11,7 @@ import { textOfRecord } from "./received.ts";
 import type { TwilioSettings } from "./settings.ts";
 
 const pageSize = 1000;
+const answered = "a text of ours went to its sender afterwards, and the store does not know it";
 /** After a long absence the past is read in pieces of this length, each with a commit of its own. */
 const pieceMs = 2 * 3_600_000;
 
@@ -27,6 +28,8 @@ export function missed(
   client: Client,
   health: Health,
 ): (start: Cursor | null, signal: AbortSignal) => Promise<void> {
+  // What came earlier may have been answered by a later state of the store, which was lost.
+  const startedAt = channel.clock.now();
   return async (start, signal) => {
     if (health.of("list") === null) health.set("list", { state: "connecting" });
     let place = readPlace(start) ?? (await begin(channel));
@@ -79,10 +82,43 @@ export function missed(
       .filter(({ sid }) => !stored.has(sid))
       .reverse()
       .sort((a, b) => timeOf(a) - timeOf(b));
+    const isAnswered = await answeredBefore(
+      fresh.filter((one) => timeOf(one) < startedAt),
+      signal,
+    );
     const texts = [];
-    for (const message of fresh) texts.push(textOfRecord(message, await mediaOf(message, signal)));
+    for (const message of fresh) {
+      const text = textOfRecord(message, await mediaOf(message, signal));
+      texts.push(
+        isAnswered(message) ? { ...text, handledBefore: { by: "other" as const, reason: answered } } : text,
+      );
+    }
     if (texts.length > 0) channel.log.info({ texts: texts.length }, "texts were missed by the webhook");
     await hear({ texts, statuses: [] }, cursorOf(place));
+  }
+
+  /** Whether a text of ours that the store does not know went to the sender afterwards. One list for all of them. */
+  async function answeredBefore(
+    old: readonly MessageInstance[],
+    signal: AbortSignal,
+  ): Promise<(message: MessageInstance) => boolean> {
+    if (old.length === 0) return () => false;
+    const sent = await client.messages({ signal }).list({
+      ...(settings.number === null ? {} : { from: settings.number }),
+      dateSentAfter: new Date(Math.min(...old.map(timeOf))),
+      pageSize,
+    });
+    const ours = sent.filter(
+      (one) =>
+        one.direction === "outbound-api" &&
+        (settings.number !== null || one.messagingServiceSid === settings.service),
+    );
+    const stored: ReadonlySet<string> = await channel.known(ours.map(({ sid }) => externalId(sid)));
+    const last = new Map<string, number>();
+    for (const one of ours)
+      if (!stored.has(one.sid)) last.set(one.to, Math.max(last.get(one.to) ?? 0, timeOf(one)));
+    const candidates = new Set(old);
+    return (message) => candidates.has(message) && (last.get(message.from) ?? 0) >= timeOf(message);
   }
 
   async function mediaOf(message: MessageInstance, signal: AbortSignal) {

@@ -4,7 +4,7 @@ import { type Cursor, cursor } from "bridgehead/contract";
 import { type RecordingChannel, recordingChannel, wallClock } from "bridgehead/contract/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
-import { desk, ours, person, type Settings, signed, startApi, textForm } from "./desk.ts";
+import { desk, ours, person, type Settings, sendText, signed, startApi, textForm } from "./desk.ts";
 
 let api: SmsApi;
 beforeEach(async () => {
@@ -90,6 +90,26 @@ it("takes what came while we were away, oldest first, once", async () => {
     thread: { answers: [] },
   });
   expect(api.inbound.map(({ sid }) => sid)).toContain(event?.id);
+});
+
+it("marks what a lost state of the store has answered already (review 8)", async () => {
+  for (const body of ["answered", "open"])
+    await missed(body, { from: body === "open" ? "+15005550009" : person });
+  // An answer that no store remembers: sent by a channel of its own.
+  await sendText(desk(api.url), person, "the answer");
+  await wallClock().sleep(1100);
+  const here = desk(api.url);
+  await running(here, ago(minute), (channel) => looks(channel, 3));
+  expect(here.channel.messages.map(({ text, handledBefore }) => [text, handledBefore?.by])).toEqual([
+    ["answered", "other"],
+    ["open", undefined],
+  ]);
+  await missed("afterwards");
+  const next = desk(api.url, {}, here.channel);
+  await running(next, here.channel.cursor, (channel) =>
+    channel.until("the text", ({ messages }) => messages.length === 3),
+  );
+  expect(here.channel.messages.at(-1)?.text).toBe("afterwards");
 });
 
 it("reads every page of a long list, in one commit", async () => {
