@@ -22,10 +22,15 @@ interface Listed {
   readonly reason: string;
 }
 
+interface Readyz {
+  readonly warnings?: readonly string[];
+  readonly channels?: readonly { readonly warnings: readonly string[] }[];
+}
+
 describeReal("a store that is behind its mailbox (review 8)", missing, () => {
   let world: World;
   beforeAll(async () => {
-    world = await startWorld(["backup", "copied", "sent", "lost", "open"], 8);
+    world = await startWorld(["backup", "copied", "sent", "lost", "open", "shared"], 8);
   });
   afterAll(() => world?.close());
 
@@ -65,9 +70,9 @@ describeReal("a store that is behind its mailbox (review 8)", missing, () => {
     expect(await daemon.ready).toBe(true);
     return daemon;
   }
-  const readyz = async (daemon: Daemon): Promise<{ warnings?: string[] }> => {
+  const readyz = async (daemon: Daemon): Promise<Readyz> => {
     const port = Number(daemon.lines.find((line) => line.message === "listening")?.["port"]);
-    return (await (await fetch(`http://127.0.0.1:${port}/readyz`)).json()) as { warnings?: string[] };
+    return (await (await fetch(`http://127.0.0.1:${port}/readyz`)).json()) as Readyz;
   };
   const letters = (name: string, count: number) =>
     Array.from({ length: count }, (_, n) => letter(`${name}${n}@people.test`, 0));
@@ -212,5 +217,23 @@ describeReal("a store that is behind its mailbox (review 8)", missing, () => {
       expect(await drafts()).toEqual(["dropped", "dropped", "dropped"]);
       await daemon.stop();
     }),
+  );
+
+  it("two daemons with separate stores on one mailbox say so in readyz (review 7)", { timeout }, () =>
+    at({ user: "shared", bounces: false }, (one) =>
+      at({ user: "shared", bounces: false }, async (two) => {
+        const daemons = [await start(one), await start(two)];
+        await one.deliver(...letters("both", 4));
+        const warned = async (daemon: Daemon) => {
+          const { channels = [] } = await readyz(daemon);
+          return channels.flatMap(({ warnings }) => warnings).join();
+        };
+        for (const daemon of daemons)
+          await expect
+            .poll(() => warned(daemon), { timeout: 60_000 })
+            .toContain("another daemon with its own store works on this mailbox");
+        await Promise.all(daemons.map((daemon) => daemon.stop()));
+      }),
+    ),
   );
 });

@@ -18,6 +18,8 @@ export interface Postgres {
   schema(): Promise<string>;
   /** Removes it; a failed test's schema may be kept and its name printed. */
   dropSchema(name: string): Promise<void>;
+  /** Dumps the schema, removes it and restores it from the dump. No connection may use it meanwhile. */
+  restoreSchema(name: string): Promise<void>;
   /** Ends every connection but the one that does it, as a restart of the server would. */
   cut(): Promise<void>;
   stop(): Promise<void>;
@@ -107,6 +109,12 @@ export async function startPostgres(): Promise<Postgres> {
     },
     async dropSchema(name) {
       await admin.query(`DROP SCHEMA ${name} CASCADE`);
+    },
+    async restoreSchema(name) {
+      const dump = join(home, `${name}.dump`);
+      await run(join(bin, "pg_dump"), ["--format=custom", `--schema=${name}`, `--file=${dump}`, url]);
+      await admin.query(`DROP SCHEMA ${name} CASCADE`);
+      await run(join(bin, "pg_restore"), [`--dbname=${url}`, dump]);
     },
     async cut() {
       await admin.query(

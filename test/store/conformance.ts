@@ -3,6 +3,7 @@
 import { describe } from "vitest";
 import { describeAttachments } from "./attachments.ts";
 import { describeBegun } from "./begun.ts";
+import { describeBehind } from "./behind.ts";
 import { describeDrain } from "./drain.ts";
 import { describeEscalations } from "./escalations.ts";
 import { describeFiles } from "./files.ts";
@@ -40,5 +41,6 @@ export function describeStore(name: string, place: NewPlace): void {
     describeForgetting(place);
     describeFiles(place);
     describePlatformTold(place);
+    describeBehind(place);
   });
 }

@@ -5,13 +5,16 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { readSettings, writeSettings } from "../../src/store/agents.ts";
+import { ensureChannel } from "../../src/store/events.ts";
+import { identifyInstallation } from "../../src/store/installation.ts";
 import { migrate, migrations } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
+import { countHeld } from "../../src/store/restored.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
 import { startTcpProxy } from "../real/tcp-proxy.ts";
 import { describeStore } from "./conformance.ts";
-import { fresh, postgresPlace } from "./rig.ts";
+import { fresh, postgresPlace, storeEvent } from "./rig.ts";
 
 describeReal("the store on PostgreSQL", await needPostgres(), () => {
   let server: Postgres;
@@ -22,6 +25,27 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
   const place = () => postgresPlace(server);
 
   describeStore("postgres", place);
+
+  it("recognizes a store that pg_restore has created, and holds its open work (review 8)", async () => {
+    const store = await place();
+    const before = await openPostgres(server.url, { schema: store.schema ?? "" });
+    await migrate(before);
+    await before.tx((q) => ensureChannel(q, "c"));
+    const first = await identifyInstallation(before, null);
+    await before.tx((q) => storeEvent(q, "waits"));
+    await before.close();
+    await server.restoreSchema(store.schema ?? "");
+    const [one, two] = [await store.open(), await store.open()];
+    const found = await Promise.all([identifyInstallation(one, null), identifyInstallation(two, null)]);
+    expect(found.map(({ cause, earlier }) => [cause, earlier])).toEqual([
+      ["restored", [first.id]],
+      ["restored", [first.id]],
+    ]);
+    // Two nodes that start together agree, and only one of them has held the work.
+    expect([found[0]?.id, found.filter(({ changed }) => changed).length]).toEqual([found[1]?.id, 1]);
+    expect(await one.read(countHeld)).toEqual({ messages: 1, replies: 0 });
+    expect(await identifyInstallation(two, null)).toMatchObject({ id: found[0]?.id, changed: false });
+  });
 
   it("wakes the other nodes with the commit, and not without it", async () => {
     const store = await place();

@@ -3,10 +3,12 @@
 import { expect, it } from "vitest";
 import { readSettings, writeSettings } from "../../src/store/agents.ts";
 import type { Query } from "../../src/store/driver.ts";
+import { describeBeside } from "./behind.ts";
 import { describeStore } from "./conformance.ts";
 import { fresh, sqlitePlace } from "./rig.ts";
 
 describeStore("sqlite", sqlitePlace);
+describeBeside(sqlitePlace);
 
 const count = async (q: Query) => Number((await q.one<{ n: number }>("SELECT COUNT(*) AS n FROM agents"))?.n);
 

@@ -1,0 +1,142 @@
+// A store that is behind: how it is recognized at the start, and what of its open work is held.
+
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { advanceGeneration, identifyInstallation } from "../../src/store/installation.ts";
+import { channelsWithDueLanes } from "../../src/store/lanes.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { countHeld, holdOpenWork, releaseHeld } from "../../src/store/restored.ts";
+import { readSecret, writeSecret } from "../../src/store/secrets.ts";
+import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
+
+const states = async (q: Query, table: "events" | "turns" | "replies" | "drafts"): Promise<string[]> =>
+  (await q.all<{ state: string }>(`SELECT state FROM ${table} ORDER BY id`)).map(({ state }) => state);
+const all = (db: Database) =>
+  db.read(async (q) => ({
+    events: await states(q, "events"),
+    turns: await states(q, "turns"),
+    drafts: await states(q, "drafts"),
+  }));
+
+export function describeBehind(place: NewPlace): void {
+  describe("a store that is behind (review 8)", () => {
+    it("is new once, and the same at every later start", async () => {
+      const here = await place();
+      const db = await here.open();
+      await migrate(db);
+      const first = await identifyInstallation(db, here.file ?? null);
+      expect(first).toMatchObject({ cause: "new", changed: true, earlier: [] });
+      expect(await identifyInstallation(db, here.file ?? null)).toEqual({ ...first, changed: false });
+    });
+
+    it("holds messages, questions and replies, of one channel or all, and lets an operator decide", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await storeEvent(q, "waits");
+        for (const id of ["a", "b"]) await conversation(q, id);
+        await turn(q, "t1", "a");
+        const asked = await storeEvent(q, "asked");
+        await q.run("UPDATE events SET state = 'routed', turn = 't1' WHERE id = $1", asked);
+        await draft(q, "d1", "b");
+      });
+      const none = await db.tx((q) => holdOpenWork(q, { channel: "other", before: Number.MAX_SAFE_INTEGER }));
+      const young = await db.tx((q) => holdOpenWork(q, { channel: "c", before: 1 }));
+      expect([none, young]).toEqual([
+        { messages: 0, replies: 0 },
+        { messages: 0, replies: 0 },
+      ]);
+      expect(await db.tx((q) => holdOpenWork(q, null))).toEqual({ messages: 2, replies: 1 });
+      expect(await all(db)).toEqual({ events: ["held", "held"], turns: ["failed"], drafts: ["held"] });
+      expect(await db.read(countHeld)).toEqual({ messages: 2, replies: 1 });
+      // Nothing of it is due any more.
+      for (const direction of ["in", "out"] as const)
+        expect(await db.read((q) => channelsWithDueLanes(q, direction, "n"))).toEqual([]);
+      expect(await db.tx((q) => releaseHeld(q, "answer", null, 100))).toBe(3);
+      expect(await all(db)).toEqual({ events: ["stored", "routed"], turns: ["waiting"], drafts: ["queued"] });
+      await db.tx((q) => holdOpenWork(q, null));
+      expect(await db.tx((q) => releaseHeld(q, "drop", "c", 100))).toBe(3);
+      expect(await all(db)).toEqual({
+        events: ["ignored", "ignored"],
+        turns: ["failed"],
+        drafts: ["dropped"],
+      });
+      expect(await db.tx((q) => releaseHeld(q, "drop", null, 100))).toBe(0);
+    });
+
+    it("keeps secrets under their names", async () => {
+      const db = await fresh(place);
+      expect(await db.read((q) => readSecret(q, "email/a"))).toBeNull();
+      for (const value of ["one", "two"]) await db.tx((q) => writeSecret(q, "email/a", value));
+      expect(await db.read((q) => readSecret(q, "email/a"))).toBe("two");
+    });
+  });
+}
+
+/** What the file beside an SQLite store tells. */
+export function describeBeside(place: NewPlace): void {
+  describe("the file beside the store (review 8)", () => {
+    async function started(): Promise<{ file: string; open: () => Promise<Database> }> {
+      const here = await place();
+      const file = here.file ?? "";
+      const db = await here.open();
+      await migrate(db);
+      await identifyInstallation(db, file);
+      return { file, open: () => here.open() };
+    }
+    const identify = async ({ file, open }: { file: string; open: () => Promise<Database> }) =>
+      identifyInstallation(await open(), file);
+
+    it("recognizes an older copy after a minute, also one of the same run", async () => {
+      const here = await started();
+      const db = await here.open();
+      const { id } = await identifyInstallation(db, here.file);
+      await db.tx((q) => q.run("UPDATE meta SET value = value"));
+      const older = await db.read((q) =>
+        q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'generation'"),
+      );
+      await advanceGeneration(db, here.file, id);
+      await db.tx((q) => q.run("UPDATE meta SET value = $1 WHERE name = 'generation'", older?.value ?? 0));
+      const found = await identify(here);
+      expect(found).toMatchObject({ cause: "older", changed: true, earlier: [id] });
+      expect(await identify(here)).toEqual({ ...found, changed: false });
+    });
+
+    it("recognizes a copy without it, and one beside that of another store", async () => {
+      const [one, two] = [await started(), await started()];
+      rmSync(`${one.file}-installation`);
+      expect(await identify(one)).toMatchObject({ cause: "copied" });
+      copyFileSync(`${one.file}-installation`, `${two.file}-installation`);
+      const { id } = JSON.parse(readFileSync(`${one.file}-installation`, "utf8")) as { id: string };
+      const found = await identify(two);
+      expect(found.cause).toBe("copied");
+      // Marks of that one are marks of an earlier state, for it was here.
+      expect(found.earlier).toContain(id);
+    });
+
+    it("counts as missing when it is damaged, and tells a lost store from a new one", async () => {
+      const here = await started();
+      const { id } = JSON.parse(readFileSync(`${here.file}-installation`, "utf8")) as { id: string };
+      const other = await place();
+      copyFileSync(`${here.file}-installation`, `${other.file}-installation`);
+      const db = await other.open();
+      await migrate(db);
+      expect(await identifyInstallation(db, other.file ?? "")).toMatchObject({
+        cause: "lost",
+        earlier: [id],
+      });
+      writeFileSync(`${here.file}-installation`, "{half");
+      expect(await identify(here)).toMatchObject({ cause: "copied" });
+      expect(existsSync(`${here.file}-installation.new`)).toBe(false);
+    });
+
+    it("is taken for older when the process died before it was written", async () => {
+      const here = await started();
+      const beside = readFileSync(`${here.file}-installation`);
+      rmSync(`${here.file}-installation`);
+      const { id } = await identify(here);
+      writeFileSync(`${here.file}-installation`, beside);
+      expect(await identify(here)).toMatchObject({ id, changed: false });
+    });
+  });
+}
