@@ -127,7 +127,8 @@ function callbackOf(channel: Channel, settings: TwilioSettings, key: SendKey): {
 
 /** Certain before the crossing, unknown after it. */
 function unanswered(error: unknown, crossed: boolean): SendOutcome {
-  return crossed ? { kind: "unknown", reason: `no answer: ${wordsOf(error)}` } : unreachable(error);
+  if (crossed) return { kind: "unknown", reason: `no answer: ${wordsOf(error)}` };
+  return unreachable(error);
 }
 
 /** Texts of ours with these words to this person, since then. A text that still waits has no date of sending, so the
