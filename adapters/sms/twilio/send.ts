@@ -127,7 +127,8 @@ function callbackOf(channel: Channel, settings: TwilioSettings, key: SendKey): {
 
 /** Certain before the crossing, unknown after it. */
 function unanswered(error: unknown, crossed: boolean): SendOutcome {
-  if (crossed) return { kind: "unknown", reason: `no answer: ${wordsOf(error)}` };
+  const reason = wordsOf(error);
+  if (crossed) return { kind: "unknown", reason: `no answer: ${reason}` };
   return unreachable(error);
 }
 
