@@ -16,6 +16,25 @@ function supported(version) {
   return parts[0] > 22 || (parts[0] === 22 && parts[1] >= 19);
 }
 
+/** exit-codes.ts has the table: EX_SOFTWARE and EX_OSERR. */
+var crashed = 70;
+var noNode = 71;
+
+/** Commands that run until SIGTERM: for them SIGTERM while they are loaded is an orderly end. */
+var isDaemon = ["run", "platform"].indexOf(process.argv[2]) >= 0;
+
+/** Writes an error; where standard error is the journal (systemd.exec(5), JOURNAL_STREAM), with the priority err. */
+function complain(text) {
+  var journal = false;
+  try {
+    var stat = fs.fstatSync(2);
+    journal = process.env.JOURNAL_STREAM === stat.dev + ":" + stat.ino;
+  } catch (error) {
+    if (error.code !== "EBADF") throw error;
+  }
+  console.error(journal ? text.replace(/^/gm, "<3>") : text);
+}
+
 /** The brought Node.js, or null. npm installs the package of this system only. */
 function broughtNode() {
   var names = { win32: "win" };
@@ -38,20 +57,24 @@ function program() {
 }
 
 function spawnUnder(node) {
+  var asked = false;
   var child = childProcess.spawn(node, program().concat(process.argv.slice(2)), { stdio: "inherit" });
   ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"].forEach(function (name) {
     process.on(name, function () {
+      asked = asked || name === "SIGTERM";
       // Ctrl-C at a terminal reaches the whole group: the child has it already.
       if (name !== "SIGINT" || !process.stdin.isTTY) child.kill(name);
     });
   });
   child.on("error", function (error) {
-    console.error("bridgehead: starting " + node + ": " + error.message);
-    process.exit(1);
+    complain("bridgehead: starting " + node + ": " + error.message);
+    process.exit(noNode);
   });
   child.on("exit", function (code, signal) {
     if (signal === null) process.exit(code === null ? 1 : code);
-    // The same signal ends us, so that whoever waits for us sees what happened.
+    // The program handles SIGTERM as soon as it is loaded; before that nothing has been started.
+    if (signal === "SIGTERM" && asked && isDaemon) process.exit(0);
+    // The same signal ends this process, so that the parent sees what happened.
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   });
@@ -60,9 +83,10 @@ function spawnUnder(node) {
 var sourceRun = program().length > 1;
 var brought;
 if (supported(process.versions.node) && !sourceRun) {
+  if (isDaemon) process.on("SIGTERM", process.exit.bind(process, 0)); // until main.js has its own handler
   import(url.pathToFileURL(program()[0]).href).catch(function (error) {
-    console.error(error);
-    process.exit(1);
+    complain(String((error && error.stack) || error));
+    process.exit(crashed);
   });
 } else if (supported(process.versions.node)) {
   // From source the `source` condition has to be given to Node.js itself, so it takes a second process.
@@ -70,7 +94,7 @@ if (supported(process.versions.node) && !sourceRun) {
 } else if ((brought = broughtNode()) !== null) {
   spawnUnder(brought);
 } else {
-  console.error(
+  complain(
     "bridgehead needs Node.js 22.19 or newer; this is " +
       process.versions.node +
       " and none was installed beside it" +
@@ -80,5 +104,5 @@ if (supported(process.versions.node) && !sourceRun) {
       os.arch() +
       ")",
   );
-  process.exit(1);
+  process.exit(noNode);
 }

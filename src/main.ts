@@ -2,8 +2,8 @@
 // Nothing native is imported before Node's version is known to be good for it.
 
 import { readFileSync } from "node:fs";
-import { exitCodes } from "./commands/exit-codes.ts";
-import type { Io } from "./commands/io.ts";
+import { exitCodeOf, exitCodes } from "./commands/exit-codes.ts";
+import { forStandardError, type Io } from "./commands/io.ts";
 
 const floor = [22, 19] as const;
 
@@ -21,19 +21,21 @@ function packageVersion(): string {
 
 const crashListeners: ((error: unknown) => void)[] = [];
 
+const complain = (text: string): void => {
+  process.stderr.write(forStandardError(text.endsWith("\n") ? text : `${text}\n`, process.env));
+};
+
 function crash(error: unknown): never {
   for (const listener of crashListeners) listener(error);
-  if (crashListeners.length === 0) {
-    process.stderr.write(
-      `bridgehead: a defect: ${error instanceof Error ? error.stack : JSON.stringify(error)}\n`,
-    );
-  }
+  if (crashListeners.length === 0)
+    complain(`bridgehead: a defect: ${error instanceof Error ? error.stack : JSON.stringify(error)}`);
   process.exit(exitCodes.crashed);
 }
 
-/** The first signal asks, the second one ends. */
+/** The first signal asks, the second one ends. Replaces the launcher's handler for the time of loading. */
 function interruption(): AbortSignal {
   const abort = new AbortController();
+  process.removeAllListeners("SIGTERM");
   for (const [name, number] of [
     ["SIGTERM", 15],
     ["SIGINT", 2],
@@ -56,7 +58,7 @@ function surroundings(): Io {
   return {
     out: lines(process.stdout),
     write: (bytes) => void process.stdout.write(bytes),
-    err: lines(process.stderr),
+    err: complain,
     env: process.env,
     signal: interruption(),
     cwd: process.cwd(),
@@ -77,7 +79,7 @@ async function main(): Promise<number> {
     // commander has already printed help, version or what is wrong with the command line.
     if (code?.startsWith("commander.")) return exitCode === 0 ? exitCodes.ok : exitCodes.usage;
     io.err(`bridgehead: ${error instanceof Error ? error.message : JSON.stringify(error)}`);
-    return code === "STORE_DAMAGED" ? exitCodes.damagedStore : exitCodes.failed;
+    return exitCodeOf(error);
   }
 }
 
@@ -91,8 +93,6 @@ if (isSupported(process.versions.node)) {
   await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
   process.exit(code);
 } else {
-  process.stderr.write(
-    `bridgehead needs Node.js ${floor.join(".")} or newer; this is ${process.versions.node}\n`,
-  );
+  complain(`bridgehead needs Node.js ${floor.join(".")} or newer; this is ${process.versions.node}`);
   process.exit(exitCodes.oldNode);
 }

@@ -12,9 +12,9 @@ export const exitCodes = {
   damagedStore: 65,
   /** `check --online`: a server or the platform did not answer (EX_UNAVAILABLE). Later it may. */
   unreachable: 69,
-  /** A defect: an exception nobody caught (EX_SOFTWARE). A restart is right. */
+  /** A defect: an uncaught exception (EX_SOFTWARE). A restart is right. */
   crashed: 70,
-  /** Node.js is too old (EX_OSERR). A restart does not help. */
+  /** There is no usable Node.js: too old, or it cannot be started (EX_OSERR). A restart does not help. */
   oldNode: 71,
   /** The configuration is wrong (EX_CONFIG). A restart does not help. */
   config: 78,
@@ -28,7 +28,7 @@ const meanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   damagedStore: "the store, or a backup of it, is damaged",
   unreachable: "a server or the platform did not answer (check --online)",
   crashed: "a defect; please report it",
-  oldNode: "Node.js is too old",
+  oldNode: "there is no usable Node.js",
   config: "the configuration is wrong",
 };
 
@@ -38,4 +38,15 @@ export function exitCodeHelp(): string {
     ([name, meaning]) => `  ${String(exitCodes[name as keyof typeof exitCodes]).padEnd(4)}${meaning}`,
   );
   return `\nExit codes:\n${lines.join("\n")}`;
+}
+
+/** The code for an error that a command threw: main.ts calls it with whatever reached the top. Errors are recognized by
+ *  name or code, because this table is loaded before anything native may be imported. */
+export function exitCodeOf(error: unknown): number {
+  for (let at: unknown = error; at instanceof Error; at = at.cause) {
+    if (at.name === "NewerSchema" || (at as { code?: string }).code === "PLATFORM_FILE_NEWER")
+      return exitCodes.newerSchema;
+    if ((at as { code?: string }).code === "STORE_DAMAGED") return exitCodes.damagedStore;
+  }
+  return exitCodes.failed;
 }

@@ -1,11 +1,13 @@
 // What a command is given of the process around it. Commands touch nothing else of it, so tests run them in-process.
 
+import { isJournal, withErrorPriority } from "../ops/notify.ts";
+
 export interface Io {
   /** One or more lines to standard output; the last line end is added when missing. */
   readonly out: (text: string) => void;
   /** Bytes to standard output, as they are. */
   readonly write: (bytes: Uint8Array) => void;
-  /** One or more lines to standard error. */
+  /** One or more lines to standard error; in the journal they have the priority `err`. */
   readonly err: (text: string) => void;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Aborts at SIGTERM or SIGINT: end what you do, then return. A second signal ends the process at once. */
@@ -23,6 +25,10 @@ export interface Io {
 
 /** Every file in src/commands that is a command exports this. */
 export interface Command<Options> {
-  /** Resolves to the exit code. What it throws is printed as one line and ends in `exitCodes.failed`. */
+  /** Resolves to the exit code. What it throws is printed as one line, and `exitCodeOf` maps it to a code. */
   run(options: Options, io: Io): Promise<number>;
 }
+
+/** The text as main.ts writes it to standard error: with journal priorities where that is the journal's stream. */
+export const forStandardError = (text: string, env: Io["env"]): string =>
+  isJournal(env["JOURNAL_STREAM"], 2) ? withErrorPriority(text) : text;

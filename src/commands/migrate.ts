@@ -6,6 +6,7 @@ import { openStore } from "../app.ts";
 import { loadStore } from "../config/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
+import { isJournal } from "../ops/notify.ts";
 import { schemaVersion } from "../store/migrate.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
@@ -17,7 +18,13 @@ export async function run(options: { readonly config: string }, io: Io): Promise
     for (const problem of loaded.problems) io.err(problemLine(problem));
     return exitCodes.config;
   }
-  const log = createLog({ level: "info", format: "text", out: { write: io.err }, clock });
+  const log = createLog({
+    level: "info",
+    format: "text",
+    out: { write: io.err },
+    clock,
+    journal: isJournal(io.env["JOURNAL_STREAM"], 2),
+  });
   const { db, unlock } = await openStore(loaded, clock, log);
   try {
     io.out(`schema ${await schemaVersion(db)}: up to date`);

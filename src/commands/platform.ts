@@ -4,7 +4,8 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
-import { createLog, isJournal } from "../ops/log.ts";
+import { createLog } from "../ops/log.ts";
+import { isJournal } from "../ops/notify.ts";
 import type { AgentDefinition } from "../platform/index.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
@@ -50,7 +51,7 @@ async function serve(options: PlatformOptions, io: Io): Promise<number> {
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
-  io.onCrash((error) => log.error({ err: error }, "a defect: nobody caught this"));
+  io.onCrash((error) => log.error({ err: error }, "uncaught exception (a defect)"));
   const platform = await startPlatform({
     file: resolve(io.cwd, options.database),
     listen: options.listen,

@@ -36,6 +36,10 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     add(name, description).option("-c, --config <file>", "the configuration", defaultConfig);
 
   configured("run", "run the daemon").action(calls(() => import("./run.ts")));
+  add(
+    "reload",
+    "for the systemd unit: have the daemon reload its configuration, and wait for the result",
+  ).action(calls(() => import("./reload.ts")));
   configured("check", "check the configuration")
     .option(
       "--online",

@@ -1,6 +1,7 @@
 // bridgehead run: the daemon, from its configuration file until SIGTERM.
 
-import { resolve } from "node:path";
+import { statfs } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import { type App, startApp } from "../app.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
 import {
@@ -14,13 +15,20 @@ import {
 } from "../escalation/alarm.ts";
 import { defineGauges } from "../host/gauges.ts";
 import { loadAdapter } from "../host/loader.ts";
-import { isReady, reportChannels, statusText, stuckChannels, waitingIn } from "../host/readiness.ts";
+import {
+  isReady,
+  reportChannels,
+  statusText,
+  storeProblem,
+  stuckChannels,
+  waitingIn,
+} from "../host/readiness.ts";
 import { askHealth, type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
-import { createLog, isJournal, type RunningLog } from "../ops/log.ts";
+import { createLog, type RunningLog } from "../ops/log.ts";
 import { collectGarbage } from "../ops/memory.ts";
 import { createMetrics, type Metrics } from "../ops/metrics.ts";
-import { createNotifier, type Notifier } from "../ops/notify.ts";
+import { createNotifier, isJournal, type Notifier } from "../ops/notify.ts";
 import { taskGroup } from "../ops/tasks.ts";
 import { runWatchdog } from "../ops/watchdog.ts";
 import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
@@ -32,6 +40,7 @@ import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { problemLine } from "./problem.ts";
 import { reachStore } from "./reach-store.ts";
+import { type ReloadOutcome, recordReload } from "./reload.ts";
 
 const drainMs = 20_000;
 /** How much of it sockets have to finish what is being said. */
@@ -62,7 +71,7 @@ export async function run(options: { readonly config: string }, io: Io): Promise
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
   log.setSecrets(secretValues(config));
-  io.onCrash((error) => log.error({ err: error }, "a defect: nobody caught this"));
+  io.onCrash((error) => log.error({ err: error }, "uncaught exception (a defect)"));
   for (const warning of loaded.warnings)
     log.warn({ key: warning.key, line: warning.line, fix: warning.fix }, warning.message);
 
@@ -74,6 +83,7 @@ export async function run(options: { readonly config: string }, io: Io): Promise
   try {
     listener = await startListener({
       listen: config.http.listen,
+      adminListen: config.http.admin_listen,
       clock,
       log,
       publicUrl: config.http.public_url,
@@ -82,10 +92,11 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       serving: () => app !== null,
       platform: (request) => webOf(app).platform(request),
       escalations: (request) => webOf(app).escalations(request),
-      ready: async () => readiness(app),
+      ready: async () => readiness(app, config),
       metrics: () => metrics.expose(),
     });
     const { publicUrl, url } = listener;
+    log.info({ url, admin_url: listener.adminUrl }, "listening for http");
     // Without a listener SIGHUP would end the process; waiting for the store may take long.
     io.onHangup(() => {
       if (!app) log.warn({}, "the configuration was not reloaded: the daemon is still starting");
@@ -151,9 +162,11 @@ async function serve(app: App, service: Service): Promise<void> {
   });
   try {
     await firstTries(app, io.signal);
+    if (io.signal.aborted) return; // SIGTERM during the start: READY would be wrong
     const channels = reportChannels(app.host, app.agents);
     log.info({ channels: channels.length }, "ready");
     await notifier.ready(statusText(channels, 0));
+    noteReload(service, { result: "applied", lines: [] });
     collectGarbage();
     tasks.start("alarm", (signal) => keepSaying({ ...alarmed(app), clock, log }, signal));
     tasks.start("status", (signal) => tellStatus(app, notifier, signal));
@@ -183,7 +196,8 @@ async function serve(app: App, service: Service): Promise<void> {
 
 async function firstTries(app: App, signal: AbortSignal): Promise<void> {
   const began = clock.monotonic();
-  const trying = () => app.host.running().some(({ state }) => state.status.state === "connecting");
+  const trying = () =>
+    app.host.running().some(({ state, standby }) => state.status.state === "connecting" && !standby);
   while (trying() && clock.monotonic() - began < firstTryMs && !signal.aborted) await clock.sleep(20, signal);
 }
 
@@ -238,10 +252,13 @@ async function storeWarnings(app: App, installation: Installation): Promise<read
 }
 
 /** What waits for a human comes first. */
-async function readiness(app: App | null) {
+async function readiness(app: App | null, { store }: Config) {
   if (!app) return { ready: false, reason: "starting" };
   const channels = reportChannels(app.host, app.agents);
+  const disk = store.kind === "sqlite" && store.file !== ":memory:" ? freeBytes(store.file) : null;
   try {
+    const problem = await storeProblem(app.db, clock, disk);
+    if (problem !== null) return { ready: false, channels, store: problem };
     const alarm = await lookForAlarm(alarmed(app));
     const ready = isReady(channels) && !isSilenced(alarm);
     const warnings = await storeWarnings(app, app.installation);
@@ -251,6 +268,12 @@ async function readiness(app: App | null) {
     return { ready: false, channels, store: `cannot be read: ${String(error)}` };
   }
 }
+
+/** Bytes that an unprivileged process may still write to the file's disk. */
+const freeBytes = (file: string) => async (): Promise<number> => {
+  const { bavail, bsize } = await statfs(dirname(file));
+  return bavail * bsize;
+};
 
 const told = (alarm: Alarm | null): { readonly escalations?: Alarm & { readonly says: string } } =>
   alarm === null ? {} : { escalations: { says: alarmText(alarm), ...alarm } };
@@ -273,8 +296,17 @@ function webOf(app: App | null): App["web"] {
 
 /** SIGHUP: what is wrong leaves everything as it is. Never rejects. */
 async function reload(app: App, service: Service): Promise<void> {
-  const { load, notifier, log, io } = service;
+  const { notifier } = service;
   await notifier.reloading();
+  const outcome = await tryReload(app, service);
+  const channels = () => statusText(reportChannels(app.host, app.agents), 0);
+  await notifier.ready(await statusOf(app, 0).catch(channels));
+  // Last: systemd ends its reload with this, and must have seen READY by then.
+  noteReload(service, outcome);
+}
+
+async function tryReload(app: App, service: Service): Promise<ReloadOutcome> {
+  const { load, log, io } = service;
   try {
     const next = await load();
     if (next.ok) {
@@ -285,14 +317,27 @@ async function reload(app: App, service: Service): Promise<void> {
       log.setSecrets(secrets);
       log.setLevel(next.config.log.level);
       log.info({ channels: next.config.channels.length }, "configuration reloaded");
-      if (restart.length > 0) log.warn({ keys: restart }, "these keys take effect at the next restart");
-    } else {
-      log.error({ problems: next.problems.length }, "the configuration was not reloaded: it is refused");
-      for (const problem of next.problems) io.err(problemLine(problem));
+      if (restart.length === 0) return { result: "applied", lines: [] };
+      log.warn({ keys: restart }, "these keys take effect at the next restart");
+      return {
+        result: "applied",
+        lines: [`these keys take effect at the next restart: ${restart.join(", ")}`],
+      };
     }
+    log.error({ problems: next.problems.length }, "the configuration was not reloaded: it is refused");
+    const lines = next.problems.map(problemLine);
+    for (const line of lines) io.err(line);
+    return { result: "rejected", lines };
   } catch (error) {
     log.error({ err: error }, "the configuration was not reloaded: what runs goes on as it was");
+    return { result: "failed", lines: [error instanceof Error ? error.message : String(error)] };
   }
-  const channels = () => statusText(reportChannels(app.host, app.agents), 0);
-  await notifier.ready(await statusOf(app, 0).catch(channels));
+}
+
+function noteReload({ io, log }: Service, outcome: ReloadOutcome): void {
+  try {
+    recordReload(io.env, outcome);
+  } catch (error) {
+    log.warn({ err: error }, "recording the outcome of a reload failed");
+  }
 }

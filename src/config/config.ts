@@ -36,7 +36,7 @@ export interface Config {
   readonly channels: readonly ChannelConfig[];
   /** Null: nobody is told of anything. */
   readonly escalation: Policy | null;
-  readonly http: DeepReadonly<File["http"]>;
+  readonly http: DeepReadonly<Required<Omit<File["http"], "public_url">> & Pick<File["http"], "public_url">>;
   readonly store: StoreConfig;
   readonly log: DeepReadonly<File["log"]>;
   readonly retention: DeepReadonly<File["retention"]>;

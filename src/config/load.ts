@@ -110,13 +110,19 @@ function assemble(file: string, folder: string, data: File, read: ReadonlyMap<st
     agents: data.agents,
     channels,
     escalation: data.escalation ? policyOf(data.escalation, channels) : null,
-    http: data.http,
+    http: { ...data.http, admin_listen: data.http.admin_listen ?? adminAddress(data.http.listen.port) },
     store: storeConfig(data.store, folder),
     log: data.log,
     retention: data.retention,
     node: data.node ?? hostname(),
   });
 }
+
+/** The default of http.admin_listen. Port 0 stays 0: any free one. */
+const adminAddress = (port: number): { host: string; port: number } => ({
+  host: "127.0.0.1",
+  port: port === 0 ? 0 : port + (port + 1000 <= 65_535 ? 1000 : -1000),
+});
 
 /** With what follows from other keys. */
 function complete(core: File["channels"][string], read: ReadonlyMap<string, Read>): CoreChannel {

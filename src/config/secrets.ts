@@ -92,7 +92,7 @@ function fromEnvironment(name: string, { env }: Sources): Found {
 }
 
 function fromCredential(name: string, { credentialsDirectory }: Sources): Found {
-  const fix = `add LoadCredential=${name}:/path/to/its/file to the systemd unit`;
+  const fix = `write it to /etc/bridgehead/secrets/${name} and restart the service, or add LoadCredential=${name}:/path/to/its/file to the unit`;
   if (!/^[A-Za-z0-9_.-]+$/.test(name) || /^\.+$/.test(name)) {
     return {
       message: `refers to a credential that is not a name: ${name}`,
@@ -102,11 +102,15 @@ function fromCredential(name: string, { credentialsDirectory }: Sources): Found 
   if (credentialsDirectory === undefined) {
     return { message: `needs the credential ${name}, but systemd gave none to this process`, fix };
   }
-  const found = fromFile(join(credentialsDirectory, name));
-  return "text" in found
-    ? { text: found.text }
-    : { message: `needs the credential ${name}, which is not there`, fix };
+  for (const id of [name, `${folderId}_${name}`]) {
+    const found = fromFile(join(credentialsDirectory, id));
+    if ("text" in found) return { text: found.text };
+  }
+  return { message: `needs the credential ${name}, which is not there`, fix };
 }
+
+/** The unit loads a whole folder under this id; systemd names its files `<id>_<file>` (systemd.exec(5)). */
+const folderId = "secrets";
 
 function fromFile(path: string): Found {
   let text: string;

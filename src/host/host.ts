@@ -22,6 +22,8 @@ export interface RunningChannel {
   tickedAt: number | null;
   /** Failures in a row since the channel was last ready. */
   failures: number;
+  /** Another node reads the channel; this one asks, sends and serves its webhooks all the same. */
+  standby: boolean;
 }
 
 export interface Host {
@@ -105,7 +107,7 @@ export function createHost(options: {
       agent: () => agentFacts(line),
     });
     const adapter = config.adapter.create(channel, config.settings);
-    const running: RunningChannel = { config, adapter, state, tickedAt: null, failures: 0 };
+    const running: RunningChannel = { config, adapter, state, tickedAt: null, failures: 0, standby: false };
     const abort = new AbortController();
     const { inbound } = adapter;
     let ended = Promise.resolve();
@@ -119,11 +121,17 @@ export function createHost(options: {
           clock,
           log,
           node,
-          setReader: (next) => (reader = next),
+          setReader: (next) => {
+            reader = next;
+            if (next !== null) running.standby = false;
+          },
           isReady: () => state.status.state === "ready",
           tick: () => (running.tickedAt = clock.monotonic()),
-          // What this node last saw of it says nothing any more.
-          standby: () => channel.report({ state: "connecting" }),
+          // The state this node last saw is out of date.
+          standby: (held) => {
+            running.standby = held;
+            channel.report({ state: "connecting" });
+          },
           fell: (error, againInMs) => {
             running.failures += 1;
             log.warn(

@@ -3,16 +3,20 @@
 import type { ChannelStatus, Clock } from "bridgehead/contract";
 import { whyNotAsk } from "../pipeline/line.ts";
 import type { Agent } from "../pipeline/settings.ts";
-import type { ChannelOverview } from "../store/overview.ts";
+import type { Database } from "../store/driver.ts";
+import { type ChannelOverview, proveWritable } from "../store/overview.ts";
 import type { Host } from "./host.ts";
 
 export interface ChannelReport {
   readonly id: string;
   readonly adapter: string;
-  readonly state: string;
+  /** The adapter's state, or `standby` while another node reads the channel. */
+  readonly state: ChannelStatus["state"] | "standby";
   readonly reason: string | null;
   /** Why nothing is asked although the channel reads: an inactive agent or skill, a refused key. */
   readonly not_asking: string | null;
+  /** The platform rejects the agent's key: an operator has to act. */
+  readonly key_rejected: boolean;
   readonly since: string;
   readonly heard_at: string | null;
   readonly failures: number;
@@ -24,16 +28,17 @@ export interface ChannelReport {
 
 /** One entry a channel, in the configuration's order. */
 export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): ChannelReport[] {
-  return host.running().map(({ config, state, failures }) => {
+  return host.running().map(({ config, state, failures, standby }) => {
     const line = host.lines().get(config.id);
     const refused = agents.get(config.core.agent)?.problem() ?? null;
     const noticesOnly = config.adapter.traits.platform === null;
     return {
       id: config.id,
       adapter: config.adapter.name,
-      state: state.status.state,
+      state: standby ? "standby" : state.status.state,
       reason: "reason" in state.status ? state.status.reason : null,
       not_asking: noticesOnly ? null : (refused ?? (line ? whyNotAsk(line) : null)),
+      key_rejected: !noticesOnly && refused !== null,
       since: new Date(state.since).toISOString(),
       heard_at: state.heardAt === null ? null : new Date(state.heardAt).toISOString(),
       failures,
@@ -77,15 +82,44 @@ export function waitingIn(channels: readonly ChannelOverview[]): number {
 /** "3/4 channels ready, 12 waiting" */
 export function statusText(channels: readonly ChannelReport[], waiting: number): string {
   const asking = channels.filter(isAsking);
-  const ready = asking.filter((channel) => channel.state === "ready").length;
+  const ready = asking.filter(works).length;
   return `${ready}/${asking.length} channels ready, ${waiting} waiting`;
 }
 
-/** Ready means: at least one channel works on which people write, or none is configured. */
+/** Ready means: at least one channel for customers works, or none is configured. An inactive agent does not count as a
+ *  failure: an operator has made it so, and its messages are stored. */
 export function isReady(channels: readonly ChannelReport[]): boolean {
   const asking = channels.filter(isAsking);
-  return asking.length === 0 || asking.some((channel) => channel.state === "ready");
+  return asking.length === 0 || asking.some(works);
 }
+
+/** A node on standby asks, sends and serves webhooks: it is ready for what it does. */
+const works = ({ state, key_rejected: rejected }: ChannelReport): boolean =>
+  (state === "ready" || state === "standby") && !rejected;
+
+/** Why the store cannot be written; null when it can. Called for /readyz; at most one fsync each. `freeBytes` looks at the
+ *  disk of an SQLite store: a write that fits into the existing WAL file succeeds although the disk is full. */
+export async function storeProblem(
+  db: Database,
+  clock: Clock,
+  freeBytes: (() => Promise<number>) | null,
+): Promise<string | null> {
+  const patience = new AbortController();
+  const late = clock.sleep(storePatienceMs, patience.signal).then(() => "does not answer");
+  const written = db.tx(proveWritable).then(
+    () => null,
+    (error: unknown) => `cannot be written: ${error instanceof Error ? error.message : String(error)}`,
+  );
+  const problem = await Promise.race([written, late]).finally(() => patience.abort());
+  if (problem !== null || freeBytes === null) return problem;
+  const free = await freeBytes().catch(() => leastFreeBytes);
+  if (free >= leastFreeBytes) return null;
+  return `its disk is nearly full: ${Math.floor(free / 2 ** 20)} MiB are free, at least ${leastFreeBytes / 2 ** 20} are needed`;
+}
+
+const storePatienceMs = 5000;
+/** Less than one large message with its attachments. */
+const leastFreeBytes = 32 * 2 ** 20;
 
 const isAsking = (channel: ChannelReport): boolean => !channel.notices_only;
 

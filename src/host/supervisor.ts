@@ -29,8 +29,8 @@ export interface Supervised {
   isReady(): boolean;
   /** Called at every turn of the loop: the watchdog's proof that this supervisor lives. */
   tick(): void;
-  /** Another node reads the channel now, or nobody knows who does. */
-  standby(): void;
+  /** Called while this node does not read the channel. `held`: another node has its lease; false: the store did not say. */
+  standby(held: boolean): void;
   /** The run ended without being asked to. */
   fell(error: unknown, againInMs: number): void;
 }
@@ -42,8 +42,8 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
   while (!signal.aborted) {
     one.tick();
     const token = await tryLease(one, lease);
-    if (token === null) {
-      one.standby();
+    if (typeof token !== "number") {
+      one.standby(token === "held");
       await one.clock.sleep(jitter(renewMs), signal);
       continue;
     }
@@ -59,12 +59,13 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
   await one.db.tx((q) => dropLease(q, lease, one.node)).catch(() => undefined);
 }
 
-async function tryLease(one: Supervised, lease: string): Promise<number | null> {
+/** The lease's token; `held` when another node has it, `failed` when the store cannot be asked. */
+async function tryLease(one: Supervised, lease: string): Promise<number | "held" | "failed"> {
   try {
-    return await one.db.tx((q) => takeLease(q, lease, one.node, leaseMs));
+    return (await one.db.tx((q) => takeLease(q, lease, one.node, leaseMs))) ?? "held";
   } catch (error) {
     one.log.error({ channel: one.channel, err: error }, "taking the channel's lease failed");
-    return null;
+    return "failed";
   }
 }
 
@@ -97,7 +98,7 @@ async function renew(one: Supervised, reader: Reader, life: AbortSignal): Promis
     one.tick();
     const token = await tryLease(one, reader.lease);
     if (token === reader.token) renewedAt = one.clock.monotonic();
-    else if (token !== null || one.clock.monotonic() - renewedAt > leaseMs - renewMs) {
+    else if (token !== "failed" || one.clock.monotonic() - renewedAt > leaseMs - renewMs) {
       one.log.warn({ channel: one.channel }, "the channel's lease is lost");
       return;
     }

@@ -1,20 +1,43 @@
-// What monitors ask: /healthz (the process and its loop live), /readyz (it can do its work), /metrics.
+// What monitors ask. The public listener says only whether the daemon lives (/healthz) and can work (/readyz); reasons,
+// channels, escalations and metrics are served on the admin listener. The listener decides, never the peer's address or
+// the Host header: behind a proxy on the same machine every request comes from loopback.
 
-import type { Hono } from "hono";
+import type { Clock } from "bridgehead/contract";
+import { Hono } from "hono";
 
 export interface Readiness {
   readonly ready: boolean;
-  /** Shown as it is: channels, store, oldest waiting item. */
+  /** Shown on the admin listener as it is: channels, store, oldest waiting item. */
   readonly [detail: string]: unknown;
 }
 
-export function healthRoutes(
+export interface HealthOptions {
+  /** What /readyz says. */
+  ready(): Promise<Readiness>;
+  /** What /metrics says. */
+  metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
+}
+
+/** For everybody who reaches the port: no reasons, no names. An answer of /readyz is reused for `reuseMs`, because anybody
+ *  may ask and finding out costs a write to the store. */
+export function publicHealth(
   app: Hono,
-  options: {
-    ready(): Promise<Readiness>;
-    metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
-  },
+  options: Pick<HealthOptions, "ready"> & { readonly clock: Clock },
+  reuseMs: number,
 ): void {
+  let last: { readonly readiness: Promise<Readiness>; readonly at: number } | null = null;
+  app.get("/healthz", (context) => context.json({ status: "ok" }));
+  app.get("/readyz", async (context) => {
+    const now = options.clock.monotonic();
+    if (last === null || now - last.at >= reuseMs) last = { readiness: options.ready(), at: now };
+    const { ready } = await last.readiness;
+    return context.json({ ready }, ready ? 200 : 503);
+  });
+}
+
+/** The admin listener's routes. */
+export function adminHealth(options: HealthOptions): Hono {
+  const app = new Hono();
   app.get("/healthz", (context) => context.json({ status: "ok" }));
   app.get("/readyz", async (context) => {
     const readiness = await options.ready();
@@ -24,4 +47,5 @@ export function healthRoutes(
     const { contentType, body } = await options.metrics();
     return context.body(body, 200, { "content-type": contentType });
   });
+  return app;
 }

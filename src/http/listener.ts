@@ -1,5 +1,6 @@
-// The one listener: channels' webhooks and sockets, the platform's webhooks, health and metrics. It owns the port, limits, access
-// log and drain; what is behind a route is looked up at each request, so a reload needs no new listener.
+// The listener: channels' webhooks and sockets, the platform's webhooks and bare health checks; and beside it, on a port of
+// its own, the admin listener with reasons and metrics. It owns the ports, limits, access log and drain; what is behind a
+// route is looked up at each request, so a reload needs no new listener.
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,11 +9,13 @@ import { getRequestListener } from "@hono/node-server";
 import type { ChannelId, Clock, Log, Route } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
 import { serveRoute } from "./channel-route.ts";
-import { healthRoutes, type Readiness } from "./health.ts";
+import { adminHealth, type HealthOptions, publicHealth } from "./health.ts";
 import { createSockets, type SocketLimits, standardSockets } from "./sockets.ts";
 
-export interface ListenerOptions {
-  readonly listen: { readonly host: string; readonly port: number };
+export interface ListenerOptions extends HealthOptions {
+  readonly listen: ListenAddress;
+  /** Where reasons and metrics are served; absent: nowhere. */
+  readonly adminListen?: ListenAddress | undefined;
   readonly clock: Clock;
   readonly log: Log;
   /** Under which address providers reach us; default: where we listen. */
@@ -25,11 +28,13 @@ export interface ListenerOptions {
   readonly platform?: (request: Request) => Promise<Response>;
   /** Serves the links that people are given, everything under /escalations/. The same without it. */
   readonly escalations?: (request: Request) => Promise<Response>;
-  /** What /readyz says. */
-  ready(): Promise<Readiness>;
-  /** What /metrics says. */
-  metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
   readonly limits?: Partial<Limits & SocketLimits>;
+}
+
+export interface ListenAddress {
+  readonly host: string;
+  /** 0: any free one. */
+  readonly port: number;
 }
 
 /** Milliseconds and counts that keep a slow or endless client from holding the listener. */
@@ -43,6 +48,8 @@ export interface Limits {
   readonly headers: number;
   /** Without those that became sockets. */
   readonly connections: number;
+  /** For so long an answer of the public /readyz is reused. */
+  readonly readyMs: number;
 }
 
 const standard: Limits = {
@@ -52,11 +59,14 @@ const standard: Limits = {
   headerBytes: 16_384,
   headers: 100,
   connections: 1000,
+  readyMs: 1000,
 };
 
 export interface Listener {
   /** Where it listens, e.g. `http://127.0.0.1:8025`. */
   readonly url: string;
+  /** Where the admin listener listens; null without one. */
+  readonly adminUrl: string | null;
   readonly publicUrl: string;
   /** Sockets open or being let in. */
   sockets(): number;
@@ -70,7 +80,7 @@ export interface Listener {
   close(graceMs?: number): Promise<void>;
 }
 
-/** Resolves when the port is bound. Rejects when it is not free. */
+/** Resolves when the ports are bound. Rejects, with the key of the configuration, when one is not free. */
 export async function startListener(options: ListenerOptions): Promise<Listener> {
   const { clock, log } = options;
   const limits = { ...standard, ...standardSockets, ...options.limits };
@@ -88,7 +98,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     if (probes.has(path)) log.debug(fields, "request served");
     else log.info(fields, "request served");
   });
-  healthRoutes(app, options);
+  publicHealth(app, options, limits.readyMs);
   const closed = () => draining || options.serving?.() === false;
   app.use("/channels/*", async (context, next) => (closed() ? tryLater(context) : next()));
   for (const path of ["/platform/*", "/escalations/*"])
@@ -97,26 +107,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   const { platform, escalations } = options;
   if (platform !== undefined) app.all("/platform/*", (context) => platform(context.req.raw));
   if (escalations !== undefined) app.all("/escalations/*", (context) => escalations(context.req.raw));
-  app.onError((error, context) => {
-    log.error({ err: error, path: shownPath(context.req.path) }, "a request failed");
-    return context.text("unavailable\n", 503);
-  });
-  app.notFound((context) => context.text("not found\n", 404));
-
-  const serve = getRequestListener(app.fetch, { overrideGlobalObjects: false });
-  const server = createServer(
-    {
-      headersTimeout: limits.headersMs,
-      requestTimeout: limits.requestMs,
-      keepAliveTimeout: limits.idleMs,
-      maxHeaderSize: limits.headerBytes,
-      connectionsCheckingInterval: Math.min(1000, limits.headersMs),
-      // Some clients offer `Upgrade: h2c` with every request; that is no reason to refuse it.
-      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === "websocket",
-    },
-    (incoming, outgoing) => void serve(incoming, outgoing),
-  );
-  server.maxHeadersCount = limits.headers;
+  const server = serverOf(app, limits, log);
   const sockets = createSockets({ ...options, publicUrl: () => publicUrl }, limits);
   server.maxConnections = limits.connections + limits.sockets;
   const plain = new Set<Duplex>();
@@ -137,12 +128,23 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     }
   }
 
-  await bound(server, options.listen);
+  const admin = options.adminListen && serverOf(adminHealth(options), limits, log);
+  await bound(server, options.listen, "http.listen");
+  if (admin && options.adminListen) {
+    admin.maxConnections = mostMonitors;
+    try {
+      await bound(admin, options.adminListen, "http.admin_listen");
+    } catch (error) {
+      await new Promise((resolve) => server.close(resolve));
+      throw error;
+    }
+  }
   const url = urlOf(server);
   publicUrl ||= url;
 
   return {
     url,
+    adminUrl: admin ? urlOf(admin) : null,
     publicUrl,
     sockets: () => sockets.count(),
     async drain(talkMs = standardTalkMs) {
@@ -157,6 +159,8 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     async close(graceMs = 5000) {
       draining = true;
       sockets.refuse();
+      admin?.close();
+      admin?.closeAllConnections();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       const ended = sockets.end(0);
       const patience = new AbortController();
@@ -169,12 +173,39 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   };
 }
 
+/** Connections to the admin listener at once. */
+const mostMonitors = 100;
+
+/** A server with the limits that keep a slow or endless client from holding it; `upgrade` is left to the caller. */
+function serverOf(app: Hono, limits: Limits, log: Log): Server {
+  app.onError((error, context) => {
+    log.error({ err: error, path: shownPath(context.req.path) }, "a request failed");
+    return context.text("unavailable\n", 503);
+  });
+  app.notFound((context) => context.text("not found\n", 404));
+  const serve = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const server = createServer(
+    {
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      keepAliveTimeout: limits.idleMs,
+      maxHeaderSize: limits.headerBytes,
+      connectionsCheckingInterval: Math.min(1000, limits.headersMs),
+      // Some clients offer `Upgrade: h2c` with every request; that is no reason to refuse it.
+      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === "websocket",
+    },
+    (incoming, outgoing) => void serve(incoming, outgoing),
+  );
+  server.maxHeadersCount = limits.headers;
+  return server;
+}
+
 /** A provider whose socket has ended asks at once how its call goes on: a 503 would end the call. */
 const lastQuestionsMs = 1500;
 /** Long enough for a sentence. */
 const standardTalkMs = 8000;
 
-const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz", "/metrics"]);
+const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 
 /** The token of a link opens something. */
 const shownPath = (path: string): string => path.replace(/^(\/escalations\/).*/s, "$1...");
@@ -182,10 +213,11 @@ const shownPath = (path: string): string => path.replace(/^(\/escalations\/).*/s
 const tryLater = (context: Context): Response =>
   context.text("not serving now, try again\n", 503, { "retry-after": "10", connection: "close" });
 
-function bound(server: Server, { host, port }: ListenerOptions["listen"]): Promise<void> {
+/** `key`: which key of the configuration says so. */
+function bound(server: Server, { host, port }: ListenAddress, key: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) =>
-      reject(new Error(`listening on ${host}:${port}: ${error.message}`, { cause: error })),
+      reject(new Error(`listening on ${host}:${port} (${key}): ${error.message}`, { cause: error })),
     );
     server.listen(port, host, resolve);
   });

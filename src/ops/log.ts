@@ -1,7 +1,6 @@
 // The log: one line an entry, fields as columns, a constant message. JSON for machines, text for people, and journald's
 // priorities where the journal listens.
 
-import { fstatSync } from "node:fs";
 import type { Clock, Log, LogFields } from "bridgehead/contract";
 import { pino, stdSerializers } from "pino";
 import { type Entry, textLine } from "./text-line.ts";
@@ -94,14 +93,3 @@ const spellings = (secret: string): string[] => [
   JSON.stringify(secret).slice(1, -1),
   encodeURIComponent(secret),
 ];
-
-/** True when the file descriptor is the stream that JOURNAL_STREAM names (systemd.exec(5): device and inode). */
-export function isJournal(journalStream: string | undefined, descriptor: number): boolean {
-  if (journalStream === undefined) return false;
-  try {
-    const { dev, ino } = fstatSync(descriptor);
-    return journalStream === `${dev}:${ino}`;
-  } catch {
-    return false;
-  }
-}

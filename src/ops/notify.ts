@@ -1,7 +1,8 @@
-// Telling systemd how we are (sd_notify(3)). Node has no datagram sockets of the unix family, so systemd's own
-// command does the telling; the unit needs NotifyAccess=all.
+// The daemon's side of systemd: notifications (sd_notify(3)) and the journal (sd-daemon(3)). Node has no unix datagram
+// sockets, so systemd's own command sends the notifications; the unit needs NotifyAccess=all.
 
 import { execFile } from "node:child_process";
+import { fstatSync } from "node:fs";
 import type { Log } from "bridgehead/contract";
 
 export interface Notifier {
@@ -56,3 +57,17 @@ function watchdogInterval(env: Env): number | null {
   if (pid !== undefined && ![process.pid, process.ppid].includes(Number(pid))) return null;
   return microseconds / 1000;
 }
+
+/** True when the file descriptor is the stream that JOURNAL_STREAM names (systemd.exec(5): device and inode). */
+export function isJournal(journalStream: string | undefined, descriptor: number): boolean {
+  if (journalStream === undefined) return false;
+  try {
+    const { dev, ino } = fstatSync(descriptor);
+    return journalStream === `${dev}:${ino}`;
+  } catch {
+    return false;
+  }
+}
+
+/** Puts the journal priority `err` (sd-daemon(3)) before every line that has no priority yet. */
+export const withErrorPriority = (text: string): string => text.replace(/^(?!<[0-7]>)(?=.)/gm, "<3>");

@@ -4,6 +4,7 @@
 import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
+import { createPrivateFile } from "../ops/private-file.ts";
 
 /** Locks the store for this process and returns what lets it go. Throws at once, naming the file, when another process
  *  has it. The side file `<file>-lock` stays; it is empty. */
@@ -12,6 +13,7 @@ export function lockStore(file: string): () => void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   // Two names of one store are one store.
   const real = existsSync(file) ? realpathSync(file) : file;
+  createPrivateFile(`${real}-lock`);
   const lock = new Sqlite(`${real}-lock`, { timeout: 0 });
   try {
     lock.pragma("locking_mode = EXCLUSIVE");

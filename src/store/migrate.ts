@@ -26,6 +26,8 @@ const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUA
 
 /** The store was written by a newer Bridgehead. Nothing was changed; run that version or restore a backup. */
 export class NewerSchema extends Error {
+  /** The command line recognizes it by this name (`exitCodeOf`). */
+  override readonly name = "NewerSchema";
   readonly found: number;
   constructor(found: number) {
     super(

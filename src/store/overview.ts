@@ -122,3 +122,11 @@ async function ages(q: Query, sql: string): Promise<Map<string, number>> {
   const rows = await q.all<{ channel: string; age: number }>(sql);
   return new Map(rows.map(({ channel, age }) => [channel, age]));
 }
+
+/** Changes one value, for /readyz: on a store that cannot be written it throws. (SQLite writes nothing for an UPDATE that
+ *  changes nothing.) */
+export async function proveWritable(q: Query): Promise<void> {
+  await q.run(
+    "INSERT INTO meta (name, value) VALUES ('proof', 1) ON CONFLICT (name) DO UPDATE SET value = meta.value + 1",
+  );
+}

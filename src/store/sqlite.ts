@@ -4,6 +4,7 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
+import { createPrivateFile } from "../ops/private-file.ts";
 import { damaged, isDamage } from "./damaged.ts";
 import { type Database, dialect, type Query, type Value } from "./driver.ts";
 
@@ -119,7 +120,10 @@ function openWriter(file: string): Sqlite.Database {
 /** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms(). Damage that SQLite
  *  reports, now or in a later transaction, is thrown as DamagedStore. */
 export function openSqlite(file: string, now: () => number): Database {
-  if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  if (file !== ":memory:") {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    createPrivateFile(file);
+  }
   const db = openWriter(file);
   const described = (error: unknown): unknown =>
     isDamage(error) ? damaged(file, (error as Error).message, error) : error;

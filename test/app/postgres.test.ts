@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { App } from "../../src/app.ts";
 import { lockChannel } from "../../src/store/events.ts";
-import { startDaemon } from "../process/daemon.ts";
+import { adminOf, startDaemon } from "../process/daemon.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
@@ -27,13 +27,14 @@ async function people(world: World, count: number, prefix: string): Promise<Lett
 describeReal("on PostgreSQL", missing, () => {
   let dovecot: Dovecot;
   let postgres: Postgres;
-  const schemas = { main: "", two: "", killed: "", apart: "" };
+  const schemas = { main: "", two: "", killed: "", apart: "", standby: "" };
   beforeAll(async () => {
     [dovecot, postgres] = await Promise.all([
-      startDovecot({ users: ["main", "two", "killed", "apart"] }),
+      startDovecot({ users: ["main", "two", "killed", "apart", "standby"] }),
       startPostgres(),
     ]);
-    for (const user of ["main", "two", "killed", "apart"] as const) schemas[user] = await postgres.schema();
+    for (const user of ["main", "two", "killed", "apart", "standby"] as const)
+      schemas[user] = await postgres.schema();
   });
   afterAll(async () => {
     await dovecot?.dispose();
@@ -100,6 +101,24 @@ describeReal("on PostgreSQL", missing, () => {
     stopped = true;
     await world.start();
     await world.settled(letters);
+  });
+
+  it.concurrent("two nodes: the one on standby is ready, for it asks, sends and serves (review 26)", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "standby", store: store("standby") });
+    const { file } = await world.config();
+    const began = Date.now();
+    const other = startDaemon({ config: file, env: world.env });
+    onTestFinished(async () => void (await other.stop()));
+    expect(await other.ready).toBe(true);
+    // Its start does not wait for a connection that it will not make.
+    expect(Date.now() - began).toBeLessThan(20_000);
+    const answer = await fetch(`${adminOf(other)}/readyz`);
+    expect([answer.status, await answer.json()]).toMatchObject([
+      200,
+      { ready: true, channels: [{ state: "standby", not_asking: null }] },
+    ]);
   });
 
   it.concurrent("a node is killed: the other takes over within its lease, nothing is lost, nothing done twice", async ({

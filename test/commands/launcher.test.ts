@@ -13,6 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { exitCodes } from "../../src/commands/exit-codes.ts";
 import { launcher, root, start, systemNode } from "./process.ts";
 
 const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { version: string };
@@ -87,9 +88,9 @@ describe("the launcher", () => {
     }
   });
 
-  it("says in one line that there is no Node.js to run under", async () => {
+  it("says in one line that there is no Node.js to run under (review 25)", async () => {
     const { code, out, err } = await start(oldNode, [packageWith("alone", { built: tell }), "run"]).ended;
-    expect([code, out]).toEqual([1, ""]);
+    expect([code, out]).toEqual([exitCodes.oldNode, ""]);
     expect(err.trimEnd().split("\n")).toHaveLength(1);
     expect(err).toContain("bridgehead needs Node.js 22.19 or newer; this is ");
   });
@@ -110,6 +111,24 @@ describe("the launcher", () => {
     await expect.poll(() => seen).toBe("up\nagain\n");
     child.kill("SIGTERM");
     expect(await ended).toMatchObject({ code: null, signal: "SIGTERM" });
+  });
+
+  it("ends well when SIGTERM comes before the daemon is loaded (review 25)", async () => {
+    // A program that takes for ever to load, and has no handler of its own.
+    const built = "console.log('loading'); await new Promise(() => setInterval(() => {}, 1000));";
+    const file = packageWith("loading", { built, node: true });
+    for (const node of [oldNode, process.execPath])
+      for (const [command, end] of [
+        ["run", { code: exitCodes.ok }],
+        ["check", { code: null, signal: "SIGTERM" }],
+      ] as const) {
+        const { child, ended } = start(node, [file, command]);
+        let seen = "";
+        child.stdout?.on("data", (data: string) => (seen += data));
+        await expect.poll(() => seen).toBe("loading\n");
+        child.kill("SIGTERM");
+        expect(await ended).toMatchObject(end);
+      }
   });
 
   it("lets the program end by itself when it was asked to", async () => {

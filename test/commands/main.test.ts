@@ -6,6 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
 import { bridgehead, root, start } from "./process.ts";
 
 describe("the command line", () => {
@@ -30,6 +33,7 @@ describe("the command line", () => {
       "inbox",
       "start",
       "migrate",
+      "reload",
       "platform",
       "policy",
     ]) {
@@ -47,6 +51,24 @@ describe("the command line", () => {
     const { code, out, err } = await bridgehead(args);
     expect(err).toContain(message);
     expect([code, out]).toEqual([exitCodes.usage, ""]);
+  });
+
+  it("ends with its own code when the store was written by a newer version (review 25)", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "bridgehead-newer-"));
+    const db = openSqlite(join(folder, "store.db"), () => systemClock.now());
+    await migrate(db);
+    await db.tx((q) => q.run("UPDATE meta SET value = 9999 WHERE name = 'schema'"));
+    await db.close();
+    const config = join(folder, "bridgehead.yaml");
+    writeFileSync(
+      config,
+      'platform: { url: "http://127.0.0.1:9" }\nagents: {}\nchannels: {}\nhttp: { listen: "127.0.0.1:0" }\nstore: sqlite:store.db\n',
+    );
+    for (const command of [["run"], ["migrate"], ["inbox", "list"]]) {
+      const { code, err } = await bridgehead([...command, "--config", config]);
+      expect([command, code]).toEqual([command, exitCodes.newerSchema]);
+      expect(err).toContain("the store has schema 9999");
+    }
   });
 
   it("ends with its own code when the configuration is wrong", async () => {

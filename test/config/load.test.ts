@@ -45,7 +45,10 @@ describe("a good file", () => {
       join: 0,
       concurrency: 8,
     });
-    expect(read.http).toEqual({ listen: { host: "127.0.0.1", port: 8025 } });
+    expect(read.http).toEqual({
+      listen: { host: "127.0.0.1", port: 8025 },
+      admin_listen: { host: "127.0.0.1", port: 9025 },
+    });
     expect(read.store).toEqual({ kind: "sqlite", file: "/var/lib/bridgehead/bridgehead.db" });
     expect(read.log).toEqual({ level: "info", format: "auto" });
     expect(read.retention).toEqual({ raw: 30 * 86_400_000, events: 365 * 86_400_000 });

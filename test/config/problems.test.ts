@@ -126,7 +126,7 @@ storage: x
     [
       "a credential outside of systemd",
       `${good}    pin: \${credential:pin}\n`,
-      "add LoadCredential=pin:/path/to/its/file to the systemd unit",
+      "write it to /etc/bridgehead/secrets/pin and restart the service, or add LoadCredential=pin:",
     ],
     ["a credential with a path in it", `${good}    pin: \${credential:../pin}\n`, "is not a name: ../pin"],
     [

@@ -10,7 +10,7 @@ import { readAgents, startPlatform } from "../../src/platform/index.ts";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";
 import { eventually } from "../app/eventually.ts";
 import { letter, readReply } from "../app/letters.ts";
-import { startDaemon } from "../process/daemon.ts";
+import { adminOf, startDaemon } from "../process/daemon.ts";
 import { freePort } from "../real/ports.ts";
 import { key } from "./front-door.ts";
 
@@ -82,7 +82,7 @@ it(
         poll_open: "12h",
         platform_webhook: { key: "${env:HOOK_KEY}" },
       },
-      http: { listen: new URL(url).host, public_url: url },
+      http: { listen: new URL(url).host, admin_listen: "127.0.0.1:0", public_url: url },
       store: "sqlite:store.db",
       log: { format: "json", level: "debug" },
     };
@@ -95,7 +95,8 @@ it(
       () => void process.stderr.write(`${daemon.lines.map((line) => JSON.stringify(line)).join("\n")}\n`),
     );
     expect(await daemon.ready).toBe(true);
-    const health = async () => (await (await fetch(`${url}/readyz`)).json()) as Record<string, unknown>;
+    const admin = adminOf(daemon);
+    const health = async () => (await (await fetch(`${admin}/readyz`)).json()) as Record<string, unknown>;
     const logged = (message: string) => daemon.lines.filter((line) => line.message === message);
 
     await eventually(() => expect(logged("the platform's webhook was registered")).toHaveLength(1), patience);
@@ -131,7 +132,9 @@ it(
         },
       });
     }, patience);
-    expect(await (await fetch(`${url}/metrics`)).text()).toContain('bridgehead_escalations{state="open"} 1');
+    expect(await (await fetch(`${admin}/metrics`)).text()).toContain(
+      'bridgehead_escalations{state="open"} 1',
+    );
 
     const link = /http:\/\/127\.0\.0\.1:\d+\/escalations\/\w{26}/.exec(notices[0] ?? "")?.[0] ?? "";
     expect((await fetch(link)).status).toBe(200);

@@ -187,7 +187,7 @@ it.concurrent("the channel of webhooks is no channel that people write on", asyn
   expect(statusText(channels, 0)).toBe(
     `${channels.length - 1}/${channels.length - 1} channels ready, 0 waiting`,
   );
-  const down = channels.map((one) => (one.notices_only ? one : { ...one, state: "degraded" }));
+  const down = channels.map((one) => (one.notices_only ? one : { ...one, state: "degraded" as const }));
   expect([isReady(channels), isReady(down), isReady(own)]).toEqual([true, false, true]);
   await desk.app().reload({ ...(await desk.config()), escalation: null });
   expect(host.running().map(({ config }) => String(config.id))).not.toContain("escalations");

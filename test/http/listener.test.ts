@@ -133,19 +133,70 @@ describe("a channel's webhook", () => {
 });
 
 describe("health", () => {
-  it("says that the process lives, is ready, and counts", async () => {
-    const url = await start();
-    expect(await (await fetch(`${url}/healthz`)).json()).toEqual({ status: "ok" });
-    const ready = await fetch(`${url}/readyz`);
-    expect([ready.status, await ready.json()]).toEqual([200, { ready: true, channels: { sms: "ready" } }]);
-    const metrics = await fetch(`${url}/metrics`);
+  it("serves reasons and metrics on the admin listener, and on the public one only whether it works (review 26)", async () => {
+    const adminListen = { host: "127.0.0.1", port: 0 };
+    const ready = async () => ({ ready: false, reason: "imap: login rejected" });
+    const url = await start([], { adminListen, ready });
+    const admin = listener.adminUrl ?? "";
+    expect(new URL(admin).port).not.toBe(new URL(url).port);
+    for (const base of [url, admin]) {
+      expect(await (await fetch(`${base}/healthz`)).json()).toEqual({ status: "ok" });
+      expect((await fetch(`${base}/readyz`)).status).toBe(503);
+    }
+    expect(await (await fetch(`${admin}/readyz`)).json()).toEqual({
+      ready: false,
+      reason: "imap: login rejected",
+    });
+    const metrics = await fetch(`${admin}/metrics`);
     expect(metrics.headers.get("content-type")).toBe("text/plain; version=0.0.4");
     expect(await metrics.text()).toBe("bridgehead_up 1\n");
+
+    // A proxy on the same machine connects from loopback and passes on any Host it was sent.
+    for (const headers of [
+      {},
+      { host: "localhost" },
+      { host: new URL(admin).host, "x-forwarded-for": "127.0.0.1" },
+    ]) {
+      const asked = raw(
+        url,
+        `GET /readyz HTTP/1.1\r\nConnection: close\r\n${Object.entries({ host: "x", ...headers })
+          .map(([name, value]) => `${name}: ${value}\r\n`)
+          .join("")}\r\n`,
+      );
+      const answer = await asked.answer;
+      expect(answer).toContain("HTTP/1.1 503");
+      expect(answer.split("\r\n\r\n")[1]).toContain('{"ready":false}');
+      expect(answer).not.toContain("login");
+    }
+    for (const path of ["/metrics", "/metrics/", "//metrics", "/readyz/", "/%6detrics"])
+      expect((await fetch(`${url}${path}`)).status, path).toBe(404);
+    // Webhooks are for the public listener alone.
+    expect((await post(`${admin}/channels/sms/inbound`)).status).toBe(404);
+  });
+
+  it("finds out once for all who ask the public /readyz within a second", async () => {
+    let looks = 0;
+    const url = await start([], { ready: async () => ({ ready: (looks += 1) > 0 }) });
+    await Promise.all(Array.from({ length: 20 }, () => fetch(`${url}/readyz`)));
+    expect(looks).toBe(1);
+  });
+
+  it("gives both ports back, and names the key of one that is taken", async () => {
+    const url = await start([], { adminListen: { host: "127.0.0.1", port: 0 } });
+    const taken = Number(new URL(listener.adminUrl ?? "").port);
+    const first = listener;
+    await expect(start([], { adminListen: { host: "127.0.0.1", port: taken } })).rejects.toThrow(
+      `listening on 127.0.0.1:${taken} (http.admin_listen): `,
+    );
+    listener = first;
+    await listener.close(0);
+    const listen = { host: "127.0.0.1", port: Number(new URL(url).port) };
+    expect(await start([], { listen, adminListen: { host: "127.0.0.1", port: taken } })).toBe(url);
   });
 
   it("answers 503 when not ready, and when that cannot be found out", async () => {
     let state = async (): Promise<{ ready: boolean }> => ({ ready: false });
-    const url = await start([], { ready: () => state() });
+    const url = await start([], { ready: () => state(), limits: { readyMs: 0 } });
     expect((await fetch(`${url}/readyz`)).status).toBe(503);
     state = () => Promise.reject(new Error("database is locked"));
     expect((await fetch(`${url}/readyz`)).status).toBe(503);

@@ -1,6 +1,5 @@
-import { fstatSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { createLog, isJournal, type LogOptions, type RunningLog } from "../../src/ops/log.ts";
+import { createLog, type LogOptions, type RunningLog } from "../../src/ops/log.ts";
 
 const clock = { now: () => Date.UTC(2030, 0, 2, 3, 4, 5) };
 
@@ -107,13 +106,5 @@ describe("the log", () => {
     log.warn({}, "three");
     expect(written()).toContain("two");
     expect(written()).not.toMatch(/one|three/);
-  });
-
-  it("knows the journal by device and inode", () => {
-    const { dev, ino } = fstatSync(0);
-    expect(isJournal(`${dev}:${ino}`, 0)).toBe(true);
-    expect(isJournal(`${dev}:${ino + 1}`, 0)).toBe(false);
-    expect(isJournal(undefined, 0)).toBe(false);
-    expect(isJournal("1:2", 9999)).toBe(false);
   });
 });

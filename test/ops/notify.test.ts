@@ -1,8 +1,8 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, fstatSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { createNotifier } from "../../src/ops/notify.ts";
+import { createNotifier, isJournal, withErrorPriority } from "../../src/ops/notify.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "notify-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -58,5 +58,19 @@ describe("the notifier", () => {
   ])("knows the watchdog's interval when WATCHDOG_PID is %s", (_whose, pid, expected) => {
     const env = { NOTIFY_SOCKET: "/run/x", WATCHDOG_USEC: "30000000", WATCHDOG_PID: pid };
     expect(createNotifier(env, log).watchdogMs).toBe(process.ppid === 1 && pid === "1" ? 30_000 : expected);
+  });
+});
+
+describe("the journal", () => {
+  it("is recognized by device and inode", () => {
+    const { dev, ino } = fstatSync(0);
+    expect(isJournal(`${dev}:${ino}`, 0)).toBe(true);
+    expect(isJournal(`${dev}:${ino + 1}`, 0)).toBe(false);
+    expect(isJournal(undefined, 0)).toBe(false);
+    expect(isJournal("1:2", 9999)).toBe(false);
+  });
+
+  it("gets the priority err on every line that has none", () => {
+    expect(withErrorPriority("one\ntwo\n\n<6>three\n")).toBe("<3>one\n<3>two\n\n<6>three\n");
   });
 });

@@ -34,6 +34,7 @@ export interface Daemon {
   /** True when it says that it is ready, false when it ended before. */
   readonly ready: Promise<boolean>;
   readonly ended: Promise<End>;
+  readonly pid: number;
   send(signal: NodeJS.Signals): void;
   /** SIGTERM, and its end. */
   stop(): Promise<End>;
@@ -104,12 +105,18 @@ export function startDaemon({
     complaints,
     ready,
     ended,
+    pid: child.pid ?? 0,
     send: (signal) => void child.kill(signal),
     stop: () => {
       child.kill("SIGTERM");
       return ended;
     },
   };
+}
+
+/** Where a ready daemon serves reasons and metrics. */
+export function adminOf({ lines }: Pick<Daemon, "lines">): string {
+  return String(lines.find(({ message }) => message === "listening for http")?.["admin_url"]);
 }
 
 function parsed(text: string): LogLine | null {

@@ -177,12 +177,12 @@ async function saysSo(place: EscalationPlace, dead: readonly Path[], silenced: b
   expect(Object.keys(body)[0]).toBe("escalations");
   expect(body.escalations?.untaken).toBe(1);
   expect([status, body.ready]).toEqual(silenced ? [503, false] : [200, true]);
-  const metrics = await (await fetch(`${place.via()}/metrics`)).text();
+  const metrics = await (await fetch(`${place.admin()}/metrics`)).text();
   expect(metrics).toMatch(/escalations\{state="open"\} 1$/m);
 }
 
 async function readiness(place: EscalationPlace): Promise<{ status: number; body: Readiness }> {
-  const response = await fetch(`${place.via()}/readyz`);
+  const response = await fetch(`${place.admin()}/readyz`);
   return { status: response.status, body: (await response.json()) as Readiness };
 }
 

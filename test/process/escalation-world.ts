@@ -10,7 +10,7 @@ import { readAgents, startPlatform } from "../../src/platform/index.ts";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";
 import { type SmsApi, startSmsApi } from "../../src/sandbox/sms-api.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../real/smtp-peer.ts";
-import { type Daemon, type DaemonOptions, startDaemon } from "./daemon.ts";
+import { adminOf, type Daemon, type DaemonOptions, startDaemon } from "./daemon.ts";
 import { type Pager, startPager } from "./escalation-pager.ts";
 import { until } from "./story.ts";
 import { startModel } from "./world.ts";
@@ -127,6 +127,8 @@ export interface EscalationPlace {
   readonly store: string;
   /** Where the daemon listens; nowhere while it is dead. */
   via(): string;
+  /** Where the running daemon serves reasons and metrics. */
+  admin(): string;
   /** Its next life, as soon as it is ready or has ended. */
   start(more?: Pick<DaemonOptions, "killAt" | "plant">): Promise<Daemon>;
   /** Bodies of the texts to that person that the provider took, in its order. */
@@ -146,6 +148,7 @@ export async function openPlace(
 ): Promise<EscalationPlace> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
   let via = nowhere;
+  let admin = nowhere;
   const api = await startSmsApi({
     accountSid: account,
     authToken: token,
@@ -175,6 +178,7 @@ export async function openPlace(
     pager,
     store,
     via: () => via,
+    admin: () => admin,
     async start(more = {}) {
       via = nowhere;
       const env = {
@@ -185,7 +189,7 @@ export async function openPlace(
       };
       const daemon = startDaemon({ config, env, saysPort: true, ...more });
       void daemon.ended.then(() => (via = nowhere));
-      if (await daemon.ready) via = portOf(daemon);
+      if (await daemon.ready) [via, admin] = [portOf(daemon), adminOf(daemon)];
       return daemon;
     },
     texts: (person) => api.sent.filter(({ to }) => to === person).map(({ body }) => body),

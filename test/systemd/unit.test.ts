@@ -56,7 +56,7 @@ describe("bridgehead.service", () => {
     it("has no word it does not know", () => {
       const verify = (text: string): string => {
         const copy = join(folder, "bridgehead.service");
-        writeFileSync(copy, text.replace("ExecStart=bridgehead", `ExecStart=${process.execPath}`));
+        writeFileSync(copy, text.replace(/^(Exec\w+)=bridgehead/gm, `$1=${process.execPath}`));
         const { stderr, status } = spawnSync("systemd-analyze", ["verify", "--man=no", copy], {
           encoding: "utf8",
         });

@@ -10,7 +10,12 @@ const http = z.strictObject({
   listen: listen
     .prefault("127.0.0.1:8025")
     .describe(
-      "On which address are webhooks, health and metrics served? Everything but loopback belongs behind a proxy.",
+      "On which address are webhooks and bare health checks served? Everything but loopback belongs behind a proxy with TLS.",
+    ),
+  admin_listen: listen
+    .optional()
+    .describe(
+      "On which address are the reasons of /readyz and /metrics served? They name channels and errors: keep it on loopback or in a private network. Default: 127.0.0.1, at a port 1000 above listen's.",
     ),
   public_url: httpUrl
     .optional()

@@ -1,6 +1,7 @@
 // The platform's own SQLite file: opening it and bringing its tables up to date.
 
 import Database from "better-sqlite3";
+import { createPrivateFile } from "../../ops/private-file.ts";
 import { versions } from "./tables.ts";
 
 export type Db = Database.Database;
@@ -13,6 +14,7 @@ export const newerFile = "PLATFORM_FILE_NEWER";
 
 /** Opens or makes the file. Throws when it was written by a newer version. */
 export function openDatabase(file: string, durability: Durability): Db {
+  if (file !== ":memory:") createPrivateFile(file);
   const db = new Database(file);
   try {
     db.pragma("journal_mode = WAL");
