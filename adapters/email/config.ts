@@ -1,8 +1,10 @@
 // The keys of an e-mail channel's block. Each description is the question the key answers; the example configuration
 // and the JSON Schema are made from them.
 
+import { units } from "bridgehead/contract";
 import * as z from "zod";
-import { duration, size } from "./quantities.ts";
+
+const { duration, size } = units(z);
 
 const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
 const mailAddress = z
@@ -89,8 +91,10 @@ const imap = z
     password: secret("With which password (often an app password)?").optional(),
     oauth2: oauth2.optional(),
     mailbox: z.string().min(1).prefault("INBOX").describe("Which folder is read?"),
-    idle: duration("4m").describe("After how long is IDLE renewed? Some providers cut idle lines early."),
-    sweep: duration("60s").describe("How often do we look for mail that was not announced?"),
+    idle: duration
+      .prefault("4m")
+      .describe("After how long is IDLE renewed? Some providers cut idle lines early."),
+    sweep: duration.prefault("60s").describe("How often do we look for mail that was not announced?"),
     ca,
   })
   .refine(noClearText, clearTextProblem)
@@ -126,7 +130,7 @@ const smtp = z
       .max(20)
       .prefault(2)
       .describe("How many lines at once? Microsoft allows three."),
-    timeout: duration("2m").describe("How long may the server say nothing before we give up on it?"),
+    timeout: duration.prefault("2m").describe("How long may the server say nothing before we give up on it?"),
     ca,
   })
   .refine(noClearText, clearTextProblem);
@@ -182,10 +186,10 @@ const attachments = z
   .strictObject({
     name_to_agent: z.boolean().prefault(true).describe("Is the agent told the names of attached files?"),
     max_count: z.int().min(0).prefault(15).describe("How many attachments of one mail are kept?"),
-    max_bytes: size("20MB").describe("How large may one be to be kept?"),
-    max_sent_bytes: size("10MB").describe(
-      "How large may the files be that go out with one answer of a person, all together?",
-    ),
+    max_bytes: size.prefault("20MB").describe("How large may one be to be kept?"),
+    max_sent_bytes: size
+      .prefault("10MB")
+      .describe("How large may the files be that go out with one answer of a person, all together?"),
   })
   .prefault({});
 
@@ -221,14 +225,16 @@ export const config = z
       ),
     first_start: z
       .strictObject({
-        history: duration("0s").describe(
-          "On the very first start: how old may mail be that is still answered?",
-        ),
+        history: duration
+          .prefault("0s")
+          .describe("On the very first start: how old may mail be that is still answered?"),
       })
       .prefault({}),
-    max_size: size("25MB").describe(
-      "How large may a mail be to be downloaded whole? Of larger ones only the text and small attachments are.",
-    ),
+    max_size: size
+      .prefault("25MB")
+      .describe(
+        "How large may a mail be to be downloaded whole? Of larger ones only the text and small attachments are.",
+      ),
     attachments,
     sender_auth: senderAuth,
     robots: z

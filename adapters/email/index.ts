@@ -14,6 +14,7 @@ import { sharedParser } from "./parse/index.ts";
 import type { ParseContext } from "./parse/types.ts";
 import { probe } from "./probe.ts";
 import { providerOf } from "./providers.ts";
+import { review } from "./review.ts";
 import { sentFolder } from "./sent/folder.ts";
 import { lines, type SmtpOptions } from "./smtp/connection.ts";
 import type { Draft } from "./smtp/draft.ts";
@@ -31,6 +32,7 @@ export default defineAdapter({
   },
   address: mailbox,
   exclusive: (settings) => [mailboxOf(settings.imap)],
+  review,
   create(channel, settings): Adapter<Draft> {
     const self = identity(settings.address ?? settings.imap.user, settings.aliases);
     const state = health(channel);

@@ -1,43 +1,131 @@
 // Logs in on both sides and looks around: for `check --online`. Sends nothing, changes nothing.
 
-import type { Channel, ChannelStatus } from "bridgehead/contract";
+import type { Channel, ChannelStatus, Probed } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
-import { statusOf } from "./failure.ts";
+import { brief, statusOf } from "./failure.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
+import { isTokenFailure } from "./oauth.ts";
 import type { Lines } from "./smtp/connection.ts";
 
-/** The first side that fails speaks for the channel. */
+type Side = "imap" | "smtp";
+
+/** Probes both sides at once; the result is the worse one's, with both in `parts`. Never rejects. */
 export async function probe(
   channel: Channel,
   config: EmailConfig,
   imap: ConnectionOptions,
   lines: Lines,
   signal: AbortSignal,
-): Promise<ChannelStatus> {
-  try {
-    const { client } = await openConnection(imap, signal);
-    try {
-      const box = await client.mailboxOpen(config.imap.mailbox, { readOnly: true });
-      const capabilities = ["IDLE", "MOVE", "UIDPLUS"].filter((name) => client.capabilities.has(name));
-      channel.log.info(
-        { mails: box.exists, capabilities: capabilities.join(" ") },
-        "the mailbox can be read",
-      );
-    } finally {
-      client.close();
-    }
-  } catch (error) {
-    return onSide("imap", statusOf(error, 1));
-  }
-  try {
-    const line = await lines.take(signal, true);
-    lines.giveBack(line, false);
-  } catch (error) {
-    return onSide("smtp", statusOf(error, 1));
-  }
-  return { state: "ready" };
+): Promise<ChannelStatus & { readonly parts: readonly Probed[] }> {
+  const parts = await Promise.all([
+    readable(channel, config, imap, signal).catch((error: unknown) => failed("imap", config, error)),
+    sendable(lines, signal).catch((error: unknown) => failed("smtp", config, error)),
+  ]);
+  const worst = parts.reduce((bad, part) => (rank(part) > rank(bad) ? part : bad));
+  const { status } = worst;
+  return { ...status, ...("reason" in status && { reason: `${worst.part}: ${status.reason}` }), parts };
 }
 
-function onSide(side: string, status: ReturnType<typeof statusOf>): ChannelStatus {
-  return { ...status, reason: `${side}: ${status.reason}` };
+const rank = ({ status }: Probed): number =>
+  ["ready", "connecting", "degraded", "unauthorized"].indexOf(status.state);
+
+async function readable(
+  channel: Channel,
+  config: EmailConfig,
+  imap: ConnectionOptions,
+  signal: AbortSignal,
+): Promise<Probed> {
+  const { client } = await openConnection(imap, signal);
+  try {
+    const folders = (await client.list()).map(({ path }) => path);
+    const missing = wantedFolders(config).find(([, folder]) => !has(folders, folder));
+    if (missing !== undefined) {
+      const [key, folder] = missing;
+      const reason = `there is no folder ${folder}`;
+      const fix = `set ${key} to one of: ${folders.map(oneLine).join(", ")}`;
+      return { part: "imap", status: { state: "degraded", code: "mailbox", reason }, fix };
+    }
+    const box = await client.mailboxOpen(config.imap.mailbox, { readOnly: true });
+    const capabilities = ["IDLE", "MOVE", "UIDPLUS"].filter((name) => client.capabilities.has(name));
+    channel.log.info({ mails: box.exists, capabilities: capabilities.join(" ") }, "mailbox opened");
+    return { part: "imap", status: { state: "ready" } };
+  } finally {
+    client.close();
+  }
+}
+
+/** The folders that the block names, each with its key. */
+const wantedFolders = ({
+  imap,
+  mark,
+  sent_folder: sent,
+}: EmailConfig): readonly (readonly [string, string])[] => [
+  ["imap.mailbox", imap.mailbox],
+  ...(mark.with === "move" ? [["mark.folder", mark.folder] as const] : []),
+  ...(sent === "auto" || sent === "none" ? [] : [["sent_folder", sent] as const]),
+];
+
+/** INBOX has no case (RFC 3501, 5.1); every other name has. */
+const has = (folders: readonly string[], wanted: string): boolean =>
+  folders.some((folder) => folder === wanted || (/^inbox$/i.test(wanted) && /^inbox$/i.test(folder)));
+
+async function sendable(lines: Lines, signal: AbortSignal): Promise<Probed> {
+  const line = await lines.take(signal, true);
+  lines.giveBack(line, false);
+  return { part: "smtp", status: { state: "ready" } };
+}
+
+function failed(part: Side, config: EmailConfig, error: unknown): Probed {
+  const status = statusOf(error, 1);
+  const said = serverText(error);
+  const reason =
+    said === null || status.reason.includes(said) ? status.reason : `${status.reason}: "${said}"`;
+  return { part, status: { ...status, reason }, fix: remedy(part, config, error, status.code) };
+}
+
+/** What the server itself said, on one line; null when it said nothing. */
+function serverText(error: unknown): string | null {
+  const { responseText, response } = (error ?? {}) as { responseText?: unknown; response?: unknown };
+  const text = [response, responseText].find((one) => typeof one === "string" && one.trim() !== "");
+  return typeof text === "string" ? oneLine(text) : null;
+}
+
+/** Bounded, without what a terminal would obey. */
+const oneLine = (text: string): string =>
+  text
+    .slice(0, 2000)
+    .replace(/[\p{Cc}\p{Cf}\s]+/gu, " ")
+    .trim()
+    .slice(0, 300);
+
+/** In terms of the block's keys. */
+function remedy(side: Side, config: EmailConfig, error: unknown, code: string): string {
+  const { imap, smtp } = config;
+  const { host, port, tls } = config[side];
+  const borrowed = side === "smtp" && smtp.password === undefined && smtp.oauth2 === undefined;
+  const login = borrowed ? "imap" : side;
+  if (isTokenFailure(error))
+    return `check ${login}.oauth2: token_url, client_id, client_secret, refresh_token, scope`;
+  if (code === "throttled") return "wait some minutes, and check that no other program logs in all the time";
+  if (code === "login") {
+    const keys = (login === "imap" ? imap : smtp).oauth2
+      ? `${login}.user and ${login}.oauth2`
+      : `${login}.user and ${login}.password`;
+    const own = borrowed ? ", or give smtp.user and smtp.password" : "";
+    const app = /(gmail|google|icloud|me|yahoo|aol|fastmail)\.com$/i.test(host)
+      ? " (it has to be an app password)"
+      : "";
+    return `check ${keys}${app}${own}`;
+  }
+  const text = brief(error);
+  if (code === "tls" && /wrong version number|packet length|record layer/i.test(text))
+    return `${side}.tls: ${tls} does not go with ${side}.port: ${port}`;
+  if (code === "tls" && /self.signed|unable to (verify|get)|issuer/i.test(text))
+    return `set ${side}.ca to the CA that signed the certificate`;
+  if (code === "tls" && /altnames|hostname/i.test(text))
+    return `set ${side}.host to a name in the certificate`;
+  if (code === "tls") return `check ${side}.tls and ${side}.port`;
+  if (/ENOTFOUND|EAI_AGAIN|EDNS/.test(text)) return `check ${side}.host: ${host} is not in the DNS`;
+  if (/ECONNREFUSED/.test(text)) return `check ${side}.port: nothing listens on ${port} at ${host}`;
+  return `check ${side}.host, ${side}.port and ${side}.tls, and whether a firewall is in between`;
 }

@@ -1,12 +1,14 @@
 // The keys of an SMS channel's block. Each description is the question the key answers; the example configuration and the
 // JSON Schema are made from them.
 
+import { units } from "bridgehead/contract";
 import * as z from "zod";
 import { languages } from "./consent.ts";
 import { canonicalNumber, isCountry } from "./numbers.ts";
-import { duration, size } from "./quantities.ts";
 import { smppConfig } from "./smpp/config.ts";
 import { telnyxConfig } from "./telnyx/config.ts";
+
+const { duration, size } = units(z);
 
 const secret = z.string().min(1).meta({ secret: true });
 const number = z
@@ -31,7 +33,7 @@ const media = z
       .boolean()
       .prefault(false)
       .describe("Are pictures in an answer (Markdown, with an https address) sent as pictures (MMS)?"),
-    max_size: size("5MB").describe("How large may a picture be that a person sends?"),
+    max_size: size.prefault("5MB").describe("How large may a picture be that a person sends?"),
     hosts: z
       .array(host)
       .prefault([])
@@ -91,9 +93,13 @@ const split = z
 
 const missed = z
   .strictObject({
-    every: duration("5m").describe("How often do we list what came in, for texts we were not told of?"),
-    overlap: duration("10m").describe("How far does each list reach back beyond the last one?"),
-    after: duration("30s").describe("How old is a text before the provider's own tries to tell us are over?"),
+    every: duration
+      .prefault("5m")
+      .describe("How often do we list what came in, for texts we were not told of?"),
+    overlap: duration.prefault("10m").describe("How far does each list reach back beyond the last one?"),
+    after: duration
+      .prefault("30s")
+      .describe("How old is a text before the provider's own tries to tell us are over?"),
   })
   .prefault({});
 
@@ -143,7 +149,8 @@ export const config = z
       .refine(isCountry, "expected a country's two letters such as US or DE")
       .optional()
       .describe("In which country are numbers written without a country code?"),
-    validity: duration("4h")
+    validity: duration
+      .prefault("4h")
       .refine((ms) => ms >= 1000 && ms <= 36_000_000, "must be between 1s and 10h")
       .describe("How long may the provider try to deliver a text? A late answer is worse than none."),
     status_callback: z

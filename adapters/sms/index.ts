@@ -14,6 +14,7 @@ import { eventOfText } from "./inbound.ts";
 import { canonicalNumber } from "./numbers.ts";
 import type { Door, Heard, ProviderParts, TextDraft } from "./provider.ts";
 import { providerOf } from "./providers.ts";
+import { review } from "./review.ts";
 import { eventOfStatus } from "./status.ts";
 import { segmentsOf } from "./text/segments.ts";
 
@@ -44,6 +45,7 @@ export default defineAdapter({
   },
   address: (text) => reachable(canonicalNumber(text)),
   exclusive: numberOf,
+  review,
   create(channel, settings): Adapter<TextDraft> {
     const hear = hearing(channel, settings);
     const provider = providerOf({ channel, hear }, settings);

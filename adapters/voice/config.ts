@@ -1,9 +1,11 @@
 // The keys of a voice channel's block. Each description is the question the key answers; the example configuration and
 // the JSON Schema are made from them.
 
+import { units } from "bridgehead/contract";
 import * as z from "zod";
 import { digits, fillers, giveUp, handOver, resume, silence } from "./limits.ts";
-import { duration, span } from "./quantities.ts";
+
+const { duration } = units(z);
 
 const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
 const languageCode = z
@@ -125,7 +127,7 @@ export const config = z
     speech_timeout: z
       .union([
         z.literal("auto"),
-        span().refine((ms) => ms >= 600 && ms <= 5000, { error: "expected 600ms to 5s, or auto" }),
+        duration.refine((ms) => ms >= 600 && ms <= 5000, { error: "expected 600ms to 5s, or auto" }),
       ])
       .prefault("auto")
       .describe("How much silence ends what the caller says? 600ms to 5s."),
@@ -149,8 +151,10 @@ export const config = z
       .enum(["none", "gather"])
       .prefault("none")
       .describe("twilio: what if the websocket cannot be reached? `gather` goes on turn by turn."),
-    collect: duration("250ms").describe("How long is it waited for more after the caller's last word?"),
-    max_call: duration("30m").describe("How long may a call be?"),
+    collect: duration
+      .prefault("250ms")
+      .describe("How long is it waited for more after the caller's last word?"),
+    max_call: duration.prefault("30m").describe("How long may a call be?"),
     max_sentences: z.int().min(1).max(50).prefault(4).describe("How much of a long answer is spoken?"),
     speaking_rate: z
       .number()

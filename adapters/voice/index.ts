@@ -14,6 +14,7 @@ import { liveCalls } from "./engine/calls.ts";
 import { closedId } from "./engine/record.ts";
 import { serve } from "./engine/serving.ts";
 import { outbound } from "./outbound.ts";
+import { review } from "./review.ts";
 import { speakable } from "./speech/index.ts";
 import { configuredGreeting } from "./wording.ts";
 
@@ -51,6 +52,7 @@ export default defineAdapter({
     number === undefined
       ? []
       : [{ id: `voice:${carriers[dialect]}/${number}`, name: `the number ${number}`, key: ["number"] }],
+  review,
   create(channel, settings): Adapter<Draft> {
     const calls = liveCalls();
     const dialect = makers[settings.dialect](frontOf(channel, settings));

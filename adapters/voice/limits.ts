@@ -1,19 +1,21 @@
 // The keys of a voice channel that say how long, how often and what then.
 
+import { units } from "bridgehead/contract";
 import * as z from "zod";
-import { duration } from "./quantities.ts";
+
+const { duration } = units(z);
 
 export const fillers = z
   .strictObject({
-    first: duration("1200ms").describe("After how long without an answer is the first thing said?"),
-    second: duration("6s").describe("When is the second?"),
-    every: duration("8s").describe("And how often after that?"),
+    first: duration.prefault("1200ms").describe("After how long without an answer is the first thing said?"),
+    second: duration.prefault("6s").describe("When is the second?"),
+    every: duration.prefault("8s").describe("And how often after that?"),
   })
   .prefault({});
 
 export const giveUp = z
   .strictObject({
-    after: duration("25s").describe("How long is an answer waited for?"),
+    after: duration.prefault("25s").describe("How long is an answer waited for?"),
     to: z
       .enum(["human", "end"])
       .prefault("human")
@@ -23,7 +25,7 @@ export const giveUp = z
 
 export const silence = z
   .strictObject({
-    after: duration("10s").describe("How long may the caller say nothing after we have spoken?"),
+    after: duration.prefault("10s").describe("How long may the caller say nothing after we have spoken?"),
     asks: z.int().min(0).max(10).prefault(2).describe("How often is asked whether anybody is there?"),
   })
   .prefault({});
@@ -47,7 +49,7 @@ export const digits = z
       .prefault("0")
       .describe('Which single key reaches a human? "" for none.'),
     as_message: z.boolean().prefault(true).describe("Is the agent told the keys that were pressed?"),
-    pause: duration("2500ms").describe("Which pause ends a row of keys? A # always does."),
+    pause: duration.prefault("2500ms").describe("Which pause ends a row of keys? A # always does."),
   })
   .prefault({});
 
@@ -71,7 +73,7 @@ export const handOver = z
       .optional()
       .describe("Or which queue?"),
     redirect: z.url().optional().describe("Or which address says what comes next, such as a Studio flow's?"),
-    timeout: duration("25s").describe("How long does it ring?"),
+    timeout: duration.prefault("25s").describe("How long does it ring?"),
     caller_id: target.optional().describe("Which number do they see? Default: the caller's."),
     no_answer: z
       .enum(["voicemail", "agent", "end"])
@@ -79,7 +81,7 @@ export const handOver = z
       .describe(
         "What if nobody answers? `agent`: back to the agent. jambonz cannot record: people are told of a missed call instead. retell: they are told if its webhook (api_key) is set up, and no more can be done.",
       ),
-    voicemail_length: duration("2m").describe("How long may a message be?"),
+    voicemail_length: duration.prefault("2m").describe("How long may a message be?"),
   })
   .refine(
     (over) => [over.dial, over.enqueue, over.redirect].filter((way) => way !== undefined).length === 1,

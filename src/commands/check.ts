@@ -1,5 +1,6 @@
 // bridgehead check: is the configuration right, and (--online) does everything it names answer? Sends nothing.
 
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Config, loadConfig, maskSecrets, type Problem } from "../config/index.ts";
@@ -17,7 +18,11 @@ export interface CheckOptions {
 }
 
 export async function run(options: CheckOptions, io: Io): Promise<number> {
-  const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
+  const loaded = await loadConfig(resolve(io.cwd, options.config), {
+    env: io.env,
+    adapters: loadAdapter,
+    folderExists: existsSync,
+  });
   const print = options.json === true ? () => undefined : io.out;
   const warnings = loaded.ok ? [...loaded.warnings, ...nobodyTold(loaded.config)] : loaded.warnings;
   for (const warning of warnings) print(`warning: ${problemLine(warning)}`);
@@ -51,8 +56,8 @@ export async function run(options: CheckOptions, io: Io): Promise<number> {
   return code;
 }
 
-const findingLine = ({ subject, state, message }: Finding): string =>
-  `${state.padEnd(11)} ${subject}: ${message}`;
+const findingLine = ({ subject, state, message, fix }: Finding): string =>
+  `${state.padEnd(11)} ${subject}: ${message}${fix === undefined ? "" : ` (${fix})`}`;
 
 /** Not an error, for the agent may never need a human; but it must not be found out on the day it does. */
 function nobodyTold({ escalation, file }: Config): readonly Problem[] {

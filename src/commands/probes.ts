@@ -2,11 +2,13 @@
 
 import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
+import { createServer } from "node:net";
 import { dirname } from "node:path";
 import type { Channel, ChannelStatus, Log } from "bridgehead/contract";
 import { type AgentSettings, type CallResult, createAgentClient } from "../agent/index.ts";
 import { openDatabase } from "../app.ts";
 import type { ChannelConfig, Config } from "../config/index.ts";
+import { askHealth } from "../http/index.ts";
 import { systemClock } from "../ops/clock.ts";
 import type { Database } from "../store/driver.ts";
 import { migrations, schemaVersion } from "../store/migrate.ts";
@@ -20,6 +22,8 @@ export interface Finding {
   /** failed: somebody has to do something; unreachable: it may pass; newer: the store is ahead of this program. */
   readonly state: "ok" | "warning" | "unreachable" | "failed" | "newer";
   readonly message: string;
+  /** What the operator has to do, in terms of the configuration's keys. */
+  readonly fix?: string;
 }
 
 const patience = 30_000;
@@ -31,20 +35,55 @@ export async function probeAll(
   signal: AbortSignal,
   tell: (finding: Finding) => void,
 ): Promise<readonly Finding[]> {
-  const probes: Promise<Finding>[] = [
-    probeStore(config),
-    ...Object.keys(config.agents).map((name) => probeAgent(config, name, signal)),
+  const one = (probe: Promise<Finding>) => probe.then((finding) => [finding]);
+  const probes: Promise<readonly Finding[]>[] = [
+    one(probeStore(config)),
+    ...(["listen", "admin_listen"] as const)
+      .filter((key) => config.http[key].port !== 0)
+      .map((key) => one(probePort(key, config.http[key], signal))),
+    ...Object.keys(config.agents).map((name) => one(probeAgent(config, name, signal))),
     ...config.channels
       .filter(({ core }) => core.enabled)
       .map((channel) => probeChannel(config, channel, signal)),
   ];
-  return Promise.all(
+  const found = await Promise.all(
     probes.map(async (probe) => {
-      const finding = await probe;
-      tell(finding);
-      return finding;
+      const findings = await probe;
+      for (const finding of findings) tell(finding);
+      return findings;
     }),
   );
+  return found.flat();
+}
+
+/** Binds the port and gives it back. One that a running Bridgehead has is in order: this command may run beside it. */
+async function probePort(
+  key: "listen" | "admin_listen",
+  { host, port }: { readonly host: string; readonly port: number },
+  signal: AbortSignal,
+): Promise<Finding> {
+  const subject = `http.${key}`;
+  const place = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const server = createServer();
+  const error = await new Promise<NodeJS.ErrnoException | null>((resolve) => {
+    server.once("error", resolve);
+    server.listen(port, host, () => resolve(null));
+  });
+  if (error === null) {
+    await new Promise((resolve) => server.close(resolve));
+    return { subject, state: "ok", message: `${place} is free` };
+  }
+  if (error.code !== "EADDRINUSE") {
+    const fix = error.code === "EACCES" ? "use a port above 1023" : "use an address of this machine";
+    return { subject, state: "failed", message: `${place} cannot be bound: ${error.message}`, fix };
+  }
+  const ours = await askHealth(`http://${place}`, AbortSignal.any([signal, AbortSignal.timeout(2000)])).then(
+    () => true,
+    () => false,
+  );
+  if (ours) return { subject, state: "ok", message: `${place} is in use by a daemon that is well` };
+  const fix = `end the other program, or choose another port for http.${key}`;
+  return { subject, state: "failed", message: `${place} is occupied by another program`, fix };
 }
 
 async function probeStore({ store }: Config): Promise<Finding> {
@@ -108,7 +147,11 @@ async function probeAgent(config: Config, name: string, signal: AbortSignal): Pr
   const result = await client.describe(signal); // never rejects
   await client.close();
   if (result.kind === "ok") return judgeAgent(subject, result.value, skillsOf(config, name));
-  return { subject, state: certain(result) ? "failed" : "unreachable", message: result.reason };
+  const fix =
+    result.kind === "unauthorized"
+      ? `check agents.${name}.key${platform.organization_key === undefined ? "" : " and platform.organization_key"}`
+      : `check platform.url: ${platform.url}`;
+  return { subject, state: certain(result) ? "failed" : "unreachable", message: result.reason, fix };
 }
 
 const certain = ({ kind }: CallResult<unknown>): boolean =>
@@ -144,7 +187,7 @@ async function probeChannel(
   config: Config,
   { id, adapter, settings }: ChannelConfig,
   signal: AbortSignal,
-): Promise<Finding> {
+): Promise<readonly Finding[]> {
   const subject = `channel ${id}`;
   const base = config.http.public_url ?? "http://127.0.0.1";
   const channel: Channel = {
@@ -165,10 +208,15 @@ async function probeChannel(
   try {
     const built = adapter.create(channel, settings);
     if (built.probe === undefined)
-      return { subject, state: "ok", message: "its adapter has nothing to probe" };
-    return judgeChannel(subject, await built.probe(AbortSignal.any([signal, AbortSignal.timeout(patience)])));
+      return [{ subject, state: "ok", message: "its adapter has nothing to probe" }];
+    const status = await built.probe(AbortSignal.any([signal, AbortSignal.timeout(patience)]));
+    if (status.parts === undefined) return [judgeChannel(subject, status)];
+    return status.parts.map(({ part, status: found, fix }) => ({
+      ...judgeChannel(`${subject} ${part}`, found),
+      ...(fix !== undefined && { fix: inChannel(id, fix) }),
+    }));
   } catch (error) {
-    return { subject, state: "unreachable", message: (error as Error).message };
+    return [{ subject, state: "unreachable", message: (error as Error).message }];
   }
 }
 
@@ -190,6 +238,8 @@ function secretsOf(config: Config, adapter: string): Channel["secrets"] {
       void (await use((db) => db.tx((q) => writeSecret(q, `${adapter}/${name}`, value)))),
   };
 }
+/** An adapter names the keys of its own block. */
+const inChannel = (id: string, fix: string): string => `under channels.${id}: ${fix}`;
 
 function judgeChannel(subject: string, status: ChannelStatus): Finding {
   switch (status.state) {

@@ -1,7 +1,7 @@
 // The channel blocks: which adapter each one names, what that adapter's kind of channel has for defaults, and what it
 // says about its own keys.
 
-import type { AdapterDefinition } from "bridgehead/contract";
+import type { AdapterDefinition, Remark, Surroundings } from "bridgehead/contract";
 import * as z from "zod";
 import type { ChannelConfig } from "./config.ts";
 import type { Path } from "./document.ts";
@@ -75,6 +75,35 @@ function under(defaults: unknown, written: unknown): unknown {
 
 const isBlock = (value: unknown): value is Block =>
   value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** What the adapters say of their running channels' blocks. `root` is the file, with references followed. */
+export function remarksOn(
+  root: Block,
+  read: ReadonlyMap<string, Read>,
+): { readonly errors: readonly Finding[]; readonly warnings: readonly Finding[] } {
+  const http = block(root["http"]);
+  const url = http["public_url"];
+  const around: Surroundings = {
+    publicUrl: typeof url === "string" ? URL.parse(url) : null,
+    trial: typeof http["listen"] === "string" && http["listen"].endsWith(":0"),
+  };
+  const remarks = [...read].flatMap(([id, { adapter, settings }]) =>
+    block(block(root["channels"])[id])["enabled"] === false
+      ? []
+      : (adapter.review?.(settings, around) ?? []).map(({ severity, path, message, fix }) => {
+          const whole = path[0] === "..";
+          const at = whole ? path.slice(1) : ["channels", id, ...path];
+          // A key of the whole file is the same problem for every channel that needs it.
+          const of = path.length === 0 ? ("key" as const) : ("value" as const);
+          return { severity, finding: { path: at, of, message, fix } };
+        }),
+  );
+  const of = (wanted: Remark["severity"]): readonly Finding[] => {
+    const found = remarks.filter(({ severity }) => severity === wanted).map(({ finding }) => finding);
+    return [...new Map(found.map((finding) => [finding.path.join("\0"), finding])).values()];
+  };
+  return { errors: of("error"), warnings: of("warning") };
+}
 
 /** The adapters' own keys of every channel block. `raw`: the file before its references were followed. */
 export function readSettings(

@@ -36,7 +36,9 @@ export interface Config {
   readonly channels: readonly ChannelConfig[];
   /** Null: nobody is told of anything. */
   readonly escalation: Policy | null;
-  readonly http: DeepReadonly<Required<Omit<File["http"], "public_url">> & Pick<File["http"], "public_url">>;
+  readonly http: DeepReadonly<Omit<File["http"], "admin_listen">> & {
+    readonly admin_listen: DeepReadonly<File["http"]["listen"]>;
+  };
   readonly store: StoreConfig;
   readonly log: DeepReadonly<File["log"]>;
   readonly retention: DeepReadonly<File["retention"]>;

@@ -37,13 +37,18 @@ export function brokenEscalation(
     sms: carrierOf("sms", own, channels, adapters),
   };
   const scope: Scope = { people: block(own["people"]), carriers, channels, adapters };
-  const findings = [
-    ...Object.keys(scope.people).flatMap((id) => wrongPerson(id, own, scope)),
+  const steps = [
     ...wrongTiers(own["tiers"], ["tiers"], scope),
     ...list(own["routes"]).flatMap((route, index) =>
       wrongRoute(block(route), ["routes", index], root, scope),
     ),
     ...wrongTier(block(own["fallback"]), ["fallback"], scope),
+  ];
+  const findings = [
+    ...Object.keys(scope.people).flatMap((id) => wrongPerson(id, own, scope)),
+    ...steps,
+    // Where a step is wrong for the same reason, that is enough.
+    ...(steps.length === 0 ? unusedAddresses(scope) : []),
     ...(["email", "sms"] as const).flatMap((kind) => wrongVia(kind, own, channels, adapters)),
   ];
   return findings.map((finding) => ({ ...finding, path: ["escalation", ...finding.path] }));
@@ -172,6 +177,21 @@ function wrongPerson(id: string, own: Block, scope: Scope): readonly Finding[] {
   return findings;
 }
 
+/** A responder has an address that nothing can reach: the notification that the operator counts on is never sent. */
+const unusedAddresses = ({ people, carriers }: Scope): readonly Finding[] =>
+  Object.entries(people).flatMap(([id, person]) =>
+    (["email", "sms"] as const)
+      .filter((kind) => typeof block(person)[kind] === "string" && carriers[kind] === null)
+      .map((kind) =>
+        at(
+          ["people", id, kind],
+          `is never used: no channel carries ${words[kind]}`,
+          `add such a channel, or remove ${kind}`,
+          "key",
+        ),
+      ),
+  );
+
 /** The channel whose own address it is: a policy that tells only ourselves reaches nobody. */
 function readerOf(address: string, { channels, adapters }: Scope): string | undefined {
   return Object.keys(channels).find((id) => {
@@ -241,6 +261,28 @@ function unreachable(id: string, path: Path, scope: Scope): readonly Finding[] {
       `give escalation.people.${id} a mailbox, a number or a webhook that a channel carries`,
     ),
   ];
+}
+
+/** Warns when the only way to every responder is a channel for customers: when that channel fails, its own alert is not
+ *  delivered. */
+export function silentFailures(
+  root: Block,
+  adapters: ReadonlyMap<string, AdapterDefinition>,
+): readonly Finding[] {
+  const own = block(root["escalation"]);
+  const channels = block(root["channels"]);
+  const people = Object.values(block(own["people"])).map(block);
+  if (root["escalation"] === undefined || people.length === 0) return [];
+  if (people.some((person) => person["webhook"] !== undefined)) return [];
+  const used = (["email", "sms"] as const).filter((kind) =>
+    people.some((person) => person[kind] !== undefined),
+  );
+  const carriers = used.map((kind) => carrierOf(kind, own, channels, adapters));
+  const [carrier, ...others] = new Set(carriers);
+  if (typeof carrier !== "string" || others.length > 0) return [];
+  const message = `all responders are notified through channel ${carrier}, also when that channel itself has failed`;
+  const fix = "give one of them another way (sms, webhook), or name another channel in escalation.via";
+  return [at(["escalation", "people"], message, fix, "key")];
 }
 
 /** Why the person cannot be told that way. */

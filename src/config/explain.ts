@@ -3,7 +3,7 @@
 import type * as z from "zod";
 import type { Path } from "./document.ts";
 import { nearest } from "./nearest.ts";
-import { descriptionAt, knownKeys, type Shape } from "./shape.ts";
+import { descriptionAt, knownKeys, type Shape, unitAt } from "./shape.ts";
 
 /** Something wrong at a place that is not looked up yet. */
 export interface Finding {
@@ -33,8 +33,13 @@ export function explain(issue: Issue, scope: Scope): readonly Finding[] {
   switch (issue.code) {
     case "unrecognized_keys":
       return issue.keys.map((key) => unknownKey(key, path, scope));
-    case "invalid_type":
-      return at(...wrongType(issue.expected, valueAt(scope.input, path), path, describe));
+    case "invalid_type": {
+      const given = valueAt(scope.input, path);
+      const unit = unitAt(scope.shape, path);
+      if (typeof given === "number" && unit !== undefined)
+        return at(`has no unit: ${given}`, unitRemedy(unit, given) ?? "give it a unit");
+      return at(...wrongType(issue.expected, given, path, describe));
+    }
     case "invalid_value": {
       const given = valueAt(scope.input, path);
       const choices = issue.values.map(String);
@@ -59,11 +64,30 @@ export function explain(issue: Issue, scope: Scope): readonly Finding[] {
       return at(`must be at most ${issue.maximum}`, "lower it");
     case "custom":
       return at(issue.message, String(issue.params?.["fix"] ?? describe ?? "correct the value"));
-    case "invalid_format":
+    case "invalid_format": {
+      const unit = unitAt(scope.shape, path);
+      const remedy = unit && unitRemedy(unit, valueAt(scope.input, path));
+      return at(issue.message, remedy ?? describe ?? "correct the value");
+    }
     case "not_multiple_of":
     case "invalid_element":
       return at(issue.message, describe ?? "correct the value");
   }
+}
+
+const unitsOf: Readonly<Record<string, readonly string[]>> = {
+  duration: ["ms", "s", "m", "h", "d"],
+  size: ["B", "KB", "MB", "GB"],
+};
+
+/** How to write the quantity that was probably meant. */
+function unitRemedy(unit: string, given: unknown): string | undefined {
+  const known = unitsOf[unit];
+  if (known === undefined) return undefined;
+  const amount = /^\s*(\d+(?:\.\d+)?)\s*$/.exec(String(given))?.[1];
+  if (amount === undefined) return `write a number and one of ${known.join(", ")}, without a space`;
+  const shown = known.slice(1).map((name) => `${amount}${name}`);
+  return `give it a unit: ${shown.slice(0, -1).join(", ")} or ${shown.at(-1)}`;
 }
 
 function unknownKey(key: string, path: Path, scope: Scope): Finding {

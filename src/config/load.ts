@@ -3,10 +3,10 @@
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import { channelId } from "bridgehead/contract";
-import { type Adapters, findAdapters, type Read, readSettings, withDefaults } from "./channels.ts";
+import { type Adapters, findAdapters, type Read, readSettings, remarksOn, withDefaults } from "./channels.ts";
 import type { Config, CoreChannel, Problem } from "./config.ts";
 import { policyOf } from "./escalation.ts";
-import { brokenEscalation, unauthenticatedResponders } from "./escalation-rules.ts";
+import { brokenEscalation, silentFailures, unauthenticatedResponders } from "./escalation-rules.ts";
 import { explain, type Finding } from "./explain.ts";
 import {
   databasePath,
@@ -20,11 +20,15 @@ import {
   block,
   literalSecrets,
   literalStorePassword,
+  missingStoreFolder,
+  pathInPlatform,
   plainPlatform,
+  sameListener,
   sharedResources,
   takenNames,
   undefinedAgents,
   unreachableHumans,
+  wideListeners,
 } from "./rules.ts";
 import { type File, file as fileSchema } from "./schema/file.ts";
 import { shapeOf } from "./shape.ts";
@@ -53,18 +57,30 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
   const schemaFindings = root.success
     ? []
     : root.error.issues.flatMap((issue) => explain(issue, { input: whole, shape: rootShape }));
+  const remarks = remarksOn(block(whole), settings.read);
   const findings = [
     ...resolved.problems,
     ...withoutUnresolved(
-      [...schemaFindings, ...missing, ...settings.findings, ...brokenEscalation(block(whole), adapters)],
+      [
+        ...schemaFindings,
+        ...missing,
+        ...settings.findings,
+        ...remarks.errors,
+        ...brokenEscalation(block(whole), adapters),
+        ...pathInPlatform(block(resolved.value)),
+      ],
       resolved.problems,
     ),
+    ...(options.folderExists ? missingStoreFolder(block(resolved.value), folder, options.folderExists) : []),
     ...rules(block(document.value), block(whole), adapters),
     ...sharedResources(block(whole), settings.read),
   ];
   const warnings = located([
     ...resolved.warnings,
+    ...remarks.warnings,
     ...plainPlatform(block(resolved.value)),
+    ...wideListeners(block(resolved.value)),
+    ...silentFailures(block(whole), adapters),
     ...unauthenticatedResponders(block(whole), adapters),
   ]);
   if (!root.success || findings.length > 0 || faults.length > 0) {
@@ -88,6 +104,7 @@ function rules(
     ...literalSecrets({ escalation: raw["escalation"] }, shape, []),
     ...literalStorePassword(raw),
     ...takenNames(resolved),
+    ...sameListener(resolved),
     ...undefinedAgents(resolved),
     ...unreachableHumans(resolved, adapters),
   ];

@@ -15,6 +15,8 @@ export interface LoadOptions {
   /** Finds an adapter by the name in the file, from the file's folder. Rejects with a message for the operator; an
    *  error's `fix`, if it has one, is shown as the cure. */
   readonly adapters: (name: string, fromFolder: string) => Promise<AdapterDefinition>;
+  /** Given where a missing folder of the store is a problem of the configuration (`check`); a start makes it. */
+  readonly folderExists?: (path: string) => boolean;
 }
 
 export interface Opened {

@@ -1,10 +1,12 @@
 // What no single key can know: references between blocks, and rules that hold for every adapter.
 
+import { dirname, resolve } from "node:path";
 import type { AdapterDefinition, ExclusiveResource } from "bridgehead/contract";
 import { webhookChannel } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
 import type { Finding } from "./explain.ts";
 import { nearest } from "./nearest.ts";
+import { defaultStore } from "./schema/file.ts";
 import { isReference } from "./secrets.ts";
 import { type Shape, secretPaths } from "./shape.ts";
 
@@ -163,6 +165,78 @@ export function plainPlatform(root: Block): readonly Finding[] {
       fix: "use https",
     },
   ];
+}
+
+/** The client adds the interface's own path to the platform's address. */
+export function pathInPlatform(root: Block): readonly Finding[] {
+  const text = textOf(block(root["platform"])["url"]);
+  const [, base, path] = /^(https?:\/\/[^/]+(?:\/.*?)??)((?:\/api)?\/external(?:\/.*)?)$/.exec(text) ?? [];
+  if (base === undefined || path === undefined) return [];
+  return [
+    {
+      path: ["platform", "url"],
+      of: "value",
+      message: `has a path of the interface: ${path}`,
+      fix: `write ${base}: the rest is added to it`,
+    },
+  ];
+}
+
+const listenKeys = ["listen", "admin_listen"] as const;
+
+/** Where a `host:port` of http listens; null when it is no such text. */
+function listenerOf(root: Block, key: (typeof listenKeys)[number]): { host: string; port: string } | null {
+  const [, host, port] = /^(.*):(\d+)$/.exec(textOf(block(root["http"])[key])) ?? [];
+  return host === undefined || port === undefined ? null : { host, port };
+}
+
+/** Both listeners speak plain http. Only a warning: in a container, or behind a proxy elsewhere, it may be right. */
+export function wideListeners(root: Block): readonly Finding[] {
+  return listenKeys.flatMap((key) => {
+    const at = listenerOf(root, key);
+    if (at === null || isLoopback(at.host)) return [];
+    const [message, fix] =
+      key === "listen"
+        ? [
+            `can be reached from other machines over plain http: ${at.host}`,
+            `use 127.0.0.1:${at.port} behind a proxy with TLS, or let a firewall admit nothing but the proxy`,
+          ]
+        : [
+            `shows channels, errors and metrics to other machines: ${at.host}`,
+            `use 127.0.0.1:${at.port}, or let a firewall admit nothing but the monitoring`,
+          ];
+    return [{ path: ["http", key], of: "value" as const, message, fix }];
+  });
+}
+
+/** Reasons and metrics need a port of their own. */
+export function sameListener(root: Block): readonly Finding[] {
+  const [open, admin] = listenKeys.map((key) => listenerOf(root, key));
+  if (!admin || admin.port === "0" || admin.port !== (open?.port ?? "8025")) return [];
+  return [
+    {
+      path: ["http", "admin_listen"],
+      of: "value",
+      message: `has the port of http.listen: ${admin.port}`,
+      fix: "give it a port of its own, such as 127.0.0.1:9025",
+    },
+  ];
+}
+
+/** `folder`: where a relative path starts. */
+export function missingStoreFolder(
+  root: Block,
+  folder: string,
+  exists: (path: string) => boolean,
+): readonly Finding[] {
+  const text = root["store"] === undefined ? defaultStore : textOf(root["store"]);
+  const [, file = ":memory:"] = /^sqlite:(.+)$/.exec(text) ?? [];
+  if (file === ":memory:") return [];
+  const home = dirname(resolve(folder, file));
+  if (exists(home)) return [];
+  const message = `lies in a folder that does not exist: ${home}`;
+  const fix = `correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead ${home}`;
+  return [{ path: ["store"], of: "value", message, fix }];
 }
 
 function isLoopback(host: string): boolean {

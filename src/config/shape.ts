@@ -10,6 +10,8 @@ export interface Shape {
   readonly type?: string;
   readonly description?: string;
   readonly secret?: boolean;
+  /** Which quantity the text is (`units` of the contract). */
+  readonly unit?: string;
   readonly default?: unknown;
   readonly properties?: { readonly [key: string]: Shape };
   readonly required?: readonly string[];
@@ -59,6 +61,11 @@ export function knownKeys(root: Shape, path: Path): readonly string[] {
 /** The question that a key answers. */
 export function descriptionAt(root: Shape, path: Path): string | undefined {
   return shapesAt(root, path).find((shape) => shape.description !== undefined)?.description;
+}
+
+/** `duration` or `size` where a quantity is expected, also as one of several alternatives. */
+export function unitAt(root: Shape, path: Path): string | undefined {
+  return shapesAt(root, path).find((shape) => shape.unit !== undefined)?.unit;
 }
 
 /** Where in `value` a text stands that the schema marks as secret. */

@@ -4,7 +4,7 @@ import type * as z from "zod";
 import type { Accepted, Channel } from "./channel.ts";
 import type { Party } from "./events.ts";
 import type { Cursor, ExternalId, FileRef, Json, SendKey, SessionId, ThreadToken } from "./ids.ts";
-import type { ChannelStatus, SendOutcome, Verdict } from "./outcomes.ts";
+import type { ChannelStatus, Probed, SendOutcome, Verdict } from "./outcomes.ts";
 import type { Route } from "./routes.ts";
 
 export type { Accepted, Channel };
@@ -24,6 +24,9 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
   /** What no second channel may use at the same time (a mailbox folder, a phone number). Two enabled channels of one file
    *  whose resources have the same `id` are rejected by `check`, at start and at a reload. Pure. */
   exclusive?(config: z.output<Config>): readonly ExclusiveResource[];
+  /** What no single key can know. Called with a block that was parsed, by `check` and before every start and reload; an
+   *  error refuses the configuration. Pure. */
+  review?(config: z.output<Config>, around: Surroundings): readonly Remark[];
   /** Called once per channel at start and after a reload that changed its block. No I/O, no timers. */
   create(channel: Channel, config: z.output<Config>): Adapter<Draft>;
 }
@@ -35,6 +38,25 @@ export interface ExclusiveResource {
   readonly name: string;
   /** The key in the channel's block that names it: `["imap", "user"]`. */
   readonly key: readonly (string | number)[];
+}
+
+/** What a channel's block depends on beside itself. */
+export interface Surroundings {
+  /** `http.public_url`: where providers reach us; null when it is not set. */
+  readonly publicUrl: URL | null;
+  /** No provider reaches this daemon, because its port changes with every start (`http.listen` with port 0): a test or the
+   *  demo. */
+  readonly trial: boolean;
+}
+
+/** Something wrong with a channel's block, and the remedy in terms of its keys. */
+export interface Remark {
+  readonly severity: "error" | "warning";
+  /** From the channel's block on: `["smtp", "port"]`; empty for the block itself; `["..", "http", "public_url"]` for a key of
+   *  the whole file that is there. */
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+  readonly fix: string;
 }
 
 export interface Traits {
@@ -63,8 +85,9 @@ export interface Adapter<Draft extends Json = Json> {
   /** Called once, when the channel ends (a reload, a shutdown) and no call of it is running any more: closes what is kept
    *  open and finishes small things until the signal aborts. Never throws. */
   close?(signal: AbortSignal): Promise<void>;
-  /** For `check --online` and start-up: connects and logs in; sends nothing, changes nothing. */
-  probe?(signal: AbortSignal): Promise<ChannelStatus>;
+  /** For `check --online` and start-up: connects and logs in; sends nothing, changes nothing. A channel with several sides
+   *  probes all of them, answers as the worst one does, and says of each in `parts` what it found. */
+  probe?(signal: AbortSignal): Promise<ChannelStatus & { readonly parts?: readonly Probed[] }>;
 }
 
 export interface Inbound {

@@ -8,3 +8,4 @@ export * from "./final.ts";
 export * from "./ids.ts";
 export * from "./outcomes.ts";
 export * from "./routes.ts";
+export * from "./units.ts";

@@ -47,3 +47,12 @@ export type ChannelStatus =
   | { readonly state: "ready" }
   | { readonly state: "degraded"; readonly code: string; readonly reason: string }
   | { readonly state: "unauthorized"; readonly code: string; readonly reason: string };
+
+/** What `probe` found out about one side of a channel. */
+export interface Probed {
+  /** For the operator: `imap`, `smtp`. */
+  readonly part: string;
+  readonly status: ChannelStatus;
+  /** What the operator has to change, in terms of the block's keys. */
+  readonly fix?: string;
+}

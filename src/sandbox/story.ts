@@ -79,6 +79,7 @@ channels:
     dialect: twilio
     auth_tokens: ["\${env:DEMO_PASSWORD}"]
     greeting: Lumen Lamps, hello! How can I help you?
+http: { listen: "127.0.0.1:0" }
 store: "sqlite:${where.folder}/bridgehead.db"
 `;
 }

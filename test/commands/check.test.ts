@@ -59,7 +59,8 @@ platform: { url: "${url}" }
 agents: { support: { key: "\${env:KEY}" } }
 channels:
 ${says.map((word) => `  ${word}: { adapter: ./stub.mjs, agent: support, says: ${word} }`).join("\n")}
-escalation: { people: { op: { email: op@example.com } }, fallback: { tell: [ op ] } }
+escalation: { people: { op: { webhook: { url: "https://ops.example.com" } } }, fallback: { tell: [ op ] } }
+http: { listen: "127.0.0.1:0" }
 store: sqlite:${more || "absent.db"}
 `;
 const agents = `
@@ -106,7 +107,7 @@ describe("check", () => {
   it("prints every problem with place and cure, and ends with the configuration's code", async () => {
     const { code, out } = await check(`${file("https://p.example.com")}stroe: x\n`);
     expect(code).toBe(exitCodes.config);
-    expect(out).toEqual(["FILE:8:1 stroe: is not a known key (did you mean store?)", "1 problem"]);
+    expect(out).toEqual(["FILE:9:1 stroe: is not a known key (did you mean store?)", "1 problem"]);
   });
 
   it("prints JSON for machines", async () => {
@@ -114,7 +115,7 @@ describe("check", () => {
     expect(out).toHaveLength(1);
     expect(JSON.parse(out[0] ?? "")).toMatchObject({
       ok: false,
-      problems: [{ line: 8, column: 1, key: "stroe", fix: "did you mean store?" }],
+      problems: [{ line: 9, column: 1, key: "stroe", fix: "did you mean store?" }],
     });
   });
 

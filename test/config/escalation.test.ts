@@ -181,7 +181,7 @@ describe("an escalation is refused", () => {
       "9:34 escalation.people.ben.time_zone: is no time zone: Europe/Berln (did you mean Europe/Berlin?)",
       "10:21 escalation.tiers[0].tell[0]: names a person that is not defined: ana (did you mean anna?)",
       "10:38 escalation.tiers[1].tell[0]: is told by email, which ben does not have (add escalation.people.ben.email, or take email out of by)",
-      '10:65 escalation.tiers[1].repeat: must be a text, not a number (put it in quotes: "10")',
+      "10:65 escalation.tiers[1].repeat: has no unit: 10 (give it a unit: 10s, 10m, 10h or 10d)",
       "11:24 escalation.routes[0].agents[0]: names an agent that is not defined: suport (did you mean support?)",
       "11:44 escalation.routes[0].channels[0]: names a channel that is not defined: phne (did you mean phone?)",
       "11:75 escalation.routes[0].tiers[0].tell[1]: names a person that is not defined: carl (name one of anna, ben)",

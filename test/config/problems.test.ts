@@ -31,7 +31,7 @@ storage: x
     expect(await problems(text)).toEqual([
       '2:8 platform.url: must be an http(s) URL without user, query or fragment (Where is the platform? An http(s) URL, or "embedded" for the one inside the daemon, for trying out.)',
       "3:11 platform.rate.request: is not a known key (did you mean requests?)",
-      '3:29 platform.rate.per: must be a duration such as "30s", "5m", "2h" or "3d" (How long is that window?)',
+      '3:29 platform.rate.per: must be a duration such as "30s", "1.5m", "2h" or "3d" (write a number and one of ms, s, m, h, d, without a space)',
       "5:19 agents.support.key: is a secret written as plain text (put it elsewhere and refer to it: ${env:NAME}, ${file:/path} or ${credential:name})",
       "6:3 agents.Sales: must be lower-case letters, digits and hyphens, at most 63, not starting with a hyphen (choose another name)",
       "6:17 agents.Sales.key: needs the environment variable MISSING, which is not set (set MISSING, or use ${file:/path})",

@@ -1,7 +1,9 @@
 // The keys of a channel that texts over an SMPP connection.
 
+import { units } from "bridgehead/contract";
 import * as z from "zod";
-import { duration } from "../quantities.ts";
+
+const { duration } = units(z);
 
 const octet = z.int().min(0).max(255);
 /** As much as the protocol's field holds (SMPP 3.4, 5.2). A refinement, because in the file a reference may stand for it. */
@@ -41,17 +43,17 @@ export const smppConfig = z
       .max(100)
       .prefault(10)
       .describe("How many of our texts may be unanswered by the centre at once?"),
-    enquire: duration("30s").describe("How often do we ask whether the line still stands?"),
-    timeout: duration("20s").describe("How long may the centre take to answer?"),
+    enquire: duration.prefault("30s").describe("How often do we ask whether the line still stands?"),
+    timeout: duration.prefault("20s").describe("How long may the centre take to answer?"),
     receipt_ids: z
       .enum(["same", "decimal"])
       .prefault("same")
       .describe(
         "How do receipts name a text? As it was named, or as the decimal form of a hexadecimal name.",
       ),
-    incomplete_after: duration("10m").describe(
-      "After how long is a long text taken without its missing parts?",
-    ),
+    incomplete_after: duration
+      .prefault("10m")
+      .describe("After how long is a long text taken without its missing parts?"),
   })
   .refine(({ host, tls }) => tls !== "none" || isPrivate(host), {
     path: ["tls"],

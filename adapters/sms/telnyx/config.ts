@@ -1,8 +1,10 @@
 // The keys of a channel that texts through Telnyx.
 
 import { createPublicKey, type KeyObject } from "node:crypto";
+import { units } from "bridgehead/contract";
 import * as z from "zod";
-import { duration } from "../quantities.ts";
+
+const { duration } = units(z);
 
 /** An Ed25519 key as Telnyx shows it (base64 of 32 octets), wrapped as the crypto module wants it (RFC 8410). */
 export function publicKey(base64: string): KeyObject {
@@ -32,7 +34,7 @@ export const telnyxConfig = z
       .min(1)
       .optional()
       .describe("Which messaging profile sends? Needed for a sender's name or a pool of numbers."),
-    check: duration("5m").describe("How often do we look whether the API still takes our key?"),
+    check: duration.prefault("5m").describe("How often do we look whether the API still takes our key?"),
   })
   .describe("provider: telnyx: how do we reach it?");
 

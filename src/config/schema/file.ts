@@ -49,6 +49,8 @@ const store = z
   .string()
   .regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, 'must be "sqlite:<path>" or "postgres://user@host/database"');
 
+export const defaultStore = "sqlite:/var/lib/bridgehead/bridgehead.db";
+
 export const file = z.strictObject({
   platform: platform.describe("Which platform answers?"),
   agents: agents.describe("Which of its agents are used, by the names this file gives them?"),
@@ -60,7 +62,7 @@ export const file = z.strictObject({
     .describe("Who is told when the agent cannot or must not answer? Without it: nobody."),
   http: http.prefault({}).describe("What does the daemon listen on?"),
   store: store
-    .default("sqlite:/var/lib/bridgehead/bridgehead.db")
+    .default(defaultStore)
     .describe(
       "Where is everything kept? sqlite:<path> (relative to this file) on a local disk, never on NFS; or postgres://... ANOTHER STORE STARTS EMPTY: nothing is moved.",
     ),

@@ -1,18 +1,11 @@
 // The kinds of value a configuration is made of. Every one is a string in the file and a number or a record in the
 // program, so that units are written where people read them.
 
+import { units } from "bridgehead/contract";
 import * as z from "zod";
 
-const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-
-/** `"30s"` -> milliseconds. Units: ms, s, m, h, d. */
-export const duration = z
-  .string()
-  .regex(/^\d+(ms|s|m|h|d)$/, 'must be a duration such as "30s", "5m", "2h" or "3d"')
-  .transform((text) => {
-    const unit = text.replace(/^\d+/, "") as keyof typeof units;
-    return Number.parseInt(text, 10) * units[unit];
-  });
+/** `"30s"`, `"1.5m"` -> milliseconds: the grammar of the contract. */
+export const { duration } = units(z);
 
 /** A duration of at least one millisecond. */
 export const span = duration.refine((ms) => ms > 0, "must be longer than 0");

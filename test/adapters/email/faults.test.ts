@@ -122,9 +122,31 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     const wrong = adapterFor(
       settingsFor(dovecot.port, 1, { imap: { user: box, password: "no" } as Settings["imap"] }),
     );
-    expect(await wrong.adapter.probe?.(AbortSignal.timeout(60_000))).toMatchObject({
-      state: "unauthorized",
-      reason: expect.stringMatching(/^imap: /),
+    const rejected = await wrong.adapter.probe?.(AbortSignal.timeout(60_000));
+    expect(rejected).toMatchObject({ state: "unauthorized", reason: expect.stringMatching(/^imap: /) });
+    // Both sides at once, the server's own words, and what to do about it (review 28).
+    expect(rejected?.parts).toMatchObject([
+      {
+        part: "imap",
+        status: {
+          state: "unauthorized",
+          reason: expect.stringMatching(/^the server rejects the credentials: ".*Authentication failed/),
+        },
+        fix: "check imap.user and imap.password",
+      },
+      {
+        part: "smtp",
+        status: { code: "connection" },
+        fix: "check smtp.port: nothing listens on 1 at 127.0.0.1",
+      },
+    ]);
+    const mailbox = { user: box, mailbox: "Support" } as Settings["imap"];
+    const lost = await adapterFor(settingsFor(dovecot.port, 1, { imap: mailbox })).adapter.probe?.(
+      AbortSignal.timeout(60_000),
+    );
+    expect(lost?.parts?.[0]).toMatchObject({
+      status: { reason: "there is no folder Support" },
+      fix: expect.stringMatching(/^set imap\.mailbox to one of: (.*, )?INBOX\b/),
     });
   });
 });
