@@ -44,7 +44,9 @@ export interface Connections {
 /** Sends one request and reads the whole answer. Never rejects, never sends twice, never follows a redirect. */
 export async function exchange({ pool, places }: Connections, outgoing: Outgoing): Promise<Exchange> {
   const { signal, connectionWaitMs } = outgoing;
-  const { promise, resolve } = Promise.withResolvers<Exchange>();
+  // Not Promise.withResolvers: programs on Node.js 20 use this client too.
+  let resolve!: (exchange: Exchange) => void;
+  const promise = new Promise<Exchange>((done) => (resolve = done));
   const state = new ExchangeState(outgoing, resolve);
   const onAbort = () => state.stop(whyAborted(signal));
   state.limit(connectionWaitMs, `no connection within ${connectionWaitMs} ms`);

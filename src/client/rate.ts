@@ -63,7 +63,8 @@ export function createRate(options: RateOptions = {}): Rate {
         take();
         return true;
       }
-      const { promise, resolve } = Promise.withResolvers<boolean>();
+      let resolve!: (entered: boolean) => void;
+      const promise = new Promise<boolean>((done) => (resolve = done));
       const go = () => resolve(true);
       const leave = () => {
         waiting.delete(go);

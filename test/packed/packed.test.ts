@@ -1,0 +1,192 @@
+// The package as npm delivers it: packed from a clean copy of the sources, installed into an empty folder by whatever
+// Node.js the machine has, and used from there.
+
+import { execFile } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join, normalize } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { root, systemNode } from "../commands/process.ts";
+import { describeReal } from "../real/debian.ts";
+
+const run = promisify(execFile);
+const scratch = mkdtempSync(join(tmpdir(), "bridgehead-packed-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+/** The machine's own Node.js and npm, without the one that runs the tests: older than ours on many machines. */
+const path = systemNode === undefined ? dirname(process.execPath) : dirname(systemNode);
+const env = { ...process.env, PATH: `${path}:/usr/local/bin:/usr/bin:/bin` };
+for (const name of Object.keys(env)) if (/^npm_|^NODE_/i.test(name)) Reflect.deleteProperty(env, name);
+
+const clean = join(scratch, "clean");
+let tarball = "";
+let files: readonly string[] = [];
+
+beforeAll(async () => {
+  // As git would clone it, with what is not committed yet: nothing that was built, nothing that is ignored.
+  const { stdout } = await run("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+    cwd: root,
+    maxBuffer: 2 ** 24,
+  });
+  for (const file of stdout.split("\0").filter((name) => name !== "" && existsSync(join(root, name))))
+    cpSync(join(root, file), join(clean, file));
+  symlinkSync(join(root, "node_modules"), join(clean, "node_modules"));
+  const packed = await run("npm", ["pack", "--json", "--pack-destination", scratch], { cwd: clean, env });
+  // What `prepack` prints comes first.
+  const [report] = JSON.parse(packed.stdout.slice(packed.stdout.search(/^\[\s*\{/m))) as [
+    { readonly filename: string; readonly files: readonly { readonly path: string }[] },
+  ];
+  tarball = join(scratch, report.filename);
+  files = report.files.map((file) => file.path);
+});
+
+/** Relative links of a Markdown file, outside of code. */
+const linksIn = (text: string): string[] =>
+  [
+    ...text
+      .replace(/```[^]*?```/g, "")
+      .replace(/`[^`]*`/g, "")
+      .matchAll(/\]\(([^)\s]+)\)/g),
+  ]
+    .map(([, target]) => target ?? "")
+    .filter((target) => !/^[a-z]+:/.test(target));
+
+/** The anchors of a Markdown file's headings, as GitHub and npm make them. */
+const anchorsIn = (text: string): string[] =>
+  [...text.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
+    title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+
+describe("the package (review 29)", () => {
+  it("contains the code, the guide for adapters and its examples, and no tests or sources beside them", () => {
+    for (const file of [
+      "bin/bridgehead.cjs",
+      "dist/src/main.js",
+      "dist/src/client/index.js",
+      "dist/src/client/index.d.ts",
+      "dist/src/contract/index.js",
+      "dist/src/contract/testing/index.js",
+      "dist/adapters/email/index.js",
+      "dist/adapters/sms/index.js",
+      "dist/adapters/voice/index.js",
+      "config.example.yaml",
+      "systemd/bridgehead.service",
+      "README.md",
+      "CHANGELOG.md",
+      "LICENSE",
+      "src/contract/README.md",
+      "test/contract/line-adapter.ts",
+    ])
+      expect(files).toContain(file);
+    expect(
+      files.filter((file) => /^test\/(?!contract\/|real\/ports\.ts)|\.test\.|\.tsbuildinfo$/.test(file)),
+    ).toEqual([]);
+    expect(files.filter((file) => file.startsWith("adapters/"))).toEqual([]);
+  });
+
+  it("has links that lead somewhere inside it", () => {
+    const pages = files.filter((file) => file.endsWith(".md"));
+    expect(pages).toEqual(expect.arrayContaining(["README.md", "src/README.md", "src/contract/README.md"]));
+    let walked = 0;
+    for (const page of pages) {
+      const text = readFileSync(join(clean, page), "utf8");
+      for (const link of linksIn(text)) {
+        const [target = "", anchor] = link.split("#");
+        const file = target === "" ? page : normalize(join(dirname(page), target));
+        expect(files, `${page}: ${link}`).toContain(file);
+        if (anchor !== undefined)
+          expect(anchorsIn(readFileSync(join(clean, file), "utf8")), `${page}: ${link}`).toContain(anchor);
+        walked += 1;
+      }
+    }
+    expect(walked).toBeGreaterThan(8);
+  });
+});
+
+const missing = await run("npm", ["ping"], { env, timeout: 60_000 }).then(
+  () => null,
+  () => "npm's registry cannot be reached",
+);
+if (missing !== null && process.env["BRIDGEHEAD_REQUIRE_ALL"] === "1") throw new Error(missing);
+
+describeReal("the installed package (review 29)", missing, () => {
+  const home = join(scratch, "empty");
+  const inside = (command: string, args: readonly string[], more: Record<string, string> = {}) =>
+    run(command, args, { cwd: home, env: { ...env, ...more }, timeout: 120_000 });
+  const bridgehead = join(home, "node_modules/.bin/bridgehead");
+
+  beforeAll(async () => {
+    mkdirSync(home);
+    await run("npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", tarball], { cwd: home, env });
+  }, 600_000);
+
+  it("runs the demo", async () => {
+    const { stdout, stderr } = await inside(bridgehead, ["demo", "--once"]);
+    expect(stdout).toMatch(/< Subject: Re: [^]*two to four working days/);
+    expect(stderr).toBe("");
+  });
+
+  it("checks a configuration, also one with the guide's example as an adapter", async () => {
+    cpSync(join(home, "node_modules/bridgehead/test/contract/line-adapter.ts"), join(home, "line.ts"));
+    const text = `platform: { url: "https://platform.example.com" }
+agents: { support: { key: "\${env:KEY}" } }
+channels:
+  mail:
+    adapter: email
+    agent: support
+    imap: { host: imap.example.com, user: support@example.com, password: "\${env:KEY}" }
+    smtp: { host: smtp.example.com }
+  line: { adapter: ./line.ts, agent: support, server: { host: 127.0.0.1, port: 7000 }, token: "\${env:KEY}" }
+escalation: { people: { op: { webhook: { url: "https://ops.example.com" } } }, fallback: { tell: [ op ] } }
+store: sqlite:store.db
+`;
+    writeFileSync(join(home, "good.yaml"), text);
+    writeFileSync(join(home, "wrong.yaml"), text.replace("imap:", "imapp:"));
+    const good = await inside(bridgehead, ["check", "--config", "good.yaml"], { KEY: "a-key" });
+    expect(good.stdout).toBe(`${join(home, "good.yaml")}: ok, 2 channels\n`);
+    await expect(
+      inside(bridgehead, ["check", "--config", "wrong.yaml"], { KEY: "a-key" }),
+    ).rejects.toMatchObject({
+      code: 78,
+      stdout: expect.stringContaining("did you mean imap?"),
+    });
+  });
+
+  it("serves programs as a client, under the machine's own Node.js", async () => {
+    const asked: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      asked.push(`${request.method} ${request.url}`);
+      response.writeHead(401, { "content-type": "application/json" }).end('{"message":"Unauthorized"}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    writeFileSync(
+      join(home, "client.mjs"),
+      `import { createClient, createRate } from "bridgehead/client";
+const client = createClient({ url: ${JSON.stringify(url)}, agentKey: "key", timeoutMs: 10_000, rate: createRate() });
+const agent = await client.agents.get();
+console.log(JSON.stringify(agent));
+await client.close();
+`,
+    );
+    const { stdout } = await inside("node", ["client.mjs"]);
+    server.close();
+    expect(asked).toEqual(["GET /external/agents/by-api-key"]);
+    expect(JSON.parse(stdout)).toMatchObject({ kind: "unauthorized" });
+  });
+});
