@@ -1,5 +1,6 @@
 // bridgehead demo: the daemon, the embedded platform, a small mail server and a phone network in one process. A first mail
-// is sent by itself; every stage and the reply are printed as they come; then the terminal is the customer's.
+// is sent by itself; every stage and the reply are printed as they come; then the terminal is the customer's. Whatever is typed
+// is followed in the store until it is answered, or until it is known why not.
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -16,6 +17,7 @@ import { readAgents, startPlatform } from "../platform/index.ts";
 import { type Customer, startCustomer } from "../sandbox/customer.ts";
 import {
   agentsFile,
+  complaint,
   configFile,
   demoKey,
   firstMail,
@@ -23,39 +25,52 @@ import {
   firstText,
   numbers,
   customer as person,
+  policyBlock,
+  responder,
+  responderAnswer,
   support,
 } from "../sandbox/story.ts";
+import type { Database } from "../store/driver.ts";
+import { messageFate, newestMessage } from "../store/inbox.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 
-/** Runs until interrupted; where nobody can type it plays a mail, a text and a call, `once` the mail alone. */
+/** Runs until interrupted; where nobody can type it plays a mail, a text, a call and an escalation, `once` the mail alone. */
 export async function run(options: { readonly once?: boolean }, io: Io): Promise<number> {
   const password = newToken();
-  const customer = await startCustomer({ password, out: io.out });
+  const screen = createScreen(io);
+  const customer = await startCustomer({ password, out: io.out, arrived: screen.arrived });
   const daemon = await startDaemon(customer, password, io);
   customer.reach(daemon.url);
-  const quiet = watchStages(io);
+  const stage: Stage = { io, customer, db: daemon.db, screen };
   const unless = (doing: Promise<unknown>) => Promise.race([doing, aborted(io.signal)]);
 
   io.out(`A mailbox (${support}), a number (${numbers.support}), an agent and this daemon are running.`);
   io.out(`${person} writes:`);
   try {
-    await unless(noted(() => customer.mail(firstMail.subject, firstMail.text)));
+    await unless(mail(stage, firstMail.subject, firstMail.text));
     if (options.once) return exitCodes.ok;
-    if (io.interactive) await converse(io, customer);
-    else await unless(play(customer, io.signal));
+    if (io.interactive) await converse(stage);
+    else await unless(play(stage));
   } finally {
-    quiet();
+    screen.end();
     await daemon.stop(io.signal.aborted ? 0 : 5000);
     await customer.close();
   }
   return exitCodes.ok;
 }
 
+interface Stage {
+  readonly io: Io;
+  readonly customer: Customer;
+  readonly db: Database;
+  readonly screen: Screen;
+}
+
 /** The daemon as `run` composes it, with everything it needs of others. */
 async function startDaemon(customer: Customer, password: string, io: Io) {
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-demo-"));
-  const log = createLog({ level: "warn", format: "text", out: { write: io.err }, clock: systemClock });
+  const log = createLog({ level: "error", format: "text", out: { write: io.err }, clock: systemClock });
   const platform = await startPlatform({
     file: ":memory:",
     listen: { host: "127.0.0.1", port: 0 },
@@ -66,7 +81,8 @@ async function startDaemon(customer: Customer, password: string, io: Io) {
   const path = join(folder, "bridgehead.yaml");
   const { imapPort, smtpPort } = customer.mailServer;
   const smsUrl = customer.smsApi.url;
-  await writeFile(path, configFile({ platformUrl: platform.url, imapPort, smtpPort, smsUrl, folder }));
+  const text = configFile({ platformUrl: platform.url, imapPort, smtpPort, smsUrl, folder });
+  await writeFile(path, text + policyBlock);
   const loaded = await loadConfig(path, {
     env: { ...io.env, DEMO_PASSWORD: password, DEMO_KEY: demoKey },
     adapters: loadAdapter,
@@ -93,6 +109,7 @@ async function startDaemon(customer: Customer, password: string, io: Io) {
   app = running;
   return {
     url: listener.url,
+    db: running.db,
     async stop(drainMs: number) {
       await listener.drain(drainMs);
       await running.stop(drainMs);
@@ -104,51 +121,114 @@ async function startDaemon(customer: Customer, password: string, io: Io) {
 }
 
 /** What is shown where nobody can type. */
-async function play(customer: Customer, signal: AbortSignal): Promise<void> {
+async function play(stage: Stage): Promise<void> {
+  const { io, customer } = stage;
   const acts = [
-    () => noted(() => customer.text(firstText)),
+    () => text(stage, firstText),
     () => customer.call(),
-    () => customer.say(firstQuestion),
+    () => say(stage, firstQuestion),
     () => customer.hangUp(),
+    () => escalate(stage),
   ];
-  for (const act of acts) if (!signal.aborted) await act();
+  for (const act of acts) if (!io.signal.aborted) await act();
 }
 
-const help = `A line is the next mail. /sms hello sends a text; /call calls, then /say hello, and /hangup. Ctrl-C ends.`;
+/** A complaint that the agent hands over: the colleague is notified, answers, and the answer reaches the customer. */
+async function escalate(stage: Stage): Promise<void> {
+  const { customer } = stage;
+  await mail(stage, `Re: ${firstMail.subject}`, complaint);
+  if (!(await arrives(stage, responder, 0))) return;
+  const before = customer.received(person);
+  await customer.respond(responderAnswer);
+  await arrives(stage, person, before);
+}
 
-/** Every line of standard input is a mail, a text, or something said. */
-async function converse(io: Io, customer: Customer): Promise<void> {
+const help = `A line is the customer's next mail. /sms hello sends a text; /call calls, then /say hello, and /hangup. A complaint is
+escalated to a colleague, for whom you answer with /colleague hello. Ctrl-C ends.`;
+
+/** Every line of standard input is a mail, a text, something said, or the colleague's answer. */
+async function converse(stage: Stage): Promise<void> {
+  const { io, customer } = stage;
   io.out(`${help}\nAny SMTP client reaches ${support} on port ${customer.mailServer.smtpPort}.`);
-  const lines = createInterface({ input: process.stdin, terminal: false });
+  const lines = createInterface({ input: io.input ?? process.stdin, terminal: false });
   io.signal.addEventListener("abort", () => lines.close(), { once: true });
   for await (const line of lines) {
-    await Promise.race([act(line.trim(), customer, io), aborted(io.signal)]);
+    await Promise.race([act(line.trim(), stage), aborted(io.signal)]);
     if (io.signal.aborted) break;
   }
 }
 
-async function act(line: string, customer: Customer, io: Io): Promise<void> {
+async function act(line: string, stage: Stage): Promise<void> {
+  const { io, customer } = stage;
   const [, command = "", rest = ""] = /^(?:\/(\w+)|sms:)\s*(.*)$/.exec(line) ?? [];
   if (line === "") return;
-  if (!/^(\/|sms:)/.test(line)) return noted(() => customer.mail(`Re: ${firstMail.subject}`, line));
+  if (!/^(\/|sms:)/.test(line)) return mail(stage, `Re: ${firstMail.subject}`, line);
   if (command === "call") return customer.call();
   if (command === "hangup") return customer.hangUp();
-  if (command === "say" && rest !== "") return customer.say(rest);
-  if ((command === "sms" || command === "") && rest !== "") return noted(() => customer.text(rest));
+  if (command === "say" && rest !== "") return say(stage, rest);
+  if (command === "colleague" && rest !== "") return colleague(stage, rest);
+  if ((command === "sms" || command === "") && rest !== "") return text(stage, rest);
   io.out(help);
 }
 
-/** Resolves when that is done and the next outcome of a send has been noted, and printed. */
-async function noted(doing: () => Promise<void>): Promise<void> {
-  const settled = new Promise<void>((resolve) => {
-    const listener = (message: unknown) => {
-      if ((message as { phase: string }).phase !== "after") return;
-      unsubscribe("bridgehead:outcome.commit", listener);
-      setImmediate(() => setImmediate(resolve));
-    };
-    subscribe("bridgehead:outcome.commit", listener);
-  });
-  await Promise.all([doing(), settled]);
+const mail = (stage: Stage, subject: string, body: string): Promise<void> =>
+  followed(stage, "support-mail", person, () => stage.customer.mail(subject, body));
+
+const text = (stage: Stage, body: string): Promise<void> =>
+  followed(stage, "support-sms", numbers.customer, () => stage.customer.text(body));
+
+const colleague = async (stage: Stage, body: string): Promise<void> => {
+  if (stage.customer.received(responder) === 0)
+    return stage.io.out("The colleague was not notified of anything yet: write a complaint first.");
+  await followed(stage, "support-mail", responder, () => stage.customer.respond(body));
+};
+
+/** The answer is heard while its stages pass: it is spoken as it comes. */
+async function say({ customer, screen }: Stage, words: string): Promise<void> {
+  try {
+    await screen.follow(() => customer.say(words));
+  } finally {
+    screen.flush();
+  }
+}
+
+const pollMs = 20;
+const patienceMs = 60_000;
+
+/** Sends a message and says what became of it; what arrives meanwhile is shown after its stages. Always ends. */
+async function followed(
+  { io, db, screen }: Stage,
+  channel: string,
+  sender: string,
+  doing: () => Promise<void>,
+): Promise<void> {
+  const newest = () => db.read((q) => newestMessage(q, channel, sender));
+  const before = await newest();
+  const sent = screen.follow(doing);
+  const until = systemClock.monotonic() + patienceMs;
+  let says = "it has not arrived; the daemon goes on looking for it";
+  try {
+    await sent;
+    while (systemClock.monotonic() < until && !io.signal.aborted) {
+      const event = await newest();
+      const fate = event > before ? await db.read((q) => messageFate(q, event)) : null;
+      if (fate?.state === "answered") return;
+      says = fate?.reason ?? (fate ? "its answer is on its way, and is shown when it arrives" : says);
+      if (fate?.state === "unanswered") break;
+      await systemClock.sleep(pollMs, io.signal);
+    }
+  } finally {
+    screen.flush();
+  }
+  io.out(`  ${sender === responder ? "Taken" : "No answer"}: ${says}.`);
+}
+
+/** Waits for one more mail to that address. */
+async function arrives({ io, customer }: Stage, address: string, before: number): Promise<boolean> {
+  const until = systemClock.monotonic() + patienceMs;
+  while (customer.received(address) <= before && systemClock.monotonic() < until && !io.signal.aborted)
+    await systemClock.sleep(pollMs, io.signal);
+  return customer.received(address) > before;
 }
 
 const aborted = (signal: AbortSignal): Promise<void> =>
@@ -157,29 +237,75 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     signal.addEventListener("abort", () => resolve(), { once: true });
   });
 
-const stages: Readonly<Record<string, string>> = {
-  "event.commit": "accepted   what came is on disk",
-  "open.commit": "opened     a conversation on the platform",
-  "ask.record": "calling    the platform; written down first",
-  "answer.commit": "answered   the agent's reply is on disk, dressed for its channel and queued",
-  "send.record": "sending    written down first",
-  "outcome.commit": "sent       and noted",
-};
+/** In the order in which a message passes them. Each needs those before it, but `opened` and what an optional step leaves out. */
+const stages = [
+  ["event.commit", "accepted   what came is on disk"],
+  ["ask.record", "calling    the platform; written down first"],
+  ["open.commit", "opened     a conversation on the platform"],
+  ["answer.commit", "answered   the agent's reply is on disk, dressed for its channel and queued"],
+  ["send.record", "sending    written down first"],
+  ["outcome.commit", "sent       and noted"],
+] as const;
 
-/** Prints the points a message passes; returns what stops it. */
-function watchStages(io: Io): () => void {
+interface Screen {
+  /** From now on every stage is printed once, in its order, until `flush`. */
+  follow(doing: () => Promise<void>): Promise<void>;
+  /** Prints the stages that are left, then what has arrived. */
+  flush(): void;
+  /** Shows what reaches the people: at once, or after the stages of the message that is followed. */
+  arrived(shown: string): void;
+  end(): void;
+}
+
+/** The points of one commit are published in an order of their own: they are collected, and printed in the order of work. */
+function createScreen(io: Io): Screen {
   const started = systemClock.monotonic();
-  const listeners = Object.entries(stages).map(([name, text]) => {
+  let passed: Map<number, number> | null = null;
+  let printed = -1;
+  let shownAt = 0;
+  let held: string[] = [];
+  const print = (index: number, at: number): void => {
+    printed = index;
+    // Within one commit the later stage may be published first.
+    shownAt = Math.max(shownAt, at);
+    io.out(`  ${String(shownAt).padStart(6)} ms  ${stages[index]?.[1] ?? ""}`);
+  };
+  /** Prints what follows what was printed; a conversation is opened only once. */
+  const advance = (): void => {
+    for (let next = printed + 1; next < stages.length; next += 1) {
+      const at = passed?.get(next);
+      if (at !== undefined) print(next, at);
+      else if (stages[next]?.[0] !== "open.commit" || passed?.get(next + 1) === undefined) return;
+    }
+  };
+  const stops = stages.map(([name], index) => {
     const listener = (message: unknown) => {
       const { phase, events } = message as { phase: string; events?: number };
-      if (phase !== "after" || events === 0) return;
-      const line = `  ${String(Math.round(systemClock.monotonic() - started)).padStart(6)} ms  ${text}`;
-      // One commit accepts a mail and writes the attempt down; the intake is told of it last.
-      if (name === "event.commit") io.out(line);
-      else setImmediate(() => io.out(line));
+      if (phase !== "after" || events === 0 || passed === null || passed.has(index)) return;
+      passed.set(index, Math.round(systemClock.monotonic() - started));
+      advance();
     };
     subscribe(`bridgehead:${name}`, listener);
     return () => unsubscribe(`bridgehead:${name}`, listener);
   });
-  return () => listeners.forEach((stop) => stop());
+  return {
+    async follow(doing) {
+      passed = new Map();
+      printed = -1;
+      await doing();
+    },
+    flush() {
+      // A word such as STOP passes only some of them.
+      for (const [index, at] of [...(passed ?? [])].sort(([a], [b]) => a - b))
+        if (index > printed) print(index, at);
+      passed = null;
+      for (const shown of held) io.out(shown);
+      held = [];
+    },
+    arrived(shown) {
+      if (passed === null) io.out(shown);
+      else held.push(shown);
+    },
+    end: () => stops.forEach((stop) => stop()),
+  };
 }

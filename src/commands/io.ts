@@ -13,6 +13,8 @@ export interface Io {
   /** Aborts at SIGTERM or SIGINT: end what you do, then return. A second signal ends the process at once. */
   readonly signal: AbortSignal;
   readonly cwd: string;
+  /** Lines that the operator types; absent: standard input. */
+  readonly input?: NodeJS.ReadableStream;
   /** A person sits at standard input. */
   readonly interactive: boolean;
   /** Standard error is a terminal. */

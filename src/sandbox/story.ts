@@ -2,6 +2,8 @@
 
 export const support = "support@demo.example";
 export const customer = "anna@customer.example";
+/** The responder: a colleague whom the daemon notifies when the agent hands over. */
+export const responder = "ben@lumen.example";
 
 /** Numbers that belong to nobody, and the phone account that the agent's number belongs to. */
 export const numbers = { support: "+12025550100", customer: "+12025550123" };
@@ -14,6 +16,9 @@ export const firstMail = {
   subject: "Where is my parcel?",
   text: "Hello,\n\nI ordered a lamp last week. How long does delivery take?\n\nAnna",
 };
+
+export const complaint = "I have a complaint: the lamp arrived broken.";
+export const responderAnswer = "I am sorry about that. A new lamp leaves today.\n\nBen";
 
 export const firstText = "Hello, which bulbs fit your lamps?";
 export const firstQuestion = "Can a lamp be returned, and when is the refund paid?";
@@ -35,8 +40,15 @@ agents:
         smsSignature: "Lumen Lamps"
         responseDelaySeconds: 0
       voice: { status: active }
+      escalation:
+        escalations:
+          - topic: complaint
+            escalationPrompt: ""
+            autoChangeConversationMode: true
+            response: I understand. A colleague will write to you today.
+            recipients: []
     rules:
-      - { when: "human|person|complaint", answer: "I understand. A colleague will write to you today." }
+      - { when: "human|person", answer: "You can write to a colleague: say that you have a complaint." }
       - { when: "thanks|thank you", answer: "You are welcome!" }
     knowledge:
       - { title: Delivery, text: "Delivery takes two to four working days. Every parcel has a tracking number, which is in the mail we send on the day it leaves." }
@@ -84,13 +96,26 @@ store: "sqlite:${where.folder}/bridgehead.db"
 `;
 }
 
+/** The demo's own addition to that configuration: whom the daemon notifies. */
+export const policyBlock = `
+escalation:
+  people: { ben: { name: Ben, email: ${responder} } }
+  fallback: { tell: [ ben ] }
+  group: 0s
+`;
+
 let written = 0;
 
-/** A mail of the customer as it arrives, CRLF line ends. */
-export function mailFrom(mail: { subject: string; text: string; answers: string | null }): string {
+/** A mail of the customer or the responder as it arrives, CRLF line ends. */
+export function mailFrom(mail: {
+  from: string;
+  subject: string;
+  text: string;
+  answers: string | null;
+}): string {
   written += 1;
   const headers = [
-    `From: Anna Example <${customer}>`,
+    `From: ${mail.from === responder ? "Ben" : "Anna Example"} <${mail.from}>`,
     `To: ${support}`,
     `Subject: ${mail.subject}`,
     `Message-ID: <demo-${written}@customer.example>`,

@@ -123,3 +123,55 @@ export async function readRaw(q: Query, event: number): Promise<Uint8Array | nul
   );
   return row?.bytes ?? null;
 }
+
+/** What became of a message so far. `reason` says why there is no answer; null when there is one, or may still be. */
+export interface Fate {
+  readonly state: "pending" | "answered" | "unanswered";
+  readonly reason: string | null;
+}
+
+/** The newest message of a sender on a channel; 0 when there is none. */
+export async function newestMessage(q: Query, channel: string, sender: string): Promise<number> {
+  const row = await q.one<{ id: number }>(
+    `SELECT id FROM events WHERE channel = $1 AND sender = $2 AND kind = 'message' ORDER BY id DESC LIMIT 1`,
+    channel,
+    sender,
+  );
+  return row?.id ?? 0;
+}
+
+/** Follows a message through its question and its reply to the drafts that carry the answer. */
+export async function messageFate(q: Query, id: number): Promise<Fate> {
+  const event = await q.one<{
+    state: string;
+    code: string | null;
+    reason: string | null;
+    turn: string | null;
+  }>("SELECT state, code, reason, turn FROM events WHERE id = $1", id);
+  if (!event || event.state === "stored") return pending;
+  if (event.state !== "routed") return unanswered(event.reason ?? event.code ?? event.state);
+  if (event.turn === null) return unanswered("it belongs to an escalation");
+  const turn = await q.one<{ state: string; reason: string | null }>(
+    "SELECT state, reason FROM turns WHERE id = $1",
+    event.turn,
+  );
+  if (!turn || ["waiting", "asking", "unknown"].includes(turn.state)) return pending;
+  if (turn.state !== "answered") return unanswered(turn.reason ?? `the agent is ${turn.state}`);
+  const reply = await q.one<{ id: string; state: string; reason: string | null }>(
+    "SELECT id, state, reason FROM replies WHERE turn = $1",
+    event.turn,
+  );
+  if (reply?.state === "failed") return unanswered(reply.reason ?? "its answer could not be composed");
+  if (reply?.state !== "composed") return pending;
+  const drafts = await q.all<{ state: string; reason: string | null }>(
+    "SELECT state, reason FROM drafts WHERE reply = $1",
+    reply.id,
+  );
+  if (drafts.some(({ state }) => ["queued", "sending", "unknown"].includes(state))) return pending;
+  const unsent = drafts.find(({ state }) => !["sent", "delivered"].includes(state));
+  if (unsent) return unanswered(unsent.reason ?? `its answer is ${unsent.state}`);
+  return { state: "answered", reason: null };
+}
+
+const pending: Fate = { state: "pending", reason: null };
+const unanswered = (reason: string): Fate => ({ state: "unanswered", reason });

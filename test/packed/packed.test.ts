@@ -115,6 +115,9 @@ describe("the package (review 29)", () => {
       }
     }
     expect(walked).toBeGreaterThan(8);
+    // A section that is there twice has one anchor (review 30).
+    const anchors = anchorsIn(readFileSync(join(clean, "README.md"), "utf8").replace(/```[^]*?```/g, ""));
+    expect(anchors).toEqual([...new Set(anchors)]);
   });
 });
 
