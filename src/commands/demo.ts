@@ -253,7 +253,7 @@ interface Screen {
   /** Prints the stages that are left, then what has arrived. */
   flush(): void;
   /** Shows what reaches the people: at once, or after the stages of the message that is followed. */
-  arrived(shown: string): void;
+  readonly arrived: (shown: string) => void;
   end(): void;
 }
 
@@ -302,7 +302,7 @@ function createScreen(io: Io): Screen {
       for (const shown of held) io.out(shown);
       held = [];
     },
-    arrived(shown) {
+    arrived: (shown) => {
       if (passed === null) io.out(shown);
       else held.push(shown);
     },
