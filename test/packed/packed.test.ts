@@ -40,7 +40,9 @@ beforeAll(async () => {
     cwd: root,
     maxBuffer: 2 ** 24,
   });
-  for (const file of stdout.split("\0").filter((name) => name !== "" && existsSync(join(root, name))))
+  for (const file of stdout
+    .split("\0")
+    .filter((name) => !["", "node_modules"].includes(name) && existsSync(join(root, name))))
     cpSync(join(root, file), join(clean, file));
   symlinkSync(join(root, "node_modules"), join(clean, "node_modules"));
   const packed = await run("npm", ["pack", "--json", "--pack-destination", scratch], { cwd: clean, env });
