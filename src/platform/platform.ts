@@ -10,6 +10,7 @@ import { internalError, notFound } from "../wire/failure.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { docsRoutes } from "./docs/routes.ts";
 import { createLibrary, type Library } from "./files/library.ts";
+import { DocumentReader, type ReadingLimits } from "./files/reading.ts";
 import { gate } from "./gate.ts";
 import { createLimiter, type Rate } from "./limiter.ts";
 import { notDone } from "./not-here.ts";
@@ -56,6 +57,8 @@ export interface PlatformOptions {
   readonly publicUrl?: string;
   /** How much time and room a client has. */
   readonly limits?: Partial<ServerLimits>;
+  /** What parsing an uploaded document may use. */
+  readonly documents?: Partial<ReadingLimits>;
   /** When dialogs end and conversations are archived by inactivity. */
   readonly patience?: Patience;
   /** Default `full`: what was answered survives a power cut. */
@@ -80,8 +83,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       const skills = notDone(agent);
       if (skills.length > 0) log.info({ agent: agent.name, skills }, notDoneMessage);
     }
-    const turns = createTurns(store, roster, clock, log, stopping.signal);
-    const library = createLibrary(store, clock, stopping.signal);
+    const documents = new DocumentReader(stopping.signal, options.documents);
+    const turns = createTurns(store, roster, documents, clock, log, stopping.signal);
+    const library = createLibrary(store, clock, documents);
     const app = createApp(options, store, { roster, turns, library }, stopping.signal);
     const server = createHttpServer(app.fetch, clock, options.limits);
     await listen(server, options.listen);

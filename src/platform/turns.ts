@@ -9,6 +9,7 @@ import type { AgentDefinition, EscalationDefinition } from "./definition.ts";
 import { escalate } from "./escalations/escalate.ts";
 import { watch } from "./escalations/watch.ts";
 import { readAttached } from "./files/attached.ts";
+import type { DocumentReader } from "./files/reading.ts";
 import { recall } from "./memory.ts";
 import { exhausted } from "./quota.ts";
 import type { Roster } from "./roster.ts";
@@ -55,6 +56,7 @@ export interface Turns {
 export function createTurns(
   store: PlatformStore,
   roster: Roster,
+  documents: DocumentReader,
   clock: Clock,
   log: Log,
   signal: AbortSignal,
@@ -110,7 +112,7 @@ export function createTurns(
         text: question.text,
         context: [
           ...contextOf(store, agent, conversation, question, clock.now()),
-          ...(agent.model ? await readAttached(store, question.id, until) : []),
+          ...(agent.model ? await readAttached(store, documents, question.id, until) : []),
         ],
         history: () => historyOf(store, conversation, question),
       },

@@ -3,7 +3,8 @@
 import * as z from "zod";
 import { record } from "./record.ts";
 
-/** `vectorStoreUploadStatus`: null is not added to the agent; `failed` leaves `isUploadedToVectorStore` null. */
+/** `vectorStoreUploadStatus`: null is not added to the agent; `failed` leaves `isUploadedToVectorStore` null.
+ *  `vectorStoreUploadError`: why it failed. Bridgehead's own platform serves it; the interface names no such field. */
 export const agentFile = record(
   "agent file",
   { id: z.string() },
@@ -12,6 +13,7 @@ export const agentFile = record(
     vectorStoreFileId: z.string(),
     isUploadedToVectorStore: z.boolean().nullable(),
     vectorStoreUploadStatus: z.enum(["processing", "done", "failed"]).nullable(),
+    vectorStoreUploadError: z.string().nullable(),
     uploadedToVectorStoreAt: z.string(),
   },
 );

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { agentFile } from "../../src/wire/file.ts";
-import { docxOf, pdfOf } from "./documents.ts";
+import { docxBomb, docxOf, pdfBomb, pdfOf } from "./documents.ts";
 import { keys, type Rig, startRig } from "./rig.ts";
 
 const text = "The Aurora lamp weighs seven kilograms and ships in a wooden crate.";
@@ -146,6 +146,64 @@ describe("a file", () => {
       expect(await rig.call(method, path, undefined, keys.sales)).toMatchObject(missing);
     await rig.call("DELETE", "agent-files", { fileIds: [body.id] }, keys.sales);
     expect((await ask(rig)).message).toContain("seven kilograms");
+  });
+});
+
+describe("a document that uses too much (review 3)", () => {
+  test.each([
+    ["bomb.pdf", () => pdfBomb(45_000_000), /memory|processor time/],
+    ["bomb.docx", () => docxBomb(5_000_000), /unpacks to more than 100 MB/],
+    ["lying.docx", () => docxBomb(5_000_000, 10), /unpacks to more than 100 MB/],
+    ["deep.docx", () => docxBomb(1_500_000), /memory|processor time/],
+    ["broken.pdf", () => new Uint8Array(Buffer.from("%PDF-1.4 and nothing else")), /cannot be read/],
+  ])("%s is refused with the reason, which its record keeps", async (name, made, reason) => {
+    const rig = await startRig();
+    const { body } = await upload(rig, name, made());
+    expect(body).toMatchObject({ vectorStoreUploadStatus: null, vectorStoreUploadError: null });
+    const refusal = await added(rig, body.id);
+    expect(refusal).toMatchObject({
+      status: 400,
+      body: {
+        status: 400,
+        name: "BAD_REQUEST",
+        message: "INVALID_REQUEST",
+        details: [{ path: "file", message: expect.stringMatching(reason) }],
+      },
+    });
+    const { data } = (await rig.call("GET", "agent-files/by-api-key")).body;
+    expect(data[0]).toMatchObject({
+      isUploadedToVectorStore: null,
+      vectorStoreUploadStatus: "failed",
+      vectorStoreUploadError: expect.stringMatching(reason),
+    });
+    expect(agentFile.exact.safeParse(data[0]).success).toBe(true);
+    const again = await upload(rig, name, made(), { add: true });
+    expect(again).toMatchObject({
+      status: 200,
+      body: { vectorStoreUploadStatus: "failed", vectorStoreUploadError: expect.stringMatching(reason) },
+    });
+  });
+
+  test("waits with few others; more are refused for now, and nothing of them has changed", async () => {
+    const rig = await startRig({ documents: { processes: 1, queue: 1, cpuMs: 4_000, memoryMb: 2_048 } });
+    const bomb = await upload(rig, "bomb.pdf", pdfBomb(20_000_000));
+    const [waiting, refused] = [await upload(rig, "a.txt", text), await upload(rig, "b.txt", text)];
+    const exploding = added(rig, bomb.body.id);
+    const status = async (id: string) =>
+      (await rig.call("GET", "agent-files/by-api-key")).body.data.find(
+        (file: { id: string }) => file.id === id,
+      ).vectorStoreUploadStatus;
+    await expect.poll(() => status(bomb.body.id)).toBe("processing");
+    const later = added(rig, waiting.body.id);
+    await expect.poll(() => status(waiting.body.id)).toBe("processing");
+    const busy = await added(rig, refused.body.id);
+    expect(busy).toMatchObject({ status: 429, body: { name: "TOO_MANY_REQUESTS_ERROR" } });
+    expect(Number(busy.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(await upload(rig, "c.txt", text, { add: true })).toMatchObject({ status: 429 });
+    expect(await status(refused.body.id)).toBeNull();
+    expect(await exploding).toMatchObject({ status: 400 });
+    expect(await later).toMatchObject({ status: 200 });
+    expect(await added(rig, refused.body.id)).toMatchObject({ status: 200 });
   });
 });
 

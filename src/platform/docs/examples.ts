@@ -65,6 +65,7 @@ const file = {
   createdAt: at("08:00:00"),
   isUploadedToVectorStore: true,
   vectorStoreUploadStatus: "done",
+  vectorStoreUploadError: null,
   vectorStoreFileId: `file-${fileId}`,
   uploadedToVectorStoreAt: at("08:00:02"),
 };

@@ -39,6 +39,7 @@ const fields: { readonly [field: string]: string } = {
   "AgentFile.url": "Where to read it, under the agent's key.",
   "AgentFile.isUploadedToVectorStore": "Null when it could not be read.",
   "AgentFile.vectorStoreUploadStatus": "Null as long as it has not been added to the agent.",
+  "AgentFile.vectorStoreUploadError": "Why it could not be added; null unless the status is `failed`.",
 
   "AgentUser.fkUserId": "A second id of your own.",
   "AgentUser.metadata": "`customData` as it was given.",
@@ -166,7 +167,8 @@ export const operationWords: { readonly [operation: string]: string } = {
   createUser: "One of `fkId`, `email` and `phoneNumber` is required. A person who is known already is a 400.",
   searchUser: "One of the three parameters is required.",
   uploadFile: "At most 20 MiB. The agent answers from it once it is added to it.",
-  addFileToAssistant: "The answer comes when the document is read and searchable.",
+  addFileToAssistant:
+    "The answer comes when the document is read and searchable. A document that cannot be read is a 400 whose `details` give the reason; when too many documents wait to be read, the answer is 429 with `Retry-After`.",
   createUploadUrl: "At most 20 MiB, ten files a message. A file that no message names is gone after a day.",
   registerWebhook: webhookSecret,
   fireWebhook: "Whatever its trigger is; the delivery is put into the queue.",

@@ -5,7 +5,7 @@ import type { FailureDetail } from "../../wire/failure.ts";
 import type { sendRequest } from "../../wire/message.ts";
 import type { MessageFileRow } from "../store/message-files.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { readDocument } from "./reading.ts";
+import type { DocumentReader } from "./reading.ts";
 
 type Named = NonNullable<z.output<typeof sendRequest>["files"]>;
 
@@ -56,18 +56,23 @@ function problemOf(file: MessageFileRow | undefined): string | null {
 /** What the files say, for a model; a file that cannot be read is named with the reason. */
 export async function readAttached(
   store: PlatformStore,
+  documents: DocumentReader,
   messageId: string,
   signal: AbortSignal,
 ): Promise<string[]> {
   const texts: string[] = [];
   let left = allLength;
   for (const { id, name } of store.messageFiles.ofMessage(messageId)) {
-    const bytes = store.messageFiles.bytes(id);
-    if (!bytes || left <= 0) continue;
-    const read = await readDocument(name, bytes, signal);
-    const text = read.ok ? read.text.slice(0, Math.min(eachLength, left)) : `(${read.reason})`;
+    if (left <= 0) break;
+    const read = await documents.read(name, () => store.messageFiles.bytes(id), signal);
+    if (read.kind === "stopped") break;
+    const text =
+      read.kind === "read" ? read.text.slice(0, Math.min(eachLength, left)) : `(${whyUnread(read)})`;
     left -= text.length;
     texts.push(`The person sent the file "${name}":\n${text}`);
   }
   return texts;
 }
+
+const whyUnread = (read: { readonly kind: "busy" } | { readonly kind: "failed"; readonly reason: string }) =>
+  read.kind === "failed" ? read.reason : "it was not read: too many documents are being read at the moment";

@@ -1,20 +1,30 @@
-// The agent's documents: taken in, read, searched, removed. A file whose reading was cut off is read again at the next
-// start.
+// The agent's documents: stored, parsed, made searchable, removed. A file whose parsing was cut off is parsed again at the
+// next start.
 
 import type { Clock } from "bridgehead/contract";
 import { passagesOf } from "../knowledge.ts";
 import { newUuid } from "../names.ts";
 import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { readDocument } from "./reading.ts";
+import type { DocumentReader } from "./reading.ts";
+
+/** What became of making a file searchable. `failed`: the document cannot be read, and why. `busy`: too many are being
+ *  read; nothing was changed. `stopped`: shutdown, or the file was removed meanwhile; a later start goes on. */
+export type Added =
+  | { readonly kind: "done" }
+  | { readonly kind: "failed"; readonly reason: string }
+  | { readonly kind: "busy" }
+  | { readonly kind: "stopped" };
 
 export interface Library {
   /** Stores a document; its id. */
   take(agentId: string, name: string, mediaType: string, bytes: Uint8Array): Promise<FileRow>;
   /** Makes it searchable. Resolves when it is, or when it turned out to be unreadable (`failed`). */
-  add(file: FileRow): Promise<void>;
-  /** Marks it `processing` and goes on in the background. */
-  addLater(file: FileRow): Promise<void>;
+  add(file: FileRow): Promise<Added>;
+  /** Marks it `processing` and parses it in the background: `done` means that this has begun. */
+  addLater(file: FileRow): Promise<Added>;
+  /** True when `add` would answer `busy`. */
+  readonly full: boolean;
   /** The agent answers from it no more; the document stays. */
   withdraw(file: FileRow): Promise<void>;
   remove(files: readonly FileRow[]): Promise<void>;
@@ -24,35 +34,39 @@ export interface Library {
   settled(): Promise<void>;
 }
 
-export function createLibrary(store: PlatformStore, clock: Clock, signal: AbortSignal): Library {
+export function createLibrary(store: PlatformStore, clock: Clock, documents: DocumentReader): Library {
   const { commits, files, passages } = store;
-  const reading = new Map<string, Promise<void>>();
+  const reading = new Map<string, Promise<Added>>();
 
-  async function read(file: FileRow): Promise<void> {
-    const bytes = files.bytes(file.id);
-    if (!bytes) return;
-    const document = await readDocument(file.name, bytes, signal);
-    // On the way down it stays `processing`, for the next start.
-    if (signal.aborted) return;
-    await commits.write(() => {
+  async function read(file: FileRow): Promise<Added> {
+    const document = await documents.read(file.name, () => files.bytes(file.id));
+    // It stays `processing`, for the next start.
+    if (document.kind === "stopped") return document;
+    return commits.write((): Added => {
       // Removed or withdrawn while it was read.
-      if (files.byId(file.agent_id, file.id)?.status !== "processing") return;
-      if (!document.ok) return files.setStatus(file.id, "failed", document.reason, null);
+      if (files.byId(file.agent_id, file.id)?.status !== "processing") return { kind: "stopped" };
+      if (document.kind === "busy") {
+        files.setStatus(file.id, file.status, file.reason, file.added_at);
+        return document;
+      }
+      passages.removeFile(file.id);
+      if (document.kind === "failed") {
+        files.setStatus(file.id, "failed", document.reason, null);
+        return document;
+      }
       const found = passagesOf(undefined, document.text, file.name);
       passages.addFile(file.id, file.agent_id, found);
       files.setStatus(file.id, "done", null, clock.now());
+      return { kind: "done" };
     });
   }
 
   async function begin(file: FileRow): Promise<void> {
-    await commits.write(() => {
-      passages.removeFile(file.id);
-      files.setStatus(file.id, "processing", null, null);
-    });
+    await commits.write(() => files.setStatus(file.id, "processing", null, null));
   }
 
-  /** One reading of a file at a time: whoever comes meanwhile waits for it. */
-  function readOnce(file: FileRow): Promise<void> {
+  /** One reading of a file at a time: further requests wait for it. */
+  function readOnce(file: FileRow): Promise<Added> {
     const running = reading.get(file.id);
     if (running) return running;
     const done = read(file).finally(() => reading.delete(file.id));
@@ -68,12 +82,20 @@ export function createLibrary(store: PlatformStore, clock: Clock, signal: AbortS
       return { ...row, size: bytes.byteLength, status: null, reason: null, added_at: null };
     },
     async add(file) {
-      if (!reading.has(file.id)) await begin(file);
-      await readOnce(file);
+      if (reading.has(file.id)) return readOnce(file);
+      if (documents.full) return { kind: "busy" };
+      await begin(file);
+      return readOnce(file);
     },
     async addLater(file) {
-      if (!reading.has(file.id)) await begin(file);
+      if (reading.has(file.id)) return { kind: "done" };
+      if (documents.full) return { kind: "busy" };
+      await begin(file);
       void readOnce(file).catch(() => undefined); // still `processing`: the next start reads it
+      return { kind: "done" };
+    },
+    get full() {
+      return documents.full;
     },
     withdraw: (file) =>
       commits.write(() => {
@@ -88,7 +110,8 @@ export function createLibrary(store: PlatformStore, clock: Clock, signal: AbortS
         }
       }),
     async resume() {
-      await Promise.all(files.processing().map(readOnce));
+      // One after the other: the queue has room for those who ask now.
+      for (const file of files.processing()) await readOnce(file);
     },
     async settled() {
       while (reading.size > 0) await Promise.allSettled(reading.values());

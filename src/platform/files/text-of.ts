@@ -1,6 +1,7 @@
-// The text of a document: plain text, Markdown, HTML, PDF or Word. Runs in a worker thread, for documents are other
-// people's code to a parser.
+// The text of a document: plain text, Markdown, HTML, PDF or Word. Runs in the parser's process (parser.ts), because a
+// document is untrusted input to a large parser.
 
+import { createInflateRaw } from "node:zlib";
 import { compile } from "html-to-text";
 
 /** What a document is, by its name and its first bytes; the declared type of an upload says little. */
@@ -38,22 +39,90 @@ const html = compile({
   ],
 });
 
-/** Throws when the document cannot be read. */
-export async function textOf(format: Format, bytes: Uint8Array): Promise<string> {
+/** What a Word document may unpack to, pictures included. */
+const maxUnpackedBytes = 100 * 1024 * 1024;
+
+/** Throws when the document cannot be read. May return somewhat more than `maxLength` characters. */
+export async function textOf(format: Format, bytes: Uint8Array, maxLength: number): Promise<string> {
   switch (format) {
     case "text":
       return new TextDecoder("utf-8", { ignoreBOM: false }).decode(bytes);
     case "html":
       return html(new TextDecoder("utf-8").decode(bytes));
-    case "pdf": {
-      const { extractText, getDocumentProxy } = await import("unpdf");
-      const { text } = await extractText(await getDocumentProxy(new Uint8Array(bytes)));
-      return text.join("\n\n");
-    }
+    case "pdf":
+      return pdfText(bytes, maxLength);
     case "docx": {
+      await checkUnpacked(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), maxUnpackedBytes);
       const { default: mammoth } = await import("mammoth");
-      const { value } = await mammoth.convertToHtml({ buffer: Buffer.from(bytes) });
+      // Pictures have no text: unread they take no memory.
+      const convertImage = mammoth.images.imgElement(async () => ({ src: "" }));
+      const { value } = await mammoth.convertToHtml({ buffer: Buffer.from(bytes) }, { convertImage });
       return html(value);
     }
   }
+}
+
+/** Page by page, as far as `maxLength`. */
+async function pdfText(bytes: Uint8Array, maxLength: number): Promise<string> {
+  const { getDocumentProxy } = await import("unpdf");
+  const document = await getDocumentProxy(new Uint8Array(bytes));
+  const pages: string[] = [];
+  let length = 0;
+  for (let number = 1; number <= document.numPages && length < maxLength; number++) {
+    const page = await document.getPage(number);
+    const { items } = await page.getTextContent();
+    const text = items.map((item) => ("str" in item ? item.str + (item.hasEOL ? "\n" : "") : "")).join("");
+    page.cleanup();
+    length += text.length;
+    pages.push(text);
+  }
+  return pages.join("\n\n");
+}
+
+/**
+ * Throws when a ZIP archive (APPNOTE 4.3) unpacks to more than `most` bytes, by what its directory declares or in fact.
+ * Strict: anything before the archive, ZIP64 and encryption are refused, so that no other reader of it finds other members.
+ */
+async function checkUnpacked(archive: Buffer, most: number): Promise<void> {
+  const damaged = new Error("the archive is damaged");
+  const tooLarge = new Error(`it unpacks to more than ${most / 1024 / 1024} MB`);
+  const end = archive.lastIndexOf("PK\u0005\u0006", undefined, "latin1");
+  if (end < 0 || end + 22 > archive.length) throw damaged;
+  const count = archive.readUInt16LE(end + 10);
+  const start = archive.readUInt32LE(end + 16);
+  if (start + archive.readUInt32LE(end + 12) !== end) throw damaged;
+  const members: { readonly method: number; readonly at: number; readonly size: number }[] = [];
+  let declared = 0;
+  for (let at = start; at < end && members.length < count; ) {
+    if (at + 46 > end || archive.readUInt32LE(at) !== 0x02014b50) throw damaged;
+    if ((archive.readUInt16LE(at + 8) & 1) !== 0) throw new Error("it is encrypted");
+    declared += archive.readUInt32LE(at + 24);
+    const [size, local] = [archive.readUInt32LE(at + 20), archive.readUInt32LE(at + 42)];
+    members.push({ method: archive.readUInt16LE(at + 10), at: local, size });
+    at += 46 + archive.readUInt16LE(at + 28) + archive.readUInt16LE(at + 30) + archive.readUInt16LE(at + 32);
+  }
+  if (members.length !== count) throw damaged;
+  if (declared > most) throw tooLarge;
+  let left = most;
+  for (const { method, at, size } of members) {
+    if (at + 30 > archive.length || archive.readUInt32LE(at) !== 0x04034b50) throw damaged;
+    const from = at + 30 + archive.readUInt16LE(at + 26) + archive.readUInt16LE(at + 28);
+    if (from + size > archive.length) throw damaged;
+    if (method === 0) left -= size;
+    else if (method === 8) left -= await inflatedSize(archive.subarray(from, from + size), left);
+    else throw new Error("it is compressed in an unknown way");
+    if (left < 0) throw tooLarge;
+  }
+}
+
+/** Bytes that deflated data unpacks to, without keeping them; stops soon after `most`. */
+async function inflatedSize(data: Buffer, most: number): Promise<number> {
+  const inflate = createInflateRaw();
+  inflate.end(data);
+  let size = 0;
+  for await (const chunk of inflate) {
+    size += (chunk as Buffer).length;
+    if (size > most) break;
+  }
+  return size;
 }

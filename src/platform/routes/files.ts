@@ -2,11 +2,11 @@
 
 import { Hono } from "hono";
 import * as z from "zod";
-import { notFound, tooLarge } from "../../wire/failure.ts";
+import { internalError, notFound, tooLarge, tooManyRequests } from "../../wire/failure.ts";
 import { type agentFile, deleteFilesRequest } from "../../wire/file.ts";
 import { pageOf, pageQuery } from "../../wire/page.ts";
 import type { Served } from "../../wire/record.ts";
-import type { Library } from "../files/library.ts";
+import type { Added, Library } from "../files/library.ts";
 import { fileName, savedAs } from "../files/name.ts";
 import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
@@ -19,12 +19,12 @@ const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("cre
 
 export function fileRoutes(store: PlatformStore, library: Library): Hono<Env> {
   const named = (c: Exchange) => store.files.byId(c.var.agent.id, c.req.param("id") ?? "");
-  /** Runs `work` on the named file and answers 200 without a body. */
-  const on = (work: (file: FileRow) => Promise<void>) => async (c: Exchange) => {
+  /** Runs `work` on the named file and answers 200 without a body, or says why the file was not added. */
+  const on = (work: (file: FileRow) => Promise<Added | void>) => async (c: Exchange) => {
     const file = named(c);
     if (!file) return fail(c, notFound);
-    await work(file);
-    return c.body(null, 200);
+    const added = await work(file);
+    return !added || added.kind === "done" ? c.body(null, 200) : notAdded(c, added);
   };
   return new Hono<Env>()
     .post("/upload", bounded(maxFileBytes + 64 * 1024), (c) => upload(c, store, library))
@@ -96,11 +96,27 @@ async function upload(c: Exchange, store: PlatformStore, library: Library): Prom
   const agentId = c.var.agent.id;
   if (store.files.count(agentId) >= maxFiles)
     return refused(c, [{ path: "file", message: `an agent has at most ${maxFiles} files` }]).response;
+  const adding = (form["autoAddToVectorStore"] ?? form["autoAddToAssistant"]) === "true";
+  if (adding && library.full) return notAdded(c, { kind: "busy" });
   const bytes = new Uint8Array(await file.arrayBuffer());
   const row = await library.take(agentId, fileName(file.name), file.type, bytes);
-  const adding = form["autoAddToVectorStore"] ?? form["autoAddToAssistant"];
-  if (adding === "true") await library.add(row);
+  // The file is stored whether or not it can be added: its record tells that, and why not.
+  if (adding) await library.add(row);
   return c.json(shown(c, store.files.byId(agentId, row.id) ?? row));
+}
+
+/** Seconds after which a full queue is worth another try. */
+const retryAfter = "10";
+
+function notAdded(c: Exchange, added: Exclude<Added, { kind: "done" }>): Response {
+  switch (added.kind) {
+    case "failed":
+      return refused(c, [{ path: "file", message: added.reason }]).response;
+    case "busy":
+      return fail(c, tooManyRequests, { "retry-after": retryAfter });
+    case "stopped":
+      return fail(c, internalError);
+  }
 }
 
 function shown(c: Exchange, row: FileRow): Served<typeof agentFile> {
@@ -112,6 +128,7 @@ function shown(c: Exchange, row: FileRow): Served<typeof agentFile> {
     createdAt: new Date(row.created_at).toISOString(),
     isUploadedToVectorStore: row.status === "failed" ? null : done,
     vectorStoreUploadStatus: row.status,
+    vectorStoreUploadError: row.status === "failed" ? row.reason : null,
     ...(done ? { vectorStoreFileId: `file-${row.id}` } : {}),
     ...(row.added_at === null ? {} : { uploadedToVectorStoreAt: new Date(row.added_at).toISOString() }),
   };

@@ -83,7 +83,7 @@ export const fileOperations = {
     path: "/external/agent-files/{id}/add-to-assistant",
     summary: "Makes a document searchable: the agent answers from it",
     answer: done,
-    errors: [404],
+    errors: [400, 404],
   },
   addFileToVectorStore: {
     ...documents,
@@ -91,7 +91,7 @@ export const fileOperations = {
     path: "/external/agent-files/{id}/add-to-vector-store",
     summary: "The same under its other name",
     answer: done,
-    errors: [404],
+    errors: [400, 404],
   },
   addFileToVectorStoreAsync: {
     ...documents,

@@ -1,0 +1,66 @@
+// The process that parses one document, and exits. The main thread enforces the limits, because a parser that loops or
+// allocates without end never returns to its own event loop; the parser itself runs in a worker thread of this process.
+//
+// stdin: the document's bytes. argv[2]: its format and limits, as JSON (`Job`). stdout: one JSON object, `Parsed`.
+// The IPC channel only tells that the parent lives: it closes when the parent exits or is killed, and then so does this.
+
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import { systemClock } from "../../ops/clock.ts";
+import type { Job, Parsed } from "./reading.ts";
+import { textOf } from "./text-of.ts";
+
+/** Between two looks at the limits. Memory grows by some 50 MB in that time at the worst. */
+const checkMs = 20;
+const mebibyte = 1024 * 1024;
+
+async function readAll(): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+function finish(parsed: Parsed): void {
+  process.stdout.write(JSON.stringify(parsed), () => process.exit(0));
+}
+
+async function supervise(job: Job): Promise<void> {
+  process.on("disconnect", () => process.exit(1));
+  if (!process.connected) process.exit(1);
+  const bytes = await readAll();
+  const worker = new Worker(new URL(import.meta.url), {
+    workerData: { job, bytes },
+    resourceLimits: { maxOldGenerationSizeMb: job.memoryMb, stackSizeMb: 4 },
+    stdout: true,
+    stderr: true,
+  });
+  const ended = new AbortController();
+  const end = (parsed: Parsed) => {
+    if (ended.signal.aborted) return;
+    ended.abort();
+    void worker.terminate();
+    finish(parsed);
+  };
+  const tooMuchMemory = { error: `parsing it takes more than ${job.memoryMb} MB of memory` };
+  worker.on("message", (parsed: Parsed) => end(parsed));
+  worker.on("error", (error: NodeJS.ErrnoException) =>
+    end(error.code === "ERR_WORKER_OUT_OF_MEMORY" ? tooMuchMemory : { error: error.message }),
+  );
+  worker.on("exit", () => end({ error: "the parser ended without a result" }));
+  for (; !ended.signal.aborted; await systemClock.sleep(checkMs, ended.signal)) {
+    const { user, system } = process.cpuUsage();
+    if (process.memoryUsage.rss() > job.memoryMb * mebibyte) end(tooMuchMemory);
+    else if ((user + system) / 1000 > job.cpuMs)
+      end({ error: `parsing it takes more than ${job.cpuMs / 1000} s of processor time` });
+  }
+}
+
+async function parse({ job, bytes }: { readonly job: Job; readonly bytes: Uint8Array }): Promise<Parsed> {
+  try {
+    return { text: (await textOf(job.format, bytes, job.maxLength)).slice(0, job.maxLength) };
+  } catch (error) {
+    return { error: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+if (isMainThread) await supervise(JSON.parse(process.argv[2] ?? "null") as Job);
+else parentPort?.postMessage(await parse(workerData as { job: Job; bytes: Uint8Array }), []);
