@@ -195,7 +195,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       }),
       sendStage({ ...deps, timeout: sendTimeout }),
       fetchStage({ ...deps, timeout: fetchTimeout, mostBytes }),
-      watchStage({ ...escalating, rate, node }),
+      watchStage({ ...escalating, db, rate, node }),
     ],
     concurrency: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
   });

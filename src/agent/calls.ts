@@ -3,8 +3,10 @@
 
 import type { CallResult } from "../client/index.ts";
 import type { Trigger } from "../wire/webhook.ts";
+import type { Part, ReadCall } from "./transcript.ts";
 
 export { type CallResult, stopped } from "../client/index.ts";
+export type { ReadCall } from "./transcript.ts";
 
 /** What an effectful call needs from its caller. */
 export interface Call {
@@ -28,7 +30,7 @@ export interface AgentClient {
   /** Puts one question. There is no idempotency key: after `unknown`, look it up before asking again. */
   ask(conversationId: string, question: Question, call: Call): Promise<CallResult<Answer>>;
   /** Was the question put, and what was the answer? Reads only. */
-  lookUp(conversationId: string, question: PastQuestion, signal: AbortSignal): Promise<CallResult<Found>>;
+  lookUp(conversationId: string, question: PastQuestion, call: ReadCall): Promise<CallResult<Found>>;
   /** Who answers in this conversation: the agent or a person. */
   mode(conversationId: string, signal: AbortSignal): Promise<CallResult<"ai" | "manual">>;
   /** Says who answers from now on. The same however often it is said. */
@@ -36,13 +38,9 @@ export interface AgentClient {
   /** Puts a person's words; only in mode manual. The message's id. */
   say(conversationId: string, text: string, call: Call): Promise<CallResult<string>>;
   /** The id of a person's words that may have been put; null when they are not there. Reads only. */
-  findSaid(
-    conversationId: string,
-    words: PastQuestion,
-    signal: AbortSignal,
-  ): Promise<CallResult<string | null>>;
-  /** Everything that was said in the conversation, oldest first. */
-  read(conversationId: string, signal: AbortSignal): Promise<CallResult<readonly PlatformMessage[]>>;
+  findSaid(conversationId: string, words: PastQuestion, call: ReadCall): Promise<CallResult<string | null>>;
+  /** What was said in the conversation from about the `from`th message on, as far as it can be read. */
+  read(conversationId: string, from: number, call: ReadCall): Promise<PlatformMessages>;
   /** Asks to be told of what happens. There is no idempotency key: after `unknown`, look first (`registered`). */
   register(webhook: NewWebhook, call: Call): Promise<CallResult<Registered>>;
   /** What is registered, with ids where the platform tells them. `deferred`: perhaps there is no such list. */
@@ -174,6 +172,9 @@ export type PlatformMessage = {
   /** Of the question it answers; null when it names none. */
   readonly answers: string | null;
 };
+
+/** Messages that follow each other, oldest first: those from `start` (the first message has place 0) up to `end`. */
+export type PlatformMessages = Omit<Part, "messages"> & { readonly messages: readonly PlatformMessage[] };
 
 /** A question that may or may not have been put. */
 export interface PastQuestion {

@@ -5,10 +5,11 @@ import type { Clock, Log } from "bridgehead/contract";
 import { createClient, mapped } from "../client/index.ts";
 import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
 import { type Dropped, once } from "../wire/record.ts";
-import type { AgentClient, Call, CreateRequest } from "./calls.ts";
-import { answerOf, findQuestion, findWords, platformMessages } from "./match.ts";
+import type { AgentClient, Call, CallResult, CreateRequest, Found, PastQuestion } from "./calls.ts";
+import { answerOf, findQuestion, findWords, isCertain, platformMessages } from "./match.ts";
 import { findOrMakeUser, repeatable, searchUser } from "./people.ts";
 import { settingsOf } from "./settings.ts";
+import { type Part, readBack, readFrom } from "./transcript.ts";
 
 export interface AgentClientOptions {
   /** The platform's base address, with or without a path; operations live under its `/external/`. */
@@ -60,9 +61,13 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
       const body = { message: text, ...(context ? { context } : {}) };
       return mapped(await conversations.send(conversationId, body, crossed(call)), answerOf);
     },
-    async lookUp(conversationId, question, signal) {
-      const found = await conversations.messages(conversationId, { orderDirection: "ASC" }, { signal });
-      return mapped(found, (messages) => findQuestion(messages, question));
+    async lookUp(conversationId, question, call) {
+      const read = await readBack(conversations, conversationId, call, (messages) =>
+        isCertain(messages, question),
+      );
+      if (isCertain(read.messages, question) || read.failure === null)
+        return certain(findQuestion(read.messages, question), read, question);
+      return read.failure;
     },
     async mode(conversationId, signal) {
       return mapped(await conversations.get(conversationId, { signal }), modeOf);
@@ -74,13 +79,20 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
       const body = { message: text };
       return mapped(await conversations.sendManual(conversationId, body, crossed(call)), ({ id }) => id);
     },
-    async findSaid(conversationId, words, signal) {
-      const found = await conversations.messages(conversationId, { orderDirection: "ASC" }, { signal });
-      return mapped(found, (messages) => findWords(messages, words));
+    async findSaid(conversationId, words, call) {
+      const read = await readBack(
+        conversations,
+        conversationId,
+        call,
+        (messages) => findWords(messages, words) !== null,
+      );
+      const id = findWords(read.messages, words);
+      if (id === null && read.failure !== null) return read.failure;
+      return { kind: "ok", value: id };
     },
-    async read(conversationId, signal) {
-      const found = await conversations.messages(conversationId, { orderDirection: "ASC" }, { signal });
-      return mapped(found, platformMessages);
+    async read(conversationId, from, call) {
+      const read = await readFrom(conversations, conversationId, from, call);
+      return { ...read, messages: platformMessages(read.messages) };
     },
     async register({ trigger, ...webhook }, call) {
       const body = { ...webhook, triggerCondition: trigger };
@@ -101,6 +113,16 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
     close: () => client.close(),
   };
 }
+
+/** The question is not there, unless it is one of the messages that are too long to be read. */
+function certain(found: Found, { skipped }: Part, { text }: PastQuestion): CallResult<Found> {
+  if (found.state !== "absent" || skipped === 0 || text.length < shortText)
+    return { kind: "ok", value: found };
+  return { kind: "unknown", reason: `${skipped} messages of the conversation are too long to be read` };
+}
+
+/** Characters of a question that cannot have made its message too long to be read. */
+const shortText = 250_000;
 
 const crossed = (call: Call) => ({ signal: call.signal, crossing: () => call.crossing() });
 

@@ -17,6 +17,16 @@ export function findQuestion(messages: readonly Message[], question: PastQuestio
     : { state: "pending", questionId: asked.id };
 }
 
+/** Whether older messages cannot change what `findQuestion` says of these, which are the newest of the conversation. */
+export function isCertain(messages: readonly Message[], question: PastQuestion): boolean {
+  const found = findQuestion(messages, question);
+  if (found.state !== "answered") return found.state === "pending";
+  // A reply that names a question is another one's, when that question turns up.
+  const reply = messages.find(({ id }) => id === found.answer.replyId);
+  const named = reply?.conversationMessageId;
+  return !named || messages.some(({ id }) => id === named);
+}
+
 /** What a message call's own answer says: a reply, whatever the role of who gave it, or the person's own message back
  *  when nobody replied. */
 export function answerOf(record: Message): Answer {

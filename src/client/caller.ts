@@ -7,16 +7,25 @@ import { once } from "../wire/record.ts";
 import { exchange } from "./exchange.ts";
 import { type Content, interpret } from "./interpret.ts";
 import { type AnyLine, addressOf } from "./line.ts";
+import { ListSplitter } from "./list-splitter.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { createPlaces } from "./places.ts";
-import type { Reader } from "./reading.ts";
+import type { ListReader, Reader } from "./reading.ts";
 import { type CallResult, stopped } from "./result.ts";
 import { tryUpTo } from "./tries.ts";
 
 /** Nothing that the interface returns as JSON comes near it. */
 const maxJsonBytes = 10 * 1024 * 1024;
-/** A document may be longer. */
+/** A list whose items are read one by one may be longer: platforms that do not page send all of it. */
+const maxListBytes = 64 * 1024 * 1024;
+/** And so may a document. */
 const maxDocumentBytes = 256 * 1024 * 1024;
+const maxBytes = {
+  json: maxJsonBytes,
+  nothing: maxJsonBytes,
+  list: maxListBytes,
+  bytes: maxDocumentBytes,
+};
 
 const never = new AbortController().signal;
 
@@ -43,6 +52,8 @@ export interface Caller {
   ) => Promise<CallResult<T>>;
   /** The answer is JSON, read by `reader`; what it drops is told once. */
   readonly json: <T>(reader: Reader<T>) => Content<T>;
+  /** The answer is a JSON list, the field that is named first; its items are read one by one. */
+  readonly list: <T>(names: readonly string[], reader: ListReader<T>) => Content<T>;
   close(): Promise<void>;
 }
 
@@ -76,22 +87,25 @@ export function createCaller(
     { signal = never, crossing, timeoutMs = options.timeoutMs }: CallOptions,
   ): Promise<CallResult<T>> {
     if (rate && !(await rate.turn(signal))) return { kind: "deferred", reason: stopped };
+    const splitter = answer.form === "list" ? new ListSplitter(...answer.names) : undefined;
     const result = await exchange(connections, {
       method,
       ...sent,
       signal,
       connectionWaitMs,
       timeoutMs,
-      maxResponseBytes: answer.form === "bytes" ? maxDocumentBytes : maxJsonBytes,
+      maxResponseBytes: maxBytes[answer.form],
+      ...(splitter ? { sink: splitter } : {}),
       ...(crossing ? { crossing } : {}),
     });
-    const meaning = interpret(result, { now: clock.now(), mayBeMissing, answer });
+    const meaning = interpret(result, { now: clock.now(), mayBeMissing, answer, splitter });
     if (rate && meaning.kind === "deferred" && meaning.limited) rate.pause(meaning.retryAfterMs ?? 1000);
     return meaning;
   }
 
   return {
     json: (reader) => ({ form: "json", read: (body) => reader(body, dropped) }),
+    list: (names, reader) => ({ form: "list", names, read: (list) => reader(list, dropped) }),
     async call(line, request, given = {}) {
       const path = addressOf(line.path, request.names, request.query);
       if (path === null) return { kind: "refused", status: 400, reason: "the path's id is empty or dots" };

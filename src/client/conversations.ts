@@ -8,7 +8,7 @@ import { startResponse } from "../wire/start.ts";
 import type { Caller } from "./caller.ts";
 import type { BodyOf, Line, QueryOf } from "./line.ts";
 import type { CallOptions } from "./options.ts";
-import { messages, one, pageOf } from "./reading.ts";
+import { type MessagePage, messages, one, pageOf } from "./reading.ts";
 import type {
   Conversation,
   ConversationState,
@@ -45,12 +45,13 @@ export interface Conversations {
   /** POST /external/conversations/{id}/messages: a person's message. The answer is the agent's reply; in manual mode it
    *  is the message itself (`senderRole` conversation_user). Has no idempotency key: after `unknown`, look it up. */
   send(id: string, body: BodyOf<"sendMessage">, options?: CallOptions): Promise<CallResult<Message>>;
-  /** GET /external/conversations/{id}/messages: all of them, oldest first unless asked otherwise; never paged. */
+  /** GET /external/conversations/{id}/messages: one page, oldest first unless asked otherwise; `pages` goes through them
+   *  all. Platforms that do not page answer with all of them, whatever page is asked for. */
   messages(
     id: string,
     query?: QueryOf<"listMessages">,
     options?: CallOptions,
-  ): Promise<CallResult<readonly Message[]>>;
+  ): Promise<CallResult<MessagePage>>;
   /** POST .../messages/async: does not wait for the reply. The answer is the message; its id is `response`'s. */
   sendAsync(
     id: string,
@@ -124,13 +125,13 @@ const fileUrlLine: Line<"getMessageFileUrl"> = {
   path: `${each}/message-files/{fileId}/signed-url`,
 };
 
-export function conversationsOf({ call, json }: Caller): Conversations {
+export function conversationsOf({ call, json, list: listOf }: Caller): Conversations {
   const started = json(one(startResponse.read));
   const record = json(one(conversation.read));
   const page = json(pageOf(conversation.read));
   const labels = json(pageOf(conversationState.read));
   const spoken = json(one(message.read));
-  const list = json(messages);
+  const list = listOf(["messages", "data"], messages);
   const answer = json(one(responseOn.read));
   const up = json(one(uploadUrl.read));
   const down = json(one(downloadUrl.read));

@@ -13,6 +13,8 @@ export interface Outgoing {
   readonly body?: string | Uint8Array;
   /** Larger answers are not read on. */
   readonly maxResponseBytes: number;
+  /** Takes the body of a success in place of `body`, chunk by chunk. */
+  readonly sink?: { push(chunk: Buffer): void };
   readonly signal: AbortSignal;
   /** For a connection: to be opened, or to come free. */
   readonly connectionWaitMs: number;
@@ -30,6 +32,8 @@ export type Exchange =
       readonly retryAfter: string | undefined;
       readonly body: Buffer;
       readonly broken?: string;
+      /** The body is not whole because it exceeds `maxResponseBytes`. */
+      readonly tooLarge?: true;
     }
   | { readonly kind: "failed"; readonly crossed: boolean; readonly reason: string };
 
@@ -84,6 +88,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   #retryAfter: string | undefined;
   #chunks: Buffer[] = [];
   #bytes = 0;
+  #tooLarge = false;
   #lift = () => {};
   readonly #outgoing: Outgoing;
   readonly #settle: (result: Exchange) => void;
@@ -129,9 +134,13 @@ class ExchangeState implements Dispatcher.DispatchHandler {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#bytes += chunk.length;
-    const { maxResponseBytes } = this.#outgoing;
-    if (this.#bytes > maxResponseBytes) return this.stop(`the answer exceeds ${maxResponseBytes} bytes`);
-    this.#chunks.push(chunk);
+    const { maxResponseBytes, sink } = this.#outgoing;
+    if (this.#bytes > maxResponseBytes) {
+      this.#tooLarge = true;
+      return this.stop(`the answer exceeds ${maxResponseBytes} bytes`);
+    }
+    if (sink && this.#status < 300) sink.push(chunk);
+    else this.#chunks.push(chunk);
   }
 
   onResponseEnd(): void {
@@ -172,6 +181,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
       retryAfter: this.#retryAfter,
       body,
       ...(broken === undefined ? {} : { broken }),
+      ...(this.#tooLarge ? { tooLarge: true } : {}),
     });
   }
 }

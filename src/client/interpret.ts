@@ -3,6 +3,7 @@
 import { failureDetails, failureReason, notFound } from "../wire/failure.ts";
 import type { Reading } from "../wire/record.ts";
 import type { Exchange } from "./exchange.ts";
+import type { ListSplitter, SplitList } from "./list-splitter.ts";
 import { brief, discreet } from "./reason.ts";
 import type { CallResult } from "./result.ts";
 
@@ -18,11 +19,19 @@ interface Expectation<T> {
   /** The request names something that may not be there. */
   readonly mayBeMissing: boolean;
   readonly answer: Content<T>;
+  /** Of an answer of the form `list`. */
+  readonly splitter?: ListSplitter | undefined;
 }
 
-/** What a success carries: JSON, a document's own bytes, or nothing that anybody reads. */
+/** What a success carries: JSON, a JSON list that is taken apart as it arrives, a document's own bytes, or nothing that is
+ *  read. */
 export type Content<T> =
   | { readonly form: "json"; readonly read: (body: unknown) => Reading<T> }
+  | {
+      readonly form: "list";
+      readonly names: readonly string[];
+      readonly read: (list: SplitList) => Reading<T>;
+    }
   | { readonly form: "bytes"; readonly read: (body: Buffer) => T }
   | { readonly form: "nothing"; readonly value: T };
 
@@ -40,7 +49,7 @@ function interpretSilence({ crossed, reason }: Exchange & { kind: "failed" }): C
 
 function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallResult<T> {
   const { status } = result;
-  if (status >= 200 && status < 300) return interpretSuccess(result, expected.answer);
+  if (status >= 200 && status < 300) return interpretSuccess(result, expected);
   const failure = parseJson(result.body);
   const said = failureReason(discreetly(failure));
   const reason = said ? `HTTP ${status}: ${said}` : `HTTP ${status}`;
@@ -59,14 +68,18 @@ function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallRes
 }
 
 /** The platform did it; when what it says about it cannot be read, only a look can tell what. */
-function interpretSuccess<T>(result: Answered, answer: Content<T>): CallResult<T> {
+function interpretSuccess<T>(result: Answered, { answer, splitter }: Expectation<T>): CallResult<T> {
   if (answer.form === "nothing") return { kind: "ok", value: answer.value };
   if (result.broken !== undefined)
-    return { kind: "unknown", reason: `HTTP ${result.status}, answer cut off: ${result.broken}` };
+    return {
+      kind: "unknown",
+      reason: `HTTP ${result.status}, answer cut off: ${result.broken}`,
+      ...(result.tooLarge ? { tooLarge: true } : {}),
+    };
   if (answer.form === "bytes") return { kind: "ok", value: answer.read(result.body) };
-  const body = parseJson(result.body);
+  const body = answer.form === "list" ? (splitter?.end() ?? undefined) : parseJson(result.body);
   if (body === undefined) return { kind: "unknown", reason: `HTTP ${result.status}, answer is not JSON` };
-  const reading = answer.read(body);
+  const reading = answer.form === "list" ? answer.read(body as SplitList) : answer.read(body);
   if (!reading.ok)
     return {
       kind: "unknown",

@@ -1,9 +1,10 @@
 // How answers become values: leniently, record by record (see wire/record.ts).
 
 import * as z from "zod";
-import { readMessages } from "../wire/message.ts";
+import { type Message, message } from "../wire/message.ts";
 import type { Page } from "../wire/page.ts";
 import { type Dropped, type Reading, read, record } from "../wire/record.ts";
+import type { SplitList } from "./list-splitter.ts";
 
 export type Reader<T> = (body: unknown, dropped: Dropped) => Reading<T>;
 
@@ -52,5 +53,18 @@ function envelopeOf<S extends z.ZodType>(item: S) {
   return record("page", { data: z.array(item) }, { ...numbers, ...more }, {}).read;
 }
 
-/** Reads a conversation's messages, in whichever of the known forms they come. */
-export const messages: Reader<Extract<ReturnType<typeof readMessages>, { ok: true }>["value"]> = readMessages;
+/** Reads one page of a list that was taken apart. */
+export type ListReader<T> = (list: SplitList, dropped: Dropped) => Reading<T>;
+
+/** One page of a conversation's messages. `skipped`: messages of the page that are too long to be read. */
+export type MessagePage = Page<Message> & { readonly skipped: number };
+
+const readMessagePage = pageOf(message.read);
+
+/** A platform that does not page answers without an envelope: then this page is the only one. */
+export const messages: ListReader<MessagePage> = ({ envelope, items, skipped }, dropped) => {
+  const size = (items?.length ?? 0) + skipped;
+  const counts = { pageSize: size, totalItems: size, ...envelope, data: items ?? undefined };
+  const reading = readMessagePage(counts, dropped);
+  return reading.ok ? { ok: true, value: { ...reading.value, skipped } } : reading;
+};

@@ -23,8 +23,9 @@ export type CallResult<T> =
       readonly retryAfterMs?: number;
       readonly limited?: true;
     }
-  /** May have been done: time-out, reset after the request left, 5xx, a success nobody can read. */
-  | { readonly kind: "unknown"; readonly reason: string };
+  /** May have been done: time-out, reset after the request left, 5xx, a success that cannot be read. `tooLarge`: because the
+   *  response exceeds the client's limit; a smaller page may not. */
+  | { readonly kind: "unknown"; readonly reason: string; readonly tooLarge?: true };
 
 /** The reason of a call whose signal its caller has aborted. */
 export const stopped = "stopped by the caller";

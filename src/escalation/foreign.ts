@@ -2,7 +2,7 @@
 // they go to the customer on the channel where the question was asked, each once. A person's answer takes the escalation.
 
 import type { Clock, Log } from "bridgehead/contract";
-import type { PlatformMessage } from "../agent/calls.ts";
+import type { PlatformMessage, PlatformMessages } from "../agent/calls.ts";
 import { squeeze } from "../domain/squeeze.ts";
 import { newId } from "../ops/clock.ts";
 import type { Line } from "../pipeline/line.ts";
@@ -31,7 +31,7 @@ interface Look {
 export async function deliverForeign(
   q: Query,
   look: Look,
-  said: readonly PlatformMessage[],
+  { messages: said, start }: PlatformMessages,
   deps: { readonly clock: Clock; readonly log: Log },
 ): Promise<void> {
   const { conversation, line, watch } = look;
@@ -42,9 +42,13 @@ export async function deliverForeign(
   const marked = watch.mark === null ? -1 : said.findIndex(({ id }) => id === watch.mark);
   // At the first look, and when the mark is gone, what the agent has said is taken for known: an introduction has no id
   // of ours. A person's words are new from our first question on: the platform may have gone on with an old conversation.
+  // A part that does not begin with the conversation follows one with our first question.
   const begun = said.findIndex(({ id }) => known.has(id));
+  const isOurs = (at: number) => start > 0 || (begun >= 0 && at > begun);
   const isNew = ({ role }: PlatformMessage, at: number) =>
-    (role === "human" && begun >= 0 && at > begun) || (role === "agent" && marked >= 0 && at > marked);
+    (role === "human" && isOurs(at)) || (role === "agent" && marked >= 0 && at > marked);
+  // Replies go out in the order of their ids: those of one look must not share a millisecond.
+  let now = deps.clock.now();
   for (const [at, message] of said.entries()) {
     if (known.has(message.id) || !isNew(message, at) || message.text.trim() === "") continue;
     if (message.answers !== null && unwanted.has(message.answers)) continue;
@@ -53,7 +57,7 @@ export async function deliverForeign(
     const call = line.traits.platform === "voice" ? await openSession(q, conversation.id) : null;
     if (line.traits.platform === "voice" && call === null) continue;
     await insertReply(q, {
-      id: newId(deps.clock.now()),
+      id: newId(now++),
       conversation: conversation.id,
       channel: conversation.channel,
       turn: null,

@@ -2,19 +2,21 @@
 // Takes: conversations whose state on the platform is to be looked at, while nothing is asked in them.
 // Does: reads who answers there and what was said; both may have changed without us.
 // Leaves: an escalation when a human is needed, or its end; messages from elsewhere as replies, each once.
-// If it fails: later again.  If the process dies: the lease runs out, and the look is still due.
+// If it fails: later again; what was read until then counts.  If the process dies: the lease runs out, and the look is
+// still due.
 
 import type { Clock, Log } from "bridgehead/contract";
-import type { CallResult, PlatformMessage } from "../agent/calls.ts";
+import type { CallResult, PlatformMessages } from "../agent/calls.ts";
 import type { Policy } from "../domain/policy.ts";
 import { lookDelay } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
+import { readCall } from "../pipeline/asking.ts";
 import type { Line, Lines } from "../pipeline/line.ts";
 import { rateName } from "../pipeline/rate.ts";
 import type { Claimed, Stage, Transition } from "../pipeline/stage.ts";
 import { tenure } from "../pipeline/tenure.ts";
 import { type ConversationRow, readConversation } from "../store/conversations.ts";
-import type { Query } from "../store/driver.ts";
+import type { Database, Query } from "../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../store/lanes.ts";
 import { type Rate, takeRate } from "../store/rates.ts";
 import {
@@ -35,6 +37,7 @@ import { noteModeChange } from "./mode.ts";
 export interface WatchDeps {
   readonly policy: () => Policy | null;
   readonly lines: () => Lines;
+  readonly db: Database;
   readonly rate: Rate;
   readonly clock: Clock;
   readonly log: Log;
@@ -128,26 +131,53 @@ async function read(look: Look, signal: AbortSignal, deps: WatchDeps): Promise<T
   const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeout)]);
   const mode = await client.mode(look.platformId, deadline);
   if (mode.kind !== "ok") return failed(look, mode, deps);
-  const said = await client.read(look.platformId, deadline);
-  if (said.kind !== "ok") return failed(look, said, deps);
-  return (q) => found(q, look, mode.value, said.value, deps);
+  const from = look.watch.mark === null ? 0 : Math.max(0, look.watch.position - overlap);
+  const said = await client.read(look.platformId, from, readCall(deadline, deps));
+  return (q) => found(q, look, mode.value, said, deps);
 }
+
+/** Messages before the mark that are read again: the platform may put one in before others. */
+const overlap = 32;
 
 async function found(
   q: Query,
   look: Look,
   mode: "ai" | "manual",
-  said: readonly PlatformMessage[],
+  said: PlatformMessages,
   deps: WatchDeps,
 ): Promise<void> {
+  const { watch, conversation } = look;
   await guardLease(q, look.lease);
-  const mark = said.at(-1)?.id ?? null;
-  await deliverForeign(q, look, said, deps);
-  await noteModeChange(q, look, mode, mark, deps);
-  const nextMs = await pauseFor(q, look.conversation.id, deps.policy());
-  await noteWatch(q, look.conversation.id, { mode, mark, nextMs, until: look.until });
+  // Without the mark in it nothing tells what is new in a part: the next look reads everything.
+  const astray = said.start > 0 && !said.messages.some(({ id }) => id === watch.mark);
+  if (!astray) await deliverForeign(q, look, said, deps);
+  // Before the first look has seen everything there is no mark: what came before us would be taken for new.
+  const whole = said.failure === null || watch.mark !== null;
+  const newest = astray || !whole ? null : (said.messages.at(-1)?.id ?? null);
+  const at = newest ?? watch.mark;
+  // A mode that changes again while nothing can be read is a change of its own.
+  const occasion = said.failure === null ? at : `${at ?? ""}:${look.until}`;
+  await noteModeChange(q, look, mode, occasion, deps);
+  warnOf(look, said, deps);
+  const failed = said.failure !== null || astray;
+  const nextMs = failed ? retryIn(watch) : await pauseFor(q, conversation.id, deps.policy());
+  const position = newest !== null ? said.end : astray ? 0 : watch.position;
+  await noteWatch(q, conversation.id, { mode, mark: newest, position, nextMs, until: look.until, failed });
   await releaseLane(q, look.lease, "in");
 }
+
+function warnOf({ line, conversation }: Look, { failure, skipped }: PlatformMessages, deps: WatchDeps): void {
+  const fields = { channel: line.channel, conversation: conversation.id };
+  if (skipped > 0) deps.log.warn({ ...fields, skipped }, "platform messages skipped: too large to be read");
+  if (failure === null) return;
+  deps.log.warn(
+    { ...fields, result: failure.kind, reason: failure.reason },
+    "reading the platform's messages failed; its mode was read",
+  );
+  if (failure.kind === "unauthorized") line.report(failure.reason);
+}
+
+const retryIn = ({ looks }: WatchRow) => Math.max(lookDelay(looks), laterMs);
 
 /** Often while a human may be answering, seldom when nothing has happened for long, and in the end not at all. */
 async function pauseFor(q: Query, conversation: string, policy: Policy | null): Promise<number | null> {
@@ -170,7 +200,7 @@ function failed(
   if (result.kind === "unauthorized") line.report(result.reason);
   return async (q) => {
     await guardLease(q, look.lease);
-    await failWatch(q, watch.conversation, Math.max(lookDelay(watch.looks), laterMs));
+    await failWatch(q, watch.conversation, retryIn(watch));
     await releaseLane(q, look.lease, "in");
   };
 }

@@ -1,12 +1,14 @@
 // One claimed turn with all that deciding about it needs.
 
 import type { Clock, Log } from "bridgehead/contract";
+import type { ReadCall } from "../agent/calls.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { Database } from "../store/driver.ts";
 import type { Lease } from "../store/lanes.ts";
-import type { Rate } from "../store/rates.ts";
+import { type Rate, takeRate } from "../store/rates.ts";
 import type { TurnRow } from "../store/turns.ts";
 import type { Line, Lines } from "./line.ts";
+import { rateName } from "./rate.ts";
 import type { Tenure } from "./tenure.ts";
 
 export interface AskDeps {
@@ -38,3 +40,20 @@ const longestRead = 20_000;
 export const readTimeout = (deps: AskDeps): number => Math.min(deps.timeout, longestRead);
 export const readSignal = (asking: Asking, signal: AbortSignal, deps: AskDeps): AbortSignal =>
   AbortSignal.any([asking.tenure.signal(signal), AbortSignal.timeout(readTimeout(deps))]);
+
+/** Reads a list of several pages: the first request was taken from the rate when the work was claimed, each further one is
+ *  taken here. Waits at most two seconds for it. */
+export function readCall(
+  signal: AbortSignal,
+  { db, rate, clock }: Pick<AskDeps, "db" | "rate" | "clock">,
+): ReadCall {
+  return {
+    signal,
+    async more() {
+      const turn = await db.tx((q) => takeRate(q, rateName, rate, 1, longestRateWait));
+      if (turn.taken) await clock.sleep(turn.waitMs, signal);
+      return turn.taken && !signal.aborted;
+    },
+  };
+}
+const longestRateWait = 2000;

@@ -7,7 +7,7 @@ import { isBound } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
 import { platformIds } from "../store/turns.ts";
 import * as leave from "./answer.ts";
-import { type AskDeps, type Asking, readSignal } from "./asking.ts";
+import { type AskDeps, type Asking, readCall, readSignal } from "./asking.ts";
 import { foreignKey } from "./opening.ts";
 import type { Transition } from "./stage.ts";
 
@@ -64,7 +64,11 @@ export async function lookUp(
   const { line, turn } = asking;
   const deadline = readSignal(asking, signal, deps);
   const knownIds = await deps.db.read((q: Query) => platformIds(q, platformId, turn.id));
-  const result = await line.client.lookUp(platformId, { text: turn.question, knownIds }, deadline);
+  const result = await line.client.lookUp(
+    platformId,
+    { text: turn.question, knownIds },
+    readCall(deadline, deps),
+  );
   if (result.kind === "ok") return found(asking, platformId, result.value, deadline, deps);
   // 404 for the whole conversation: what was asked in it is gone with it, so the question is not there either.
   const settled = (turn.over_ago ?? 0) >= deps.settleAfter;

@@ -5,7 +5,7 @@
 import { askDelay, attemptLimit, lookDelay } from "../domain/retry.ts";
 import { platformIds } from "../store/turns.ts";
 import * as leave from "./answer.ts";
-import { type AskDeps, type Asking, readSignal } from "./asking.ts";
+import { type AskDeps, type Asking, readCall, readSignal } from "./asking.ts";
 import { concluded, effect } from "./concluding.ts";
 import type { Transition } from "./stage.ts";
 
@@ -58,7 +58,7 @@ export async function findSaid(
   const result = await line.client.findSaid(
     platformId,
     { text: turn.question, knownIds },
-    readSignal(asking, signal, deps),
+    readCall(readSignal(asking, signal, deps), deps),
   );
   if (result.kind !== "ok") return (q) => leave.unknown(q, asking, result.reason, lookDelay(turn.looks + 1));
   const id = result.value;

@@ -12,6 +12,8 @@ export interface WatchRow {
   readonly mode: string | null;
   /** The platform's id of the newest message that was looked at; null before the first look. */
   readonly mark: string | null;
+  /** How many messages the conversation had up to the mark; 0 reads it from its beginning. */
+  readonly position: number;
   /** Looks that failed in a row. */
   readonly looks: number;
 }
@@ -39,7 +41,7 @@ export async function watchIn(
 
 export async function readWatch(q: Query, conversation: string): Promise<WatchRow | null> {
   const row = await q.one<WatchRow>(
-    "SELECT conversation, channel, mode, mark, looks FROM watches WHERE conversation = $1",
+    "SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1",
     conversation,
   );
   return row ?? null;
@@ -55,7 +57,7 @@ export async function channelsToWatch(q: Query): Promise<string[]> {
 /** Due looks of a channel, longest due first. */
 export async function dueWatches(q: Query, channel: string, limit: number): Promise<WatchRow[]> {
   return q.all<WatchRow>(
-    `SELECT conversation, channel, mode, mark, looks FROM watches WHERE channel = $1 AND due_at <= now_ms()
+    `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE channel = $1 AND due_at <= now_ms()
      ORDER BY due_at LIMIT $2`,
     channel,
     limit,
@@ -65,7 +67,7 @@ export async function dueWatches(q: Query, channel: string, limit: number): Prom
 /** The look, if it is due still and nobody is at it; locked for this transaction. */
 export async function dueWatch(q: Query, conversation: string): Promise<WatchRow | null> {
   const row = await q.one<WatchRow>(
-    `SELECT conversation, channel, mode, mark, looks FROM watches WHERE conversation = $1 AND due_at <= now_ms()
+    `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1 AND due_at <= now_ms()
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     conversation,
   );
@@ -124,18 +126,24 @@ export async function noteWatch(
   found: {
     readonly mode: string;
     readonly mark: string | null;
+    readonly position: number;
     readonly until: number;
     readonly nextMs: number | null;
+    /** Not all that is new could be read. */
+    readonly failed: boolean;
   },
 ): Promise<void> {
   await q.run(
-    `UPDATE watches SET mode = $2, mark = COALESCE($3, mark), looks = 0,
+    `UPDATE watches SET mode = $2, mark = COALESCE($3, mark), position = $6,
+       looks = CASE WHEN $7 = 1 THEN looks + 1 ELSE 0 END,
        due_at = CASE WHEN due_at < $4 THEN due_at ELSE now_ms() + $5 END WHERE conversation = $1`,
     conversation,
     found.mode,
     found.mark,
     found.until,
     found.nextMs === null ? null : Math.ceil(found.nextMs),
+    found.position,
+    found.failed ? 1 : 0,
   );
   q.touched.add("watches");
 }
@@ -194,7 +202,10 @@ export async function noteMode(
 
 /** What was known is not known of the conversation that the platform has in its place. */
 export async function forgetMode(q: Query, conversation: string): Promise<void> {
-  await q.run("UPDATE watches SET mode = NULL, mark = NULL WHERE conversation = $1", conversation);
+  await q.run(
+    "UPDATE watches SET mode = NULL, mark = NULL, position = 0 WHERE conversation = $1",
+    conversation,
+  );
 }
 
 /** A look that could not be taken. */

@@ -1,9 +1,9 @@
-// Messages: the record, the requests that add one, and the list. The list is `{messages: [...]}` on the platforms
-// seen, while the interface's general sentence promises the page envelope: we read either and serve both in one object.
+// Messages: the record and the requests that add one. The list is `{messages: [...]}` on the platforms seen, while the
+// interface's general sentence promises the page envelope: we read either and serve both in one object.
 
 import * as z from "zod";
 import { messageFile } from "./message-file.ts";
-import { type Dropped, type Reading, read, record } from "./record.ts";
+import { record } from "./record.ts";
 
 /** `conversationMessageId` is the id of the question, on the question and on its answer. */
 export const message = record(
@@ -54,17 +54,3 @@ export const responseOn = record(
   { message: message.exact.nullable(), error: z.string().nullable() },
   {},
 );
-
-const list = z.object({ messages: z.array(message.read) });
-
-/** Reads a conversation's messages: `{messages}`, a page's `{data}`, or a bare array. */
-export function readMessages(input: unknown, dropped: Dropped): Reading<readonly Message[]> {
-  const reading = read(list, { messages: listed(input) }, dropped);
-  return reading.ok ? { ok: true, value: reading.value.messages } : reading;
-}
-
-function listed(input: unknown): unknown {
-  if (input === null || typeof input !== "object" || Array.isArray(input)) return input;
-  const body = input as { readonly messages?: unknown; readonly data?: unknown };
-  return body.messages ?? body.data;
-}

@@ -2,16 +2,24 @@
 
 import * as z from "zod";
 
-const defaultPageSize = 20;
+export const defaultPageSize = 20;
 const maxPageSize = 100;
 const count = z.coerce.number().int().min(1);
+const pageNumber = count.max(1_000_000);
+const pageSize = count.transform((size) => Math.min(size, maxPageSize));
 
 /** A query string's page; the interface names no defaults, these are ours. A larger page than ours is cut to it. */
 export const pageQuery = z.looseObject({
-  page: count.max(1_000_000).default(1),
-  pageSize: count.default(defaultPageSize).transform((size) => Math.min(size, maxPageSize)),
+  page: pageNumber.default(1),
+  pageSize: pageSize.default(defaultPageSize),
   orderBy: z.enum(["createdAt", "updatedAt"]).default("createdAt"),
   orderDirection: z.enum(["ASC", "DESC"]).default("DESC"),
+});
+
+/** As above, for a list that is served whole unless a page is asked for. */
+export const optionalPageQuery = z.looseObject({
+  page: pageNumber.optional(),
+  pageSize: pageSize.optional(),
 });
 
 export interface Page<T> {

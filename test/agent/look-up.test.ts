@@ -11,10 +11,12 @@ const replied = (id: string, to: string, text: string, over: object = {}) =>
   messageRecord(id, "assistant", text, { conversationMessageId: to, ...over });
 
 async function lookUp(body: unknown, text: string, known: readonly string[] = []) {
-  const { client, server, signal } = await startRig();
+  const { client, server, reading } = await startRig();
   server.script(json(body));
-  const result = await client.lookUp("c-1", { text, knownIds: new Set(known) }, signal);
-  expect(server.received[0]?.path).toBe("/external/conversations/c-1/messages?orderDirection=ASC");
+  const result = await client.lookUp("c-1", { text, knownIds: new Set(known) }, reading);
+  expect(server.received[0]?.path).toBe(
+    "/external/conversations/c-1/messages?page=1&pageSize=64&orderDirection=ASC",
+  );
   return result.kind === "ok" ? result.value : result;
 }
 
@@ -107,15 +109,15 @@ describe("the list", () => {
     expect(await lookUp({ items: messages }, "A")).toMatchObject({ kind: "unknown" });
     expect(await lookUp({ messages: [{ id: 1 }] }, "A")).toMatchObject({
       kind: "unknown",
-      reason: expect.stringContaining("messages.0.id"),
+      reason: expect.stringContaining("data.0.id"),
     });
   });
 
   test("that is refused or missing says so", async () => {
-    const { client, server, signal } = await startRig();
+    const { client, server, reading } = await startRig();
     server.script(entityNotFound, status(503));
     const question = { text: "A", knownIds: new Set<string>() };
-    expect(await client.lookUp("c-1", question, signal)).toMatchObject({ kind: "missing" });
-    expect(await client.lookUp("c-1", question, signal)).toMatchObject({ kind: "unknown" });
+    expect(await client.lookUp("c-1", question, reading)).toMatchObject({ kind: "missing" });
+    expect(await client.lookUp("c-1", question, reading)).toMatchObject({ kind: "unknown" });
   });
 });

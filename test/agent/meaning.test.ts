@@ -55,7 +55,7 @@ const operations: readonly Operation[] = [
   },
   {
     name: "lookUp",
-    run: ({ client, signal }) => client.lookUp("c-1", past, signal),
+    run: ({ client, reading }) => client.lookUp("c-1", past, reading),
     absent: { kind: "missing" },
   },
   { name: "mode", run: ({ client, signal }) => client.mode("c-1", signal), absent: { kind: "missing" } },

@@ -1,6 +1,7 @@
 // A client against a fault server, and what it logged and crossed.
 
 import { onTestFinished } from "vitest";
+import type { ReadCall } from "../../src/agent/calls.ts";
 import {
   type AgentClient,
   type AgentClientOptions,
@@ -15,6 +16,8 @@ export interface Rig {
   readonly client: AgentClient;
   readonly warnings: { readonly [name: string]: unknown }[];
   readonly signal: AbortSignal;
+  /** Reads as many pages as there are. */
+  readonly reading: ReadCall;
   /** A call that counts its crossings. */
   readonly effect: (signal?: AbortSignal) => Call & { readonly crossings: () => number };
 }
@@ -46,6 +49,7 @@ export function startClient(
     client,
     warnings,
     signal,
+    reading: { signal, more: async () => true },
     effect(given = signal) {
       let count = 0;
       return { signal: given, crossing: () => void count++, crossings: () => count };

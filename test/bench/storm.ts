@@ -77,7 +77,7 @@ export async function startStorm(customers: number): Promise<Storm> {
     ],
     stages: [
       sendStage({ ...deps, db, timeout: 60_000 }),
-      watchStage({ ...deps, rate: rateOf(1_000_000, 1000) }),
+      watchStage({ ...deps, db, rate: rateOf(1_000_000, 1000) }),
     ],
     concurrency: () => 8,
   });
@@ -198,8 +198,11 @@ const basis: Policy = {
 const client: Pick<AgentClient, "mode" | "read"> = {
   mode: async () => ({ kind: "ok", value: "manual" }),
   read: async (id) => ({
-    kind: "ok",
-    value: [{ id: `${id}-1`, role: "person", text: "Where is my order?", answers: null }],
+    messages: [{ id: `${id}-1`, role: "person", text: "Where is my order?", answers: null }],
+    start: 0,
+    end: 1,
+    skipped: 0,
+    failure: null,
   }),
 };
 

@@ -124,7 +124,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const { one, other, during } = await nodes(onTestFinished);
     await one.tx((q) => watchIn(q, { id: "k", channel: "c" }, 0));
     const rate = rateOf(1000, 60_000);
-    const looks = (node: string) => watchStage({ ...deps, rate, node });
+    const looks = (node: string) => watchStage({ ...deps, db: one, rate, node });
     let begun = 0;
     const second = await during(
       async (q) => {

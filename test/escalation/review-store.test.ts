@@ -34,14 +34,15 @@ it.each([
         await endAttempt(q, "t", end, null);
       }
       await changeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
-      const watch = { conversation, channel: "c", mode: "manual", mark: null, looks: 0 };
+      const watch = { conversation, channel: "c", mode: "manual", mark: null, position: 0, looks: 0 };
       const look = { line, watch, conversation: await readConversation(q, conversation), platformId: "p" };
       const said = [
         human("known", "On its way."),
         human("first", "On its way."),
         human("other", "Another word"),
       ];
-      await deliverForeign(q, look, said, { clock: house.clock, log });
+      const whole = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
+      await deliverForeign(q, look, whole, { clock: house.clock, log });
       return q.all("SELECT text FROM replies WHERE conversation = $1", conversation);
     });
     expect(texts).toHaveLength(count);

@@ -138,7 +138,7 @@ const methods: { readonly [name in OperationName]: Method } = {
   "conversations.get": ({ conversations }, ask) => conversations.get(idOf(ask)),
   "conversations.messages": async ({ conversations }, ask) => {
     const result = await conversations.messages(idOf(ask), ask.query);
-    return result.kind === "ok" ? { kind: "ok", value: { messages: result.value } } : result;
+    return result.kind === "ok" ? { kind: "ok", value: { messages: result.value.data } } : result;
   },
   "conversations.create": ({ conversations }, ask) => conversations.create(ask.body as never),
   "conversations.list": ({ conversations }, ask) => conversations.list(ask.query),

@@ -16,6 +16,7 @@ export interface Asked {
   /** What was asked, or the person's address of a start. */
   readonly words: string;
   readonly body: { readonly [name: string]: string };
+  readonly query: URLSearchParams;
   /** Does what the operation does, and returns the answer's body; null for 404. */
   perform(): object | null;
   answer(status: number, body: object | null, headers?: { [name: string]: string }): void;
@@ -115,6 +116,7 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
         conversation,
         words: said,
         body,
+        query: url.searchParams,
         perform: () => perform(operation, conversation, body),
         answer: (status, answer, headers) => respond(response, status, answer, headers),
         cut: () => request.socket.resetAndDestroy(),

@@ -42,6 +42,8 @@ test("describe reads the settings, with nothing to complain about", async () => 
   expect(warnings).toEqual([]);
 });
 
+const more = async () => true;
+
 test("start, ask, look up", async () => {
   const { client, signal, effect, warnings } = await connected();
   const started = await client.start(request, effect());
@@ -50,13 +52,15 @@ test("start, ask, look up", async () => {
   const answer = await client.ask(id, { text: "A refund,\nplease" }, effect());
   if (answer.kind !== "ok") return expect.fail(answer.reason);
   expect(answer.value).toMatchObject({ text: "Refunds take five days.", questionId: expect.any(String) });
-  expect(await client.lookUp(id, { text: "A refund, please", knownIds: noIds }, signal)).toEqual({
+  expect(await client.lookUp(id, { text: "A refund, please", knownIds: noIds }, { signal, more })).toEqual({
     kind: "ok",
     value: { state: "answered", answer: answer.value },
   });
   const earlier = new Set([answer.value.questionId ?? "", answer.value.replyId ?? ""]);
   const absent = { kind: "ok", value: { state: "absent" } };
-  expect(await client.lookUp(id, { text: "A refund, please", knownIds: earlier }, signal)).toEqual(absent);
+  expect(await client.lookUp(id, { text: "A refund, please", knownIds: earlier }, { signal, more })).toEqual(
+    absent,
+  );
   expect(await client.findConversations("jo@example.test", signal)).toEqual({ kind: "ok", value: [id] });
   expect(warnings).toEqual([]);
 });
@@ -93,9 +97,9 @@ test("manual mode: the question comes back, then is pending, then answered by a 
   const asked = await client.ask(id, { text: "refund" }, effect());
   expect(asked).toMatchObject({ kind: "ok", value: { text: null, replyId: null } });
   const past = { text: "refund", knownIds: noIds };
-  expect(await client.lookUp(id, past, signal)).toMatchObject({ value: { state: "pending" } });
+  expect(await client.lookUp(id, past, { signal, more })).toMatchObject({ value: { state: "pending" } });
   await call("POST", `conversations/${id}/send-manual-message`, { message: "From a person." });
-  expect(await client.lookUp(id, past, signal)).toMatchObject({
+  expect(await client.lookUp(id, past, { signal, more })).toMatchObject({
     value: { state: "answered", answer: { text: "From a person." } },
   });
 });

@@ -166,3 +166,30 @@ test.each([
   const text = `organization: { name: A, ${users} }\nagents: [{ name: a, key: some-key-1, ${assigned} }]`;
   expect(() => readAgents(text, "a.yaml")).toThrow(problem);
 });
+
+test("a conversation's messages are paged when a page is asked for, else whole (review 4)", async () => {
+  const rig = await startRig();
+  const id = await rig.open();
+  for (let n = 0; n < 5; n++)
+    await rig.call("POST", `conversations/${id}/messages`, { message: `refund ${n}` });
+  const list = async (query: string) => (await rig.call("GET", `conversations/${id}/messages${query}`)).body;
+  const whole = await list("");
+  expect(whole).toMatchObject({ totalItems: 10, totalPages: 1, hasNextPage: false });
+  const page = await list("?page=2&pageSize=4");
+  expect(page).toMatchObject({
+    currentPage: 2,
+    pageSize: 4,
+    totalItems: 10,
+    totalPages: 3,
+    hasNextPage: true,
+    hasPreviousPage: true,
+    data: whole.data.slice(4, 8),
+    messages: whole.data.slice(4, 8),
+  });
+  expect((await list("?page=1&pageSize=3&orderDirection=DESC")).data).toEqual(
+    [...whole.data].reverse().slice(0, 3),
+  );
+  expect(await list("?page=9&pageSize=4")).toMatchObject({ data: [], hasNextPage: false });
+  expect((await list("?pageSize=1000")).pageSize).toBe(100);
+  expect((await rig.call("GET", `conversations/${id}/messages?page=0`)).status).toBe(400);
+});

@@ -3,7 +3,6 @@
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
 import { badRequest, failureReason, forbidden } from "../../src/wire/failure.ts";
-import { readMessages } from "../../src/wire/message.ts";
 import { pageOf, pageQuery } from "../../src/wire/page.ts";
 import { once, read, record } from "../../src/wire/record.ts";
 import { escalationSkill, voiceSkill } from "../../src/wire/skill.ts";
@@ -50,16 +49,6 @@ describe("a record", () => {
     const tell = once((name, field) => told.push(`${name}.${field}`));
     for (const id of ["1", "2"]) read(thing.read, { id, size: "2" }, tell);
     expect(told).toEqual(["thing.size"]);
-  });
-});
-
-test("a message list names the message that cannot be read", () => {
-  const good = { id: "1", message: "a", senderRole: "assistant" };
-  const tell = () => {};
-  expect(readMessages({ messages: [good] }, tell)).toMatchObject({ ok: true, value: [good] });
-  expect(readMessages({ data: [good, { ...good, message: null }] }, tell)).toMatchObject({
-    ok: false,
-    reason: expect.stringContaining("messages.1.message"),
   });
 });
 

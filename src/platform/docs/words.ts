@@ -163,7 +163,8 @@ export const operationWords: { readonly [operation: string]: string } = {
     "Ask `getResponse` with the answer's `id` for what became of it, or let a webhook tell you.",
   getResponse: "`pending` until the agent, or in manual mode a person, has answered.",
   setConversationMode: "In `manual` mode the agent is silent until the mode is `ai` again.",
-  listMessages: "All of them, as one page, and the same once more under `messages`.",
+  listMessages:
+    "Oldest first. Without `page` and `pageSize` all of them, as one page. The same messages are in `messages` and in `data`.",
   createUser: "One of `fkId`, `email` and `phoneNumber` is required. A person who is known already is a 400.",
   searchUser: "One of the three parameters is required.",
   uploadFile: "At most 20 MiB. The agent answers from it once it is added to it.",

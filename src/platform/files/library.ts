@@ -9,11 +9,12 @@ import type { PlatformStore } from "../store/store.ts";
 import type { DocumentReader } from "./reading.ts";
 
 /** What became of making a file searchable. `failed`: the document cannot be read, and why. `busy`: too many are being
- *  read; nothing was changed. `stopped`: shutdown, or the file was removed meanwhile; a later start goes on. */
+ *  read; nothing was changed. `gone`: the file was removed meanwhile. `stopped`: shutdown; the next start goes on. */
 export type Added =
   | { readonly kind: "done" }
   | { readonly kind: "failed"; readonly reason: string }
   | { readonly kind: "busy" }
+  | { readonly kind: "gone" }
   | { readonly kind: "stopped" };
 
 export interface Library {
@@ -43,8 +44,10 @@ export function createLibrary(store: PlatformStore, clock: Clock, documents: Doc
     // It stays `processing`, for the next start.
     if (document.kind === "stopped") return document;
     return commits.write((): Added => {
-      // Removed or withdrawn while it was read.
-      if (files.byId(file.agent_id, file.id)?.status !== "processing") return { kind: "stopped" };
+      const row = files.byId(file.agent_id, file.id);
+      if (!row) return { kind: "gone" };
+      // Withdrawn while it was read: after it had been added, as it seems to both callers.
+      if (row.status !== "processing") return { kind: "done" };
       if (document.kind === "busy") {
         files.setStatus(file.id, file.status, file.reason, file.added_at);
         return document;

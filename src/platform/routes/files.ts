@@ -114,6 +114,8 @@ function notAdded(c: Exchange, added: Exclude<Added, { kind: "done" }>): Respons
       return refused(c, [{ path: "file", message: added.reason }]).response;
     case "busy":
       return fail(c, tooManyRequests, { "retry-after": retryAfter });
+    case "gone":
+      return fail(c, notFound);
     case "stopped":
       return fail(c, internalError);
   }

@@ -4,7 +4,7 @@ import { Hono } from "hono";
 import * as z from "zod";
 import { notFound } from "../../wire/failure.ts";
 import { manualMessageRequest, type responseOn, sendRequest } from "../../wire/message.ts";
-import { pageOf } from "../../wire/page.ts";
+import { defaultPageSize, optionalPageQuery, pageOf } from "../../wire/page.ts";
 import type { Served } from "../../wire/record.ts";
 import { findAttached } from "../files/attached.ts";
 import type { MessageRow } from "../store/messages.ts";
@@ -17,7 +17,9 @@ type Saying = Pick<z.output<typeof sendRequest>, "message" | "files"> & {
   readonly context?: string | undefined;
 };
 
-const listQuery = z.looseObject({
+/** Without `page` and `pageSize` all messages are one page, as the public description has it. */
+const listQuery = optionalPageQuery.extend({
+  orderBy: z.enum(["createdAt"]).default("createdAt"),
   orderDirection: z.enum(["ASC", "DESC"]).default("ASC"),
   shouldIncludeFeedbacks: z.enum(["true", "false"]).optional(),
 });
@@ -61,13 +63,17 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
       if ("response" in query) return query.response;
       const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
       if (!conversation) return fail(c, notFound);
-      // Nobody can leave feedback here: whoever asks for it is told that there is none.
+      // The platform stores no feedback: a client that asks for it gets an empty list.
       const feedback =
         query.value.shouldIncludeFeedbacks === "true" ? { conversationMessageFeedbacks: [] } : {};
-      const messages = transcript(store, conversation.id).map((message) => ({ ...message, ...feedback }));
-      if (query.value.orderDirection === "DESC") messages.reverse();
-      // All messages are one page: the envelope of lists around them serves those who look for it there.
-      const { data, ...page } = pageOf(messages, 1, Math.max(1, messages.length), messages.length);
+      const { orderDirection } = query.value;
+      const total = store.messages.count(conversation.id);
+      const whole = query.value.page === undefined && query.value.pageSize === undefined;
+      const at = query.value.page ?? 1;
+      const pageSize = whole ? Math.max(1, total) : (query.value.pageSize ?? defaultPageSize);
+      const slice = { orderDirection, limit: pageSize, offset: (at - 1) * pageSize };
+      const messages = transcript(store, conversation.id, slice).map((each) => ({ ...each, ...feedback }));
+      const { data, ...page } = pageOf(messages, at, pageSize, total);
       return c.json({ messages, ...page, data });
     })
     .post("/:id/send-manual-message", async (c) => {

@@ -22,11 +22,19 @@ export interface MessageRow {
 }
 export type NewMessage = Omit<MessageRow, "seq" | "anonymized">;
 
+/** A part of a conversation's messages. `limit` and `offset` count messages. */
+export interface MessageSlice {
+  readonly orderDirection: "ASC" | "DESC";
+  readonly limit: number;
+  readonly offset: number;
+}
+
 export interface Messages {
   insert(row: NewMessage): void;
   byId(conversationId: string, id: string): MessageRow | undefined;
-  /** All of a conversation, oldest first. */
-  list(conversationId: string): MessageRow[];
+  /** Of a conversation: all, oldest first, or a part. */
+  list(conversationId: string, slice?: MessageSlice): MessageRow[];
+  count(conversationId: string): number;
   /** The newest `limit` before `seq`, oldest first. */
   before(conversationId: string, seq: number, limit: number): MessageRow[];
   newestQuestion(conversationId: string): MessageRow | undefined;
@@ -56,9 +64,14 @@ export function prepareMessages(db: Db): Messages {
   const byId = db.prepare<[string, string], MessageRow>(
     "SELECT * FROM message WHERE conversation_id = ? AND id = ?",
   );
-  const list = db.prepare<[string], MessageRow>(
-    "SELECT * FROM message WHERE conversation_id = ? ORDER BY seq",
-  );
+  const list = (direction: MessageSlice["orderDirection"]) =>
+    db.prepare<[string, number, number], MessageRow>(
+      `SELECT * FROM message WHERE conversation_id = ? ORDER BY seq ${direction} LIMIT ? OFFSET ?`,
+    );
+  const lists = { ASC: list("ASC"), DESC: list("DESC") };
+  const count = db
+    .prepare<[string], number>("SELECT count(*) FROM message WHERE conversation_id = ?")
+    .pluck();
   const before = db.prepare<[string, number, number], MessageRow>(
     "SELECT * FROM message WHERE conversation_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
   );
@@ -84,7 +97,9 @@ export function prepareMessages(db: Db): Messages {
   return {
     insert: (row) => void insert.run(row),
     byId: (conversationId, id) => byId.get(conversationId, id),
-    list: (conversationId) => list.all(conversationId),
+    list: (conversationId, slice = { orderDirection: "ASC", limit: -1, offset: 0 }) =>
+      lists[slice.orderDirection].all(conversationId, slice.limit, slice.offset),
+    count: (conversationId) => count.get(conversationId) ?? 0,
     before: (conversationId, seq, limit) => before.all(conversationId, seq, limit).reverse(),
     newestQuestion: (conversationId) => newestQuestion.get(conversationId),
     answerTo: (conversationId, questionId) => answerTo.get(questionId, conversationId),

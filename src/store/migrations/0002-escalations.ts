@@ -86,6 +86,7 @@ CREATE TABLE watches (
   channel TEXT NOT NULL,
   mode TEXT,
   mark TEXT,
+  position BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT,
   looks BIGINT NOT NULL DEFAULT 0
 ) WITHOUT ROWID; -- only: sqlite

@@ -112,8 +112,11 @@ export const conversationOperations = {
     ...common,
     method: "GET",
     path: "/external/conversations/{id}/messages",
-    summary: "All messages of a conversation",
+    summary: "The messages of a conversation",
     query: z.object({
+      page: z.int().min(1).optional(),
+      pageSize: z.int().min(1).optional(),
+      orderBy: z.enum(["createdAt"]).optional(),
       orderDirection: z.enum(["ASC", "DESC"]).optional(),
       shouldIncludeFeedbacks: z.enum(["true", "false"]).optional(),
     }),

@@ -1,0 +1,152 @@
+// Reads a JSON list as it arrives and takes it apart into its items, so that neither the size of a list nor that of one item
+// decides whether the others can be read: an item above the limit is counted and dropped, the rest never waits in one string.
+
+/** Bytes of one item. No platform seen takes a message as long as half of it. */
+const maxItemBytes = 4 * 1024 * 1024;
+/** Bytes of a list's other fields. */
+const maxEnvelopeBytes = 256 * 1024;
+
+/** A list that was read to its end. */
+export interface SplitList {
+  /** The JSON around the items: the page envelope. */
+  readonly envelope: { readonly [name: string]: unknown };
+  /** Null when there is no list in it. */
+  readonly items: readonly unknown[] | null;
+  /** Items above the limit. */
+  readonly skipped: number;
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
+const comma = 0x2c;
+const isOpening = (byte: number) => byte === 0x5b || byte === 0x7b;
+const isClosing = (byte: number) => byte === 0x5d || byte === 0x7d;
+
+/** Fed with the chunks of one response body by the exchange. The list is the first of `names` in the top object that is an
+ *  array, or the body itself; a second one is read over. */
+export class ListSplitter {
+  readonly #names: readonly string[];
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+  /** Depth of the items' own brackets; 0 outside of a list. */
+  #listDepth = 0;
+  #taken = false;
+  #keeping = false;
+  /** The top object's text outside of lists. */
+  readonly #outside: Buffer[] = [];
+  #outsideBytes = 0;
+  /** The last string seen at depth 1, in quotes: before an array it is its name. */
+  #key: Buffer[] = [];
+  #inKey = false;
+  #item: Buffer[] = [];
+  #itemBytes = 0;
+  readonly #items: unknown[] = [];
+  #skipped = 0;
+  #broken = false;
+
+  constructor(...names: readonly string[]) {
+    this.#names = names;
+  }
+
+  /** Linear in the chunk; JSON is parsed item by item. */
+  push(chunk: Buffer): void {
+    let from = 0;
+    let keyFrom = 0;
+    for (let at = 0; at < chunk.length && !this.#broken; at++) {
+      const byte = chunk[at] ?? 0;
+      if (this.#inString) {
+        if (this.#escaped) this.#escaped = false;
+        else if (byte === backslash) this.#escaped = true;
+        else if (byte === quote) {
+          this.#inString = false;
+          if (this.#inKey) this.#key.push(chunk.subarray(keyFrom, at + 1));
+          this.#inKey = false;
+        }
+      } else if (byte === quote) {
+        this.#inString = true;
+        this.#inKey = this.#depth === 1 && this.#listDepth === 0;
+        if (this.#inKey) this.#key = [];
+        keyFrom = at;
+      } else if (isOpening(byte)) {
+        this.#depth += 1;
+        if (byte === 0x5b && this.#opensList()) {
+          this.#add(Buffer.concat([chunk.subarray(from, at), Buffer.from("[]")]));
+          from = at + 1;
+          this.#listDepth = this.#depth;
+          this.#keeping = !this.#taken;
+          this.#taken = true;
+        }
+      } else if (isClosing(byte)) {
+        if (this.#depth === this.#listDepth && this.#listDepth > 0) {
+          this.#add(chunk.subarray(from, at));
+          this.#endItem();
+          from = at + 1;
+          this.#listDepth = 0;
+        }
+        this.#depth -= 1;
+      } else if (byte === comma && this.#listDepth > 0 && this.#depth === this.#listDepth) {
+        this.#add(chunk.subarray(from, at));
+        this.#endItem();
+        from = at + 1;
+      }
+    }
+    this.#add(chunk.subarray(from));
+    if (this.#inKey) this.#key.push(chunk.subarray(keyFrom));
+  }
+
+  /** Null when the body is no JSON, or its envelope is too large. */
+  end(): SplitList | null {
+    if (this.#broken || this.#depth !== 0 || this.#inString) return null;
+    try {
+      const envelope: unknown = JSON.parse(Buffer.concat(this.#outside).toString("utf8"));
+      const fields = envelope !== null && typeof envelope === "object" && !Array.isArray(envelope);
+      return {
+        envelope: fields ? (envelope as { readonly [name: string]: unknown }) : {},
+        items: this.#taken ? this.#items : null,
+        skipped: this.#skipped,
+      };
+    } catch {
+      return null;
+    }
+  }
+
+  /** Its bracket is already counted: depth 1 is the body itself, depth 2 a field of the top object. */
+  #opensList(): boolean {
+    if (this.#listDepth > 0) return false;
+    if (this.#depth === 1) return true;
+    const name = Buffer.concat(this.#key).toString("utf8");
+    return this.#depth === 2 && this.#names.some((wanted) => name === `"${wanted}"`);
+  }
+
+  #add(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    if (this.#listDepth === 0) {
+      this.#outsideBytes += bytes.length;
+      if (this.#outsideBytes > maxEnvelopeBytes) this.#broken = true;
+      else this.#outside.push(bytes);
+      return;
+    }
+    this.#itemBytes += bytes.length;
+    if (!this.#keeping || this.#itemBytes > maxItemBytes) this.#item = [];
+    else this.#item.push(bytes);
+  }
+
+  #endItem(): void {
+    const [item, size] = [this.#item, this.#itemBytes];
+    this.#item = [];
+    this.#itemBytes = 0;
+    if (!this.#keeping) return;
+    if (size > maxItemBytes) {
+      this.#skipped += 1;
+      return;
+    }
+    const text = Buffer.concat(item).toString("utf8").trim();
+    if (text === "") return; // an empty list
+    try {
+      this.#items.push(JSON.parse(text));
+    } catch {
+      this.#broken = true;
+    }
+  }
+}

@@ -1,0 +1,189 @@
+// Conversations larger than one response, read through the client over HTTP from platforms that page well, badly or not.
+
+import { describe, expect, test } from "vitest";
+import type { ReadCall } from "../../src/agent/calls.ts";
+import { type Fault, json, status } from "./fault-server.ts";
+import { messageRecord } from "./records.ts";
+import { startRig } from "./rig.ts";
+
+type Said = ReturnType<typeof messageRecord>;
+
+const at = (n: number) => new Date(Date.UTC(2026, 0, 1) + n * 1000).toISOString();
+/** Questions and answers in turns. */
+function talk(count: number, length = 10): Said[] {
+  return Array.from({ length: count }, (_, n) => {
+    const asked = n % 2 === 0;
+    const over = { createdAt: at(n), ...(asked ? {} : { conversationMessageId: `m-${n - 1}` }) };
+    return messageRecord(
+      `m-${n}`,
+      asked ? "conversation_user" : "assistant",
+      `${n} ${"x".repeat(length)}`,
+      over,
+    );
+  });
+}
+
+/** Serves pages of at most `most` messages in the interface's envelope. */
+const paging =
+  (messages: readonly Said[], most = 100): Fault =>
+  (request, response, socket) => {
+    const query = new URL(request.path, "http://platform").searchParams;
+    const pageSize = Math.min(Number(query.get("pageSize")), most);
+    const currentPage = Number(query.get("page"));
+    const data = messages.slice((currentPage - 1) * pageSize, currentPage * pageSize);
+    const totalPages = Math.ceil(messages.length / pageSize);
+    const hasNextPage = currentPage < totalPages;
+    const page = { currentPage, pageSize, totalItems: messages.length, totalPages, hasNextPage };
+    json({ messages: data, ...page, hasPreviousPage: currentPage > 1, data })(request, response, socket);
+  };
+
+async function reading(fault: Fault, more: ReadCall["more"] = async () => true) {
+  const { client, server, signal } = await startRig();
+  server.script(fault);
+  const call = { signal, more };
+  return {
+    server,
+    read: (from = 0) => client.read("c-1", from, call),
+    lookUp: (text: string, known: readonly string[] = []) =>
+      client.lookUp("c-1", { text, knownIds: new Set(known) }, call),
+    findSaid: (text: string) => client.findSaid("c-1", { text, knownIds: new Set() }, call),
+  };
+}
+
+const ids = (messages: readonly { readonly id: string }[]) => messages.map(({ id }) => id);
+const all = (count: number) => Array.from({ length: count }, (_, n) => `m-${n}`);
+
+describe("a conversation of several pages (review 4)", () => {
+  test.each([
+    ["as large as we want", 100],
+    ["smaller than we want", 50],
+    ["of an odd size", 7],
+  ])("is read in pages %s", async (_, most) => {
+    const { read } = await reading(paging(talk(300), most));
+    const part = await read();
+    expect(ids(part.messages)).toEqual(all(300));
+    expect(part).toMatchObject({ start: 0, end: 300, skipped: 0, failure: null });
+  });
+
+  test.each([100, 50, 7])("is read from a place on (pages of at most %i)", async (most) => {
+    const { read, server } = await reading(paging(talk(300), most));
+    const part = await read(200);
+    expect(part.start).toBeLessThanOrEqual(200);
+    expect(ids(part.messages)).toEqual(all(300).slice(part.start));
+    expect(part.end).toBe(300);
+    expect(server.received.length).toBeLessThan(45);
+  });
+
+  test("is read whole from a platform that does not page, 23 MB in one response", async () => {
+    const messages = talk(2_300, 10_000);
+    const { read, lookUp } = await reading(json({ messages }));
+    const part = await read(1_000);
+    expect(ids(part.messages)).toEqual(all(2_300));
+    expect(part).toMatchObject({ start: 0, end: 2_300, failure: null });
+    expect(await lookUp(messages[2_298]?.message ?? "")).toMatchObject({
+      value: { state: "answered", answer: { replyId: "m-2299" } },
+    });
+    expect(await lookUp("never asked")).toEqual({ kind: "ok", value: { state: "absent" } });
+  });
+
+  test("is read in small pages where its messages are huge", async () => {
+    const messages = talk(40, 3_000_000);
+    const { read } = await reading(paging(messages));
+    const part = await read();
+    expect(ids(part.messages)).toEqual(all(40));
+    expect(part.failure).toBeNull();
+  });
+
+  test("is read without a message that is longer than any response may be", async () => {
+    const messages = talk(10);
+    messages[4] = messageRecord("m-4", "conversation_user", "y".repeat(30_000_000), { createdAt: at(4) });
+    for (const fault of [paging(messages), paging(messages, 1), json({ messages }), json(messages)]) {
+      const { read, lookUp } = await reading(fault);
+      const part = await read();
+      expect(ids(part.messages)).toEqual(all(10).filter((id) => id !== "m-4"));
+      expect(part).toMatchObject({ end: 10, skipped: 1, failure: null });
+      expect(await lookUp("8 xxxxxxxxxx")).toMatchObject({ value: { state: "answered" } });
+      expect(await lookUp("never asked")).toMatchObject({ value: { state: "absent" } });
+      // It may be the one that cannot be read.
+      expect(await lookUp("z".repeat(300_000))).toMatchObject({ kind: "unknown" });
+    }
+  });
+
+  test("is kept as far as it was read when a later page fails", async () => {
+    const good = paging(talk(300));
+    let left = 2;
+    const { read } = await reading((...request) => (left-- > 0 ? good : status(503))(...request));
+    const part = await read();
+    expect(ids(part.messages)).toEqual(all(128));
+    expect(part).toMatchObject({ start: 0, end: 128, failure: { kind: "unknown" } });
+  });
+
+  test("is kept as far as it was read when the rate is used up", async () => {
+    let left = 1;
+    const { read } = await reading(paging(talk(300)), async () => left-- > 0);
+    expect(await read()).toMatchObject({ end: 128, failure: { kind: "deferred" } });
+  });
+
+  test("is searched from its end, so that a new question takes two requests", async () => {
+    const { lookUp, findSaid, server } = await reading(paging(talk(2_000)));
+    expect(await lookUp("1998 xxxxxxxxxx")).toMatchObject({
+      value: { state: "answered", answer: { questionId: "m-1998", replyId: "m-1999" } },
+    });
+    expect(server.received).toHaveLength(2);
+    expect(await lookUp("2 xxxxxxxxxx")).toMatchObject({ value: { state: "answered" } });
+    expect(await lookUp("never asked")).toMatchObject({ value: { state: "absent" } });
+    expect(await findSaid("never said")).toEqual({ kind: "ok", value: null });
+  });
+
+  test("is not said to lack a question while a page cannot be read", async () => {
+    const messages = talk(2_000);
+    const good = paging(messages);
+    const { lookUp, findSaid } = await reading((request, ...rest) =>
+      (request.path.includes("page=20&") ? status(503) : good)(request, ...rest),
+    );
+    expect(await lookUp("never asked")).toMatchObject({ kind: "unknown" });
+    expect(await findSaid("never said")).toMatchObject({ kind: "unknown" });
+    expect(await lookUp("1998 xxxxxxxxxx")).toMatchObject({ value: { state: "answered" } });
+  });
+
+  test("does not take the late reply to an older question for the answer", async () => {
+    const messages = [
+      ...talk(200),
+      messageRecord("q", "conversation_user", "New?", { createdAt: at(300) }),
+      messageRecord("late", "assistant", "Old", { createdAt: at(301), conversationMessageId: "m-2" }),
+    ];
+    const { lookUp } = await reading(paging(messages));
+    expect(await lookUp("New?")).toMatchObject({ value: { state: "pending", questionId: "q" } });
+  });
+
+  test("ends with a platform that says for ever that there is more", async () => {
+    const messages = talk(20);
+    const page = { currentPage: 1, pageSize: 20, totalItems: 1e6, totalPages: 5e4, hasNextPage: true };
+    const { read, lookUp } = await reading(json({ data: messages, ...page }));
+    expect(ids((await read()).messages)).toEqual(all(20));
+    expect(await lookUp("18 xxxxxxxxxx")).toMatchObject({ value: { state: "answered" } });
+    expect((await lookUp("never asked")).kind).toBe("ok");
+  });
+
+  test("may have its list anywhere in the response, in pieces of any size", async () => {
+    const tricky = 'a "messages": [ { \\ } ] b \u{1f600}';
+    const message = messageRecord("m-0", "conversation_user", tricky, { metadata: { messages: [[1], "]"] } });
+    const body = JSON.stringify({
+      note: "messages",
+      meta: { messages: [1, 2] },
+      data: null,
+      messages: [message],
+    });
+    const { read } = await reading((_, response) => {
+      response.writeHead(200, { "content-type": "application/json" });
+      const bytes = Buffer.from(body);
+      let sent = 0;
+      const next = (): void => {
+        if (sent >= bytes.length) return void response.end();
+        response.write(bytes.subarray(sent, (sent += 3)), () => setImmediate(next));
+      };
+      next();
+    });
+    expect((await read()).messages).toMatchObject([{ id: "m-0", text: tricky }]);
+  });
+});

@@ -1,0 +1,158 @@
+// Looks at a conversation of the platform, over HTTP: what was read counts, whatever cannot be read.
+
+import { describe, expect, it } from "vitest";
+import { watchStage } from "../../src/escalation/watch.ts";
+import type { Line } from "../../src/pipeline/line.ts";
+import { readWatch, watchIn } from "../../src/store/watches.ts";
+import { messageRecord } from "../agent/records.ts";
+import { openHouse } from "../pipeline/house.ts";
+import { listen } from "../pipeline/rig.ts";
+import { type Asked, refusing } from "../pipeline/scripted-platform.ts";
+import { escalationsIn, policyOf, raising } from "./raising.ts";
+
+/** A conversation in which one question was asked and answered, and a hand that looks at it. */
+async function watched() {
+  const lines = new Map<string, Line>();
+  const raised = raising();
+  const house = await openHouse({
+    line(line) {
+      lines.set(line.channel, raised(line));
+      return raised(line);
+    },
+  });
+  await house.arrives({ text: "hello" });
+  const [id = "", messages = []] = [...house.platform.messages][0] ?? [];
+  const { db, clock, rate } = house;
+  const { log, lines: logged } = listen();
+  const stage = watchStage({
+    policy: () => policyOf(),
+    lines: () => lines,
+    db,
+    rate,
+    clock,
+    log,
+    node: "n",
+  });
+  const [{ conversation } = { conversation: "" }] = await db.read((q) =>
+    q.all<{ conversation: string }>("SELECT id AS conversation FROM conversations"),
+  );
+  const look = async () => {
+    clock.forward(1000);
+    await db.tx((q) => watchIn(q, { id: conversation, channel: "c" }, 0));
+    const [claimed] = await db.tx((q) => stage.claim(q, "c", 1));
+    if (!claimed) throw new Error("the look is not due");
+    const transition = await claimed.work(new AbortController().signal);
+    await db.tx(transition);
+    return db.read((q) => readWatch(q, conversation));
+  };
+  const human = (name: string, length = 0) => {
+    const over = { createdAt: new Date(Date.now() + messages.length * 1000).toISOString() };
+    messages.push(messageRecord(name, "manual_assistant", `${name} ${"x".repeat(length)}`, over));
+  };
+  const delivered = async () =>
+    (
+      await db.read((q) =>
+        q.all<{ text: string }>("SELECT text FROM replies WHERE kind = 'human' ORDER BY id"),
+      )
+    ).map(({ text }) => text.split(" ")[0]);
+  return { ...house, look, human, delivered, messages, id, logged };
+}
+
+/** The interface's envelope around pages of the size that is asked for. */
+function paged(asked: Asked): object {
+  const { messages = [] } = asked.perform() as { messages?: object[] };
+  const currentPage = Number(asked.query.get("page"));
+  const pageSize = Number(asked.query.get("pageSize"));
+  const totalPages = Math.ceil(messages.length / pageSize);
+  const page = { currentPage, pageSize, totalItems: messages.length, totalPages };
+  return {
+    ...page,
+    hasNextPage: currentPage < totalPages,
+    data: messages.slice((currentPage - 1) * pageSize, currentPage * pageSize),
+  };
+}
+
+describe("a look at a large conversation (review 4)", () => {
+  it("keeps the mode that was read when the messages cannot be", async () => {
+    const { platform, look, db, logged } = await watched();
+    platform.mode = "manual";
+    platform.faults.look = refusing(500);
+    expect(await look()).toMatchObject({ mode: "manual", mark: null, looks: 1 });
+    expect(await escalationsIn(db)).toMatchObject([{ state: "open", cause: "topic" }]);
+    expect(logged).toContain("reading the platform's messages failed; its mode was read");
+    platform.mode = "ai";
+    expect(await look()).toMatchObject({ mode: "ai", looks: 2 });
+    expect(await escalationsIn(db)).toMatchObject([{ state: "closed" }]);
+  });
+
+  it("reads 23 MB of messages, and delivers what a human wrote behind them", async () => {
+    const { platform, look, human, delivered, messages, db } = await watched();
+    for (let n = 0; n < 23; n++)
+      messages.push(messageRecord(`large-${n}`, "assistant", "x".repeat(1_000_000)));
+    human("last");
+    platform.mode = "manual";
+    expect(await look()).toMatchObject({ mode: "manual", mark: "last", position: messages.length, looks: 0 });
+    expect(await delivered()).toEqual(["last"]);
+    expect(await escalationsIn(db)).toMatchObject([{ cause: "topic" }]);
+  });
+
+  it("is not blocked by a single message larger than any response", async () => {
+    const { look, human, delivered, logged } = await watched();
+    human("before");
+    human("huge", 30_000_000);
+    human("after");
+    expect(await look()).toMatchObject({ mark: "after", looks: 0 });
+    expect(await delivered()).toEqual(["before", "after"]);
+    expect(logged).toContain("platform messages skipped: too large to be read");
+  });
+
+  it("delivers each message once when a later page fails, and goes on from there", async () => {
+    const { platform, look, human, delivered, messages } = await watched();
+    let failing = "none";
+    let asked: string[] = [];
+    platform.faults.look = (request) => {
+      asked.push(request.query.get("page") ?? "");
+      if (request.query.get("page") === failing) request.answer(500, null);
+      else request.answer(200, paged(request));
+    };
+    await look();
+    for (let n = 0; n < 200; n++) human(`word-${n}`);
+    failing = "3";
+    const half = await look();
+    expect(half).toMatchObject({ mark: messages[127]?.id, position: 128, looks: 1 });
+    expect(await delivered()).toEqual(messages.slice(2, 128).map(({ id }) => id));
+    failing = "none";
+    asked = [];
+    expect(await look()).toMatchObject({ mark: "word-199", position: 202, looks: 0 });
+    expect(asked).toEqual(["2", "3", "4"]);
+    expect(await delivered()).toEqual(messages.slice(2).map(({ id }) => id));
+    await look();
+    expect(await delivered()).toHaveLength(200);
+  });
+
+  it("takes nothing that came before us for new when its first reading was cut off", async () => {
+    const { platform, look, human, delivered, messages, db } = await watched();
+    for (let n = 0; n < 100; n++) messages.push(messageRecord(`history-${n}`, "assistant", "Earlier"));
+    human("mine");
+    platform.faults.look = (request) =>
+      request.query.get("page") === "2" ? request.answer(500, null) : request.answer(200, paged(request));
+    expect(await look()).toMatchObject({ mark: null, position: 0, looks: 1 });
+    platform.faults.look = (request) => request.answer(200, paged(request));
+    expect(await look()).toMatchObject({ mark: "mine", looks: 0 });
+    expect(await delivered()).toEqual(["mine"]);
+    expect(await db.read((q) => q.all("SELECT 1 FROM replies WHERE text = 'Earlier'"))).toEqual([]);
+  });
+
+  it("reads everything again when its mark is gone", async () => {
+    const { platform, look, human, delivered, messages } = await watched();
+    platform.faults.look = (request) => request.answer(200, paged(request));
+    for (let n = 0; n < 150; n++) human(`word-${n}`);
+    await look();
+    messages.splice(100, 52);
+    human("new");
+    expect(await look()).toMatchObject({ position: 0, looks: 1 });
+    expect(await look()).toMatchObject({ mark: "new", position: 101, looks: 0 });
+    expect((await delivered()).at(-1)).toBe("new");
+    expect(await delivered()).toHaveLength(151);
+  });
+});
