@@ -62,9 +62,38 @@ export function matches(pattern: string, address: string): boolean {
   return address.length - last.length >= position && address.endsWith(last);
 }
 
+/** Below this a channel's cap is too small to be shared out. */
+const smallestShared = 10;
+
+/** How a channel's cap is shared. A tenth of it is kept for preferred senders (authenticated, or known). The others get half of
+ *  it at once and the rest evenly over its window, so that a flood of forged senders never uses it up at one blow. */
+function shareOf(cap: Cap): {
+  readonly others: number;
+  readonly burst: number;
+  readonly everyMs: number;
+} {
+  if (cap.max < smallestShared) return { others: cap.max, burst: cap.max, everyMs: 0 };
+  const others = cap.max - Math.ceil(cap.max / 10);
+  const burst = Math.ceil(cap.max / 2);
+  return { others, burst, everyMs: cap.per / (others - burst) };
+}
+
+/** Whether one more turn of a channel waits, and for what: `turns` until fewer than so many are in the window, `ms` so long. */
+export function channelRoom(
+  cap: Cap,
+  preferred: boolean,
+  use: { readonly total: number; readonly others: number; readonly sinceOther: number | null },
+): { readonly below: number } | { readonly ms: number } | null {
+  const { others, burst, everyMs } = shareOf(cap);
+  const most = preferred ? cap.max : others;
+  if (use.total >= most) return { below: most };
+  if (preferred || use.others < burst || use.sinceOther === null) return null;
+  return use.sinceOther >= everyMs ? null : { ms: everyMs - use.sinceOther };
+}
+
 /** What the caps are counted over. */
 export interface Counted {
-  readonly name: "sender" | "conversation" | "channel";
+  readonly name: "sender" | "conversation";
   readonly cap: Cap;
   readonly count: number;
 }

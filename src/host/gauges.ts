@@ -64,6 +64,17 @@ export function defineGauges(
     });
   }
   metrics.gauge({
+    name: "capped_messages",
+    help: "Messages that wait for room under the channel's cap: of preferred senders (authenticated, or known), and of others.",
+    labels: ["channel", "sender"],
+    sample: async (gauge) => {
+      gauge.reset();
+      for (const { channel, capped } of await look()) {
+        for (const [sender, count] of Object.entries(capped)) gauge.set({ channel, sender }, count);
+      }
+    },
+  });
+  metrics.gauge({
     name: "sessions",
     help: "Live calls: open, or lost and waiting for another connection.",
     labels: ["channel", "state"],

@@ -80,6 +80,8 @@ function toRow(channel: string, event: InboundEvent, node: string): NewEvent {
     raw: bytes ? blob(bytes) : null,
     attachments: (message?.attachments ?? []).map(toAttachment),
     exempt: message !== null && isExempt(message),
+    ...(message?.sender === undefined ? {} : { verified: message.sender === "verified" }),
+    ...(message && "answers" in message.thread ? { answers: message.thread.answers } : {}),
   };
 }
 

@@ -1,16 +1,17 @@
 // Stage route.
-// Takes: events `stored`, per channel in the order of their arrival.
+// Takes: events `stored`, per channel in the order of their arrival; senders in turn where the channel is at its cap.
 // Does: finds or opens the conversation; guards (machine mail, age, allow and deny, loops, caps); hands receipts on.
 // Leaves: a turn `waiting` in the conversation's inbound lane, or the event `ignored` or `held` with its reason.
 // If it fails: later again, after five times `failed`.  If the process dies: the event is still `stored`.
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
 import { answerTo } from "../domain/address.ts";
-import { type Cap, type Counted, capped, type Rules, refuse } from "../domain/guards.ts";
+import { type Counted, capped, channelRoom, type Rules, refuse } from "../domain/guards.ts";
 import { questionContext, questionText } from "../domain/question.ts";
 import { chooseConversation, references } from "../domain/thread.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
+import { elderEvent, fairEvents, isCapped, postponeChannel } from "../store/capped.ts";
 import {
   addParticipant,
   bindVia,
@@ -29,15 +30,15 @@ import {
   type EventRow,
   exempt,
   lockChannel,
-  postponeChannel,
   postponeEvent,
   settleEvent,
+  stateOf,
   storedEvents,
 } from "../store/events.ts";
 import { answeredBefore } from "../store/restored.ts";
 import { readSession } from "../store/sessions.ts";
 import { suppression } from "../store/suppressions.ts";
-import { countTurns, enqueueTurn, roomIn } from "../store/turns.ts";
+import { capUse, countTurns, enqueueTurn, roomIn } from "../store/turns.ts";
 import { readBody } from "./accept.ts";
 import { heed, suppressedCode } from "./consent.ts";
 import { dueAt, joinTurn } from "./join.ts";
@@ -58,6 +59,8 @@ interface RouteDeps {
 }
 
 const batch = 200;
+/** Of a channel at its cap: few have room, and the next sweep comes in a second. */
+const fairBatch = 64;
 const attemptLimit = 5;
 
 export function routeStage(deps: RouteDeps): PureStage {
@@ -65,21 +68,24 @@ export function routeStage(deps: RouteDeps): PureStage {
     takes: "events",
     async run(q) {
       const committed: (() => void)[] = [];
-      const full = new Set<string>();
       for (const channel of await channelsToRoute(q)) {
         const line = deps.lines().get(channel);
         if (!line) continue;
         if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
-        for (const row of await storedEvents(q, channel, batch)) {
-          // Receipts do not wait for room, nor what takes none, nor what an operator has released.
-          const waits = row.kind === "message" && row.code !== "released" && row.code !== exempt;
-          if (full.has(channel) && waits) continue;
-          await q
-            .savepoint(() => routeEvent(q, line, row, { ...deps, committed, full }))
+        const room: Room = { none: false, noneForOthers: false };
+        const route = (row: EventRow) =>
+          q
+            .savepoint(() => routeEvent(q, line, row, { ...deps, committed, room }))
             .catch(async (error: unknown) => {
               deps.log.error({ channel, event: row.id, err: error }, "routing an event failed");
               await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
             });
+        for (const row of await inTurn(q, line)) {
+          // What overtakes others does not overtake those of its own conversation: they are routed before it.
+          for (let next = await eldest(q, line, row); next !== null && hasRoom(room, next); ) {
+            await route(next);
+            next = next.id === row.id ? null : await eldest(q, line, row);
+          }
         }
         point("route.commit", "before", { channel });
         committed.push(() => point("route.commit", "after", { channel }));
@@ -89,11 +95,36 @@ export function routeStage(deps: RouteDeps): PureStage {
   };
 }
 
+/** What the channel's cap has no room for, as it turned out in this run. */
+interface Room {
+  none: boolean;
+  noneForOthers: boolean;
+}
+
+/** Receipts do not wait for room, nor what takes none, nor what an operator has released. */
+const hasRoom = (room: Room, row: EventRow): boolean =>
+  !isUnderCap(row) || !(room.none || (room.noneForOthers && row.preferred === 0));
+const isUnderCap = ({ kind, code }: EventRow): boolean =>
+  kind === "message" && code !== "released" && code !== exempt;
+
+/** What is due in a channel, by arrival. Where there is more than its cap has room for, its messages in fair order. */
+async function inTurn(q: Query, line: Line): Promise<readonly EventRow[]> {
+  const rows = await storedEvents(q, line.channel, batch);
+  const caps = line.rules.caps.channel;
+  const messages = rows.filter(isUnderCap);
+  if (caps.length === 0 || messages.length === 0) return rows;
+  const least = Math.min(...caps.map(({ max }) => max));
+  if (messages.length < Math.max(2, least / 2) && !(await isCapped(q, line.channel))) return rows;
+  const window = Math.max(...caps.map(({ per }) => per));
+  const fair = await fairEvents(q, line.channel, window, fairBatch);
+  return [...rows.filter((row) => !isUnderCap(row)), ...fair];
+}
+
 async function routeEvent(
   q: Query,
   line: Line,
   row: EventRow,
-  deps: RouteDeps & { committed: (() => void)[]; full: Set<string> },
+  deps: RouteDeps & { committed: (() => void)[]; room: Room },
 ): Promise<void> {
   const event = readBody(row.body);
   if (event.kind === "delivery") {
@@ -150,7 +181,8 @@ async function routeEvent(
     }
   }
   const over = released ? null : capped(await counts(q, line, event, known));
-  if (over?.name === "channel") return waitForRoom(q, line, over.cap, deps);
+  const waitMs = released || over ? null : await roomFor(q, line, row);
+  if (waitMs !== null) return waitForRoom(q, line, row, waitMs, deps);
   if (over) {
     deps.log.warn({ channel: row.channel, event: row.id, code: over.code }, "message held by a cap");
     await settleEvent(q, row.id, { state: "held", code: over.code, reason: over.reason });
@@ -171,6 +203,8 @@ async function routeEvent(
     address: JSON.stringify(answerTo(event)),
     receivedAt: row.received_at,
     dueAt: dueAt(q, row, released ? 0 : join),
+    preferred: row.preferred,
+    queue: row.queue,
   });
   await settleEvent(q, row.id, { state: "routed", conversation, turn });
 }
@@ -208,18 +242,59 @@ const rulesFor = (event: MessageEvent, rules: Rules): Rules =>
     ? { ...rules, max_age: Number.POSITIVE_INFINITY }
     : rules;
 
-/** The channel as a whole is at its cap: a storm, or the mail of a long outage. Nothing is decided about this message; it
- *  and all behind it wait until the window has room. */
+/** The message itself, or the first that waits of those before it in its conversation; null when it was routed already. */
+async function eldest(q: Query, line: Line, row: EventRow): Promise<EventRow | null> {
+  if (!isUnderCap(row)) return row;
+  if ((await stateOf(q, row.id)) !== "stored") return null;
+  if (line.rules.caps.channel.length === 0 || line.traits.conversations === "person") return row;
+  const event = readBody(row.body);
+  const conversation = event.kind === "message" ? await findConversation(q, line, event) : null;
+  const elder = conversation === null ? null : await elderEvent(q, line.channel, row.id, conversation);
+  return elder === null ? row : eldest(q, line, elder);
+}
+
+/** How long the message waits for room under the channel's caps, in milliseconds; null when there is room. */
+async function roomFor(q: Query, line: Line, row: EventRow): Promise<number | null> {
+  let longest: number | null = null;
+  for (const cap of line.rules.caps.channel) {
+    const room = channelRoom(cap, row.preferred === 1, await capUse(q, line.channel, cap.per));
+    if (room === null) continue;
+    const ms = "ms" in room ? room.ms : await roomIn(q, line.channel, room.below, cap.per);
+    longest = Math.max(longest ?? 0, ms);
+  }
+  return longest;
+}
+
+/** The channel is at its cap: a storm, or the mail of a long outage. Nothing is decided about this message: it waits for
+ *  room, and so do the others of its kind. Humans are told once, and again when it lasts for more than an hour after they
+ *  have closed that. */
 async function waitForRoom(
   q: Query,
   line: Line,
-  cap: Cap,
-  deps: { log: Log; full: Set<string> },
+  row: EventRow,
+  waitMs: number,
+  deps: { log: Log; clock: Clock; room: Room },
 ): Promise<void> {
-  deps.full.add(line.channel);
-  const delay = await roomIn(q, line.channel, cap.max, cap.per);
-  deps.log.warn({ channel: line.channel, wait_ms: delay }, "the channel is at its cap; messages wait");
-  await postponeChannel(q, line.channel, delay);
+  const { channel, agent } = line;
+  const preferred = row.preferred === 1;
+  deps.room.noneForOthers = true;
+  if (preferred) deps.room.none = true;
+  if (!(await isCapped(q, channel)))
+    deps.log.warn(
+      { channel, wait_ms: Math.ceil(waitMs), preferred },
+      "channel at its cap: messages are queued",
+    );
+  await postponeChannel(q, channel, waitMs, preferred);
+  await line.escalation()?.raise(q, {
+    key: `cap:${channel}:${Math.floor(deps.clock.now() / 3_600_000)}`,
+    source: "ours",
+    cause: "cap",
+    channel,
+    agent,
+    conversation: null,
+    topic: null,
+    reason: "the channel is at its cap: messages are queued, those of authenticated and known senders first",
+  });
 }
 
 /** Where an answer would go. */
@@ -251,9 +326,9 @@ async function counts(
   event: MessageEvent,
   conversation: string | null,
 ): Promise<Counted[]> {
-  const scopes = { sender: event.from.address.toLowerCase(), conversation, channel: line.channel };
+  const scopes = { sender: event.from.address.toLowerCase(), conversation };
   const found: Counted[] = [];
-  for (const name of ["sender", "conversation", "channel"] as const) {
+  for (const name of ["sender", "conversation"] as const) {
     const value = scopes[name];
     if (value === null) continue;
     for (const cap of line.rules.caps[name]) {

@@ -17,7 +17,16 @@ export interface NewEvent {
   readonly attachments: readonly NewAttachment[];
   /** True for what takes no room under the channel's cap: it never waits for it. */
   readonly exempt?: boolean;
+  /** Whether the sender is proven to have written it; absent where the channel cannot tell. */
+  readonly verified?: boolean;
+  /** Ids of messages that it answers. */
+  readonly answers?: readonly string[];
 }
+
+/** The code of a stored message that waits for room under the channel's cap. */
+export const cappedCode = "cap-channel";
+/** A sender is known after this long: the addresses of a flood are not known because some of it was answered. */
+const knownAfterMs = 24 * 3_600_000;
 
 /** The code of a stored event that does not wait for room under the channel's cap. */
 export const exempt = "exempt";
@@ -46,6 +55,10 @@ export interface EventRow {
   readonly body: string;
   readonly attempts: number;
   readonly received_at: number;
+  /** 1: its sender is authenticated or known, so it goes first under the channel's cap. */
+  readonly preferred: 0 | 1;
+  /** Messages with the same value share one turn under the channel's cap: a sender, or the domain of unproven ones. */
+  readonly queue: string | null;
 }
 
 /** Stores one event in state `stored`. False when its id, or its fingerprint, is there already; a copy by fingerprint
@@ -58,9 +71,10 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
       event.channel,
       event.fingerprint,
     )) !== undefined;
+  const { preferred, queue } = await standingOf(q, event);
   const row = await q.one<{ id: number }>(
-    `INSERT INTO events (channel, external_id, fingerprint, kind, state, code, sender, subject, body, due_at, sent_at, received_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms())
+    `INSERT INTO events (channel, external_id, fingerprint, kind, state, code, sender, subject, body, due_at, sent_at, received_at, preferred, queue)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms(), $11, $12)
      ON CONFLICT (channel, external_id) DO NOTHING RETURNING id`,
     event.channel,
     event.externalId,
@@ -72,6 +86,8 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
     event.subject,
     event.body,
     event.sentAt,
+    preferred ? 1 : 0,
+    queue,
   );
   if (!row || copy) return false;
   q.touched.add("events");
@@ -101,6 +117,34 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
   }
   return true;
 }
+
+/** Under the channel's cap authenticated and known senders go first, each in turn; of the others each domain is in turn.
+ *  Known: whoever had a conversation before, gets our notifications, or cites a message that we sent. */
+async function standingOf(
+  q: Query,
+  { kind, channel, sender, verified, answers = [] }: NewEvent,
+): Promise<{ readonly preferred: boolean; readonly queue: string | null }> {
+  if (kind !== "message" || sender === null || verified) return { preferred: true, queue: sender };
+  const known = await q.one(
+    `SELECT 1 FROM conversations WHERE channel = $1 AND person = $2 AND opened_at < now_ms() - $3
+     UNION ALL SELECT 1 FROM contacts WHERE channel = $1 AND address = $2 LIMIT 1`,
+    channel,
+    sender,
+    knownAfterMs,
+  );
+  if (known) return { preferred: true, queue: sender };
+  for (const id of answers.slice(0, citedAtMost)) {
+    const cited = await q.one(
+      "SELECT 1 FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1",
+      channel,
+      id,
+    );
+    if (cited) return { preferred: true, queue: sender };
+  }
+  return { preferred: false, queue: sender.slice(sender.lastIndexOf("@") + 1) };
+}
+/** Ids that are looked up of one message: the nearest come first. */
+const citedAtMost = 5;
 
 /** Bytes under their digest; those that are there already are shared. */
 export async function insertBlob(
@@ -170,11 +214,20 @@ export async function channelsToRoute(q: Query): Promise<string[]> {
 /** The oldest stored events of a channel, in the order of their arrival. */
 export async function storedEvents(q: Query, channel: string, limit: number): Promise<EventRow[]> {
   return q.all<EventRow>(
-    `SELECT id, channel, kind, state, code, reason, body, attempts, received_at FROM events
+    `SELECT ${eventColumns} FROM events
      WHERE channel = $1 AND state = 'stored' AND due_at <= now_ms() ORDER BY id LIMIT $2`,
     channel,
     limit,
   );
+}
+
+/** The columns of an `EventRow`. */
+export const eventColumns =
+  "id, channel, kind, state, code, reason, body, attempts, received_at, preferred, queue";
+
+/** An event's state, by which a routine finds out what was done with it meanwhile. */
+export async function stateOf(q: Query, id: number): Promise<string | null> {
+  return (await q.one<{ state: string }>("SELECT state FROM events WHERE id = $1", id))?.state ?? null;
 }
 
 export async function settleEvent(
@@ -263,17 +316,6 @@ export async function settleEventsOf(
   );
 }
 
-/** The channel's cap has no room: every message that waits to be routed there waits `delayMs`, in its order, but for what
- *  takes no room and what an operator has released. */
-export async function postponeChannel(q: Query, channel: string, delayMs: number): Promise<void> {
-  await q.run(
-    `UPDATE events SET due_at = now_ms() + $2 WHERE channel = $1 AND state = 'stored' AND due_at < now_ms() + $2
-       AND kind = 'message' AND COALESCE(code, '') NOT IN ('released', '${exempt}')`,
-    channel,
-    Math.ceil(delayMs),
-  );
-}
-
 /** Routing threw: later again, and after `limit` attempts never. */
 export async function postponeEvent(
   q: Query,
@@ -285,7 +327,8 @@ export async function postponeEvent(
   await q.run(
     `UPDATE events SET attempts = attempts + 1, due_at = now_ms() + $2, reason = $4,
        state = CASE WHEN attempts + 1 >= $3 THEN 'failed' ELSE state END,
-       code = CASE WHEN attempts + 1 >= $3 AND code = '${exempt}' THEN NULL ELSE code END WHERE id = $1`,
+       code = CASE WHEN attempts + 1 >= $3 AND code = '${exempt}' OR code = '${cappedCode}' THEN NULL ELSE code END
+     WHERE id = $1`,
     id,
     delayMs,
     limit,

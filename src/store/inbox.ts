@@ -68,13 +68,13 @@ export async function showEvent(
   return { ...event, attachments };
 }
 
-/** Routes a message that was ignored, held or failed after all: the guards are silent for it. Throws when there is none,
+/** Routes a message that was ignored, held or failed after all, or that waits for room under its channel's cap: the guards are silent for it. Throws when there is none,
  *  when it is no such message, when it is a copy of another one, and when its words were forgotten. */
 export async function releaseEvent(q: Query, id: number): Promise<void> {
   if (await reviveAsked(q, id)) return;
   const changed = await q.run(
     `UPDATE events SET state = 'stored', code = 'released', reason = NULL, attempts = 0, due_at = now_ms()
-     WHERE id = $1 AND kind = 'message' AND state IN ('ignored', 'held', 'failed') AND body <> '{}'
+     WHERE id = $1 AND kind = 'message' AND (state IN ('ignored', 'held', 'failed') OR code = 'cap-channel') AND body <> '{}'
        AND COALESCE(code, '') NOT IN ('duplicate', 'opt-out', 'opt-in', 'help')`,
     id,
   );

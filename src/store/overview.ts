@@ -1,6 +1,7 @@
 // The state of every channel at a glance, for health and metrics. Reads what is open, never what is done: its cost does
 // not grow with the history, for every statement has a partial index of its own.
 
+import { cappedEvents } from "./capped.ts";
 import type { Query } from "./driver.ts";
 import { wholeChannel } from "./pauses.ts";
 
@@ -20,6 +21,8 @@ export interface ChannelOverview {
   readonly suppressed: number;
   /** By state: stored, held, failed. */
   readonly events: Counts;
+  /** Messages that wait for room under the channel's cap: of preferred senders (authenticated, or known) and of others. */
+  readonly capped: { readonly preferred: number; readonly others: number };
   /** By state, of what occupies a lane: waiting, asking, unknown; failed where that blocks. */
   readonly turns: Counts;
   /** By state: ready, failed. */
@@ -71,6 +74,9 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
     q,
     "SELECT channel, state, COUNT(*) AS count FROM sessions WHERE state <> 'closed' GROUP BY channel, state",
   );
+  const capped = await cappedEvents(q);
+  const cappedIn = (channel: string, preferred: 0 | 1) =>
+    capped.find((one) => one.channel === channel && one.preferred === preferred)?.count ?? 0;
   const oldestTurn = await ages(
     q,
     `SELECT channel, now_ms() - MIN(received_at) AS age FROM turns
@@ -89,6 +95,7 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
     channel,
     ...pausedIn(pauses.filter((pause) => pause.channel === channel)),
     events: events.get(channel) ?? {},
+    capped: { preferred: cappedIn(channel, 1), others: cappedIn(channel, 0) },
     turns: turns.get(channel) ?? {},
     replies: replies.get(channel) ?? {},
     drafts: drafts.get(channel) ?? {},

@@ -55,14 +55,17 @@ export interface NewTurn {
   readonly opening?: string | null;
   /** Default: a question. */
   readonly kind?: TurnRow["kind"];
+  /** As its event has them. Default: preferred, in no queue. */
+  readonly preferred?: 0 | 1;
+  readonly queue?: string | null;
 }
 
 /** Puts a turn at the end of its conversation's inbound lane. */
 export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
   const seq = await nextSeq(q, turn.conversation, "in");
   await q.run(
-    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at, session, opening, kind)
-     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, CASE WHEN $13 > now_ms() THEN $13 ELSE now_ms() END, $10, now_ms(), now_ms(), $11, $12, $14)`,
+    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at, session, opening, kind, preferred, queue)
+     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, CASE WHEN $13 > now_ms() THEN $13 ELSE now_ms() END, $10, now_ms(), now_ms(), $11, $12, $14, $15, $16)`,
     turn.id,
     turn.conversation,
     turn.channel,
@@ -77,6 +80,8 @@ export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
     turn.opening ?? null,
     turn.dueAt ?? 0,
     turn.kind ?? "question",
+    turn.preferred ?? 1,
+    turn.queue ?? null,
   );
   await refreshLane(q, turn.conversation, "in");
 }
@@ -173,14 +178,12 @@ export async function platformIds(
 /** Turns made since `since`, for the caps. */
 export async function countTurns(
   q: Query,
-  scope: "sender" | "conversation" | "channel",
+  scope: "sender" | "conversation",
   channel: string,
   value: string,
   windowMs: number,
 ): Promise<number> {
-  const where = { sender: "person = $2 AND", conversation: "conversation = $2 AND", channel: "$2 <> '' AND" }[
-    scope
-  ];
+  const where = { sender: "person = $2 AND", conversation: "conversation = $2 AND" }[scope];
   const row = await q.one<{ count: number }>(
     `SELECT COUNT(*) AS count FROM turns WHERE channel = $1 AND ${where} made_at > now_ms() - $3 AND kind = 'question'`,
     channel,
@@ -188,6 +191,23 @@ export async function countTurns(
     windowMs,
   );
   return row?.count ?? 0;
+}
+
+/** How much of a channel's cap is used: turns in the window, those of senders that are not preferred, and how long ago the
+ *  newest of those was made (milliseconds; null when there is none). */
+export async function capUse(
+  q: Query,
+  channel: string,
+  windowMs: number,
+): Promise<{ readonly total: number; readonly others: number; readonly sinceOther: number | null }> {
+  const row = await q.one<{ total: number; others: number | null; since: number | null }>(
+    `SELECT COUNT(*) AS total, CAST(SUM(CASE WHEN preferred = 0 THEN 1 ELSE 0 END) AS BIGINT) AS others,
+       now_ms() - MAX(CASE WHEN preferred = 0 THEN made_at END) AS since
+     FROM turns WHERE channel = $1 AND made_at > now_ms() - $2 AND kind = 'question'`,
+    channel,
+    windowMs,
+  );
+  return { total: row?.total ?? 0, others: row?.others ?? 0, sinceOther: row?.since ?? null };
 }
 
 export async function readTurn(q: Query, id: string): Promise<TurnRow> {

@@ -142,7 +142,7 @@ describeReal("what is not answered", missing, () => {
     await world.settled(letters);
     // The whole channel is full: nothing is decided about what comes now, it waits.
     const dora = await world.write({ from: "dora@customer.example" });
-    await coded(world, ["cap-sender", "cap-sender", null]);
+    await coded(world, ["cap-sender", "cap-sender", "cap-channel"]);
     expect(world.questions()).toHaveLength(4);
 
     const [held] = await world

@@ -4,7 +4,7 @@ import { externalId, type MessageEvent, sessionId, threadToken } from "bridgehea
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { answerTo } from "../../src/domain/address.ts";
-import { capped, matches, refuse } from "../../src/domain/guards.ts";
+import { capped, channelRoom, matches, refuse } from "../../src/domain/guards.ts";
 import { questionContext, questionText } from "../../src/domain/question.ts";
 import { askDelay, hopLimit, lookDelay, sendDelay, sendLifetime } from "../../src/domain/retry.ts";
 import {
@@ -88,15 +88,50 @@ describe("guards", () => {
     expect(capped([{ name: "sender", cap, count: 2 }])).toBeNull();
     const over = capped([
       { name: "sender", cap, count: 2 },
-      { name: "channel", cap, count: 3 },
-      { name: "conversation", cap, count: 9 },
+      { name: "conversation", cap, count: 3 },
+      { name: "sender", cap, count: 9 },
     ]);
     expect(over).toEqual({
-      name: "channel",
+      name: "conversation",
       cap,
       count: 3,
-      code: "cap-channel",
+      code: "cap-conversation",
       reason: "3 per 1 min reached",
+    });
+  });
+
+  it("never lets others use a channel's cap up at one blow, and never exceeds it (review 5)", () => {
+    const cap = { max: 60, per: 15 * 60_000 };
+    const made: { at: number; other: boolean }[] = [];
+    const use = (now: number) => {
+      const inside = made.filter(({ at }) => at > now - cap.per);
+      const others = inside.filter(({ other }) => other);
+      const newest = others.at(-1);
+      return {
+        total: inside.length,
+        others: others.length,
+        sinceOther: newest === undefined ? null : now - newest.at,
+      };
+    };
+    const served = { customers: 0, others: 0 };
+    // A flood for two hours, one message a second, and a customer every three minutes.
+    for (let now = 1_000; now < 2 * 3_600_000; now += 1_000) {
+      if (now % 180_000 === 0) {
+        expect(channelRoom(cap, true, use(now))).toBeNull();
+        made.push({ at: now, other: false });
+        served.customers += 1;
+      }
+      if (channelRoom(cap, false, use(now)) === null) {
+        made.push({ at: now, other: true });
+        served.others += 1;
+      }
+      expect(use(now).total).toBeLessThanOrEqual(cap.max);
+    }
+    expect(served.customers).toBe(39);
+    expect(served.others).toBeGreaterThan(300);
+    expect(channelRoom({ max: 2, per: 1000 }, false, { total: 1, others: 1, sinceOther: 0 })).toBeNull();
+    expect(channelRoom({ max: 2, per: 1000 }, true, { total: 2, others: 0, sinceOther: null })).toEqual({
+      below: 2,
     });
   });
 

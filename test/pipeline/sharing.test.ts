@@ -1,8 +1,16 @@
 // What is scarce (the platform's rate, a channel's cap) goes to everybody in turn, in order.
 
-import { expect, it } from "vitest";
-import { mail, openHouse, testClock } from "./house.ts";
+import { externalId, type MessageEvent } from "bridgehead/contract";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { migrate } from "../../src/store/migrate.ts";
+import { overview } from "../../src/store/overview.ts";
+import { escalationsIn, raising } from "../escalation/raising.ts";
+import { describeReal } from "../real/debian.ts";
+import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { postgresPlace } from "../store/rig.ts";
+import { type House, mail, openHouse, testClock } from "./house.ts";
 import { receipt } from "./rig.ts";
+import { startPlatform } from "./scripted-platform.ts";
 
 const minute = 60_000;
 const from = (name: string, text = `from ${name}`) =>
@@ -33,7 +41,10 @@ it("lets neither receipts nor what was released wait while the channel is at its
   const house = await openHouse({ rules: { caps: { sender: one, conversation: [], channel: one } } });
   await house.arrives(from("p"));
   await house.arrives(from("p", "held"), from("q"), from("r"));
-  expect([await house.listed("held"), await house.listed("stored")]).toEqual([["cap-sender"], [null, null]]);
+  expect([await house.listed("held"), await house.listed("stored")]).toEqual([
+    ["cap-sender"],
+    ["cap-channel", "cap-channel"],
+  ]);
   const recipient = "p@example.org";
   // Behind one that waits.
   await house.accepts("c", from("s"), receipt({ about: { recipient }, state: "delivered" }));
@@ -41,7 +52,7 @@ it("lets neither receipts nor what was released wait while the channel is at its
   expect(await house.drafts()).toEqual(["delivered"]);
   await house.releases(2);
   expect(sorted(house.sent)).toEqual(["answer to from p", "answer to held"]);
-  expect(await house.listed("stored")).toEqual([null, null, null]);
+  expect(await house.listed("stored")).toEqual(["cap-channel", "cap-channel", "cap-channel"]);
 });
 
 it("holds what is over the cap of its sender or conversation, for an operator to release", async () => {
@@ -97,4 +108,147 @@ it("answers who came first before it opens for who came later", async () => {
   expect(house.platform.calls).toEqual(
     ["p0", "p1", "p2", "p3"].flatMap((name) => [`start ${name}@example.org`, `ask from ${name}`]),
   );
+});
+
+const floodCap = { max: 60, per: 15 * minute };
+const floodRules = {
+  caps: { sender: [{ max: 6, per: 60 * minute }], conversation: [], channel: [floodCap] },
+};
+const forged = (count: number, name: string) =>
+  Array.from({ length: count }, (_, i) =>
+    mail({ text: `flood ${i}`, from: { address: `x@${name}${i}.example` }, sender: "unverified" }),
+  );
+const customer = (name: string, over: Partial<MessageEvent> = {}) =>
+  mail({ text: name, from: { address: `${name}@customer.example` }, sender: "verified", ...over });
+
+describe("a channel that is flooded from forged addresses (review 5)", () => {
+  const answered = (house: House, text: string) =>
+    house.sent.filter((one) => one === `answer to ${text}`).length;
+  const flooded = (house: House) => house.sent.filter((text) => text.includes("flood")).length;
+
+  it("answers authenticated customers at once, and the flood within the cap", async () => {
+    const house = await openHouse({ rules: floodRules });
+    await house.arrives(...forged(300, "a"));
+    expect(house.sent).toHaveLength(30);
+    await house.arrives(customer("ann"), customer("bob"), ...forged(50, "b"));
+    expect([answered(house, "ann"), answered(house, "bob")]).toEqual([1, 1]);
+    for (let n = 0; n < 14; n++) {
+      await house.passes(minute);
+      await house.arrives(...forged(20, `c${n}x`));
+    }
+    expect(house.sent.length).toBeLessThanOrEqual(60);
+    expect(flooded(house)).toBeGreaterThan(45);
+    await house.arrives(customer("cid"), customer("dan"));
+    expect([answered(house, "cid"), answered(house, "dan")]).toEqual([1, 1]);
+    // Nothing is lost: what was not answered yet waits.
+    const left = await house.db.read((q) => q.all("SELECT 1 FROM events WHERE state = 'stored'"));
+    expect(left.length + house.sent.length).toBe(300 + 50 + 14 * 20 + 4);
+    const [{ capped } = {}] = await house.db.read(overview);
+    expect(capped).toEqual({ preferred: 0, others: left.length });
+  });
+
+  it("answers a known sender and one who cites us, though neither is authenticated", async () => {
+    const day = 24 * 60 * minute;
+    const house = await openHouse({ rules: { ...floodRules, max_age: 10 * day } });
+    await house.arrives(mail({ text: "old", from: { address: "old@customer.example" } }));
+    house.clock.forward(2 * day);
+    await house.arrives(mail({ text: "new", from: { address: "new@customer.example" } }));
+    const [sent] = await house.db.read((q) =>
+      q.all<{ id: string }>(
+        "SELECT external_id AS id FROM citations WHERE draft IS NOT NULL ORDER BY 1 DESC",
+      ),
+    );
+    await house.arrives(...forged(100, "a"));
+    const before = house.sent.length;
+    await house.arrives(
+      mail({ text: "old again", from: { address: "old@customer.example" }, sender: "unverified" }),
+      mail({
+        text: "new again",
+        from: { address: "new@customer.example" },
+        thread: { answers: [externalId(sent?.id ?? "")] },
+        sender: "unverified",
+      }),
+    );
+    expect(house.sent.slice(before).sort()).toEqual(["answer to new again", "answer to old again"]);
+  });
+
+  it("serves senders in turn, however much one of them has sent", async () => {
+    const small = { sender: [], conversation: [], channel: [{ max: 4, per: minute }] };
+    const house = await openHouse({ rules: { caps: small, concurrency: 1 } });
+    await house.arrives(...Array.from({ length: 12 }, (_, i) => customer("loud", { text: `loud ${i}` })));
+    expect(house.sent).toHaveLength(4);
+    await house.arrives(customer("ann"), customer("bob"));
+    await house.passes(minute + 1000, 500);
+    const next = house.sent.slice(4, 8);
+    expect(next).toEqual(expect.arrayContaining(["answer to ann", "answer to bob"]));
+    await house.passes(3 * minute, 500);
+    const loud = house.sent.filter((text) => text.includes("loud"));
+    expect(loud).toHaveLength(12);
+  });
+
+  it("keeps the order of a conversation in which several people write", async () => {
+    const small = { sender: [], conversation: [], channel: [{ max: 3, per: minute }] };
+    const house = await openHouse({ rules: { caps: small, concurrency: 1 } });
+    const first = customer("ann", { text: "first", cc: [{ address: "bob@customer.example" }] });
+    await house.arrives(first);
+    await house.arrives(...forged(4, "a"));
+    const thread = { answers: [first.id] };
+    const later = mail({
+      text: "second",
+      from: { address: "ann@customer.example" },
+      thread,
+      sender: "unverified",
+    });
+    await house.arrives(later, customer("bob", { text: "third", thread }));
+    await house.passes(4 * minute, 1000);
+    const said = house.sent.filter((text) => /first|second|third/.test(text));
+    expect(said).toEqual(["first", "second", "third"].map((text) => `answer to ${text}`));
+  });
+
+  it("raises one alert, and lets an operator release a message that waits", async () => {
+    const house = await openHouse({ rules: floodRules, line: raising() });
+    await house.arrives(...forged(100, "a"));
+    await house.passes(5 * minute);
+    expect(await escalationsIn(house.db)).toMatchObject([{ about: "channel:c:cap", state: "open" }]);
+    expect(house.heard.filter((line) => line.startsWith("channel at its cap"))).toHaveLength(1);
+    const before = house.sent.length;
+    const [waiting] = await house.db.read((q) =>
+      q.all<{ id: number }>("SELECT MAX(id) AS id FROM events WHERE state = 'stored'"),
+    );
+    await house.releases(waiting?.id);
+    expect(house.sent).toHaveLength(before + 1);
+    expect(house.sent.at(-1)).toBe("answer to flood 99");
+  });
+});
+
+describeReal("a flooded channel on two nodes (review 5)", await needPostgres(), () => {
+  let server: Postgres;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server?.stop());
+
+  it("has one cap, and answers customers at once", async () => {
+    const store = await postgresPlace(server);
+    const platform = await startPlatform();
+    const [first, second] = [await store.open(), await store.open()];
+    await migrate(first);
+    const one = await openHouse({ rules: floodRules, db: first, node: "one", platform });
+    const other = await openHouse({ rules: floodRules, db: second, node: "other", platform });
+    const settles = async () => {
+      await Promise.all([one.settles(), other.settles()]);
+      await Promise.all([one.settles(), other.settles()]);
+    };
+    const sent = () => [...one.sent, ...other.sent];
+    await Promise.all([one.arrives(...forged(100, "a")), other.arrives(...forged(100, "b"))]);
+    await settles();
+    expect(sent()).toHaveLength(30);
+    await Promise.all([one.arrives(customer("ann")), other.arrives(customer("bob"))]);
+    await settles();
+    expect(
+      sent()
+        .filter((text) => !text.includes("flood"))
+        .sort(),
+    ).toEqual(["answer to ann", "answer to bob"]);
+  });
 });

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { platformUser } from "../../src/wire/platform-user.ts";
 import { user } from "../../src/wire/user.ts";
-import { startByEmail, startWith } from "./rig.ts";
+import { startByEmail, startRig, startWith } from "./rig.ts";
 
 const acme = `
 organization:

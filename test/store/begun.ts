@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Opening } from "../../src/domain/opening.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { begin, begunBefore } from "../../src/pipeline/beginning.ts";
+import { postponeChannel } from "../../src/store/capped.ts";
 import { addParticipant, participantsOf, readConversation } from "../../src/store/conversations.ts";
 import {
   changeDraft,
@@ -18,14 +19,7 @@ import {
   readyReplies,
 } from "../../src/store/drafts.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import {
-  exempt,
-  insertEvent,
-  postponeChannel,
-  settleEvent,
-  settleEventsOf,
-  storedEvents,
-} from "../../src/store/events.ts";
+import { exempt, insertEvent, settleEvent, settleEventsOf, storedEvents } from "../../src/store/events.ts";
 import { extendTurn, joinableTurn } from "../../src/store/joining.ts";
 import { leaseLanes } from "../../src/store/lanes.ts";
 import { openingOutcome } from "../../src/store/openings.ts";
@@ -278,7 +272,7 @@ export function describeBegun(place: NewPlace): void {
       await db.tx(async (q) => {
         await insertEvent(q, event("one"));
         await insertEvent(q, event("stop", { exempt: true }));
-        await postponeChannel(q, "c", 60_000);
+        await postponeChannel(q, "c", 60_000, true);
       });
       const rows = await db.read((q) => storedEvents(q, "c", 9));
       expect(rows.map(({ code }) => code)).toEqual([exempt]);

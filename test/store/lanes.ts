@@ -18,6 +18,7 @@ import {
 import { dropLease, holdsLease, takeLease } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/outbox.ts";
 import {
+  capUse,
   changeTurn,
   countTurns,
   endAttempt,
@@ -224,8 +225,8 @@ export function describeLanes(place: NewPlace): void {
         await countTurns(q, "sender", "c", "a@example.org", minute),
         await countTurns(q, "sender", "c", "a@example.org", 2 * minute),
         await countTurns(q, "conversation", "c", "k1", minute),
-        await countTurns(q, "channel", "c", "c", minute),
-        await countTurns(q, "channel", "d", "d", minute),
+        (await capUse(q, "c", minute)).total,
+        (await capUse(q, "d", minute)).total,
       ]);
       expect(counts).toEqual([2, 3, 1, 3, 0]);
     });

@@ -230,6 +230,7 @@ export function describeOperators(place: NewPlace): void {
         paused_senders: 0,
         suppressed: 0,
         events: {},
+        capped: { preferred: 0, others: 0 },
         turns: {},
         replies: {},
         drafts: {},

@@ -33,7 +33,9 @@ const caps = z.strictObject({
   channel: z
     .array(cap)
     .prefault([{ max: 60, per: "15m" }])
-    .describe("How many replies may the whole channel send?"),
+    .describe(
+      "How many replies may the whole channel send? Messages beyond it wait: authenticated and known senders go first, each in turn. A tenth is kept for them; others get half of it at once and the rest evenly spread (caps below 10 are not shared out).",
+    ),
 });
 
 /** The core's keys of a channel block, in the order the reference shows them. What the file leaves out may have another

@@ -115,6 +115,8 @@ CREATE TABLE events (
   reason TEXT,
   sender TEXT,
   subject TEXT,
+  preferred BIGINT NOT NULL DEFAULT 1,
+  queue TEXT,
   body TEXT NOT NULL,
   raw TEXT REFERENCES blobs (id),
   conversation TEXT REFERENCES conversations (id),
@@ -128,6 +130,8 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_fingerprint ON events (channel, fingerprint) WHERE fingerprint IS NOT NULL;
 CREATE INDEX events_turn ON events (turn) WHERE turn IS NOT NULL;
 CREATE INDEX events_stored ON events (channel, id) WHERE state = 'stored';
+CREATE INDEX events_sender ON events (channel, sender, id) WHERE state = 'stored';
+CREATE INDEX events_capped ON events (channel, preferred) WHERE state = 'stored' AND code = 'cap-channel';
 CREATE INDEX events_due ON events (channel, due_at) WHERE state = 'stored';
 CREATE INDEX events_stuck ON events (channel, state) WHERE state IN ('held', 'failed');
 CREATE INDEX events_consent ON events (channel, sender) WHERE code IN ('opt-out', 'opt-in');
@@ -208,6 +212,8 @@ CREATE TABLE turns (
   seq BIGINT NOT NULL,
   kind TEXT NOT NULL DEFAULT 'question' CHECK (kind IN ('question', 'relayed', 'mode')),
   event BIGINT REFERENCES events (id),
+  preferred BIGINT NOT NULL DEFAULT 1,
+  queue TEXT,
   session TEXT,
   state TEXT NOT NULL CHECK (state IN ('waiting', 'asking', 'unknown', 'answered', 'silent', 'failed', 'dropped')),
   open BIGINT NOT NULL,

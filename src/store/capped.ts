@@ -1,0 +1,86 @@
+// Messages that wait for room under their channel's cap, and who of them gets the next one.
+
+import type { Query } from "./driver.ts";
+import { cappedCode, type EventRow, eventColumns, exempt } from "./events.ts";
+
+/** Messages that the channel's cap applies to. */
+const underCap = `kind = 'message' AND COALESCE(code, '') NOT IN ('released', '${exempt}')`;
+const dueOrCapped = `(due_at <= now_ms() OR code = '${cappedCode}')`;
+
+/** Whether messages of the channel wait for room under its cap. */
+export async function isCapped(q: Query, channel: string): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM events WHERE channel = $1 AND state = 'stored' AND code = '${cappedCode}' LIMIT 1`,
+    channel,
+  );
+  return row !== undefined;
+}
+
+/** The messages of a channel that is at its cap, in the order in which they get the room that there is: preferred senders
+ *  first; then those who got least in the last `windowMs`, counting what of theirs stands before it; then by arrival. */
+export async function fairEvents(
+  q: Query,
+  channel: string,
+  windowMs: number,
+  limit: number,
+): Promise<EventRow[]> {
+  return q.all<EventRow>(
+    `WITH served AS (
+       SELECT queue, COUNT(*) AS turns FROM turns
+       WHERE channel = $1 AND made_at > now_ms() - $2 AND kind = 'question' GROUP BY queue
+     ), waiting AS (
+       SELECT ${eventColumns}, ROW_NUMBER() OVER (PARTITION BY preferred, queue ORDER BY id) AS place FROM events
+       WHERE channel = $1 AND state = 'stored' AND ${underCap} AND ${dueOrCapped}
+     )
+     SELECT ${eventColumns.replace("queue", "waiting.queue")} FROM waiting LEFT JOIN served ON served.queue = waiting.queue
+     ORDER BY preferred DESC, place + COALESCE(served.turns, 0), id LIMIT $3`,
+    channel,
+    windowMs,
+    limit,
+  );
+}
+
+/** Of the messages that wait under the channel's cap before `id`, the first one by somebody who takes part in that
+ *  conversation; null when there is none. */
+export async function elderEvent(
+  q: Query,
+  channel: string,
+  id: number,
+  conversation: string,
+): Promise<EventRow | null> {
+  const row = await q.one<EventRow>(
+    `SELECT ${eventColumns} FROM events WHERE channel = $1 AND state = 'stored' AND id < $2 AND ${underCap} AND ${dueOrCapped}
+       AND sender IN (SELECT address FROM participants WHERE conversation = $3) ORDER BY id LIMIT 1`,
+    channel,
+    id,
+    conversation,
+  );
+  return row ?? null;
+}
+
+/** How many messages wait for room under their channel's cap. */
+export async function cappedEvents(
+  q: Query,
+): Promise<{ readonly channel: string; readonly preferred: 0 | 1; readonly count: number }[]> {
+  return q.all(
+    `SELECT channel, preferred, COUNT(*) AS count FROM events WHERE state = 'stored' AND code = '${cappedCode}'
+     GROUP BY channel, preferred ORDER BY channel, preferred`,
+  );
+}
+
+/** The channel's cap has no room: the messages that are due there wait `delayMs`, but for those that take no room and
+ *  those that an operator has released. `preferred` false: only those of other senders wait. */
+export async function postponeChannel(
+  q: Query,
+  channel: string,
+  delayMs: number,
+  preferred: boolean,
+): Promise<void> {
+  await q.run(
+    `UPDATE events SET due_at = now_ms() + $2, code = '${cappedCode}', reason = 'the channel is at its cap'
+     WHERE channel = $1 AND state = 'stored' AND preferred <= $3 AND ${underCap} AND due_at <= now_ms()`,
+    channel,
+    Math.ceil(delayMs),
+    preferred ? 1 : 0,
+  );
+}
