@@ -24,8 +24,6 @@ export default defineAdapter({
   contract: 1,
   config,
   traits: {
-    maxTextLength: 200_000,
-    markup: "markdown",
     attachments: true,
     conversations: "thread",
     platform: "email",

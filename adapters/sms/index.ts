@@ -23,8 +23,6 @@ export default defineAdapter({
   contract: 1,
   config,
   traits: {
-    maxTextLength: 1600,
-    markup: "plain",
     attachments: false,
     conversations: "person",
     platform: "sms",

@@ -40,8 +40,6 @@ export default defineAdapter({
   contract: 1,
   config,
   traits: {
-    maxTextLength: 10_000,
-    markup: "plain",
     attachments: false,
     conversations: "person",
     platform: "voice",

@@ -62,6 +62,9 @@ export type AgentSettings = {
   readonly email: ChannelSettings | null;
   readonly sms: ChannelSettings | null;
   readonly voice: ChannelSettings | null;
+  /** Every skill by its name in lower case: for channels that are none of the three. Absent in what an earlier version has
+   *  stored. */
+  readonly skills?: { readonly [name: string]: ChannelSettings };
   /** When a human is called, as the agent's active ESCALATION skill has it; none without that. Absent in what an earlier
    *  version has stored. */
   readonly escalations?: readonly EscalationSettings[];

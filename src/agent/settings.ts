@@ -20,6 +20,12 @@ export function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
     email: channel(skill("EMAIL"), (each) => emailSettings(each, dropped)),
     sms: channel(skill("SMS"), (each) => smsSettings(each, dropped)),
     voice: channel(skill("VOICE"), voiceSettings),
+    skills: Object.fromEntries(
+      record.skills.flatMap((each) => {
+        const settings = channel(each, () => ({}));
+        return settings ? [[each.systemName.toLowerCase(), settings]] : [];
+      }),
+    ),
     escalations: escalationSettings(skill("ESCALATION"), dropped),
     webhooks: webhookSettings(skill("WEBHOOK")),
   };

@@ -10,6 +10,7 @@ import { openDatabase } from "../app.ts";
 import type { ChannelConfig, Config } from "../config/index.ts";
 import { askHealth } from "../http/index.ts";
 import { systemClock } from "../ops/clock.ts";
+import { startable } from "../pipeline/line.ts";
 import type { Database } from "../store/driver.ts";
 import { migrations, schemaVersion } from "../store/migrate.ts";
 import { openPostgres } from "../store/postgres.ts";
@@ -162,7 +163,7 @@ const skillsOf = ({ channels }: Config, agent: string): ReadonlySet<"email" | "s
   new Set(
     channels
       .filter(({ core }) => core.agent === agent && core.enabled)
-      .flatMap(({ adapter }) => adapter.traits.platform ?? []),
+      .flatMap(({ adapter: { traits } }) => (startable(traits.platform) ? [traits.platform] : [])),
   );
 
 function judgeAgent(

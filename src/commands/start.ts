@@ -9,6 +9,7 @@ import { duration } from "../config/schema/values.ts";
 import { loadAdapter } from "../host/loader.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { type Begun, begin, begunBefore, type Repeated } from "../pipeline/beginning.ts";
+import { skillNamed, startable } from "../pipeline/line.ts";
 import { readSettings } from "../store/agents.ts";
 import type { Database, Query } from "../store/driver.ts";
 import { ensureChannel } from "../store/events.ts";
@@ -92,7 +93,9 @@ function addressFor(adapter: AdapterDefinition, text: string): string | null {
 const wantedForm = ({ traits }: AdapterDefinition): string =>
   traits.platform === "email"
     ? "a mailbox, such as anna@example.com"
-    : "a number with its country, such as +15550111";
+    : startable(traits.platform)
+      ? "a number with its country, such as +15550111"
+      : "an address of its channel";
 
 /** The settings that hold the first words, as the platform calls them; for calls it has none. */
 const introductions = {
@@ -113,13 +116,13 @@ async function whyNot(db: Database, wanted: Wanted, platform: Platform): Promise
     return own ? null : `the settings of agent ${agent} were never read: does the daemon run?`;
   }
   const settings = JSON.parse(row.settings) as AgentSettings;
-  const skill = settings[platform];
+  const skill = skillNamed(settings, platform);
   if (settings.status !== "active") return `agent ${agent} is ${settings.status}`;
-  if (!skill) return `agent ${agent} has no ${platform} skill`;
-  if (skill.status !== "active") return `the ${platform} skill of agent ${agent} is inactive`;
-  if (!(wanted.introduction ?? skill.introduction)?.trim())
-    return `agent ${agent} has no introduction: give --introduction${introductions[platform]}`;
-  if (platform === "email" && !(wanted.subject ?? skill.defaultSubject)?.trim())
+  if (!skill && startable(platform)) return `agent ${agent} has no ${platform} skill`;
+  if (skill && skill.status !== "active") return `the ${platform} skill of agent ${agent} is inactive`;
+  if (!(wanted.introduction ?? skill?.introduction)?.trim())
+    return `agent ${agent} has no introduction: give --introduction${startable(platform) ? introductions[platform] : ""}`;
+  if (platform === "email" && !(wanted.subject ?? skill?.defaultSubject)?.trim())
     return `agent ${agent} has no subject to begin with: give --subject, or set defaultSubject of its EMAIL skill`;
   return null;
 }

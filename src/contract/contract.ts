@@ -60,20 +60,24 @@ export interface Remark {
 }
 
 export interface Traits {
-  readonly maxTextLength: number;
-  readonly markup: "plain" | "html" | "markdown";
   /** Whether `send` carries the files of a reply (`Reply.attachments`). Where it does not, the core tells who attached them. */
   readonly attachments: boolean;
   /** `thread`: a message that answers nothing opens a new conversation (e-mail). `person`: one conversation a person (SMS). */
   readonly conversations: "thread" | "person";
   /** What the core's keys of a channel block are when the file leaves them out, as one would write them there: `{ "join": "3s" }`. */
   readonly defaults?: { readonly [key: string]: Json };
-  /** The platform's name of the channel, its skill and what its start call expects. Null: the platform knows no such
-   *  channel, so nobody is asked anything there; it carries notices to people, and their answers to notices. */
-  readonly platform: "email" | "sms" | "voice" | null;
+  /** The platform's name of the channel: `email`, `sms` and `voice` are opened by its start call and need the agent's skill of
+   *  that name. Any other (`live_chat`, `matrix`) is opened without a channel of the platform, by the person's foreign key,
+   *  and follows the agent's skill of that name (in capitals) where it has one. Null: no agent is asked anything there; the
+   *  channel carries notifications to people, and their answers. */
+  readonly platform: PlatformChannel | null;
 }
 
-/** A channel may read, send, serve, or any of the three. A missing part is a missing ability. */
+/** The channels that the platform can start itself, or the name of another one: lower case, digits and `_`. */
+export type PlatformChannel = "email" | "sms" | "voice" | (string & {});
+
+/** A channel may read, send, serve, or any of the three. A missing part is a missing ability. A channel without `inbound`
+ *  counts as ready when its routes are mounted, unless it has reported another state. */
 export interface Adapter<Draft extends Json = Json> {
   readonly inbound?: Inbound;
   readonly outbound?: Outbound<Draft>;
@@ -101,7 +105,8 @@ export interface Outbound<Draft extends Json = Json> {
   /** How many bytes of files one reply may carry, all together, as this channel is configured; the core gives none more.
    *  Default: 25 MiB. */
   readonly attachmentLimit?: number;
-  /** One reply -> what will be sent, part by part. Pure: called inside a transaction, stored before anything is sent. */
+  /** One reply -> what will be sent, part by part. The adapter renders the reply's Markdown and splits it where its provider
+   *  limits a message: it alone knows in which units. Pure: called inside a transaction, stored before anything is sent. */
   compose(reply: Reply): readonly Draft[];
   /** Called with the draft's lane leased; never twice at once for one conversation. Outcomes are values; a throw before
    *  `crossing()` means nothing was sent, after it nobody knows. */

@@ -66,7 +66,7 @@ export function matches(pattern: string, address: string): boolean {
 const smallestShared = 10;
 
 /** How a channel's cap is shared. A tenth of it is kept for preferred senders (authenticated, or known). The others get half of
- *  it at once and the rest evenly over its window, so that a flood of forged senders never uses it up at one blow. */
+ *  it at once and then one turn at a time, so that a flood of forged senders does not use it up. */
 function shareOf(cap: Cap): {
   readonly others: number;
   readonly burst: number;

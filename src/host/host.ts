@@ -112,7 +112,11 @@ export function createHost(options: {
     const { inbound } = adapter;
     let ended = Promise.resolve();
     const begin = () => {
-      if (!inbound) return;
+      if (!inbound) {
+        // Its routes are served from now on; what it has reported of itself says more.
+        if (state.status.state === "connecting") channel.report({ state: "ready" });
+        return;
+      }
       ended = supervise(
         {
           channel: config.id,

@@ -55,8 +55,19 @@ export interface Line {
 /** The settings of the line's skill; null when the agent has none, or nothing was read yet. */
 export function skillOf(line: Line): ChannelSettings | null {
   const { platform } = line.traits;
-  return platform === null ? null : (line.settings()?.[platform] ?? null);
+  const settings = line.settings();
+  return platform === null || settings === null ? null : skillNamed(settings, platform);
 }
+
+/** What the platform's start call can open, and the agent must have a skill for. */
+export const startable = (platform: string | null): platform is "email" | "sms" | "voice" =>
+  platform === "email" || platform === "sms" || platform === "voice";
+
+/** The agent's skill for a channel of the platform, whatever its status; null when it has none. */
+export const skillNamed = (settings: AgentSettings, platform: string): ChannelSettings | null =>
+  startable(platform)
+    ? settings[platform]
+    : (Object.entries(settings.skills ?? {}).find(([name]) => name === platform)?.[1] ?? null);
 
 /** What the adapter is told of the agent. */
 export function agentFacts(line: Line): AgentFacts | null {
@@ -78,8 +89,8 @@ export function whyNotAsk(line: Line): string | null {
   const settings = line.settings();
   if (!settings) return "the agent's settings were never read: the platform has not answered yet";
   if (settings.status !== "active") return `the agent is ${settings.status}`;
-  const skill = settings[platform];
-  if (!skill) return `the agent has no ${platform} skill`;
+  const skill = skillNamed(settings, platform);
+  if (!skill) return startable(platform) ? `the agent has no ${platform} skill` : null;
   if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
   return null;
 }

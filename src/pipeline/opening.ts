@@ -4,7 +4,7 @@
 import type { CreateRequest, StartRequest } from "../agent/calls.ts";
 import type { Opening } from "../domain/opening.ts";
 import type { ConversationRow } from "../store/conversations.ts";
-import { type Line, skillOf } from "./line.ts";
+import { type Line, skillOf, startable } from "./line.ts";
 
 export type OpeningCall =
   | { readonly kind: "start"; readonly body: StartRequest }
@@ -39,7 +39,7 @@ export function openingOf(line: Line, conversation: ConversationRow, begun: Open
   };
   const mail = line.traits.platform === "email";
   const introduction = begun?.introduction ?? skillOf(line)?.introduction ?? "";
-  const phone = mail ? null : phoneOf(person);
+  const phone = mail || !startable(line.traits.platform) ? null : phoneOf(person);
   if (line.rules.opening === "create" || (!mail && phone === null)) {
     const about = aboutBegun(begun, introduction);
     const body = { ...who, ...(about && { conversationContext: about }) };

@@ -220,8 +220,6 @@ const lineOf = (channel: string): Omit<Line, "escalation"> => ({
   channel: channelId(channel),
   agent: "agent",
   traits: {
-    maxTextLength: 1600,
-    markup: "plain",
     attachments: false,
     conversations: "person",
     platform: "sms",

@@ -22,7 +22,7 @@ writeFileSync(
   `import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
 export default {
   name: "stub", contract: 1, config: z.strictObject({ says: z.string() }),
-  traits: { maxTextLength: 1, markup: "plain", attachments: false, conversations: "thread", platform: "email" },
+  traits: { attachments: false, conversations: "thread", platform: "email" },
   create: (channel, { says }) => says === "nothing" ? {} : ({ probe: async () => {
     if (says === "throw") throw new Error("no route to host");
     return { state: says, code: "x", reason: "because " + channel.url("/a").href };

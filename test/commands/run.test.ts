@@ -15,7 +15,7 @@ export default {
   name: "probe",
   contract: 1,
   config: z.strictObject({ broken: z.boolean().default(false) }),
-  traits: { maxTextLength: 9, markup: "plain", attachments: false, conversations: "person", platform: "sms" },
+  traits: { attachments: false, conversations: "person", platform: "sms" },
   create(channel, { broken }) {
     if (broken) throw new Error("no paper");
     return { inbound: { run: async (_cursor, signal) => {

@@ -10,8 +10,6 @@ export default defineAdapter({
   contract: 1,
   config: z.strictObject({ url: z.string(), pin: z.string().meta({ secret: true }).optional() }),
   traits: {
-    maxTextLength: 1000,
-    markup: "plain",
     attachments: false,
     conversations: "person",
     platform: "sms",

@@ -20,8 +20,6 @@ export const fax = defineAdapter({
     paper: z.strictObject({ size: z.string(), tray: z.string().default("upper") }).optional(),
   }),
   traits: {
-    maxTextLength: 1000,
-    markup: "plain",
     attachments: false,
     conversations: "person",
     platform: "sms",

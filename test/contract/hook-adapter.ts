@@ -18,8 +18,6 @@ export default defineAdapter({
   contract: 1,
   config: z.strictObject({ secret: z.string() }),
   traits: {
-    maxTextLength: 1000,
-    markup: "plain",
     attachments: false,
     conversations: "person",
     platform: "sms",

@@ -41,8 +41,6 @@ export default defineAdapter({
   contract: 1,
   config,
   traits: {
-    maxTextLength: 1000,
-    markup: "plain",
     attachments: true,
     conversations: "person",
     platform: "sms",

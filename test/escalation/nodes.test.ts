@@ -33,8 +33,6 @@ const { log } = listen();
 const line: Line = {
   ...lineOf({ outbound: {} as Outbound }), // nothing is composed here, nor sent
   traits: {
-    maxTextLength: 1000,
-    markup: "plain",
     attachments: false,
     conversations: "person",
     platform: "sms",

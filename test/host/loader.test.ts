@@ -12,7 +12,7 @@ const put = (path: string, text: string): void => {
 };
 const adapter = (changes = "", config = "z.strictObject({ tray: z.string() })"): string => `
 import * as z from "zod";
-export default { name: "fax", contract: 1, config: ${config}, traits: { maxTextLength: 1 }, create: () => ({}), ${changes} };`;
+export default { name: "fax", contract: 1, config: ${config}, traits: {}, create: () => ({}), ${changes} };`;
 
 beforeAll(() => {
   mkdirSync(join(folder, "node_modules"));

@@ -21,8 +21,6 @@ function recorder() {
     contract: 1,
     config: z.strictObject({ version: z.int().default(1), broken: z.boolean().default(false) }),
     traits: {
-      maxTextLength: 1000,
-      markup: "plain",
       attachments: false,
       conversations: "person",
       platform: "sms",

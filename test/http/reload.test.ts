@@ -15,8 +15,6 @@ import { systemClock } from "../../src/ops/clock.ts";
 
 const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const traits = {
-  maxTextLength: 1000,
-  markup: "plain",
   attachments: false,
   conversations: "person",
   platform: "voice",

@@ -103,8 +103,6 @@ export function lineOf(
     channel: channelId("c"),
     agent: "agent",
     traits: {
-      maxTextLength: 1000,
-      markup: "plain",
       attachments: false,
       conversations: "thread",
       platform: "email",

@@ -34,7 +34,7 @@ const caps = z.strictObject({
     .array(cap)
     .prefault([{ max: 60, per: "15m" }])
     .describe(
-      "How many replies may the whole channel send? Messages beyond it wait: authenticated and known senders go first, each in turn. A tenth is kept for them; others get half of it at once and the rest evenly spread (caps below 10 are not shared out).",
+      "How many replies may the whole channel send? Messages beyond it wait: authenticated and known senders go first, each in turn. A tenth is kept for them; others get half of it at once, then one at a time (caps below 10 are not shared out).",
     ),
 });
 

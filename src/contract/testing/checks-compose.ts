@@ -34,9 +34,7 @@ export function replyWith(rig: Rig, text: string): Reply {
 function replies(rig: Rig): readonly Reply[] {
   const plain = replyWith(rig, "A short answer.");
   const words = "Some words of a long answer, sentence after sentence. ";
-  const long = words.repeat(
-    Math.ceil(Math.min(rig.definition.traits.maxTextLength * 2, 20_000) / words.length),
-  );
+  const long = words.repeat(Math.ceil(20_000 / words.length));
   return [
     plain,
     { ...plain, text: long },

@@ -50,8 +50,6 @@ export const webhookAdapter = (deps: WebhookDeps) =>
     config: z.strictObject({}),
     traits: {
       // A notice is one document: it is not split.
-      maxTextLength: 10_000_000,
-      markup: "plain",
       attachments: false,
       // One for each escalation that a receiver is told of.
       conversations: "thread",

@@ -1,0 +1,132 @@
+// An adapter of somebody else, as an installed package beside the configuration: a chat that only serves a route, on a
+// channel that the platform's start call does not know. It says nothing of its health.
+
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import type { AgentSettings, ChannelSettings } from "../../src/agent/calls.ts";
+import { type Line, whyNotAsk } from "../../src/pipeline/line.ts";
+import { closeServer, listen } from "../agent/fault-server.ts";
+import { lineOf } from "../pipeline/rig.ts";
+import { openLines } from "./lines-world.ts";
+import type { Finished } from "./world.ts";
+
+const source = `
+import * as z from "zod";
+const longest = 20;
+export default {
+  name: "chat",
+  contract: 1,
+  config: z.strictObject({ api_url: z.string() }),
+  traits: { attachments: false, conversations: "person", platform: "live_chat" },
+  create: (channel, { api_url }) => ({
+    routes: [{
+      kind: "http", method: "POST", path: "/message",
+      async handle(request) {
+        const { id, from, text } = await request.json();
+        await channel.accept([{
+          kind: "message", id, from: { address: from }, to: [], thread: { answers: [] }, sentAt: new Date(), text,
+        }]);
+        return new Response(null, { status: 204 });
+      },
+    }],
+    outbound: {
+      compose: ({ to, text }) =>
+        (text.match(new RegExp(".{1," + longest + "}", "gs")) ?? []).map((part) => ({ to: to[0].address, part })),
+      async send({ to, part }, attempt) {
+        attempt.crossing();
+        const response = await fetch(api_url, { method: "POST", body: JSON.stringify({ to, part }) });
+        return response.ok
+          ? { kind: "sent", id: attempt.key }
+          : { kind: "refused", code: "no", reason: "HTTP " + response.status };
+      },
+    },
+  }),
+};`;
+
+async function openChat(finished: Finished) {
+  const shown: { to: string; part: string }[] = [];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    shown.push(JSON.parse(Buffer.concat(chunks).toString("utf8")) as { to: string; part: string });
+    response.end();
+  });
+  await listen(server);
+  finished(() => closeServer(server));
+  const api_url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const channels = { chat: { adapter: "@acme/bridgehead-chat", agent: "support", api_url } };
+  const world = await openLines(finished, { channels, stopped: true });
+  const modules = join(dirname(world.file), "node_modules");
+  const folder = join(modules, "@acme/bridgehead-chat");
+  mkdirSync(folder, { recursive: true });
+  symlinkSync(fileURLToPath(new URL("../../node_modules/zod", import.meta.url)), join(modules, "zod"));
+  const manifest = { name: "@acme/bridgehead-chat", type: "module", exports: "./index.js" };
+  writeFileSync(join(folder, "package.json"), JSON.stringify(manifest));
+  writeFileSync(join(folder, "index.js"), source);
+  await world.start();
+  const says = async (id: string, text: string, from = "visitor-7") => {
+    const response = await fetch(`${world.node().url}/channels/chat/message`, {
+      method: "POST",
+      body: JSON.stringify({ id, from, text }),
+    });
+    return response.status;
+  };
+  const heard = (to = "visitor-7") => shown.filter((one) => one.to === to).map(({ part }) => part);
+  return { ...world, shown, says, heard };
+}
+
+describe("a third-party adapter (review 18)", () => {
+  it("serves a channel of its own kind, from the first message to the last part of the answer", async ({
+    onTestFinished,
+  }) => {
+    const { channel, says, heard, front, rows } = await openChat(onTestFinished);
+    await expect.poll(() => channel("chat").state).toBe("ready");
+    expect(channel("chat").not_asking).toBeNull();
+    expect(await says("m1", "Where is the lamp that I ordered?")).toBe(204);
+    await expect.poll(() => heard().join("")).toBe("You asked: Where is the lamp that I ordered?");
+    expect(heard().every((part) => part.length <= 20)).toBe(true);
+    expect(heard()).toHaveLength(3);
+    // The same again is a duplicate; another message goes on with the conversation.
+    expect(await says("m1", "Where is the lamp that I ordered?")).toBe(204);
+    expect(await says("m2", "And when?")).toBe(204);
+    await expect.poll(() => heard().join("")).toContain("You asked: And when?");
+    const paths = front.calls.map(({ method, path }) => `${method} ${path}`);
+    expect(paths.filter((call) => call === "POST /external/conversations")).toHaveLength(1);
+    expect(paths).not.toContain("POST /external/conversations/start");
+    expect(await rows("SELECT 1 FROM turns WHERE state = 'answered'")).toHaveLength(2);
+  });
+
+  it("follows the agent's skill of its channel where there is one, and needs none", () => {
+    const skill: ChannelSettings = {
+      status: "active",
+      responseDelaySeconds: 0,
+      signature: null,
+      senderName: null,
+      defaultSubject: null,
+      introduction: null,
+      address: null,
+    };
+    const settings: AgentSettings = {
+      agentId: "a",
+      organizationId: "o",
+      name: "Support",
+      status: "active",
+      email: null,
+      sms: null,
+      voice: null,
+      skills: { live_chat: { ...skill, status: "inactive" }, matrix: skill },
+    };
+    const lineTo = (platform: string): Line => {
+      const line = lineOf({});
+      return { ...line, traits: { ...line.traits, platform }, settings: () => settings, problem: () => null };
+    };
+    expect(whyNotAsk(lineTo("live_chat"))).toBe("the agent's live_chat skill is inactive");
+    expect(whyNotAsk(lineTo("matrix"))).toBeNull();
+    expect(whyNotAsk(lineTo("constructor"))).toBeNull();
+    expect(whyNotAsk(lineTo("sms"))).toBe("the agent has no sms skill");
+  });
+});
