@@ -62,7 +62,7 @@ export type AgentSettings = {
   readonly email: ChannelSettings | null;
   readonly sms: ChannelSettings | null;
   readonly voice: ChannelSettings | null;
-  /** Every skill by its name in lower case: for channels that are none of the three. Absent in what an earlier version has
+  /** The other skills by their names in lower case: for channels that are none of the three. Absent in what an earlier version has
    *  stored. */
   readonly skills?: { readonly [name: string]: ChannelSettings };
   /** When a human is called, as the agent's active ESCALATION skill has it; none without that. Absent in what an earlier

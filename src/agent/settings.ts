@@ -22,7 +22,9 @@ export function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
     voice: channel(skill("VOICE"), voiceSettings),
     skills: Object.fromEntries(
       record.skills.flatMap((each) => {
-        const settings = channel(each, () => ({}));
+        const settings = ["EMAIL", "SMS", "VOICE"].includes(each.systemName)
+          ? null
+          : channel(each, () => ({}));
         return settings ? [[each.systemName.toLowerCase(), settings]] : [];
       }),
     ),

@@ -30,6 +30,17 @@ describe("describe", () => {
         },
         sms: null,
         voice: null,
+        skills: {
+          telepathy: {
+            status: "active",
+            responseDelaySeconds: 0,
+            signature: null,
+            senderName: null,
+            defaultSubject: null,
+            introduction: null,
+            address: null,
+          },
+        },
         escalations: [],
         webhooks: [],
       },
