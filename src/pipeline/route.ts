@@ -11,7 +11,7 @@ import { questionContext, questionText } from "../domain/question.ts";
 import { chooseConversation, references } from "../domain/thread.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { point } from "../ops/points.ts";
-import { elderEvent, fairEvents, isCapped, postponeChannel } from "../store/capped.ts";
+import { elderEvents, fairEvents, isCapped, postponeChannel } from "../store/capped.ts";
 import {
   addParticipant,
   bindVia,
@@ -247,10 +247,15 @@ async function eldest(q: Query, line: Line, row: EventRow): Promise<EventRow | n
   if (!isUnderCap(row)) return row;
   if ((await stateOf(q, row.id)) !== "stored") return null;
   if (line.rules.caps.channel.length === 0 || line.traits.conversations === "person") return row;
-  const event = readBody(row.body);
-  const conversation = event.kind === "message" ? await findConversation(q, line, event) : null;
-  const elder = conversation === null ? null : await elderEvent(q, line.channel, row.id, conversation);
-  return elder === null ? row : eldest(q, line, elder);
+  const of = async ({ body }: EventRow) => {
+    const event = readBody(body);
+    return event.kind === "message" ? findConversation(q, line, event) : null;
+  };
+  const conversation = await of(row);
+  if (conversation === null) return row;
+  for (const elder of await elderEvents(q, line.channel, row.id, conversation))
+    if ((await of(elder)) === conversation) return elder;
+  return row;
 }
 
 /** How long the message waits for room under the channel's caps, in milliseconds; null when there is room. */

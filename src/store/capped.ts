@@ -40,22 +40,20 @@ export async function fairEvents(
   );
 }
 
-/** Of the messages that wait under the channel's cap before `id`, the first one by somebody who takes part in that
- *  conversation; null when there is none. */
-export async function elderEvent(
+/** The first messages that wait under the channel's cap before `id`, by those who take part in that conversation. */
+export async function elderEvents(
   q: Query,
   channel: string,
   id: number,
   conversation: string,
-): Promise<EventRow | null> {
-  const row = await q.one<EventRow>(
+): Promise<EventRow[]> {
+  return q.all<EventRow>(
     `SELECT ${eventColumns} FROM events WHERE channel = $1 AND state = 'stored' AND id < $2 AND ${underCap} AND ${dueOrCapped}
-       AND sender IN (SELECT address FROM participants WHERE conversation = $3) ORDER BY id LIMIT 1`,
+       AND sender IN (SELECT address FROM participants WHERE conversation = $3) ORDER BY id LIMIT 32`,
     channel,
     id,
     conversation,
   );
-  return row ?? null;
 }
 
 /** How many messages wait for room under their channel's cap. */
