@@ -150,9 +150,9 @@ function write(db: Database, wanted: Wanted, platform: Platform): Promise<Begun 
 }
 
 /** What the agent says where the command says nothing. */
-async function ownWords(q: Query, agent: string, platform: Platform) {
+async function ownWords(q: Query, agent: string, platform: string) {
   const row = await readSettings(q, agent);
-  const skill = row === null ? null : (JSON.parse(row.settings) as AgentSettings)[platform];
+  const skill = row === null ? null : skillNamed(JSON.parse(row.settings) as AgentSettings, platform);
   return { introduction: skill?.introduction ?? null, subject: skill?.defaultSubject ?? null };
 }
 
