@@ -45,7 +45,7 @@ export interface App {
   readonly host: Host;
   /** Those that run now; a reload makes it another map. */
   readonly agents: ReadonlyMap<string, Agent>;
-  /** Null: nobody is told of anything. */
+  /** Null: the configuration names no responders. */
   readonly policy: Policy | null;
   /** What the listener serves under /platform/ and /escalations/. */
   readonly web: {
@@ -156,14 +156,17 @@ export async function startApp(options: AppOptions): Promise<App> {
   const rate = rateOf(config.platform.rate.requests, config.platform.rate.per);
   const lives = new AbortController();
 
-  // Whoever was told of something may still answer when the policy is gone: no agent is to see that.
+  // A responder may still reply after the policy was removed. The agent must not see that reply.
   let told = await db.read(wasTold);
   const escalating = { policy: () => config.escalation, lines: () => host.lines(), clock, log };
-  const escalation = createEscalation(escalating);
+  const escalation = createEscalation({
+    ...escalating,
+    hasResponders: () => config.escalation !== null || told,
+  });
   const host = createHost({
     db,
     installation: store.installation,
-    escalation: () => (config.escalation !== null || told ? escalation : null),
+    escalation,
     flow: () => flow,
     clock,
     log,

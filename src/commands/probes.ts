@@ -175,7 +175,8 @@ function judgeAgent(
     ...(agent.status === "active" ? [] : [`is ${agent.status}: nothing will be asked`]),
     ...[...skills].flatMap((skill) => {
       const settings = agent[skill];
-      if (settings === null) return [`has no ${skill} skill`];
+      // Calls need no VOICE skill (pipeline/line.ts).
+      if (settings === null) return skill === "voice" ? [] : [`has no ${skill} skill`];
       return settings.status === "active" ? [] : [`its ${skill} skill is ${settings.status}`];
     }),
   ];

@@ -118,7 +118,8 @@ async function whyNot(db: Database, wanted: Wanted, platform: Platform): Promise
   const settings = JSON.parse(row.settings) as AgentSettings;
   const skill = skillNamed(settings, platform);
   if (settings.status !== "active") return `agent ${agent} is ${settings.status}`;
-  if (!skill && startable(platform)) return `agent ${agent} has no ${platform} skill`;
+  // Calls need no VOICE skill (pipeline/line.ts).
+  if (!skill && startable(platform) && platform !== "voice") return `agent ${agent} has no ${platform} skill`;
   if (skill && skill.status !== "active") return `the ${platform} skill of agent ${agent} is inactive`;
   if (!(wanted.introduction ?? skill?.introduction)?.trim())
     return `agent ${agent} has no introduction: give --introduction${startable(platform) ? introductions[platform] : ""}`;

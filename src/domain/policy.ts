@@ -82,6 +82,14 @@ export interface Policy {
   readonly allowPrivate: readonly string[];
 }
 
+/** Default intervals of looks at the platform's conversations, in milliseconds. */
+const defaultPolling = { poll: 300_000, pollOpen: 20_000 } as const;
+
+/** The intervals in effect: a policy may change them, and without one the defaults apply. */
+export function pollingOf(policy: Policy | null): Pick<Policy, "poll" | "pollOpen"> {
+  return policy ?? defaultPolling;
+}
+
 /** What an escalation is about. */
 export interface About {
   readonly topic: string | null;

@@ -1,8 +1,9 @@
-// What the pipeline calls when a human may be needed (`pipeline/escalation.ts`).
+// Implements the pipeline's interface to escalation handling (`pipeline/escalation.ts`). Detection, hand-over and the look at
+// the platform's conversation do not depend on a policy; notifying responders does.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
-import { type Policy } from "../domain/policy.ts";
+import { type Policy, pollingOf } from "../domain/policy.ts";
 import { squeeze } from "../domain/squeeze.ts";
 import { newId } from "../ops/clock.ts";
 import type { Escalation, Raised } from "../pipeline/escalation.ts";
@@ -30,12 +31,15 @@ import { isHumans } from "../store/takeover.ts";
 import type { TurnRow } from "../store/turns.ts";
 import { watchIn } from "../store/watches.ts";
 import { hear } from "./hear.ts";
-import { aboutConversation, raise } from "./raise.ts";
+import { aboutConversation, logUnnotified, raise } from "./raise.ts";
 import { customerText } from "./wording.ts";
 
 export interface EscalationDeps {
-  /** Null where the configuration has none (any more). */
+  /** Null when the configuration has no policy (any more). */
   readonly policy: () => Policy | null;
+  /** False while no responder was ever notified and none is configured: then no message can be a responder's reply, and the
+   *  look-up is skipped. Default: true. */
+  readonly hasResponders?: () => boolean;
   readonly lines: () => Lines;
   readonly clock: Clock;
   readonly log: Log;
@@ -50,6 +54,8 @@ export function createEscalation(deps: EscalationDeps): Escalation {
   async function raiseIfWanted(q: Query, raised: Raised): Promise<void> {
     const policy = deps.policy();
     if (policy?.causes.includes(raised.cause)) await raise(q, raised, deps);
+    // The customer waits for a human. Without responders this log line is all that remains of it.
+    else if (policy === null && raised.source !== "ours") logUnnotified(log, raised);
   }
 
   /** Nobody answers: the person who has the conversation gets the words, or somebody has to be found. */
@@ -126,14 +132,17 @@ export function createEscalation(deps: EscalationDeps): Escalation {
 
   return {
     raise: raiseIfWanted,
-    hear: (q, line, row, event) => hear(q, line, row, event, deps),
+    async hear(q, line, row, event) {
+      if (deps.hasResponders?.() === false) return false;
+      return hear(q, line, row, event, deps);
+    },
     async answered(q, line, { conversation, turn }, answer: Answer) {
-      const policy = deps.policy();
-      if (turn.kind !== "question" || policy === null) return false;
+      if (turn.kind !== "question") return false;
       const escalations = line.settings()?.escalations ?? [];
       const hasEscalated = await heed(q, line, conversation, turn, answer);
-      // After a silence, too: people answer there. In the order in which everybody locks them.
-      await watchIn(q, conversation, escalations.length > 0 ? afterAnswerMs : policy.poll);
+      // Also after a turn without an answer: a human may answer on the platform. Locks are taken in the usual order.
+      const { poll } = pollingOf(deps.policy());
+      await watchIn(q, conversation, escalations.length > 0 ? afterAnswerMs : poll);
       return hasEscalated && turn.session !== null;
     },
     async stuck(q, line, draft, { state, reason }) {

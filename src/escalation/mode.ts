@@ -2,13 +2,14 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../domain/policy.ts";
+import type { Raised } from "../pipeline/escalation.ts";
 import type { Line } from "../pipeline/line.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
 import { liveEscalation } from "../store/escalations.ts";
 import { dropWaitingAnswers } from "../store/takeover.ts";
 import type { WatchRow } from "../store/watches.ts";
-import { aboutConversation, raise } from "./raise.ts";
+import { aboutConversation, logUnnotified, raise } from "./raise.ts";
 import { close } from "./take.ts";
 
 interface Look {
@@ -29,21 +30,19 @@ export async function noteModeChange(
   if (mode === "manual" && watch.mode !== "manual") {
     const spoken = new Set((line.settings()?.escalations ?? []).map(({ response }) => response.trim()));
     await dropWaitingAnswers(q, conversation.id, "a person has the conversation", spoken);
-    if (!deps.policy()?.causes.includes("topic")) return;
-    await raise(
-      q,
-      {
-        key: `mode:${conversation.id}:${mark ?? ""}`,
-        source: "mode",
-        cause: "topic",
-        channel: line.channel,
-        agent: line.agent,
-        conversation: conversation.id,
-        topic: null,
-        reason: "the platform has given the conversation to a human (manual mode)",
-      },
-      deps,
-    );
+    const policy = deps.policy();
+    const raised: Raised = {
+      key: `mode:${conversation.id}:${mark ?? ""}`,
+      source: "mode",
+      cause: "topic",
+      channel: line.channel,
+      agent: line.agent,
+      conversation: conversation.id,
+      topic: null,
+      reason: "the platform has given the conversation to a human (manual mode)",
+    };
+    if (policy === null) return logUnnotified(deps.log, raised);
+    if (policy.causes.includes("topic")) await raise(q, raised, deps);
   }
   if (mode === "ai" && watch.mode === "manual") {
     const row = await liveEscalation(q, aboutConversation(conversation.id));

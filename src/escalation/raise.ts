@@ -73,6 +73,20 @@ async function tellMore(
   }
 }
 
+/** Logs an escalation of the platform for which no responder is configured. Called once per answer or mode change. */
+export function logUnnotified(
+  log: Log,
+  {
+    channel,
+    agent,
+    conversation,
+    topic,
+    cause,
+  }: Pick<Raised, "channel" | "agent" | "conversation" | "topic" | "cause">,
+): void {
+  log.warn({ channel, agent, conversation, topic, cause }, "escalation detected, no responder is configured");
+}
+
 /** The platform says the same thing in several ways, and one of them may come when it is all over: nothing new, as long
  *  as the person has not written since. What we notice ourselves is always new. */
 async function lateFor(q: Query, raised: Raised, about: string): Promise<EscalationRow | null> {

@@ -7,7 +7,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { CallResult, PlatformMessages } from "../agent/calls.ts";
-import type { Policy } from "../domain/policy.ts";
+import { type Policy, pollingOf } from "../domain/policy.ts";
 import { lookDelay } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
 import { readCall } from "../pipeline/asking.ts";
@@ -35,6 +35,7 @@ import { deliverForeign } from "./foreign.ts";
 import { noteModeChange } from "./mode.ts";
 
 export interface WatchDeps {
+  /** Null when the configuration has no policy: conversations are polled at the default intervals. */
   readonly policy: () => Policy | null;
   readonly lines: () => Lines;
   readonly db: Database;
@@ -70,7 +71,6 @@ export function watchStage(deps: WatchDeps): Stage {
     takes: "watches",
     atOnce: 4,
     async channels(q) {
-      if (deps.policy() === null) return [];
       const channels = await channelsToWatch(q);
       return channels.filter((channel) => deps.lines().get(channel)?.problem() === null);
     },
@@ -160,7 +160,7 @@ async function found(
   await noteModeChange(q, look, mode, occasion, deps);
   warnOf(look, said, deps);
   const failed = said.failure !== null || astray;
-  const nextMs = failed ? retryIn(watch) : await pauseFor(q, conversation.id, deps.policy());
+  const nextMs = failed ? retryIn(watch) : await pauseFor(q, conversation.id, mode, deps.policy());
   const position = newest !== null ? said.end : astray ? 0 : watch.position;
   await noteWatch(q, conversation.id, { mode, mark: newest, position, nextMs, until: look.until, failed });
   await releaseLane(q, look.lease, "in");
@@ -179,13 +179,20 @@ function warnOf({ line, conversation }: Look, { failure, skipped }: PlatformMess
 
 const retryIn = ({ looks }: WatchRow) => Math.max(lookDelay(looks), laterMs);
 
-/** Often while a human may be answering, seldom when nothing has happened for long, and in the end not at all. */
-async function pauseFor(q: Query, conversation: string, policy: Policy | null): Promise<number | null> {
-  if (policy === null) return null;
+/** Milliseconds until the next look, or null for none: short while a human may be answering, longer the longer the
+ *  conversation is idle. Manual mode counts like an open escalation, which without a policy is never stored. */
+async function pauseFor(
+  q: Query,
+  conversation: string,
+  mode: "ai" | "manual",
+  policy: Policy | null,
+): Promise<number | null> {
+  const { poll, pollOpen } = pollingOf(policy);
   const { quiet, escalated } = await activityIn(q, conversation);
-  if (escalated > 0) return policy.pollOpen;
+  if (escalated > 0) return pollOpen;
   if (quiet === null || quiet > watchedFor) return null;
-  return Math.min(Math.max(policy.poll, quiet / 4), longestPause);
+  if (mode === "manual") return Math.min(Math.max(pollOpen, quiet / 20), longestPause);
+  return Math.min(Math.max(poll, quiet / 4), longestPause);
 }
 
 /** The conversation is gone, or cannot be read now. */

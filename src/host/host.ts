@@ -66,8 +66,8 @@ export function createHost(options: {
   readonly log: Log;
   readonly node: string;
   publicUrl(): string;
-  /** Told when a human may be needed; absent or null where nobody wants to know. */
-  escalation?(): Escalation | null;
+  /** Escalation handling for every channel. Absent only where no app runs. */
+  readonly escalation?: Escalation;
   /** Ends the sockets of routes whose channel goes; resolves when no adapter serves one any more. */
   retire?(routes: readonly Route[]): Promise<void>;
 }): Host {
@@ -157,7 +157,7 @@ export function createHost(options: {
       open: adapter.open?.bind(adapter) ?? null,
       client: agent.client,
       address: (text) => config.adapter.address?.(text) ?? (config.adapter.address ? null : text),
-      escalation: () => options.escalation?.() ?? null,
+      escalation: () => options.escalation ?? null,
       catchingUp: () =>
         inbound !== undefined &&
         state.status.state === "connecting" &&

@@ -1,5 +1,5 @@
-// What the pipeline tells of when a human may be needed, and asks before it decides about a message. Implemented in
-// src/escalation; null where the configuration has no policy. All of it runs inside the caller's transaction.
+// The pipeline's interface to escalation handling, implemented in src/escalation. It is present with and without an
+// escalation policy: the policy only adds responders. All of it runs inside the caller's transaction.
 
 import type { MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
@@ -32,12 +32,13 @@ export interface Raised {
 }
 
 export interface Escalation {
-  /** A human must know of this. Nothing new when it was noticed before. */
+  /** Opens or extends the escalation that responders are notified of. Deduplicates by key. Without a policy nothing is stored. */
   raise(q: Query, raised: Raised): Promise<void>;
   /** A message that the adapter would have answered: true when it is a human's, about an escalation. Then its event is
    *  settled, and the agent never sees it. */
   hear(q: Query, line: Line, row: EventRow, event: MessageEvent): Promise<boolean>;
-  /** The platform took a question. True when the call it was put in is to be handed over after the answer. */
+  /** Called when the platform has taken a question: detects an escalating answer and schedules a look at the platform's
+   *  conversation. Returns true when the call must be handed over after the answer. Independent of the policy. */
   answered(
     q: Query,
     line: Line,

@@ -16,6 +16,8 @@ export interface LineRules extends Rules {
   readonly cap_text?: string | undefined;
   readonly on_unknown: "hold" | "resend" | "drop";
   readonly unknown_window: number;
+  /** Milliseconds after an unanswered call before a question counts as not asked. Default: the platform's `settle_after`. */
+  readonly settle_after?: number | undefined;
   readonly on_dead: "skip" | "block";
   readonly on_newer: "send" | "drop";
   /** Milliseconds within which a person's next message joins the one before; 0 for never. */
@@ -39,7 +41,7 @@ export interface Line {
   readonly client: AgentClient;
   /** The canonical form of an address as a person writes it; null when this channel could not reach it. */
   address(text: string): string | null;
-  /** Told when a human may be needed; null where nobody wants to know. */
+  /** Never null in the daemon, with or without an escalation policy. Null for a line that is built without an app. */
   escalation(): Escalation | null;
   /** True for a while after the start, until the channel has looked for what it missed: a STOP from the night before
    *  counts before a reply that has been due since then. */
@@ -80,7 +82,8 @@ export function agentFacts(line: Line): AgentFacts | null {
   };
 }
 
-/** Why nothing may be asked now, or null. Mail is stored meanwhile. */
+/** The reason why no question may be asked now, or null. Messages are stored meanwhile. A call needs no VOICE skill, because
+ *  that skill describes the platform's own telephony; one that the operator has set to inactive still switches calls off. */
 export function whyNotAsk(line: Line): string | null {
   const { platform } = line.traits;
   if (platform === null) return "the channel carries notices only";
@@ -90,7 +93,8 @@ export function whyNotAsk(line: Line): string | null {
   if (!settings) return "the agent's settings were never read: the platform has not answered yet";
   if (settings.status !== "active") return `the agent is ${settings.status}`;
   const skill = skillNamed(settings, platform);
-  if (!skill) return startable(platform) ? `the agent has no ${platform} skill` : null;
+  if (!skill)
+    return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
   if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
   return null;
 }

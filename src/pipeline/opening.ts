@@ -29,6 +29,15 @@ function splitName(name: string | null, address: string): { firstName: string; l
  *  (`whatsapp:`). Null for a caller who withheld it, a `sip:` address, a short code: a start call would be refused. */
 const phoneOf = (address: string): string | null => /^(?:[a-z]+:)?(\+\d+)$/.exec(address)?.[1] ?? null;
 
+/** Whether the conversation is opened as user plus conversation. Calls are, too, when the agent has no active VOICE skill,
+ *  because the start call for voice needs that skill. */
+export function opensByCreate(line: Line, conversation: ConversationRow): boolean {
+  const { platform } = line.traits;
+  if (line.rules.opening === "create" || !startable(platform)) return true;
+  if (platform === "voice" && skillOf(line)?.status !== "active") return true;
+  return platform !== "email" && phoneOf(conversation.person) === null;
+}
+
 /** The call that opens it. `begun`: what is known of a conversation that we begin; null when the person wrote first. */
 export function openingOf(line: Line, conversation: ConversationRow, begun: Opening | null): OpeningCall {
   const { person } = conversation;
@@ -40,7 +49,7 @@ export function openingOf(line: Line, conversation: ConversationRow, begun: Open
   const mail = line.traits.platform === "email";
   const introduction = begun?.introduction ?? skillOf(line)?.introduction ?? "";
   const phone = mail || !startable(line.traits.platform) ? null : phoneOf(person);
-  if (line.rules.opening === "create" || (!mail && phone === null)) {
+  if (opensByCreate(line, conversation)) {
     const about = aboutBegun(begun, introduction);
     const body = { ...who, ...(about && { conversationContext: about }) };
     const reached = mail ? { email: person } : phone === null ? {} : { phoneNumber: phone };

@@ -46,6 +46,20 @@ describe("a call", () => {
     expect(conversations[2]).not.toBe(conversations[0]);
   });
 
+  it.concurrent("needs no VOICE skill: the conversation is created, and the platform places no call (review 21)", async ({
+    onTestFinished,
+  }) => {
+    // A call that is not asked ends in an apology after the default 25 s.
+    const world = await openLines(onTestFinished, { voice: quick, skills: { voice: undefined } });
+    expect(world.channel("voice")).toMatchObject({ state: "ready", not_asking: null });
+    const call = await world.dial();
+    call.say("Where is my lamp?");
+    await call.hears(echoed("Where is my lamp?"));
+    await call.hangUp();
+    await world.idle();
+    expect(world.front.calls.filter(({ path }) => path.endsWith("/conversations/start"))).toEqual([]);
+  });
+
   it.concurrent("is taken from somebody who withholds the number", async ({ onTestFinished }) => {
     const world = await openLines(onTestFinished, { voice: quick });
     const call = await world.dial({ from: "anonymous" });

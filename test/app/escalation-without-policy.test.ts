@@ -1,0 +1,93 @@
+// Without an escalation policy nobody is notified, and everything else works: escalations of the platform are detected, calls
+// are handed over, and messages that appear on the platform reach the customer.
+
+import { describe, expect, it } from "vitest";
+import { echoed } from "./echo.ts";
+import { colleague, topic } from "./escalation-world.ts";
+import { eventually } from "./eventually.ts";
+import { anna, type LinesOptions, type LinesWorld, openLines } from "./lines-world.ts";
+import type { Finished } from "./world.ts";
+
+const office = "+12025550150";
+const detected = "escalation detected, no responder is configured";
+
+const openWorld = (finished: Finished, options: LinesOptions = {}): Promise<LinesWorld> =>
+  openLines(finished, { ...options, skills: { escalation: { escalations: [topic("refund")] } } });
+
+/** Changes the conversation on the platform, as a human in the platform's own interface does. */
+async function onPlatform(world: LinesWorld, method: string, path: string, body: object): Promise<void> {
+  const [row] = await world.rows<{ platform_id: string }>("SELECT platform_id FROM conversations");
+  const url = `${world.front.url}/external/conversations/${row?.platform_id ?? ""}/${path}`;
+  const headers = { "agent-secret-key": world.env["AGENT_KEY"] ?? "", "content-type": "application/json" };
+  const response = await fetch(url, { method, headers, body: JSON.stringify(body) });
+  expect(response.ok).toBe(true);
+}
+
+/** Makes the next look at the only conversation due. */
+const look = (world: LinesWorld): Promise<void> =>
+  world.app().flow.commit(async (q) => {
+    await q.run("UPDATE watches SET due_at = now_ms()");
+    q.touched.add("watches");
+  });
+
+const warnings = (world: LinesWorld) => world.log.filter(({ message }) => message === detected);
+
+describe("without an escalation policy (review 21)", () => {
+  it.concurrent("a call is handed over after the agent's escalating answer", async ({ onTestFinished }) => {
+    const rung: string[] = [];
+    const world = await openWorld(onTestFinished, {
+      voice: { collect: "50ms", speaking_rate: 40, hand_over: { dial: [office] } },
+      phone: { dialed: (target) => (rung.push(target), "completed") },
+    });
+    const call = await world.dial();
+    call.say("I want a refund");
+    await call.hears(colleague);
+    expect(await call.over).toBe("hangup");
+    expect(rung).toEqual([office]);
+    await eventually(async () =>
+      expect(await world.rows("SELECT state, handing_over FROM sessions")).toEqual([
+        { state: "closed", handing_over: "escalated" },
+      ]),
+    );
+    expect(warnings(world).map(({ fields }) => fields["topic"])).toContain("refund");
+  });
+
+  it.concurrent("the platform's escalation is detected: mode manual is read and logged, no rows are kept", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished);
+    await world.text("A refund, please");
+    await eventually(() => expect(world.textsTo()).toEqual([colleague]));
+    await eventually(async () =>
+      expect(await world.rows("SELECT mode FROM watches")).toEqual([{ mode: "manual" }]),
+    );
+    expect(warnings(world)).toHaveLength(2); // the answer and the mode
+    await world.text("Anybody?");
+    await world.idle();
+    expect(world.textsTo()).toEqual([colleague]);
+    expect(await world.rows("SELECT 1 FROM escalations")).toEqual([]);
+  });
+
+  it.concurrent("messages from the platform reach the customer, each once", async ({ onTestFinished }) => {
+    const world = await openWorld(onTestFinished);
+    await world.text("Hello?");
+    await eventually(() => expect(world.textsTo()).toEqual([echoed("Hello?")]));
+    await world.idle();
+    await onPlatform(world, "PUT", "mode", { mode: "manual" });
+    await onPlatform(world, "POST", "send-manual-message", { message: "Here is Cleo." });
+    await look(world);
+    await eventually(() => expect(world.textsTo(anna)).toEqual([echoed("Hello?"), "Here is Cleo."]));
+    await world.idle();
+    // While a human may be writing, the conversation is looked at often.
+    const [next] = await world.rows<{ ms: number }>("SELECT due_at - now_ms() AS ms FROM watches");
+    expect(next?.ms).toBeLessThanOrEqual(20_000);
+    await look(world);
+    await eventually(async () =>
+      expect(
+        (await world.rows<{ due: number }>("SELECT due_at > now_ms() AS due FROM watches"))[0]?.due,
+      ).toBe(1),
+    );
+    await world.idle();
+    expect(world.textsTo(anna)).toHaveLength(2);
+  });
+});
