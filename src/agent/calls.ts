@@ -12,9 +12,9 @@ export type { ReadCall } from "./transcript.ts";
 export interface Call {
   /** End of the lease, or shutdown. The client has its own deadline for each request. */
   readonly signal: AbortSignal;
-  /** Called just before the first byte of the request that could have the effect leaves. At most once; what it throws
-   *  keeps the request from being sent (the result is `deferred`). */
-  crossing(): void;
+  /** Called when a connection is available for the request that can have the effect, before its first byte is written; the
+   *  request waits for the promise. At most once. A rejection keeps it from being sent (the result is `deferred`). */
+  crossing(): void | Promise<void>;
 }
 
 /** Every operation gives a `CallResult`; none throws, none tries twice. */
@@ -47,6 +47,8 @@ export interface AgentClient {
   registered(signal: AbortSignal): Promise<CallResult<readonly ListedWebhook[]>>;
   /** Not to be told any more. `missing`: there is none of that id. */
   unregister(id: string, signal: AbortSignal): Promise<CallResult<null>>;
+  /** Changes the number of requests under way at most. */
+  setConnections(count: number): void;
   /** Ends the connections; calls still open come back as they would on a reset. */
   close(): Promise<void>;
 }

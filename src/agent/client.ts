@@ -23,7 +23,7 @@ export interface AgentClientOptions {
   readonly connectionWaitMs?: number;
   readonly clock: Clock;
   readonly log: Log;
-  /** Connections at most, opened when needed; calls beyond wait. Default 128. */
+  /** Requests under way at most; requests beyond wait. Default 128; the daemon derives it from its channels. */
   readonly connections?: number;
 }
 
@@ -110,6 +110,7 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
     async unregister(id, signal) {
       return mapped(await webhooks.delete(id, { signal }), () => null);
     },
+    setConnections: (count) => client.setConnections(count),
     close: () => client.close(),
   };
 }

@@ -1,6 +1,7 @@
 // One operation under a key: its turn in the rate, headers, deadline, tries, reading of the answer.
 
 import type { Clock } from "bridgehead/contract";
+import PQueue from "p-queue";
 // Only the pool: the whole of undici is a third of an idle daemon's own memory.
 import Pool from "undici/lib/dispatcher/pool.js";
 import { once } from "../wire/record.ts";
@@ -9,7 +10,6 @@ import { type Content, interpret } from "./interpret.ts";
 import { type AnyLine, addressOf } from "./line.ts";
 import { ListSplitter } from "./list-splitter.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
-import { createPlaces } from "./places.ts";
 import type { ListReader, Reader } from "./reading.ts";
 import { type CallResult, stopped } from "./result.ts";
 import { tryUpTo } from "./tries.ts";
@@ -26,6 +26,8 @@ const maxBytes = {
   list: maxListBytes,
   bytes: maxDocumentBytes,
 };
+
+const defaultConnections = 128;
 
 const never = new AbortController().signal;
 
@@ -54,6 +56,8 @@ export interface Caller {
   readonly json: <T>(reader: Reader<T>) => Content<T>;
   /** The answer is a JSON list, the field that is named first; its items are read one by one. */
   readonly list: <T>(names: readonly string[], reader: ListReader<T>) => Content<T>;
+  /** Changes the number of requests under way at most; those beyond wait. */
+  setConnections(count: number): void;
   close(): Promise<void>;
 }
 
@@ -65,18 +69,20 @@ export function createCaller(
   const base = new URL(options.url);
   const prefix = base.pathname.replace(/\/+$/, "");
   const connectionWaitMs = options.connectionWaitMs ?? 10_000;
-  const limit = options.connections ?? 128;
   const most = options.tries ?? 3;
-  const pool = new Pool(base.origin, {
-    connections: limit,
-    // One question a connection: where many share one, they also break together.
-    allowH2: false,
-    connect: { timeout: connectionWaitMs },
-    // The exchange has its own deadline, for the answer as a whole.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  });
-  const connections = { pool, places: createPlaces(limit) };
+  const poolOf = (size: number) =>
+    new Pool(base.origin, {
+      connections: size,
+      // One request per connection: requests that share a connection also break together.
+      allowH2: false,
+      connect: { timeout: connectionWaitMs },
+      // The exchange has its own deadline, for the whole response.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  const size = options.connections ?? defaultConnections;
+  const connections = { pool: poolOf(size), queue: new PQueue({ concurrency: size }) };
+  const retired = new Set<Pool>();
   const dropped = once(options.dropped ?? (() => {}));
   const headersOf = headersUnder(options);
 
@@ -114,7 +120,7 @@ export function createCaller(
       if (!headers) return { kind: "unauthorized", reason: `no ${line.key} key was given` };
       const body = request.form?.bytes ?? (request.body ? JSON.stringify(request.body) : undefined);
       const sent = { path: prefix + path, headers, ...(body === undefined ? {} : { body }) };
-      // Whoever writes crossings down decides about another try.
+      // A caller that records crossings decides itself whether to try again.
       if (most <= 1 || given.crossing) return send(line, request, sent, given);
       let crossed = false;
       const watched = { ...given, crossing: () => void (crossed = true) };
@@ -122,7 +128,17 @@ export function createCaller(
       const attempt = () => send(line, request, sent, watched);
       return tryUpTo(most, attempt, about, clock, given.signal ?? never);
     },
-    close: () => pool.destroy(),
+    setConnections(count) {
+      if (count === connections.queue.concurrency) return;
+      const former = connections.pool;
+      connections.pool = poolOf(count);
+      connections.queue.concurrency = count;
+      retired.add(former);
+      void former.close().finally(() => retired.delete(former)); // its requests under way end first
+    },
+    async close() {
+      await Promise.all([connections.pool, ...retired].map((pool) => pool.destroy()));
+    },
   };
 }
 

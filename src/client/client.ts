@@ -16,6 +16,8 @@ export interface Client {
   readonly users: Users;
   readonly files: Files;
   readonly webhooks: Webhooks;
+  /** Changes `ClientOptions.connections`. Requests under way are not affected. */
+  setConnections(count: number): void;
   /** Ends the connections; calls still open come back as they would on a reset. */
   close(): Promise<void>;
 }
@@ -30,6 +32,7 @@ export function createClient(options: ClientOptions & Place): Client {
     users: usersOf(caller),
     files: filesOf(caller),
     webhooks: webhooksOf(caller),
+    setConnections: (count) => caller.setConnections(count),
     close: () => caller.close(),
   };
 }

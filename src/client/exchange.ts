@@ -1,8 +1,9 @@
-// One HTTP exchange over undici's dispatch interface. It is used instead of `request()` because it alone tells the
-// instant before the first byte is written: everything that fails earlier is certainly not done.
+// One HTTP exchange over undici's dispatch interface, which alone reports the instant before the first byte is written:
+// everything that fails earlier was certainly not done.
 
+import type { Readable } from "node:stream";
+import type PQueue from "p-queue";
 import type { Dispatcher, Pool } from "undici";
-import type { Places } from "./places.ts";
 import { stopped } from "./result.ts";
 
 export interface Outgoing {
@@ -20,8 +21,9 @@ export interface Outgoing {
   readonly connectionWaitMs: number;
   /** From the first byte that leaves to the last that comes back. */
   readonly timeoutMs: number;
-  /** Called just before the first byte leaves; what it throws stops the request unsent. */
-  crossing?(): void;
+  /** Called when the connection is available, before the first byte is written. With a body the first byte waits for the
+   *  promise; without one the promise is not awaited. An error or rejection stops the request unsent. */
+  crossing?(): void | Promise<void>;
 }
 
 /** `broken`: why the body is not whole. `failed` without `crossed`: no byte has left. */
@@ -39,14 +41,16 @@ export type Exchange =
 
 type Headers = { readonly [name: string]: string | string[] | undefined };
 
-/** Where the requests go: each holds one of the places from before it is sent until it is settled. */
+/** The queue bounds the requests under way: each occupies it until it is settled. The pool is as large as the queue. Its own
+ *  queue only covers the moment in which a connection becomes reusable, because a request cannot be removed from it. */
 export interface Connections {
-  readonly pool: Pool;
-  readonly places: Places;
+  /** Exchanged when the bound changes, so it is read when a request begins. */
+  pool: Pool;
+  readonly queue: PQueue;
 }
 
 /** Sends one request and reads the whole answer. Never rejects, never sends twice, never follows a redirect. */
-export async function exchange({ pool, places }: Connections, outgoing: Outgoing): Promise<Exchange> {
+export async function exchange(connections: Connections, outgoing: Outgoing): Promise<Exchange> {
   const { signal, connectionWaitMs } = outgoing;
   // Not Promise.withResolvers: programs on Node.js 20 use this client too.
   let resolve!: (exchange: Exchange) => void;
@@ -56,19 +60,30 @@ export async function exchange({ pool, places }: Connections, outgoing: Outgoing
   state.limit(connectionWaitMs, `no connection within ${connectionWaitMs} ms`);
   signal.addEventListener("abort", onAbort, { once: true });
   if (signal.aborted) onAbort();
-  const leave = places.enter(() => dispatch(pool, outgoing, state));
+  const settled = new AbortController();
+  const run = async () => {
+    dispatch(connections.pool, outgoing, state);
+    await promise;
+  };
+  // Rejects only when the request was settled while it was still queued.
+  connections.queue.add(run, { signal: settled.signal }).catch(() => undefined);
   try {
     return await promise;
   } finally {
     signal.removeEventListener("abort", onAbort);
-    leave();
+    settled.abort();
   }
 }
 
 function dispatch(pool: Pool, { method, path, headers, body }: Outgoing, state: ExchangeState): void {
   if (state.settled) return;
   try {
-    pool.dispatch({ method, path, headers, body: body ?? null }, state);
+    if (body === undefined) return void pool.dispatch({ method, path, headers, body: null }, state);
+    // undici writes the head together with the first chunk of an iterable body.
+    const sized = { ...headers, "content-length": String(Buffer.byteLength(body)) };
+    // undici takes any async iterable; its types name streams only.
+    const stream = state.bodyAfterCrossing(Buffer.from(body)) as unknown as Readable;
+    pool.dispatch({ method, path, headers: sized, body: stream }, state);
   } catch (error) {
     state.fail(error instanceof Error ? error : new Error(String(error)));
   }
@@ -115,14 +130,27 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     // Settled: it was stopped while it waited for a connection. Crossed: the client is about to send it again.
     if (this.#settled || this.#crossed) return controller.abort(new Error("must not be sent"));
     this.#controller = controller;
+    if (this.#outgoing.body !== undefined) return;
     try {
-      this.#outgoing.crossing?.();
-      this.#crossed = true;
-      // Only now: a question that waited for a connection has as much time for its answer as any other.
-      this.limit(this.#outgoing.timeoutMs, `no answer within ${this.#outgoing.timeoutMs} ms`);
+      void this.#outgoing.crossing?.();
+      this.#cross();
     } catch (error) {
       controller.abort(error instanceof Error ? error : new Error(String(error)));
     }
+  }
+
+  /** The request's body. undici asks for it when the connection is available, and writes nothing before the first chunk. */
+  async *bodyAfterCrossing(bytes: Buffer): AsyncGenerator<Buffer> {
+    await this.#outgoing.crossing?.();
+    if (this.#settled) throw new Error("must not be sent");
+    this.#cross();
+    yield bytes;
+  }
+
+  /** From here on the effect is possible. The time for the answer begins now, whatever the wait for a connection took. */
+  #cross(): void {
+    this.#crossed = true;
+    this.limit(this.#outgoing.timeoutMs, `no answer within ${this.#outgoing.timeoutMs} ms`);
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {

@@ -22,7 +22,8 @@ export interface ClientOptions {
   readonly timeoutMs: number;
   /** For a connection, before a request can leave: to be opened, or to come free. Default 10 s. */
   readonly connectionWaitMs?: number;
-  /** Connections at most, opened when needed; calls beyond wait. Each question under way holds one. Default 128. */
+  /** Requests under way at most, each over a connection of its own that is opened when needed; requests beyond wait. A question
+   *  occupies one until its answer has arrived. Default 128. */
   readonly connections?: number;
   /** How often a request is sent at most, where a second try is safe: reads, and what certainly was not done. Default 3;
    *  1 never tries again. A call with `crossing` is tried once. */
@@ -40,6 +41,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** In place of the client's `timeoutMs`. */
   readonly timeoutMs?: number;
-  /** Called just before the first byte leaves; what it throws keeps the request from being sent (`deferred`). */
-  readonly crossing?: () => void;
+  /** Called when a connection is available, before the first byte is written. A request with a body waits for the promise, for
+   *  example until the attempt is recorded. An error or rejection keeps the request from being sent (`deferred`). */
+  readonly crossing?: () => void | Promise<void>;
 }

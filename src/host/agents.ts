@@ -1,5 +1,5 @@
 // The agents behind the channels, and their exchange at a reload: built first, begun when nothing can go wrong any more,
-// and the replaced ones end when nothing uses their connections.
+// and the replaced ones end when nothing uses their connections. Also derives how many requests an agent's client needs.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { createAgentClient } from "../agent/index.ts";
@@ -7,6 +7,18 @@ import type { Config } from "../config/index.ts";
 import { type Agent, createAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import type { Rate } from "../store/rates.ts";
+
+/** Looks at conversations per channel (stage watch) that run beside its questions. */
+const looksPerChannel = 4;
+/** Requests that belong to no channel: settings, webhook registrations. */
+const requestsOfAgent = 4;
+
+/** Requests under way at most for an agent. Every enabled channel contributes its full `concurrency`, which the scheduler never
+ *  exceeds, so that no channel can take the share of another: a flood of mails leaves the calls their connections. */
+function connectionsOf(name: string, { channels }: Pick<Config, "channels">): number {
+  const own = channels.filter(({ core }) => core.enabled && core.agent === name);
+  return own.reduce((sum, { core }) => sum + core.concurrency + looksPerChannel, requestsOfAgent);
+}
 
 export interface Agents {
   running(): ReadonlyMap<string, Agent>;
@@ -56,6 +68,7 @@ export function createAgents(options: {
       agentKey: block.key,
       ...(organizationKey === undefined ? {} : { organizationKey }),
       timeoutMs: config.platform.timeout,
+      connections: connectionsOf(name, config),
       clock,
       log,
     });
@@ -106,6 +119,7 @@ export function createAgents(options: {
         begin() {
           for (const [, entry] of gone) entry.abort.abort();
           for (const entry of built) entry.ended = entry.agent.run(entry.abort.signal);
+          for (const [name, { agent }] of next) agent.client.setConnections(connectionsOf(name, config));
           entries = next;
           agents = new Map([...next].map(([name, { agent }]) => [name, agent]));
           return (unused) => {

@@ -15,6 +15,7 @@ import { handOnWords } from "../store/superseded.ts";
 import { namePlatformId } from "../store/takeover.ts";
 import {
   changeTurn,
+  countUnsent,
   endAttempt,
   isDropped,
   noteQuestion,
@@ -32,15 +33,26 @@ type Outcome = "sent" | "refused" | "deferred" | "unknown";
  *  stays `dropped`, whatever became of the attempt. */
 async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnChange): Promise<boolean> {
   await guardLease(q, asking.lease);
-  await endAttempt(q, asking.turn.id, outcome, change.reason ?? null);
+  // Begun as `waiting` and not recorded: nothing was sent, but the try counts for backoff and lifetime.
+  const unsent = asking.turn.state === "waiting" && !asking.attempt.recorded;
+  const detail = change.reason ?? null;
+  const { node, lease, turn } = asking;
+  if (unsent) await countUnsent(q, turn, { node, token: lease.token, outcome, detail });
+  else await endAttempt(q, turn.id, outcome, detail);
   const wanted = asking.turn.session === null || !(await isDropped(q, asking.turn.id));
   if (wanted) await changeTurn(q, asking.turn.id, change);
   // A later look must not take the old question for the new one.
   else if (change.questionId) await noteQuestion(q, asking.turn.id, change.questionId);
-  // Certainly not asked: what was said newer is asked together with it.
-  else if (change.state === "waiting") await handOnWords(q, asking.turn);
+  // Certainly not asked: its words join the newer question. An unrecorded turn was superseded as `waiting`, which took them.
+  else if (change.state === "waiting" && !unsent) await handOnWords(q, asking.turn);
   await releaseLane(q, asking.lease, "in");
   return wanted;
+}
+
+/** Gives the lane back without a change: the turn is no longer what was claimed, and nothing was sent. */
+export async function handBack(q: Query, asking: Asking): Promise<void> {
+  await guardLease(q, asking.lease);
+  await releaseLane(q, asking.lease, "in");
 }
 
 /** The platform's conversation is known: the turn goes on at once, now as a question. */

@@ -3,7 +3,8 @@
 // Does: opens the platform's conversation when there is none; puts the question; looks an unanswered question up.
 // Leaves: turn `answered` with its reply, `silent`, `waiting` until, `unknown` until the next look, or `failed`.
 // If it fails: by outcome; a question that may have been put is looked up, never repeated.
-// If the process dies: the turn is `asking` with a dead lease: the next holder treats it as `unknown`.
+// If the process dies: before the crossing the turn is `waiting` and asked again at once; after it `asking` with a dead lease,
+// which the next holder treats as `unknown`.
 
 import type { Answer, CallResult, Started } from "../agent/calls.ts";
 import type { Address } from "../domain/address.ts";
@@ -15,14 +16,14 @@ import { settleEventsOf } from "../store/events.ts";
 import { abandonLane, channelsWithDueLanes, leaseLanes, releaseLane } from "../store/lanes.ts";
 import { takeRate } from "../store/rates.ts";
 import { suppression } from "../store/suppressions.ts";
-import { changeTurn, headTurn, recordAsking, type TurnRow } from "../store/turns.ts";
+import { changeTurn, headTurn, type TurnRow } from "../store/turns.ts";
 import * as leave from "./answer.ts";
 import { type AskDeps, type Asking, readTimeout } from "./asking.ts";
 import { concluded, effect } from "./concluding.ts";
 import { suppressedCode } from "./consent.ts";
 import { whyNotAsk } from "./line.ts";
 import { findOpened, lookUp } from "./lookup.ts";
-import { openingOf } from "./opening.ts";
+import { openingOf, opensByCreate } from "./opening.ts";
 import { rateName } from "./rate.ts";
 import { findSaid, say, tellMode } from "./relaying.ts";
 import type { Claimed, Stage, Transition } from "./stage.ts";
@@ -68,6 +69,8 @@ export function askStage(deps: AskDeps): Stage {
           turn,
           conversation: await readConversation(q, turn.conversation),
           clock: deps.clock,
+          node: deps.node,
+          attempt: { recorded: false, obsolete: false },
         };
         const rate = await takeRate(q, rateName, deps.rate, callsOf(asking), maxWait);
         if (!rate.taken) {
@@ -76,7 +79,6 @@ export function askStage(deps: AskDeps): Stage {
           nextRateAt = deps.clock.monotonic() + Math.min(rate.waitMs, 1000);
           continue;
         }
-        if (turn.state === "waiting") await recordAsking(q, turn, deps.node, lease.token);
         claimed.push(piece(asking, rate.waitMs, deps));
       }
       return claimed;
@@ -100,7 +102,7 @@ async function mayNotAnswer(q: Query, turn: TurnRow): Promise<boolean> {
 /** How many calls the work can make at most: each is taken from the shared rate. */
 function callsOf({ line, turn, conversation }: Asking): number {
   if (conversation.platform_id !== null) return turn.state === "waiting" && turn.kind !== "relayed" ? 1 : 2;
-  return (turn.state === "waiting" ? 0 : 1) + (line.rules.opening === "create" ? 3 : 1);
+  return (turn.state === "waiting" ? 0 : 1) + (opensByCreate(line, conversation) ? 3 : 1);
 }
 
 function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
@@ -112,7 +114,7 @@ function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
     key: asking.turn.session === null ? undefined : asking.turn.conversation,
     left: () => asking.tenure.left(),
     abandon: (q) => abandonLane(q, asking.lease),
-    recorded: (phase) => point("ask.record", phase, fields),
+    recorded: () => undefined, // at the crossing (concluding.ts)
     committing: (phase) => point(opening ? "open.commit" : "answer.commit", phase, fields),
     async work(signal) {
       if (waitMs > 0) await deps.clock.sleep(waitMs, signal);

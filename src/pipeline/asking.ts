@@ -20,9 +20,14 @@ export interface AskDeps {
   readonly rate: Rate;
   /** Milliseconds one call may take. */
   readonly timeout: number;
-  /** Milliseconds after an unanswered call before "the question is not there" is believed. */
+  /** Milliseconds after an unanswered call before "the question is not there" is believed, for channels without a value of
+   *  their own. */
   readonly settleAfter: number;
 }
+
+/** The channel's `settle_after`, else the platform's, in milliseconds. */
+export const settleAfterOf = ({ line }: Pick<Asking, "line">, deps: Pick<AskDeps, "settleAfter">): number =>
+  line.rules.settle_after ?? deps.settleAfter;
 
 /** One claimed turn with all that deciding needs. */
 export interface Asking {
@@ -32,6 +37,16 @@ export interface Asking {
   readonly turn: TurnRow;
   readonly conversation: ConversationRow;
   readonly clock: Clock;
+  readonly node: string;
+  readonly attempt: AttemptState;
+}
+
+/** What the running piece of work has recorded of its attempt. */
+export interface AttemptState {
+  /** The attempt is committed: the turn is `asking`. */
+  recorded: boolean;
+  /** The turn changed between claim and crossing. The lane goes back, and the turn is claimed anew as it is now. */
+  obsolete: boolean;
 }
 
 const longestRead = 20_000;

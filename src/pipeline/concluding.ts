@@ -1,15 +1,18 @@
-// Part of stage ask: what an effectful call is given, and which transition follows from its result.
+// Part of stage ask: records the attempt at the crossing, and chooses the transition that follows from the call's result.
 
 import { type CallResult, stopped } from "../agent/calls.ts";
 import { askDelay, askLifetime, lookDelay, rateWindow } from "../domain/retry.ts";
 import { point } from "../ops/points.ts";
+import { guardLease } from "../store/lanes.ts";
+import { recordAsking } from "../store/turns.ts";
 import * as leave from "./answer.ts";
 import type { AskDeps, Asking } from "./asking.ts";
 import type { Transition } from "./stage.ts";
 import { TooLate } from "./tenure.ts";
 
-/** What an effectful call is given: it ends with the lease, and does not begin unless all of it fits. How long the call
- *  itself may take is the client's to watch. */
+/** The parameters of an effectful call. It ends with the lease and does not begin unless all of it fits. The attempt is recorded
+ *  at the crossing, when the connection is available: a process that dies earlier, while it waits for the rate, the queue or
+ *  the connection, leaves a turn that was certainly not asked and is asked at once. The client limits the call's duration. */
 export function effect(
   point_: "open.cross" | "ask.cross",
   asking: Asking,
@@ -19,13 +22,37 @@ export function effect(
   const fields = { channel: asking.line.channel, turn: asking.turn.id };
   return {
     signal: asking.tenure.signal(signal),
-    crossing: () => {
-      const left = asking.tenure.left();
-      if (left < deps.timeout) throw new TooLate(left);
+    crossing: async () => {
+      const check = () => {
+        const left = asking.tenure.left();
+        if (left < deps.timeout) throw new TooLate(left);
+      };
+      check();
+      // A turn of unknown outcome stays unknown until this call has an outcome.
+      if (asking.turn.state === "waiting") await record(asking, deps);
+      check();
       point(point_, "before", fields);
     },
     crossed: () => point(point_, "after", fields),
   };
+}
+
+/** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the store fails, or the turn changed. */
+async function record(asking: Asking, deps: AskDeps): Promise<void> {
+  const { attempt, lease, turn, node } = asking;
+  const fields = { channel: asking.line.channel, turn: turn.id };
+  const recorded = await deps.db.tx(async (q) => {
+    await guardLease(q, lease);
+    if (!(await recordAsking(q, turn, node, lease.token))) return false;
+    point("ask.record", "before", fields);
+    return true;
+  });
+  if (!recorded) {
+    attempt.obsolete = true;
+    throw new Error("recording the attempt: the turn changed after it was claimed");
+  }
+  attempt.recorded = true;
+  point("ask.record", "after", fields);
 }
 
 /** The transition for a call's result; `done` for the good one. */
@@ -36,6 +63,7 @@ export function concluded<T>(
   done: (value: T) => Transition,
 ): Transition {
   const { turn, line } = asking;
+  if (asking.attempt.obsolete) return (q) => leave.handBack(q, asking);
   if (result.kind !== "ok") {
     const fields = { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason };
     // A caller who goes on talking is no trouble of the platform's.

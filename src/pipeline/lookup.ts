@@ -7,7 +7,7 @@ import { isBound } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
 import { platformIds } from "../store/turns.ts";
 import * as leave from "./answer.ts";
-import { type AskDeps, type Asking, readCall, readSignal } from "./asking.ts";
+import { type AskDeps, type Asking, readCall, readSignal, settleAfterOf } from "./asking.ts";
 import { foreignKey } from "./opening.ts";
 import type { Transition } from "./stage.ts";
 
@@ -28,7 +28,7 @@ export async function findOpened(
     if (await deps.db.read((q) => isBound(q, id))) continue;
     return (q) => leave.adopted(q, asking, id);
   }
-  const missing = deps.settleAfter - (turn.over_ago ?? 0);
+  const missing = settleAfterOf(asking, deps) - (turn.over_ago ?? 0);
   if (missing <= 0) return null;
   return (q) => leave.unknown(q, asking, "not opened yet", Math.min(lookDelay(turn.looks), missing + 10));
 }
@@ -71,7 +71,7 @@ export async function lookUp(
   );
   if (result.kind === "ok") return found(asking, platformId, result.value, deadline, deps);
   // 404 for the whole conversation: what was asked in it is gone with it, so the question is not there either.
-  const settled = (turn.over_ago ?? 0) >= deps.settleAfter;
+  const settled = (turn.over_ago ?? 0) >= settleAfterOf(asking, deps);
   if (result.kind === "missing" && settled) return (q) => leave.gone(q, asking, result.reason);
   return unreadable(asking, result, deps);
 }
@@ -89,7 +89,7 @@ async function found(
     case "answered":
       return (q) => leave.answered(q, asking, state.answer, deps.clock);
     case "absent": {
-      const missing = deps.settleAfter - overFor;
+      const missing = settleAfterOf(asking, deps) - overFor;
       if (missing > 0) {
         return (q) =>
           leave.unknown(q, asking, "not there yet", Math.min(lookDelay(turn.looks), missing + 10));

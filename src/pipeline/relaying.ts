@@ -5,7 +5,7 @@
 import { askDelay, attemptLimit, lookDelay } from "../domain/retry.ts";
 import { platformIds } from "../store/turns.ts";
 import * as leave from "./answer.ts";
-import { type AskDeps, type Asking, readCall, readSignal } from "./asking.ts";
+import { type AskDeps, type Asking, readCall, readSignal, settleAfterOf } from "./asking.ts";
 import { concluded, effect } from "./concluding.ts";
 import type { Transition } from "./stage.ts";
 
@@ -63,7 +63,7 @@ export async function findSaid(
   if (result.kind !== "ok") return (q) => leave.unknown(q, asking, result.reason, lookDelay(turn.looks + 1));
   const id = result.value;
   if (id !== null) return (q) => leave.relayed(q, asking, id);
-  const missing = deps.settleAfter - (turn.over_ago ?? 0);
+  const missing = settleAfterOf(asking, deps) - (turn.over_ago ?? 0);
   if (missing > 0)
     return (q) => leave.unknown(q, asking, "not there yet", Math.min(lookDelay(turn.looks), missing + 10));
   if (turn.attempts >= attemptLimit)

@@ -20,7 +20,7 @@ export interface Claimed {
   left(): number;
   /** Lets go of the lane when the work ended without a transition that could be written. */
   abandon(q: Query): Promise<void>;
-  /** Published when the claim itself (the recorded attempt) is about to be, and has been, committed. */
+  /** Called when the claim is about to be, and has been, committed. Stages that record the attempt in the claim publish it. */
   recorded(phase: "before" | "after"): void;
 }
 

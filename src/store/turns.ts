@@ -95,8 +95,17 @@ export async function headTurn(q: Query, lease: Lease): Promise<TurnRow | null> 
   return row ?? null;
 }
 
-/** Writes down the attempt before it is made. */
-export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<void> {
+/** Records the attempt before it is made; hold the lane's row (guardLease). False when the turn is no longer what was claimed: it
+ *  was dropped, or a later message has joined it. Then it must not be asked with the words of the claim. */
+export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<boolean> {
+  const changed = await q.run(
+    `UPDATE turns SET state = 'asking', attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()
+     WHERE id = $1 AND state = 'waiting' AND open = 1 AND question = $2 AND COALESCE(opening, '') = $3`,
+    turn.id,
+    turn.question,
+    turn.opening ?? "",
+  );
+  if (changed !== 1) return false;
   await q.run(
     "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'ask', $3, $4, now_ms())",
     turn.id,
@@ -104,8 +113,33 @@ export async function recordAsking(q: Query, turn: TurnRow, node: string, token:
     node,
     token,
   );
+  return true;
+}
+
+/** Counts an attempt that ended before the crossing, such as a refused connection: backoff and lifetime depend on it. The turn is
+ *  `asking` afterwards; the transition that follows in the same transaction says what becomes of it. */
+export async function countUnsent(
+  q: Query,
+  turn: TurnRow,
+  attempt: {
+    readonly node: string;
+    readonly token: number;
+    readonly outcome: string;
+    readonly detail: string | null;
+  },
+): Promise<void> {
   await q.run(
-    "UPDATE turns SET state = 'asking', attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms() WHERE id = $1",
+    `INSERT INTO attempts (subject, number, kind, node, token, started_at, ended_at, outcome, detail)
+     SELECT id, attempts + 1, 'ask', $2, $3, now_ms(), now_ms(), $4, $5 FROM turns WHERE id = $1`,
+    turn.id,
+    attempt.node,
+    attempt.token,
+    attempt.outcome,
+    attempt.detail,
+  );
+  await q.run(
+    `UPDATE turns SET attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()),
+       state = CASE WHEN state = 'waiting' THEN 'asking' ELSE state END WHERE id = $1`,
     turn.id,
   );
 }

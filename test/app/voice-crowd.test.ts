@@ -45,3 +45,52 @@ it("answers 500 callers at the same time", { timeout: 600_000 }, async ({ onTest
     expect(await world.rows(states)).toEqual([{ state: "closed", count: callers }]),
   );
 });
+
+it("answers a call while texts occupy every connection of their own (review 22)", async ({
+  onTestFinished,
+}) => {
+  const texts = 140; // more than the client's own default
+  const world = await openLines(onTestFinished, {
+    sms: { concurrency: texts },
+    voice: { collect: "50ms", give_up: { after: "10m" }, silence: { after: "10m" } },
+    platform: { timeout: "10m" },
+  });
+  world.model.hold();
+  const call = await world.dial();
+  await Promise.all(
+    Array.from({ length: texts + 20 }, (_, index) => world.text("Hello?", { from: numberOf(index) })),
+  );
+  await eventually(() => expect(world.model.asked()).toBe(texts));
+  call.say("Where is my lamp?");
+  await eventually(() => expect(world.model.asked()).toBe(texts + 1));
+  world.model.release();
+  await call.hears(echoed("Where is my lamp?"));
+  await call.hangUp();
+  await world.idle();
+});
+
+it("gives calls more connections when a reload allows more calls (review 22)", async ({ onTestFinished }) => {
+  const voice: { [key: string]: unknown } = {
+    collect: "50ms",
+    concurrency: 1,
+    fillers: { first: "10m", second: "10m" },
+    give_up: { after: "10m" },
+    silence: { after: "10m" },
+  };
+  const world = await openLines(onTestFinished, {
+    sms: { enabled: false },
+    voice,
+    platform: { timeout: "10m" },
+  });
+  world.model.hold();
+  voice["concurrency"] = 40;
+  await world.app().reload(await world.config());
+  const calls = await Promise.all(
+    Array.from({ length: 40 }, (_, index) => world.dial({ from: numberOf(index) })),
+  );
+  for (const call of calls) call.say("Hello?");
+  await eventually(() => expect(world.model.asked()).toBe(40));
+  world.model.release();
+  await Promise.all(calls.map((call) => call.hears(echoed("Hello?"))));
+  await Promise.all(calls.map((call) => call.hangUp()));
+});

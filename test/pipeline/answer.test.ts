@@ -19,7 +19,7 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
     const [lease] = await leaseLanes(q, "in", "c", "n", 60_000, 1);
     const row = lease && (await headTurn(q, lease));
     if (!row) throw new Error("no turn is due");
-    if (row.state === "waiting") await recordAsking(q, row, "n", lease.token);
+    const recorded = row.state === "waiting" && (await recordAsking(q, row, "n", lease.token));
     const line = lineOf({ rules: { on_dead } });
     return {
       line,
@@ -28,6 +28,8 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
       turn: row,
       conversation: await readConversation(q, "k"),
       clock,
+      node: "n",
+      attempt: { recorded, obsolete: false },
     };
   });
 }

@@ -6,6 +6,7 @@ import { type Defects, keepDatabase } from "./planting.ts";
 
 const ask = "src/pipeline/ask.ts";
 const answer = "src/pipeline/answer.ts";
+const concluding = "src/pipeline/concluding.ts";
 const accept = "src/pipeline/accept.ts";
 const send = "src/pipeline/send.ts";
 const settle = "src/pipeline/settle.ts";
@@ -77,8 +78,8 @@ export const defects: Defects<Invariant> = {
     by: ["asked-twice"],
     edits: [
       {
-        file: ask,
-        find: 'if (turn.state === "waiting") await recordAsking(q, turn, deps.node, lease.token);',
+        file: concluding,
+        find: 'if (asking.turn.state === "waiting") await record(asking, deps);',
         put: "",
       },
     ],

@@ -1,0 +1,100 @@
+// A question that waits for a connection was not asked: the attempt is recorded when the connection is available.
+
+import { describe, expect, it, onTestFinished } from "vitest";
+import { createAgentClient } from "../../src/agent/index.ts";
+import { endLeases } from "../../src/store/lanes.ts";
+import { callHouse, callOf } from "./call.ts";
+import { type House, mail, testClock } from "./house.ts";
+import { listen } from "./rig.ts";
+import { ann, openTexts } from "./texts.ts";
+
+const turns = async (house: House) =>
+  (await house.turns()).map(({ state, attempts }) => `${state} ${attempts}`);
+const asked = (house: House) => house.platform.calls.filter((call) => call.startsWith("ask"));
+
+/** Occupies the client's only connection. Call the result to release it. */
+async function occupied(house: House): Promise<() => Promise<unknown>> {
+  house.client.setConnections(1);
+  house.platform.faults.describe = () => undefined;
+  const abort = new AbortController();
+  const call = house.client.describe(abort.signal);
+  await expect.poll(() => house.platform.count("describe"), { interval: 2 }).toBe(1);
+  const release = () => {
+    abort.abort();
+    return call;
+  };
+  onTestFinished(() => void release());
+  return release;
+}
+
+describe("a question that has not been sent (review 22)", () => {
+  it("counts as not asked after a crash, and is asked at once without a look-up", async () => {
+    const options = { settleAfter: 600_000, rules: { settle_after: 600_000 } };
+    const house = await openTexts(options);
+    await house.says("hi");
+    await occupied(house);
+    const waiting = house.say({ text: "two" });
+    await expect.poll(() => house.flow.running(), { interval: 2 }).toBe(1);
+    expect(await turns(house)).toEqual(["answered 2", "waiting 0"]);
+    // The process dies here, and another begins on the same store.
+    await house.db.tx(endLeases);
+    const { clock, db, platform } = house;
+    const next = await openTexts({ ...options, clock, db, platform });
+    await next.settles();
+    expect(next.texts).toEqual(["+15550111: answer to two"]);
+    expect([asked(next), platform.count("look")]).toEqual([["ask hi", "ask two"], 0]);
+    await house.flow.drain(0);
+    await waiting;
+    expect(asked(next)).toEqual(["ask hi", "ask two"]);
+  });
+
+  it("takes along a message that joins it meanwhile: nothing is lost, nothing is asked twice", async () => {
+    const house = await openTexts({ rules: { join: 50 } });
+    await house.says("hi");
+    await house.passes(100);
+    const release = await occupied(house);
+    await house.accepts("c", mail({ text: "two", from: { address: ann } }));
+    house.clock.forward(100);
+    await house.flow.sweep();
+    await expect.poll(() => house.flow.running(), { interval: 2 }).toBe(1);
+    await house.accepts("c", mail({ text: "three", from: { address: ann } }));
+    await release();
+    await expect.poll(() => house.flow.running(), { interval: 2 }).toBe(0);
+    await house.passes(1000);
+    expect(asked(house)).toEqual(["ask hi", "ask two\nthree"]);
+    expect(house.texts.at(-1)).toBe("+15550111: answer to two\nthree");
+  });
+
+  it("is joined to the newer words of a call, each asked once", async () => {
+    const house = await callHouse();
+    const call = callOf(house);
+    await call.opens();
+    const release = await occupied(house);
+    await call.says("one");
+    await expect.poll(() => house.flow.running(), { interval: 2 }).toBe(1);
+    await call.says("two");
+    await release();
+    await house.settles();
+    expect(house.asked()).toEqual(["one\ntwo"]);
+    expect(house.said.map(({ text }) => text)).toEqual(["answer to one\ntwo"]);
+    expect((await house.state()).turns).toEqual(["answered", "dropped", "answered"]);
+  });
+
+  it("counts its failed tries: the backoff grows while no connection can be opened", async () => {
+    const clock = testClock();
+    const url = "http://127.0.0.1:1"; // nothing listens there
+    const client = createAgentClient({ url, agentKey: "key", timeoutMs: 5000, clock, log: listen().log });
+    onTestFinished(() => client.close());
+    const next = await openTexts({ clock, line: (line) => ({ ...line, client }) });
+    await next.says("two");
+    expect(await turns(next)).toEqual(["waiting 1"]);
+    const due = async () =>
+      (await next.db.read((q) => q.one<{ ms: number }>("SELECT due_at - now_ms() AS ms FROM turns")))?.ms ??
+      0;
+    const first = await due();
+    await next.passes(60_000, 20_000);
+    expect(await due()).toBeGreaterThan(first);
+    const outcomes = await next.db.read((q) => q.all("SELECT DISTINCT outcome FROM attempts"));
+    expect(outcomes).toEqual([{ outcome: "deferred" }]);
+  });
+});
