@@ -4,13 +4,20 @@
 import { units } from "bridgehead/contract";
 import * as z from "zod";
 import { digits, fillers, giveUp, handOver, resume, silence } from "./limits.ts";
+import { isEd25519Key } from "./telnyx-key.ts";
 
 const { duration } = units(z);
 
 const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
 const languageCode = z
   .string()
-  .regex(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, "expected a language such as en-US or de");
+  .regex(
+    /^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$/,
+    "expected a language such as en-US or de; `multi` is a value of transcription_language",
+  );
+const ed25519Key = z
+  .string()
+  .refine(isEd25519Key, "expected an Ed25519 public key: base64 of 32 bytes, as the Telnyx portal shows it");
 const phrase = z.string().min(1).max(400);
 
 const speech = {
@@ -44,11 +51,16 @@ const phrases = z.strictObject({
   goodbye: phrase.optional().describe("How does a call end?"),
   lost_you: phrase.optional().describe("What is said after the line to us was cut?"),
   hand_over: phrase.optional().describe("What is said before a human takes over?"),
-  rest_offered: phrase.optional().describe("What ends an answer that is too long to be spoken whole?"),
+  rest_offered: phrase
+    .optional()
+    .describe("What follows max_sentences when there is more? It should ask whether to go on."),
   voicemail: phrase.optional().describe("How is a caller asked to leave a message?"),
 });
 
-/** Which keys a dialect cannot do without. */
+/** Keys that only ConversationRelay of Twilio has an attribute for. Elsewhere they would have no effect. */
+const twilioOnly = ["interrupt_sensitivity", "ignore_backchannel", "transcription_language"] as const;
+
+/** The keys that a dialect requires. */
 const needed = {
   twilio: ["auth_tokens"],
   gather: ["auth_tokens"],
@@ -71,16 +83,19 @@ export const config = z
     telnyx: z
       .strictObject({
         public_key: z
-          .string()
-          .min(1)
-          .describe("With which public key (base64, Ed25519) are webhooks checked?"),
+          .union([ed25519Key, z.array(ed25519Key).min(1)])
+          .describe(
+            "With which public key (base64, Ed25519) are webhooks checked? A list while it is replaced: any of them counts.",
+          ),
         token_key: secret("From which secret of yours are the tokens of single calls made?"),
       })
       .optional()
       .describe("telnyx: how do we know that it is Telnyx?"),
     retell: z
       .strictObject({
-        secret: secret("Which secret stands in the address that Retell connects to, as ?secret=...?"),
+        secret: secret(
+          "Which secret stands in the address that Retell connects to? wss://<public_url>/channels/<id>/llm/<secret>",
+        ),
         api_key: secret("With which API key are its webhooks signed?").optional(),
       })
       .optional()
@@ -115,6 +130,12 @@ export const config = z
       .array(z.strictObject({ code: languageCode.describe("Which language?"), ...speech }))
       .prefault([])
       .describe("Which further languages are understood and spoken?"),
+    transcription_language: z
+      .union([z.literal("multi"), languageCode])
+      .optional()
+      .describe(
+        "twilio: in which language is the caller understood, when not in `language`? `multi`: Deepgram detects it, and the answer is spoken in it: in one of `languages`, or, without that list, by ElevenLabs in any.",
+      ),
     ...speech,
     hints: z
       .array(z.string().min(1))
@@ -124,6 +145,16 @@ export const config = z
       .enum(["none", "dtmf", "speech", "any"])
       .prefault("any")
       .describe("With what may the caller cut us short?"),
+    interrupt_sensitivity: z
+      .enum(["high", "medium", "low"])
+      .optional()
+      .describe("twilio: how easily does the caller's speech interrupt us? Default: high."),
+    ignore_backchannel: z
+      .boolean()
+      .optional()
+      .describe(
+        "twilio: does Twilio go on speaking when the caller only says uh-huh? Default: false; then we go on where it stopped.",
+      ),
     speech_timeout: z
       .union([
         z.literal("auto"),
@@ -155,7 +186,14 @@ export const config = z
       .prefault("250ms")
       .describe("How long is it waited for more after the caller's last word?"),
     max_call: duration.prefault("30m").describe("How long may a call be?"),
-    max_sentences: z.int().min(1).max(50).prefault(4).describe("How much of a long answer is spoken?"),
+    max_sentences: z
+      .int()
+      .min(1)
+      .max(50)
+      .prefault(4)
+      .describe(
+        "How many sentences of an answer are spoken before the caller is asked whether to go on? The others follow on a yes.",
+      ),
     speaking_rate: z
       .number()
       .min(5)
@@ -169,6 +207,21 @@ export const config = z
     for (const key of needed[channel.dialect]) {
       if (channel[key] !== undefined) continue;
       context.addIssue({ code: "custom", path: [key], message: `dialect ${channel.dialect} needs ${key}` });
+    }
+    for (const key of channel.dialect === "twilio" ? [] : twilioOnly) {
+      if (channel[key] === undefined) continue;
+      const message = `dialect ${channel.dialect} has no such setting: only twilio has`;
+      context.addIssue({ code: "custom", path: [key], message });
+    }
+    if (channel.dialect !== "twilio" || channel.transcription_language !== "multi") return;
+    const { transcription_provider: hearing = "Deepgram", tts_provider: speaking = "ElevenLabs" } = channel;
+    if (hearing.toLowerCase() !== "deepgram") {
+      const message = "transcription_language multi needs Deepgram: no other provider detects languages";
+      context.addIssue({ code: "custom", path: ["transcription_provider"], message });
+    }
+    if (channel.languages.length === 0 && speaking.toLowerCase() !== "elevenlabs") {
+      const message = `transcription_language multi needs languages with tts_provider ${speaking}: only ElevenLabs speaks without them`;
+      context.addIssue({ code: "custom", path: ["languages"], message });
     }
   });
 

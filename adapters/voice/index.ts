@@ -43,7 +43,8 @@ export default defineAdapter({
     attachments: false,
     conversations: "person",
     platform: "voice",
-    defaults: { concurrency: 500, on_unknown: "drop" },
+    // A caller does not wait half a minute for a question of unknown outcome.
+    defaults: { concurrency: 500, on_unknown: "drop", settle_after: "5s" },
   },
   address: callable,
   exclusive: ({ dialect, number }) =>
@@ -73,18 +74,15 @@ function socketRoutes(
   calls: ReturnType<typeof liveCalls>,
 ): readonly Route[] {
   if (socket === null) return [];
-  const { path, protocol, maxFrameBytes } = socket;
-  return [
-    {
-      kind: "socket",
-      path,
-      ...(protocol === undefined ? {} : { protocol }),
-      ...(maxFrameBytes === undefined ? {} : { maxFrameBytes }),
-      authorize: (request) => socket.authorize(request),
-      serve: (line, request) =>
-        serve({ channel, config: settings, can, calls }, line, socket.connect(request)),
-    },
-  ];
+  const { paths, protocol, maxFrameBytes } = socket;
+  return paths.map((path) => ({
+    kind: "socket",
+    path,
+    ...(protocol === undefined ? {} : { protocol }),
+    ...(maxFrameBytes === undefined ? {} : { maxFrameBytes }),
+    authorize: (request) => socket.authorize(request),
+    serve: (line, request) => serve({ channel, config: settings, can, calls }, line, socket.connect(request)),
+  }));
 }
 
 function frontOf(channel: Channel, settings: VoiceConfig): Front {

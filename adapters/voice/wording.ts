@@ -32,6 +32,9 @@ export function configuredGreeting(config: VoiceConfig, language: string): strin
 /** Which configured language a provider's report (`de`, `de-DE`) means; null for one we do not speak. */
 export function languageOf(config: VoiceConfig, reported: string | null): string | null {
   if (reported === null || reported === "") return null;
+  // Any language is understood and spoken: ours are those with words of our own.
+  if (config.transcription_language === "multi" && config.languages.length === 0)
+    return phrases(reported).lang === primary(reported) ? reported : null;
   const all = [config.language, ...config.languages.map((one) => one.code)];
   return (
     all.find((code) => code.toLowerCase() === reported.toLowerCase()) ??

@@ -1,7 +1,8 @@
 // Routes are data. The core owns port, TLS, limits, body size, access log and drain; it mounts a channel's routes
 // under /channels/<id>.
 
-/** `/inbound`; of a socket also `/llm/*`: any one further segment, found in the request's URL. */
+/** `/inbound`; of a socket also `/llm/*` or `/llm/*` + `/*`: each `*` is any one segment that is not empty, found in the
+ *  request's URL. An exact path wins over one with `*`. */
 export type RoutePath = `/${string}`;
 export type Route = HttpRoute | SocketRoute;
 

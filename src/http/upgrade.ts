@@ -15,6 +15,8 @@ export interface UpgradeOptions {
   readonly clock: Clock;
   readonly log: Log;
   publicUrl(): string;
+  /** False while the daemon starts: no channel has routes yet, so every upgrade is answered 503. Default: true. */
+  serving?(): boolean;
   routes(channel: ChannelId): readonly Route[] | null;
 }
 
@@ -36,6 +38,8 @@ export function findRoute(
 ): Knock | { readonly refusal: Response; readonly path: string } {
   const target = URL.parse(incoming.url ?? "", "http://x");
   const [, place = "", id = "", ...rest] = target?.pathname.split("/") ?? [];
+  if (place === "channels" && options.serving?.() === false)
+    return { refusal: unavailable(), path: `/${place}/${id}` };
   const route = place === "channels" ? match(options.routes(channelId(id)) ?? [], rest) : undefined;
   const path = route ? `/channels/${id}${route.path}` : `/${place}/${id}`;
   const refuse = (status: number, text: string, headers: Record<string, string> = {}) => ({
@@ -66,14 +70,18 @@ export function findRoute(
 /** 16 bytes in base64 (RFC 6455, 4.1). */
 const handshakeKey = /^[+/0-9A-Za-z]{22}==$/;
 
+/** The route with that path. A `*` of a route stands for one segment that is not empty; an exact path wins. */
 function match(routes: readonly Route[], rest: readonly string[]): SocketRoute | undefined {
-  const path = `/${rest.join("/")}`;
   const sockets = routes.filter((route): route is SocketRoute => route.kind === "socket");
-  const wildcard = `/${[...rest.slice(0, -1), "*"].join("/")}`;
-  return (
-    sockets.find((route) => route.path === path && !path.endsWith("/*")) ??
-    (rest.at(-1) === "" ? undefined : sockets.find((route) => route.path === wildcard))
-  );
+  const fits = ({ path }: SocketRoute) => {
+    const wanted = path.split("/").slice(1);
+    return (
+      wanted.length === rest.length &&
+      wanted.every((part, at) => (part === "*" ? rest[at] !== "" : part === rest[at]))
+    );
+  };
+  const found = sockets.filter(fits);
+  return found.find(({ path }) => !path.includes("*")) ?? found[0];
 }
 
 const offered = (incoming: IncomingMessage): readonly string[] =>

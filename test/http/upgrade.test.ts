@@ -114,6 +114,37 @@ it("finds a wildcard's one further segment, which stays out of the log", async (
   expect(door.lines).toContainEqual(expect.objectContaining({ path: "/channels/voice/llm/*", status: 101 }));
 });
 
+it("answers 503 with Retry-After while no channel runs yet (review 24)", async () => {
+  let serving = false;
+  const door = await open([relay(echo)], { serving: () => serving });
+  for (const path of ["/channels/voice/relay", "/channels/another/relay", "/channels/voice/llm/a/b"]) {
+    const { answer } = raw(door.relay, handshake({}, `GET ${path} HTTP/1.1`));
+    const text = await answer;
+    expect(text, path).toMatch(/^HTTP\/1\.1 503 /);
+    expect(text.toLowerCase(), path).toMatch(/\r\nretry-after: \d+\r\n/);
+  }
+  expect(await door.refusal("/elsewhere")).toBe(404);
+  serving = true;
+  const client = await door.dial();
+  client.ws.close();
+  await client.closed;
+  expect(await door.refusal("/channels/another/relay")).toBe(404);
+});
+
+it("finds each segment that a route leaves open (review 24)", async () => {
+  const door = await open([
+    relay(async (socket) => socket.close(4001, "two"), { path: "/llm/*/*" }),
+    relay(async (socket) => socket.close(4002, "one"), { path: "/llm/*" }),
+  ]);
+  expect(await (await door.dial("/channels/voice/llm/s3cret/call")).closed).toBe(4001);
+  expect(await (await door.dial("/channels/voice/llm/call")).closed).toBe(4002);
+  const refused = ["/llm//call", "/llm/a/", "/llm/a/b/c"].map((path) =>
+    door.refusal(`/channels/voice${path}`),
+  );
+  expect(await Promise.all(refused)).toEqual([404, 404, 404]);
+  expect(JSON.stringify(door.lines)).not.toContain("s3cret");
+});
+
 it("answers 503 when authorizing fails or takes too long, and tells the adapter that it is over", async () => {
   let late: AbortSignal | undefined;
   const door = await open(

@@ -35,6 +35,8 @@ export interface Capabilities {
   readonly reportsPlayback: boolean;
   /** Reports a silent caller (`silence`) by itself; the engine then measures none. */
   readonly reportsSilence: boolean;
+  /** A turn is only reported when our speech has ended, by itself or interrupted. Elsewhere the caller may speak under it. */
+  readonly turnsEndSpeech?: true;
   /** How a call reaches a human: `callback`: the provider asks us over HTTP what to do once we ended the session; `frame`:
    *  the `transfer` command does it, and the call is over for us; `dial`: the `transfer` command rings, and `dialed` tells what
    *  came of it; `none`: not at all. */
@@ -42,8 +44,8 @@ export interface Capabilities {
 }
 
 export interface SocketSide {
-  /** `/relay`, or `/llm/*` where the URL names the call. */
-  readonly path: RoutePath;
+  /** `/relay`, or `/llm/*` where the URL names the call; several where a provider builds its URL in several ways. */
+  readonly paths: readonly RoutePath[];
   readonly protocol?: string;
   /** Default 64 KiB. */
   readonly maxFrameBytes?: number;

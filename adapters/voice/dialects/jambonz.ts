@@ -35,7 +35,7 @@ export const jambonz: DialectMaker = ({ config }): Dialect => {
     can: { greets: false, stops: true, reportsPlayback: true, reportsSilence: false, transfer: "dial" },
     routes: [],
     socket: {
-      path: "/relay",
+      paths: ["/relay"],
       protocol: "ws.jambonz.org",
       async authorize(request) {
         const given = request.headers.get("authorization") ?? "";

@@ -1,5 +1,5 @@
-// Retell's custom LLM (docs.retellai.com/api-references/llm-websocket): for each call Retell connects to our address with the
-// call's id at its end, asks for a response with a number, and takes only what answers the newest number. It keeps the
+// Retell's custom LLM (docs.retellai.com/api-references/llm-websocket): for each call Retell connects to our URL with the
+// call's id appended, asks for a response with a number, and takes only what answers the newest number. It keeps the
 // transcript and sends it whole each time; what is new in it is what the caller just said.
 // A transfer takes the call away from us: what `hand_over.no_answer` says cannot be done. That nobody answered is told to people
 // when Retell's webhook says so (`transfer_cancelled`; it needs `retell.api_key`); otherwise nobody hears of it.
@@ -30,26 +30,53 @@ export const retell: DialectMaker = (front): Dialect => {
   };
   return {
     name: "retell",
-    can: { greets: false, stops: false, reportsPlayback: false, reportsSilence: true, transfer: "frame" },
+    can: {
+      greets: false,
+      stops: false,
+      reportsPlayback: false,
+      reportsSilence: true,
+      turnsEndSpeech: true,
+      transfer: "frame",
+    },
     routes: apiKey === undefined ? [] : [callEnded(front, apiKey)],
     socket: {
-      path: "/llm/*",
+      paths: ["/llm/*/*", "/llm/*", "/llm"],
       maxFrameBytes,
-      // Retell signs nothing here: a secret in the address is what its documentation advises.
+      // Retell does not sign the handshake. Its documentation recommends a secret in the URL.
       async authorize(request) {
-        const given = new URL(request.url).searchParams.get("secret") ?? "";
-        if (secret === "" || !sameText(secret, given)) return new Response("forbidden\n", { status: 403 });
-        return callIn(request) === null ? new Response("no call\n", { status: 400 }) : null;
+        const given = addressedIn(request);
+        if (secret === "" || !sameText(secret, given.secret))
+          return new Response("forbidden\n", { status: 403 });
+        return given.call === null ? new Response("no call\n", { status: 400 }) : null;
       },
-      connect: (request) => translator(callIn(request) ?? "", firstTime),
+      connect: (request) => translator(addressedIn(request).call ?? "", firstTime),
     },
   };
 };
 
-/** The id of the call: the last part of the address. */
-function callIn({ url }: Request): string | null {
-  const last = new URL(url).pathname.split("/").at(-1) ?? "";
-  return /^[\w-]{1,128}$/.test(last) ? last : null;
+/** Secret and call id in the URL. Retell appends `/{call_id}` to the configured URL, after its query if it has one:
+ *  `/llm/<secret>/<call>`, `/llm?secret=<secret>/<call>`; `/llm/<call>?secret=<secret>` is the form of URL builders. */
+function addressedIn({ url }: Request): { readonly secret: string; readonly call: string | null } {
+  const { pathname, searchParams } = new URL(url);
+  const [, rest = ""] = /\/channels\/[^/]+\/llm\/?(.*)$/.exec(pathname) ?? [];
+  const [first = "", second] = rest.split("/");
+  const inQuery = searchParams.get("secret") ?? "";
+  const slash = inQuery.lastIndexOf("/");
+  const [secret, call] =
+    second !== undefined
+      ? [decoded(first), second]
+      : first !== ""
+        ? [inQuery, first]
+        : [inQuery.slice(0, Math.max(0, slash)), inQuery.slice(slash + 1)];
+  return { secret, call: /^[\w-]{1,128}$/.test(call) ? call : null };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return ""; // no secret
+  }
 }
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -1,11 +1,12 @@
 // Telnyx Conversation Relay (developers.telnyx.com/docs/voice/programmable-voice/conversation-relay): a near twin of Twilio's. Calls
 // start with TeXML, webhooks are signed with Ed25519; of the handshake nothing is signed, so its address carries the token.
 
-import { createPublicKey, type KeyObject, verify } from "node:crypto";
+import { type KeyObject, verify } from "node:crypto";
 import { type ConnectCall, callRoutes } from "../call-routes.ts";
 import type { VoiceConfig } from "../config.ts";
 import { type Params, socketUrl } from "../signature.ts";
 import { primary } from "../speech/index.ts";
+import { ed25519KeyOf } from "../telnyx-key.ts";
 import { callToken, readToken } from "../tokens.ts";
 import { element } from "../twiml.ts";
 import type { DialectMaker, Front, Translator } from "./dialect.ts";
@@ -16,8 +17,8 @@ const skewMs = 5 * 60_000;
 
 export const telnyx: DialectMaker = (front) => {
   const { channel, config } = front;
-  const { public_key: publicKey = "", token_key: secret = "" } = config.telnyx ?? {};
-  const key = keyOf(publicKey);
+  const { public_key: publicKeys = [], token_key: secret = "" } = config.telnyx ?? {};
+  const keys = [publicKeys].flat().map(ed25519KeyOf);
   const admitted = (request: Request) => {
     const { call, token } = passIn(request);
     const ticket = secret === "" ? null : readToken([secret], token, call, channel.clock.now());
@@ -27,13 +28,13 @@ export const telnyx: DialectMaker = (front) => {
     name: "telnyx",
     can: { greets: true, stops: false, reportsPlayback: false, reportsSilence: false, transfer: "callback" },
     socket: {
-      path: "/relay/*",
+      paths: ["/relay/*"],
       authorize: async (request) =>
         admitted(request).ticket === null ? new Response(null, { status: 403 }) : null,
       connect: (request) => callTranslator(admitted(request)),
     },
     routes: callRoutes(front, {
-      verify: (request) => signedParams(front, key, request),
+      verify: (request) => signedParams(front, keys, request),
       connect: (call) => {
         const token = callToken(secret, call.call, channel.clock.now());
         const pass = `${Buffer.from(call.call).toString("base64url")}~${token}`;
@@ -124,33 +125,20 @@ function statusOf({ SessionStatus, CallStatus, Reason, reason = Reason }: Params
  *  Twilio's names; else null. */
 async function signedParams(
   { channel }: Pick<Front, "channel">,
-  key: KeyObject | null,
+  keys: readonly KeyObject[],
   request: Request,
 ): Promise<Params | null> {
   const body = Buffer.from(await request.arrayBuffer());
   const time = request.headers.get("telnyx-timestamp") ?? "";
   const signature = Buffer.from(request.headers.get("telnyx-signature-ed25519") ?? "", "base64");
   const fresh = /^\d{1,12}$/.test(time) && Math.abs(channel.clock.now() - Number(time) * 1000) <= skewMs;
-  if (key === null || !fresh || signature.length !== 64) return null;
-  if (!verify(null, Buffer.concat([Buffer.from(`${time}|`), body]), key, signature)) return null;
+  if (!fresh || signature.length !== 64) return null;
+  const signed = Buffer.concat([Buffer.from(`${time}|`), body]);
+  if (!keys.some((key) => verify(null, signed, key, signature))) return null;
   const params: Params = {
     // Only the body is signed: what the address says never takes the place of it.
     ...Object.fromEntries(new URL(request.url).searchParams),
     ...Object.fromEntries(new URLSearchParams(body.toString())),
   };
   return request.url.includes("/ended") ? { ...params, SessionStatus: statusOf(params) } : params;
-}
-
-/** What comes before the 32 bytes of an Ed25519 key in its DER form (RFC 8410). */
-const derPrefix = Buffer.from("302a300506032b6570032100", "hex");
-
-/** The key as Telnyx shows it (base64 of 32 bytes), or in DER; null when it is neither, and nothing is accepted. */
-function keyOf(text: string): KeyObject | null {
-  const bytes = Buffer.from(text, "base64");
-  try {
-    const der = bytes.length === 32 ? Buffer.concat([derPrefix, bytes]) : bytes;
-    return createPublicKey({ key: der, format: "der", type: "spki" });
-  } catch {
-    return null;
-  }
 }

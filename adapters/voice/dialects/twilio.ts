@@ -20,7 +20,7 @@ export const twilio: DialectMaker = (front) => {
     name: "twilio",
     can: { greets: true, stops: false, reportsPlayback: true, reportsSilence: false, transfer: "callback" },
     socket: {
-      path,
+      paths: [path],
       authorize: async (request) =>
         upgradeIsSigned(front, secrets, path, request) ? null : new Response(null, { status: 403 }),
       connect: () =>
@@ -49,18 +49,18 @@ function connectVerb(config: VoiceConfig, call: ConnectCall & { url: string; tok
     url: call.url,
     welcomeGreeting: call.greeting,
     welcomeGreetingInterruptible: config.interruptible,
-    language: call.language,
+    ...languageAttributes(config, call.language),
     ttsProvider: config.tts_provider ?? "ElevenLabs",
     voice: config.voice,
     transcriptionProvider: config.transcription_provider ?? "Deepgram",
     speechModel: config.speech_model,
     speechTimeout: timeout,
     interruptible: config.interruptible,
-    interruptSensitivity: "high",
+    interruptSensitivity: config.interrupt_sensitivity ?? "high",
     reportInputDuringAgentSpeech: config.interruptible,
     preemptible: false,
     partialPrompts: false,
-    ignoreBackchannel: false,
+    ignoreBackchannel: config.ignore_backchannel ?? false,
     dtmfDetection: true,
     profanityFilter: false,
     hints: config.hints.length > 0 ? config.hints.join(", ") : null,
@@ -81,6 +81,17 @@ function connectVerb(config: VoiceConfig, call: ConnectCall & { url: string; tok
   return element("Connect", { action: call.action, method: "POST" }, [
     element("ConversationRelay", relay, [...languages, parameter]),
   ]);
+}
+
+/** With `multi` Twilio reports the language of each prompt. Our words then carry their language (`lang`) when `languages` lists
+ *  those that are spoken. Without that list ElevenLabs speaks each text in the language it is written in (`ttsLanguage="multi"`). */
+function languageAttributes(
+  { transcription_language: heard, languages }: VoiceConfig,
+  language: string,
+): Readonly<Record<string, string>> {
+  if (heard === undefined) return { language };
+  const spoken = heard === "multi" && languages.length === 0 ? "multi" : language;
+  return { ttsLanguage: spoken, transcriptionLanguage: heard };
 }
 
 /** The fields of a `setup` frame that matter to us; ConversationRelay's and Telnyx's. */

@@ -35,6 +35,47 @@ describe("the block", () => {
     expect(problems({ ...tokens, ...block }).join()).toContain(`${path}: `);
   });
 
+  it.each(["telnyx", "retell", "jambonz", "gather"])(
+    "refuses what only ConversationRelay has, for %s (review 20, review 24)",
+    (dialect) => {
+      const given = {
+        dialect,
+        ...tokens,
+        telnyx: { public_key: Buffer.alloc(32, 7).toString("base64"), token_key: "k" },
+        retell: { secret: "s" },
+        jambonz: { user: "u", password: "p" },
+      };
+      expect(problems(given)).toEqual([]);
+      for (const setting of [
+        { interrupt_sensitivity: "low" },
+        { ignore_backchannel: true },
+        { transcription_language: "multi" },
+      ])
+        expect(problems({ ...given, ...setting }).join()).toContain(
+          `${Object.keys(setting)[0]}: dialect ${dialect}`,
+        );
+    },
+  );
+
+  it.each<[object, string]>([
+    [{ interrupt_sensitivity: "extreme" }, "interrupt_sensitivity"],
+    [{ ignore_backchannel: "yes" }, "ignore_backchannel"],
+    [{ language: "multi" }, "language"],
+    [{ transcription_language: "multi", transcription_provider: "Google" }, "transcription_provider"],
+    [{ transcription_language: "multi", tts_provider: "Google" }, "languages"],
+  ])("refuses %j (review 20, review 24)", (block, path) => {
+    expect(problems({ ...tokens, ...block }).join()).toContain(`${path}: `);
+  });
+
+  it("takes multi with Deepgram, and with languages for any voice (review 24)", () => {
+    const multi = { ...tokens, transcription_language: "multi" };
+    expect(problems(multi)).toEqual([]);
+    expect(problems({ ...multi, transcription_provider: "deepgram", tts_provider: "ElevenLabs" })).toEqual(
+      [],
+    );
+    expect(problems({ ...multi, tts_provider: "Google", languages: [{ code: "es-US" }] })).toEqual([]);
+  });
+
   it("keeps its secrets marked", () => {
     const text = JSON.stringify(config.toJSONSchema({ io: "input" }));
     for (const key of ["auth_tokens", "token_key", "password"]) {
@@ -63,6 +104,16 @@ describe("words", () => {
     expect(languageOf(settings, "EN-us")).toBe("en-US");
     expect(languageOf(settings, "fr-FR")).toBeNull();
     expect(languageOf(settings, "")).toBeNull();
+  });
+
+  it("are in any language with words of our own, where the caller's is detected (review 24)", () => {
+    const any = config.parse({ ...tokens, transcription_language: "multi" });
+    expect(languageOf(any, "de")).toBe("de");
+    expect(languageOf(any, "fr-CA")).toBe("fr-CA");
+    expect(languageOf(any, "ja")).toBeNull();
+    const some = config.parse({ ...tokens, transcription_language: "multi", languages: [{ code: "es-US" }] });
+    expect(languageOf(some, "es")).toBe("es-US");
+    expect(languageOf(some, "de")).toBeNull();
   });
 });
 

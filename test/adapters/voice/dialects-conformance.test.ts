@@ -27,6 +27,10 @@ const json = (value: unknown) => JSON.stringify(value);
 interface Dialect {
   readonly block: Readonly<Record<string, unknown>>;
   readonly path: RoutePath;
+  /** Further socket paths of the dialect: an upgrade that is let in, or one that is not. */
+  others?(
+    url: Address,
+  ): readonly { readonly path: RoutePath; readonly request: (forged: boolean) => Request }[];
   requests(url: Address): readonly RequestSample[];
   /** A call with that id, up to its upgrade. */
   begin(adapter: Adapter, url: Address, call: string, now?: number): Promise<Caller>;
@@ -88,6 +92,11 @@ function peerOf(dialect: Dialect): Peer {
         good: () => dialect.good(url),
         forged: () => dialect.forged(url),
       },
+      ...(dialect.others?.(url) ?? []).map(({ path, request }) => ({
+        path,
+        good: () => request(false),
+        forged: () => request(true),
+      })),
     ],
     sessions: (url): readonly SessionSample[] => [
       { path: dialect.path, begin: (adapter) => dialect.begin(adapter, url, `call-${randomUUID()}`) },
@@ -107,6 +116,17 @@ const llm = (url: Address, call: string, key = secret) =>
 const retell: Dialect = {
   block: { dialect: "retell", retell: { secret, api_key: apiKey } },
   path: "/llm/*",
+  others: (url) => [
+    {
+      path: "/llm/*/*",
+      request: (forged) => upgrade(new URL(`${url("/llm").href}/${forged ? "another" : secret}/call_1`)),
+    },
+    {
+      path: "/llm",
+      request: (forged) =>
+        upgrade(new URL(`${url("/llm").href}?secret=${forged ? "another" : secret}/call_1`)),
+    },
+  ],
   requests: (url) => {
     const posted = (key: string) => (text: string) => {
       const body = json({ event: "call_ended", call: { call_id: text } });

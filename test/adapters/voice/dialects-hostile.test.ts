@@ -87,7 +87,10 @@ const dialects: readonly {
   {
     name: "telnyx",
     maker: telnyx,
-    block: { dialect: "telnyx", telnyx: { public_key: "x", token_key: "k" } },
+    block: {
+      dialect: "telnyx",
+      telnyx: { public_key: Buffer.alloc(32, 7).toString("base64"), token_key: "k" },
+    },
     address: () => `/relay/${pass()}`,
     start: { type: "setup", callSid: "v2:1", from: "+15005550001", to: "+15005550006", direction: "inbound" },
     frames: [

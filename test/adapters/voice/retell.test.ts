@@ -48,6 +48,41 @@ const spoken = ({ frames }: Line, id: number) =>
     .map((frame) => String(frame["content"]))
     .join("");
 
+describe("the URL that Retell builds (review 24)", () => {
+  const urls = [
+    ["secret in the path, call appended", (given: string) => `/llm/${given}/call_1`],
+    ["secret in the query, call appended to it", (given: string) => `/llm?secret=${given}/call_1`],
+    ["secret in the query, call in the path", (given: string) => `/llm/call_1?secret=${given}`],
+  ] as const;
+
+  it.each(urls)("leads to the call: %s", async (_, url) => {
+    const board = await switchboard({ ...block, retell: { secret: "a/secret?of #words", api_key: apiKey } });
+    const line = await board.dial(url(encodeURIComponent("a/secret?of #words")));
+    line.say(details());
+    await line.until("greeting", ({ response_type: type }) => type === "response");
+    line.say(required(1, [greeting, ["user", "When do you open?"]]));
+    expect(await board.heard()).toBe("When do you open?");
+    expect(board.channel.messages[0]?.thread).toEqual({ session: "call_1" });
+  });
+
+  it.each(urls)("is refused without the secret: %s", async (_, url) => {
+    const board = await switchboard(block);
+    for (const given of ["", "wrong", `${secret}x`, "%", "%ZZ"])
+      expect(await board.refusal(url(given)), given).toBeOneOf([403, 404]);
+  });
+
+  it("is refused without a call", async () => {
+    const board = await switchboard(block);
+    for (const path of [
+      `/llm/${secret}/`,
+      `/llm/${secret}`,
+      `/llm?secret=${secret}`,
+      `/llm?secret=${secret}/`,
+    ])
+      expect(await board.refusal(path), path).toBeOneOf([400, 403, 404]);
+  });
+});
+
 describe("a call through Retell", () => {
   it("is configured, greeted, asked, answered and ended", async () => {
     const { board, line } = await call();

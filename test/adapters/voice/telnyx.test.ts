@@ -3,9 +3,11 @@
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { wallClock } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
+import { config as voiceConfig } from "../../../adapters/voice/config.ts";
 import { type Frame, type Line, type Switchboard, story, switchboard } from "./switchboard.ts";
 
 const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+const rsaKey = generateKeyPairSync("rsa", { modulusLength: 2048 }).publicKey;
 const raw = publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");
 const block = {
   dialect: "telnyx",
@@ -288,9 +290,27 @@ describe("a webhook that Telnyx did not sign", () => {
     expect(board.channel.stored).toEqual([]);
   });
 
-  it("is refused when our key is none", async () => {
-    const board = await switchboard({ ...block, telnyx: { ...block.telnyx, public_key: "bm90IGEga2V5" } });
-    expect((await post(board, "/call", form())).status).toBe(403);
+  it.each([
+    ["too short", "bm90IGEga2V5"],
+    ["too long", Buffer.alloc(33, 7).toString("base64")],
+    ["hexadecimal", Buffer.alloc(32, 7).toString("hex")],
+    ["of another kind", rsaKey.export({ format: "der", type: "spki" }).toString("base64")],
+    ["empty", ""],
+  ])("is not even set up with a key that is %s (review 24)", (_, key) => {
+    for (const given of [key, [raw, key]]) {
+      const { error } = voiceConfig.safeParse({ ...block, telnyx: { ...block.telnyx, public_key: given } });
+      expect(error?.issues[0]?.path.slice(0, 2), JSON.stringify(given)).toEqual(["telnyx", "public_key"]);
+    }
+  });
+
+  it("is let in with any key of a list, while one is replaced (review 24)", async () => {
+    const next = generateKeyPairSync("ed25519");
+    const nextRaw = next.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");
+    const board = await switchboard({ ...block, telnyx: { ...block.telnyx, public_key: [raw, nextRaw] } });
+    expect((await post(board, "/call", form())).status).toBe(200);
+    expect((await post(board, "/call", form(), { key: next.privateKey })).status).toBe(200);
+    const stranger = generateKeyPairSync("ed25519").privateKey;
+    expect((await post(board, "/call", form(), { key: stranger })).status).toBe(403);
   });
 
   it("is let in when the key is given in DER", async () => {

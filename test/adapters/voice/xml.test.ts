@@ -94,3 +94,37 @@ test("no change of a token is taken for one", () => {
   }
   expect(taken).toBe(0);
 });
+
+test("interruptions and back-channels as they are configured (review 20)", async () => {
+  const text = await started({ config: { interrupt_sensitivity: "low", ignore_backchannel: true } });
+  expect(text).toContain('interruptSensitivity="low"');
+  expect(text).toContain('ignoreBackchannel="true"');
+});
+
+test("the caller's language is detected, and spoken by a voice that speaks all of them (review 24)", async () => {
+  const text = await started({ config: { transcription_language: "multi" } });
+  expect(text).toContain('ttsLanguage="multi" transcriptionLanguage="multi" ttsProvider="ElevenLabs"');
+  expect(text).not.toContain(" language=");
+});
+
+test("the caller's language is detected, and answered in one of the languages (review 24)", async () => {
+  const languages = [{ code: "es-US" }, { code: "de-DE" }];
+  const config = { transcription_language: "multi", languages, tts_provider: "Google" };
+  expect(await started({ config })).toContain('ttsLanguage="en-US" transcriptionLanguage="multi"');
+  const rig = await openRig({ config });
+  const call = await rig.dial();
+  call.say("Hola", { lang: "es" });
+  await rig.clock.passes(1000);
+  await rig.answer(call, "Buenas tardes.");
+  await call.hears("Buenas tardes.");
+  const frames = call.frames.map(({ frame }) => frame);
+  expect(frames.filter(({ type }) => type === "language")).toEqual([
+    { type: "language", ttsLanguage: "es-US" },
+  ]);
+  expect(frames.filter(({ type }) => type === "text").at(-1)).toMatchObject({ lang: "es-US" });
+});
+
+test("a language of its own for hearing (review 24)", async () => {
+  const text = await started({ config: { transcription_language: "en-GB" } });
+  expect(text).toContain('ttsLanguage="en-US" transcriptionLanguage="en-GB"');
+});
