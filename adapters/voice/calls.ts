@@ -13,7 +13,7 @@ import {
 } from "bridgehead/contract";
 import type { VoiceConfig } from "./config.ts";
 import type { Placing } from "./draft.ts";
-import { script } from "./engine/script.ts";
+import { beginningOf } from "./engine/script.ts";
 import { type ExchangeAnswer, type ExchangeRequest, exchange } from "./exchange.ts";
 import { wording } from "./wording.ts";
 
@@ -118,7 +118,7 @@ function creation(
   call: { readonly to: string; readonly from: string; readonly text: string; readonly key: SendKey },
 ): URLSearchParams {
   const { language, max_sentences } = config;
-  const words = script(call.text, language, max_sentences, wording(config, language)).join(" ");
+  const words = beginningOf(call.text, language, max_sentences, wording(config, language)).join(" ");
   const url = channel.url("/call");
   url.search = `say=${Buffer.from(words.slice(0, greetingLength)).toString("base64url")}`;
   const status = channel.url("/status");

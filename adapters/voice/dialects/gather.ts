@@ -13,7 +13,9 @@ import {
 } from "bridgehead/contract";
 import { callRoutes } from "../call-routes.ts";
 import type { Speech } from "../draft.ts";
-import { script } from "../engine/script.ts";
+import { type Dialogue, dialogue } from "../engine/dialogue.ts";
+import { notesOf } from "../engine/record.ts";
+import { sentencesOf } from "../engine/script.ts";
 import { missedCall } from "../for-humans.ts";
 import { canHandOver, handOverVerb } from "../handoff.ts";
 import { partiesOf, personOf } from "../parties.ts";
@@ -28,6 +30,9 @@ interface Asked {
   /** Answers the request that is held open. */
   answer: ((said: Pick<Speech, "text" | "handOver">) => void) | null;
   idle: AbortController;
+  readonly talk: Dialogue;
+  /** The sentences of the last response, and when the caller began to hear them (clock milliseconds). */
+  speech: { readonly pieces: readonly string[]; readonly at: number };
 }
 
 /** Twilio gives a request 15 s. */
@@ -37,6 +42,8 @@ const perOpening = 1000;
 /** A call of which nothing is heard for so long is over, whoever failed to say so. */
 const idleMs = 180_000;
 const longest = 2048;
+/** Recognition ends so long after the caller's last word, in milliseconds. */
+const recognitionMs = 1500;
 
 export const gather: DialectMaker = (front) => {
   const desk = gatherDesk(front);
@@ -82,7 +89,13 @@ export function gatherDesk(front: Front): GatherDesk {
       .join("&")}`;
 
   const known = async (call: string): Promise<Asked> => {
-    const found = asked.get(call) ?? { newest: null, answer: null, idle: new AbortController() };
+    const found = asked.get(call) ?? {
+      newest: null,
+      answer: null,
+      idle: new AbortController(),
+      talk: dialogue(),
+      speech: { pieces: [], at: 0 },
+    };
     if (!asked.has(call)) {
       found.newest = (await channel.session(sessionId(call)))?.pending ?? null;
       asked.set(call, found);
@@ -170,15 +183,38 @@ export function gatherDesk(front: Front): GatherDesk {
       : [say(words.fillers[filler % words.fillers.length] ?? "", language, config.voice)];
     return twiml(...said, element("Redirect", { method: "POST" }, [escapeXml(again)]));
   }
-  function reply(
+  async function reply(
     params: Params,
     count: number,
-    { text, handOver }: Pick<Speech, "text" | "handOver">,
-  ): Promise<Response> | Response {
-    const pieces = script(text, language, config.max_sentences, words);
-    if (!handOver || !config.hand_over) return listen(pieces, count + 1);
-    const from = personOf(partiesOf(params).person, params.CallSid ?? "");
-    return toHuman(params, "escalated", from, ...pieces.map((piece) => say(piece, language, config.voice)));
+    { text, handOver: escalates }: Pick<Speech, "text" | "handOver">,
+  ): Promise<Response> {
+    const { CallSid: call = "" } = params;
+    const state = await known(call);
+    const handOver = escalates === true && config.hand_over !== undefined;
+    const pieces = state.talk.answers({
+      sentences: sentencesOf(text, language, words),
+      most: config.max_sentences,
+      offer: handOver ? null : words.restOffered,
+    });
+    const spoken = () => pieces.map((piece) => say(piece, language, config.voice));
+    if (handOver) return toHuman(params, "escalated", personOf(partiesOf(params).person, call), ...spoken());
+    if (state.talk.over) return end(call, "goodbye", ...spoken(), hangUp);
+    return says(state, pieces, count + 1);
+  }
+  /** Says the pieces and listens; remembers them, because nothing reports what the caller heard. */
+  function says(state: Asked, pieces: readonly string[], next: number): Response {
+    state.speech = { pieces, at: clock.now() };
+    return listen(pieces, next);
+  }
+  /** A caller who speaks under our words cuts them short. What was heard until then is estimated. */
+  function noteInterruption({ talk, speech }: Asked, text: string): void {
+    const lettersIn = (ms: number) => (ms * config.speaking_rate) / 1000;
+    const spokenFor = clock.now() - speech.at - recognitionMs;
+    let letters = lettersIn(spokenFor) - text.length;
+    if (letters >= speech.pieces.join("").length) return;
+    const heard: string[] = [];
+    for (const piece of speech.pieces) if ((letters -= piece.length) >= 0) heard.push(piece);
+    talk.interrupted(heard.join(" "));
   }
   async function giveUp(params: Params): Promise<Response> {
     const { CallSid: call = "" } = params;
@@ -201,6 +237,16 @@ export function gatherDesk(front: Front): GatherDesk {
     const keyed = digits !== "" && config.digits.as_message;
     const text = (keyed ? digits : speech).trim().slice(0, longest);
     if (!/[\p{L}\p{N}]/u.test(text)) return nothing(params, count);
+    const { talk } = state;
+    if (!keyed) {
+      noteInterruption(state, text);
+      const quiet = { speaking: false, lastSentence: false, pending: false };
+      if (talk.ignores(text, quiet)) return says(state, [], count);
+    }
+    const reaction = keyed ? ({ kind: "ask", heard: talk.asks() } as const) : talk.hears(text);
+    if (reaction.kind === "leave") return end(call, "goodbye", hangUp);
+    if (reaction.kind === "speak") return says(state, reaction.pieces, count);
+    const notes = notesOf(reaction.heard, keyed);
     const id = externalId(`${call}/gather/${count}`);
     state.newest = id;
     const since = clock.now();
@@ -213,14 +259,18 @@ export function gatherDesk(front: Front): GatherDesk {
         thread: { session: sessionId(call) },
         sentAt: new Date(since),
         text,
-        ...(keyed ? { notes: { input: "keypad" } } : {}),
+        ...(Object.keys(notes).length > 0 ? { notes } : {}),
       },
     ]);
-    return wait(params, count, 0, since);
+    // An agent that is not asked now (it is inactive, its key is refused) is not waited for.
+    return channel.agent()?.active === false ? giveUp(params) : wait(params, count, 0, since);
   }
-  function nothing(params: Params, count: number): Promise<Response> | Response {
+  async function nothing(params: Params, count: number): Promise<Response> {
     const quiet = Number(params.q ?? 0) || 0;
     const { CallSid: call = "" } = params;
+    const { talk } = await known(call);
+    if (talk.closing) return end(call, "goodbye", hangUp);
+    talk.asksPresence();
     if (quiet >= config.silence.asks) {
       return end(call, "silent", say(words.goodbye, language, config.voice), hangUp);
     }
@@ -233,9 +283,12 @@ export function gatherDesk(front: Front): GatherDesk {
     const before = (await channel.session(session))?.openings ?? 0;
     const id = externalId(before === 0 ? `opened/${call}/gather` : `opened/${call}/gather/${before}`);
     await channel.accept([{ kind: "session", id, session, state: "opened", from }]);
-    await known(call);
+    const state = await known(call);
+    if (channel.agent()?.active === false) return giveUp(params);
     const given = params.say === undefined ? null : Buffer.from(params.say, "base64url").toString();
-    return listen([given ?? front.greeting(language) ?? words.greeting], before * perOpening + 1);
+    const greeting = given ?? front.greeting(language) ?? words.greeting;
+    state.talk.says([greeting]);
+    return says(state, [greeting], before * perOpening + 1);
   }
 
   const route: HttpRoute = {

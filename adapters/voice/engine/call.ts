@@ -1,5 +1,5 @@
 // One connection of one call: what the provider reports goes in, what the agent says comes out.
-// One question at a time counts: whatever answers an older one is refused.
+// One question at a time counts: an answer to an older one is refused.
 
 import {
   type Attempt,
@@ -16,10 +16,11 @@ import { untaken } from "../for-humans.ts";
 import { canHandOver, handOverData } from "../handoff.ts";
 import { configuredGreeting, languageOf, wording } from "../wording.ts";
 import { collecting } from "./collecting.ts";
+import { dialogue } from "./dialogue.ts";
 import { keypad } from "./keypad.ts";
 import { type Farewell, leave } from "./leaving.ts";
-import type { CallRecord } from "./record.ts";
-import { script } from "./script.ts";
+import { type CallRecord, notesOf } from "./record.ts";
+import { sentencesOf } from "./script.ts";
 import { silence } from "./silence.ts";
 import { speaker as makeSpeaker } from "./speaking.ts";
 import { waiting } from "./waiting.ts";
@@ -61,6 +62,8 @@ export interface Ending {
   readonly hungUp: boolean;
 }
 
+/** Reasons of our own goodbyes that a caller can talk us out of. */
+const stayable: ReadonlySet<string | undefined> = new Set(["silent", "goodbye"]);
 /** A provider that was told to end the call gets this long. */
 const partingMs = 10_000;
 const drainMs = 8_000;
@@ -85,6 +88,8 @@ export function liveCall(parts: CallParts): LiveCall {
   let finished = false;
 
   const words = () => wording(config, language);
+  const isIdle = () => channel.agent()?.active === false;
+  const talk = dialogue();
   const speaker = makeSpeaker({
     clock,
     rate: config.speaking_rate,
@@ -112,6 +117,8 @@ export function liveCall(parts: CallParts): LiveCall {
     depart({ way: "human", reason, words: [...first, words().handOver] });
   const goodbye = (reason: string, first: readonly string[] = []) =>
     depart({ way: "end", reason, words: [...first, words().goodbye] });
+  /** Both sides have said goodbye: the call ends when ours was spoken. */
+  const farewell = () => depart({ way: "end", reason: "goodbye", words: [] });
   const giveUp = () => {
     const human = handsOver && config.give_up.to === "human";
     return human ? toHuman("no-answer", [words().apology]) : goodbye("no-answer", [words().apology]);
@@ -122,23 +129,40 @@ export function liveCall(parts: CallParts): LiveCall {
     clock,
     config,
     speaker,
-    question: (asked) => words().stillThere[asked % 2] ?? "",
-    leave: () => goodbye("silent"),
+    question(asked) {
+      talk.asksPresence();
+      return words().stillThere[asked % 2] ?? "";
+    },
+    over: () => talk.closing,
+    leave: () => (talk.closing ? farewell() : goodbye("silent")),
     failed,
   });
-  const ask = async (text: string, keyed: boolean) => {
+  const ask = async (text: string, heard: string | null, keyed = false) => {
     const id = record.messageId(++count);
     newest = id;
-    await record.said(id, text, keyed);
+    await record.said(id, text, notesOf(heard, keyed));
   };
-  const collected = collecting({ clock, wait: config.collect, said: (text) => ask(text, false), failed });
-  /** The caller asked something: whatever was under way is obsolete, and the wait begins. */
+  /** A whole utterance: the agent is asked, or the call goes on without the agent. */
+  const said = async (text: string) => {
+    const reaction = talk.hears(text);
+    if (reaction.kind === "ask") return ask(text, reaction.heard);
+    if (over.aborted) return; // nobody listens any more
+    pending = false;
+    waits.end();
+    if (reaction.kind === "leave") return farewell();
+    await speaker.speak(reaction.pieces);
+    listen();
+  };
+  const collected = collecting({ clock, wait: config.collect, said, failed });
+  /** The caller asked something: whatever was under way is obsolete, and the wait begins. An agent that is not asked now (it is
+   *  inactive, its key is refused) is not waited for. */
   const asked = async () => {
     pending = true;
     spoken = null;
     quiet.rest();
-    waits.begin();
     await speaker.close();
+    if (isIdle()) await giveUp();
+    else waits.begin();
   };
   const keys = keypad({
     clock,
@@ -148,15 +172,15 @@ export function liveCall(parts: CallParts): LiveCall {
     async entered(row) {
       await collected.flush();
       await asked();
-      await ask(row, true);
+      await ask(row, talk.asks(), true);
     },
     failed,
   });
   const listen = () => (pending || leaving || can.reportsSilence ? quiet.rest() : quiet.watch());
   const alive = () => {
     quiet.heard();
-    // Who speaks to a goodbye wants to stay.
-    if (leaving?.farewell.reason === "silent" && !closed) {
+    // A caller who speaks under a goodbye may want to stay.
+    if (stayable.has(leaving?.farewell.reason) && leaving && !closed) {
       leaving.abort.abort("over");
       leaving = null;
     }
@@ -164,12 +188,16 @@ export function liveCall(parts: CallParts): LiveCall {
   };
 
   const turn = async (text: string, reported: string | null) => {
+    const speaking = can.turnsEndSpeech !== true && speaker.busy;
+    const moment = { speaking, lastSentence: speaker.inLastPiece, pending };
     alive();
     if (leaving) return;
+    // A back-channel neither is a question nor interrupts one.
+    if (!collected.pending && talk.ignores(text, moment)) return talk.closing ? farewell() : undefined;
     const now = languageOf(config, reported) ?? language;
     if (now !== language) {
       language = now;
-      await parts.write({ kind: "language", language });
+      if (config.languages.length > 0) await parts.write({ kind: "language", language });
     }
     if (collected.add(text)) await asked();
   };
@@ -179,6 +207,7 @@ export function liveCall(parts: CallParts): LiveCall {
     alive(); // before the words are over: an interrupted goodbye is none
     if (can.stops) await parts.write({ kind: "stop" });
     await speaker.interrupted();
+    talk.interrupted(heard);
     listen();
     if (about !== null) await record.interrupted(heard, about);
   };
@@ -195,6 +224,7 @@ export function liveCall(parts: CallParts): LiveCall {
     if (config.hand_over?.no_answer !== "agent") return goodbye("no-answer", [words().apology]);
     await record.returned();
     if (language !== config.language) await parts.write({ kind: "language", language });
+    talk.says([words().apology]);
     await speaker.speak([words().apology]);
     listen();
   };
@@ -214,8 +244,11 @@ export function liveCall(parts: CallParts): LiveCall {
       const again = parts.start.resumed || resumed;
       const greeting = configuredGreeting(config, language) ?? channel.agent()?.introduction;
       const first = again ? words().lostYou : (greeting ?? words().greeting);
+      const sentences = sentencesOf(first, language, words());
+      talk.says(sentences);
       if (can.greets) speaker.assume(first);
-      else await speaker.speak(script(first, language, config.max_sentences, words()));
+      else if (!isIdle()) await speaker.speak(sentences);
+      if (isIdle()) return giveUp();
       if (pending) waits.begin();
       else listen();
     },
@@ -253,10 +286,16 @@ export function liveCall(parts: CallParts): LiveCall {
       spoken = draft.answers;
       const before = speaker.left;
       try {
-        const end = await speaker.speak(script(draft.text, language, config.max_sentences, words()));
-        // Not waited for: what was said is said, whatever becomes of the hand-over. The answer is the sentence before it.
-        if (draft.handOver && handsOver)
-          depart({ way: "human", reason: "escalated", words: [] }).catch(failed);
+        const handOver = draft.handOver === true && handsOver;
+        const pieces = talk.answers({
+          sentences: sentencesOf(draft.text, language, words()),
+          most: config.max_sentences,
+          offer: handOver ? null : words().restOffered,
+        });
+        const end = await speaker.speak(pieces);
+        // Not awaited: the answer was spoken, whatever becomes of the hand-over or the end of the call.
+        if (handOver) depart({ way: "human", reason: "escalated", words: [] }).catch(failed);
+        else if (talk.over && end === "whole") farewell().catch(failed);
         else listen();
         const id = externalId(`${parts.start.call}/spoken/${attempt.key}`);
         return { kind: "sent", id, ...(end === "cut" ? { detail: "interrupted" } : {}) };

@@ -8,7 +8,7 @@ import type { Speaker } from "./speaking.ts";
 export interface Farewell {
   /** `human`: the call is handed over; `end`: it is over. */
   readonly way: "human" | "end";
-  /** Short and stable: `asked`, `escalated`, `no-answer`, `silent`, `too-long`. */
+  /** Short and stable: `asked`, `escalated`, `no-answer`, `silent`, `too-long`, `goodbye`. */
   readonly reason: string;
   readonly words: readonly string[];
 }

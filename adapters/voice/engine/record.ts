@@ -16,7 +16,8 @@ export interface CallRecord {
   opened(again: number): Promise<boolean>;
   /** The id of the caller's `count`th message. */
   messageId(count: number): ExternalId;
-  said(id: ExternalId, text: string, keys: boolean): Promise<void>;
+  /** `notes`: facts that the agent is told beside the text. */
+  said(id: ExternalId, text: string, notes: Readonly<Record<string, string>>): Promise<void>;
   interrupted(heard: string | null, about: ExternalId): Promise<void>;
   handingOver(reason: string): Promise<void>;
   /** No human took the call: the agent has it again. */
@@ -29,6 +30,11 @@ export interface CallRecord {
 }
 
 const longestHeard = 4096;
+
+/** The facts beside a message. `caller heard`: what the caller heard of the answer before, where that was not all of it. */
+export function notesOf(heard: string | null, keys: boolean): Readonly<Record<string, string>> {
+  return { ...(keys ? { input: "keypad" } : {}), ...(heard === null ? {} : { "caller heard": heard }) };
+}
 
 /** The id of the event that ends a call: one for all who notice it. A call that went on after it was taken for ended (the
  *  line broke before the provider heard of it) ends again. */
@@ -48,7 +54,7 @@ export function callRecord(channel: Channel, { call, ticket, person, ours }: Cal
       return accepted?.duplicate === false;
     },
     messageId: (count) => named(String(count)),
-    async said(id, text, keys) {
+    async said(id, text, notes) {
       await channel.accept([
         {
           kind: "message",
@@ -58,7 +64,7 @@ export function callRecord(channel: Channel, { call, ticket, person, ours }: Cal
           thread: { session: session.session },
           sentAt: new Date(channel.clock.now()),
           text,
-          ...(keys ? { notes: { input: "keypad" } } : {}),
+          ...(Object.keys(notes).length > 0 ? { notes } : {}),
         },
       ]);
     },

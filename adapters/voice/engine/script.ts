@@ -1,14 +1,17 @@
-// An answer as it is spoken: sentence by sentence, and not more than a listener can keep in mind.
+// An answer as it is spoken: sentence by sentence, and not more at once than a listener can keep in mind.
 
 import { limit, type Phrases, sentences, speakable } from "../speech/index.ts";
 
-/** Nobody listens to more; and reading it would take the loop from all other calls. */
-const longest = 4000;
+/** The core's limit for texts of this channel (`Traits.maxTextLength`). It also bounds the time on the event loop. */
+const longest = 10_000;
 
-/** The sentences of an answer in Markdown, at most `most`; the rest is offered. At least one. */
-export function script(text: string, language: string, most: number, words: Phrases): readonly string[] {
+/** The sentences of an answer in Markdown, at least one. */
+export function sentencesOf(text: string, language: string, words: Phrases): readonly string[] {
   const all = sentences(speakable(text.slice(0, longest), language), language);
-  if (all.length === 0) return [words.unreadable];
-  const { now, rest } = limit(all, most);
-  return rest.length === 0 ? now : [...now, words.restOffered];
+  return all.length === 0 ? [words.unreadable] : all;
+}
+
+/** At most `most` of the sentences, without an offer of the others: where the caller cannot ask for them. */
+export function beginningOf(text: string, language: string, most: number, words: Phrases): readonly string[] {
+  return limit(sentencesOf(text, language, words), most).now;
 }

@@ -10,7 +10,9 @@ export interface SilenceParts {
   readonly speaker: Speaker;
   /** What is asked the first, second ... time. */
   readonly question: (asked: number) => string;
-  /** Nobody is there. */
+  /** True when nothing is left to say: then a silent caller is not asked. */
+  readonly over: () => boolean;
+  /** Nobody is there, or nothing is left to say. */
   readonly leave: () => Promise<void>;
   readonly failed: (error: unknown) => void;
 }
@@ -36,7 +38,7 @@ export function silence(parts: SilenceParts): Silence {
     current = null;
   };
   const ask = async () => {
-    if (asked >= config.silence.asks) return parts.leave();
+    if (parts.over() || asked >= config.silence.asks) return parts.leave();
     await speaker.say(parts.question(asked++), true);
   };
   const look = async (signal: AbortSignal) => {
@@ -45,7 +47,7 @@ export function silence(parts: SilenceParts): Silence {
       await clock.sleep(config.silence.after, signal);
       if (signal.aborted) return;
       if (speaker.busy) continue; // something was said meanwhile
-      const last = asked >= config.silence.asks;
+      const last = parts.over() || asked >= config.silence.asks;
       await ask();
       if (last) return;
     }

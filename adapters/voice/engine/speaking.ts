@@ -16,6 +16,8 @@ export interface SpeakerParts {
 export interface Speaker {
   /** True while something we sent is probably still being spoken. */
   readonly busy: boolean;
+  /** True while the last piece is probably being spoken, or nothing is. */
+  readonly inLastPiece: boolean;
   /** How many pieces have left so far. */
   readonly left: number;
   /** Sends a piece. With `last` the talk cycle is closed, else the next piece goes on in it. */
@@ -36,6 +38,8 @@ export interface Speaker {
 
 /** Speech synthesis begins a moment after the text came. */
 const leadMs = 300;
+/** By so much the estimate of the end may be wrong. */
+const estimateMs = 1000;
 /** A provider that says "speaking" is believed for twice the time we reckon, and this. */
 const doubtMs = 5000;
 
@@ -44,6 +48,8 @@ export function speaker({ clock, rate, language, write }: SpeakerParts): Speaker
   let believedUntil = 0;
   let speaking = false;
   let open = false;
+  /** How long the last piece takes, in milliseconds. */
+  let lastMs = 0;
   let cuts = 0;
   let left = 0;
   let changed = new AbortController();
@@ -55,6 +61,7 @@ export function speaker({ clock, rate, language, write }: SpeakerParts): Speaker
   const lengthen = (text: string) => {
     const now = clock.monotonic();
     const lasts = (text.length / rate) * 1000;
+    lastMs = lasts;
     endsAt = Math.max(now + leadMs, endsAt) + lasts;
     believedUntil = Math.max(now, believedUntil) + 2 * lasts + doubtMs;
     moved();
@@ -78,6 +85,9 @@ export function speaker({ clock, rate, language, write }: SpeakerParts): Speaker
   return {
     get busy() {
       return remaining() > 0;
+    },
+    get inLastPiece() {
+      return endsAt - clock.monotonic() <= lastMs + estimateMs;
     },
     get left() {
       return left;

@@ -3,3 +3,4 @@
 export { type Phrases, phrases, primary } from "./phrases.ts";
 export { limit, sentences } from "./sentences.ts";
 export { speakable } from "./speakable.ts";
+export { isAcknowledgement, isBackchannel, isClosing, isGoodbye } from "./utterances.ts";

@@ -37,6 +37,8 @@ export interface RigOptions {
   readonly config?: Record<string, unknown>;
   readonly phone?: Partial<PhoneOptions>;
   readonly introduction?: string | null;
+  /** False: the core asks the agent nothing now. */
+  readonly active?: boolean;
 }
 
 export interface Rig {
@@ -62,7 +64,7 @@ export interface Rig {
 
 export async function openRig(options: RigOptions = {}): Promise<Rig> {
   const clock = stillClock();
-  const agent = { active: true, name: "Agent", introduction: options.introduction ?? null };
+  const agent = { active: options.active ?? true, name: "Agent", introduction: options.introduction ?? null };
   const channel = recordingChannel({ id, clock, publicUrl: `${publicUrl}/channels/${id}`, agent });
   const settings = await voice.config.parseAsync({
     dialect: "twilio",

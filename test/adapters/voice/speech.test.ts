@@ -2,7 +2,7 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { script } from "../../../adapters/voice/engine/script.ts";
+import { beginningOf, sentencesOf } from "../../../adapters/voice/engine/script.ts";
 import { limit, phrases, primary, sentences, speakable } from "../../../adapters/voice/speech/index.ts";
 import { workedMs } from "../../real/cpu.ts";
 
@@ -232,11 +232,10 @@ describe("phrases", () => {
 
 it("speaks the beginning of an endless answer, and reads no more of it than that", () => {
   const words = phrases("en");
-  const spoken = script(`First. ${"Another one. ".repeat(200_000)}`, "en", 4, words);
-  expect(spoken).toHaveLength(5);
+  const spoken = beginningOf(`First. ${"Another one. ".repeat(200_000)}`, "en", 4, words);
+  expect(spoken).toHaveLength(4);
   expect(spoken[0]).toBe("First.");
-  expect(spoken.at(-1)).toBe(words.restOffered);
   // Lists are the dearest to read: a megabyte of bullets must cost what its beginning costs.
-  const [few, many] = [4_000, 1_000_000].map((length) => script("- ".repeat(length / 2), "en", 4, words));
+  const [few, many] = [10_000, 1_000_000].map((length) => sentencesOf("- ".repeat(length / 2), "en", words));
   expect(many).toEqual(few);
 });

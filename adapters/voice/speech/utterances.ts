@@ -1,0 +1,194 @@
+// What a short utterance means for the course of a call: a back-channel, an acknowledgement, a wish to hear more, a closing.
+// The phrases of all languages are compared at once, because callers mix languages. Every function takes linear time.
+
+/** Words that only show that the caller listens. They are never an answer while the agent speaks. */
+const backchannels = `
+  uh huh, uhhuh, uhuh, uh, um, mhm, mhmm, mm hm, mm hmm, mmhm, mmhmm, mm, mmm, hm, hmm, huh, ah, aha, ah ha, oh, eh, hum
+  äh, ähm, ach, ach so, achso, tja, aso, ah bon, euh, aja, ajá, aham, uhum, hé, aah, ooh, m hm`;
+
+/** Words that agree. While the agent speaks they are back-channels; after a question they are an answer. */
+const acknowledgements = `
+  yes, yeah, yep, yup, ok, okay, kay, right, sure, alright, all right, got it, i see, fine, good, great, exactly, of course
+  ja, jo, jep, jawohl, genau, gut, klar, alles klar, verstehe, ich verstehe, stimmt, richtig, ja genau, in ordnung, passt
+  oui, ouais, d'accord, bien, bien sûr, voilà, je vois, entendu, très bien
+  sí, vale, claro, bueno, ya, de acuerdo, muy bien, entiendo
+  sì, va bene, certo, bene, capito, esatto, d'accordo
+  sim, tá, tá bom, tudo bem, pois, pois é, isso, certo, entendi, está bem
+  oké, goed, precies, inderdaad, jazeker, begrepen, prima
+  tak, dobrze, jasne, rozumiem, no tak, zgadza się`;
+
+/** Wishes to hear the rest, beside the acknowledgements. */
+const continuations = `
+  go on, continue, please continue, keep going, go ahead, carry on, more, tell me more, the rest, next, yes do, do it
+  weiter, mach weiter, machen sie weiter, fahren sie fort, erzählen sie weiter, sprechen sie weiter, reden sie weiter, gerne, gern, mehr
+  continuez, continue, allez y, vas y, volontiers, la suite, encore, poursuivez
+  siga, sigue, continúe, continúa, adelante, prosiga, más
+  continui, continua, avanti, vada avanti, prosegua, volentieri, ancora
+  continue, pode continuar, prossiga, siga, mais
+  ga door, ga verder, gaat u verder, verder, graag, doe maar
+  dalej, proszę dalej, kontynuuj, proszę kontynuować, proszę mówić, chętnie, więcej`;
+
+/** Words of politeness: they change nothing. */
+const courtesies = `
+  please, thanks, thank you, thank you very much, thanks a lot, thank you so much, many thanks, cheers, and, then, so, well, now, very much, a lot
+  oh, perfect, wonderful, super, nice, great, lovely, you too, likewise, same to you, everyone, all, for your help, for the help, for calling, for your call
+  bitte, danke, danke schön, dankeschön, vielen dank, besten dank, herzlichen dank, tausend dank, und, dann, na dann, na, also, so, toll, prima, wunderbar, schön, ihnen auch, gleichfalls, ebenfalls, für ihren anruf, für ihre hilfe
+  s'il vous plaît, s'il te plaît, merci, merci beaucoup, merci bien, et, alors, parfait, à vous aussi, vous aussi, de rien, pour votre appel, pour votre aide
+  por favor, gracias, muchas gracias, y, entonces, pues, perfecto, igualmente, de nada, por su llamada, por llamar, por su ayuda
+  per favore, grazie, grazie mille, e, allora, perfetto, altrettanto, prego, per la chiamata
+  obrigado, obrigada, muito obrigado, muito obrigada, então, perfeito, igualmente, de nada, pela sua chamada, pela ligação
+  alsjeblieft, alstublieft, dank u, dank je, dank u wel, dank je wel, dankjewel, bedankt, en, dan, dus, nou, u ook, hetzelfde, voor uw telefoontje
+  proszę, dziękuję, dziękuję bardzo, dzięki, i, to, no to, wzajemnie, nawzajem, za telefon`;
+
+const farewells = `
+  bye, bye bye, goodbye, good bye, bye for now, bye now, see you, see you soon, see you later, see ya, talk to you soon, talk to you later, take care, farewell, good night, so long, until next time
+  tschüss, tschüß, tschau, ciao, auf wiederhören, auf wiedersehen, wiederhören, wiedersehen, bis bald, bis dann, bis später, bis morgen, mach's gut, machen sie's gut, gute nacht, servus, ade, tschö, bis zum nächsten mal
+  au revoir, à bientôt, à plus tard, à plus, salut, adieu, bonne nuit, à la prochaine
+  adiós, hasta luego, hasta pronto, hasta mañana, chao, chau, nos vemos, buenas noches, hasta la próxima
+  arrivederci, arrivederla, a presto, a dopo, ci sentiamo, buona notte, buonanotte, addio, alla prossima
+  tchau, até logo, até breve, até mais, adeus, até à próxima, até amanhã, boa noite
+  tot ziens, tot horens, dag, doei, doeg, tot later, tot gauw, tot snel, fijne avond nog
+  do widzenia, do usłyszenia, pa, pa pa, na razie, do zobaczenia, cześć, żegnam, dobranoc`;
+
+/** Wishes with which an agent closes. */
+const wishes = `
+  have a nice day, have a good day, have a great day, have a lovely day, have a wonderful day, have a nice evening, have a good evening, have a great evening, have a nice weekend, have a good weekend, have a great weekend, have a good one, have a good night, enjoy your day, enjoy your evening, a nice day, a good day
+  einen schönen tag, einen schönen tag noch, schönen tag, schönen tag noch, schönen abend, schönen abend noch, einen schönen abend, einen schönen abend noch, schönes wochenende, ein schönes wochenende, ich wünsche ihnen einen schönen tag, ich wünsche ihnen noch einen schönen tag, ich wünsche ihnen einen schönen abend, alles gute
+  bonne journée, bonne soirée, bon week-end, bonne fin de journée, je vous souhaite une bonne journée, passez une bonne journée, une bonne journée
+  que tenga un buen día, que tengas un buen día, buen día, que pase un buen día, buen fin de semana, que le vaya bien
+  buona giornata, buona serata, buon fine settimana, le auguro una buona giornata
+  tenha um bom dia, bom dia, bom fim de semana, tenha um ótimo dia, boa tarde
+  fijne dag, fijne dag nog, een fijne dag, fijne avond, prettige dag, nog een fijne dag, prettig weekend, fijn weekend
+  miłego dnia, miłego wieczoru, miłego weekendu, życzę miłego dnia`;
+
+/** With these a caller says that nothing is left to ask. */
+const conclusions = `
+  that's all, that is all, that's it, that was all, that'll be all, nothing else, no that's all, no that's it, no nothing else, no thanks, no thank you, nope that's all, i'm good, i'm all set, all set, no i'm good
+  das war's, das wars, das war alles, das wäre alles, das ist alles, sonst nichts, nein danke, nein das war's, nein das war alles, nichts weiter
+  c'est tout, ce sera tout, rien d'autre, non merci, non c'est tout
+  eso es todo, nada más, no gracias, es todo, no eso es todo
+  è tutto, questo è tutto, nient'altro, no grazie, basta così
+  é tudo, é só isso, só isso, mais nada, não obrigado, não obrigada
+  dat is alles, dat was alles, dat was het, verder niets, nee dank u, nee bedankt, nee dank je
+  to wszystko, nic więcej, nie dziękuję, to już wszystko`;
+
+/** Letters and digits in lower case without marks, words separated by one space. */
+const folded = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/ß/g, "ss")
+    .replace(/ł/g, "l")
+    .normalize("NFD")
+    .replace(/[\p{M}'’]/gu, "")
+    .replace(/[^\p{L}\p{N}]+/gu, " ")
+    .trim();
+
+const phrasesIn = (...lists: readonly string[]): ReadonlySet<string> =>
+  new Set(lists.flatMap((list) => list.split(/[,\n]/).map(folded)).filter((phrase) => phrase !== ""));
+
+const sets = {
+  backchannel: phrasesIn(backchannels),
+  more: phrasesIn(acknowledgements, continuations, backchannels),
+  courtesy: phrasesIn(courtesies, acknowledgements, backchannels),
+  farewell: phrasesIn(farewells),
+  closing: phrasesIn(farewells, wishes),
+  nothingLeft: phrasesIn(farewells, conclusions),
+} as const;
+
+/** No phrase has more words. */
+const longestPhrase = 8;
+/** No utterance that is compared has more: longer ones say something of their own. */
+const mostWords = 20;
+
+/** Whether the words consist of phrases of `wanted` and `also`, with at least one of `wanted`. The longest phrase counts first. */
+function consistsOf(
+  words: readonly string[],
+  wanted: ReadonlySet<string>,
+  also: ReadonlySet<string> = new Set(),
+): boolean {
+  let found = false;
+  for (let at = 0; at < words.length; ) {
+    let taken = 0;
+    for (let count = Math.min(longestPhrase, words.length - at); count > 0 && taken === 0; count--) {
+      const phrase = words.slice(at, at + count).join(" ");
+      if (wanted.has(phrase)) found = true;
+      else if (!also.has(phrase)) continue;
+      taken = count;
+    }
+    if (taken === 0) return false;
+    at += taken;
+  }
+  return found;
+}
+
+const wordsOf = (text: string): readonly string[] => {
+  const words = folded(text).split(" ", mostWords + 1);
+  return words.length > mostWords || words[0] === "" ? [] : words;
+};
+
+/** "uh-huh", "mhm": the caller listens. */
+export const isBackchannel = (text: string): boolean => consistsOf(wordsOf(text), sets.backchannel);
+
+/** "uh-huh", "okay", "yes please", "go on": a wish to hear more. A speaking or thinking agent need not react to it. */
+export const isAcknowledgement = (text: string): boolean =>
+  consistsOf(wordsOf(text), sets.more, sets.courtesy);
+
+/** "Okay thanks, bye", "No, that's all.": the caller has nothing left to ask. A question is no closing, nor is a farewell in
+ *  mid-sentence. Speech recognition may leave out punctuation: then a courtesy marks where the closing begins. */
+export function isClosing(text: string): boolean {
+  if (/[?¿]/u.test(text.slice(0, mostLetters))) return false;
+  if (consistsOf(wordsOf(text), sets.nothingLeft, sets.courtesy)) return true;
+  const last = clausesOf(text).at(-1) ?? "";
+  if (endsIn(last, sets.farewell)) return true;
+  const words = lastWords(last, longestPhrase);
+  return words.some((_, at) => {
+    const tail = words.slice(at);
+    return (
+      tail.length > 1 && !sets.farewell.has(tail.join(" ")) && consistsOf(tail, sets.farewell, sets.courtesy)
+    );
+  });
+}
+
+/** Whether an agent's answer ends with a goodbye. `last` is its last sentence: a goodbye in mid-sentence, in a question, in quotes
+ *  or after a colon is none. A name or thanks may follow ("Goodbye, Anna!"). */
+export function isGoodbye(last: string): boolean {
+  const sentence = last.slice(0, mostLetters).trim();
+  if (/[?¿:"“”„«»]/u.test(sentence)) return false;
+  const parts = clausesOf(sentence).flatMap((clause) => clause.split(/\s(?:and|und|et|y|e|en|i)\s/iu));
+  for (const clause of parts.toReversed()) {
+    if (endsIn(clause, sets.closing) || isNamed(clause)) return true;
+    if (wordsOf(clause).length > 2 && !thanks.test(folded(clause))) return false;
+  }
+  return false;
+}
+
+/** Longer texts say something of their own. */
+const mostLetters = 2000;
+
+/** The parts of a sentence between punctuation marks. */
+const clausesOf = (text: string): readonly string[] =>
+  text
+    .slice(-mostLetters)
+    .split(/[,;.!…–—]+|\s-\s/u)
+    .map((clause) => clause.trim())
+    .filter((clause) => clause !== "");
+
+const lastWords = (text: string, most: number): readonly string[] => folded(text).split(" ").slice(-most);
+
+/** Whether the clause, or what follows its last "and", consists of such phrases. */
+function endsIn(clause: string, phrases: ReadonlySet<string>): boolean {
+  const words = lastWords(clause, mostWords);
+  if (words.length < mostWords && consistsOf(words, phrases, sets.courtesy)) return true;
+  const at = words.findLastIndex((word) => conjunctions.has(word));
+  return at >= 0 && consistsOf(words.slice(at + 1), phrases, sets.courtesy);
+}
+
+const conjunctions: ReadonlySet<string> = new Set("and und et y e en i so then dann".split(" "));
+const thanks =
+  /^(?:(?:many |ok |okay )?thank|(?:vielen |besten |herzlichen )?dank|merci|(?:muchas )?gracias|grazie|(?:muit[oa] )?obrigad[oa]|(?:dank u|bedankt)|dziekuje)/;
+
+/** "Goodbye Anna": a farewell and one or two more words. */
+function isNamed(clause: string): boolean {
+  const words = wordsOf(clause);
+  return [1, 2].some((name) => words.length > name && sets.farewell.has(words.slice(0, -name).join(" ")));
+}

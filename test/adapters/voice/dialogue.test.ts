@@ -1,0 +1,363 @@
+// The course of a call beyond single questions: long answers in portions, back-channels, interruptions, and the end.
+
+import { describe, expect, it } from "vitest";
+import {
+  isAcknowledgement,
+  isBackchannel,
+  isClosing,
+  isGoodbye,
+} from "../../../adapters/voice/speech/index.ts";
+import type { PhoneCall } from "../../../src/sandbox/phone.ts";
+import { openRig, type Rig } from "./rig.ts";
+
+const offer = "There is more to say about it. Shall I go on?";
+const long = "One is first. Two is second. Three is third. Four is fourth. Five is fifth.";
+const texts = (call: PhoneCall) => call.spoken.map(({ text }) => text.trim());
+const asked = (rig: Rig) => rig.channel.messages.map(({ text }) => text);
+const notes = (rig: Rig) => rig.channel.messages.at(-1)?.notes;
+const closed = (rig: Rig) => rig.sessions("closed").map(({ reason }) => reason);
+
+/** A call whose first question was answered; `passes`: time after it, else the answer is still being spoken. */
+async function answered(text: string, options: { config?: object; question?: string; passes?: number } = {}) {
+  const rig = await openRig({ config: { max_sentences: 2, ...options.config } });
+  const call = await rig.dial();
+  await rig.clock.passes(2000);
+  await rig.says(call, options.question ?? "Tell me about it.");
+  await rig.answer(call, text);
+  await call.until((one) => one.spoken.at(-1)?.done);
+  await rig.clock.passes(options.passes ?? 0);
+  return { rig, call };
+}
+/** The caller says it; nothing need follow. */
+async function mutters(rig: Rig, call: PhoneCall, text: string): Promise<void> {
+  call.say(text);
+  await rig.clock.passes(1000);
+}
+
+describe("sentences beyond max_sentences (review 20)", () => {
+  it("are kept and spoken, portion by portion, when the caller says yes", async () => {
+    const { rig, call } = await answered(long, { passes: 8000 });
+    expect(texts(call).at(-1)).toBe(`One is first. Two is second. ${offer}`);
+    await mutters(rig, call, "Yes, please.");
+    expect(texts(call).at(-1)).toBe(`Three is third. Four is fourth. ${offer}`);
+    await rig.clock.passes(8000);
+    await mutters(rig, call, "Go on!");
+    expect(texts(call).at(-1)).toBe("Five is fifth.");
+    expect(asked(rig)).toEqual(["Tell me about it."]);
+    await rig.clock.passes(4000);
+    // Nothing is left to go on with: now it is a message.
+    await rig.says(call, "Go on.");
+    expect(asked(rig)).toEqual(["Tell me about it.", "Go on."]);
+    expect(notes(rig)).toBeUndefined();
+    expect(call.complaints).toEqual([]);
+  });
+
+  it("are spoken when the yes comes while the offer is still being made", async () => {
+    const { rig, call } = await answered(long, { passes: 4500 });
+    await mutters(rig, call, "Sure");
+    expect(texts(call).at(-1)).toBe(`Three is third. Four is fourth. ${offer}`);
+  });
+
+  it("are dropped when the caller asks something else, and the agent is told what was heard", async () => {
+    const { rig, call } = await answered(long, { passes: 8000 });
+    await rig.says(call, "When do you open?");
+    expect(notes(rig)).toEqual({
+      "caller heard": `"One is first. Two is second. ${offer}" (the rest was not spoken)`,
+    });
+    await rig.answer(call, "At nine.");
+    await rig.clock.passes(3000);
+    await rig.says(call, "Yes");
+    expect(notes(rig)).toBeUndefined();
+    expect(texts(call).join()).not.toContain("Three");
+  });
+
+  it("survive a silence: the offer still stands after the caller was asked whether anybody is there", async () => {
+    const { rig, call } = await answered(long, { passes: 18_000 });
+    expect(texts(call).at(-1)).toBe("Are you still there?");
+    await rig.clock.passes(2000);
+    await mutters(rig, call, "Yes");
+    expect(texts(call).at(-1)).toBe(`Three is third. Four is fourth. ${offer}`);
+  });
+});
+
+describe("the end of a call (review 20)", () => {
+  const goodbye = "You are welcome. Thank you for calling, goodbye!";
+
+  it("follows the agent's goodbye when the caller said one: spoken to its end, then hung up", async () => {
+    const { rig, call } = await answered(goodbye, { question: "Okay, thanks. Bye!" });
+    await rig.clock.passes(2000);
+    expect(closed(rig)).toEqual([]); // the words take longer
+    await rig.clock.passes(4000);
+    expect(closed(rig)).toEqual(["goodbye"]);
+    await call.over;
+    expect(texts(call).at(-1)).toBe(goodbye);
+    expect(call.complaints).toEqual([]);
+  });
+
+  it.each([
+    ["the caller wants to go on", "Where is my lamp?", goodbye],
+    ["the agent has a question left", "Thanks, bye.", "Before you say goodbye, may I have your number?"],
+    ["the goodbye is in mid-sentence", "Thanks, bye.", "We said goodbye to that offer last year."],
+    ["only a sentence before the last is one", "Thanks, bye.", "Goodbye! One thing is left: your address."],
+    ["there is more to say", "Thanks, bye.", `Goodbye. Well. ${goodbye}`],
+  ])("does not follow when %s", async (_, question, answer) => {
+    const { rig } = await answered(answer, { question, passes: 8000 });
+    expect(closed(rig)).toEqual([]);
+  });
+
+  it("does not come when the caller speaks up under the goodbye", async () => {
+    const { rig, call } = await answered(goodbye, { question: "That's all, thank you." });
+    call.interrupt("You are welcome.");
+    await rig.says(call, "Wait, when do you open?");
+    await rig.answer(call, "At nine.");
+    await call.hears("At nine.");
+    await rig.clock.passes(5000);
+    expect(closed(rig)).toEqual([]);
+  });
+
+  it("comes at once when the caller's bye meets ours, and asks nothing more", async () => {
+    const { rig, call } = await answered(goodbye, { question: "That's all, thank you." });
+    call.interrupt("You are welcome. Thank you");
+    await mutters(rig, call, "Bye bye!");
+    await rig.clock.passes(1000);
+    expect(closed(rig)).toEqual(["goodbye"]);
+    expect(asked(rig)).toEqual(["That's all, thank you."]);
+  });
+
+  it("comes with the caller's silence after a goodbye, without asking whether anybody is there", async () => {
+    const { rig, call } = await answered(goodbye, { passes: 17_000 });
+    expect(closed(rig)).toEqual(["goodbye"]);
+    expect(texts(call).join()).not.toContain("still there");
+  });
+});
+
+describe("back-channels (review 20)", () => {
+  it.each(["Uh-huh.", "mhm", "Okay", "ja", "Mm-hmm, yeah"])(
+    "ask nothing while we speak: %s",
+    async (text) => {
+      const { rig, call } = await answered("This is a long sentence about lamps. And here is another one.");
+      await mutters(rig, call, text);
+      await rig.clock.passes(3000);
+      expect(asked(rig)).toEqual(["Tell me about it."]);
+      expect(texts(call).at(-1)).toContain("another one.");
+    },
+  );
+
+  it("do not make the question obsolete that the agent thinks about", async () => {
+    const rig = await openRig();
+    const call = await rig.dial();
+    const id = await rig.says(call, "Where is my lamp?");
+    await rig.clock.passes(1500);
+    await mutters(rig, call, "Okay.");
+    expect(asked(rig)).toEqual(["Where is my lamp?"]);
+    expect(await rig.answer(call, "In Hamburg.", id)).toMatchObject({ kind: "sent" });
+  });
+
+  it("that cut us short lead on where the caller stopped hearing", async () => {
+    const { rig, call } = await answered("One is first. Two is second. Three is third.", {
+      config: { max_sentences: 5 },
+    });
+    call.interrupt("One is first. Two is");
+    await mutters(rig, call, "Uh-huh");
+    expect(texts(call).at(-1)).toBe("Two is second. Three is third.");
+    expect(asked(rig)).toEqual(["Tell me about it."]);
+  });
+
+  it("are answers to a question of ours", async () => {
+    const { rig, call } = await answered("We have it. Shall I order it?", { passes: 4000 });
+    await rig.says(call, "Mhm");
+    await rig.answer(call, "Done.");
+    await rig.clock.passes(3000);
+    expect(asked(rig)).toEqual(["Tell me about it.", "Mhm"]);
+    await mutters(rig, call, "Mhm");
+    expect(asked(rig)).toHaveLength(2);
+  });
+
+  it("answer a question that they cut short at its end", async () => {
+    const { rig, call } = await answered("We have it. Shall I order it?");
+    call.interrupt("We have it. Shall I order");
+    await rig.says(call, "Yes please");
+    expect(asked(rig)).toEqual(["Tell me about it.", "Yes please"]);
+  });
+});
+
+describe("what the caller heard (review 20)", () => {
+  it("is told with the next question, in one line", async () => {
+    const { rig, call } = await answered("It is in Hamburg. It comes\non Monday.");
+    call.interrupt('It is in "Hamburg".\nIt comes');
+    await rig.says(call, "Which Hamburg?");
+    expect(notes(rig)).toEqual({ "caller heard": '"It is in Hamburg . It comes" (interrupted)' });
+  });
+
+  it("is told as nothing when the first word was cut", async () => {
+    const { rig, call } = await answered("It is in Hamburg.");
+    call.interrupt("");
+    await rig.says(call, "Hello?");
+    expect(notes(rig)).toEqual({ "caller heard": "nothing (interrupted)" });
+  });
+
+  it("is not told when all of it was heard, and is cut to its end", async () => {
+    const { rig, call } = await answered("It is in Hamburg.");
+    call.interrupt("It is in Hamburg.");
+    await rig.says(call, "Fine, when?");
+    expect(notes(rig)).toBeUndefined();
+    await rig.answer(call, `${"word ".repeat(200)}end. And more.`);
+    call.interrupt("word ".repeat(5000));
+    await rig.says(call, "Stop that");
+    expect(notes(rig)?.["caller heard"]).toMatch(/^"….{200}" \(interrupted\)$/u);
+  });
+
+  it("is told again with a question that takes the place of an unanswered one", async () => {
+    const { rig, call } = await answered("It is in Hamburg. It comes on Monday.");
+    call.interrupt("It is in Hamburg.");
+    await rig.says(call, "Which Hamburg?");
+    await rig.says(call, "And when?");
+    expect(notes(rig)).toEqual({ "caller heard": '"It is in Hamburg." (interrupted)' });
+  });
+});
+
+describe("an agent that is not asked now (review 21)", () => {
+  it("costs no fillers: an apology at once, then the end, and people know of the call", async () => {
+    const rig = await openRig({ active: false });
+    const call = await rig.dial();
+    await rig.clock.passes(8000);
+    await call.over;
+    expect(texts(call)).toEqual([
+      "Hello there.",
+      "I am sorry, I cannot answer that right now. Thank you for calling. Goodbye.",
+    ]);
+    expect(closed(rig)).toEqual(["no-answer"]);
+    expect(rig.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual([
+      "Missed call from +15005550001",
+    ]);
+  });
+
+  it("leads to a human at once, where there is one", async () => {
+    const rig = await openRig({ active: false, config: { hand_over: { dial: ["+15005550009"] } } });
+    const call = await rig.dial();
+    await rig.clock.passes(10_000);
+    expect(await call.over).toBe("hangup");
+    expect(rig.sessions("handing-over")).toMatchObject([{ reason: "no-answer" }]);
+    expect(texts(call).join()).not.toContain("One moment");
+  });
+});
+
+describe("short utterances, in every language we speak (review 20)", () => {
+  it.each(["uh-huh", "Mhm.", "mm hmm", "Aha!", "Hm, hm", "äh", "Ach so."])("%s is a back-channel", (text) => {
+    expect(isBackchannel(text)).toBe(true);
+  });
+  it.each(["ja", "no", "uh, no", "hm, what?", "lamp", "", "!"])("%j is none", (text) => {
+    expect(isBackchannel(text)).toBe(false);
+  });
+  it.each([
+    "Yes.",
+    "Yeah, go on please",
+    "OK",
+    "Alles klar, weiter bitte!",
+    "Ja, gerne.",
+    "Oui, s'il vous plaît",
+    "D'accord, continuez",
+    "Sí, por favor",
+    "Vale, siga",
+    "Sì, vada avanti",
+    "Sim, pode continuar",
+    "Ja, ga verder",
+    "Tak, proszę",
+    "mhm",
+  ])("%s asks for more", (text) => {
+    expect(isAcknowledgement(text)).toBe(true);
+  });
+  it.each([
+    "No",
+    "No thanks",
+    "Yes but when?",
+    "Nein danke",
+    "danke",
+    "Weiter unten steht etwas anderes",
+    "please",
+    "thank you",
+  ])("%s does not", (text) => {
+    expect(isAcknowledgement(text)).toBe(false);
+  });
+  it.each([
+    "Bye!",
+    "Okay thanks bye",
+    "That's all, thank you.",
+    "No, that's it.",
+    "I will do that thank you bye",
+    "Perfect. See you tomorrow, goodbye.",
+    "Danke, tschüss!",
+    "Nein danke, das war's. Auf Wiederhören!",
+    "Vielen Dank, schönen Tag, tschüss",
+    "Merci beaucoup, au revoir",
+    "Non merci, c'est tout.",
+    "Gracias, adiós",
+    "Eso es todo, gracias",
+    "Grazie mille, arrivederci",
+    "Obrigado, tchau",
+    "Bedankt, tot ziens",
+    "Dziękuję, do widzenia",
+  ])("a caller closes with %s", (text) => {
+    expect(isClosing(text)).toBe(true);
+  });
+  it.each([
+    "Goodbye?",
+    "How do I say goodbye",
+    "Bye bye, oh wait, where is my lamp",
+    "I want to say goodbye to my contract",
+    "Is that all?",
+    "Hello",
+    "Where can I see you?",
+    "My name is Ciao Bella Ltd",
+    "I did not hear you, can you repeat that",
+    "",
+  ])("a caller does not close with %j", (text) => {
+    expect(isClosing(text)).toBe(false);
+  });
+  it.each([
+    "Goodbye!",
+    "Goodbye, Anna!",
+    "Bye, have a great day!",
+    "Have a nice day.",
+    "Thank you for calling Acme, goodbye.",
+    "Goodbye and thank you for calling Acme.",
+    "Auf Wiederhören und einen schönen Tag noch!",
+    "Gern geschehen, tschüss!",
+    "Au revoir et bonne journée !",
+    "¡Hasta luego!",
+    "Arrivederci e buona giornata!",
+    "Até logo!",
+    "Tot ziens en een fijne dag!",
+    "Do usłyszenia, miłego dnia!",
+    "Vielen Dank für Ihren Anruf. Auf Wiederhören.".split(". ")[1] ?? "",
+  ])("an agent says goodbye with %s", (text) => {
+    expect(isGoodbye(text)).toBe(true);
+  });
+  it.each([
+    "Before you say goodbye, let me confirm your address.",
+    "Goodbye, but first I need your address.",
+    "Shall we say goodbye?",
+    'He said "goodbye".',
+    "In German you say: auf Wiedersehen.",
+    "Say goodbye to long waits.",
+    "You can say goodbye to it whenever you like.",
+    "Your order is on its way.",
+    "",
+    "We see you are a customer since May.",
+  ])("an agent does not with %j", (text) => {
+    expect(isGoodbye(text)).toBe(false);
+  });
+  it("are told apart in linear time", () => {
+    const timed = (length: number) => {
+      const hostile = ["bye and ", "thank you ", "bye, ", "… ", "ß’", "y y "].map((part) =>
+        part.repeat(length / part.length),
+      );
+      const began = performance.now();
+      for (const text of hostile)
+        for (const test of [isBackchannel, isAcknowledgement, isClosing, isGoodbye]) test(text);
+      return performance.now() - began;
+    };
+    timed(10_000);
+    expect(timed(200_000)).toBeLessThan(Math.max(1000, timed(20_000) * 40));
+  });
+});
