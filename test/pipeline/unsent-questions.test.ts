@@ -1,11 +1,13 @@
 // A question that waits for a connection was not asked: the attempt is recorded when the connection is available.
 
 import { describe, expect, it, onTestFinished } from "vitest";
+import voice from "../../adapters/voice/index.ts";
 import { createAgentClient } from "../../src/agent/index.ts";
 import { endLeases } from "../../src/store/lanes.ts";
 import { callHouse, callOf } from "./call.ts";
 import { type House, mail, testClock } from "./house.ts";
 import { listen } from "./rig.ts";
+import { cutting } from "./scripted-platform.ts";
 import { ann, openTexts } from "./texts.ts";
 
 const turns = async (house: House) =>
@@ -78,6 +80,23 @@ describe("a question that has not been sent (review 22)", () => {
     expect(house.asked()).toEqual(["one\ntwo"]);
     expect(house.said.map(({ text }) => text)).toEqual(["answer to one\ntwo"]);
     expect((await house.state()).turns).toEqual(["answered", "dropped", "answered"]);
+  });
+
+  it("is asked again after the channel's own settle_after when it was lost on the way", async () => {
+    const asked = async (rules: { readonly settle_after?: number }) => {
+      const house = await callHouse({ settleAfter: 600_000, rules });
+      const call = callOf(house);
+      await call.opens();
+      house.platform.faults.ask = cutting("before");
+      await call.says("one");
+      await house.settles();
+      delete house.platform.faults.ask;
+      await house.passes(20_000, 1000);
+      return house.said.map(({ text }) => text);
+    };
+    expect(await asked({ settle_after: 5000 })).toEqual(["answer to one"]);
+    expect(await asked({})).toEqual([]);
+    expect(voice.traits.defaults).toMatchObject({ settle_after: "5s" });
   });
 
   it("counts its failed tries: the backoff grows while no connection can be opened", async () => {
