@@ -21,6 +21,7 @@ import {
   capUse,
   changeTurn,
   countTurns,
+  countUnsent,
   endAttempt,
   headTurn,
   platformIds,
@@ -192,12 +193,40 @@ export function describeLanes(place: NewPlace): void {
       expect(await db.tx((q) => holdsLease(q, "channel:c", 2))).toBe(false);
     });
 
+    it("counts an attempt that was not sent, and records one only for the turn as it was claimed (review 22)", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await turn(q, "t1", "k");
+      });
+      const claimed = await db.read((q) => readTurn(q, "t1"));
+      const attempt = { node: "n", token: 7, outcome: "deferred", detail: "no connection" };
+      await db.tx(async (q) => {
+        await countUnsent(q, claimed, attempt);
+        await changeTurn(q, "t1", { state: "waiting", open: 1 });
+      });
+      const tried = await db.read((q) => readTurn(q, "t1"));
+      expect([tried.state, tried.attempts, tried.trying_for !== null]).toEqual(["waiting", 1, true]);
+      const rows = () => db.read((q) => q.all("SELECT number, node, token, outcome, detail FROM attempts"));
+      expect(await rows()).toEqual([
+        { number: 1, node: "n", token: 7, outcome: "deferred", detail: "no connection" },
+      ]);
+      const record = (row: typeof tried) => db.tx((q) => recordAsking(q, row, "n", 8));
+      expect(await record({ ...tried, question: "other words" })).toBe(false);
+      expect(await record({ ...tried, opening: "{}" })).toBe(false);
+      expect(await record(tried)).toBe(true);
+      expect(await record(tried)).toBe(false);
+      expect(await rows()).toHaveLength(2);
+    });
+
     it("writes attempts down, and an outcome once", async () => {
       const db = await withTurns(place, ["t1"]);
       const held = await one(db, "n");
       await db.tx(async (q) => recordAsking(q, await readTurn(q, "t1"), "n", held.token));
       expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({ state: "asking", attempts: 1 });
       await db.tx((q) => endAttempt(q, "t1", "unknown", "reset"));
+      // A turn is asked again only after it was found not to have been asked.
+      await db.tx((q) => changeTurn(q, "t1", { state: "waiting", open: 1 }));
       await db.tx(async (q) => recordAsking(q, await readTurn(q, "t1"), "n", held.token));
       await db.tx((q) => endAttempt(q, "t1", "unknown", null));
       await db.tx((q) => endAttempt(q, "t1", "sent", "found"));
