@@ -1,5 +1,5 @@
-// How a webhook of the platform proves that it is one: a key in a header, and the signature of Standard Webhooks where
-// there is one.
+// Authenticates webhooks of the platform: a key in a header and, when `signing_secrets` is configured, a signature as
+// defined by Standard Webhooks.
 
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
@@ -12,6 +12,7 @@ export function isSame(given: string, wanted: string): boolean {
 /** How far the sender's clock may be off, and how old a delivery may be, in milliseconds. */
 const toleranceMs = 300_000;
 
+/** True when the request has all three headers of a Standard Webhooks signature. Does not verify the signature. */
 export const isSigned = (headers: Headers): boolean =>
   ["webhook-id", "webhook-timestamp", "webhook-signature"].every((name) => headers.has(name));
 

@@ -41,9 +41,11 @@ export function intakeHandler(deps: IntakeDeps): (request: Request) => Promise<R
     };
     if (!isSame(request.headers.get(proof.header) ?? "", proof.key)) return refused("its key is not ours");
     if (!deps.isAgent(agent)) return plain(404, "not found");
+    const mustBeSigned = proof.signingSecrets.length > 0;
+    if (mustBeSigned && !isSigned(request.headers)) return refused("it is not signed");
     const bytes = await readBody(request, mostBytes);
     if (bytes === null) return plain(413, "too large", { connection: "close" });
-    if (proof.signingSecrets.length > 0 && isSigned(request.headers)) {
+    if (mustBeSigned) {
       const secrets = [...proof.signingSecrets, ...(await deps.db.read((q) => signingSecretsOf(q, agent)))];
       if (!isSignedBy(secrets, request.headers, bytes, deps.clock.now()))
         return refused("its signature is not right, or not of now");

@@ -69,7 +69,7 @@ describe("who is let in", () => {
     expect(await door.rows("SELECT id FROM intakes")).toHaveLength(1);
   });
 
-  it("what is signed only when the signature is right, and of now", async () => {
+  it("only deliveries with a valid signature when signing secrets are configured (review 14)", async () => {
     const door = await openFrontDoor(signing);
     const body = '{"conversationId":"p"}';
     const other = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
@@ -89,8 +89,12 @@ describe("who is let in", () => {
       [{ ...right, "webhook-timestamp": "soon" }, 403],
       [{ ...right, "webhook-signature": "" }, 403],
       [{ ...right, "webhook-signature": "v1," }, 403],
-      // Not every sender signs.
-      [{}, 200],
+      [{}, 403],
+      [{ "webhook-id": "msg_3" }, 403],
+      [
+        { "webhook-id": right["webhook-id"] ?? "", "webhook-timestamp": right["webhook-timestamp"] ?? "" },
+        403,
+      ],
     ];
     for (const [headers, status] of cases) {
       const answer = await door.post("agent/message", body, { ...withKey, ...headers });
@@ -98,6 +102,7 @@ describe("who is let in", () => {
     }
     const unkeyed = await door.post("agent/message", body, right);
     expect(unkeyed.status, "a signature is no key").toBe(403);
+    expect(door.logged.filter(({ reason }) => reason === "it is not signed")).toHaveLength(3);
   });
 
   it("what the reference implementation has signed, and what a registered webhook's secret has", async () => {

@@ -125,7 +125,9 @@ const platformWebhook = z.strictObject({
   signing_secrets: z
     .array(signingSecret)
     .prefault([])
-    .describe("With which keys (whsec_...) may a delivery be signed? A list, for the days of a change."),
+    .describe(
+      "With which keys (whsec_...) is a delivery signed? With at least one key, deliveries without a valid signature are rejected. A list, so that keys can be rotated.",
+    ),
   register: z
     .boolean()
     .default(true)
