@@ -10,6 +10,7 @@ import { type Filing, reconcile } from "./sent/reconcile.ts";
 import { compose } from "./smtp/compose.ts";
 import type { Lines } from "./smtp/connection.ts";
 import { type Draft, readDraft } from "./smtp/draft.ts";
+import { prepare } from "./smtp/rendering.ts";
 import { sender } from "./smtp/send.ts";
 
 export interface OutboundParts {
@@ -31,6 +32,7 @@ export function outbound({ channel, config, self, health, lines, folder }: Outbo
   return {
     outbound: {
       attachmentLimit: config.attachments.max_sent_bytes,
+      prepare: (markdown, signal) => prepare(channel.clock, markdown, signal),
       compose: (reply) => compose(config, self, reply),
       send: (draft, attempt) => send(readDraft(draft), attempt),
       recipients: (draft) => {

@@ -15,7 +15,9 @@ export function compose(config: SmsConfig, limits: Provider["limits"], reply: Re
   const max = Math.max(shortest, Math.min(config.split.max, limits.maxLength));
   const most = config.media.send && limits.media ? mostPictures : 0;
   const { text, pictures } =
-    reply.kind === "notice" ? { text: reply.text, pictures: [] } : withoutPictures(reply.text, most);
+    reply.kind === "notice" || reply.plain
+      ? { text: reply.text, pictures: [] }
+      : withoutPictures(reply.text, most);
   const texts = textsOf(
     { ...reply, text },
     { ...config.split, max, target: Math.min(config.split.target, max) },

@@ -97,7 +97,7 @@ async function show(db: Database, number: number, options: EscalationOptions, io
   const found = await db.read(async (q) => {
     const row = await escalationByNumber(q, number);
     if (!row) return null;
-    const { person, subject, sources, said } = await matterOf(q, row);
+    const { person, subject, sources, said } = await matterOf(q, row, "whole");
     const contacts = await contactsOf(q, row.id);
     const told = (await toldOf(q, row.id)).map(({ contact, made_at, ...one }) => {
       const to = contacts.find(({ id }) => id === contact);

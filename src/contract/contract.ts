@@ -105,8 +105,15 @@ export interface Outbound<Draft extends Json = Json> {
   /** How many bytes of files one reply may carry, all together, as this channel is configured; the core gives none more.
    *  Default: 25 MiB. */
   readonly attachmentLimit?: number;
+  /** Renders the agent's Markdown where that takes too long for `compose`, for instance in a worker thread. The core calls it
+   *  outside any transaction before it stores the answer, and stores the result with it; `compose` gets it as
+   *  `Reply.rendered`. Must end soon after the signal aborts (a few seconds). Null, or a throw: there is no rendering, and
+   *  `compose` does without. */
+  prepare?(markdown: string, signal: AbortSignal): Promise<Json | null>;
   /** One reply -> what will be sent, part by part. The adapter renders the reply's Markdown and splits it where its provider
-   *  limits a message: it alone knows in which units. Pure: called inside a transaction, stored before anything is sent. */
+   *  limits a message: it alone knows in which units. Pure: called inside a transaction, stored before anything is sent. Must
+   *  take linear time and a few milliseconds at most, whatever the text is. When it throws, the core calls it again with a
+   *  shortened plain text, without signature and introduction. */
   compose(reply: Reply): readonly Draft[];
   /** Called with the draft's lane leased; never twice at once for one conversation. Outcomes are values; a throw before
    *  `crossing()` means nothing was sent, after it nobody knows. */
@@ -157,8 +164,13 @@ export interface Reply {
   readonly to: readonly Party[];
   readonly cc: readonly Party[];
   readonly subject: string | null;
-  /** The agent's answer, Markdown, without signature. */
+  /** The agent's answer, Markdown, without signature; plain text where `plain` says so. */
   readonly text: string;
+  /** The text is plain text: never interpret it as markup. Set for notices and for what a person wrote, because they quote
+   *  customers, and when `compose` has thrown. */
+  readonly plain?: true;
+  /** What `prepare` made of the text. */
+  readonly rendered?: Json;
   /** Files that the person who wrote it has attached. Absent when there are none, and where `Traits.attachments` is false. */
   readonly attachments?: readonly ReplyAttachment[];
   /** The agent's signature from its skill's settings, or null. */

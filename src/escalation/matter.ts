@@ -4,27 +4,55 @@ import { readConversation } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
 import { type EscalationRow } from "../store/escalations.ts";
 import { sourcesOf } from "../store/sources.ts";
-import { acquaintanceOf, transcriptOf } from "../store/transcript.ts";
+import { acquaintanceOf, type Said, transcriptOf } from "../store/transcript.ts";
 import type { Matter } from "./wording.ts";
 
-/** Enough for a person to see what it is about; the platform has the rest. */
-const mostSaid = 200;
+/** Bounds of the transcript in a notification: messages, characters of each, characters of all. The whole transcript is
+ *  in `bridgehead escalation show` and on the platform. */
+const mostMessages = 200;
+const mostPerMessage = 4000;
+const mostCharacters = 40_000;
 
-/** `whole`: with what was said, and what is known of the customer. */
-export async function matterOf(q: Query, row: EscalationRow, whole = true): Promise<Matter> {
+/** `details`: what of the conversation is read. `none`: only what a headline needs. `bounded`: for a notification. `whole`:
+ *  the newest messages in full length. */
+export async function matterOf(
+  q: Query,
+  row: EscalationRow,
+  details: "none" | "bounded" | "whole" = "bounded",
+): Promise<Matter> {
   const sources = await sourcesOf(q, row.id);
   if (row.conversation === null) return { row, sources, person: null, subject: null, said: [] };
   const conversation = await readConversation(q, row.conversation);
   const { person, person_name, subject, platform_id } = conversation;
-  const known = whole ? await acquaintanceOf(q, conversation, row.number) : null;
-  const said = whole ? await transcriptOf(q, row.conversation, mostSaid + 1) : [];
+  const known = details === "none" ? null : await acquaintanceOf(q, conversation, row.number);
+  const { said, cut } =
+    details === "none" ? { said: [], cut: false } : await transcript(q, row.conversation, details);
   return {
     row,
     sources,
     person: { address: person, name: person_name, known },
     platformId: platform_id,
     subject,
-    said: said.slice(-mostSaid),
-    cut: said.length > mostSaid,
+    said,
+    cut,
   };
+}
+
+/** The newest messages that fit, oldest first; `cut`: older ones were left out. */
+async function transcript(
+  q: Query,
+  conversation: string,
+  details: "bounded" | "whole",
+): Promise<{ readonly said: readonly Said[]; readonly cut: boolean }> {
+  if (details === "whole") {
+    const said = await transcriptOf(q, conversation, mostMessages + 1);
+    return { said: said.slice(-mostMessages), cut: said.length > mostMessages };
+  }
+  const all = await transcriptOf(q, conversation, mostMessages + 1, mostPerMessage);
+  let left = mostCharacters;
+  const first = all.findLastIndex(({ text }, at) => {
+    left -= text.length;
+    return left < 0 || all.length - at > mostMessages;
+  });
+  return { said: all.slice(first + 1), cut: first >= 0 };
 }

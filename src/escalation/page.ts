@@ -102,7 +102,7 @@ async function page(
   return {
     title: `Escalation ${row.number}`,
     facts: [
-      ["What", headline(await matterOf(q, row))],
+      ["What", headline(await matterOf(q, row, "none"))],
       ["Why", row.reason],
       ["Since", utc(row.opened_at)],
       ["Who has it", who],

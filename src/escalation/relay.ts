@@ -39,7 +39,7 @@ export async function relay(
   const kind = deps.kindOf(conversation.channel);
   if (kind === null) return `channel ${conversation.channel} cannot send now`;
   const names = namesOf(words.files ?? []);
-  const text = apart(words.text) || names;
+  const text = words.text || names;
   if (kind === "voice") return speak(q, conversation, text, deps);
   await dropWaitingAnswers(q, conversation.id, "a person has answered");
   await unblock(q, conversation.id);
@@ -61,9 +61,6 @@ export async function relay(
   await say(q, conversation, { ...words, text, address, turn }, deps);
   return null;
 }
-
-/** What stands right below a quote would be taken for a part of it. */
-const apart = (text: string): string => text.replace(/^(>.*)\n(?=[^>\s])/gmu, "$1\n\n");
 
 /** In a call words are spoken now or not at all; the interface has no manual messages there. */
 async function speak(

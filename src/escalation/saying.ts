@@ -27,6 +27,7 @@ import { webhookText } from "./payload.ts";
 import {
   allTakenText,
   bounded,
+  clipped,
   customerMail,
   digestText,
   longText,
@@ -46,6 +47,8 @@ export interface SayDeps {
 
 /** As many as may go into one message. */
 const mostNotices = 1000;
+/** Characters of a customer's message that is passed on by mail. */
+const mostSaid = 20_000;
 /** When a notice could not be written. */
 const againMs = 60_000;
 const againSoonMs = 100;
@@ -133,50 +136,68 @@ async function write(q: Query, policy: Policy, group: readonly Due[], deps: SayD
   for (const one of group) await endNotice(q, one.notice.id, reply);
 }
 
+interface Text {
+  readonly text: string;
+  readonly subject: string | null;
+}
+
 async function textOf(
   q: Query,
   policy: Policy,
   group: readonly Due[],
   line: Line,
   deps: SayDeps,
-): Promise<{ readonly text: string; readonly subject: string | null }> {
+): Promise<Text> {
   const [head] = group;
-  // Of several only the headlines are told: what was said need not be read for them.
+  // A message about several escalations has only their headlines: it needs no transcripts.
   const matters: Matter[] = [];
   for (const { row } of group.slice(0, mostHeadlines))
-    matters.push(await matterOf(q, row, group.length === 1));
+    matters.push(await matterOf(q, row, group.length === 1 ? "bounded" : "none"));
   const [matter] = matters;
   if (!head || !matter) throw new Error("telling of an escalation: there is nothing to tell");
-  const subject = line.traits.conversations === "thread" ? subjectOf(matter) : null;
   const { notice, contact } = head;
-  if (contact.way === "webhook") {
-    // What somebody says of it needs no button.
-    const link = notice.text === null ? await newLink(q, policy, contact, deps) : null;
-    return { text: webhookText(matter, notice, contact, link), subject: null };
+  const links = notice.text === null && (group.length === 1 || contact.way === "webhook");
+  const link = links && notice.kind !== "taken" ? await newLink(q, policy, contact, deps) : null;
+  try {
+    return worded(group, matters, link, line.traits.conversations === "thread");
+  } catch (error) {
+    deps.log.error({ escalation: head.row.number, err: error }, "rendering a notification failed");
+    const text = `Escalation ${head.row.number} is ${head.row.state}. See: bridgehead escalation show ${head.row.number}`;
+    const subject = line.traits.conversations === "thread" ? `[Escalation ${head.row.number}]` : null;
+    return { text: link === null ? text : `${text}\n${link}`, subject };
   }
-  if (notice.kind === "taken" && group.length > 1)
-    return {
-      text: allTakenText(
-        group.map((one) => one.row.number),
-        notice.subject,
-      ),
-      subject,
-    };
+}
+
+/** The text of a message about `group`; `threads`: the channel has subjects. */
+function worded(
+  group: readonly Due[],
+  matters: readonly Matter[],
+  link: string | null,
+  threads: boolean,
+): Text {
+  const [head] = group;
+  const [matter] = matters;
+  if (!head || !matter) throw new Error("telling of an escalation: there is nothing to tell");
+  const subject = threads ? subjectOf(matter) : null;
+  const { notice, contact } = head;
+  const { way } = contact;
+  if (way === "webhook") return { text: webhookText(matter, notice, contact, link), subject: null };
+  if (notice.kind === "taken" && group.length > 1) {
+    const numbers = group.map((one) => one.row.number);
+    return { text: allTakenText(numbers, notice.subject), subject };
+  }
   if (notice.text !== null) {
-    const mailed = notice.kind === "customer" ? customerMail(notice.text) : notice.text;
-    return { text: contact.way === "sms" ? bounded(notice.text) : mailed, subject };
+    const said = clipped(notice.text, mostSaid, matter.row.number);
+    const mailed = notice.kind === "customer" ? customerMail(said) : said;
+    return { text: way === "sms" ? bounded(notice.text) : mailed, subject };
   }
   if (group.length > 1)
     return {
-      text: digestText(contact.way === "sms" ? matters.slice(0, 5) : matters, group.length),
+      text: digestText(way === "sms" ? matters.slice(0, 5) : matters, group.length),
       subject: subject && `${group.length} escalations are open`,
     };
-  const link = await newLink(q, policy, contact, deps);
   const again = notice.kind === "again";
-  return {
-    text: contact.way === "sms" ? shortText(matter, link, again) : longText(matter, link, again),
-    subject,
-  };
+  return { text: way === "sms" ? shortText(matter, link, again) : longText(matter, link, again), subject };
 }
 
 /** A link of its own for each contact, good for one use; an earlier one ends with it. */

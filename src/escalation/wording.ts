@@ -1,5 +1,5 @@
-// What people are told, by text and by mail. Plain text; what customers and agents wrote is quoted as data, one line
-// shorter in a text, whole in a mail.
+// Texts of notifications, for SMS and mail. Plain text, never Markdown; what customers and agents wrote is quoted as data and
+// bounded: one line in an SMS, several thousand characters of each message in a mail.
 
 import type { EscalationRow } from "../store/escalations.ts";
 import type { SourceRow } from "../store/sources.ts";
@@ -93,10 +93,22 @@ export function digestText(matters: readonly Matter[], count: number): string {
   ].join("\n");
 }
 
+/** The first `most` characters, and a note of what is missing and where it is. `number`: of the escalation. */
+export function clipped(text: string, most: number, number: number): string {
+  return text.length <= most
+    ? text
+    : `${text.slice(0, most).toWellFormed()}\n${cutNote(text.length - most, number)}`;
+}
+
+const cutNote = (count: number, number: number): string =>
+  `[${count} more characters: bridgehead escalation show ${number}]`;
+
 /** Words as far as texts carry them; the platform has all of them. */
 export const bounded = (text: string): string =>
   text.length <= 900 ? text : `${text.slice(0, 897).toWellFormed()}...`;
 
+/** Characters of one fact in a mail. */
+const mostFact = 500;
 const names = { person: "Customer", agent: "Agent", human: "Human" } as const;
 
 /** The mail: everything that is known, and how to answer. */
@@ -104,27 +116,28 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
   const { row, person, subject, sources, said } = matter;
   const facts = [
     `Number: ${row.number}`,
-    `Why: ${oneLine(row.reason)}`,
-    ...(row.topic === null ? [] : [`Topic: ${oneLine(row.topic)}`]),
+    `Why: ${cut(row.reason, mostFact)}`,
+    ...(row.topic === null ? [] : [`Topic: ${cut(row.topic, mostFact)}`]),
     ...(person === null
       ? []
       : [
           `Customer: ${[person.name, person.address]
             .filter(Boolean)
-            .map((one) => oneLine(String(one)))
+            .map((one) => cut(String(one), mostFact))
             .join(", ")}`,
           ...(person.known ? [acquaintance(person.known)] : []),
         ]),
     `Channel: ${row.channel}`,
     `Agent: ${row.agent}`,
-    ...(subject === null ? [] : [`Subject: ${oneLine(subject)}`]),
+    ...(subject === null ? [] : [`Subject: ${cut(subject, mostFact)}`]),
     `Since: ${utc(row.opened_at)}`,
     ...(row.conversation === null ? [] : [`Conversation: ${row.conversation}`]),
     ...(matter.platformId ? [`On the platform: ${oneLine(matter.platformId)}`] : []),
     ...(sources.length > 1 ? [`Noticed by: ${sources.map(({ source }) => source).join(", ")}`] : []),
   ];
   const transcript = said.map(
-    ({ at, who, text, other }) => `${utc(at)} ${other ? oneLine(other) : names[who]}:\n${quoted(text)}`,
+    ({ at, who, text, other, cut: left }) =>
+      `${utc(at)} ${other ? cut(other, mostFact) : names[who]}:\n${quoted(text)}${left ? `\n${cutNote(left, row.number)}` : ""}`,
   );
   const answer =
     person === null
@@ -140,7 +153,7 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
       ? []
       : [
           matter.cut
-            ? `What was said, the newest ${said.length} of it (the platform has the rest):`
+            ? `What was said, the newest ${said.length} of it (the rest: bridgehead escalation show ${row.number}, or the platform):`
             : "What was said:",
           transcript.join("\n\n"),
         ]),
@@ -182,16 +195,25 @@ export const customerText = (row: EscalationRow, who: string, text: string): str
 /** The same in a mail, where lines look like anything. */
 export const customerMail = (text: string): string => text.replace(/\r\n?|\n/g, "\n> ");
 
-const own = [
-  /\[ref:[^\]\s]+\]/u,
-  /\/escalations\/[\w-]{20,}/u,
-  /To take it without a word:/u,
-  /^[>\s"“„«]*(?:Still open: )?\[?Escalation \d+[\]:]/mu,
-  /^[>\s]*Number: \d+\s*^[>\s]*Why: /mu,
-  /^[>\s]*What was said(?:, the newest \d+ of it .*)?:\s*$/mu,
-  /^[>\s]*Answer "ok" to take it/mu,
+/** In any place of a line. */
+const ownWords = [/\[ref:[^\]\s]{1,200}\]/u, /\/escalations\/[\w-]{20}/u, /To take it without a word:/u];
+/** At the beginning of a line, behind what marks a quote. */
+const ownLines = [
+  /^(?:Still open: )?\[?Escalation \d{1,9}[\]:]/u,
+  /^What was said(?:, the newest \d{1,9} of it .*)?:\s*$/u,
+  /^Answer "ok" to take it/u,
 ];
 
-/** Whether words carry what only our own notices say, links and what was said among us: a mail program, or a hand, has
- *  left the notice in the answer. */
-export const carriesNotice = (text: string): boolean => own.some((pattern) => pattern.test(text));
+/** Whether a text contains what only our own notifications contain: a link, a marker, or their fixed lines. Then a mail
+ *  client, or the responder, has left the notification in the answer. Linear: every line is looked at once. */
+export function carriesNotice(text: string): boolean {
+  let numbered = false;
+  for (const line of text.split(/[\n\r\u2028\u2029]/u)) {
+    const words = line.replace(/^[>\s"“„«]+/u, "");
+    if (ownWords.some((pattern) => pattern.test(line)) || ownLines.some((pattern) => pattern.test(words)))
+      return true;
+    if (numbered && words.startsWith("Why: ")) return true;
+    if (words !== "") numbered = /^Number: \d{1,9}\s*$/u.test(words);
+  }
+  return false;
+}

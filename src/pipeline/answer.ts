@@ -104,8 +104,15 @@ async function list(q: Query, asking: Asking, state: string, code: string, reaso
   await settleEventsOf(q, asking.turn.id, { state, code, reason });
 }
 
-/** Answered, or taken without an answer (`text` null: a human answers in manual mode). */
-export async function answered(q: Query, asking: Asking, answer: Answer, clock: Clock): Promise<void> {
+/** Answered, or taken without an answer (`text` null: a human answers in manual mode). `rendered`: by the adapter, outside
+ *  this transaction (`prepared`). */
+export async function answered(
+  q: Query,
+  asking: Asking,
+  answer: Answer,
+  clock: Clock,
+  rendered: string | null = null,
+): Promise<void> {
   const { turn, conversation } = asking;
   const silent = answer.text === null || answer.text.trim() === "";
   const wanted = await leave(q, asking, "sent", {
@@ -125,6 +132,7 @@ export async function answered(q: Query, asking: Asking, answer: Answer, clock: 
     text: answer.text,
     platformId: answer.replyId,
     handOver,
+    rendered,
   });
 }
 

@@ -21,7 +21,7 @@ import * as leave from "./answer.ts";
 import { type AskDeps, type Asking, readTimeout } from "./asking.ts";
 import { concluded, effect } from "./concluding.ts";
 import { suppressedCode } from "./consent.ts";
-import { whyNotAsk } from "./line.ts";
+import { prepared, whyNotAsk } from "./line.ts";
 import { findOpened, lookUp } from "./lookup.ts";
 import { openingOf, opensByCreate } from "./opening.ts";
 import { rateName } from "./rate.ts";
@@ -170,10 +170,11 @@ async function ask(
     turn.context === null ? { text: turn.question } : { text: turn.question, context: turn.context };
   const result = await line.client.ask(platformId, question, call);
   call.crossed();
+  const rendered = result.kind === "ok" ? await prepared(line, result.value.text, call.signal, deps) : null;
   return concluded(
     asking,
     result,
     deps,
-    (answer: Answer) => (q) => leave.answered(q, asking, answer, deps.clock),
+    (answer: Answer) => (q) => leave.answered(q, asking, answer, deps.clock, rendered),
   );
 }

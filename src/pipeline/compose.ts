@@ -2,7 +2,8 @@
 // Takes: replies `ready`.
 // Does: dresses them for the channel: signature, sender name, threading, splitting. Pure: the adapter's compose.
 // Leaves: drafts `queued` in order in the conversation's outbound lane, frozen, due at max(received + delay, now).
-// If it fails: a defect; the reply is `failed` and the log says so.  If the process dies: the reply is still `ready`.
+// If it fails: a shortened plain text is composed instead; if that fails too, the reply is `failed` and the log says so.
+// If the process dies: the reply is still `ready`.
 
 import {
   fileRef,
@@ -45,7 +46,7 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
         if (!line || !(await lockChannel(q, channel))) continue;
         for (const row of await readyReplies(q, channel, batch)) {
           await q
-            .savepoint(() => compose(q, line, row))
+            .savepoint(() => compose(q, line, row, deps.log))
             .catch(async (error: unknown) => {
               deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");
               await changeReply(q, row.id, "failed", String(error));
@@ -68,14 +69,17 @@ async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void
   if (row.turn !== null) await settleEventsOf(q, row.turn, { state: "failed", code: "not-composed", reason });
 }
 
-async function compose(q: Query, line: Line, row: ReplyRow): Promise<void> {
+async function compose(q: Query, line: Line, row: ReplyRow, log: Log): Promise<void> {
   if (!line.outbound) throw new Error(`composing for channel ${line.channel}: it cannot send`);
   const turn = row.turn === null ? null : await readTurn(q, row.turn);
   const conversation = await readConversation(q, row.conversation);
   const written = row.address ?? turn?.address;
   if (written === undefined) throw new Error(`composing reply ${row.id}: it goes to nobody`);
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
-  const drafts = line.outbound.compose(await dress(q, line, row, conversation, address));
+  const drafts = composed(line.outbound, await dress(q, line, row, conversation, address), {
+    log,
+    channel: line.channel,
+  });
   // Only an answer may look as if somebody had typed it; in a call silence looks like nobody is there.
   const delay =
     row.kind === "answer" && !address.session ? (skillOf(line)?.responseDelaySeconds ?? 0) * 1000 : 0;
@@ -94,6 +98,45 @@ async function compose(q: Query, line: Line, row: ReplyRow): Promise<void> {
     });
   }
   await changeReply(q, row.id, "composed", null);
+}
+
+/** A text of this length is within the limits of every channel that splits or carries long texts. */
+const fallbackLength = 10_000;
+const notComposed = "This notification could not be composed. See: bridgehead escalation list --state open";
+
+/** The adapter's drafts. When `compose` throws, a plain and shortened text is composed instead, so that neither an answer nor a
+ *  notification is lost because of what it quotes; for a notification a fixed text is the last resort. Throws when every
+ *  form fails. */
+function composed(
+  outbound: NonNullable<Line["outbound"]>,
+  reply: Reply,
+  { log, channel }: { readonly log: Log; readonly channel: string },
+): ReturnType<NonNullable<Line["outbound"]>["compose"]> {
+  const { rendered: _rendered, ...words } = reply;
+  const bare = { ...words, plain: true, signature: null, introduction: null } as const;
+  const short = {
+    ...bare,
+    text: shortened(reply.text),
+    subject: reply.subject && shortened(reply.subject, 200),
+  };
+  const forms: Reply[] = [reply, short];
+  if (reply.kind === "notice") forms.push({ ...bare, text: notComposed, subject: null });
+  let last: unknown;
+  for (const form of forms) {
+    try {
+      return outbound.compose(form);
+    } catch (error) {
+      last = error;
+      log.error({ channel, err: error }, "composing a reply failed, trying a plain text");
+    }
+  }
+  throw last;
+}
+
+/** Without control characters; what is left out is said. */
+function shortened(text: string, length = fallbackLength): string {
+  const visible = text.replace(/[^\P{C}\n\t]/gu, " ");
+  return visible.length <= length ? visible : `${visible.slice(0, length).toWellFormed()} [...]`;
 }
 
 async function dress(
@@ -118,6 +161,8 @@ async function dress(
     // An empty subject is none.
     subject: address.subject || skill?.defaultSubject || null,
     text: row.text,
+    ...(row.kind === "notice" || row.kind === "human" ? { plain: true as const } : {}),
+    ...(row.rendered === null ? {} : { rendered: JSON.parse(row.rendered) as Json }),
     ...(await attachmentsOf(q, line, row)),
     signature: answer ? (skill?.signature ?? null) : null,
     introduction: first ? (skill?.introduction ?? null) : null,

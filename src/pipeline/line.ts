@@ -1,6 +1,6 @@
 // A line: a configured channel as the pipeline sees it, with the agent behind it.
 
-import type { Adapter, AgentFacts, Outbound, Traits } from "bridgehead/contract";
+import type { Adapter, AgentFacts, Clock, Log, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
 import type { Escalation } from "./escalation.ts";
@@ -97,6 +97,33 @@ export function whyNotAsk(line: Line): string | null {
     return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
   if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
   return null;
+}
+
+const prepareMs = 8000;
+
+/** Lets the adapter render an agent's Markdown before the transaction that stores the answer. JSON for `Reply.rendered`;
+ *  null when the adapter does not render ahead, fails, or exceeds the time limit: the reply is composed without it then. */
+export async function prepared(
+  { channel, outbound }: Line,
+  text: string | null,
+  signal: AbortSignal,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+): Promise<string | null> {
+  if (text === null || !outbound?.prepare) return null;
+  const done = new AbortController();
+  const limit = AbortSignal.any([signal, done.signal]);
+  try {
+    const rendered = await Promise.race([
+      outbound.prepare(text, limit),
+      clock.sleep(prepareMs, limit).then(() => null),
+    ]);
+    return rendered === null ? null : JSON.stringify(rendered);
+  } catch (error) {
+    log.warn({ channel, err: error }, "rendering an answer failed");
+    return null;
+  } finally {
+    done.abort();
+  }
 }
 
 /** The lines that run now, by channel. A reload replaces entries. */

@@ -8,6 +8,7 @@ import type { Query } from "../store/driver.ts";
 import { platformIds } from "../store/turns.ts";
 import * as leave from "./answer.ts";
 import { type AskDeps, type Asking, readCall, readSignal, settleAfterOf } from "./asking.ts";
+import { prepared } from "./line.ts";
 import { foreignKey } from "./opening.ts";
 import type { Transition } from "./stage.ts";
 
@@ -86,8 +87,10 @@ async function found(
   const { turn, line } = asking;
   const overFor = turn.over_ago ?? 0;
   switch (state.state) {
-    case "answered":
-      return (q) => leave.answered(q, asking, state.answer, deps.clock);
+    case "answered": {
+      const rendered = await prepared(line, state.answer.text, deadline, deps);
+      return (q) => leave.answered(q, asking, state.answer, deps.clock, rendered);
+    }
     case "absent": {
       const missing = settleAfterOf(asking, deps) - overFor;
       if (missing > 0) {

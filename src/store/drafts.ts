@@ -16,6 +16,8 @@ export interface ReplyRow {
   /** Of what answers no turn: its address (JSON). Null for the turn's. */
   readonly address: string | null;
   readonly text: string;
+  /** What the adapter's `prepare` made of the text (JSON), until the reply is composed; null when there is none. */
+  readonly rendered: string | null;
   readonly created_at: number;
 }
 
@@ -34,11 +36,13 @@ export async function insertReply(
     address?: string;
     /** After it a call goes to a human. */
     handOver?: boolean;
+    /** JSON. Default: none. */
+    rendered?: string | null;
   },
 ): Promise<void> {
   await q.run(
-    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, hand_over, created_at)
-     VALUES ($1, $2, $3, $4, 'ready', $5, $6, $7, $8, $9, now_ms())`,
+    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, hand_over, rendered, created_at)
+     VALUES ($1, $2, $3, $4, 'ready', $5, $6, $7, $8, $9, $10, now_ms())`,
     reply.id,
     reply.conversation,
     reply.channel,
@@ -48,6 +52,7 @@ export async function insertReply(
     reply.kind ?? "answer",
     reply.address ?? null,
     reply.handOver ? 1 : 0,
+    reply.rendered ?? null,
   );
   q.touched.add("replies");
 }
@@ -87,7 +92,7 @@ export async function channelsToCompose(q: Query): Promise<string[]> {
 /** A channel's replies to compose, oldest first. Locked for this transaction. */
 export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
   return q.all<ReplyRow>(
-    `SELECT id, conversation, channel, turn, kind, hand_over, address, text, created_at FROM replies
+    `SELECT id, conversation, channel, turn, kind, hand_over, address, text, rendered, created_at FROM replies
      WHERE state = 'ready' AND channel = $1 ORDER BY id LIMIT $2
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     channel,
@@ -96,7 +101,7 @@ export async function readyReplies(q: Query, channel: string, limit: number): Pr
 }
 
 export async function changeReply(q: Query, id: string, state: string, reason: string | null): Promise<void> {
-  await q.run("UPDATE replies SET state = $2, reason = $3 WHERE id = $1", id, state, reason);
+  await q.run("UPDATE replies SET state = $2, reason = $3, rendered = NULL WHERE id = $1", id, state, reason);
 }
 
 /** Whether the agent has said something in the conversation before (then no introduction is due). */

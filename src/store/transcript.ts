@@ -6,14 +6,22 @@ export interface Said {
   readonly at: number;
   readonly who: "person" | "agent" | "human";
   readonly text: string;
+  /** How many characters of the text were left out at its end. */
+  readonly cut?: number;
   /** Somebody else who writes in the customer's thread; none: the customer, or one of us. */
   readonly other?: string | null;
 }
 
-/** The newest `limit` things that were said, oldest first. Notices are not part of it. */
-export async function transcriptOf(q: Query, conversation: string, limit: number): Promise<Said[]> {
-  const rows = await q.all<Said>(
-    `SELECT * FROM (
+/** The newest `limit` things that were said, oldest first, each at most `mostChars` characters long. Notices are not part of
+ *  it. */
+export async function transcriptOf(
+  q: Query,
+  conversation: string,
+  limit: number,
+  mostChars = 2 ** 30,
+): Promise<Said[]> {
+  const rows = await q.all<Said & { readonly length: number }>(
+    `SELECT at, who, side, other, substr(text, 1, $3) AS text, length(text) AS length FROM (
        SELECT received_at AS at, 'person' AS who, question AS text, 0 AS side,
            CASE WHEN person = (SELECT person FROM conversations WHERE id = $1) THEN NULL ELSE person END AS other FROM turns
          WHERE conversation = $1 AND kind = 'question' AND question <> ''
@@ -23,8 +31,11 @@ export async function transcriptOf(q: Query, conversation: string, limit: number
      ) AS said ORDER BY at DESC, side DESC LIMIT $2`,
     conversation,
     limit,
+    mostChars,
   );
-  return rows.reverse();
+  return rows
+    .reverse()
+    .map(({ length, ...said }) => (length > mostChars ? { ...said, cut: length - mostChars } : said));
 }
 
 /** What we know of a person on a channel: how often they came, and since when (epoch ms). */

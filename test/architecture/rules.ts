@@ -53,7 +53,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "postal-mime": ["adapters/email/", "src/sandbox/"],
   mailauth: ["adapters/email/"],
   tldts: ["adapters/email/"],
-  marked: ["adapters/"],
+  "markdown-it": ["adapters/"],
   "libphonenumber-js": ["adapters/sms/", "adapters/voice/"],
   "html-to-text": ["adapters/email/", "src/platform/files/"],
   standardwebhooks: ["src/platform/webhooks/"],

@@ -167,7 +167,9 @@ it.concurrent("says that more was said than it tells", async ({ onTestFinished }
   const [whole, cut] = told.slice(-2);
   expect(whole).toContain("\nWhat was said:\n");
   expect(whole).toContain("A refund, please");
-  expect(cut).toContain("\nWhat was said, the newest 200 of it (the platform has the rest):\n");
+  expect(cut).toContain(
+    "\nWhat was said, the newest 200 of it (the rest: bridgehead escalation show 1, or the platform):\n",
+  );
   expect(cut).not.toContain("A refund, please");
   const heading = (text = "") => /^What was said.*$/m.exec(text)?.[0] ?? "";
   expect([heading(whole), heading(cut)].map(carriesNotice)).toEqual([true, true]);

@@ -1,6 +1,7 @@
 // What is for people and not for the agent: told to them, once each, in conversations of their own.
 
-import { expect, it } from "vitest";
+import type { Outbound, Reply } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
 import { answerTo } from "../../src/domain/address.ts";
 import type { Line } from "../../src/pipeline/line.ts";
 import { insertNotice } from "../../src/pipeline/notice.ts";
@@ -132,4 +133,73 @@ it("is a reply like any other where it cannot be sent: listed nowhere, logged", 
     });
   });
   expect(house.heard).toContain("composing a reply failed");
+});
+
+describe("a throw in compose makes nothing undeliverable (review 1)", () => {
+  /** Composes plain texts alone, or none but a certain one. */
+  const picky = (accepts: (reply: Reply) => boolean): TextOptions => ({
+    channels: ["c", "m"],
+    line: (line): Line => ({
+      ...line,
+      rules: { ...line.rules, ...(line.channel === "c" ? { humans } : {}) },
+      outbound: line.outbound && {
+        ...line.outbound,
+        compose(reply) {
+          if (!accepts(reply)) throw new RangeError("Maximum call stack size exceeded");
+          return line.outbound?.compose(reply) ?? [];
+        },
+      },
+    }),
+  });
+
+  it("an answer is composed as shortened plain text, without signature and introduction", async () => {
+    const house = await openTexts(picky(({ plain }) => plain === true));
+    await house.says(`a ${"b".repeat(20_000)}`);
+    const [sent = ""] = house.texts;
+    expect(sent).toBe(`${ann}: ${`answer to a ${"b".repeat(20_000)}`.slice(0, 10_000)} [...]`);
+    expect(house.replies.at(-1)).toMatchObject({ plain: true, signature: null, introduction: null });
+    expect(house.heard).toContain("composing a reply failed, trying a plain text");
+  });
+
+  it("a notice is replaced by a fixed text at last", async () => {
+    const house = await openTexts(picky(({ text }) => text.startsWith("This notification")));
+    await house.say(voicemail);
+    expect(house.texts).toHaveLength(2);
+    for (const text of house.texts) expect(text).toContain("bridgehead escalation list");
+  });
+
+  it("notices and what people wrote are plain text, answers are not", async () => {
+    const house = await telling();
+    await house.say(voicemail);
+    await house.says("hello");
+    expect(house.replies.map(({ kind, plain }) => [kind, plain])).toEqual([
+      ["notice", true],
+      ["notice", true],
+      ["answer", undefined],
+    ]);
+  });
+});
+
+describe("an answer is rendered before the transaction that stores it (review 1)", () => {
+  const rendering = (prepare: NonNullable<Outbound["prepare"]>): TextOptions => ({
+    line: (line): Line => ({ ...line, outbound: line.outbound && { ...line.outbound, prepare } }),
+  });
+
+  it("and composed with what the adapter made of it", async () => {
+    const house = await openTexts(rendering(async (markdown) => ({ html: markdown.length })));
+    await house.says("hello");
+    expect(house.replies).toMatchObject([{ rendered: { html: house.replies[0]?.text.length } }]);
+    const kept = await house.db.read((q) => q.all("SELECT rendered FROM replies"));
+    expect(kept, "forgotten once it is composed").toEqual([{ rendered: null }]);
+  });
+
+  it.each([
+    ["fails", () => Promise.reject(new Error("no"))],
+    ["has nothing", () => Promise.resolve(null)],
+  ])("and without it when the adapter %s", async (_, prepare) => {
+    const house = await openTexts(rendering(prepare));
+    await house.says("hello");
+    expect(house.texts).toHaveLength(1);
+    expect(house.replies[0]).not.toHaveProperty("rendered");
+  });
 });

@@ -1,4 +1,5 @@
-// One reply -> one draft. Pure: the same reply gives the same draft, and the draft the same bytes.
+// One reply -> one draft. Pure: the same reply gives the same draft, and the draft the same bytes. Agent text is Markdown;
+// notices and human text quote customers and are plain text.
 
 import type { ExternalId, Party, Reply, ReplyAttachment } from "bridgehead/contract";
 import type { EmailConfig } from "../config.ts";
@@ -7,7 +8,8 @@ import { cleanFileName } from "../parse/cleaning.ts";
 import { asciiAddress } from "../parse/headers.ts";
 import { markerOf } from "../parse/marker.ts";
 import type { Draft } from "./draft.ts";
-import { escapeHtml, toHtml, toText } from "./markdown.ts";
+import { escapeHtml, type Rendered, renderMarkdown, renderPlain } from "./markdown.ts";
+import { readRendered } from "./rendering.ts";
 
 /** A thread's References: the first tells where it began, the last ones are what mail programs look at. */
 const referenceLimit = 20;
@@ -73,25 +75,35 @@ function subjectOf(reply: Reply): string {
   return answered.test(subject) ? subject : `Re: ${subject}`.trim();
 }
 
+/** Inline rendering happens inside the core's transaction: longer Markdown comes rendered (`prepare`), or is sent as plain
+ *  text. */
+const inlineLimit = 2000;
+
 function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string } {
-  const signature = reply.signature?.trim() || null;
   const marker = config.body_marker ? markerOf(reply.token) : null;
-  const written = [reply.introduction?.trim(), reply.text.trim()].filter(
-    (part) => part !== undefined && part !== "",
+  const [introduction, signature] = [reply.introduction, reply.signature].map((words) =>
+    words?.trim() ? renderMarkdown(words.trim(), inlineLimit) : null,
   );
+  const answer = reply.text.trim() === "" ? null : answerOf(reply);
+  const written = [introduction, answer].filter((part) => part != null);
   const text = [
-    ...written.map((part) => toText(part as string)),
-    ...(signature === null ? [] : [`-- \n${toText(signature)}`]),
+    ...written.map((part) => part.text),
+    ...(signature == null ? [] : [`-- \n${signature.text}`]),
     ...(marker === null ? [] : [marker]),
   ].join("\n\n");
   const html = [
-    ...written.map((part) => `<div>${toHtml(part as string)}</div>`),
-    ...(signature === null
+    ...written.map((part) => `<div>${part.html}</div>`),
+    ...(signature == null
       ? []
-      : [`<div class="signature" style="color:#555">-- <br>${toHtml(signature)}</div>`]),
+      : [`<div class="signature" style="color:#555">-- <br>${signature.html}</div>`]),
     ...(marker === null ? [] : [`<div style="color:#999;font-size:11px">${escapeHtml(marker)}</div>`]),
   ].join("\n");
   return { text: `${text.toWellFormed()}\n`, html: html.toWellFormed() };
+}
+
+function answerOf({ text, plain, rendered }: Reply): Rendered {
+  if (plain) return renderPlain(text.trim());
+  return readRendered(rendered) ?? renderMarkdown(text.trim(), inlineLimit);
 }
 
 function named(party: Party): { address: string; name: string } {

@@ -1,32 +1,98 @@
-// The agent's Markdown as simple HTML and as readable text. Nothing the agent writes reaches a reader's mail program
+// The agent's Markdown, and plain text, as simple HTML and as readable text. Nothing the agent writes reaches a mail client
 // as markup of its own: raw HTML becomes visible text, links are http, https or mailto, images become their names.
+// markdown-it parses in linear time and bounds nesting; marked was quadratic on emphasis and overflowed the stack on nested
+// lists and quotes.
 
-import { Marked, type Token, type Tokens } from "marked";
+import MarkdownIt, { type Token } from "markdown-it";
+
+/** A body in both forms, as a draft stores it. */
+export interface Rendered {
+  readonly text: string;
+  readonly html: string;
+}
+
+/** Markdown longer than this many characters is sent as plain text. Parsing it takes less than 50 ms, whatever it is. */
+export const markdownLimit = 20_000;
 
 const allowedLink = /^(https?:\/\/|mailto:)[^\s<>"']+$/i;
 
-const marked = new Marked({
-  gfm: true,
-  breaks: true,
-  renderer: {
-    html: ({ text }) => escapeHtml(text),
-    link({ href, tokens }) {
-      const inside = this.parser.parseInline(tokens);
-      return allowedLink.test(href) ? `<a href="${escapeHtml(href)}">${inside}</a>` : inside;
-    },
-    image: ({ text, title }) => escapeHtml(text || title || ""),
-    checkbox: ({ checked }) => (checked ? "[x] " : "[ ] "),
-  },
+const markdownIt = new MarkdownIt({ html: false, breaks: true, linkify: true });
+markdownIt.linkify.set({ fuzzyLink: false, fuzzyIP: false });
+// Every link is parsed; links with other schemes lose their address below instead of showing their markup.
+markdownIt.validateLink = () => true;
+markdownIt.core.ruler.push("allowed_links", ({ tokens }) => {
+  for (const { children } of tokens) {
+    let dropped = false;
+    for (const token of children ?? []) {
+      if (token.type === "link_open") dropped = !allowedLink.test(String(token.attrGet("href") ?? ""));
+      if (dropped && (token.type === "link_open" || token.type === "link_close")) {
+        token.type = "text";
+        token.content = "";
+      }
+    }
+  }
 });
+Object.assign(markdownIt.renderer.rules, {
+  image: (tokens: Token[], at: number) => escapeHtml(tokens[at]?.content ?? ""),
+  softbreak: () => "<br>",
+  hardbreak: () => "<br>",
+});
+
+/** Both forms of a Markdown text; of a text longer than `limit` characters, or one that cannot be rendered, its plain form. */
+export function renderMarkdown(markdown: string, limit = markdownLimit): Rendered {
+  if (markdown.length > limit) return renderPlain(markdown);
+  try {
+    return { text: toText(markdown), html: toHtml(markdown) };
+  } catch {
+    return renderPlain(markdown);
+  }
+}
+
+/** Both forms of plain text: characters, line breaks and indentation stay as they are. In HTML, web addresses are links, and
+ *  lines that begin with ">" are one level of quotation; nothing else is interpreted. */
+export function renderPlain(plain: string): Rendered {
+  const text = plain.replace(/\r\n?/g, "\n");
+  const parts: { readonly quoted: boolean; readonly lines: string[] }[] = [];
+  for (const line of text.split("\n")) {
+    const quoted = line.startsWith(">");
+    const last = parts.at(-1);
+    const shown = quoted ? line.replace(/^> ?/, "") : line;
+    if (last?.quoted === quoted) last.lines.push(shown);
+    else parts.push({ quoted, lines: [shown] });
+  }
+  const html = parts
+    .map(({ quoted, lines }) => ({ quoted, inside: linesHtml(lines.join("\n")) }))
+    .filter(({ inside }) => inside !== "")
+    .map(({ quoted, inside }) => (quoted ? `<blockquote>${inside}</blockquote>` : `<p>${inside}</p>`));
+  return { text, html: html.join("\n") };
+}
+
+const linesHtml = (text: string): string =>
+  text
+    .replace(/^\n+/, "")
+    .trimEnd()
+    .split(/(https?:\/\/[^\s<>"']+)/i)
+    .map((part, at) => (at % 2 === 0 ? escapeHtml(part) : webLink(part)))
+    .join("")
+    .replace(/^ +/gm, (spaces) => "&nbsp;".repeat(spaces.length))
+    .replaceAll("\n", "<br>\n");
+
+/** Punctuation at the end belongs to the sentence. */
+function webLink(found: string): string {
+  let end = found.length;
+  while (end > 0 && ".,;:!?)]}*_".includes(found[end - 1] ?? "")) end -= 1;
+  const url = escapeHtml(found.slice(0, end));
+  return `<a href="${url}">${url}</a>${escapeHtml(found.slice(end))}`;
+}
 
 /** A fragment, without html or body elements. */
 export function toHtml(markdown: string): string {
-  return marked.parse(markdown, { async: false }).trim();
+  return markdownIt.render(markdown).trim();
 }
 
 /** Emphasis signs removed, links with their address behind them, lists and code as they are read. */
 export function toText(markdown: string): string {
-  const lines = blocks(marked.lexer(markdown));
+  const lines = blocks(treeOf(markdownIt.parse(markdown, {})));
   return lines.replace(/\n{3,}/g, "\n\n").trim();
 }
 
@@ -42,74 +108,82 @@ export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => names[sign] ?? sign);
 }
 
-function blocks(tokens: readonly Token[]): string {
-  return tokens.map(block).join("");
+interface Block {
+  readonly token: Token;
+  readonly inside: readonly Block[];
 }
 
-function block(token: Token): string {
+/** markdown-it bounds the depth of blocks (`maxNesting`), so that recursion over them is safe. */
+function treeOf(tokens: readonly Token[]): readonly Block[] {
+  const root: Block[] = [];
+  const open = [root];
+  for (const token of tokens) {
+    const inside: Block[] = [];
+    if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
+    if (token.nesting > 0) open.push(inside);
+    if (token.nesting < 0) open.pop();
+  }
+  return root;
+}
+
+function blocks(all: readonly Block[]): string {
+  return all.map(block).join("");
+}
+
+function block({ token, inside }: Block): string {
   switch (token.type) {
-    case "space":
-      return "\n";
-    case "heading":
-      return `${inline(token.tokens ?? [])}\n\n`;
-    case "code":
-      return `${indent((token as Tokens.Code).text, "    ")}\n\n`;
-    case "blockquote":
-      return `${indent(blocks(token.tokens ?? []).trim(), "| ")}\n\n`;
-    case "list":
-      return `${list(token as Tokens.List)}\n`;
-    case "table":
-      return `${table(token as Tokens.Table)}\n`;
+    case "heading_open":
+    case "paragraph_open":
+      return `${blocks(inside)}\n\n`;
+    case "inline":
+      return inline(token.children ?? []);
+    case "fence":
+    case "code_block":
+      return `${indent(token.content.replace(/\n$/, ""), "    ")}\n\n`;
+    case "blockquote_open":
+      return `${indent(blocks(inside).trim(), "| ")}\n\n`;
+    case "bullet_list_open":
+    case "ordered_list_open":
+      return `${list(token, inside)}\n`;
+    case "table_open":
+      return `${blocks(inside)}\n`;
+    case "tr_open":
+      return `${inside.map((cell) => blocks(cell.inside)).join(" | ")}\n`;
     case "hr":
       return "* * *\n\n";
-    case "paragraph":
-      return `${inline(token.tokens ?? [])}\n\n`;
     default:
-      return "tokens" in token && token.tokens ? `${inline(token.tokens)}\n` : `${token.raw.trim()}\n`;
+      return inside.length > 0 ? blocks(inside) : token.content;
   }
 }
 
-function list({ items, ordered, start }: Tokens.List): string {
-  const first = typeof start === "number" ? start : 1;
+function list(token: Token, items: readonly Block[]): string {
+  const first = Number(token.attrGet("start") ?? 1);
+  const ordered = token.type === "ordered_list_open";
   return items
     .map((item, index) => {
       const sign = ordered ? `${first + index}. ` : "- ";
-      const box = item.task ? (item.checked ? "[x] " : "[ ] ") : "";
-      const body = blocks(item.tokens.filter((token) => token.type !== "checkbox")).trim();
-      return `${sign}${box}${indent(body.replace(/\n{2,}/g, "\n"), " ".repeat(sign.length)).trimStart()}\n`;
+      const body = blocks(item.inside)
+        .trim()
+        .replace(/\n{2,}/g, "\n");
+      return `${sign}${indent(body, " ".repeat(sign.length)).trimStart()}\n`;
     })
     .join("");
 }
 
-function table({ header, rows }: Tokens.Table): string {
-  const row = (cells: readonly Tokens.TableCell[]) =>
-    `${cells.map((cell) => inline(cell.tokens)).join(" | ")}\n`;
-  return [header, ...rows].map(row).join("");
-}
-
-function inline(tokens: readonly Token[]): string {
-  return tokens.map(piece).join("");
-}
-
-function piece(token: Token): string {
-  switch (token.type) {
-    case "br":
-      return "\n";
-    case "codespan":
-    case "escape":
-      return (token as Tokens.Codespan).text;
-    case "image":
-      return (token as Tokens.Image).text;
-    case "link": {
-      const { href, tokens } = token as Tokens.Link;
-      const label = inline(tokens);
-      const bare = href.replace(/^mailto:/i, "");
-      return !allowedLink.test(href) || label === href || label === bare ? label : `${label} (${bare})`;
-    }
-    default:
-      if ("tokens" in token && token.tokens) return inline(token.tokens);
-      return "text" in token && token.type !== "html" ? String(token.text) : token.raw;
+/** Spans may be nested without a bound: one loop, no recursion. */
+function inline(spans: readonly Token[]): string {
+  const said: string[] = [];
+  let link = { at: 0, href: "" };
+  for (const token of spans) {
+    if (token.type === "link_open") link = { at: said.length, href: String(token.attrGet("href") ?? "") };
+    else if (token.type === "softbreak" || token.type === "hardbreak") said.push("\n");
+    else if (token.type === "link_close") {
+      const label = said.splice(link.at).join("");
+      const bare = link.href.replace(/^mailto:/i, "");
+      said.push(label === link.href || label === bare ? label : `${label} (${bare})`);
+    } else said.push(token.content);
   }
+  return said.join("");
 }
 
 function indent(text: string, by: string): string {

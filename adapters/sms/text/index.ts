@@ -20,12 +20,12 @@ export interface TextOptions {
 const noWords = "(no text)";
 
 /** The parts of a reply, in the order they are to be sent; at least one, none empty. Pure and deterministic. The signature
- *  is left out when not even a part of its own could hold it. A notice is sent as it is, so it is not read as Markdown. */
+ *  is left out when not even a part of its own could hold it. A notice and plain text are not interpreted as Markdown. */
 export function textsOf(
-  reply: Pick<Reply, "kind" | "text" | "signature" | "introduction">,
+  reply: Pick<Reply, "kind" | "plain" | "text" | "signature" | "introduction">,
   options: TextOptions,
 ): readonly string[] {
-  const words = reply.kind === "notice" ? reply.text : toPlain(reply.text);
+  const words = reply.kind === "notice" || reply.plain ? reply.text : toPlain(reply.text);
   const said = [reply.introduction ?? "", words].map(clean).filter((text) => text !== "");
   const body = said.join("\n\n") || noWords;
   const signature = clean(reply.signature ?? "");

@@ -1,106 +1,120 @@
 // The agent's Markdown as one would type it into a phone: no signs of markup, links with their address behind them.
 
-import { Marked, type Token, type Tokens } from "marked";
+import MarkdownIt, { type Token } from "markdown-it";
 
-const marked = new Marked({ gfm: true, breaks: true });
+/** Markdown longer than this many characters is sent as it is written. Bounds the work inside the transaction to a few
+ *  milliseconds; an answer of this length is some thirty texts. */
+const markdownLimit = 5_000;
+
 const allowedLink = /^(https?:\/\/|mailto:|tel:)[^\s<>"']+$/i;
+const markdownIt = new MarkdownIt({ html: true, breaks: true, linkify: true });
+markdownIt.linkify.set({ fuzzyLink: false, fuzzyIP: false });
+markdownIt.validateLink = () => true;
 
 /** Headings and emphasis lose their signs, lists keep dashes and numbers, tables become lines. */
 export function toPlain(markdown: string): string {
-  return blocks(marked.lexer(markdown))
-    .replace(/\n{3,}/g, "\n\n")
-    .trim();
-}
-
-const blocks = (tokens: readonly Token[]): string => tokens.map(block).join("");
-const inline = (tokens: readonly Token[]): string => tokens.map(piece).join("");
-
-function block(token: Token): string {
-  switch (token.type) {
-    case "space":
-    case "hr":
-    case "def":
-      return "\n";
-    case "code":
-      return `${(token as Tokens.Code).text}\n\n`;
-    case "blockquote":
-      return `${blocks(token.tokens ?? []).trim()}\n\n`;
-    case "list":
-      return `${list(token as Tokens.List)}\n`;
-    case "table":
-      return `${table(token as Tokens.Table)}\n`;
-    case "heading":
-    case "paragraph":
-      return `${inline(token.tokens ?? [])}\n\n`;
-    case "html":
-      return visible(token.raw);
-    default:
-      return "tokens" in token && token.tokens ? `${inline(token.tokens)}\n` : `${token.raw.trim()}\n`;
+  if (markdown.length > markdownLimit) return markdown;
+  try {
+    return blocks(treeOf(markdownIt.parse(markdown, {})))
+      .replace(/\n{3,}/g, "\n\n")
+      .trim();
+  } catch {
+    return markdown;
   }
 }
 
-function list({ items, ordered, start }: Tokens.List): string {
-  const first = typeof start === "number" ? start : 1;
+interface Block {
+  readonly token: Token;
+  readonly inside: readonly Block[];
+}
+
+/** markdown-it bounds the depth of blocks (`maxNesting`), so that recursion over them is safe. */
+function treeOf(tokens: readonly Token[]): readonly Block[] {
+  const root: Block[] = [];
+  const open = [root];
+  for (const token of tokens) {
+    const inside: Block[] = [];
+    if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
+    if (token.nesting > 0) open.push(inside);
+    if (token.nesting < 0) open.pop();
+  }
+  return root;
+}
+
+const blocks = (all: readonly Block[]): string => all.map(block).join("");
+
+function block({ token, inside }: Block): string {
+  switch (token.type) {
+    case "hr":
+      return "\n";
+    case "fence":
+    case "code_block":
+      return `${token.content}\n`;
+    case "blockquote_open":
+      return `${blocks(inside).trim()}\n\n`;
+    case "bullet_list_open":
+    case "ordered_list_open":
+      return `${list(token, inside)}\n`;
+    case "table_open":
+      return `${table(inside)}\n`;
+    case "heading_open":
+    case "paragraph_open":
+      return `${blocks(inside)}\n\n`;
+    case "inline":
+      return inline(token.children ?? []);
+    case "html_block":
+      return visible(token.content);
+    default:
+      return inside.length > 0 ? blocks(inside) : token.content;
+  }
+}
+
+function list(token: Token, items: readonly Block[]): string {
+  const first = Number(token.attrGet("start") ?? 1);
+  const ordered = token.type === "ordered_list_open";
   return items
     .map((item, index) => {
-      const sign = ordered ? `${first + index}. ` : "- ";
-      const box = item.task ? (item.checked ? "[x] " : "[ ] ") : "";
-      const body = blocks(item.tokens.filter((token) => token.type !== "checkbox")).trim();
-      return `${sign}${box}${body.replace(/\n{2,}/g, "\n")}\n`;
+      const body = blocks(item.inside)
+        .trim()
+        .replace(/\n{2,}/g, "\n");
+      return `${ordered ? `${first + index}. ` : "- "}${body}\n`;
     })
     .join("");
 }
 
 /** A row of two columns reads best as "name: value"; wider ones keep commas between the cells. */
-function table({ header, rows }: Tokens.Table): string {
-  const cells = (row: readonly Tokens.TableCell[]) => row.map((cell) => inline(cell.tokens));
-  if (header.length === 2) return rows.map((row) => `${cells(row).join(": ")}\n`).join("");
-  return [header, ...rows].map((row) => `${cells(row).join(", ")}\n`).join("");
+function table(sections: readonly Block[]): string {
+  const [header, ...rows] = sections.flatMap(({ inside }) => inside.map(cellsOf));
+  if (header?.length === 2) return rows.map((cells) => `${cells.join(": ")}\n`).join("");
+  return [header ?? [], ...rows].map((cells) => `${cells.join(", ")}\n`).join("");
 }
 
-function piece(token: Token): string {
-  switch (token.type) {
-    case "br":
-      return "\n";
-    case "codespan":
-    case "escape":
-      return (token as Tokens.Codespan).text;
-    case "image":
-      return (token as Tokens.Image).text;
-    case "html":
-      return visible(token.raw);
-    case "link":
-      return link(token as Tokens.Link);
-    default:
-      if ("tokens" in token && token.tokens) return inline(token.tokens);
-      return "text" in token ? entities(String(token.text)) : token.raw;
+const cellsOf = ({ inside }: Block): readonly string[] => inside.map((cell) => blocks(cell.inside));
+
+/** Spans may be nested without a bound: one loop, no recursion. */
+function inline(spans: readonly Token[]): string {
+  const said: string[] = [];
+  let link = { at: 0, href: "" };
+  for (const token of spans) {
+    if (token.type === "link_open") link = { at: said.length, href: String(token.attrGet("href") ?? "") };
+    else if (token.type === "softbreak" || token.type === "hardbreak") said.push("\n");
+    else if (token.type === "html_inline") said.push(visible(token.content));
+    else if (token.type === "link_close") said.push(linked(said.splice(link.at).join(""), link.href));
+    else said.push(token.content);
   }
+  return said.join("").replaceAll("\u00a0", " ");
 }
 
-const named: Readonly<Record<string, string>> = {
-  amp: "&",
-  lt: "<",
-  gt: ">",
-  quot: '"',
-  "#39": "'",
-  nbsp: " ",
-};
-
-/** The few entities that models write into Markdown. */
-function entities(text: string): string {
-  return text.replace(/&(amp|lt|gt|quot|#39|nbsp);/g, (whole, name: string) => named[name] ?? whole);
-}
-
-function link({ href, tokens }: Tokens.Link): string {
-  const label = inline(tokens);
+function linked(label: string, href: string): string {
   const bare = href.replace(/^(mailto|tel):/i, "");
   return !allowedLink.test(href) || label === href || label === bare ? label : `${label} (${bare})`;
 }
 
 /** A break is a break; other tags are markup without a meaning here. Their text stays. */
 function visible(html: string): string {
-  return html
-    .replace(/<br\s*\/?>/gi, "\n")
-    .replace(/<!--[^]*?-->/g, "")
-    .replace(/<\/?[a-z][^<>]*>/gi, "");
+  // The search for the end of a comment begins only where there is one: it would be quadratic otherwise.
+  const last = html.lastIndexOf("-->");
+  const commented = last < 0 ? 0 : last + 3;
+  const shown = html.slice(0, commented).replace(/<!--[^]*?-->/g, "");
+  return `${shown}${html.slice(commented)}`.replace(/<br\s*\/?>/gi, "\n").replace(/<\/?[a-z][^<>]*>/gi, "");
 }

@@ -1,68 +1,82 @@
 // Markdown to prose: what is for the eye only goes, what carries meaning is put into sentences.
 
-import { lexer, type Token, type Tokens } from "marked";
+import MarkdownIt, { type Token } from "markdown-it";
 
 /** One paragraph, heading, list or table as running text, in the order of the document. */
 export type Passage = string;
 
-/** The passages of a Markdown text. Left out: code blocks, pictures, rules, HTML tags, struck-out words. */
-export function passages(markdown: string): readonly Passage[] {
-  return blocks(markdown)
-    .flatMap(ofBlock)
-    .filter((passage) => passage.trim() !== "");
+const markdownIt = new MarkdownIt({ html: true });
+markdownIt.validateLink = () => true;
+
+interface Block {
+  readonly token: Token;
+  readonly inside: readonly Block[];
 }
 
-/** What is nested beyond any sense (a thousand quotes in quotes) overflows the parser's stack: it is plain text then. */
-function blocks(markdown: string): readonly Token[] {
+/** The passages of a Markdown text. Left out: code blocks, pictures, rules, HTML tags, struck-out words. A text that cannot
+ *  be parsed is one passage. The caller bounds its length. */
+export function passages(markdown: string): readonly Passage[] {
+  return passagesOf(markdown).filter((passage) => passage.trim() !== "");
+}
+
+function passagesOf(markdown: string): readonly Passage[] {
   try {
-    return lexer(markdown);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    return [{ type: "text", raw: markdown, text: markdown }];
+    return treeOf(markdownIt.parse(markdown, {})).flatMap(ofBlock);
+  } catch {
+    return [markdown];
   }
 }
 
-function ofBlock(token: Token): readonly Passage[] {
+/** markdown-it bounds the depth of blocks (`maxNesting`), so that recursion over them is safe. */
+function treeOf(tokens: readonly Token[]): readonly Block[] {
+  const root: Block[] = [];
+  const open = [root];
+  for (const token of tokens) {
+    const inside: Block[] = [];
+    if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
+    if (token.nesting > 0) open.push(inside);
+    if (token.nesting < 0) open.pop();
+  }
+  return root;
+}
+
+function ofBlock({ token, inside }: Block): readonly Passage[] {
   switch (token.type) {
-    case "paragraph":
-    case "heading":
-      return [inline(children(token))];
-    case "text":
-      return [inline(children(token), token.text)];
-    case "list":
-      return ofList(token as Tokens.List);
-    case "table":
-      return ofTable(token as Tokens.Table);
-    case "blockquote":
-      return children(token).flatMap(ofBlock);
-    case "code":
+    case "inline":
+      return [inline(token.children ?? [])];
+    case "bullet_list_open":
+    case "ordered_list_open":
+      return ofList(token, inside);
+    case "table_open":
+      return ofTable(inside);
+    case "code_block":
       // Indented text is almost never code in an answer; only a fence says so.
-      return token["codeBlockStyle"] === "indented" ? [String(token["text"])] : [];
-    case "html":
-      return [withoutTags(token.raw)];
+      return [token.content.trimEnd()];
+    case "html_block":
+      return [withoutTags(token.content)];
     default:
-      return [];
+      return inside.flatMap(ofBlock);
   }
 }
 
 /** Short items are one enumeration, as one says it; long ones are sentences of their own. */
-function ofList(list: Tokens.List): readonly Passage[] {
-  const items = list.items.map((item) => item.tokens.flatMap(ofBlock).filter((part) => part.trim() !== ""));
+function ofList(token: Token, list: readonly Block[]): readonly Passage[] {
+  const items = list.map((item) => item.inside.flatMap(ofBlock).filter((part) => part.trim() !== ""));
   const brief = items.every((parts) => parts.length === 1 && isBrief(parts[0] ?? ""));
   if (brief && items.length > 1) return [items.map(([part]) => (part ?? "").trim()).join(", ")];
-  if (!list.ordered) return items.flat();
-  const first = typeof list.start === "number" ? list.start : 1;
+  if (token.type === "bullet_list_open") return items.flat();
+  const first = Number(token.attrGet("start") ?? 1);
   return items.flatMap((parts, n) => [`${first + n}: ${parts[0] ?? ""}`, ...parts.slice(1)]);
 }
 
 const isBrief = (part: string): boolean => !/[.!?:;]/.test(part) && part.trim().split(/\s+/).length <= 8;
 
 /** Each row with the names of its columns: `Monday: open 9 to 5, closed for lunch 12 to 1`. */
-function ofTable(table: Tokens.Table): readonly Passage[] {
-  const heads = table.header.map((cell) => inline(cell.tokens));
-  return table.rows.map((row) => {
-    const cells = row.map((cell) => inline(cell.tokens).trim());
-    const [name = "", ...values] = cells;
+function ofTable(sections: readonly Block[]): readonly Passage[] {
+  const [heads = [], ...rows] = sections.flatMap((section) =>
+    section.inside.map((row) => row.inside.map((cell) => cell.inside.flatMap(ofBlock).join("").trim())),
+  );
+  return rows.map(([name = "", ...values]) => {
     const said = values.flatMap((value, n) =>
       value === "" ? [] : [`${heads[n + 1] ?? ""} ${value}`.trim()],
     );
@@ -70,31 +84,20 @@ function ofTable(table: Tokens.Table): readonly Passage[] {
   });
 }
 
-function inline(tokens: readonly Token[], fallback = ""): string {
-  if (tokens.length === 0) return fallback;
-  return tokens.map(ofSpan).join("");
-}
-
-function ofSpan(token: Token): string {
-  switch (token.type) {
-    case "link":
-      // The words of a link are for people, its address is not; a bare address is handled as text.
-      return inline(children(token), token["text"] as string);
-    case "image":
-    case "html":
-      return "";
-    case "br":
-      return ", ";
-    case "del":
-      return token.raw.startsWith("~~") ? "" : token.raw;
-    case "escape":
-    case "codespan":
-      return String(token["text"]);
-    default:
-      return inline(children(token), "text" in token ? String(token["text"]) : "");
+/** The words of a link are for people, its address is not; a bare address is handled as text. Spans may be nested without a
+ *  bound: one loop, no recursion. */
+function inline(spans: readonly Token[]): string {
+  const said: string[] = [];
+  let struck = 0;
+  for (const { type, content } of spans) {
+    if (type === "s_open") struck += 1;
+    else if (type === "s_close") struck -= 1;
+    else if (struck > 0 || type === "image" || type === "html_inline") continue;
+    else if (type === "softbreak") said.push("\n");
+    else said.push(type === "hardbreak" ? ", " : content);
   }
+  return said.join("");
 }
 
-const children = (token: Token): readonly Token[] => ("tokens" in token ? (token.tokens ?? []) : []);
-
-const withoutTags = (html: string): string => html.replace(/<!--[^]*?-->|<[^>]*>/g, " ");
+/** An unclosed comment ends the search: looking for its end from every further one would be quadratic. */
+const withoutTags = (html: string): string => html.replace(/<!--[^]*?(?:-->|$)|<[^<>]*>/g, " ");

@@ -249,6 +249,7 @@ CREATE TABLE replies (
   hand_over BIGINT NOT NULL DEFAULT 0,
   state TEXT NOT NULL CHECK (state IN ('ready', 'composed', 'failed')),
   text TEXT NOT NULL,
+  rendered TEXT,
   platform_id TEXT,
   reason TEXT,
   created_at BIGINT NOT NULL

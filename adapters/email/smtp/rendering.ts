@@ -1,0 +1,63 @@
+// Renders long Markdown in a worker thread with a time and a memory limit, so that no answer blocks the event loop or ends
+// the process. This file is the worker's entry point as well.
+
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import type { Clock, Json } from "bridgehead/contract";
+import { markdownLimit, type Rendered, renderMarkdown } from "./markdown.ts";
+
+/** Shorter Markdown is rendered by `compose` itself, in a few milliseconds. */
+const shortLimit = 2000;
+/** Parsing the longest accepted text takes 50 ms; the rest is the start of the thread on a busy machine. */
+const timeLimitMs = 5000;
+const heapLimitMb = 64;
+
+const entry = new URL(import.meta.url.endsWith(".ts") ? "./rendering.ts" : "./rendering.js", import.meta.url);
+
+if (!isMainThread && isRenderJob(workerData))
+  parentPort?.postMessage(renderMarkdown(workerData.markdown), []);
+
+/** The worker inherits nothing else: other worker threads may import this module. */
+function isRenderJob(data: unknown): data is { readonly markdown: string } {
+  return typeof data === "object" && data !== null && "markdown" in data;
+}
+
+/** `Outbound.prepare`. Null for a text that `compose` renders itself or sends as plain text, and when a limit is exceeded or
+ *  the signal aborts. One thread for each long answer: they are rare. */
+export async function prepare(
+  clock: Clock,
+  markdown: string,
+  signal: AbortSignal,
+  limits: { readonly ms: number; readonly source: URL } = { ms: timeLimitMs, source: entry },
+): Promise<Json | null> {
+  const text = markdown.trim();
+  if (text.length <= shortLimit || text.length > markdownLimit || signal.aborted) return null;
+  const worker = new Worker(limits.source, {
+    name: "markdown",
+    execArgv: [],
+    env: {},
+    workerData: { markdown: text },
+    resourceLimits: { maxOldGenerationSizeMb: heapLimitMb, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 },
+  });
+  const done = new AbortController();
+  try {
+    return await Promise.race([
+      new Promise<Json | null>((resolve) => {
+        worker.once("message", (rendered: Rendered) => resolve({ ...rendered }));
+        worker.once("error", () => resolve(null));
+        worker.once("exit", () => resolve(null));
+      }),
+      clock.sleep(limits.ms, AbortSignal.any([signal, done.signal])).then(() => null),
+    ]);
+  } finally {
+    done.abort();
+    await worker.terminate();
+  }
+}
+
+/** `Reply.rendered` as `prepare` made it; null when there is none. */
+export function readRendered(stored: Json | undefined): Rendered | null {
+  if (typeof stored !== "object" || stored === null || !("text" in stored) || !("html" in stored))
+    return null;
+  const { text, html } = stored;
+  return typeof text === "string" && typeof html === "string" ? { text, html } : null;
+}
