@@ -4,6 +4,7 @@
 import { resolve } from "node:path";
 import type { Log } from "bridgehead/contract";
 import { loadPolicy } from "../config/index.ts";
+import { looksLikeCommand } from "../domain/instructions.ts";
 import { matterOf } from "../escalation/matter.ts";
 import { relay } from "../escalation/relay.ts";
 import { close, resume, take } from "../escalation/take.ts";
@@ -178,6 +179,12 @@ async function change(
       says: `not sent again: the very same words were left ${ago}, and ${is}; --again sends them once more`,
     };
   }
+  const slip = text.split("\n").find(looksLikeCommand);
+  if (slip !== undefined)
+    return {
+      done: false,
+      says: `not sent: "${slip.trim().slice(0, 40)}" looks like a command for notifications (#note, #close, #resume); use escalation note, close or resume`,
+    };
   const trouble = await relay(q, row, { text }, deps);
   if (trouble !== null) return { done: false, says: `not sent: ${trouble}` };
   // Whoever is told of the customer's next words stays the one who had it.

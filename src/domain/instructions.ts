@@ -58,9 +58,36 @@ const amount = new RegExp(
 const command = /^[ \t]*#[ \t]*(resume|close|note)\b[ \t]*(.*)$/iu;
 /** "417 #close": a name and a command in one line. */
 const namedCommand = /^([ \t]*#?\d{1,9}[:,.-]*)[ \t]+(#[ \t]*\p{L}.*)$/u;
-/** Looks like a command, and is none: what was meant to stay among us must not go out for a slip of the finger. Nor a
- *  command behind other words; where those are our notice's, that is what is wrong with them. */
-const slip = /^[ \t]*#[ \t]*\p{L}|^(?!.*In a line of its own:).*\s#(?:resume|close|note)\b/iu;
+/** A command behind other words of a line; our own notification explains the commands in such a line. */
+const commandInside = /(?<![\p{L}\p{N}])#[^\p{L}\p{N}]{0,10}(?:resume|close|note)(?![\p{L}\p{N}])/iu;
+const ourExplanation = "In a line of its own:";
+/** Characters that are not seen, or only decorate others. */
+const invisible = /[\p{Cf}\p{Co}\p{Cn}\p{Cc}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f]/gu;
+/** Line breaks of every kind. */
+const lineBreak = /\r\n?|[\n\v\f\u0085\u2028\u2029]/u;
+
+/** A line as a command may be typed: compatibility characters are what they look like, invisible ones are left out. */
+const typed = (line: string): string =>
+  line
+    .replaceAll("\t", " ")
+    .normalize("NFKC")
+    .replace(invisible, "")
+    .replace(/^(\s*)[♯⌗]/u, "$1#");
+
+/** Whether a line looks like a command and is none: behind punctuation, markup or other words, misspelled, or decorated. What
+ *  was meant as a note must not reach the customer. Also called for answers that are given on the command line. */
+export function looksLikeCommand(line: string): boolean {
+  const plain = line
+    .normalize("NFKD")
+    .replace(/\p{M}/gu, "")
+    .replace(invisible, "")
+    .replace(/&(?:#0{0,4}35|#x0{0,4}23|num);/giu, "#")
+    .replace(/[♯⌗]/gu, "#");
+  const start = plain.replace(/^[^\p{L}\p{N}#]+/u, "");
+  if (/^#[^\p{L}\p{N}]*\p{L}/u.test(start)) return true;
+  return !plain.includes(ourExplanation) && commandInside.test(plain);
+}
+
 /** One that lacks its sign. */
 const bareCommand = /^(?:resume|close)[.!]*$/iu;
 /** A word that takes it, and may have been meant for the customer. */
@@ -88,7 +115,7 @@ export function readInstructions(body: string, names: readonly string[] = [], se
     text: acknowledge ? "" : rest,
     whole: acknowledge ? "" : words,
     ambiguous: yesOrNo.test(bare(rest)) || yesAndMore.test(bare(rest)),
-    slip: (bareCommand.test(words) ? words : words.split("\n").find((line) => slip.test(line))) ?? null,
+    slip: (bareCommand.test(words) ? words : words.split("\n").find(looksLikeCommand)) ?? null,
   };
 }
 
@@ -98,12 +125,9 @@ function commands(
 ): Pick<Instructions, "resume" | "close" | "note"> & { readonly words: string } {
   const words: string[] = [];
   let [resume, close] = [false, false];
-  const lines = body
-    .replace(/\r\n?/g, "\n")
-    .split("\n")
-    .flatMap((line) => namedCommand.exec(line)?.slice(1) ?? [line]);
+  const lines = body.split(lineBreak).flatMap((line) => namedCommand.exec(typed(line))?.slice(1) ?? [line]);
   for (const [at, line] of lines.entries()) {
-    const [, name, more = ""] = command.exec(line) ?? [];
+    const [, name, more = ""] = command.exec(typed(line)) ?? [];
     if (name === undefined) {
       words.push(line);
       continue;

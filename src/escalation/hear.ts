@@ -63,11 +63,10 @@ export async function hear(
     await answer(q, row, contact, `${number}: ${unthreadedText}`, deps);
     return ignore("not-threaded", "it names an escalation, and answers no mail of ours");
   }
-  await heed(q, line, row, event, contacts, deps);
+  const unheeded = await heed(q, line, row, event, contacts, deps);
   const { conversation } = contact;
   await settleEvent(q, row.id, {
-    state: "routed",
-    code: "human",
+    ...(unheeded ?? { state: "routed", code: "human" }),
     ...(conversation === null ? {} : { conversation }),
   });
   return true;

@@ -3,11 +3,17 @@
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
 import { type Instructions, readInstructions } from "../domain/instructions.ts";
+import { machineReply } from "../domain/machine-reply.ts";
 import { newId } from "../ops/clock.ts";
 import type { Line, Lines } from "../pipeline/line.ts";
 import { addNotice, type ContactRow, countSaid } from "../store/contacts.ts";
 import type { Query } from "../store/driver.ts";
-import { type EscalationRow, escalationByNumber, lockEscalations } from "../store/escalations.ts";
+import {
+  type EscalationRow,
+  escalationByNumber,
+  lockEscalations,
+  readEscalation,
+} from "../store/escalations.ts";
 import type { EventRow } from "../store/events.ts";
 import { meantFiles } from "../store/files.ts";
 import { addSource } from "../store/sources.ts";
@@ -34,7 +40,15 @@ interface Live {
   readonly row: EscalationRow;
 }
 
-/** Does what that person wants; `contacts`: as which they were told of what they answer, newest first. */
+/** Why a responder's message was neither relayed nor taken for an acknowledgement, as its event is settled. */
+export interface Unheeded {
+  readonly state: "ignored" | "held";
+  readonly code: string;
+  readonly reason: string;
+}
+
+/** Does what that person wants; `contacts`: as which they were told of what they answer, newest first. Null when the message
+ *  was handled; otherwise it looks like an automatic reply, and nothing was done. */
 export async function heed(
   q: Query,
   line: Line,
@@ -42,7 +56,7 @@ export async function heed(
   event: MessageEvent,
   contacts: readonly ContactRow[],
   deps: HearDeps,
-): Promise<void> {
+): Promise<Unheeded | null> {
   // Locked: what another node hears at the same time, that it is over, counts before this or after it.
   const rows = await lockEscalations(
     q,
@@ -55,7 +69,7 @@ export async function heed(
   }
   const live = [...known.values()].filter(({ row: { state } }) => state !== "closed");
   const [first] = contacts;
-  if (!first) return;
+  if (!first) return null;
   const say = (contact: ContactRow, text: string) => answer(q, row, contact, text, deps);
   // What a webhook's receiver has answered needs no answer.
   const confirms = line.traits.platform !== null;
@@ -64,10 +78,12 @@ export async function heed(
   const text = event.wordless && files.length > 0 ? "" : event.text;
   const names = line.traits.platform === null ? [] : [first.name, event.from.name ?? ""];
   const words = readInstructions(text, names, known.size > 1);
+  const machine = await automatic(q, { line, row, event, text, words, known, first }, deps);
+  if (machine !== null) return machine;
   const wrong = whatIsWrong(text, words, files.length);
   if (wrong !== null) {
     await say(first, `${wrong} Nothing was sent to the customer, and nothing was done.`);
-    return;
+    return null;
   }
   const strange = await mayMeanAnother(q, line, words, [...known.values()]);
   const chosen = strange ? "ask" : choose([...known.values()], live, words);
@@ -78,11 +94,11 @@ export async function heed(
       first,
       `Which one do you mean: ${numbers}? Write its number and a colon first. Nothing was sent.`,
     );
-    return;
+    return null;
   }
   if (chosen.length === 0) {
     await say(first, "That escalation is closed. Nothing was sent to the customer.");
-    return;
+    return null;
   }
   for (const one of chosen) {
     const handed = handOn(files, words, one.row, deps.lines().get(one.row.channel));
@@ -102,6 +118,7 @@ export async function heed(
     const unsent = words.ambiguous ? ` "${firstLine(text)}" was sent to no customer.` : "";
     await say(first, `All ${chosen.length} are yours.${unsent}`);
   }
+  return null;
 }
 
 /** `unsent`: words that may have been meant for the customer. */
@@ -127,6 +144,56 @@ export async function answer(
   }
   const id = newId(deps.clock.now());
   await addNotice(q, { id, contact: contact.id, kind: "said", subject: `event:${row.id}`, text }, 0);
+}
+
+/** A responder hears at most so often that a message was held: behind the address may be a machine that answers everything. */
+const heldToldMs = 3_600_000;
+
+/** Keeps automatic replies from acknowledging an escalation and from reaching the customer. The number of an escalation, a
+ *  command, or the operator's release of the held message shows that a person wrote it. */
+async function automatic(
+  q: Query,
+  {
+    line,
+    row,
+    event,
+    text,
+    words,
+    known,
+    first,
+  }: {
+    readonly line: Line;
+    readonly row: EventRow;
+    readonly event: MessageEvent;
+    readonly text: string;
+    readonly words: Instructions;
+    readonly known: ReadonlyMap<string, Live>;
+    readonly first: ContactRow;
+  },
+  deps: HearDeps,
+): Promise<Unheeded | null> {
+  const { number, resume, close: closes, note } = words;
+  const isNamed = number !== null && [...known.values()].some((one) => one.row.number === number);
+  const isPerson = isNamed || resume || closes || note !== "" || row.code === "released";
+  // Behind a webhook is a program of the operator's.
+  if (isPerson || line.traits.platform === null) return null;
+  const machine = machineReply(event.subject, text);
+  if (machine === null) return null;
+  const { level, reason } = machine;
+  deps.log.warn(
+    { channel: line.channel, event: row.id, level },
+    "escalation reply looks automatic, not relayed",
+  );
+  if (level === "certain") return { state: "ignored", code: "auto-reply", reason };
+  const { number: own } = await readEscalation(q, first.escalation);
+  const told = `${own}: Your message looks like an automatic reply (${reason}), so nothing was sent to the customer, and nothing was done. If you wrote it, send it again and begin it with "${own}:".`;
+  const subject = `held:${Math.floor(deps.clock.now() / heldToldMs)}`;
+  await addNotice(
+    q,
+    { id: newId(deps.clock.now()), contact: first.id, kind: "said", subject, text: told },
+    0,
+  );
+  return { state: "held", code: "maybe-automatic", reason };
 }
 
 /** What must not be taken for an answer, however it came about; null when there is nothing of that. */

@@ -1,6 +1,7 @@
 // Whoever was not told gets nothing through, however it looks; nor does a machine that answers for somebody who was.
 
 import { expect, it } from "vitest";
+import { releaseEvent } from "../../src/store/inbox.ts";
 import { echoed } from "./echo.ts";
 import { colleague, customer, type Desk, type DeskOptions, dora, openDesk } from "./escalation-world.ts";
 import { eventually } from "./eventually.ts";
@@ -119,6 +120,86 @@ it.concurrent("an out-of-office is neither an answer nor an acknowledgement", as
     headers: { "X-Autoreply": "yes" },
   });
   await untouched(desk);
+});
+
+it.concurrent("an automatic reply without headers neither acknowledges nor reaches the customer (review 10)", async ({
+  onTestFinished,
+}) => {
+  const { desk, notice } = await told(onTestFinished);
+  const machine = { from: dora.email, name: dora.name, answers: notice };
+  const held = "SELECT code FROM events WHERE state IN ('held', 'ignored') ORDER BY id";
+  const cases: readonly (readonly [string, string, string])[] = [
+    [`[Out of office] Re: ${notice.subject}`, "I will be back on Monday.", "auto-reply"],
+    [`Gelesen: ${notice.subject}`, "ok", "auto-reply"],
+    ["Please verify your email", "Open https://x.example/verify", "auto-reply"],
+    [`Re: ${notice.subject}`, "I am on vacation until Monday.", "maybe-automatic"],
+    [`Re: ${notice.subject}`, "Ich bin im Urlaub.", "maybe-automatic"],
+    [`Ticket 9: ${notice.subject}`, "yes", "maybe-automatic"],
+  ];
+  for (const [at, [subject, text]] of cases.entries()) {
+    await desk.write({ ...machine, subject, text });
+    const codes = cases.slice(0, at + 1).map(([, , code]) => ({ code }));
+    await eventually(async () => expect(await desk.rows(held)).toEqual(codes));
+  }
+  await desk.quiet();
+  expect(await desk.rows("SELECT state, taken_by FROM escalations")).toEqual([
+    { state: "open", taken_by: null },
+  ]);
+  expect(desk.textsTo(anna)).toEqual([colleague]);
+  // Once: behind the address may be a machine that answers everything.
+  const [, ...said] = desk.mailsTo(dora.email);
+  expect(said).toHaveLength(1);
+  expect(said[0]?.text).toMatch(/^1: Your message looks like an automatic reply .*begin it with "1:"\./s);
+  // As it was told, a person's answer goes through.
+  await desk.write({
+    ...machine,
+    subject: `Re: ${notice.subject}`,
+    text: "1: I am on vacation, Bob calls you.",
+  });
+  expect(await desk.textTo(anna, 1)).toBe("I am on vacation, Bob calls you.");
+});
+
+it.concurrent("a held answer goes out when an operator releases it (review 10)", async ({
+  onTestFinished,
+}) => {
+  const { desk, notice } = await told(onTestFinished);
+  const text = "I am out of office but please tell her yes";
+  await desk.write({ from: dora.email, answers: notice, subject: `Re: ${notice.subject}`, text });
+  const sql = "SELECT id FROM events WHERE state = 'held'";
+  await eventually(async () => expect(await desk.rows(sql)).toHaveLength(1));
+  const [row] = await desk.rows(sql);
+  await desk.app().flow.commit((q) => releaseEvent(q, Number(row?.["id"])));
+  expect(await desk.textTo(anna, 1)).toBe(text);
+});
+
+it.concurrent("a phone that answers while driving is not heard (review 10)", async ({ onTestFinished }) => {
+  const { desk } = await told(onTestFinished);
+  await desk.text("I’m driving right now, I’ll get back to you later.", { from: dora.sms });
+  expect(await desk.textTo(dora.sms, 1)).toContain("looks like an automatic reply");
+  await desk.quiet();
+  expect(await desk.rows("SELECT state FROM escalations")).toEqual([{ state: "open" }]);
+  expect(desk.textsTo(anna)).toEqual([colleague]);
+});
+
+it.concurrent("a decorated #note blocks the relay, and the responder learns it (review 10)", async ({
+  onTestFinished,
+}) => {
+  const { desk, notice } = await told(onTestFinished);
+  const dorasAnswer = { from: dora.email, answers: notice, subject: `Re: ${notice.subject}` };
+  const notes = ["(#note secret", ".#note secret", "*#note* secret", "\\#note secret"];
+  for (const [at, text] of notes.entries()) {
+    await desk.write({ ...dorasAnswer, text: `It is on its way.\n${text}` });
+    expect((await desk.mailTo(dora.email, at + 1)).text).toContain(
+      "is no command: those are #resume, #close and #note",
+    );
+  }
+  await desk.text("It is on its way.\n＃note secret", { from: dora.sms });
+  expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
+  await desk.quiet();
+  expect(desk.textsTo(anna).join()).not.toContain("secret");
+  expect(await desk.rows("SELECT detail FROM sources WHERE source = 'note'")).toEqual([
+    { detail: expect.stringContaining(": secret") },
+  ]);
 });
 
 it.concurrent("a text with our words from any other number is a customer's", async ({ onTestFinished }) => {

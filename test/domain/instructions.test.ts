@@ -107,3 +107,107 @@ describe("told of one", () => {
     expect(readInstructions(text, [], false)).toMatchObject(words(text)),
   );
 });
+
+describe("a note never reaches the customer (review 10)", () => {
+  const secret = "she is a known fraud";
+
+  it.each([
+    "#note",
+    "＃note",
+    "﹟note",
+    "#ｎｏｔｅ",
+    "＃ＮＯＴＥ",
+    "\u200b#note",
+    "#\u200bnote",
+    "#no\u00adte",
+    "\ufeff# note",
+    "\u2067#note\u2069",
+    "\u00a0#note",
+    "#\u00a0note",
+    "♯note",
+    "  #Note",
+  ])("%j is a command", (command) => {
+    for (const text of [`${command} ${secret}`, `It is on its way.\n${command}\n${secret}`]) {
+      const words = readInstructions(text);
+      expect(words).toMatchObject({ note: secret, slip: null });
+      expect(words.text).not.toContain(secret);
+    }
+  });
+
+  it.each([
+    "(#note",
+    ".#note",
+    "*#note*",
+    "**#note**",
+    "\\#note",
+    "_#note_",
+    "`#note`",
+    "~~#note~~",
+    "[#note]",
+    '"#note"',
+    "“#note”",
+    "„#note“",
+    "«#note»",
+    "- #note",
+    "* #note",
+    "• #note",
+    "1. #note",
+    "> #note",
+    "| #note |",
+    "…#note",
+    "##note",
+    "## note",
+    "#-note",
+    "#_note_",
+    "#*note*",
+    "#:note",
+    "# \u200b-note",
+    "&#35;note",
+    "&num;note",
+    "#️⃣note",
+    "#n̲o̲t̲e̲",
+    "#nóte",
+    "#nоte", // a Cyrillic letter
+    "(#nоte",
+    "#notes",
+    "#noet",
+    "👉#note",
+    "Hi(#note",
+    "Hi:#note",
+    "Hi.#note",
+    "Hi\u2028#note:",
+    "Hi #note",
+    "Hi\u200b #\u200bnote",
+    "417 (#note)",
+    "(#close)",
+    "*#resume*",
+    ".#close",
+  ])("%j blocks the relay, or is a command", (command) => {
+    for (const text of [`${command} ${secret}`, `It is on its way.\n${command} ${secret}`]) {
+      const { slip, text: relayed, whole } = readInstructions(text);
+      if (slip === null) expect(`${relayed}${whole}`).not.toContain(secret);
+      else expect(slip).not.toBe("");
+    }
+  });
+
+  it("is found after every kind of line break", () => {
+    for (const end of ["\n", "\r\n", "\r", "\v", "\f", "\u0085", "\u2028", "\u2029"])
+      expect(readInstructions(`Hello${end}#note ${secret}`)).toMatchObject({
+        text: "Hello",
+        note: secret,
+        slip: null,
+      });
+  });
+
+  it.each([
+    "You are #1 on our list.",
+    "Order # 4711 is on its way",
+    "C# is not supported",
+    "Please note: it is on its way.",
+    "We close at five. A note follows.",
+    "See https://shop.example/help#notes-1",
+    "Item&#8217;s here, & #5 too",
+  ])("people may write %j", (text) =>
+    expect(readInstructions(text)).toMatchObject({ slip: null, text, note: "", close: false }),
+  );
+});
