@@ -49,7 +49,8 @@ function withoutPictures(
 ): { readonly text: string; readonly pictures: readonly string[] } {
   const pictures: string[] = [];
   const text = markdown.replace(
-    /!\[([^\]]*)\]\((https?:\/\/[^\s)]+)(?:\s+"[^"]*")?\)/g,
+    // No class contains what begins a picture: every character is looked at once, also where no picture ends.
+    /!\[([^[\]]*)\]\((https?:\/\/[^\s()]+)(?:\s+"[^"]*")?\)/g,
     (_all, words: string, url: string) => {
       if (pictures.length === most || !url.startsWith("https:")) return `[${words}](${url})`;
       pictures.push(url);

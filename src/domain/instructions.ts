@@ -6,6 +6,7 @@
 // it is one only for somebody who was told of several, and not when it counts time or money: then we ask rather than guess.
 
 import { withoutSignOff } from "./sign-off.ts";
+import { composed } from "./squeeze.ts";
 
 export interface Instructions {
   /** Which escalation is meant, where the person says so. */
@@ -62,23 +63,30 @@ const namedCommand = /^([ \t]*#?\d{1,9}[:,.-]*)[ \t]+(#[ \t]*\p{L}.*)$/u;
 const commandInside = /(?<![\p{L}\p{N}])#[^\p{L}\p{N}]{0,10}(?:resume|close|note)(?![\p{L}\p{N}])/iu;
 const ourExplanation = "In a line of its own:";
 /** Characters that are not seen, or only decorate others. */
-const invisible = /[\p{Cf}\p{Co}\p{Cn}\p{Cc}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f]/gu;
+const invisible = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Co}\p{Cn}\p{Cc}\u2800]/gu;
 /** Line breaks of every kind. */
 const lineBreak = /\r\n?|[\n\v\f\u0085\u2028\u2029]/u;
 
+/** Everything that NFKC or the eye makes a number sign of, and HTML's spelling of it. */
+const signs = /[#\ufe5f\uff03♯⌗&]/u;
+/** Nobody types a longer line around a command. */
+const longestLine = 4000;
+
 /** A line as a command may be typed: compatibility characters are what they look like, invisible ones are left out. */
-const typed = (line: string): string =>
-  line
-    .replaceAll("\t", " ")
-    .normalize("NFKC")
+function typed(line: string): string {
+  if (line.length > longestLine || !signs.test(line)) return line;
+  return composed(line.replaceAll("\t", " "), "NFKC")
     .replace(invisible, "")
     .replace(/^(\s*)[♯⌗]/u, "$1#");
+}
 
 /** Whether a line looks like a command and is none: behind punctuation, markup or other words, misspelled, or decorated. What
  *  was meant as a note must not reach the customer. Also called for answers that are given on the command line. */
 export function looksLikeCommand(line: string): boolean {
-  const plain = line
-    .normalize("NFKD")
+  if (!signs.test(line)) return false;
+  if (line.length > longestLine)
+    return commandInside.test(line) || /^[^\p{L}\p{N}]*[#\ufe5f\uff03♯⌗]/u.test(line);
+  const plain = composed(line, "NFKD")
     .replace(/\p{M}/gu, "")
     .replace(invisible, "")
     .replace(/&(?:#0{0,4}35|#x0{0,4}23|num);/giu, "#")
@@ -170,7 +178,11 @@ function numbered(words: string, several: boolean): Numbered {
 const takes = (text: string): boolean => yes.test(bare(text)) || yesAndMore.test(bare(text));
 
 /** Without what stands around a word. */
-const bare = (text: string): string => uncoloured(text).replace(/^[\s"“]+|[\s.,!"”]+$/gu, "");
+function bare(text: string): string {
+  // No word that takes an escalation is longer; and the search for what stands at the end is quadratic.
+  if (text.length > 200) return text;
+  return uncoloured(text).replace(/^[\s"“]+|[\s.,!"”]+$/gu, "");
+}
 
 /** A thumb of any colour is a thumb. */
 const uncoloured = (text: string): string => text.replace(/\p{EMod}|\ufe0f/gu, "");

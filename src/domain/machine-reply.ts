@@ -2,6 +2,8 @@
 // confirmations of receipt, challenge-response systems, phones that answer while driving. Such a reply must neither
 // acknowledge an escalation nor reach the customer. Pure; called for replies of responders only.
 
+import { composed } from "./squeeze.ts";
+
 /** `certain`: a machine's subject; nothing is said in return. `likely`: the responder is asked to confirm. */
 export interface MachineReply {
   readonly level: "certain" | "likely";
@@ -139,8 +141,7 @@ function wordsOf(...lists: readonly string[]): readonly string[] {
 
 /** One form for comparing: compatibility characters, case, quotes, white space and invisible characters do not matter. */
 const simplified = (text: string): string =>
-  text
-    .normalize("NFKC")
+  composed(text, "NFKC")
     .toLowerCase()
     .replace(/\p{Cf}/gu, "")
     .replace(/[‘’‛´`]/g, "'")

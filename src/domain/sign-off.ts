@@ -1,6 +1,8 @@
 // How a person ends a message: a farewell, a name, a business card. Programs put it below every answer, most of them without
 // the line of dashes that adapters know it by. The customer hears the agent, and must not get a colleague's name and number.
 
+import { composed } from "./squeeze.ts";
+
 /** Filled lines at the end of a message that are looked at; no business card is longer. */
 const most = 25;
 /** So many filled lines below a farewell the name stands. */
@@ -29,7 +31,7 @@ const farewell = new RegExp(
 export function withoutSignOff(text: string, names: readonly string[]): string {
   const lines = text.split("\n");
   const filled = [...lines.keys()].filter((at) => lines[at]?.trim() !== "");
-  const shown = filled.map((at) => lines[at]?.trim().normalize() ?? "");
+  const shown = filled.map((at) => composed(lines[at]?.trim() ?? ""));
   const called = names.map(wordsOf).filter((words) => words.length > 0);
   // In the middle of a paragraph a name is a part of what is said.
   const apart = (at: number) => at === shown.length - 1 || filled[at - 1] !== (filled[at] ?? 0) - 1;
@@ -87,7 +89,6 @@ function isNamed(line: string, names: Names): boolean {
 }
 
 const wordsOf = (text: string): readonly string[] =>
-  text
-    .normalize()
+  composed(text)
     .toLowerCase()
     .match(/\p{L}[\p{L}\p{M}'’-]+/gu) ?? [];

@@ -14,6 +14,9 @@ type Fields = { readonly [name: string]: unknown };
 
 const mostDepth = 8;
 const mostObjects = 5000;
+/** Of a form: fields, and characters. */
+const mostFields = 500;
+const mostForm = 200_000;
 
 /** `body`: JSON, a form, or whatever it is: then it is all message. */
 export function readPayload(body: string): PayloadIn {
@@ -43,10 +46,12 @@ function jsonIn(body: string): object | null {
 /** A form's fields; those that are JSON themselves (`payload={...}`) are read as such. */
 function formIn(body: string): object | null {
   if (!/^[\w.[\]%+-]+=/.test(body.trim())) return null;
-  const fields = [...new URLSearchParams(body.trim())].map(([name, value]): [string, unknown] => [
-    name,
-    jsonIn(value) ?? value,
-  ]);
+  const fields = [...new URLSearchParams(body.trim().slice(0, mostForm))]
+    .slice(0, mostFields)
+    .map(([name, value]): [string, unknown] => [
+      name,
+      (/^\s*[[{]/.test(value) ? jsonIn(value) : null) ?? value,
+    ]);
   return Object.fromEntries(fields);
 }
 

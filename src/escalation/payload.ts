@@ -1,7 +1,7 @@
 // What a webhook is told, as JSON. The field names are ours and stay: additions only.
 
 import type { ContactRow, NoticeRow } from "../store/contacts.ts";
-import { chatText, harmless, type Matter } from "./wording.ts";
+import { chatText, clipped, harmless, type Matter } from "./wording.ts";
 
 const types = {
   told: "escalation.opened",
@@ -10,6 +10,13 @@ const types = {
   customer: "escalation.message",
   said: "escalation.notice",
 } as const;
+
+/** Characters of a message, and of a single fact. */
+const mostText = 20_000;
+const mostFact = 2000;
+
+const fact = <T extends string | null>(text: T): T | string =>
+  text === null || text.length <= mostFact ? text : text.slice(0, mostFact).toWellFormed();
 
 /** The body of a delivery. `timestamp` is when the escalation was opened: the delivery's own is in its headers. `text` at
  *  the top is what chats (Slack, Mattermost, Rocket.Chat) show. `link`: where it is taken by a button. */
@@ -20,31 +27,33 @@ export function webhookText(
   link: string | null,
 ): string {
   const { row, person, subject, sources, said } = matter;
+  const text = notice.text === null ? null : clipped(notice.text, mostText, row.number);
   return JSON.stringify({
     type: types[notice.kind],
     timestamp: new Date(row.opened_at).toISOString(),
-    text: notice.text === null ? chatText(matter, link, notice.kind === "again") : harmless(notice.text),
+    text: text === null ? chatText(matter, link, notice.kind === "again") : harmless(text),
     data: {
       escalation: row.number,
       state: row.state,
       cause: row.cause,
-      topic: row.topic,
-      reason: row.reason,
+      topic: fact(row.topic),
+      reason: fact(row.reason),
       agent: row.agent,
       channel: row.channel,
       conversation: row.conversation,
-      customer: person,
-      subject,
+      customer: person && { ...person, address: fact(person.address), name: fact(person.name) },
+      subject: fact(subject),
       sources: sources.map(({ source }) => source),
       takenBy: row.taken_by,
       told: contact.name,
       link,
-      text: notice.text,
+      text,
       ...(matter.cut ? { transcriptCut: true } : {}),
       transcript: said.map(({ at, ...one }) => ({
         at: new Date(at).toISOString(),
         who: one.who,
         text: one.text,
+        ...(one.cut ? { charactersCut: one.cut } : {}),
         ...(one.other ? { other: one.other } : {}),
       })),
     },

@@ -203,6 +203,13 @@ function ownAddress(own: OwnIdentity): (address: string) => boolean {
   const addresses = new Set(own.addresses.map((address) => address.toLowerCase()));
   return (address) => {
     const lower = address.toLowerCase();
-    return addresses.has(lower) || addresses.has(lower.replace(/\+[^@]*(?=@)/, ""));
+    return addresses.has(lower) || addresses.has(untagged(lower));
   };
+}
+
+/** Without what stands between a plus sign and the at sign. */
+function untagged(address: string): string {
+  const plus = address.indexOf("+");
+  const at = address.indexOf("@", plus);
+  return plus < 0 || at < 0 ? address : address.slice(0, plus) + address.slice(at);
 }

@@ -8,6 +8,8 @@ import type { Mailbox } from "./mail.ts";
 import type { HeaderField } from "./tree.ts";
 
 /** How many addresses of one header are looked at. */
+/** Characters of an address header that are parsed: a thousand recipients. */
+const maxAddressField = 50_000;
 const maxAddresses = 2000;
 
 /** Decoded text of an unstructured value such as a subject. */
@@ -20,7 +22,7 @@ export function mailboxesOf(headers: readonly HeaderField[], name: string): Mail
   const found: Mailbox[] = [];
   for (const field of headers) {
     if (field.name !== name || field.value === "") continue;
-    for (const entry of addressParser(field.value, { flatten: true })) {
+    for (const entry of addressParser(field.value.slice(0, maxAddressField), { flatten: true })) {
       if (found.length >= maxAddresses) return found;
       const address = cleanAddress("address" in entry ? (entry.address ?? "") : "");
       if (address !== "") found.push({ address, name: cleanLine(entry.name, 300) });

@@ -61,7 +61,7 @@ const name = (text: string) => text.replace(/[-_]/g, "").toLowerCase();
 /** `mailer-daemon@...` and `postmaster@...`, with or without anything after a plus sign, and Exchange's own sender. */
 export function isDaemon(address: string): boolean {
   if (/^microsoftexchange[0-9a-f]{20,40}@/i.test(address)) return true;
-  return daemons.has(bare(local(address).split("+", 1)[0] ?? ""));
+  return daemons.has(bare((local(address).split("+", 1)[0] ?? "").slice(0, 100)));
 }
 
 /** "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`, `noreply.12345`. */

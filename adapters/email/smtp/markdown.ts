@@ -12,7 +12,7 @@ export interface Rendered {
 }
 
 /** Markdown longer than this many characters is sent as plain text. Parsing it takes less than 50 ms, whatever it is. */
-export const markdownLimit = 20_000;
+export const markdownLimit = 12_000;
 
 const allowedLink = /^(https?:\/\/|mailto:)[^\s<>"']+$/i;
 

@@ -30,11 +30,15 @@ export function textsOf(
   const body = said.join("\n\n") || noWords;
   const signature = clean(reply.signature ?? "");
   const target = Math.min(options.target, options.max);
-  let parts = numbered(body, signature, target, options);
-  if (parts.length <= options.parts || target === options.max) return parts;
+  // Certainly too many at the target length: that is not tried.
+  const many = body.length > target * options.parts && target < options.max;
+  let parts = numbered(body, signature, many ? options.max : target, options);
+  if (!many && (parts.length <= options.parts || target === options.max)) return parts;
   // Between the two limits, the shortest parts that are few enough; found by halving, since fewer come of longer ones.
   let [low, high] = [target, options.max];
-  parts = numbered(body, signature, high, options);
+  if (!many) parts = numbered(body, signature, high, options);
+  // Not even the longest parts are few enough.
+  if (parts.length > options.parts) return parts;
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);
     const tried = numbered(body, signature, middle, options);
@@ -46,9 +50,10 @@ export function textsOf(
 
 /** Parts of at most `most` characters with their numbers, which count; one part alone has none. */
 function numbered(body: string, signature: string, most: number, options: TextOptions): readonly string[] {
-  const alone = signed(body, signature, most, options.max);
+  const isLong = body.length > most && options.numbering !== "";
+  const alone = isLong ? [] : signed(body, signature, most, options.max);
   if (alone.length === 1 || options.numbering === "") return alone;
-  for (let digits = 1; ; digits++) {
+  for (let digits = String(Math.ceil(body.length / most)).length; ; digits++) {
     const nines = 10 ** digits - 1;
     const width = label(options.numbering, nines, nines).length;
     const parts = signed(body, signature, Math.max(1, most - width), options.max - width);

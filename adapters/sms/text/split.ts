@@ -28,25 +28,40 @@ export function split(text: string, most: number): readonly string[] {
 }
 
 function pack(text: string, most: number, level: number): string[] {
-  if (length(text) <= most) return [text];
+  if (text.trim().length <= most) return [text];
   const cut = cutters[level] ?? ((whole: string) => Array.from(whole));
   const parts: string[] = [];
-  let part = "";
+  let part = measured("");
   for (const piece of cut(text)) {
-    if (length(part + piece) <= most) {
-      part += piece;
+    const joined = append(part, piece);
+    if (joined.to - joined.from <= most) {
+      part = joined;
       continue;
     }
     // A piece too long for any part is cut more finely; its last bit shares a part with what follows.
-    const rest = length(piece) <= most || level >= cutters.length ? [piece] : pack(piece, most, level + 1);
-    if (part.trim() !== "") parts.push(part);
+    const fits = piece.trim().length <= most || level >= cutters.length;
+    const rest = fits ? [piece] : pack(piece, most, level + 1);
+    if (part.to > part.from) parts.push(part.text);
     parts.push(...rest.slice(0, -1));
-    part = rest.at(-1) ?? "";
+    part = measured(rest.at(-1) ?? "");
   }
-  return part === "" ? parts : [...parts, part];
+  return part.text === "" ? parts : [...parts, part.text];
 }
 
-/** White space at the end is cut off, so it takes no room. */
-function length(text: string): number {
-  return text.trim().length;
+/** A text, and where its first and behind its last character that is no white space stand: white space at the ends is cut off,
+ *  so it takes no room. Measuring what is appended alone keeps packing linear. */
+interface Measured {
+  readonly text: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+const measured = (text: string): Measured => append({ text: "", from: 0, to: 0 }, text);
+
+function append({ text, from, to }: Measured, piece: string): Measured {
+  const whole = text + piece;
+  const end = piece.trimEnd().length;
+  if (end === 0) return { text: whole, from, to };
+  const first = to > from ? from : text.length + piece.length - piece.trimStart().length;
+  return { text: whole, from: first, to: text.length + end };
 }

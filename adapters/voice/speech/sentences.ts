@@ -31,8 +31,13 @@ export function sentences(text: string, lang = "en"): readonly string[] {
   return found;
 }
 
+/** Longer than any abbreviation with what stands before it. */
+const longestWord = 200;
+
 /** Whether what looks like a sentence's end is inside one. */
-function goesOn(before: string, next: string, ordinalStops: boolean): boolean {
+function goesOn(whole: string, next: string, ordinalStops: boolean): boolean {
+  // Abbreviations follow each other: looking at all of them each time would be quadratic.
+  const before = whole.slice(-longestWord);
   if (!/[\p{L}\p{N}]/u.test(next) || !/[\p{L}\p{N}]/u.test(before)) return true;
   const word = /(?:^|[\s(„“"'])([\p{L}\p{N}.]*[\p{L}\p{N}])\.$/u.exec(before)?.[1]?.toLowerCase();
   if (word === undefined) return false;

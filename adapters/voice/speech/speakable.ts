@@ -5,7 +5,7 @@ import { passages } from "./prose.ts";
 import { allClosings, type Words, wordsOf } from "./words.ts";
 
 /** More than anybody listens to; bounds the work for one answer. */
-const longest = 20_000;
+const longest = 12_000;
 
 /** The text of an answer (Markdown) as it can be spoken, on one line, in whole sentences; empty when nothing of it can.
  *  - code blocks, pictures, rules, tags, emoji, citations (`[1]`, `[^1]`) and a closing signature are left out;
@@ -117,7 +117,7 @@ function withoutMarks(text: string): string {
   return text
     .replace(picture, (found) => (/^[0-9]/.test(found) ? (found[0] ?? "") : " "))
     .replace(face, "")
-    .replace(/\s*(?:[→⇒➜»«]|[-=]>|\s[–—-]\s|—)\s*/g, ", ")
+    .replace(/(?<!\s)\s*(?:[→⇒➜»«]|[-=]>|\s[–—-]\s|—)\s*/g, ", ")
     .replace(/[*_`#|~<>{}\\^[\]▪•●■◆]+/g, " ");
 }
 

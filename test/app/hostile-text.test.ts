@@ -1,0 +1,60 @@
+// Hostile customer text through the whole daemon: it escalates, responders are notified, one of them answers with it, and the
+// customer gets the answer, while the event loop goes on.
+
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { expect, it } from "vitest";
+import { customer, dora, emil, openDesk } from "./escalation-world.ts";
+import { eventually } from "./eventually.ts";
+
+/** Milliseconds. Nothing here takes 50 ms of CPU time; the rest is for a machine that stands still for a moment. */
+const mostDelayMs = 1500;
+
+// The first blocked the event loop for 38 s, the second and third threw in compose, the last is quadratic in carriesNotice.
+it.each([
+  ["_a_", 99_000],
+  ["- ", 6000],
+  ["> > >", 12_000],
+  ["\n", 60_000],
+])(
+  "hostile text of %j escalates, notifies, and is relayed without blocking (review 2)",
+  async (piece, length) => {
+    const hostile = `refund\n${piece.repeat(length / piece.length)}`;
+    const cleanups: (() => unknown)[] = [];
+    const desk = await openDesk((run) => cleanups.push(run));
+    const delay = monitorEventLoopDelay({ resolution: 10 });
+    try {
+      const mail = await desk.write({ subject: "My lamp", text: "Hello" });
+      await desk.mailTo(customer);
+      await desk.quiet();
+      delay.enable();
+      const worked = process.cpuUsage();
+      await desk.write({
+        subject: "Re: My lamp",
+        text: `I want a refund\n${hostile}\nend`,
+        answers: await desk.mailTo(customer),
+      });
+      const notices = await Promise.all([
+        desk.mailTo(dora.email),
+        desk.mailTo(emil.email),
+        desk.textTo(dora.sms),
+      ]);
+      expect(notices[0].text).toContain("I want a refund");
+      await desk.quiet();
+      await desk.write({
+        from: dora.email,
+        answers: notices[0],
+        text: `It is on its way.\n${hostile}\nBye for now.`,
+      });
+      await eventually(() => expect(desk.mailsTo(customer).at(-1)?.text).toContain("It is on its way."));
+      await desk.quiet();
+      delay.disable();
+      expect((await desk.escalations()).map(({ state }) => state)).toEqual(["taken"]);
+      expect(delay.max / 1e6, `${JSON.stringify(process.cpuUsage(worked))} of ${mail.subject}`).toBeLessThan(
+        mostDelayMs,
+      );
+    } finally {
+      delay.disable();
+      for (const run of cleanups.reverse()) await run();
+    }
+  },
+);

@@ -1,0 +1,119 @@
+// Records in which every text that a stranger can choose is the hostile one.
+
+import { externalId, type MessageEvent, type Reply, sendKey, threadToken } from "bridgehead/contract";
+import type { Mail } from "../../adapters/email/parse/mail.ts";
+import type { Part } from "../../adapters/email/parse/tree.ts";
+import type { Matter } from "../../src/escalation/wording.ts";
+
+export function mailWith(text: string): Mail {
+  const box = { address: text, name: text };
+  return {
+    digest: "",
+    messageId: text,
+    inReplyTo: [text],
+    references: [text],
+    from: [box],
+    fromFields: 1,
+    sender: box,
+    replyTo: [box],
+    to: [box],
+    cc: [box],
+    deliveredTo: [text],
+    returnPath: text,
+    subject: text,
+    date: 0,
+    headers: [
+      { name: "x", value: text },
+      { name: "auto-submitted", value: "no" },
+      { name: "delivered-to", value: text },
+      { name: "feedback-id", value: text },
+    ],
+    text,
+    wordless: false,
+    fullText: text,
+    markers: [text],
+    forwarded: null,
+    attachments: [],
+    report: {
+      type: "delivery-status",
+      recipients: [{ address: text, action: text, status: text, diagnostic: text }],
+      about: [text],
+      envelopeId: text,
+    },
+    contentType: text,
+    calendarMethod: null,
+    sealed: null,
+  };
+}
+
+export function partWith(text: string, mediaType: string): Part {
+  const part = {
+    headers: [{ name: "content-type", value: mediaType }],
+    mediaType,
+    parameters: { charset: "utf-8" },
+    multipart: null,
+    disposition: "",
+    fileName: null,
+    contentId: null,
+    content: Buffer.from(text),
+    children: [],
+    unflow: (flowed: string) => flowed,
+  };
+  return mediaType === "message/delivery-status"
+    ? {
+        ...part,
+        mediaType: "multipart/report",
+        multipart: "report",
+        parameters: { "report-type": "delivery-status" },
+        children: [part],
+      }
+    : part;
+}
+
+export const replyWith = (text: string): Reply => ({
+  kind: "answer",
+  key: sendKey("key"),
+  createdAt: new Date(0),
+  to: [{ address: text, name: text }],
+  cc: [{ address: text, name: text }],
+  subject: text,
+  text,
+  signature: null,
+  introduction: null,
+  senderName: text,
+  answers: externalId(text),
+  history: [externalId(text)],
+  token: threadToken("t"),
+  hops: 0,
+  session: null,
+});
+
+export const matterWith = (text: string): Matter => ({
+  row: {
+    number: 1,
+    topic: text,
+    reason: text,
+    channel: "c",
+    agent: "a",
+    opened_at: 0,
+    conversation: "k",
+    state: "open",
+  } as Matter["row"],
+  sources: [],
+  person: { address: text, name: text },
+  subject: text,
+  said: [{ at: 0, who: "person", text, other: text }],
+});
+
+export const eventWith = (text: string): MessageEvent => ({
+  kind: "message",
+  id: externalId("1"),
+  from: { address: text, name: text },
+  to: [{ address: text }],
+  cc: [{ address: text }],
+  thread: { answers: text.split(" ").map(externalId), tokens: [threadToken(text)] },
+  sentAt: new Date(0),
+  subject: text,
+  text,
+  notes: { sender: text },
+});

@@ -1,0 +1,482 @@
+// Every exported function that is given untrusted text (customers', agents', responders', providers'), and how it is called
+// with it. A function that is in neither table fails linear.test.ts: it must be added here, or exempted with a reason.
+
+import { externalId } from "bridgehead/contract";
+import { config as emailConfig } from "../../adapters/email/config.ts";
+import { identity } from "../../adapters/email/identity.ts";
+import { compose } from "../../adapters/email/smtp/compose.ts";
+import { markdownLimit } from "../../adapters/email/smtp/markdown.ts";
+import { config as smsConfig } from "../../adapters/sms/config.ts";
+import { phrases } from "../../adapters/voice/speech/index.ts";
+import { eventWith, mailWith, matterWith, partWith, replyWith } from "./inputs.ts";
+
+type Given = (...given: readonly unknown[]) => unknown;
+export type Call = (tested: Given, text: string) => unknown;
+
+const one: Call = (tested, text) => tested(text);
+const bytes: Call = (tested, text) => tested(Buffer.from(text));
+const lines: Call = (tested, text) => tested(text.split("\n"));
+const ofMail: Call = (tested, text) => tested(mailWith(text));
+const ofMatter: Call = (tested, text) => tested(matterWith(text), null, false);
+const kinds = (text: string) => text.split("\n").map((line) => ({ text: line, kind: "own" }));
+const header = (text: string) => [{ name: "x", value: text }];
+const arrival = {
+  id: externalId("1"),
+  listed: { uid: 1, size: 1, arrivedAt: null, flags: new Set() },
+  now: 0,
+};
+const withFiles = (text: string) => {
+  const file = { name: text, mediaType: text, inline: false, bytes: Buffer.from(text) };
+  return { ...mailWith(text), attachments: [file, file] };
+};
+const server = { host: "127.0.0.1", tls: "none" } as const;
+const email = emailConfig.parse({ imap: { ...server, user: "a@example.com", password: "x" }, smtp: server });
+const self = identity("a@example.com", []);
+const own = { addresses: ["a@example.com"], isOurs: () => false, robots: ["b@c.d"], bccAllowed: true };
+const sms = smsConfig.parse({
+  provider: "twilio",
+  account_sid: `AC${"0".repeat(32)}`,
+  auth_tokens: ["0".repeat(32)],
+  number: "+12025550100",
+});
+const [draft] = compose(email, self, replyWith("a@b.c"));
+const split = { target: 320, max: 1600, parts: 6, numbering: "(1/2)" };
+const now = new Date(0);
+const frame = (type: string, field: string) => (text: string) => JSON.stringify({ type, [field]: text });
+
+export const cases: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
+  "src/domain/guards.ts": {
+    refuse: (f, text) => f(eventWith(text), { max_age: 1, allow: ["*@b.c"], deny: ["a*b*c@d.e"] }, 0),
+    barred: (f, text) => f(text, { allow: ["*@b.c", "*a*a*a*b"], deny: ["a*b*c@d.e"] }),
+    matches: (f, text) => f("*a*a*a*a*b*", text),
+  },
+  "src/domain/instructions.ts": {
+    looksLikeCommand: one,
+    readInstructions: (f, text) => f(text, ["Anna Example", "Dora Dahl"], true),
+  },
+  "src/domain/machine-reply.ts": {
+    machineReply: (f, text) => [
+      f(text, text),
+      f(`Re: [Escalation 1] ${text}`, ""),
+      f(`${text} [Escalation 1]`, ""),
+    ],
+  },
+  "src/domain/question.ts": {
+    questionText: (f, text) => f(eventWith(text), true, [{ name: text, media_type: text, size: 1 }]),
+    attachmentLines: (f, text) => f([{ name: text, media_type: text, size: 1 }]),
+    questionContext: (f, text) => f(eventWith(text)),
+    joinedContext: (f, text) => f(text, `${text}x`),
+  },
+  "src/domain/address.ts": {
+    answerTo: (f, text) => f(eventWith(text)),
+  },
+  "src/domain/sign-off.ts": { withoutSignOff: (f, text) => f(text, ["Anna Example", "Dora Dahl"]) },
+  "src/domain/squeeze.ts": {
+    squeeze: one,
+    composed: (f, text) => [f(text), f(text, "NFKC"), f(text.slice(0, 20_000), "NFKD")],
+  },
+  "src/domain/thread.ts": {
+    chooseConversation: (f, text) => f(text, [{ conversation: "k", participants: new Set(["a"]) }]),
+    references: (f, text) => f(eventWith(text)),
+  },
+  "src/escalation/files.ts": { namesOf: (f, text) => f(text.split(" ").map((name) => ({ name }))) },
+  "src/escalation/recipients.ts": {
+    escalationsFor: (f, text) => f(text, [{ topic: text, response: text, recipients: [] }]),
+  },
+  "src/escalation/links.ts": { hashOf: one },
+  "src/escalation/intake-proof.ts": {
+    isSame: (f, text) => f(text, "wanted"),
+    isSignedBy: (f, text) =>
+      f(
+        ["whsec_AAAA"],
+        { get: (name: string) => (name === "webhook-timestamp" ? "0" : text) },
+        Buffer.from(text),
+        0,
+      ),
+  },
+  "src/escalation/payload-in.ts": {
+    readPayload: (f, text) => [
+      f(text),
+      f(JSON.stringify({ conversationId: text, escalation: { topic: text }, message: text })),
+    ],
+  },
+  "src/escalation/payload.ts": {
+    webhookText: (f, text) => f(matterWith(text), { kind: "said", text }, { name: text }, null),
+  },
+  "src/escalation/page-html.ts": {
+    pageResponse: (f, text) => f(200, { title: text, facts: [["What", text]], words: text }),
+  },
+  "src/escalation/wording.ts": {
+    headline: (f, text) => f(matterWith(text)),
+    subjectOf: (f, text) => f(matterWith(text)),
+    numberIn: one,
+    shortText: ofMatter,
+    chatText: ofMatter,
+    longText: ofMatter,
+    harmless: one,
+    digestText: (f, text) => f([matterWith(text)], 2),
+    clipped: (f, text) => f(text, 90_000, 1),
+    bounded: one,
+    takenText: (f, text) => f(matterWith(text).row, text),
+    allTakenText: (f, text) => f([1, 2], text),
+    customerText: (f, text) => f(matterWith(text).row, text, text),
+    customerMail: one,
+    carriesNotice: one,
+  },
+  "src/escalation/webhook/reading.ts": {
+    failureIn: (f, text) => f({ status: 503, headers: { "retry-after": text.slice(0, 1000) }, text }, 1, 0),
+    saidIn: (f, text) =>
+      f(
+        {
+          status: 200,
+          headers: { "content-type": "application/json" },
+          text: JSON.stringify({ reply: text, by: text }),
+        },
+        '{"type":"escalation.opened"}',
+      ),
+  },
+  "src/escalation/webhook/signature.ts": { webhookHeaders: (f, text) => f("id", 0, text, "whsec_AAAA") },
+  "adapters/email/attachments.ts": {
+    keptOf: (f, text) => f(email, withFiles(text)),
+    attachmentsOf: (f, text) => f(email, withFiles(text)),
+  },
+  "adapters/email/receipts.ts": {
+    deliveries: (f, text) => {
+      const bounce = {
+        kind: "bounce",
+        permanent: true,
+        recipients: [text],
+        about: [text],
+        envelopeId: text,
+        detail: text,
+      };
+      return f(self, arrival, mailWith(text), bounce, Buffer.from(text));
+    },
+  },
+  "adapters/email/parse/attribution.ts": { attributionIn: one },
+  "adapters/email/parse/auth-header.ts": {
+    judgeHeaders: (f, text) => f([{ name: "authentication-results", value: `mx.a; ${text}` }], "mx.a", "b.c"),
+  },
+  "adapters/email/parse/auto-reply.ts": {
+    automaticByHeader: ofMail,
+    automaticBySubject: (f, text) => f(mailWith(text), () => true),
+    valueOf: (f: Given, text: string) => f(mailWith(text), "x"),
+    has: (f: Given, text: string) => f(mailWith(text), text),
+  },
+  "adapters/email/parse/body.ts": {
+    bodyOf: (f: Given, text: string) => [
+      f(partWith(text, "text/plain"), false),
+      f(partWith(text, "text/html"), true),
+    ],
+  },
+  "adapters/email/parse/bounce.ts": { reportedBounce: ofMail, guessedBounce: ofMail },
+  "adapters/email/parse/charset.ts": {
+    decodeText: (f, text) => [
+      f(Buffer.from(text), null),
+      f(Buffer.from(text), text),
+      f(Buffer.from(text), "utf-7"),
+    ],
+  },
+  "adapters/email/parse/classify.ts": { classify: (f, text) => f(mailWith(text), own) },
+  "adapters/email/parse/cleaning.ts": {
+    cleanText: one,
+    cleanLine: one,
+    cleanFileName: (f, text) => f(text, "x"),
+  },
+  "adapters/email/parse/digest.ts": { digestOf: bytes },
+  "adapters/email/parse/forward.ts": {
+    isForwardSubject: one,
+    hasForwardLine: one,
+    forwardedIn: (f, text) => f(text, text),
+  },
+  "adapters/email/parse/headers.ts": {
+    textOf: one,
+    mailboxesOf: (f, text) => f(header(text), "x"),
+    cleanAddress: one,
+    asciiDomain: one,
+    messageIdsOf: one,
+    messageIdOf: one,
+    dateOf: one,
+    repaired: (f, text) => f(header(text), Buffer.from(`X: ${text}\r\n\r\n`), "latin1"),
+  },
+  "adapters/email/parse/html.ts": { htmlToText: (f, text) => [f(text, false), f(`<p>Hi</p>${text}`, true)] },
+  "adapters/email/parse/lines.ts": { scan: lines, isForwardLine: one },
+  "adapters/email/parse/machine-senders.ts": {
+    isDaemon: one,
+    isNoReply: one,
+    isProgram: one,
+    isListed: (f, text) => f(text, ["a@b.c", "@b.c"]),
+  },
+  "adapters/email/parse/marker.ts": { findMarkers: one },
+  "adapters/email/parse/reading.ts": {
+    readMail: (f, text) =>
+      Promise.all([
+        f(Buffer.from(`From: a@b.c\r\nSubject: Re: x\r\nIn-Reply-To: <a@b>\r\n\r\nHello\r\n${text}`)),
+        f(Buffer.from(`From: ${text.slice(0, 20_000)}\r\nSubject: ${text.slice(0, 20_000)}\r\n\r\nx`)),
+      ]),
+  },
+  "adapters/email/parse/report.ts": {
+    reportOf: (f, text) => f(partWith(text, "message/delivery-status")),
+    idsOfReturned: bytes,
+  },
+  "adapters/email/parse/signature.ts": { signatureStart: (f, text) => f(kinds(text)) },
+  "adapters/email/parse/transfer-encoding.ts": {
+    decoderFor: (f, text) => f(text),
+  },
+  "adapters/email/parse/tree.ts": { readTree: bytes, headerOf: (f, text) => f(header(text), text) },
+  "adapters/email/parse/trim.ts": { trimReply: one, isWordless: one },
+  "adapters/email/smtp/compose.ts": {
+    compose: (f, text) => [
+      f(email, self, replyWith(text)),
+      f(email, self, { ...replyWith(text), plain: true }),
+    ],
+    clean: (f, text) => f(text, 900),
+    referencesOf: (f, text) => f(text.split(" ").map(externalId), null),
+  },
+  "adapters/email/smtp/markdown.ts": {
+    renderMarkdown: one,
+    renderPlain: one,
+    // renderMarkdown calls them with no more than this.
+    toHtml: (f, text) => f(text.slice(0, markdownLimit)),
+    toText: (f, text) => f(text.slice(0, markdownLimit)),
+    escapeHtml: one,
+  },
+  "adapters/email/smtp/message.ts": {
+    messageBytes: (f, text) => f({ ...draft, text, html: text, subject: text.slice(0, 900) }),
+  },
+  "adapters/email/identity.ts": { isCitable: one, surrogateId: one },
+  "adapters/email/mailbox.ts": { mailbox: one },
+  "adapters/email/failure.ts": {
+    brief: (f, text) => f(new Error(text)),
+    statusOf: (f, text) =>
+      f(
+        Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true }),
+        1,
+      ),
+  },
+  "adapters/email/smtp/outcome.ts": {
+    outcomeOf: (f, text) =>
+      f(Object.assign(new Error(text), { responseCode: 550, response: text, command: "DATA" }), true),
+  },
+  "adapters/email/events.ts": {
+    understand: (f, text) => f({ config: email, self }, arrival, mailWith(text), null, Buffer.from(text)),
+    unread: (f, text) =>
+      f(
+        arrival,
+        { from: [{ address: text, name: text }], subject: text, messageId: text, date: text },
+        { code: "x", reason: "y" },
+        null,
+      ),
+  },
+  "adapters/sms/text/clean.ts": { clean: one },
+  "adapters/sms/text/gsm.ts": { isGsm: one, encodeGsm: one, decodeGsm: bytes },
+  "adapters/sms/text/index.ts": {
+    textsOf: (f, text) => f(replyWith(text), split),
+  },
+  "adapters/sms/text/plain.ts": { toPlain: one },
+  "adapters/sms/text/segments.ts": { segmentsOf: one },
+  "adapters/sms/text/split.ts": { split: (f, text) => f(text, 320) },
+  "adapters/sms/classes.ts": { withoutNumbers: one },
+  "adapters/sms/consent.ts": {
+    consentOf: (f, text) => f(text, { languages: ["en", "de"], add: {}, remove: [] }),
+  },
+  "adapters/sms/draft.ts": {
+    compose: (f, text) => f(sms, { maxLength: 1600, media: true }, replyWith(text)),
+  },
+  "adapters/sms/inbound.ts": {
+    eventOfText: (f, text) =>
+      f(sms, {
+        id: "1",
+        from: text,
+        to: "+12025550100",
+        body: text,
+        name: text,
+        media: [],
+        sentAt: now,
+        raw: Buffer.alloc(0),
+      }),
+  },
+  "adapters/sms/numbers.ts": { canonicalNumber: (f, text) => [f(text), f(text, "US")] },
+  "adapters/sms/provider.ts": { statusEventId: (f, text) => f(text, text) },
+  "adapters/sms/status.ts": {
+    eventOfStatus: (f, text) =>
+      f({ id: text, state: "failed", status: text, detail: text, raw: Buffer.alloc(0) }),
+  },
+  "adapters/sms/twilio/received.ts": {
+    textOfForm: (f, text) =>
+      f(
+        { From: text, To: text, Body: text, MessageSid: text, ProfileName: text, NumMedia: text },
+        Buffer.alloc(0),
+        now,
+      ),
+  },
+  "adapters/sms/twilio/signature.ts": {
+    formOf: one,
+    prove: (f, text) => f(new URL("https://a.b/c"), text, { Body: text }, ["k"]),
+    field: (f, text) => f({ a: text }, "a"),
+  },
+  "adapters/sms/twilio/status.ts": {
+    statusOfForm: (f, text) =>
+      f(
+        { MessageSid: text, MessageStatus: text, ErrorCode: text, To: text },
+        new URL("https://a.b/c"),
+        Buffer.alloc(0),
+      ),
+  },
+  "adapters/sms/telnyx/webhook.ts": {
+    readEvent: (f, text) => {
+      const payload = {
+        id: text,
+        text,
+        from: { phone_number: text },
+        to: [{ phone_number: text, status: text }],
+        errors: [{ detail: text }],
+      };
+      return f(
+        Buffer.from(JSON.stringify({ data: { id: text, event_type: "message.received", payload } })),
+        0,
+      );
+    },
+  },
+  "adapters/sms/telnyx/errors.ts": { wordsOf: (f, text) => f({ title: text, detail: text }) },
+  "adapters/sms/smpp/encoding.ts": {
+    piecesOf: (f, text) => [f(text.slice(0, 9000), "gsm7", 1), f(text.slice(0, 9000), "latin1", 1)],
+  },
+  "adapters/sms/smpp/address.ts": { fromAddress: (f, text) => f({ ton: 1, address: text }, "DE") },
+  "adapters/sms/smpp/pdu.ts": { decode: bytes },
+  "adapters/voice/speech/prose.ts": { passages: (f, text) => f(text.slice(0, 12_000)) },
+  "adapters/voice/speech/sentences.ts": { sentences: (f, text) => f(text.slice(0, 20_000), "en") },
+  "adapters/voice/speech/speakable.ts": { speakable: (f, text) => f(text, "en") },
+  "adapters/voice/speech/phrases.ts": { phrases: one, primary: one },
+  "adapters/voice/speech/words.ts": { wordsOf: one },
+  "adapters/voice/engine/script.ts": { script: (f, text) => f(text, "en", 4, phrases("en")) },
+  "adapters/voice/dialects/jambonz-messages.ts": {
+    readMessage: (f, text) => f(JSON.stringify({ type: "verb:hook", msgid: text, data: { text } })),
+    transcriptIn: (f, text) =>
+      f({ speech: { alternatives: [{ transcript: text }], language_code: text }, reason: text }),
+    personIn: one,
+  },
+  "adapters/voice/dialects/twilio.ts": {
+    relayTranslator: (f: Given, text: string) => {
+      const { read } = f(() => null) as { read: (frame: string) => unknown };
+      return [
+        frame("prompt", "voicePrompt"),
+        frame("dtmf", "digit"),
+        frame("interrupt", "utteranceUntilInterrupt"),
+      ].map((made) => read(made(text)));
+    },
+  },
+  "adapters/voice/dialects/retell-transcript.ts": {
+    hearing: (f, text) => {
+      const heard = f() as {
+        updated(frame: unknown): unknown;
+        asked(frame: unknown): unknown;
+        said(text: string, last: boolean): void;
+      };
+      heard.said(text, true);
+      const transcript = [
+        { role: "agent", content: text },
+        { role: "user", content: text },
+      ];
+      return [
+        heard.updated({ transcript }),
+        heard.asked({ transcript, interaction_type: "response_required" }),
+      ];
+    },
+  },
+  "adapters/voice/calls.ts": { callable: one },
+  "adapters/voice/constant-time.ts": { sameText: (f, text) => f("secret", text) },
+  "adapters/voice/handoff.ts": { languageInData: one },
+  "adapters/voice/draft.ts": { compose: (f, text) => f(replyWith(text)) },
+  "adapters/voice/for-humans.ts": {
+    missedCall: (f, text) => f({ call: text, from: { address: text, name: text }, ours: text, at: 0 }, text),
+    voicemail: (f, text) =>
+      f(
+        { call: text, from: { address: text, name: text }, ours: text, at: 0 },
+        { id: text, url: text, seconds: text },
+      ),
+  },
+  "adapters/voice/parties.ts": {
+    personOf: (f, text) => f(text, "call"),
+    partiesOf: (f, text) => f({ From: text, To: text, Direction: text }),
+  },
+  "adapters/voice/tokens.ts": { readToken: (f, text) => f(["secret"], text, text, 0) },
+  "adapters/voice/twiml.ts": {
+    escapeXml: one,
+    say: (f, text) => f(text, "en"),
+    element: (f, text) => f("Say", { language: text }, [text]),
+    twiml: one,
+  },
+  "src/platform/knowledge.ts": { passagesOf: (f, text) => f(undefined, text, null) },
+  "src/platform/people.ts": { dialled: one },
+  "src/platform/brain/retrieval.ts": {
+    meaningfulWords: one,
+    findPassages: (f, text) =>
+      f({ search: () => [{ rowid: 1, title: text, text }], contains: () => false }, "a", text, 3),
+  },
+  "src/platform/brain/rules.ts": {
+    answerByRule: (f, text) =>
+      f([{ pattern: /(?<![\p{L}\p{N}])(?:refund|opening hours)(?![\p{L}\p{N}])/iu, answer: "x" }], text),
+    matches: (f, text) => f({ pattern: /a+b/u, answer: "x" }, text),
+  },
+  "src/platform/brain/json.ts": { parsed: one },
+  "src/platform/brain/events.ts": {
+    readEvents: (f, text) => {
+      const { feed } = f(() => undefined) as { feed: (text: string) => void };
+      for (let at = 0; at < text.length; at += 1000) feed(text.slice(at, at + 1000));
+    },
+  },
+  "src/platform/escalations/watch.ts": {
+    speaksOf: (f, text) => f({ topic: "refund", prompt: "The customer wants a refund or is angry" }, text),
+  },
+  "src/platform/files/name.ts": { fileName: one, savedAs: one },
+  "src/ops/text-line.ts": {
+    textLine: (f, text) =>
+      f(
+        { time: "2026", level: "info", message: text, field: text, err: { message: text, stack: text } },
+        true,
+      ),
+  },
+  "src/ops/log.ts": {
+    createLog: (f, text) => {
+      const log = f({
+        level: "info",
+        format: "json",
+        out: { write: () => true },
+        clock: { now: () => 0 },
+        journal: true,
+      }) as {
+        info(fields: object, message: string): void;
+        setSecrets(secrets: readonly string[]): void;
+      };
+      log.setSecrets(["secret", "a", "aa"]);
+      log.info({ text, err: new Error(text.slice(0, 1000)) }, "tested");
+    },
+  },
+  "src/ops/address.ts": {
+    isLocalName: one,
+    isPublic: one,
+    isAllowed: (f, text) => f(text, ["10.0.0.0/8", "host"]),
+  },
+  "src/wire/text.ts": { plainText: one },
+  "src/wire/failure.ts": {
+    failureReason: (f, text) => f({ name: text, message: text }),
+    failureDetails: (f, text) => f({ details: [{ path: text, message: text }] }),
+  },
+  "src/wire/message.ts": {
+    readMessages: (f, text) =>
+      f([{ id: text, message: text, senderRole: "assistant", createdAt: text }], () => undefined),
+  },
+  "src/agent/match.ts": {
+    findWords: (f, text) =>
+      f([{ id: "1", senderRole: "manual_assistant", message: text, createdAt: "2026" }], {
+        text,
+        knownIds: new Set(),
+      }),
+    findQuestion: (f, text) =>
+      f([{ id: "1", senderRole: "conversation_user", message: text, createdAt: "2026" }], {
+        text,
+        knownIds: new Set(),
+      }),
+  },
+};
