@@ -102,3 +102,15 @@ it("the very same words go out again when they are wanted again, or when the fir
   await desk.quiet();
   expect(desk.textsTo(anna)).toHaveLength(3);
 });
+
+it("escalation reply refuses a text that looks like a note (review 10)", async ({ onTestFinished }) => {
+  const desk = await openDesk(onTestFinished);
+  const { annas } = await openBoth(desk);
+  for (const text of ["#note she is a fraud", "It is on its way.\n(#note she is a fraud)"])
+    expect(await command(desk, ["reply", annas, "--text", text])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("looks like a command for notifications"),
+    });
+  await desk.quiet();
+  expect(desk.textsTo(anna)).toHaveLength(1);
+});
