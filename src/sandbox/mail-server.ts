@@ -2,7 +2,8 @@
 // addressed to it and hands everything else to whoever plays the people. For the demo; keeps nothing.
 
 import type { AddressInfo, Server, Socket } from "node:net";
-import createImapServer from "hoodiecrow-imap";
+import createImapServer, { type FetchHandler, type FetchItem } from "hoodiecrow-imap";
+import fetchHandlers from "hoodiecrow-imap/lib/commands/handlers/fetch.js";
 import { SMTPServer } from "smtp-server";
 
 export interface Delivered {
@@ -43,6 +44,8 @@ export async function startMailServer(options: {
     users: { [options.address]: { password: options.password } },
     storage: { INBOX: {}, "": { folders: { Sent: { "special-use": "\\Sent" } } } },
   });
+  for (const item of ["BODY", "BODY.PEEK"] as const)
+    imap.fetchHandlers[item] = keepingRange(fetchHandlers[item]);
   const sockets = new Set<Socket>();
   imap.server.on("connection", (socket: Socket) => {
     sockets.add(socket);
@@ -65,6 +68,19 @@ export async function startMailServer(options: {
         new Promise<void>((resolve) => smtp.close(() => resolve())),
       ]);
     },
+  };
+}
+
+/** A partial fetch (`BODY[]<0.1000>`) of several messages: the library shortens the requested range after the first message
+ *  and returns the others empty. Each message gets the range as it was requested. */
+const requested = new WeakMap<FetchItem, readonly number[]>();
+function keepingRange(handler: FetchHandler): FetchHandler {
+  return (connection, message, item) => {
+    const range = requested.get(item) ?? item.partial;
+    if (range === undefined) return handler(connection, message, item);
+    requested.set(item, [...range]);
+    item.partial = [...range];
+    return handler(connection, message, item);
   };
 }
 

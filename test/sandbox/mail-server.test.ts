@@ -2,6 +2,7 @@
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { ImapFlow } from "imapflow";
 import { createTransport } from "nodemailer";
 import { expect, it } from "vitest";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";
@@ -48,4 +49,25 @@ it("goes on when a client is killed in the middle of a mail, or of a look", asyn
   await transport.sendMail({ from: "a@bridge.test", to: "b@people.test", subject: "whole", text: "Hello" });
   await eventually(() => expect(taken.join()).toContain("Subject: whole"));
   expect(taken).toHaveLength(1);
+});
+
+it("returns every message of a partial fetch whole", async ({ onTestFinished }) => {
+  const account = { address: "support@bridge.test", password: "secret" };
+  const server = await startMailServer({ ...account, others: () => undefined });
+  onTestFinished(() => server.close());
+  const mails = [1, 2, 3].map((n) => `Subject: mail ${n}\r\n\r\n${"text ".repeat(n)}\r\n`);
+  for (const mail of mails) server.deliver(mail);
+  const client = new ImapFlow({
+    host: "127.0.0.1",
+    port: server.imapPort,
+    secure: false,
+    logger: false,
+    auth: { user: account.address, pass: account.password },
+  });
+  await client.connect();
+  onTestFinished(() => client.close());
+  await client.mailboxOpen("INBOX");
+  const range = { uid: true, source: { start: 0, maxLength: 1000 } };
+  const rows = await client.fetchAll("1:*", range, { uid: true });
+  expect(rows.map((row) => row.source?.toString("latin1"))).toEqual(mails);
 });
