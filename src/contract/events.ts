@@ -58,6 +58,9 @@ export interface MessageEvent {
  *  provider's traces; `other` when another installation, or an unknown one, did. `reason` is for the operator. */
 export interface HandledBefore {
   readonly by: "self" | "other";
+  /** True when the only trace is an answer that cites the message's id. Senders choose ids and can use one twice, so this
+   *  trace counts only when the store has never seen the id. */
+  readonly cited?: true;
   readonly reason: string;
 }
 

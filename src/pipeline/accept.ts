@@ -15,6 +15,8 @@ import type {
   SessionEvent,
 } from "bridgehead/contract";
 import { point } from "../ops/points.ts";
+import { isCited } from "../store/conversations.ts";
+import type { Query } from "../store/driver.ts";
 import { insertEvent, type NewAttachment, type NewEvent, writeCursor } from "../store/events.ts";
 import { holdsLease } from "../store/leases.ts";
 import { holdOpenWork } from "../store/restored.ts";
@@ -41,25 +43,37 @@ export async function accept(
   node: string,
   startedAt = 0,
 ): Promise<readonly Accepted[]> {
-  const rows = events.map((event) => toRow(channel, event, node));
+  const rows = events.map((given) => ({ given, row: toRow(channel, given, node) }));
   const accepted = await flow.commit(async (q) => {
     if (position && !(await holdsLease(q, position.reader.lease, position.reader.token))) {
       throw new Error(`accepting from channel ${channel}: another node reads it now`);
     }
     const results: Accepted[] = [];
-    for (const [index, row] of rows.entries()) {
-      const event = events[index];
-      if (event) results.push({ id: event.id, duplicate: !(await insertEvent(q, row)) });
+    let behind = false;
+    for (const { given, row } of rows) {
+      const event = await withTrace(q, channel, given);
+      const body = event === given ? row.body : bodyOf(withNode(event, node));
+      const duplicate = !(await insertEvent(q, { ...row, body }));
+      results.push({ id: event.id, duplicate });
+      behind ||= !duplicate && isHandled(event);
     }
     // The store is older than the traces at the provider: what it still lists as open may have been answered, too.
-    if (results.some((one, index) => !one.duplicate && isHandled(events[index])))
-      await holdOpenWork(q, { channel, before: startedAt });
+    if (behind) await holdOpenWork(q, { channel, before: startedAt });
     if (position) await writeCursor(q, channel, position.cursor);
-    point("event.commit", "before", { channel, events: rows.length });
+    point("event.commit", "before", { channel, events: events.length });
     return results;
   });
-  point("event.commit", "after", { channel, events: rows.length });
+  point("event.commit", "after", { channel, events: events.length });
   return accepted;
+}
+
+/** Without `handledBefore` when our answer cites an id that this store knows: the store explains the answer, and the sender
+ *  has used the id again. */
+async function withTrace(q: Query, channel: string, event: InboundEvent): Promise<InboundEvent> {
+  if (event.kind !== "message" || !event.handledBefore?.cited) return event;
+  if (!(await isCited(q, channel, event.cited ?? event.id))) return event;
+  const { handledBefore: _, ...rest } = event;
+  return rest;
 }
 
 const isHandled = (event: InboundEvent | undefined): boolean =>

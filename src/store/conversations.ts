@@ -86,6 +86,16 @@ export async function cite(
   );
 }
 
+/** Whether any conversation of the channel has seen that id. */
+export async function isCited(q: Query, channel: string, externalId: string): Promise<boolean> {
+  const row = await q.one(
+    "SELECT 1 FROM citations WHERE channel = $1 AND external_id = $2 LIMIT 1",
+    channel,
+    externalId,
+  );
+  return row !== undefined;
+}
+
 /** Conversations in which that id was seen and `sender` takes part, newest first. Strangers who cite the id have
  *  conversations of their own with it: those must not hide the one that is meant. */
 export async function conversationsCiting(

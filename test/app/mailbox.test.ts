@@ -9,6 +9,7 @@ import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { startTcpProxy } from "../real/tcp-proxy.ts";
 import { eventually } from "./eventually.ts";
+import { letter } from "./letters.ts";
 import { openWorld } from "./world.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -17,7 +18,7 @@ describeReal("the mailbox and the line to it", missing, () => {
   let dovecot: Dovecot;
   beforeAll(async () => {
     dovecot = await startDovecot({
-      users: ["keyword", "flag", "move", "copy", "validity", "halfopen", "cut"],
+      users: ["keyword", "flag", "move", "copy", "validity", "halfopen", "cut", "again", "sealed"],
     });
   });
   afterAll(() => dovecot?.dispose());
@@ -34,6 +35,25 @@ describeReal("the mailbox and the line to it", missing, () => {
       ]),
     );
     expect((await dovecot.list("keyword"))[0]?.flags).not.toContain("\\Seen");
+  });
+
+  it.concurrent("answers a mail that arrived during a stop although its sender has used the Message-ID before", async ({
+    onTestFinished,
+  }) => {
+    const channel = { sent_folder: "auto" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "again", channel });
+    const first = await world.write();
+    await world.replyTo(first);
+    await eventually(async () => expect(await dovecot.list("again", "Sent")).toHaveLength(1));
+    await world.stop();
+    const headers = { "Message-ID": first.messageId };
+    const second = letter(world.address, { from: "mallory@elsewhere.example", headers });
+    await world.deliver(second.raw);
+    await world.start();
+    await eventually(async () =>
+      expect((await world.replies()).map(({ to }) => to)).toEqual([[first.from], [second.from]]),
+    );
+    expect(await world.rows("SELECT code FROM events WHERE state <> 'routed'")).toEqual([]);
   });
 
   it.concurrent("marks it as read where that is wanted, also what is not answered", async ({

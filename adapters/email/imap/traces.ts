@@ -97,6 +97,7 @@ export function tracesOf(
       if (!messageIds.some((id) => ids.has(id))) return null;
       return {
         by: "self",
+        cited: true,
         reason: "an answer of ours in the Sent folder cites it, and the store does not know it",
       };
     },
