@@ -221,9 +221,11 @@ async function holdHandled(
 ): Promise<void> {
   // Its age counts from the restore, not from its first arrival, so age decides nothing here.
   const refusal = refuse(event, { ...line.rules, max_age: Number.POSITIVE_INFINITY }, row.received_at);
-  const outcome = refusal
-    ? { state: "ignored", ...refusal }
-    : { state: "held", code: answeredBefore, reason };
+  // What only a human can read is held in either case, and nothing else lists it.
+  const outcome =
+    refusal !== null && !refusal.hold
+      ? { state: "ignored", ...refusal }
+      : { state: "held", code: answeredBefore, reason };
   log.info({ channel: row.channel, event: row.id, code: outcome.code }, "message not answered");
   return settleEvent(q, row.id, outcome);
 }

@@ -56,6 +56,23 @@ describeReal("the mailbox and the line to it", missing, () => {
     expect(await world.rows("SELECT code FROM events WHERE state <> 'routed'")).toEqual([]);
   });
 
+  it.concurrent("holds an encrypted mail that was handled before the store was restored, like any other", async ({
+    onTestFinished,
+  }) => {
+    const channel = { sent_folder: "auto", first_start: { history: "1h" } };
+    const world = await openWorld(onTestFinished, { dovecot, user: "sealed", channel, stopped: true });
+    const text = "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----";
+    const mail = await world.write({ text });
+    const answer = { "X-Bridgehead-Hops": "1", "In-Reply-To": mail.messageId };
+    await dovecot.deliver("sealed", letter(mail.from, { from: world.address, headers: answer }).raw, "Sent");
+    await world.start();
+    await eventually(async () =>
+      expect(await world.rows("SELECT state, code FROM events")).toEqual([
+        { state: "held", code: "answered-before-restore" },
+      ]),
+    );
+  });
+
   it.concurrent("marks it as read where that is wanted, also what is not answered", async ({
     onTestFinished,
   }) => {
