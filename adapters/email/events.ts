@@ -121,12 +121,13 @@ function messageOf(
   const hops = hopsOf(mail);
   const sender = verified ? ("verified" as const) : ("unverified" as const);
   // A copy that is refused for its route (a list, Bcc) must not hide the copy that came directly: the code is part of
-  // the fingerprint.
+  // the fingerprint. So is the author: whoever received the mail can send its copy before it arrives here, and must not
+  // make it a duplicate of theirs.
   const route = refusal === null || refusal.hold ? "" : `/${refusal.code}`;
   return {
     kind: "message",
     id: arrival.id,
-    fingerprint: `${mail.messageId ?? ""}+${mail.digest}${route}`,
+    fingerprint: `${mail.messageId ?? ""}+${mail.digest}+${from.address}${route}`,
     cited: mail.messageId === null ? surrogateId(mail.digest) : externalId(mail.messageId),
     from: partyOf(from),
     to: mail.to.map(partyOf),

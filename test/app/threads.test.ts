@@ -8,7 +8,8 @@ import { eventually } from "./eventually.ts";
 import { letter, mailOf, withFiles } from "./letters.ts";
 import { openWorld } from "./world.ts";
 
-const users = "marker plus server twice without large quoted files cc history routes forged".split(" ");
+const users =
+  "marker plus server twice without large quoted files cc history routes forged copies circular".split(" ");
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("threads, and what is read in them", missing, () => {
@@ -153,6 +154,24 @@ describeReal("threads, and what is read in them", missing, () => {
     expect(await world.rows("SELECT person FROM conversations ORDER BY id")).toEqual([
       { person: first.from },
       { person: mallory },
+    ]);
+  });
+
+  it.concurrent("answers a mail although one of its recipients has sent a copy under another name first", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "copies" });
+    const mallory = "mallory@evil.example";
+    const mail = letter(world.address);
+    await world.deliver(mail.raw.replaceAll(mail.from, mallory));
+    await world.replyTo(mail);
+    await world.deliver(mail.raw);
+    await eventually(async () =>
+      expect((await world.replies()).map(({ to }) => to)).toEqual([[mallory], [mail.from]]),
+    );
+    expect(await world.rows("SELECT person FROM conversations ORDER BY id")).toEqual([
+      { person: mallory },
+      { person: mail.from },
     ]);
   });
 
