@@ -24,6 +24,9 @@ export interface Author {
   readonly verified: boolean;
 }
 
+/** With more recipients a mail is a circular, or an attempt to have us write to all of them: only its author is answered. */
+const othersLimit = 50;
+
 /** Applies `contact_forms` and `accept_lists` of the configuration. `auth` is null when `sender_auth` is off. */
 export function authorOf(config: EmailConfig, self: Identity, mail: Mail, auth: SenderAuth | null): Author {
   const from = mail.from.length === 1 && mail.fromFields === 1 ? mail.from[0] : undefined;
@@ -46,7 +49,14 @@ export function authorOf(config: EmailConfig, self: Identity, mail: Mail, auth: 
     (one) =>
       isExternal(one) && isTrusted(one) && one.address !== from.address && one.address !== replyTo?.address,
   );
-  return { via: "direct", author: from, replyTo, others: unique(others), verified: authenticated };
+  const all = unique(others);
+  return {
+    via: "direct",
+    author: from,
+    replyTo,
+    others: all.length > othersLimit ? [] : all,
+    verified: authenticated,
+  };
 }
 
 /**

@@ -175,6 +175,15 @@ describeReal("threads, and what is read in them", missing, () => {
     ]);
   });
 
+  it.concurrent("answers the author alone when a mail has very many recipients", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "circular", channel: { reply: "all" } });
+    const victims = Array.from({ length: 3000 }, (_, n) => `v${n}@customer.example`);
+    const mail = await world.write({ headers: { Cc: victims.join(",\r\n ") } });
+    expect((await world.replyTo(mail)).to).toEqual([mail.from]);
+  });
+
   it.concurrent("asks only what is new in the mail", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "quoted" });
     const first = await world.write({ subject: "Lamp", text: "Does it fit?" });
