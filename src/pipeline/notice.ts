@@ -50,8 +50,9 @@ export async function tellHeld(
 ): Promise<void> {
   const text = line.rules.cap_text?.trim();
   if (!text || !line.outbound || (event.hops ?? 0) > 0 || isShortCode(event.from.address)) return;
-  if (await hasNotice(q, conversation, text, Math.max(cap.per, hourMs))) return;
   const { channel } = line;
+  const told = { channel, conversation, person: event.from.address.toLowerCase() };
+  if (await hasNotice(q, told, text, Math.max(cap.per, hourMs))) return;
   const address = { ...answerTo(event), cc: [] };
   await insertNotice(q, clock, { channel, conversation, address, text, forced: false });
 }

@@ -67,17 +67,21 @@ export async function countNotices(q: Query, conversation: string, withinMs: num
   return row?.count ?? 0;
 }
 
-/** Whether that very notice was written in the conversation within the last `withinMs`. */
+/** Whether that very notice was written within the last `withinMs`: in the conversation, or in any other that the person
+ *  (lower case) has on the channel, as each mail can begin one. */
 export async function hasNotice(
   q: Query,
-  conversation: string,
+  told: { readonly channel: string; readonly conversation: string; readonly person: string },
   text: string,
   withinMs: number,
 ): Promise<boolean> {
   const row = await q.one(
-    `SELECT 1 FROM replies WHERE conversation = $1 AND kind = 'notice' AND text = $2 AND created_at > now_ms() - $3
-     LIMIT 1`,
-    conversation,
+    `SELECT 1 FROM replies
+     WHERE conversation IN (SELECT $1 UNION ALL SELECT id FROM conversations WHERE channel = $2 AND person = $3)
+       AND kind = 'notice' AND text = $4 AND created_at > now_ms() - $5 LIMIT 1`,
+    told.conversation,
+    told.channel,
+    told.person,
     text,
     withinMs,
   );

@@ -10,7 +10,19 @@ import { eventually } from "./eventually.ts";
 import { bounceOf, letter } from "./letters.ts";
 import { openWorld, type World } from "./world.ts";
 
-const users = ["bounce", "machines", "north", "south", "east", "west", "caps", "lists", "old", "stranger"];
+const users = [
+  "bounce",
+  "machines",
+  "north",
+  "south",
+  "east",
+  "west",
+  "caps",
+  "lists",
+  "old",
+  "stranger",
+  "told",
+];
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 /** Codes of all events but the routed ones, in the order of their arrival. */
@@ -27,6 +39,25 @@ describeReal("what is not answered", missing, () => {
     dovecot = await startDovecot({ users });
   });
   afterAll(() => dovecot?.dispose());
+
+  it.concurrent("tells a sender at a cap once, although each mail begins a conversation", async ({
+    onTestFinished,
+  }) => {
+    const caps = { sender: [{ max: 1, per: "1h" }], conversation: [], channel: [] };
+    const channel = { caps, cap_text: "Your messages are held." };
+    const world = await openWorld(onTestFinished, { dovecot, user: "told", channel });
+    await world.replyTo(await world.write());
+    for (let n = 0; n < 4; n++) await world.write();
+    await coded(world, ["cap-sender", "cap-sender", "cap-sender", "cap-sender"]);
+    await eventually(async () =>
+      expect(await world.rows("SELECT id FROM replies WHERE state = 'ready'")).toEqual([]),
+    );
+    await eventually(async () =>
+      expect(await world.rows("SELECT id FROM drafts WHERE open = 1")).toEqual([]),
+    );
+    const told = (await world.replies()).filter(({ text }) => text.includes("are held"));
+    expect(told.map(({ to }) => to)).toEqual([["anna@customer.example"]]);
+  });
 
   it.concurrent("matches bounces to the reply they are about; two suppress the address", async ({
     onTestFinished,
