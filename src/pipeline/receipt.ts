@@ -161,7 +161,7 @@ async function apply(
     );
     return;
   }
-  // Without our own ids in it anybody can write a bounce: it marks the draft, but silences nobody and wakes nobody.
+  // Without our own ids in it anybody can write a bounce: it marks a sent draft, but silences nobody and wakes nobody.
   if (event.state === "failed" && event.code === optedOut && certain) {
     await suppressOptedOut(q, line.channel, recipient, event.detail ?? event.code);
     log.info({ channel: line.channel, draft: draft.id }, "the provider says that a person opted out");
@@ -179,6 +179,8 @@ async function apply(
   // A copy that bounced says nothing about the person it was for.
   if (recipient !== draft.recipient) return;
   const pending = !["sent", "delivered", "failed"].includes(draft.state);
+  // A report without our ids may be forged: it does not end what is looked for, sent again, or held for an operator.
+  if (pending && !certain) return;
   // Where the answer to the send was lost, the receipt alone knows the provider's id.
   const [id] = pending && event.state !== "failed" ? (event.about.sent ?? []) : [];
   if (id !== undefined) await cite(q, line.channel, id, draft.conversation, draft.id);

@@ -177,6 +177,16 @@ it("marks what a bounce without our ids seems to mean, and silences nobody for i
   expect(await db.read((q) => q.all("SELECT address FROM suppressions"))).toEqual([]);
 });
 
+it.each(["queued", "unknown", "held"])(
+  "does not end a draft that is %s for a bounce without our ids",
+  async (state) => {
+    const db = await tried(state, state === "held" ? 0 : 1);
+    const about = { recipient: "a@example.org", mentioned: ["a@example.org"] };
+    await arrives(db, { about, state: "failed", permanent: true, detail: "550 5.1.1" });
+    expect(await db.read((q) => stateOf(q, "drafts", "d1"))).toBe(state);
+  },
+);
+
 it("suppresses at once whom the provider says to have opted out, as a refusal to send does", async () => {
   const why = (db: Database, address = "a@example.org") => db.read((q) => suppression(q, "c", address));
   const gone = { state: "failed", permanent: true, code: "opted-out", detail: "undelivered 21610" } as const;
