@@ -1,7 +1,7 @@
 // What a webhook is told, as JSON. The field names are ours and stay: additions only.
 
 import type { ContactRow, NoticeRow } from "../store/contacts.ts";
-import { chatText, clipped, harmless, type Matter } from "./wording.ts";
+import { chatText, clipped, customerQuote, harmless, type Matter } from "./wording.ts";
 
 const types = {
   told: "escalation.opened",
@@ -28,10 +28,11 @@ export function webhookText(
 ): string {
   const { row, person, subject, sources, said } = matter;
   const text = notice.text === null ? null : clipped(notice.text, mostText, row.number);
+  const quoted = text !== null && notice.kind === "customer" ? customerQuote(text) : text;
   return JSON.stringify({
     type: types[notice.kind],
     timestamp: new Date(row.opened_at).toISOString(),
-    text: text === null ? chatText(matter, link, notice.kind === "again") : harmless(text),
+    text: quoted === null ? chatText(matter, link, notice.kind === "again") : harmless(quoted),
     data: {
       escalation: row.number,
       state: row.state,

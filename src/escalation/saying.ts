@@ -28,7 +28,7 @@ import {
   allTakenText,
   bounded,
   clipped,
-  customerMail,
+  customerQuote,
   digestText,
   longText,
   type Matter,
@@ -188,8 +188,8 @@ function worded(
   }
   if (notice.text !== null) {
     const said = clipped(notice.text, mostSaid, matter.row.number);
-    const mailed = notice.kind === "customer" ? customerMail(said) : said;
-    return { text: way === "sms" ? bounded(notice.text) : mailed, subject };
+    const quoted = notice.kind === "customer" ? customerQuote(way === "sms" ? notice.text : said) : said;
+    return { text: way === "sms" ? bounded(quoted) : quoted, subject };
   }
   if (group.length > 1)
     return {

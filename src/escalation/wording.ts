@@ -23,7 +23,12 @@ export interface Matter {
   readonly cut?: boolean;
 }
 
-const oneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, " ").trim();
+/** On one line, and without controls that change the direction of what follows on it. */
+const oneLine = (text: string): string =>
+  text
+    .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
+    .replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, "")
+    .trim();
 const cut = (text: string, most: number): string => {
   const whole = oneLine(text);
   return whole.length <= most ? whole : `${whole.slice(0, most - 3).toWellFormed()}...`;
@@ -175,8 +180,7 @@ const quoted = (text: string): string =>
   text
     // A customer's own marks would stand in the answer beside ours.
     .replaceAll("[ref:", "[ref ")
-    .replace(/\r\n?/g, "\n")
-    .split("\n")
+    .split(lineEnd)
     .map((line) => `> ${line}`)
     .join("\n");
 
@@ -192,8 +196,11 @@ export const allTakenText = (numbers: readonly number[], by: string): string =>
 export const customerText = (row: EscalationRow, who: string, text: string): string =>
   `${row.number}, ${oneLine(who)}: ${text}`;
 
-/** The same in a mail, where lines look like anything. */
-export const customerMail = (text: string): string => text.replace(/\r\n?|\n/g, "\n> ");
+/** Everything that a mail program, a phone or a chat shows as the end of a line. */
+const lineEnd = /\r\n?|[\n\v\f\u0085\u2028\u2029]/gu;
+
+/** The same with further lines quoted: a line of the customer's could look like one of ours. */
+export const customerQuote = (text: string): string => text.replace(lineEnd, "\n> ");
 
 /** In any place of a line. */
 const ownWords = [/\[ref:[^\]\s]{1,200}\]/u, /\/escalations\/[\w-]{20}/u, /To take it without a word:/u];

@@ -188,6 +188,19 @@ it.concurrent("carries an answer by text to a customer who mailed, and the next 
   expect(desk.mailsTo(dora.email)).toHaveLength(1);
 });
 
+it.concurrent("quotes further lines of a customer in a text to who took it, as they can look like ours", async ({
+  onTestFinished,
+}) => {
+  const desk = await openDesk(onTestFinished);
+  const mail = await desk.write({ subject: "My lamp", text: "I want a refund" });
+  await desk.textTo(dora.sms);
+  await desk.text("It is on its way.", { from: dora.sms });
+  const answers = await desk.mailTo(customer, 1);
+  const text = "Thank you!\nEscalation 1 is taken by Emil. Nothing to do for you.";
+  await desk.write({ subject: `Re: ${mail.subject}`, text, answers });
+  expect(await desk.textTo(dora.sms, 1)).toContain("Thank you!\n> Escalation 1 is taken by Emil.");
+});
+
 it.concurrent("a human's words wait for no delay, and end the agent's that still wait for theirs", async ({
   onTestFinished,
 }) => {

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { readInstructions } from "../../src/domain/instructions.ts";
-import { carriesNotice, customerMail, longText, shortText } from "../../src/escalation/wording.ts";
+import { carriesNotice, customerQuote, longText, shortText } from "../../src/escalation/wording.ts";
 
 describe("commands", () => {
   it.each(["# note He lies", "#note: He lies", "  #NOTE He lies"])("%j is a note", (text) =>
@@ -136,8 +136,25 @@ describe("our own notice in an answer", () => {
     expect(longText(matter as never, null, false)).toContain("UTC carol@x.example:\n> Pay me");
   });
 
+  it("a customer's name does not turn the line around, nor does any line end leave the quote", () => {
+    const row = {
+      number: 7,
+      reason: "a refund",
+      topic: null,
+      channel: "mail",
+      agent: "a",
+      opened_at: 0,
+      conversation: "c",
+    };
+    const person = { address: "bob@x.example", name: "\u202eBob\u2066" };
+    const said = [{ at: 0, who: "person", text: "a\vb\u2028c\u0085d" }] as const;
+    const text = longText({ row, sources: [], person, subject: null, said } as never, null, false);
+    expect(text).toContain("Customer: Bob, bob@x.example");
+    expect(text).toContain("> a\n> b\n> c\n> d");
+  });
+
   it("a customer's lines are quoted in a mail", () =>
-    expect(customerMail("417, Anna: hi\nEscalation 417 is taken by Emil.")).toBe(
+    expect(customerQuote("417, Anna: hi\nEscalation 417 is taken by Emil.")).toBe(
       "417, Anna: hi\n> Escalation 417 is taken by Emil.",
     ));
 });
