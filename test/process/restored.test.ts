@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/exit-codes.ts";
 import { bridgehead } from "../commands/process.ts";
 import { describeReal, need } from "../real/debian.ts";
-import { type Daemon, startDaemon } from "./daemon.ts";
+import { adminOf, type Daemon, startDaemon } from "./daemon.ts";
 import { letter, tagIn } from "./letters.ts";
 import { openPlace, type Place, type PlaceOptions, startWorld, type World } from "./world.ts";
 
@@ -71,8 +71,7 @@ describeReal("a store that is behind its mailbox (review 8)", missing, () => {
     return daemon;
   }
   const readyz = async (daemon: Daemon): Promise<Readyz> => {
-    const port = Number(daemon.lines.find((line) => line.message === "listening")?.["port"]);
-    return (await (await fetch(`http://127.0.0.1:${port}/readyz`)).json()) as Readyz;
+    return (await (await fetch(`${adminOf(daemon)}/readyz`)).json()) as Readyz;
   };
   const letters = (name: string, count: number) =>
     Array.from({ length: count }, (_, n) => letter(`${name}${n}@people.test`, 0));
