@@ -127,10 +127,16 @@ export function isSameOrganization(left: string, right: string): boolean {
 
 function organizationOf(address: string): string {
   const host = address.slice(address.lastIndexOf("@") + 1);
-  const { domain, isIcann, isPrivate } = parse(host, { allowPrivateDomains: true });
+  const { domain, domainWithoutSuffix, isIcann, isPrivate } = parse(host, { allowPrivateDomains: true });
+  if (publicBrands.has(domainWithoutSuffix ?? "")) return "";
   // A host that is a public suffix itself has no owner; one outside the list (an intranet's) is its own.
   return domain ?? (isIcann === true || isPrivate === true ? "" : host);
 }
+
+/** Providers with a domain in many countries: yahoo.com.au, hotmail.se, outlook.com.br. */
+const publicBrands: ReadonlySet<string> = new Set(
+  "yahoo hotmail outlook live msn gmx yandex aol ymail googlemail proton protonmail tutanota zoho".split(" "),
+);
 
 /** Mailbox providers at which anybody can open an address, and shared tenant domains. */
 const publicProviders: ReadonlySet<string> = new Set(
@@ -152,6 +158,13 @@ const publicProviders: ReadonlySet<string> = new Set(
     "chello.at aon.at a1.net telia.com bredband.net comhem.se online.no sapo.pt terra.com.br uol.com.br bol.com.br ig.com.br",
     "globo.com btinternet.com sky.com virginmedia.com ntlworld.com talktalk.net blueyonder.co.uk comcast.net verizon.net",
     "att.net sbcglobal.net bellsouth.net cox.net charter.net earthlink.net optonline.net rogers.com shaw.ca sympatico.ca",
+    "frontier.com frontiernet.net windstream.net centurylink.net centurytel.net embarqmail.com q.com rr.com twc.com",
+    "roadrunner.com mindspring.com juno.com netzero.net tds.net suddenlink.net videotron.ca bell.net eastlink.ca cogeco.ca",
+    "iinet.net.au tpg.com.au westnet.com.au dodo.com.au plus.com plus.net talk21.com btopenworld.com virgin.net tesco.net",
+    "vodafone.de vodafonemail.de kabelmail.de o2online.de osnanet.de netcologne.de ewe.net bluemail.ch netplus.ch utanet.at",
+    "club-internet.fr numericable.fr cegetel.net aliceadsl.fr inwind.it iol.it fastwebnet.it telefonica.net terra.es ono.com",
+    "netcabo.pt otenet.gr tlen.pl vp.pl poczta.fm volny.cz post.cz zoznam.sk centrum.sk t-online.hu mweb.co.za telkomsa.net",
+    "biglobe.ne.jp nifty.com ocn.ne.jp so-net.ne.jp singnet.com.sg netvigator.com hinet.net indiatimes.com sify.com",
     "telus.net bigpond.com bigpond.net.au optusnet.com.au xtra.co.nz walla.co.il walla.com inbox.lv inbox.lt",
   ].flatMap((line) => line.split(" ")),
 );

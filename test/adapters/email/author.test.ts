@@ -58,6 +58,11 @@ describe("Reply-To of a sender that is not authenticated (review 6)", () => {
       "ann@gmail.com",
     ],
     [
+      "the same mailbox provider's domain of a country",
+      { From: "ann@yahoo.com.au", "Reply-To": "mallory@yahoo.com.au" },
+      "ann@yahoo.com.au",
+    ],
+    [
       "another tenant",
       { From: "a@one.onmicrosoft.com", "Reply-To": "b@two.onmicrosoft.com" },
       "a@one.onmicrosoft.com",
