@@ -147,8 +147,9 @@ export interface Meaning {
  *  quotation marks do not matter. `countries`: of the number that was written to; several share a calling code. */
 export function consentOf(body: string, words: Words, countries: readonly string[] = []): Meaning | null {
   // No word is this long, and a novel need not be normalized to know that.
-  if (body.length > 100) return null;
-  const said = bare(body);
+  const text = body.trim();
+  if (text.length > 100) return null;
+  const said = bare(text);
   if (said === "") return null;
   const word = meanings(words).get(said);
   if (word !== undefined) return { word };

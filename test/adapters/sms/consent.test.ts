@@ -31,6 +31,7 @@ describe("a word on being written to", () => {
     "stop 🛑",
     "STOP\n",
     "STOP\u200b",
+    `STOP${" ".repeat(140)}\n\n`,
   ];
   it.each(stops)("%j stops", (text) => {
     expect(consentOf(text, english)).toBe("stop");
