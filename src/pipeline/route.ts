@@ -138,12 +138,13 @@ async function routeEvent(
   if (ours && line.traits.conversations === "person") await noteOwnAddress(q, line.channel, ours.address);
 
   const place = () => placeOf(q, line, event, deps.clock);
-  const { consent, forHumans } = event;
+  const { forHumans } = event;
+  const suppressed = await suppression(q, line.channel, addressOf(event));
+  const isQuestion = event.consent?.ambiguous && event.consent.word === "start" && suppressed === null;
+  const consent = isQuestion ? undefined : event.consent;
   if (event.handledBefore && !consent && row.code !== "released")
     return holdHandled(q, line, row, event, event.handledBefore.reason, deps.log);
-  const suppressed = await suppression(q, line.channel, addressOf(event));
-  if (consent && !(consent.ambiguous && consent.word === "start" && suppressed === null))
-    return heed(q, line, row, { ...event, consent }, place, deps);
+  if (consent) return heed(q, line, row, { ...event, consent }, place, deps);
   if (await line.escalation()?.hear(q, line, row, event)) return;
   if (line.traits.platform === null)
     return settleEvent(q, row.id, {

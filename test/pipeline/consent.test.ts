@@ -295,6 +295,13 @@ describe("a word that is also a business term (review 13)", () => {
     expect([house.texts.at(-1), await suppressed(house)]).toEqual([`${ann}: Confirmed.`, null]);
   });
 
+  it("is held like other messages when it was found late and somebody has answered it, and means nothing else", async () => {
+    const house = await openTexts();
+    await house.say({ ...term("start"), handledBefore: { by: "other", reason: "answered" } });
+    expect(await house.state()).toMatchObject({ state: "held", code: "answered-before-restore" });
+    expect(house.texts).toEqual([]);
+  });
+
   it("is confirmed when it means STOP", async () => {
     const house = await openTexts();
     await house.say(term("stop"));
