@@ -117,7 +117,7 @@ it.concurrent("answers the customer, whoever else writes in the thread, and says
   onTestFinished,
 }) => {
   const desk = await openDesk(onTestFinished);
-  const carol = "carol@elsewhere.example";
+  const carol = `carol@${customer.split("@")[1]}`;
   await desk.write({ subject: "My lamp", text: "I want a refund", headers: { Cc: carol } });
   const response = await desk.mailTo(customer);
   const notice = await desk.mailTo(dora.email);
