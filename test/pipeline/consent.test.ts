@@ -89,7 +89,8 @@ it("is heard whatever allow, deny, caps and age say", async () => {
 it("is heard while other messages wait for room in the channel", async () => {
   const channel = [{ max: 1, per: 3_600_000 }];
   const house = await openTexts({ rules: { caps: { sender: [], conversation: [], channel } } });
-  await house.say({ text: "one" }, { text: "two", from: { address: "+15550122" } }, word("stop"));
+  const from = (address: string) => ({ from: { address } });
+  await house.say({ text: "one", ...from("+15550123") }, { text: "two", ...from("+15550122") }, word("stop"));
   expect(await suppressed(house)).not.toBeNull();
   expect((await house.state(2)).state).toBe("stored");
   await house.say(word("start"));
