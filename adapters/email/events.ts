@@ -17,6 +17,7 @@ import { type Identity, surrogateId } from "./identity.ts";
 import type { Envelope } from "./imap/fetch.ts";
 import { classify, type Finding } from "./parse/index.ts";
 import type { Mail, Mailbox } from "./parse/mail.ts";
+import { sealedInFiles } from "./parse/sealed.ts";
 import type { SenderAuth } from "./parse/types.ts";
 import { deliveries } from "./receipts.ts";
 
@@ -51,16 +52,19 @@ export function understand(reading: Reading, arrival: Arrival, parsed: Parsed): 
   const { config, self } = reading;
   const { mail, auth, raw } = parsed;
   const author = authorOf(config, self, mail, auth);
-  const finding = classify(mail, {
-    addresses: self.addresses,
-    isOurs: (messageId) => self.keyOf(messageId) !== null,
-    robots: config.robots,
-    lists: config.accept_lists,
-    bccAllowed: config.bcc === "answer",
-    ...(author.via === "direct"
-      ? {}
-      : { rewritten: { via: author.via, author: author.author?.address ?? null } }),
-  });
+  const finding = classify(
+    { ...mail, sealed: mail.sealed ?? sealedInFiles(parsed.omitted) },
+    {
+      addresses: self.addresses,
+      isOurs: (messageId) => self.keyOf(messageId) !== null,
+      robots: config.robots,
+      lists: config.accept_lists,
+      bccAllowed: config.bcc === "answer",
+      ...(author.via === "direct"
+        ? {}
+        : { rewritten: { via: author.via, author: author.author?.address ?? null } }),
+    },
+  );
   if (finding.kind === "bounce") {
     return { kind: "events", events: deliveries(self, arrival, mail, finding, raw) };
   }

@@ -9,7 +9,9 @@ import { letter, mailOf, withFiles } from "./letters.ts";
 import { openWorld } from "./world.ts";
 
 const users =
-  "marker plus server twice without large quoted files cc history routes forged copies circular".split(" ");
+  "marker plus server twice without large quoted files cc history routes forged copies circular sealed".split(
+    " ",
+  );
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("threads, and what is read in them", missing, () => {
@@ -95,6 +97,24 @@ describeReal("threads, and what is read in them", missing, () => {
     expect(question?.text).toContain("Does it play?");
     const [turn] = await world.rows("SELECT context FROM turns");
     expect(turn?.["context"]).toMatch(/attachments_too_large: film\.mp4 \(.*, \d{5} bytes\)/);
+  });
+
+  it.concurrent("holds a mail whose encrypted part is too large to be downloaded", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "sealed", channel: { max_size: "20KB" } });
+    const files = ["message.rpmsg", "smime.p7m", "message.asc", "winmail.dat"];
+    for (const name of files)
+      await world.write(withFiles("Open the attachment.", [{ name, bytes: Buffer.alloc(50_000, 1) }]));
+    await eventually(async () =>
+      expect(await world.rows("SELECT state, code FROM events ORDER BY id")).toEqual(
+        ["rights-protected", "smime-encrypted", "pgp-encrypted", "winmail"].map((code) => ({
+          state: "held",
+          code,
+        })),
+      ),
+    );
+    expect(world.questions()).toEqual([]);
   });
 
   it.concurrent("answers one message once that arrives through the alias and a list (review 9)", async ({

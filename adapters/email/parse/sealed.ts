@@ -63,6 +63,22 @@ function sealedPart(part: Part): Sealed | null {
   return null;
 }
 
+/** The same for attachments that were not downloaded, by their type and name. Called for oversized messages. */
+export function sealedInFiles(
+  files: readonly { readonly mediaType: string; readonly name: string }[],
+): Sealed | null {
+  for (const { mediaType, name } of files) {
+    const untyped = mediaType === "application/octet-stream";
+    const ending = untyped ? (/\.(p7m|rpmsg|asc|pgp|gpg)$/i.exec(name)?.[1]?.toLowerCase() ?? "") : "";
+    if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || ending === "p7m") return encrypted;
+    if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (untyped && /^winmail\.dat$/i.test(name)))
+      return winmail;
+    if (mediaType === "application/x-microsoft-rpmsg-message" || ending === "rpmsg") return rights;
+    if (mediaType === "application/pgp-encrypted" || ["asc", "pgp", "gpg"].includes(ending)) return pgp;
+  }
+  return null;
+}
+
 /** DER of the content types signedData and certificates are told apart by (RFC 5652, 4). */
 const signedData = "06092a864886f70d010702";
 
