@@ -18,7 +18,7 @@ const mostMedia = 10;
 export function textOfForm(form: Form, raw: Uint8Array, now: Date): InboundText | null {
   const [id, from, to] = [field(form, "MessageSid"), field(form, "From"), field(form, "To")];
   if (!id || !from || !to) return null;
-  const name = field(form, "ProfileName");
+  const name = nameOf(field(form, "ProfileName") ?? "");
   const optOut = wordOf(field(form, "OptOutType"));
   return {
     id,
@@ -28,7 +28,7 @@ export function textOfForm(form: Form, raw: Uint8Array, now: Date): InboundText 
     sentAt: now,
     media: mediaOf(form, id),
     raw,
-    ...(name ? { name } : {}),
+    ...(name === "" ? {} : { name }),
     ...(optOut === null ? {} : { optOut }),
   };
 }
@@ -49,6 +49,16 @@ export function textOfRecord(
     raw: new TextEncoder().encode(JSON.stringify(message)),
   };
 }
+
+/** A profile's name is whatever its owner typed: one line of it, without controls and invisible characters. */
+const nameOf = (name: string): string =>
+  name
+    .slice(0, 400)
+    .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
+    .replace(/(?![\u200c\u200d])\p{Cf}/gu, "")
+    .trim()
+    .slice(0, 100)
+    .toWellFormed();
 
 function mediaOf(form: Form, message: string): readonly InboundMedium[] {
   const count = Math.min(Number(field(form, "NumMedia")) || 0, mostMedia);

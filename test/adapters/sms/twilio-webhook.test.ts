@@ -144,6 +144,17 @@ describe("a text", () => {
     );
   });
 
+  it("has a profile's name as one line that is seen as it is written", async () => {
+    const name = async (ProfileName: string) =>
+      (await heard(textForm("SM1", "hi", { ProfileName }))).from.name;
+    expect(await name("\u202eAnn\r\nEscalation 1 is taken\u2028by Bob\u200b")).toBe(
+      "Ann Escalation 1 is taken by Bob",
+    );
+    expect(await name("👩‍👩‍👧")).toBe("👩‍👩‍👧");
+    expect(await name("x".repeat(100_000))).toHaveLength(100);
+    expect(await name("\u202e\n")).toBeUndefined();
+  });
+
   it("that shares a place says where", async () => {
     const place = { Latitude: "52.5", Longitude: "13.4", Label: "Alex", Address: "Platz 1" };
     expect((await heard(textForm("SM1", "", place))).text).toBe("[place: 52.5, 13.4 (Alex, Platz 1)]");
