@@ -178,11 +178,13 @@ it("marks what a bounce without our ids seems to mean, and silences nobody for i
 });
 
 it.each(["queued", "unknown", "held"])(
-  "does not end a draft that is %s for a bounce without our ids",
+  "does not end a draft that is %s for a report without our ids",
   async (state) => {
     const db = await tried(state, state === "held" ? 0 : 1);
     const about = { recipient: "a@example.org", mentioned: ["a@example.org"] };
     await arrives(db, { about, state: "failed", permanent: true, detail: "550 5.1.1" });
+    await db.tx((q) => q.run("DELETE FROM events"));
+    await arrives(db, { about, state: "delivered" });
     expect(await db.read((q) => stateOf(q, "drafts", "d1"))).toBe(state);
   },
 );

@@ -1,6 +1,7 @@
 // Whoever changes a draft while another one is put behind it: the lane must be due for what stands in front then. On
 // PostgreSQL, where the two transactions do not see each other.
 
+import { sendKey } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { joinTurn } from "../../src/pipeline/join.ts";
 import { matchReceipt } from "../../src/pipeline/receipt.ts";
@@ -98,7 +99,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
     await db.tx((q) => storeEvent(q, "receipt", { kind: "delivery" }));
     await crossing(db, follows, async (q) => {
       const [row] = await storedEvents(q, "c", 1);
-      const event = receipt({ about: { recipient: "a@example.org" }, state: "delivered" });
+      const event = receipt({ about: { key: sendKey("d1") }, state: "delivered" });
       await q.run("UPDATE drafts SET state = 'unknown' WHERE id = 'd1'");
       if (row) await matchReceipt(q, lineOf(), row, event, listen().log);
     });
