@@ -92,8 +92,9 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
   async function readOversized(listed: Listed): Promise<Understood | Unread> {
     const mail = { ...listed, raw: null };
     const { uid, size } = listed;
-    const id = idOf(uid);
-    const count = (looks.get(id) ?? 0) + 1;
+    // Counted apart from the looks of `again`, which must add up although the parts are read each time.
+    const parts = externalId(`${idOf(uid)}/parts`);
+    const count = (looks.get(parts) ?? 0) + 1;
     const tooLarge: Unread = {
       kind: "unread",
       uid,
@@ -102,13 +103,13 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
       reason: `the mail has ${size} bytes`,
     };
     if (count > readLimit) return tooLarge;
-    looks.set(id, count);
+    looks.set(parts, count);
     const partly = await readPartly(client, uid, maxSize).catch((error: unknown) => {
       if (!client.usable) throw error;
       core.log.warn({ uid, size, err: error }, "reading the parts of an oversized message failed");
       return null;
     });
-    looks.delete(id);
+    looks.delete(parts);
     if (partly === null) return tooLarge;
     // A signature covers the whole body, which is not here.
     const signed = options.context.senderAuth.mode === "mailauth";

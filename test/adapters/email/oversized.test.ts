@@ -153,6 +153,24 @@ describeReal("messages larger than max_size (review 17)", missing, () => {
     });
   });
 
+  it("are settled when the sender's domain can never be checked, and keep no other mail waiting", async () => {
+    const { channel, box } = boxes.open(
+      { max_size: "200KB", sender_auth: { mode: "require", by: "header", server: "mx.example.com" } },
+      { sweep: "300ms" },
+    );
+    await ready(channel);
+    const results = (verdict: string) => ({
+      "Authentication-Results": `mx.example.com; dmarc=${verdict} header.from=example.net`,
+    });
+    await dovecot.deliver(box, large(`--out\n${alternative}\n--out\n${film}--out--\n`, results("temperror")));
+    await dovecot.deliver(box, mail("after", results("pass")));
+    await arrived(channel, 2, 20_000);
+    expect(channel.messages.map(({ subject, refusal }) => [subject, refusal?.code])).toEqual([
+      ["Mail after", undefined],
+      ["Mail large", "unauthenticated-temporary"],
+    ]);
+  });
+
   it("stay readable with a hostile structure", async () => {
     const { channel, box } = boxes.open({ max_size: "200KB" });
     await ready(channel);
