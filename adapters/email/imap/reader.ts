@@ -142,7 +142,8 @@ async function readOn(options: Reading): Promise<Cursor | null> {
   options.backlogs.set(prefix, backlog);
   const watchFrom = origin.position.watch?.uid ?? backlog.lastUid + 1;
   const traces = tracesOf(
-    { channel, self, keyword: config.mark.keyword, sent: options.sent },
+    // The watchdog ends the connection after three intervals without a sign of life.
+    { channel, self, keyword: config.mark.keyword, sent: options.sent, patience: interval },
     identity,
     backlog,
     watchFrom,

@@ -16,6 +16,8 @@ export interface TracesOptions {
   /** The configured keyword. */
   readonly keyword: string;
   readonly sent: SentFolder;
+  /** Milliseconds: how long the Sent folder may take. Reading waits for it, and must not be taken for a dead line. */
+  readonly patience: number;
 }
 
 export interface Traces {
@@ -47,7 +49,7 @@ export function tracesOf(
   backlog: Backlog,
   watchFrom: number,
 ): Traces {
-  const { channel, self, keyword, sent } = options;
+  const { channel, self, keyword, sent, patience } = options;
   const seen = new Set<string>();
   /** UIDs that carried another's mark when they were read. */
   const markedBefore = new Set<number>();
@@ -56,16 +58,28 @@ export function tracesOf(
   /** Ids of the mails that our answers in the Sent folder cite, since that time. */
   function answered(since: number): Promise<ReadonlySet<string>> {
     if (answers === null || since < answers.since) {
-      const ids = sent.answered(since, self).catch((error: unknown) => {
-        channel.log.warn(
-          { reason: brief(error) },
-          "sent folder unreadable: earlier answers are not recognized",
-        );
-        return new Set<string>();
-      });
-      answers = { since, ids };
+      answers = { since, ids: readAnswers(since) };
     }
     return answers.ids;
+  }
+
+  async function readAnswers(since: number): Promise<ReadonlySet<string>> {
+    const over = new AbortController();
+    const late = channel.clock.sleep(patience, over.signal).then(() => {
+      throw new Error(`the Sent folder does not answer within ${patience} ms`);
+    });
+    try {
+      return await Promise.race([sent.answered(since, self), late]);
+    } catch (error) {
+      channel.log.warn(
+        { reason: brief(error) },
+        "sent folder unreadable: earlier answers are not recognized",
+      );
+      return new Set();
+    } finally {
+      late.catch(() => {});
+      over.abort();
+    }
   }
 
   function byMark(mail: Listed): HandledBefore | null {

@@ -1,5 +1,6 @@
 // What a mailbox tells of earlier work: which mail is new on a first start, which was handled before, who else is at work.
 
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { describeReal, need } from "../../real/debian.ts";
@@ -10,6 +11,37 @@ import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "./mail
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const other = "other-installation";
 const hour = 3_600_000;
+
+/** Relays to an IMAP server, but for the commands that open the Sent folder: those get no answer. */
+async function startSilentSent(target: number) {
+  const sockets = new Set<Socket>();
+  let asked = 0;
+  const listener = createServer((client) => {
+    const server = connect(target, "127.0.0.1");
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      sockets.add(from);
+      from.on("error", () => {});
+      from.on("close", () => to.destroy());
+    }
+    server.pipe(client);
+    client.on("data", (data) => {
+      if (/ (?:SELECT|EXAMINE) "?Sent\b/i.test(data.toString("latin1"))) asked += 1;
+      else server.write(data);
+    });
+  });
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  return {
+    port: (listener.address() as AddressInfo).port,
+    asked: () => asked,
+    close: async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => listener.close(resolve));
+    },
+  };
+}
 
 describeReal("traces in a mailbox", missing, () => {
   let boxes: Mailboxes;
@@ -123,6 +155,22 @@ describeReal("traces in a mailbox", missing, () => {
         ["Mail colleague", undefined],
         ["Mail open", undefined],
       ]);
+    });
+
+    it("is not searched for in a Sent folder that does not answer: mail is read all the same", async () => {
+      const box = boxes.fresh();
+      for (const n of ["one", "two"]) await dovecot.deliver(box, mail(n));
+      const silent = await startSilentSent(dovecot.port);
+      try {
+        const server = { port: silent.port, sweep: "1s" } as Settings["imap"];
+        const { channel } = boxes.open({ mark: { with: "none" } }, server, behind(), box);
+        await arrived(channel, 2, 15_000);
+        await ready(channel);
+        expect(silent.asked()).toBe(1);
+        expect(channel.messages.every(({ handledBefore }) => handledBefore === undefined)).toBe(true);
+      } finally {
+        await silent.close();
+      }
     });
 
     it("leaves mail of a sibling channel, moved here, to be answered", async () => {
