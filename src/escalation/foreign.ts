@@ -12,7 +12,7 @@ import type { Query } from "../store/driver.ts";
 import { liveEscalation } from "../store/escalations.ts";
 import { openSession } from "../store/sessions.ts";
 import { platformIds } from "../store/turns.ts";
-import { doubtfulWords, unwantedQuestions, type WatchRow } from "../store/watches.ts";
+import { allKnown, doubtfulWords, unwantedQuestions, type WatchRow } from "../store/watches.ts";
 import { aboutConversation } from "./raise.ts";
 import { addressOf } from "./relay.ts";
 import { take } from "./take.ts";
@@ -49,6 +49,16 @@ export async function deliverForeign(
     (role === "human" && isOurs(at)) || (role === "agent" && marked >= 0 && at > marked);
   // Replies go out in the order of their ids: those of one look must not share a millisecond.
   let now = deps.clock.now();
+  if (watch.position === allKnown) {
+    // Written down as ours, for each later look would take a person's words for new.
+    const sent = said.filter(({ id, role }, at) => role !== "person" && isOurs(at) && !known.has(id));
+    for (const message of sent)
+      await insertReply(q, { ...replyFor(look, message, now++), state: "composed" });
+    const fields = { channel: line.channel, conversation: conversation.id, messages: sent.length };
+    if (sent.length > 0)
+      deps.log.warn(fields, "messages on the platform are not delivered: the store was restored");
+    return;
+  }
   for (const [at, message] of said.entries()) {
     if (known.has(message.id) || !isNew(message, at) || message.text.trim() === "") continue;
     if (message.answers !== null && unwanted.has(message.answers)) continue;
@@ -57,14 +67,8 @@ export async function deliverForeign(
     const call = line.traits.platform === "voice" ? await openSession(q, conversation.id) : null;
     if (line.traits.platform === "voice" && call === null) continue;
     await insertReply(q, {
-      id: newId(now++),
-      conversation: conversation.id,
-      channel: conversation.channel,
-      turn: null,
-      kind: message.role === "human" ? "human" : "answer",
+      ...replyFor(look, message, now++),
       address: JSON.stringify(call === null ? address : { ...address, session: call }),
-      text: message.text,
-      platformId: message.id,
     });
     deps.log.info(
       { channel: line.channel, conversation: conversation.id },
@@ -75,3 +79,13 @@ export async function deliverForeign(
     if (open?.state === "open") await take(q, open, somebody, deps);
   }
 }
+
+const replyFor = ({ conversation }: Look, { id, role, text }: PlatformMessage, now: number) => ({
+  id: newId(now),
+  conversation: conversation.id,
+  channel: conversation.channel,
+  turn: null,
+  kind: role === "human" ? ("human" as const) : ("answer" as const),
+  text,
+  platformId: id,
+});

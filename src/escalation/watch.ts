@@ -161,7 +161,8 @@ async function found(
   warnOf(look, said, deps);
   const failed = said.failure !== null || astray;
   const nextMs = failed ? retryIn(watch) : await pauseFor(q, conversation.id, mode, deps.policy());
-  const position = newest !== null ? said.end : astray ? 0 : watch.position;
+  const isEmpty = newest === null && said.failure === null;
+  const position = newest !== null ? said.end : astray || isEmpty ? 0 : watch.position;
   await noteWatch(q, conversation.id, { mode, mark: newest, position, nextMs, until: look.until, failed });
   await releaseLane(q, look.lease, "in");
 }

@@ -38,11 +38,13 @@ export async function insertReply(
     handOver?: boolean;
     /** JSON. Default: none. */
     rendered?: string | null;
+    /** `composed`: it was sent by a state of the store that was lost. Default: ready, to be composed and sent. */
+    state?: "ready" | "composed";
   },
 ): Promise<void> {
   await q.run(
     `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, hand_over, rendered, created_at)
-     VALUES ($1, $2, $3, $4, 'ready', $5, $6, $7, $8, $9, $10, now_ms())`,
+     VALUES ($1, $2, $3, $4, $11, $5, $6, $7, $8, $9, $10, now_ms())`,
     reply.id,
     reply.conversation,
     reply.channel,
@@ -53,6 +55,7 @@ export async function insertReply(
     reply.address ?? null,
     reply.handOver ? 1 : 0,
     reply.rendered ?? null,
+    reply.state ?? "ready",
   );
   q.touched.add("replies");
 }

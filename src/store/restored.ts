@@ -5,14 +5,15 @@ import type { Query } from "./driver.ts";
 import { releaseEvent } from "./inbox.ts";
 import { type Direction, refreshLane } from "./lanes.ts";
 import { dropDraft, resendDraft } from "./outbox.ts";
+import { allKnown } from "./watches.ts";
 
 /** The code of every message that is held for this reason. */
 export const answeredBefore = "answered-before-restore";
 
 const reason = "the store was restored: this may have been answered already";
 
-/** Holds every message that waits for its answer, and every reply that waits to be sent. Notifications of responders still
- *  go out. `only` narrows it to one channel, and to work older than `before` (epoch milliseconds). */
+/** Holds every message that waits for its answer, and every reply that waits to be sent; what the platform's conversations
+ *  say already counts as delivered. Notifications of responders still go out. `only` narrows it to one channel, and to work older than `before` (epoch milliseconds). */
 export async function holdOpenWork(
   q: Query,
   only: { readonly channel: string; readonly before: number } | null,
@@ -54,6 +55,13 @@ export async function holdOpenWork(
     channel,
     before,
     reason,
+  );
+  // What the agent and people have said since has been delivered by the later state of the store.
+  await q.run(
+    `UPDATE watches SET mark = NULL, position = ${allKnown} WHERE (channel = $1 OR $1 = '')
+       AND COALESCE((SELECT MAX(made_at) FROM turns WHERE turns.conversation = watches.conversation), 0) < $2`,
+    channel,
+    before,
   );
   for (const { conversation } of turns) await takeBack(q, conversation, "in");
   for (const { conversation } of drafts) await takeBack(q, conversation, "out");

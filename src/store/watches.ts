@@ -12,11 +12,15 @@ export interface WatchRow {
   readonly mode: string | null;
   /** The platform's id of the newest message that was looked at; null before the first look. */
   readonly mark: string | null;
-  /** How many messages the conversation had up to the mark; 0 reads it from its beginning. */
+  /** How many messages the conversation had up to the mark; 0 reads it from its beginning. `allKnown` does so, too, and
+   *  delivers nothing of what is there. */
   readonly position: number;
   /** Looks that failed in a row. */
   readonly looks: number;
 }
+
+/** A `position`: the store was restored, so what the conversation says at the next look was delivered before. */
+export const allKnown = -1;
 
 /** Later than this is left to the sweep. */
 const soonMs = 4000;

@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { watchStage } from "../../src/escalation/watch.ts";
 import type { Line } from "../../src/pipeline/line.ts";
+import { holdOpenWork } from "../../src/store/restored.ts";
 import { readWatch, watchIn } from "../../src/store/watches.ts";
 import { messageRecord } from "../agent/records.ts";
 import { openHouse } from "../pipeline/house.ts";
@@ -154,5 +155,33 @@ describe("a look at a large conversation (review 4)", () => {
     expect(await look()).toMatchObject({ mark: "new", position: 101, looks: 0 });
     expect((await delivered()).at(-1)).toBe("new");
     expect(await delivered()).toHaveLength(151);
+  });
+});
+
+describe("a look after the store was restored", () => {
+  it("delivers nothing that was said before, and what is said from then on", async () => {
+    const { look, human, messages, db, logged } = await watched();
+    const goingOut = async () =>
+      (
+        await db.read((q) =>
+          q.all<{ id: string }>(
+            `SELECT platform_id AS id FROM replies WHERE turn IS NULL AND (state = 'ready'
+               OR EXISTS (SELECT 1 FROM drafts WHERE drafts.reply = replies.id))`,
+          ),
+        )
+      ).map(({ id }) => id);
+    expect(await look()).toMatchObject({ mark: messages.at(-1)?.id });
+    await db.tx((q) => holdOpenWork(q, null));
+    // All of it was asked, answered and sent by the later state of the store.
+    messages.push(messageRecord("late-question", "conversation_user", "And the bill?"));
+    messages.push(messageRecord("late-answer", "assistant", "It is in your mail."));
+    human("late-human");
+    expect(await look()).toMatchObject({ mark: "late-human", position: messages.length });
+    expect(await goingOut()).toEqual([]);
+    expect(logged).toContain("messages on the platform are not delivered: the store was restored");
+    human("new");
+    await look();
+    await look();
+    expect(await goingOut()).toEqual(["new"]);
   });
 });
