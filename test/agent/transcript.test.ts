@@ -186,4 +186,35 @@ describe("a conversation of several pages (review 4)", () => {
     });
     expect((await read()).messages).toMatchObject([{ id: "m-0", text: tricky }]);
   });
+
+  test("is looked up in few requests on a platform that counts more messages than it has", async () => {
+    const messages = talk(300);
+    for (const totalItems of [301, 400, 1_000_000_000]) {
+      const { lookUp, server } = await reading((request, response, socket) => {
+        const page = Number(new URL(request.path, "http://platform").searchParams.get("page"));
+        const data = messages.slice((page - 1) * 64, page * 64);
+        const counts = { currentPage: page, pageSize: 64, totalItems, totalPages: 5 };
+        json({ data, ...counts, hasNextPage: page < 5, hasPreviousPage: page > 1 })(
+          request,
+          response,
+          socket,
+        );
+      });
+      expect(await lookUp(messages[298]?.message ?? "")).toMatchObject({ value: { state: "answered" } });
+      expect(await lookUp("never asked")).toEqual({ kind: "ok", value: { state: "absent" } });
+      expect(server.received.length).toBeLessThan(20);
+    }
+  });
+
+  test("is given up on a platform that answers with one page whatever is asked for", async () => {
+    const messages = talk(300);
+    const { lookUp, server } = await reading((request, response, socket) => {
+      const page = new URL(request.path, "http://platform").searchParams.get("page") === "1" ? 1 : 4;
+      const data = messages.slice((page - 1) * 64, page * 64);
+      const counts = { currentPage: page, pageSize: 64, totalItems: 300, totalPages: 5 };
+      json({ data, ...counts, hasNextPage: true, hasPreviousPage: true })(request, response, socket);
+    });
+    expect(await lookUp("never asked")).toMatchObject({ kind: "unknown" });
+    expect(server.received.length).toBeLessThan(20);
+  });
 });
