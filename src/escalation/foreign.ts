@@ -12,7 +12,13 @@ import type { Query } from "../store/driver.ts";
 import { liveEscalation } from "../store/escalations.ts";
 import { openSession } from "../store/sessions.ts";
 import { platformIds } from "../store/turns.ts";
-import { allKnown, doubtfulWords, unwantedQuestions, type WatchRow } from "../store/watches.ts";
+import {
+  allKnown,
+  doubtfulWords,
+  repeatedQuestions,
+  unwantedQuestions,
+  type WatchRow,
+} from "../store/watches.ts";
 import { aboutConversation } from "./raise.ts";
 import { addressOf } from "./relay.ts";
 import { take } from "./take.ts";
@@ -39,6 +45,12 @@ export async function deliverForeign(
   const unwanted = await unwantedQuestions(q, conversation.id);
   // Put once more, or given up, because they were not there: the first may come to light, and the customer has them.
   const doubtful = new Set((await doubtfulWords(q, conversation.id)).map(squeeze));
+  // The same of a question that was asked once more and is answered: the customer has one answer to it.
+  const repeated = new Set((await repeatedQuestions(q, conversation.id)).map(squeeze));
+  const copies = said.filter(
+    ({ id, role, text }) => role === "person" && !known.has(id) && repeated.has(squeeze(text)),
+  );
+  for (const { id } of copies) unwanted.add(id);
   const marked = watch.mark === null ? -1 : said.findIndex(({ id }) => id === watch.mark);
   // At the first look, and when the mark is gone, what the agent has said is taken for known: an introduction has no id
   // of ours. A person's words are new from our first question on: the platform may have gone on with an old conversation.

@@ -189,6 +189,17 @@ export async function doubtfulWords(q: Query, conversation: string): Promise<str
   return rows.map(({ text }) => text);
 }
 
+/** Answered questions of which an earlier attempt left no trace on the platform when it was looked up, so they were asked
+ *  once more. */
+export async function repeatedQuestions(q: Query, conversation: string): Promise<string[]> {
+  const rows = await q.all<{ text: string }>(
+    `SELECT question AS text FROM turns WHERE conversation = $1 AND kind = 'question' AND state = 'answered' AND EXISTS (
+       SELECT 1 FROM attempts WHERE subject = turns.id AND outcome IN ('unknown', 'refused'))`,
+    conversation,
+  );
+  return rows.map(({ text }) => text);
+}
+
 /** The mode as we have just set it: no news when it is read. */
 export async function noteMode(
   q: Query,

@@ -12,7 +12,7 @@ import { type Asked, refusing } from "../pipeline/scripted-platform.ts";
 import { escalationsIn, policyOf, raising } from "./raising.ts";
 
 /** A conversation in which one question was asked and answered, and a hand that looks at it. */
-async function watched() {
+async function watched({ asksTwice = false } = {}) {
   const lines = new Map<string, Line>();
   const raised = raising();
   const house = await openHouse({
@@ -21,7 +21,14 @@ async function watched() {
       return raised(line);
     },
   });
+  // The first question is lost on its way, for all that can be seen.
+  if (asksTwice)
+    house.platform.faults.ask = (asked) => {
+      delete house.platform.faults.ask;
+      asked.cut();
+    };
   await house.arrives({ text: "hello" });
+  if (asksTwice) await house.passes(60_000);
   const [id = "", messages = []] = [...house.platform.messages][0] ?? [];
   const { db, clock, rate } = house;
   const { log, lines: logged } = listen();
@@ -183,5 +190,20 @@ describe("a look after the store was restored", () => {
     await look();
     await look();
     expect(await goingOut()).toEqual(["new"]);
+  });
+});
+
+describe("a look after a question that was asked twice", () => {
+  it("does not deliver the answer to the first one, which comes to light late", async () => {
+    const { platform, look, messages, db } = await watched({ asksTwice: true });
+    expect([platform.count("ask"), messages.length]).toEqual([2, 2]);
+    await look();
+    messages.push(messageRecord("first", "conversation_user", "hello"));
+    messages.push(messageRecord("second-answer", "assistant", "Hi!", { conversationMessageId: "first" }));
+    messages.push(messageRecord("other", "conversation_user", "somebody else's words"));
+    messages.push(messageRecord("other-answer", "assistant", "Yes?", { conversationMessageId: "other" }));
+    await look();
+    const foreign = await db.read((q) => q.all("SELECT platform_id AS id FROM replies WHERE turn IS NULL"));
+    expect(foreign).toEqual([{ id: "other-answer" }]);
   });
 });
