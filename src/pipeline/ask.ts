@@ -102,7 +102,7 @@ async function mayNotAnswer(q: Query, turn: TurnRow): Promise<boolean> {
 /** How many calls the work can make at most: each is taken from the shared rate. */
 function callsOf({ line, turn, conversation }: Asking): number {
   if (conversation.platform_id !== null) return turn.state === "waiting" && turn.kind !== "relayed" ? 1 : 2;
-  return (turn.state === "waiting" ? 0 : 1) + (opensByCreate(line, conversation) ? 3 : 1);
+  return turn.state === "waiting" && opensByCreate(line, conversation) ? 3 : 1;
 }
 
 function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
@@ -143,10 +143,7 @@ async function open(
   deps: AskDeps,
 ): Promise<Transition> {
   const { line, conversation } = asking;
-  if (repeated) {
-    const known = await findOpened(asking, signal, deps);
-    if (known) return known;
-  }
+  if (repeated) return findOpened(asking, signal, deps);
   const call = effect("open.cross", asking, signal, deps);
   const { opening } = asking.turn;
   const request = openingOf(line, conversation, opening === null ? null : readOpening(opening));

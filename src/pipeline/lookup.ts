@@ -12,13 +12,9 @@ import { prepared } from "./line.ts";
 import { foreignKey } from "./opening.ts";
 import type { Transition } from "./stage.ts";
 
-/** After a start call of unknown outcome: the conversation it opened, if it did; or what to do until that is certain.
- *  Null when there certainly is none, so that opening may be tried again. */
-export async function findOpened(
-  asking: Asking,
-  signal: AbortSignal,
-  deps: AskDeps,
-): Promise<Transition | null> {
+/** After a start call of unknown outcome: the conversation it opened, if it did; or what to do until that is certain. When
+ *  there is none the turn waits for an attempt of its own, which is recorded and settled like the first one. */
+export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<Transition> {
   const { line, conversation, turn } = asking;
   const result = await line.client.findConversations(
     foreignKey(conversation),
@@ -30,7 +26,7 @@ export async function findOpened(
     return (q) => leave.adopted(q, asking, id);
   }
   const missing = settleAfterOf(asking, deps) - (turn.over_ago ?? 0);
-  if (missing <= 0) return null;
+  if (missing <= 0) return notThere(asking, "the conversation was never opened");
   return (q) => leave.unknown(q, asking, "not opened yet", Math.min(lookDelay(turn.looks), missing + 10));
 }
 
@@ -77,6 +73,14 @@ export async function lookUp(
   return unreadable(asking, result, deps);
 }
 
+/** What was attempted has left no trace after all the time that it may take: attempted again, up to the limit. */
+function notThere(asking: Asking, reason: string): Transition {
+  const { attempts } = asking.turn;
+  if (attempts >= attemptLimit)
+    return (q) => leave.failed(q, asking, "refused", `tried ${attempts} times, and ${reason}`);
+  return (q) => leave.waiting(q, asking, "refused", reason, askDelay(attempts));
+}
+
 async function found(
   asking: Asking,
   platformId: string,
@@ -97,12 +101,7 @@ async function found(
         return (q) =>
           leave.unknown(q, asking, "not there yet", Math.min(lookDelay(turn.looks), missing + 10));
       }
-      if (turn.attempts >= attemptLimit) {
-        return (q) =>
-          leave.failed(q, asking, "refused", `tried ${turn.attempts} times, and the question never arrived`);
-      }
-      return (q) =>
-        leave.waiting(q, asking, "refused", "the question never arrived", askDelay(turn.attempts));
+      return notThere(asking, "the question never arrived");
     }
     case "pending": {
       const mode = await line.client.mode(platformId, deadline);

@@ -31,6 +31,24 @@ it("opens nothing again before the platform has had time to write it down", asyn
   expect([house.platform.count("start"), house.sent]).toEqual([2, ["answer to hello"]]);
 });
 
+it("gives each further start call the same time, and gives up after as many as a question has", async () => {
+  const house = await openHouse({ settleAfter: 10_000 });
+  const starts: number[] = [];
+  house.platform.faults.start = (asked) => {
+    starts.push(house.clock.now());
+    asked.cut();
+  };
+  await house.arrives({ text: "hello" });
+  await house.passes(60_000, 500);
+  const pauses = starts.slice(1).map((at, index) => at - (starts[index] ?? 0));
+  expect(pauses.length).toBeGreaterThan(1);
+  expect(Math.min(...pauses)).toBeGreaterThanOrEqual(10_000);
+  expect(await house.turns()).toMatchObject([{ attempts: starts.length }]);
+  await house.passes(3_600_000, 10_000);
+  expect(starts.length).toBe(8);
+  expect(await house.turns()).toMatchObject([{ state: "failed", attempts: 8 }]);
+});
+
 it("adopts what was opened", async () => {
   const house = await openHouse();
   house.platform.faults.start = cutting("after");
