@@ -31,7 +31,7 @@ export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskD
 }
 
 /** A look that could not be taken: again later. What the platform says about our rate counts for everybody. */
-function unreadable(
+export function unreadable(
   asking: Asking,
   result: Exclude<CallResult<unknown>, { kind: "ok" }>,
   deps: AskDeps,

@@ -2,12 +2,18 @@
 // platform is told who answers. The mode is the same however often it is set; the words are not, so words that may be
 // there are looked for before they are put again.
 
+import type { CallResult } from "../agent/calls.ts";
 import { askDelay, attemptLimit, lookDelay } from "../domain/retry.ts";
 import { platformIds } from "../store/turns.ts";
 import * as leave from "./answer.ts";
 import { type AskDeps, type Asking, readCall, readSignal, settleAfterOf } from "./asking.ts";
 import { concluded, effect } from "./concluding.ts";
+import { unreadable } from "./lookup.ts";
 import type { Transition } from "./stage.ts";
+
+/** The mode is set again like what was certainly not done, and no longer than that: the lane waits for it. */
+const repeatable = <T>(result: CallResult<T>): CallResult<T> =>
+  result.kind === "unknown" ? { kind: "deferred", reason: result.reason } : result;
 
 /** PUT mode, as the turn says. */
 export async function tellMode(
@@ -21,9 +27,7 @@ export async function tellMode(
   const result = await asking.line.client.setMode(platformId, mode, call);
   call.crossed();
   // Told once more is told once.
-  if (result.kind === "unknown")
-    return (q) => leave.waiting(q, asking, "unknown", result.reason, askDelay(asking.turn.attempts));
-  return concluded(asking, result, deps, () => (q) => leave.toldMode(q, asking, mode));
+  return concluded(asking, repeatable(result), deps, () => (q) => leave.toldMode(q, asking, mode));
 }
 
 /** Mode manual first, for the platform takes a person's words in no other; then the words. */
@@ -36,10 +40,8 @@ export async function say(
   const { client } = asking.line;
   const before = readSignal(asking, signal, deps);
   const manual = await client.setMode(platformId, "manual", { signal: before, crossing: () => undefined });
-  if (manual.kind === "unknown")
-    return (q) => leave.waiting(q, asking, "deferred", manual.reason, askDelay(asking.turn.attempts));
   if (manual.kind !== "ok")
-    return concluded(asking, manual, deps, () => (q) => leave.unknown(q, asking, "", 0));
+    return concluded(asking, repeatable(manual), deps, () => (q) => leave.unknown(q, asking, "", 0));
   const call = effect("ask.cross", asking, signal, deps);
   const result = await client.say(platformId, asking.turn.question, call);
   call.crossed();
@@ -60,7 +62,9 @@ export async function findSaid(
     { text: turn.question, knownIds },
     readCall(readSignal(asking, signal, deps), deps),
   );
-  if (result.kind !== "ok") return (q) => leave.unknown(q, asking, result.reason, lookDelay(turn.looks + 1));
+  if (result.kind === "missing" && (turn.over_ago ?? 0) >= settleAfterOf(asking, deps))
+    return (q) => leave.gone(q, asking, result.reason);
+  if (result.kind !== "ok") return unreadable(asking, result, deps);
   const id = result.value;
   if (id !== null) return (q) => leave.relayed(q, asking, id);
   const missing = settleAfterOf(asking, deps) - (turn.over_ago ?? 0);
