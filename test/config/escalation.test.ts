@@ -451,7 +451,8 @@ describe("the part of the file that a policy needs", () => {
 });
 
 describe("escalation with sender_auth: off (review 6)", () => {
-  const escalation = "  people: { anna: { email: anna@example.com } }\n  fallback: { tell: [anna] }\n";
+  const escalation =
+    "  people: { anna: { email: anna@example.com, webhook: { url: https://pager.example.com/a } } }\n  fallback: { tell: [anna] }\n";
   const server = "host: m.example.com, tls: implicit";
   const mail = (more: string) =>
     `  mail: { adapter: email, agent: support, ${more}imap: { ${server}, user: a@example.com, password: "\${env:KEY}" }, smtp: { ${server} } }\n`;

@@ -37,13 +37,20 @@ interface Imap {
   readonly port?: number;
   readonly user?: string;
   readonly mailbox?: string;
+  readonly tls?: string;
 }
 const mail = (id: string, imap: Imap = {}, more = ""): string => {
-  const { host = "imap.example.com", port = 993, user = "help@example.com", mailbox = "INBOX" } = imap;
+  const {
+    host = "imap.example.com",
+    port = 993,
+    user = "help@example.com",
+    mailbox = "INBOX",
+    tls = "implicit",
+  } = imap;
   return `  ${id}:
     adapter: email
     agent: a
-    imap: { host: "${host}", port: ${port}, user: "${user}", password: "\${env:PASSWORD}", mailbox: "${mailbox}" }
+    imap: { host: "${host}", port: ${port}, user: "${user}", password: "\${env:PASSWORD}", mailbox: "${mailbox}", tls: ${tls} }
     smtp: { host: smtp.example.com }
 ${more}`;
 };
@@ -67,7 +74,7 @@ describe("two channels on one mailbox or number (review 7)", () => {
   it.each<[string, Imap]>([
     ["the host's case and trailing dot", { host: "IMAP.Example.com." }],
     ["the user's case", { user: "Help@Example.COM" }],
-    ["the other default port", { port: 143 }],
+    ["the other default port", { port: 143, tls: "starttls" }],
     ["the case of INBOX", { mailbox: "InBox" }],
   ])("are recognized whatever is %s", async (_what, imap) => {
     expect(await problems(mail("first") + mail("second", imap))).toHaveLength(1);
