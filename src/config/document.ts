@@ -45,13 +45,20 @@ function showAll(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [show(key), showAll(inner)]));
 }
 
+const secondDocument = {
+  key: "",
+  message: "begins a second YAML document, which would be ignored",
+  fix: "remove the line ---, and write everything as one document",
+  readable: true,
+} as const;
+
 /** Reads YAML 1.2 (with `<<` merges). Never throws: what is wrong is in `faults`. */
 export function readDocument(text: string): Document {
   const lines = new LineCounter();
   const document = parseDocument(hide(text), {
     lineCounter: lines,
     prettyErrors: false,
-    logLevel: "silent",
+    logLevel: "error",
     merge: true,
   });
   const place = (offset: number): Place => {
@@ -61,6 +68,7 @@ export function readDocument(text: string): Document {
   const faults: Fault[] = document.errors.map((error) => {
     const at = place(error.pos[0]);
     const twice = error.code === "DUPLICATE_KEY";
+    if (error.code === "MULTIPLE_DOCS") return { ...at, ...secondDocument };
     const word = /^[^\s:]*/.exec(text.slice(error.pos[0], error.pos[0] + 100))?.[0] ?? "";
     return {
       ...at,

@@ -1,5 +1,6 @@
 // A configuration file that was read: its text, and the places in it that problems are told with.
 
+import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { AdapterDefinition } from "bridgehead/contract";
@@ -40,7 +41,10 @@ export async function openFile(
   const folder = dirname(file);
   let document: Document;
   try {
-    document = readDocument(await readFile(file, "utf8"));
+    const bytes = await readFile(file);
+    const line = lineOutsideUtf8(bytes);
+    if (line !== null) return notUtf8(file, line);
+    document = readDocument(bytes.toString("utf8"));
   } catch (error) {
     return unreadable(file, error as NodeJS.ErrnoException);
   }
@@ -83,9 +87,26 @@ const keyText = (path: Path): string =>
   );
 
 function unreadable(file: string, { code }: NodeJS.ErrnoException): Problem {
-  const fix = code === "ENOENT" ? "name another one with --config" : "let the daemon's user read it";
-  const message = code === "ENOENT" ? "there is no such file" : `cannot be read (${code})`;
-  return { file, line: 0, column: 0, key: "", message, fix };
+  const at = { file, line: 0, column: 0, key: "" };
+  if (code === "ENOENT")
+    return { ...at, message: "there is no such file", fix: "name another one with --config" };
+  if (code === "EISDIR")
+    return { ...at, message: "is a directory", fix: "name the YAML file in it with --config" };
+  return { ...at, message: `cannot be read (${code})`, fix: "let the daemon's user read it" };
+}
+
+function notUtf8(file: string, line: number): Problem {
+  return { file, line, column: 1, key: "", message: "is not UTF-8 text", fix: "save the file as UTF-8" };
+}
+
+/** The first line, counted from 1, that is not valid UTF-8; null when all are. */
+function lineOutsideUtf8(bytes: Buffer): number | null {
+  if (isUtf8(bytes)) return null;
+  for (let line = 1, from = 0; ; line++) {
+    const end = bytes.indexOf(0x0a, from);
+    if (end < 0 || !isUtf8(bytes.subarray(from, end))) return line;
+    from = end + 1;
+  }
 }
 
 /** An absolute path, unless it is one that SQLite keeps in memory. */

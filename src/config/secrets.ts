@@ -1,6 +1,6 @@
 // References to values that live outside the file: ${env:NAME}, ${file:/path}, ${credential:name}. `$${` is a plain `${`.
 
-import { readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Path } from "./document.ts";
 import type { Finding } from "./explain.ts";
@@ -100,13 +100,19 @@ function fromCredential(name: string, { credentialsDirectory }: Sources): Found 
     };
   }
   if (credentialsDirectory === undefined) {
-    return { message: `needs the credential ${name}, but systemd gave none to this process`, fix };
+    return {
+      message: `needs the credential ${name}, but systemd gave none to this process`,
+      fix: `in the service: ${fix}; by hand: export CREDENTIALS_DIRECTORY=/the/folder/of/${name}`,
+    };
   }
   for (const id of [name, `${folderId}_${name}`]) {
-    const found = fromFile(join(credentialsDirectory, id));
+    const path = join(credentialsDirectory, id);
+    const found = fromFile(path);
     if ("text" in found) return { text: found.text };
+    // A file that is there but empty or unreadable needs another remedy than a missing one.
+    if (existsSync(path)) return found;
   }
-  return { message: `needs the credential ${name}, which is not there`, fix };
+  return { message: `needs the credential ${name}, which is not in ${credentialsDirectory}`, fix };
 }
 
 /** The unit loads a whole folder under this id; systemd names its files `<id>_<file>` (systemd.exec(5)). */

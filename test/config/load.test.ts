@@ -131,6 +131,26 @@ describe("references", () => {
     expect(read.channels[0]?.settings).toMatchObject({ pin: "77" });
   });
 
+  it("tell an empty credential from one that is not in the folder, and name the folder", async () => {
+    const directory = join(folder, "few-credentials");
+    mkdirSync(directory);
+    writeFileSync(join(directory, "empty-pin"), "\n");
+    const wrong = async (name: string, CREDENTIALS_DIRECTORY?: string) => {
+      const loaded = await load(withPin(`\${credential:${name}}`), {
+        ...env,
+        ...(CREDENTIALS_DIRECTORY && { CREDENTIALS_DIRECTORY }),
+      });
+      return loaded.ok ? "" : loaded.problems.map(line).join();
+    };
+    expect(await wrong("empty-pin", directory)).toContain(
+      `needs the file ${directory}/empty-pin, which is empty (write the value`,
+    );
+    expect(await wrong("no-pin", directory)).toContain(
+      `needs the credential no-pin, which is not in ${directory} (write it to`,
+    );
+    expect(await wrong("no-pin")).toContain("by hand: export CREDENTIALS_DIRECTORY=");
+  });
+
   it("may be a part of a text, and be escaped", async () => {
     const read = await config(`${good}    paper: { size: "a \${env:KEY} b $\${env:KEY}" }\n`);
     expect(read.channels[0]?.settings).toMatchObject({ paper: { size: "a k-1 b ${env:KEY}" } });
@@ -172,5 +192,27 @@ describe("a file that cannot be read", () => {
     expect(missing.ok ? [] : missing.problems.map(line)).toEqual([
       "0:0 : there is no such file (name another one with --config)",
     ]);
+    const directory = await loadConfig(folder, { env: {}, adapters: async () => fax });
+    expect(directory.ok ? [] : directory.problems.map(line)).toEqual([
+      "0:0 : is a directory (name the YAML file in it with --config)",
+    ]);
+  });
+
+  it("is refused with its line when it is not UTF-8", async () => {
+    const file = join(folder, "latin1.yaml");
+    for (const [encoded, at] of [
+      [Buffer.from(`${good}# Grüße\n`, "latin1"), good.split("\n").length],
+      [Buffer.from(`\ufeff${good}`, "utf16le"), 1],
+    ] as const) {
+      writeFileSync(file, encoded);
+      const loaded = await loadConfig(file, { env, adapters: async () => fax });
+      expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([
+        `${at}:1 : is not UTF-8 text (save the file as UTF-8)`,
+      ]);
+    }
+  });
+
+  it("may begin with a byte order mark and have lines that end with CRLF", async () => {
+    expect(await load(`\ufeff${good.replaceAll("\n", "\r\n")}`, env)).toMatchObject({ ok: true });
   });
 });

@@ -59,6 +59,11 @@ storage: x
     ["an open bracket", `${good}node: [a\n`, "is not valid YAML"],
     ["an alias without anchor", `${good}node: *x\n`, "is not valid YAML"],
     [
+      "a second document",
+      `${good}---\nnode: x\n`,
+      "9:1 : begins a second YAML document, which would be ignored (remove the line ---",
+    ],
+    [
       "an empty block",
       good.replace(/channels:[\s\S]*/, "channels:\n"),
       "4:1 channels: is empty (give it a value, or remove the key)",
