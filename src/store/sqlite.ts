@@ -1,7 +1,7 @@
 // SQLite: one connection, transactions queued and committed together. While one commit waits for the disk, the next
 // ones gather; they share the next fsync. Durable at every acknowledgement: synchronous=FULL.
 
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
 import { createPrivateFile } from "../ops/private-file.ts";
@@ -101,8 +101,9 @@ const gatherLimit = 8;
 
 /** The connection that writes. Throws DamagedStore for a file that is no database. */
 function openWriter(file: string): Sqlite.Database {
-  const db = new Sqlite(file);
+  let db: Sqlite.Database | null = null;
   try {
+    db = new Sqlite(file);
     db.pragma("busy_timeout = 5000");
     becomeWal(db);
     db.pragma("synchronous = FULL");
@@ -111,10 +112,29 @@ function openWriter(file: string): Sqlite.Database {
     // What a savepoint would need to undo is kept in memory: in files it is the larger part of all that is written.
     db.pragma("temp_store = MEMORY");
   } catch (error) {
-    db.close();
+    db?.close();
     throw damaged(file, (error as Error).message, error);
   }
   return db;
+}
+
+/** Device and inode; null when there is no such file. */
+function identityOf(file: string): string | null {
+  const found = statSync(file, { throwIfNoEntry: false });
+  return found === undefined ? null : `${found.dev}:${found.ino}`;
+}
+
+/** Returns a check that throws once `file` is no longer the file that is open. SQLite goes on writing to a deleted file,
+ *  so a commit would succeed and be gone with the process. */
+function inPlaceCheck(file: string): () => void {
+  if (file === ":memory:") return () => undefined;
+  const opened = identityOf(file);
+  return () => {
+    if (identityOf(file) === opened) return;
+    throw new Error(
+      `the store ${file} was deleted or replaced while it is in use; nothing is accepted any more. Remedy: stop the daemon, put the store or a backup in place, and start it`,
+    );
+  };
 }
 
 /** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms(). Damage that SQLite
@@ -125,6 +145,7 @@ export function openSqlite(file: string, now: () => number): Database {
     createPrivateFile(file);
   }
   const db = openWriter(file);
+  const checkInPlace = inPlaceCheck(file);
   const described = (error: unknown): unknown =>
     isDamage(error) ? damaged(file, (error as Error).message, error) : error;
 
@@ -204,6 +225,7 @@ export function openSqlite(file: string, now: () => number): Database {
         if (tell === null) return null;
         results.push(tell);
       }
+      checkInPlace();
       commit.run();
       return results;
     } finally {

@@ -1,8 +1,12 @@
 // The store on SQLite, and what only SQLite has: group commit, and a disk that is full.
 
-import { expect, it } from "vitest";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
 import { readSettings, writeSettings } from "../../src/store/agents.ts";
 import type { Query } from "../../src/store/driver.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
 import { describeBeside } from "./behind.ts";
 import { describeStore } from "./conformance.ts";
 import { fresh, sqlitePlace } from "./rig.ts";
@@ -78,6 +82,22 @@ it("writes nothing one by one after the database has rolled the transaction back
   expect(await db.read(count)).toBe(0);
   await db.tx((q) => writeSettings(q, "next", "{}"));
   expect(await db.read(count)).toBe(1);
+});
+
+it("rejects every commit after the file was deleted or replaced", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-moved-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "store.db");
+  const db = openSqlite(file, Date.now);
+  onTestFinished(() => db.close());
+  const write = () => db.tx((q) => q.run("CREATE TABLE IF NOT EXISTS t (n)"));
+  await write();
+  renameSync(file, `${file}.aside`);
+  await expect(write()).rejects.toThrow(/deleted or replaced.*Remedy/);
+  writeFileSync(file, "");
+  await expect(write()).rejects.toThrow(/deleted or replaced/);
+  renameSync(`${file}.aside`, file);
+  await write();
 });
 
 it("is durable at every commit, and reopened so", async () => {
