@@ -16,10 +16,32 @@ export function isDamage(error: unknown): boolean {
   return codes.some((one) => code === one || code.startsWith(`${one}_`));
 }
 
-/** `what`: what is wrong with the file. A cause that is no damage (a full disk, a missing file) is returned as it is. */
+/** What an operator can do about an access error of SQLite, by the beginning of its code. */
+const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
+  ["SQLITE_CANTOPEN", "check that it is a file, and run this as the daemon's user"],
+  ["SQLITE_READONLY", "run this as the daemon's user, and check that the file system is writable"],
+  ["SQLITE_PERM", "run this as the daemon's user"],
+  ["SQLITE_FULL", "free some space on the disk"],
+  [
+    "SQLITE_IOERR",
+    "check that it is a file, that the disk is not full, and the kernel's log for disk errors",
+  ],
+];
+
+/** An access error of SQLite with the file and a remedy; every other error as it is. The code is kept. */
+function inaccessible(file: string, error: Error): Error {
+  const code = (error as NodeJS.ErrnoException).code ?? "";
+  const remedy = accessRemedies.find(([beginning]) => code.startsWith(beginning))?.[1];
+  if (remedy === undefined) return error;
+  const message = `the store ${file} cannot be used: ${error.message} (${code}). Remedy: ${remedy}`;
+  return Object.assign(new Error(message, { cause: error }), { code });
+}
+
+/** `what`: what is wrong with the file. A cause that is no damage (a full disk, a missing file) is returned as it is,
+ *  access errors of SQLite with the file's name. */
 export function damaged(file: string, what: string, cause?: unknown): Error {
   if (isDamagedStore(cause)) return cause;
-  if (cause instanceof Error && !isDamage(cause)) return cause;
+  if (cause instanceof Error && !isDamage(cause)) return inaccessible(file, cause);
   const remedy =
     "stop the daemon, keep the file with its -wal beside it, and run bridgehead restore with the newest backup";
   const message = `the store ${file} is damaged (${sizeOf(file)}): ${what}. Remedy: ${remedy}`;

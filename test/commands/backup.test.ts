@@ -141,6 +141,15 @@ describe("backup and restore (review 8)", () => {
     expect(folderOf("before-restore")).toEqual([]);
   });
 
+  it("names the file and the remedy when a directory is given as a backup", async () => {
+    for (const ended of [await bridgehead(["verify", home]), await run("restore", home)]) {
+      expect(ended.code).toBe(exitCodes.failed);
+      expect(ended.err).toMatch(
+        new RegExp(`the store ${home} cannot be used: .*Remedy: check that it is a file`),
+      );
+    }
+  });
+
   it("leaves no half-written backup when it is killed", async () => {
     expect(await killed("backup.copy:after:1", "backup", copy)).toBe("SIGKILL");
     expect(existsSync(copy)).toBe(false);
