@@ -274,7 +274,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       escalations: pageHandler({ db, flow, clock, log }),
     },
     async reload(next) {
-      const restart = needRestart(config, next);
+      const restart = needRestart(options.config, next);
       await apply(next);
       told ||= config.escalation !== null;
       config = next;

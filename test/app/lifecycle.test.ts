@@ -126,6 +126,10 @@ describeReal("the daemon's life", missing, () => {
     await world.start(bad);
     await world.reports({ state: "unauthorized" });
     expect(await world.app().reload(good)).toEqual([]);
+    const otherNode = { ...good, node: "another" };
+    expect(await world.app().reload(otherNode)).toEqual(["node"]);
+    expect(await world.app().reload(otherNode), "still not in effect").toEqual(["node"]);
+    expect(await world.app().reload(good), "in effect since the start").toEqual([]);
     await world.reports({ state: "ready" });
     const mail = await world.write();
     await world.settled([mail]);
