@@ -1,6 +1,7 @@
 // bridgehead platform agent: the agents that live in the platform's own file. Works beside the running platform, which
 // sees a change at its next request.
 
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
@@ -35,7 +36,13 @@ export async function administer(options: AgentOptions, io: Io): Promise<number>
     io.err(error instanceof Error ? error.message : String(error));
     return exitCodes.config;
   }
-  const administration = openAdministration(resolve(io.cwd, options.database), clock);
+  const database = resolve(io.cwd, options.database);
+  // Opening creates the file, and an agent that is to be listed or changed must exist already.
+  if (action !== "create" && !existsSync(database)) {
+    io.err(`there is no platform's file ${database} (name it with --database)`);
+    return exitCodes.failed;
+  }
+  const administration = openAdministration(database, clock);
   try {
     if (agent === undefined || action === "list") list(administration, options, io);
     else if (action === "update") tell(administration.update(agent, fields), options, io);
@@ -47,9 +54,23 @@ export async function administer(options: AgentOptions, io: Io): Promise<number>
   return exitCodes.ok;
 }
 
+/** The text of a YAML file of agents. Rejects with the file's name and a remedy when it cannot be read. */
+export async function readAgentFile(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT")
+      throw new Error(`${file}: there is no such file (correct the path)`, { cause: error });
+    if (code === "EISDIR")
+      throw new Error(`${file}: is a directory (name the YAML file in it)`, { cause: error });
+    throw new Error(`${file}: cannot be read (${code}) (let this user read it)`, { cause: error });
+  }
+}
+
 async function fieldsOf({ from, status, publicName, instructions }: AgentOptions, io: Io): Promise<Fields> {
   const { readFields } = await import("../platform/index.ts");
-  const written = from === undefined ? {} : readFields(await readFile(resolve(io.cwd, from), "utf8"), from);
+  const written = from === undefined ? {} : readFields(await readAgentFile(resolve(io.cwd, from)), from);
   return {
     ...written,
     ...(status === undefined ? {} : { status }),

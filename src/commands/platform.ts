@@ -1,7 +1,6 @@
 // bridgehead platform: the embedded platform alone, from its file of agents until SIGTERM; and `platform agent ...`, which
 // changes its agents beside it.
 
-import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
@@ -9,7 +8,7 @@ import { isJournal } from "../ops/notify.ts";
 import type { AgentDefinition } from "../platform/index.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
-import { type AgentOptions, administer } from "./platform-agent.ts";
+import { type AgentOptions, administer, readAgentFile } from "./platform-agent.ts";
 
 export interface PlatformOptions extends AgentOptions {
   readonly what?: "agent";
@@ -39,7 +38,7 @@ async function serve(options: PlatformOptions, io: Io): Promise<number> {
   const file = resolve(io.cwd, options.config);
   let agents: readonly AgentDefinition[];
   try {
-    agents = readAgents(await readFile(file, "utf8"), options.config);
+    agents = readAgents(await readAgentFile(file), options.config);
   } catch (error) {
     io.err(error instanceof Error ? error.message : String(error));
     return exitCodes.config;

@@ -1,9 +1,9 @@
 // The platform as a process of its own, and its administrator beside it.
 
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { exitCodes } from "../../src/commands/exit-codes.ts";
@@ -195,6 +195,28 @@ test("what cannot be made or changed is said", async () => {
     expect([ended.code, ended.out]).toEqual([exitCodes.failed, ""]);
     expect(ended.err).toContain(why);
   }
+});
+
+test("files that cannot be read or opened are named with a remedy, and none is created", async () => {
+  const { config, database, agent } = folder();
+  const home = dirname(config);
+  for (const action of [["list"], ["rotate-key", "x"], ["update", "x"]]) {
+    expect(await agent(...action)).toMatchObject({
+      code: exitCodes.failed,
+      err: expect.stringContaining(`there is no platform's file ${database} (name it with --database)`),
+    });
+  }
+  expect(existsSync(database)).toBe(false);
+  expect((await agent("create", "x", "--from", join(home, "none.yaml"))).err).toContain(
+    `${join(home, "none.yaml")}: there is no such file`,
+  );
+  const served = (from: string, at: string) => bridgehead(["platform", "--config", from, "--database", at]);
+  expect((await served(home, database)).err).toContain(`${home}: is a directory`);
+  expect((await served(config, config)).err).toContain(
+    `opening the platform's file ${config}: file is not a`,
+  );
+  expect((await served(config, join(home, "none/p.db"))).err).toContain("none/p.db");
+  expect((await bridgehead(["platform", "--help"])).out).toContain("(default: 127.0.0.1:8026)");
 });
 
 test.each(["agents.example.com", "ftp://agents.example.com", ""])(

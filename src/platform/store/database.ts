@@ -14,9 +14,10 @@ export const newerFile = "PLATFORM_FILE_NEWER";
 
 /** Opens or makes the file. Throws when it was written by a newer version. */
 export function openDatabase(file: string, durability: Durability): Db {
-  if (file !== ":memory:") createPrivateFile(file);
-  const db = new Database(file);
+  let db: Db | null = null;
   try {
+    if (file !== ":memory:") createPrivateFile(file);
+    db = new Database(file);
     db.pragma("journal_mode = WAL");
     db.pragma(`synchronous = ${durability}`);
     db.pragma("busy_timeout = 5000");
@@ -32,8 +33,12 @@ export function openDatabase(file: string, durability: Durability): Db {
     db.pragma("foreign_keys = ON");
     return db;
   } catch (error) {
-    db.close();
-    throw error;
+    db?.close();
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === newerFile) throw error;
+    throw new Error(`opening the platform's file ${file}: ${message} (check the path of the database)`, {
+      cause: error,
+    });
   }
 }
 
