@@ -1,12 +1,16 @@
 // The command line: which commands there are and what they take. A command's code is loaded when it is called.
 
-import { InvalidArgumentError, Command as Program } from "commander";
+import { InvalidArgumentError, Option, Command as Program } from "commander";
 import { causes } from "../domain/policy.ts";
+import { draftStates } from "../domain/states.ts";
 import { exitCodeHelp } from "./exit-codes.ts";
 import type { Command, Io } from "./io.ts";
 
 const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 
+const draftStateNames = Object.keys(draftStates);
+/** The states of messages that `inbox list` can show. */
+const listedStates = ["ignored", "held", "failed", "stored"];
 const escalationActions = ["list", "show", "take", "close", "resume", "note", "reply"] as const;
 
 /** Parses `argv` (without node and script), runs the command, resolves to its exit code.
@@ -56,7 +60,11 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
   configured("outbox", "list, show, resend or drop what is to be sent")
     .argument("<action>", "list, show, resend or drop", oneOf("list", "show", "resend", "drop"))
     .argument("[id]", "a draft, as listed")
-    .option("--state <state>", "list: only drafts in this state")
+    .option(
+      "--state <state>",
+      `list: only drafts in this state (${draftStateNames.join(", ")})`,
+      oneOf(...draftStateNames),
+    )
     .option("--channel <id>", "list: only this channel's")
     .option("--limit <n>", "list: at most this many", count, 50)
     .option("--json", "print JSON")
@@ -65,7 +73,11 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .argument("<action>", "list, show, answer or drop", oneOf("list", "show", "answer", "drop"))
     .argument("[ids...]", "messages, as listed")
     .option("--all", "answer, drop: everything held as answered-before-restore, replies included")
-    .option("--state <state>", "list: only messages in this state")
+    .option(
+      "--state <state>",
+      `list: only messages in this state (${listedStates.join(", ")})`,
+      oneOf(...listedStates),
+    )
     .option("--code <code>", "list: only those refused or held with this code")
     .option("--channel <id>", "list, --all: only this channel's")
     .option("--limit <n>", "list: at most this many", count, 50)
@@ -113,7 +125,11 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .argument("[agent]", "its name or id")
     .option("-c, --config <file>", "the agents")
     .option("--database <file>", "what the platform keeps", "platform.db")
-    .option("--listen <address>", "host and port", hostAndPort, { host: "127.0.0.1", port: 8026 })
+    .addOption(
+      new Option("--listen <address>", "host and port")
+        .argParser(hostAndPort)
+        .default({ host: "127.0.0.1", port: 8026 }, "127.0.0.1:8026"),
+    )
     .option(
       "--public-url <url>",
       "where callers reach it, behind a proxy; default: where they say they do",

@@ -60,6 +60,17 @@ describe("outbox, inbox and migrate", () => {
     expect(unresolved.err).toContain("store: needs the environment variable PGPASSWORD");
   });
 
+  it("refuse states that there are not, and name those that there are", async () => {
+    for (const [command, named] of [
+      ["outbox", "queued, sending, unknown, sent, delivered, failed, held, dropped"],
+      ["inbox", "ignored, held, failed, stored"],
+    ] as const) {
+      const ended = await bridgehead([command, "list", "--state", "hold"]);
+      expect(ended.code).toBe(exitCodes.usage);
+      expect(ended.err).toContain(`must be one of ${named}`);
+    }
+  });
+
   it("make no store where none is", async () => {
     const home = folder();
     const file = join(home, "bridgehead.yaml");
