@@ -43,7 +43,7 @@ agents:
       escalation:
         escalations:
           - topic: complaint
-            escalationPrompt: ""
+            escalationPrompt: "complain|unacceptable|money back"
             autoChangeConversationMode: true
             response: I understand. A colleague will write to you today.
             recipients: []
