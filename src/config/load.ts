@@ -20,7 +20,6 @@ import {
   block,
   literalSecrets,
   literalStorePassword,
-  missingStoreFolder,
   pathInPlatform,
   plainPlatform,
   sameListener,
@@ -29,6 +28,7 @@ import {
   undefinedAgents,
   unreachableHumans,
   wideListeners,
+  wrongStorePath,
 } from "./rules.ts";
 import { type File, file as fileSchema } from "./schema/file.ts";
 import { shapeOf } from "./shape.ts";
@@ -71,7 +71,7 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
       ],
       resolved.problems,
     ),
-    ...(options.folderExists ? missingStoreFolder(block(resolved.value), folder, options.folderExists) : []),
+    ...(options.folderExists ? wrongStorePath(block(resolved.value), folder, options.folderExists) : []),
     ...rules(block(document.value), block(whole), adapters),
     ...sharedResources(block(whole), settings.read),
   ];

@@ -1,6 +1,6 @@
 // What no single key can know: references between blocks, and rules that hold for every adapter.
 
-import { dirname, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import type { AdapterDefinition, ExclusiveResource } from "bridgehead/contract";
 import { webhookChannel } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
@@ -224,7 +224,7 @@ export function sameListener(root: Block): readonly Finding[] {
 }
 
 /** `folder`: where a relative path starts. */
-export function missingStoreFolder(
+export function wrongStorePath(
   root: Block,
   folder: string,
   exists: (path: string) => boolean,
@@ -232,7 +232,13 @@ export function missingStoreFolder(
   const text = root["store"] === undefined ? defaultStore : textOf(root["store"]);
   const [, file = ":memory:"] = /^sqlite:(.+)$/.exec(text) ?? [];
   if (file === ":memory:") return [];
-  const home = dirname(resolve(folder, file));
+  const path = resolve(folder, file);
+  // Only a directory has an entry ".".
+  if (exists(`${path}/.`)) {
+    const fix = `name a file in it: sqlite:${join(path, "bridgehead.db")}`;
+    return [{ path: ["store"], of: "value", message: `is a directory: ${path}`, fix }];
+  }
+  const home = dirname(path);
   if (exists(home)) return [];
   const message = `lies in a folder that does not exist: ${home}`;
   const fix = `correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead ${home}`;

@@ -126,6 +126,11 @@ const errors: readonly [string, string, string][] = [
     "FILE:11:21 http.public_url: is not https: calls would travel in the open (set http.public_url to the https address under which the provider reaches this daemon)",
   ],
   [
+    "a store that is a directory",
+    file(mail, "store: sqlite:.\n"),
+    "FILE:10:8 store: is a directory: DIR (name a file in it: sqlite:DIR/bridgehead.db)",
+  ],
+  [
     "a store in a folder that is not there",
     file(mail, "store: sqlite:absent/store.db\n"),
     "FILE:10:8 store: lies in a folder that does not exist: DIR/absent (correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead DIR/absent)",
