@@ -1,9 +1,40 @@
 // Records in which every text that a stranger can choose is the hostile one.
 
 import { externalId, type MessageEvent, type Reply, sendKey, threadToken } from "bridgehead/contract";
+import { Element } from "domhandler";
 import type { Mail } from "../../adapters/email/parse/mail.ts";
 import type { Part } from "../../adapters/email/parse/tree.ts";
 import type { Matter } from "../../src/escalation/wording.ts";
+
+export type Given = (...given: readonly unknown[]) => unknown;
+type Call = (tested: Given, text: string) => unknown;
+/** How the functions of a file are called with a text, by path and name. */
+export type Cases = Readonly<Record<string, Readonly<Record<string, Call>>>>;
+
+export const one: Call = (tested, text) => tested(text);
+export const bytes: Call = (tested, text) => tested(Buffer.from(text));
+export const ofMail: Call = (tested, text) => tested(mailWith(text));
+export const ofMatter: Call = (tested, text) => tested(matterWith(text), null, false);
+
+/** An HTML element with the text in all attributes that decide whether it can be seen. */
+export const elementWith = (text: string): Element =>
+  new Element(
+    "font",
+    Object.fromEntries(
+      "class id style width height size color bgcolor background type".split(" ").map((name) => [name, text]),
+    ),
+  );
+
+/** Style rules with the text as the value of each property that can hide. */
+export const stylesWith = (text: string): ReadonlyMap<string, string> =>
+  new Map(
+    (
+      "visibility color background background-color font opacity zoom transform filter clip clip-path position left text-indent " +
+      "overflow height"
+    )
+      .split(" ")
+      .map((name) => [name, text]),
+  );
 
 export function mailWith(text: string): Mail {
   const box = { address: text, name: text };

@@ -1,51 +1,28 @@
 // Every exported function that is given untrusted text (customers', agents', responders', providers'), and how it is called
 // with it. A function that is in neither table fails linear.test.ts: it must be added here, or exempted with a reason.
 
-import { externalId } from "bridgehead/contract";
-import { config as emailConfig } from "../../adapters/email/config.ts";
-import { identity } from "../../adapters/email/identity.ts";
-import { compose } from "../../adapters/email/smtp/compose.ts";
-import { markdownLimit } from "../../adapters/email/smtp/markdown.ts";
 import { config as smsConfig } from "../../adapters/sms/config.ts";
+import type { Dialogue } from "../../adapters/voice/engine/dialogue.ts";
 import { phrases } from "../../adapters/voice/speech/index.ts";
-import { eventWith, mailWith, matterWith, partWith, replyWith } from "./inputs.ts";
+import type { ListSplitter } from "../../src/client/list-splitter.ts";
+import { message } from "../../src/wire/message.ts";
+import { bytes, type Cases, eventWith, type Given, matterWith, ofMatter, one, replyWith } from "./inputs.ts";
+import { emailCases } from "./registry-email.ts";
 
-type Given = (...given: readonly unknown[]) => unknown;
-export type Call = (tested: Given, text: string) => unknown;
-
-const one: Call = (tested, text) => tested(text);
-const bytes: Call = (tested, text) => tested(Buffer.from(text));
-const lines: Call = (tested, text) => tested(text.split("\n"));
-const ofMail: Call = (tested, text) => tested(mailWith(text));
-const ofMatter: Call = (tested, text) => tested(matterWith(text), null, false);
-const kinds = (text: string) => text.split("\n").map((line) => ({ text: line, kind: "own" }));
-const header = (text: string) => [{ name: "x", value: text }];
-const arrival = {
-  id: externalId("1"),
-  listed: { uid: 1, size: 1, arrivedAt: null, flags: new Set() },
-  now: 0,
-};
-const withFiles = (text: string) => {
-  const file = { name: text, mediaType: text, inline: false, bytes: Buffer.from(text) };
-  return { ...mailWith(text), attachments: [file, file] };
-};
-const server = { host: "127.0.0.1", tls: "none" } as const;
-const email = emailConfig.parse({ imap: { ...server, user: "a@example.com", password: "x" }, smtp: server });
-const self = identity("a@example.com", []);
-const own = { addresses: ["a@example.com"], isOurs: () => false, robots: ["b@c.d"], bccAllowed: true };
 const sms = smsConfig.parse({
   provider: "twilio",
   account_sid: `AC${"0".repeat(32)}`,
   auth_tokens: ["0".repeat(32)],
   number: "+12025550100",
 });
-const [draft] = compose(email, self, replyWith("a@b.c"));
 const split = { target: 320, max: 1600, parts: 6, numbering: "(1/2)" };
 const now = new Date(0);
 const frame = (type: string, field: string) => (text: string) => JSON.stringify({ type, [field]: text });
 
-export const cases: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
+export const cases: Cases = {
+  ...emailCases,
   "src/domain/guards.ts": {
+    isShortCode: one,
     refuse: (f, text) => f(eventWith(text), { max_age: 1, allow: ["*@b.c"], deny: ["a*b*c@d.e"] }, 0),
     barred: (f, text) => f(text, { allow: ["*@b.c", "*a*a*a*b"], deny: ["a*b*c@d.e"] }),
     matches: (f, text) => f("*a*a*a*a*b*", text),
@@ -136,138 +113,6 @@ export const cases: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
       ),
   },
   "src/escalation/webhook/signature.ts": { webhookHeaders: (f, text) => f("id", 0, text, "whsec_AAAA") },
-  "adapters/email/attachments.ts": {
-    keptOf: (f, text) => f(email, withFiles(text)),
-    attachmentsOf: (f, text) => f(email, withFiles(text)),
-  },
-  "adapters/email/receipts.ts": {
-    deliveries: (f, text) => {
-      const bounce = {
-        kind: "bounce",
-        permanent: true,
-        recipients: [text],
-        about: [text],
-        envelopeId: text,
-        detail: text,
-      };
-      return f(self, arrival, mailWith(text), bounce, Buffer.from(text));
-    },
-  },
-  "adapters/email/parse/attribution.ts": { attributionIn: one },
-  "adapters/email/parse/auth-header.ts": {
-    judgeHeaders: (f, text) => f([{ name: "authentication-results", value: `mx.a; ${text}` }], "mx.a", "b.c"),
-  },
-  "adapters/email/parse/auto-reply.ts": {
-    automaticByHeader: ofMail,
-    automaticBySubject: (f, text) => f(mailWith(text), () => true),
-    valueOf: (f: Given, text: string) => f(mailWith(text), "x"),
-    has: (f: Given, text: string) => f(mailWith(text), text),
-  },
-  "adapters/email/parse/body.ts": {
-    bodyOf: (f: Given, text: string) => [
-      f(partWith(text, "text/plain"), false),
-      f(partWith(text, "text/html"), true),
-    ],
-  },
-  "adapters/email/parse/bounce.ts": { reportedBounce: ofMail, guessedBounce: ofMail },
-  "adapters/email/parse/charset.ts": {
-    decodeText: (f, text) => [
-      f(Buffer.from(text), null),
-      f(Buffer.from(text), text),
-      f(Buffer.from(text), "utf-7"),
-    ],
-  },
-  "adapters/email/parse/classify.ts": { classify: (f, text) => f(mailWith(text), own) },
-  "adapters/email/parse/cleaning.ts": {
-    cleanText: one,
-    cleanLine: one,
-    cleanFileName: (f, text) => f(text, "x"),
-  },
-  "adapters/email/parse/digest.ts": { digestOf: bytes },
-  "adapters/email/parse/forward.ts": {
-    isForwardSubject: one,
-    hasForwardLine: one,
-    forwardedIn: (f, text) => f(text, text),
-  },
-  "adapters/email/parse/headers.ts": {
-    textOf: one,
-    mailboxesOf: (f, text) => f(header(text), "x"),
-    cleanAddress: one,
-    asciiDomain: one,
-    messageIdsOf: one,
-    messageIdOf: one,
-    dateOf: one,
-    repaired: (f, text) => f(header(text), Buffer.from(`X: ${text}\r\n\r\n`), "latin1"),
-  },
-  "adapters/email/parse/html.ts": { htmlToText: (f, text) => [f(text, false), f(`<p>Hi</p>${text}`, true)] },
-  "adapters/email/parse/lines.ts": { scan: lines, isForwardLine: one },
-  "adapters/email/parse/machine-senders.ts": {
-    isDaemon: one,
-    isNoReply: one,
-    isProgram: one,
-    isListed: (f, text) => f(text, ["a@b.c", "@b.c"]),
-  },
-  "adapters/email/parse/marker.ts": { findMarkers: one },
-  "adapters/email/parse/reading.ts": {
-    readMail: (f, text) =>
-      Promise.all([
-        f(Buffer.from(`From: a@b.c\r\nSubject: Re: x\r\nIn-Reply-To: <a@b>\r\n\r\nHello\r\n${text}`)),
-        f(Buffer.from(`From: ${text.slice(0, 20_000)}\r\nSubject: ${text.slice(0, 20_000)}\r\n\r\nx`)),
-      ]),
-  },
-  "adapters/email/parse/report.ts": {
-    reportOf: (f, text) => f(partWith(text, "message/delivery-status")),
-    idsOfReturned: bytes,
-  },
-  "adapters/email/parse/signature.ts": { signatureStart: (f, text) => f(kinds(text)) },
-  "adapters/email/parse/transfer-encoding.ts": {
-    decoderFor: (f, text) => f(text),
-  },
-  "adapters/email/parse/tree.ts": { readTree: bytes, headerOf: (f, text) => f(header(text), text) },
-  "adapters/email/parse/trim.ts": { trimReply: one, isWordless: one },
-  "adapters/email/smtp/compose.ts": {
-    compose: (f, text) => [
-      f(email, self, replyWith(text)),
-      f(email, self, { ...replyWith(text), plain: true }),
-    ],
-    clean: (f, text) => f(text, 900),
-    referencesOf: (f, text) => f(text.split(" ").map(externalId), null),
-  },
-  "adapters/email/smtp/markdown.ts": {
-    renderMarkdown: one,
-    renderPlain: one,
-    // renderMarkdown calls them with no more than this.
-    toHtml: (f, text) => f(text.slice(0, markdownLimit)),
-    toText: (f, text) => f(text.slice(0, markdownLimit)),
-    escapeHtml: one,
-  },
-  "adapters/email/smtp/message.ts": {
-    messageBytes: (f, text) => f({ ...draft, text, html: text, subject: text.slice(0, 900) }),
-  },
-  "adapters/email/identity.ts": { isCitable: one, surrogateId: one },
-  "adapters/email/mailbox.ts": { mailbox: one },
-  "adapters/email/failure.ts": {
-    brief: (f, text) => f(new Error(text)),
-    statusOf: (f, text) =>
-      f(
-        Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true }),
-        1,
-      ),
-  },
-  "adapters/email/smtp/outcome.ts": {
-    outcomeOf: (f, text) =>
-      f(Object.assign(new Error(text), { responseCode: 550, response: text, command: "DATA" }), true),
-  },
-  "adapters/email/events.ts": {
-    understand: (f, text) => f({ config: email, self }, arrival, mailWith(text), null, Buffer.from(text)),
-    unread: (f, text) =>
-      f(
-        arrival,
-        { from: [{ address: text, name: text }], subject: text, messageId: text, date: text },
-        { code: "x", reason: "y" },
-        null,
-      ),
-  },
   "adapters/sms/text/clean.ts": { clean: one },
   "adapters/sms/text/gsm.ts": { isGsm: one, encodeGsm: one, decodeGsm: bytes },
   "adapters/sms/text/index.ts": {
@@ -276,14 +121,20 @@ export const cases: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
   "adapters/sms/text/plain.ts": { toPlain: one },
   "adapters/sms/text/segments.ts": { segmentsOf: one },
   "adapters/sms/text/split.ts": { split: (f, text) => f(text, 320) },
-  "adapters/sms/classes.ts": { withoutNumbers: one },
+  "adapters/sms/classes.ts": {
+    withoutNumbers: one,
+    wordsOf: (f, text) => [f(new Error(text)), f(text), f({ code: text })],
+    unreachable: (f, text) => f(Object.assign(new Error(text), { code: text })),
+  },
   "adapters/sms/consent.ts": {
     consentOf: (f, text) => f(text, { languages: ["en", "de"], add: {}, remove: [] }),
   },
   "adapters/sms/draft.ts": {
+    senderFor: (f, text) => [f(text, "+12025550100"), f(`whatsapp:${text}`, "+12025550100")],
     compose: (f, text) => f(sms, { maxLength: 1600, media: true }, replyWith(text)),
   },
   "adapters/sms/inbound.ts": {
+    meaningOf: (f, text) => [f(sms, text, "+12025550100"), f(sms, text, text)],
     eventOfText: (f, text) =>
       f(sms, {
         id: "1",
@@ -296,7 +147,10 @@ export const cases: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
         raw: Buffer.alloc(0),
       }),
   },
-  "adapters/sms/numbers.ts": { canonicalNumber: (f, text) => [f(text), f(text, "US")] },
+  "adapters/sms/numbers.ts": {
+    canonicalNumber: (f, text) => [f(text), f(text, "US")],
+    countriesOf: (f, text) => [f(text), f(`+1202${text}`)],
+  },
   "adapters/sms/provider.ts": { statusEventId: (f, text) => f(text, text) },
   "adapters/sms/status.ts": {
     eventOfStatus: (f, text) =>
@@ -349,7 +203,10 @@ export const cases: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
   "adapters/voice/speech/speakable.ts": { speakable: (f, text) => f(text, "en") },
   "adapters/voice/speech/phrases.ts": { phrases: one, primary: one },
   "adapters/voice/speech/words.ts": { wordsOf: one },
-  "adapters/voice/engine/script.ts": { script: (f, text) => f(text, "en", 4, phrases("en")) },
+  "adapters/voice/engine/script.ts": {
+    sentencesOf: (f, text) => f(text, "en", phrases("en")),
+    beginningOf: (f, text) => f(text, "en", 4, phrases("en")),
+  },
   "adapters/voice/dialects/jambonz-messages.ts": {
     readMessage: (f, text) => f(JSON.stringify({ type: "verb:hook", msgid: text, data: { text } })),
     transcriptIn: (f, text) =>
@@ -463,9 +320,11 @@ export const cases: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
     failureReason: (f, text) => f({ name: text, message: text }),
     failureDetails: (f, text) => f({ details: [{ path: text, message: text }] }),
   },
-  "src/wire/message.ts": {
-    readMessages: (f, text) =>
-      f([{ id: text, message: text, senderRole: "assistant", createdAt: text }], () => undefined),
+  "src/wire/record.ts": {
+    read: (f, text) => {
+      const sent = { id: text, message: text, senderRole: text, createdAt: text, files: text };
+      return f(message.read, sent, () => undefined);
+    },
   },
   "src/agent/match.ts": {
     findWords: (f, text) =>
@@ -478,5 +337,32 @@ export const cases: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
         text,
         knownIds: new Set(),
       }),
+  },
+  "adapters/voice/engine/dialogue.ts": {
+    dialogue: (f, text) => {
+      const moment = { speaking: true, lastSentence: true, pending: false };
+      const call = f() as Dialogue;
+      call.answers({ sentences: text.split("\n"), most: 4, offer: "More?" });
+      call.interrupted(text);
+      call.ignores(text, moment);
+      return [call.hears(text), call.hears(text), call.asks()];
+    },
+  },
+  "adapters/voice/speech/utterances.ts": {
+    isBackchannel: one,
+    isAcknowledgement: one,
+    isClosing: one,
+    isGoodbye: one,
+  },
+  "src/client/list-splitter.ts": {
+    ListSplitter: (f, text) =>
+      [text, `[${text}`, `{"data":[${text}`, JSON.stringify({ data: text.split(" ") })].map((body) => {
+        const splitter = Reflect.construct(f, ["data"]) as ListSplitter;
+        for (let at = 0; at < body.length; at += 1000) splitter.push(Buffer.from(body.slice(at, at + 1000)));
+        return splitter.end();
+      }),
+  },
+  "src/ops/notify.ts": {
+    withErrorPriority: one,
   },
 };

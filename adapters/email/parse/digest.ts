@@ -42,9 +42,15 @@ export function digestOf({ messageId, date, from, subject, root }: Identified): 
   return hash.digest("hex");
 }
 
-/** Letters, digits and pictographs: what survives rewrapping, `>From`, other quotes and format=flowed. */
+/** Letters, digits and pictographs: what survives rewrapping, `>From`, other quotes and format=flowed. Of very long runs of
+ *  combining marks only the first count: normalization sorts a run, in the square of its length. */
 function letters(text: string): string {
-  return (text.normalize("NFKC").match(/[\p{L}\p{N}\p{M}\p{Extended_Pictographic}]+/gu) ?? []).join("");
+  return (
+    text
+      .replace(/(\p{M}{30})\p{M}+/gu, "$1")
+      .normalize("NFKC")
+      .match(/[\p{L}\p{N}\p{M}\p{Extended_Pictographic}]+/gu) ?? []
+  ).join("");
 }
 
 /** The author's text; of alternatives the plain one, which lists keep when they remove HTML. */

@@ -21,6 +21,8 @@ const maxDepth = 120;
 const maxOpen = 1500;
 /** Characters of cleaned HTML that become text. */
 const maxWritten = 400_000;
+/** With more elements `plainly` writes the text: html-to-text parses the HTML again, which takes most of the CPU time. */
+const maxElements = 12_000;
 
 const write = compile({
   wordwrap: false,
@@ -91,12 +93,15 @@ function written(html: string, options: TrimOptions): string {
 }
 
 function writtenAs(html: string, options: TrimOptions, colours: boolean): string {
-  const document = read(html.slice(0, maxHtml));
+  const { document, elements } = read(html.slice(0, maxHtml));
   prune(document, colours);
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
-  const clean = getOuterHTML(document, { encodeEntities: "utf8" }).slice(0, maxWritten);
-  return cleanText(write(clean)).replace(cellMarks, "\t").trim();
+  const text =
+    elements > maxElements
+      ? plainly(document)
+      : write(getOuterHTML(document, { encodeEntities: "utf8" }).slice(0, maxWritten));
+  return cleanText(text).replace(cellMarks, "\t").trim();
 }
 
 /** True when a coloured line is marked as a quote, or stands behind the start of an unmarked one. */
@@ -113,13 +118,64 @@ function hasColouredQuote(text: string, plain: string, options: TrimOptions): bo
     );
 }
 
-/** The tree, without comments. Fed in pieces, so that it can stop. */
-function read(html: string): Document {
+const paragraphs = new Set("p blockquote h1 h2 h3 h4 h5 h6 ul ol dl pre".split(" "));
+const blocks = new Set([
+  ...paragraphs,
+  ..."div br hr li dt dd center address fieldset legend figure figcaption details summary section article header".split(
+    " ",
+  ),
+  ..."footer main nav aside form body html".split(" "),
+]);
+
+/** The text of a mail with very many elements: one line for each block, quotes with "> ", links with their address. Unlike the
+ *  text of other mails it has no list marks, and whitespace in `<pre>` is collapsed. Up to `maxWritten` characters. */
+function plainly(document: Document): string {
+  const lines: string[] = [];
+  let line: string[] = [];
+  let depth = 0;
+  let length = 0;
+  const endLine = () => {
+    const words = line.join("").replace(/\s+/g, " ").trim();
+    line = [];
+    if (words === "") return;
+    lines.push("> ".repeat(depth) + words);
+    length += 2 * depth + words.length;
+  };
+  const endBlock = (name: string) => {
+    if (!blocks.has(name)) return;
+    endLine();
+    if (paragraphs.has(name) && lines.at(-1) !== "") lines.push("");
+  };
+  const stack: (ChildNode | { leave: Element })[] = [...document.children].reverse();
+  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+    if (length >= maxWritten) break;
+    if ("leave" in next) {
+      const { name, attribs } = next.leave;
+      const href = name === "a" ? (attribs["href"] ?? "").slice(0, 2000).replace(/^mailto:/i, "") : "";
+      if (href !== "" && !href.startsWith("#") && line.at(-1)?.trim() !== href) line.push(` [${href}]`);
+      endBlock(name);
+      if (name === "blockquote") depth--;
+    } else if (isText(next)) line.push(next.data);
+    else if (isTag(next)) {
+      endBlock(next.name);
+      if (next.name === "blockquote") depth++;
+      stack.push({ leave: next });
+      pushChildren(next, stack);
+    }
+  }
+  endLine();
+  return lines.join("\n").slice(0, maxWritten);
+}
+
+/** The tree without comments, and the number of elements in the HTML. Fed in pieces, so that it can stop. */
+function read(html: string): { readonly document: Document; readonly elements: number } {
   const handler = new DomHandler();
   let open = 0;
+  let elements = 0;
   const parser = new Parser({
     onopentag(name, attributes) {
       open++;
+      elements++;
       handler.onopentag(name, attributes);
     },
     onclosetag() {
@@ -132,7 +188,7 @@ function read(html: string): Document {
   for (let at = 0; at < html.length && !tooMany(); at += 4096) parser.write(html.slice(at, at + 4096));
   if (!tooMany()) parser.end();
   handler.onend();
-  return handler.root;
+  return { document: handler.root, elements };
 }
 
 /**
@@ -244,7 +300,7 @@ function markPieces(container: Element, quoted: Set<ChildNode>): void {
   }
 }
 
-function pushChildren(node: Element, stack: ChildNode[]): void {
+function pushChildren(node: Element, stack: (ChildNode | { leave: Element })[]): void {
   for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
 }
 

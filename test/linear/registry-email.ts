@@ -1,0 +1,277 @@
+// The functions of the email adapter that are given untrusted text, and how they are called with it.
+
+import { externalId } from "bridgehead/contract";
+import { config as emailConfig } from "../../adapters/email/config.ts";
+import { identity } from "../../adapters/email/identity.ts";
+import { plainLook } from "../../adapters/email/parse/hidden.ts";
+import { compose } from "../../adapters/email/smtp/compose.ts";
+import { markdownLimit } from "../../adapters/email/smtp/markdown.ts";
+import {
+  bytes,
+  type Cases,
+  elementWith,
+  type Given,
+  mailWith,
+  ofMail,
+  one,
+  partWith,
+  replyWith,
+  stylesWith,
+} from "./inputs.ts";
+
+const kinds = (text: string) => text.split("\n").map((line) => ({ text: line, kind: "own" }));
+const header = (text: string) => [{ name: "x", value: text }];
+const arrival = {
+  id: externalId("1"),
+  listed: { uid: 1, size: 1, arrived: null, keywords: [] },
+  now: 0,
+};
+const withFiles = (text: string) => {
+  const file = { name: text, mediaType: text, inline: false, bytes: Buffer.from(text) };
+  return { ...mailWith(text), attachments: [file, file] };
+};
+const server = { host: "127.0.0.1", tls: "none" } as const;
+const email = emailConfig.parse({ imap: { ...server, user: "a@example.com", password: "x" }, smtp: server });
+const self = identity("a@example.com", []);
+const own = { addresses: ["a@example.com"], isOurs: () => false, robots: ["b@c.d"], bccAllowed: true };
+const [draft] = compose(email, self, replyWith("a@b.c"));
+
+export const emailCases: Cases = {
+  "adapters/email/attachments.ts": {
+    keptOf: (f, text) => f(email, withFiles(text)),
+    attachmentsOf: (f, text) => f(email, withFiles(text), [{ name: text, mediaType: text, size: 1 }]),
+  },
+  "adapters/email/receipts.ts": {
+    deliveries: (f, text) => {
+      const bounce = {
+        kind: "bounce",
+        permanent: true,
+        recipients: [text],
+        about: [text],
+        envelopeId: text,
+        detail: text,
+      };
+      return f(self, arrival, mailWith(text), bounce, Buffer.from(text));
+    },
+  },
+  "adapters/email/parse/attribution.ts": {
+    attributionIn: one,
+    hasDate: one,
+    addressesIn: one,
+  },
+  "adapters/email/parse/auth-header.ts": {
+    judgeHeaders: (f, text) => f([{ name: "authentication-results", value: `mx.a; ${text}` }], "mx.a", "b.c"),
+  },
+  "adapters/email/parse/auto-reply.ts": {
+    calendarReply: (f, text) => [f(mailWith(text)), f({ ...mailWith(text), calendarMethod: "" })],
+    automaticByHeader: ofMail,
+    automaticBySubject: (f, text) => f(mailWith(text), () => true),
+    valueOf: (f: Given, text: string) => f(mailWith(text), "x"),
+    has: (f: Given, text: string) => f(mailWith(text), text),
+  },
+  "adapters/email/parse/body.ts": {
+    bodyOf: (f, text) => [
+      f(partWith(text, "text/plain"), { relation: "new" }),
+      f(partWith(text, "text/html"), { relation: "ours" }),
+    ],
+  },
+  "adapters/email/parse/bounce.ts": {
+    reportedBounce: ofMail,
+    guessedBounce: (f, text) => f(mailWith(text), () => true),
+  },
+  "adapters/email/parse/charset.ts": {
+    decodeText: (f, text) => [
+      f(Buffer.from(text), null),
+      f(Buffer.from(text), text),
+      f(Buffer.from(text), "utf-7"),
+    ],
+  },
+  "adapters/email/parse/classify.ts": { classify: (f, text) => f(mailWith(text), own) },
+  "adapters/email/parse/cleaning.ts": {
+    withoutMarks: one,
+    unflow: (f, text) => [f(text, false), f(text, true)],
+    cleanText: one,
+    cleanLine: one,
+    cleanFileName: (f, text) => f(text, "x"),
+  },
+  "adapters/email/parse/digest.ts": {
+    digestOf: (f, text) =>
+      ["text/plain", "text/html"].map((type) =>
+        f({ messageId: null, date: text, from: [text], subject: text, root: partWith(text, type) }),
+      ),
+  },
+  "adapters/email/parse/forward.ts": {
+    isReplySubject: one,
+    isForwardSubject: one,
+    hasForwardLine: one,
+    forwardedIn: (f, text) => f(text, text),
+  },
+  "adapters/email/parse/headers.ts": {
+    asciiAddress: (f, text) => [f(text), f(`ä@${text}`)],
+    textOf: one,
+    mailboxesOf: (f, text) => f(header(text), "x"),
+    cleanAddress: one,
+    asciiDomain: one,
+    messageIdsOf: one,
+    messageIdOf: one,
+    dateOf: one,
+    repaired: (f, text) => f(header(text), Buffer.from(`X: ${text}\r\n\r\n`), "latin1"),
+  },
+  "adapters/email/parse/html.ts": {
+    htmlToText: (f, text) => f(`<p>Hi</p>${text}`, { relation: "ours" }),
+  },
+  "adapters/email/parse/lines.ts": {
+    scan: (f, text) => f(text.split("\n"), { tails: true, isOwn: () => true }),
+    isForwardLine: one,
+    isRule: one,
+  },
+  "adapters/email/parse/machine-senders.ts": {
+    isDaemon: one,
+    isNoReply: one,
+    isProgram: one,
+    isListed: (f, text) => f(text, ["a@b.c", "@b.c"]),
+  },
+  "adapters/email/parse/marker.ts": {
+    findMarkers: one,
+    keyIn: (f, text) => [f(text, new Set([text])), f(`<abcdef.bridgehead@${text}>`, new Set(["b.c"]))],
+    domainOf: one,
+    withoutPlus: (f, text) => [f(text), f(`a+${text}@${text}`)],
+  },
+  "adapters/email/parse/reading.ts": {
+    readMail: (f, text) => {
+      const head = "From: a@b.c\r\nSubject: Re: x\r\nIn-Reply-To: <abcdef.bridgehead@example.com>\r\n";
+      const long = text.slice(0, 20_000);
+      return Promise.all(
+        [`${head}\r\nHello\r\n${text}`, `From: ${long}\r\nSubject: ${long}\r\n\r\nx`].map((mail) =>
+          f(Buffer.from(mail), ["a@example.com"]),
+        ),
+      );
+    },
+  },
+  "adapters/email/parse/report.ts": {
+    reportOf: (f, text) => f(partWith(text, "message/delivery-status")),
+    idsOfReturned: bytes,
+  },
+  "adapters/email/parse/signature.ts": {
+    signatureStart: (f, text) => f(kinds(text)),
+    isClosing: one,
+  },
+  "adapters/email/parse/transfer-encoding.ts": {
+    decoderFor: (f, text) => f(text),
+  },
+  "adapters/email/parse/tree.ts": { readTree: bytes, headerOf: (f, text) => f(header(text), text) },
+  "adapters/email/parse/trim.ts": {
+    trimReply: one,
+    isWordless: one,
+    carriesForward: (f, text) => [f(text, { relation: "ours" }), f(text, { relation: "reply" })],
+  },
+  "adapters/email/smtp/compose.ts": {
+    compose: (f, text) => [
+      f(email, self, replyWith(text)),
+      f(email, self, { ...replyWith(text), plain: true }),
+    ],
+    clean: (f, text) => f(text, 900),
+    referencesOf: (f, text) => f(text.split(" ").map(externalId), null),
+  },
+  "adapters/email/smtp/markdown.ts": {
+    renderMarkdown: one,
+    renderPlain: one,
+    // renderMarkdown calls them with no more than this.
+    toHtml: (f, text) => f(text.slice(0, markdownLimit)),
+    toText: (f, text) => f(text.slice(0, markdownLimit)),
+    escapeHtml: one,
+  },
+  "adapters/email/smtp/message.ts": {
+    messageBytes: (f, text) => f({ ...draft, text, html: text, subject: text.slice(0, 900) }),
+  },
+  "adapters/email/identity.ts": { isCitable: one, surrogateId: one },
+  "adapters/email/mailbox.ts": { mailbox: one },
+  "adapters/email/failure.ts": {
+    brief: (f, text) => f(new Error(text)),
+    statusOf: (f, text) =>
+      f(
+        Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true }),
+        1,
+      ),
+  },
+  "adapters/email/smtp/outcome.ts": {
+    outcomeOf: (f, text) =>
+      f(Object.assign(new Error(text), { responseCode: 550, response: text, command: "DATA" }), true),
+  },
+  "adapters/email/events.ts": {
+    understand: (f, text) => {
+      const omitted = [{ name: text, mediaType: text, size: 1 }];
+      const parsed = { mail: mailWith(text), auth: null, raw: Buffer.from(text), omitted, truncated: true };
+      return f({ config: email, self }, arrival, parsed);
+    },
+    unread: (f, text) =>
+      f(
+        arrival,
+        { from: [{ address: text, name: text }], subject: text, messageId: text, date: text },
+        { code: "x", reason: "y" },
+        null,
+      ),
+  },
+  "adapters/email/author.ts": {
+    authorOf: (f, text) =>
+      [mailWith(text), { ...mailWith(text), from: [{ address: "c@d.e", name: "" }] }].map((mail) =>
+        f(email, self, { ...mail, headers: [{ name: "list-post", value: text }] }, null),
+      ),
+    isSameOrganization: (f, text) => [f(text, "a@b.c"), f(`a@${text}`, text)],
+  },
+  "adapters/email/imap/fetch.ts": {
+    headerFields: (f, text) => {
+      const mailbox = { path: "INBOX", uidValidity: 1n, exists: 1 };
+      const rows = [{ uid: 1, headers: Buffer.from(`Subject: ${text}\r\n${text}`) }];
+      return f({ mailbox, fetchAll: () => Promise.resolve(rows) }, [1], ["subject"]);
+    },
+  },
+  "adapters/email/imap/marks.ts": {
+    marksOn: (f, text) => [f(text.split(" "), "$Bridgehead"), f([`$Bridgehead-${text}`], "$Bridgehead")],
+  },
+  "adapters/email/imap/oversized.ts": {
+    readPartly: (f, text) => {
+      const leaf = (part: string, type: string) => ({
+        part,
+        type,
+        size: text.length,
+        parameters: { name: type === "text/plain" ? "" : text },
+      });
+      const bodyStructure = {
+        type: "multipart/mixed",
+        parameters: { "report-type": text },
+        childNodes: [leaf("1", "text/plain"), leaf("2", "image/png"), leaf("3", text)],
+      };
+      const bytes = Buffer.from(text);
+      const bodyParts = new Map(["header", "1.mime", "1", "2.mime", "2"].map((key) => [key, bytes]));
+      const mailbox = { path: "INBOX", uidValidity: 1n, exists: 1 };
+      const rows = [{ uid: 1, bodyStructure, bodyParts }];
+      return f({ mailbox, fetchAll: () => Promise.resolve(rows) }, 1, 250_000);
+    },
+  },
+  "adapters/email/parse/colour.ts": {
+    colourOf: (f, text) => [f(text, null), f(`rgb(${text}`, null)],
+  },
+  "adapters/email/parse/hidden.ts": {
+    isHidden: (f, text) => f(elementWith(text), stylesWith(text)),
+    lookOf: (f, text) => f(elementWith(text), stylesWith(text), plainLook),
+  },
+  "adapters/email/parse/sealed.ts": {
+    calendarMethodOf: (f, text) => [
+      f(partWith(text, "text/calendar"), text),
+      f({ ...partWith(text, "application/octet-stream"), fileName: text }, ""),
+    ],
+    sealedIn: (f, text) =>
+      ["text/plain", "application/pkcs7-mime", "application/octet-stream", text].map((type) =>
+        f({ ...partWith(text, type), fileName: text, parameters: { "smime-type": text } }, text),
+      ),
+  },
+  "adapters/email/parse/stylesheet.ts": {
+    readStyleSheet: (f, text) =>
+      [text, `p.a b{color:${text}}`, `${text}{color:red}`, `@media ${text}{p{color:red}}`].map((css) => {
+        const sheet = f(css) as { rulesOf(element: unknown, path: unknown): unknown };
+        return sheet.rulesOf(elementWith(text), new Map());
+      }),
+    enter: (f, text) => f(new Map(), elementWith(text), 1),
+  },
+};
