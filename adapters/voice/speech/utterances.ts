@@ -122,6 +122,7 @@ function consistsOf(
 }
 
 const wordsOf = (text: string): readonly string[] => {
+  if (text.length > mostLetters) return [];
   const words = folded(text).split(" ", mostWords + 1);
   return words.length > mostWords || words[0] === "" ? [] : words;
 };
