@@ -62,7 +62,8 @@ export function unauthenticatedResponders(
   root: Block,
   adapters: ReadonlyMap<string, AdapterDefinition>,
 ): readonly Finding[] {
-  if (root["escalation"] === undefined) return [];
+  const people = Object.values(block(block(root["escalation"])["people"]));
+  if (!people.some((person) => block(person)["email"] !== undefined)) return [];
   const channels = block(root["channels"]);
   const carrier = carrierOf("email", block(root["escalation"]), channels, adapters);
   const adapter = typeof carrier === "string" ? adapters.get(carrier) : undefined;

@@ -105,7 +105,9 @@ it.concurrent("who waits for a text is told by mail when there are no texts any 
   await waiting(desk);
   await reload(desk, (file) => {
     withoutTexts(file);
-    file.escalation = { ...policy, tiers: [{ tell: ["dora"], repeat: "0s", next: "24h" }] };
+    const people = { dora: { ...dora, sms: undefined }, emil: { ...emil, sms: undefined }, chief };
+    const tiers = [{ tell: ["dora"], repeat: "0s", next: "24h" }];
+    file.escalation = { ...policy, people, tiers };
   });
   const notice = await desk.mailTo(dora.email);
   await desk.write({

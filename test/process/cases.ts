@@ -37,7 +37,8 @@ const renumber = (place: Place) => place.world.dovecot.changeUidValidity(place.o
 /** What the world must do for the point to be reached at all. */
 const worlds: { readonly [point in PointName]?: Case["place"] } = { "verdict.commit": { resets: 1 } };
 
-/** No call comes by mail, a mail brings its attachments along, and nobody is told of anything here. */
+/** No call comes by mail, a mail brings its attachments along, nobody is told of anything here, and backups are made by a
+ *  command (test/commands/backup.test.ts kills it). */
 const elsewhere: ReadonlySet<PointName> = new Set([
   "session.commit",
   "fetch.commit",
@@ -45,6 +46,8 @@ const elsewhere: ReadonlySet<PointName> = new Set([
   "watch.commit",
   "intake.commit",
   "take.commit",
+  "backup.copy",
+  "restore.swap",
 ]);
 
 export const cases: readonly Case[] = [

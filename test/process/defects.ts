@@ -63,7 +63,8 @@ export const defects: Defects<Invariant> = {
   "no-fingerprint": {
     what: "copies under another position in the mailbox are not recognised",
     caught: "outcome.commit after 1 renumbered",
-    by: ["asked-twice"],
+    // The mark on a copy keeps it from being answered twice: it is held instead.
+    by: ["asked-twice", "held"],
     edits: [
       {
         file: accept,
@@ -135,8 +136,8 @@ export const defects: Defects<Invariant> = {
       },
       {
         file: answer,
-        find: "    handOver,\n  });",
-        put: "    handOver,\n  })));",
+        find: "    rendered,\n  });",
+        put: "    rendered,\n  })));",
       },
       keepDatabase,
     ],
