@@ -142,6 +142,8 @@ it.concurrent("answers the customer, whoever else writes in the thread, and says
   expect(answer.references).not.toContain(last.messageId);
   expect(answer.html, "beside what it answers").toMatch(/<\/blockquote>\s*<p>It is on its way\./);
   await desk.write({ from: carol, subject: "Re: My lamp", answers: response, text: "A refund, I say" });
+  // Dora knows of it before she closes: what a customer wrote unseen opens another escalation.
+  expect((await desk.mailTo(dora.email, 3)).text).toContain("A refund, I say");
   await desk.write({ from: dora.email, answers: notice, text: "#close" });
   await desk.escalated("closed");
   await desk.quiet();

@@ -114,6 +114,7 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
 export const allowances: Readonly<Record<string, number>> = {
   "adapters/email/parse/html.ts#htmlToText": 100,
   "adapters/email/parse/body.ts#bodyOf": 100,
-  "adapters/email/parse/digest.ts#digestOf": 100,
+  // Two mails in one measurement, and NFKC makes up to eighteen characters of one.
+  "adapters/email/parse/digest.ts#digestOf": 200,
   "adapters/email/parse/reading.ts#readMail": 100,
 };

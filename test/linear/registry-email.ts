@@ -257,6 +257,10 @@ export const emailCases: Cases = {
     lookOf: (f, text) => f(elementWith(text), stylesWith(text), plainLook),
   },
   "adapters/email/parse/sealed.ts": {
+    sealedInFiles: (f, text) => [
+      f([{ mediaType: text, name: text }]),
+      f([{ mediaType: "application/octet-stream", name: text }]),
+    ],
     calendarMethodOf: (f, text) => [
       f(partWith(text, "text/calendar"), text),
       f({ ...partWith(text, "application/octet-stream"), fileName: text }, ""),

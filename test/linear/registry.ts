@@ -97,7 +97,7 @@ export const cases: Cases = {
     takenText: (f, text) => f(matterWith(text).row, text),
     allTakenText: (f, text) => f([1, 2], text),
     customerText: (f, text) => f(matterWith(text).row, text, text),
-    customerMail: one,
+    customerQuote: one,
     carriesNotice: one,
   },
   "src/escalation/webhook/reading.ts": {

@@ -101,7 +101,7 @@ export const defects: Defects<Invariant> = {
     what: "the conversation of an unanswered opening is not looked for",
     caught: "open.cross after 1 create",
     by: ["stray-conversation"],
-    edits: [{ file: ask, find: "if (known) return known;", put: "void known;" }],
+    edits: [{ file: ask, find: "if (repeated) return findOpened(asking, signal, deps);", put: "" }],
   },
   "binding-with-the-answer": {
     what: "the platform's conversation is only remembered when it has answered",
@@ -113,7 +113,7 @@ export const defects: Defects<Invariant> = {
         find: "return concluded(asking, result, deps, (started) => (q) => leave.bound(q, asking, started.conversationId));",
         put: `if (result.kind !== "ok") return concluded(asking, result, deps, () => async () => undefined);
   const { bindPlatform } = await import("../store/conversations.ts");
-  const question = effect("ask.cross", asking, signal, deps);
+  const question = effect("ask.cross", { ...asking, turn: { ...asking.turn, state: "asking" } }, signal, deps);
   const said = await line.client.ask(result.value.conversationId, { text: asking.turn.question }, question);
   question.crossed();
   return concluded(asking, said, deps, (answer: Answer) => async (q) => {

@@ -174,9 +174,11 @@ function leadsIn(kept: readonly Line[]): boolean {
   return last !== undefined && /[:：]\s*$/.test(last.text.slice(-20)) && !isGreeting(last.text.trim());
 }
 
+const hasOurMarker = (line: Line): boolean => line.text.length < 1000 && findMarkers(line.text).length > 0;
+
 /** Our marker ends our mail: what follows it inside of the quote was written below our text. */
 function hasWordsBelowMarker(cut: readonly Line[]): boolean {
-  const marker = cut.findLastIndex((line) => line.text.length < 1000 && findMarkers(line.text).length > 0);
+  const marker = cut.findLastIndex(hasOurMarker);
   if (marker < 0) return false;
   return hasWords(cut.slice(marker + 1));
 }
@@ -192,8 +194,12 @@ function hasWords(lines: readonly Line[]): boolean {
   return rest.some((line) => line.kind !== "blank" && line.text.replace(/^[>\s]{1,50}/, "") !== "");
 }
 
-/** Marked and other lines take turns in a quote that began without marks: somebody answers in it. */
+/** True when marked and other lines alternate in a quote that began without marks: the sender answers in it. A quote whose
+ *  last line, our marker, has no mark was not marked by the mail program: its `>` lines are those of our own mail, such as
+ *  the transcript of a notification. */
 function hasWordsBelowQuote(cut: readonly Line[]): boolean {
+  const marker = cut.findLast(hasOurMarker);
+  if (marker !== undefined && !isQuote(marker)) return false;
   const quote = cut.findIndex(isQuote);
   return quote >= 0 && hasWords(cut.slice(quote).filter((line) => line.kind !== "quote"));
 }
