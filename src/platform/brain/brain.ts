@@ -1,5 +1,6 @@
-// How the embedded agent answers: by rule, else by its model when it has one, else from its knowledge, else honestly
-// that it does not know.
+// Chooses how the embedded agent answers: a matching rule first, then the configured model, then the
+// knowledge base,
+// and finally a default answer that admits it has no information.
 
 import type { Clock } from "bridgehead/contract";
 import type { AgentDefinition } from "../definition.ts";
@@ -12,26 +13,27 @@ import { fitOf } from "./schema.ts";
 
 interface BrainQuestion {
   readonly text: string;
-  /** About the person, the conversation and the message, for a model. */
+  /** Facts about the user, the conversation and the message that a model receives as context. */
   readonly context: readonly string[];
-  /** Earlier messages, oldest first; only a model needs them, so they are fetched when it is asked. */
+  /** Earlier messages, oldest first. Loaded lazily, because only models need them. */
   history(): readonly ChatMessage[];
 }
 export interface Source {
   readonly title: string;
-  /** Null: from the agent's definition. */
+  /** Null when the passage comes from the agent's definition instead of a file. */
   readonly fileId: string | null;
 }
 
 export interface BrainAnswer {
   readonly text: string;
-  /** What it was taken from. */
+  /** The passages the answer is based on; they become citations. */
   readonly sources: readonly Source[];
-  /** What the model took for it. */
+  /** Tokens the model reports for this answer. */
   readonly tokens: number;
 }
 export interface Brain {
-  /** Throws when the model fails: the agent has no answer then, not even a default one. */
+  /** Throws when the model fails. There is no default answer in that case: the API call returns an
+   *  error. */
   answer(question: BrainQuestion, signal: AbortSignal): Promise<BrainAnswer>;
 }
 

@@ -1,4 +1,4 @@
-// One call of a model's endpoint, and what became of it. Everything that can go wrong is a value; nothing is thrown.
+// Makes one request to a model endpoint. Returns every failure as a value and never throws.
 
 import type { Clock } from "bridgehead/contract";
 import { Agent, request } from "undici";
@@ -10,13 +10,14 @@ import { type Silence, watchSilence } from "./silence.ts";
 export type Outcome = Heard | Refusal;
 
 const maxBytes = 32 * 1024 * 1024;
-/** How long an answer that is whole waits for the count of its tokens. */
+/** Milliseconds to wait for the token usage after a complete answer has arrived. */
 const usageMs = 2_000;
 
-// Silence is measured here, by the agent's own limit; undici's would end a long thought after five minutes.
+// Timeouts are enforced here with the agent's own limits. undici's default would abort a slow response
+// after five minutes.
 const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
 
-/** Ends early, as failed, when `signal` aborts. */
+/** Returns early with a failure when `signal` aborts. */
 export async function call(
   dialect: Dialect,
   question: Question,
@@ -25,7 +26,7 @@ export async function call(
 ): Promise<Outcome> {
   const { model } = question;
   const cut = new AbortController();
-  // A whole answer comes after one long silence, which only its own limit ends.
+  // A response that is not streamed arrives after one long silence, so only the total timeout applies.
   const ms = manner === "whole" ? model.totalMs : model.silenceMs;
   let silent = false;
   const fall = () => {
@@ -71,14 +72,14 @@ export async function call(
   }
 }
 
-/** A query in the address stays behind it. */
+/** Appends the path and keeps the query string of the configured address. */
 function addressOf(url: string, path: string): URL {
   const address = new URL(url);
   address.pathname = address.pathname.replace(/\/+$/, "") + path;
   return address;
 }
 
-/** Messages of the network's errors may quote what was sent; their codes do not. */
+/** Returns the error code only: messages of network errors may quote the request. */
 function codeOf(error: unknown): string {
   const { code, name } = error as { readonly code?: unknown; readonly name?: unknown };
   return typeof code === "string" ? code : String(name);

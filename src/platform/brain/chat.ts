@@ -1,4 +1,4 @@
-// POST {url}/chat/completions: what nearly every server of models speaks.
+// POST {url}/chat/completions, the dialect that nearly every model server supports.
 
 import * as z from "zod";
 import { configured, type Dialect, type Piece } from "./dialect.ts";
@@ -6,9 +6,9 @@ import { configured, type Dialect, type Piece } from "./dialect.ts";
 const said = z.looseObject({ content: z.string().nullish().catch(null) });
 const choice = z.looseObject({
   index: z.number().default(0).catch(0),
-  /** In a stream. */
+  /** Field of a streamed response. */
   delta: said.nullish().catch(null),
-  /** In a whole answer. */
+  /** Field of a response that is not streamed. */
   message: said.nullish().catch(null),
   finish_reason: z.string().nullish().catch(null),
 });
@@ -50,7 +50,8 @@ export const chat: Dialect = {
   },
 };
 
-/** An answer that stops where the model's room ended reads like one that was cut off, and nobody is sent that. */
+/** Treats an answer that reached the token limit as an error, because the customer would receive
+ *  truncated text. */
 function ending(reason: string | null | undefined): Piece {
   if (reason === "length") return { broken: "its answer is longer than it may be" };
   if (reason === "content_filter") return { broken: "its answer was filtered" };

@@ -1,4 +1,4 @@
-// What a way of asking models is made of: OpenAI-compatible servers have two, and agree on little beyond the name.
+// Interface of the two OpenAI-compatible dialects, chat completions and responses.
 
 import type { ModelDefinition } from "../definition.ts";
 
@@ -7,41 +7,44 @@ export interface ChatMessage {
   readonly content: string;
 }
 
-/** How much an endpoint is asked for: everything, a stream without its usage, or one whole answer. */
+/** What to request from the endpoint: a stream with usage, a stream without usage, or one complete
+ *  response. */
 export type Manner = "stream with usage" | "stream" | "whole";
 
 export interface Question {
   readonly model: ModelDefinition;
   readonly messages: readonly ChatMessage[];
-  /** A JSON Schema that the answer must fit; null: any text. */
+  /** JSON Schema that the answer must match; null allows any text. */
   readonly schema: { readonly [key: string]: unknown } | null;
 }
 
-/** What one event of a stream, or a whole answer, says. */
+/** Content of one stream event, or of a complete response. */
 export interface Piece {
-  /** The next words. */
+  /** Text to append to the answer. */
   readonly text?: string | undefined;
-  /** All the words, in place of those before. */
+  /** Text that replaces everything received before. */
   readonly all?: string | undefined;
   readonly tokens?: number | undefined;
-  /** Nothing is missing from the answer. */
+  /** True when the answer is complete. */
   readonly whole?: boolean;
-  /** Why there will be no answer. */
+  /** Reason why the answer failed. */
   readonly broken?: string;
-  /** The server failed, which it may not do twice. */
+  /** True when the server failed and one retry is allowed. */
   readonly again?: boolean;
 }
 
 export interface Dialect {
-  /** Below the model's address. */
+  /** Path relative to the model's address. */
   readonly path: string;
-  /** Only what is configured is said: many servers refuse parameters they do not know. */
+  /** Builds the request body. Sends only configured parameters, because many servers reject unknown
+   *  ones. */
   request(question: Question, manner: Manner): object;
-  /** `body`: parsed JSON of unknown shape, of an event or of a whole answer. Null: nothing that concerns us. */
+  /** Parses one event or one complete response. `body` is JSON of unknown shape; null means the event is
+   *  irrelevant. */
   read(body: unknown): Piece | null;
 }
 
-/** The fields of `given` that are not null. */
+/** Returns the fields of `given` that are not null. */
 export function configured<T extends object>(given: T): Partial<T> {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null)) as Partial<T>;
 }

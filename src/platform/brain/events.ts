@@ -1,10 +1,12 @@
-// Server-sent events, as far as models send them: the data of each event, in order (WHATWG HTML, 9.2.6).
+// Incremental parser for server-sent events (WHATWG HTML, section 9.2.6). Model servers need only the data
+// fields.
 
 export interface EventReader {
   feed(text: string): void;
 }
 
-/** Calls `told` with each whole event's data. What stands behind the last empty line is no event. */
+/** Calls `told` with the data of each complete event. An event without its final empty line is
+ *  discarded. */
 export function readEvents(told: (data: string) => void): EventReader {
   let pending: string[] = [];
   let data: string[] = [];
@@ -14,17 +16,17 @@ export function readEvents(told: (data: string) => void): EventReader {
       data = [];
       return;
     }
-    // Comments have no name; other fields do not concern us.
+    // Comments have an empty field name. Fields other than data are ignored.
     const [name, value = ""] = /^([^:]*)(?::\x20?(.*))?$/s.exec(line)?.slice(1) ?? [];
     if (name === "data") data.push(value);
   };
   return {
     feed(text) {
       pending.push(text);
-      // A long line comes in many pieces: joined once.
+      // Buffers the pieces of a long line and joins them once, so the cost stays linear.
       if (!/[\r\n]/.test(text) && !pending.at(-2)?.endsWith("\r")) return;
       const lines = pending.join("").split(/\r\n|\n|\r(?!$)/);
-      // A return at the end may be half of a line's end.
+      // A trailing CR may be the first half of a CRLF, so it stays in the buffer.
       pending = [lines.pop() ?? ""];
       for (const line of lines) take(line);
     },

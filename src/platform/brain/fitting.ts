@@ -1,10 +1,11 @@
-// An answer that must fit a schema is asked for a second time when it does not, with what is wrong with it; no third time.
+// Retries once when an answer does not match the schema, and sends the validation errors to the model.
 
 import type { ModelDefinition } from "../definition.ts";
 import { type Asking, type ChatMessage, type Completion, complete } from "./model.ts";
 import type { Fit } from "./schema.ts";
 
-/** Throws as `complete` does, and when the second answer does not fit either. */
+/** Throws for the same reasons as `complete`, and when the second answer does not match the schema
+ *  either. */
 export async function completeFitting(
   model: ModelDefinition,
   messages: readonly ChatMessage[],

@@ -1,4 +1,4 @@
-// What an endpoint says, put together.
+// Assembles the response of a model endpoint from its chunks.
 
 import type { Dialect, Piece } from "./dialect.ts";
 import { readEvents } from "./events.ts";
@@ -6,25 +6,26 @@ import { parsed } from "./json.ts";
 
 export type Heard =
   | { readonly kind: "answered"; readonly text: string; readonly tokens: number }
-  /** `again`: not a word was said, and the next time may go better. */
+  /** `again` is true when no text was received and a retry may succeed. */
   | { readonly kind: "failed"; readonly reason: string; readonly again: boolean };
 
 const maxLength = 1024 * 1024;
 
 export interface Hearing {
-  /** More of a stream. */
+  /** Handles a chunk of a streamed response. */
   readonly events: (chunk: Uint8Array) => void;
-  /** More of a whole answer. */
+  /** Handles a chunk of a response that is not streamed. */
   readonly whole: (chunk: Uint8Array) => void;
-  /** Nothing more is expected. */
+  /** True when no further data is expected. */
   over(): boolean;
-  /** The answer's words are all there. */
+  /** True when the complete text of the answer has arrived. */
   complete(): boolean;
-  /** What there is when the line has ended; `otherwise` is why, when that was too soon. */
+  /** Returns the result after the connection has ended. `otherwise` is the reason to report if it ended
+   *  too early. */
   outcome(otherwise: string): Heard;
 }
 
-/** Collects what an endpoint says. */
+/** Creates an assembler for one response. */
 export function createHearing(dialect: Dialect): Hearing {
   const decoder = new TextDecoder();
   let json: string | null = null;
@@ -34,7 +35,7 @@ export function createHearing(dialect: Dialect): Hearing {
   let over = false;
   let failure: Heard | null = null;
   const fail = (reason: string, again: boolean) => {
-    // What comes after the last word changes nothing about it.
+    // An error after the answer is complete does not change the result.
     if (!complete) failure = { kind: "failed", reason, again: again && text === "" };
     over = true;
   };

@@ -1,4 +1,4 @@
-/** Undefined when it is not JSON: the parser's own complaint would quote the text, and end up in a log. */
+/** Returns undefined for invalid JSON. The parser's own error would quote the text and reach the log. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

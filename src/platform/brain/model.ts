@@ -1,4 +1,4 @@
-// A model behind an OpenAI-compatible address, asked until it answers or there is no sense in it any more.
+// Client for a model behind an OpenAI-compatible endpoint, with retries and a total timeout.
 
 import type { Clock } from "bridgehead/contract";
 import { jitter } from "../../ops/clock.ts";
@@ -12,31 +12,32 @@ export type { ChatMessage } from "./dialect.ts";
 
 export interface Completion {
   readonly text: string;
-  /** How many it says it took; 0 when it does not say. */
+  /** Tokens reported by the endpoint; 0 when it reports none. */
   readonly tokens: number;
 }
 
 export interface Asking {
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Milliseconds for all of it, below the model's own limit. */
+  /** Total timeout in milliseconds; shorter than the model's own limit. */
   readonly withinMs?: number;
-  /** What the answer must fit; it is not checked here. */
+  /** JSON Schema to request. The caller validates the answer. */
   readonly schema?: Question["schema"];
 }
 
 const attempts = 3;
 const firstWaitMs = 250;
-/** Who is asked to wait longer gives up: somebody is waiting for us, too. */
+/** Fails fast when Retry-After exceeds this limit, because the API caller has a deadline of its own. */
 const longestWaitMs = 20_000;
 
 const dialects: { readonly [api in ModelDefinition["api"]]: Dialect } = { chat, responses };
 
-/** What endpoints turned out to accept, for as long as their definition lives. */
+/** Remembers which response mode each endpoint accepted, for the lifetime of its definition. */
 const manners = new WeakMap<ModelDefinition, Manner>();
 
-/** The model's words. Throws when it is not reached, refuses, falls silent or says nothing readable. Part of an answer is
- *  no answer. It is asked again only while it has not said a word. */
+/** Returns the model's answer. Throws when the endpoint is unreachable, refuses the request, times out
+ *  or returns an invalid response. A partial answer is discarded. Retries only while no text has been
+ *  received. */
 export async function complete(
   model: ModelDefinition,
   messages: readonly ChatMessage[],
@@ -59,7 +60,7 @@ export async function complete(
   }
 }
 
-/** The answer, or why there is none. */
+/** Makes one attempt. Returns the answer, or the reason for the failure. */
 async function ask(question: Question, clock: Clock, signal: AbortSignal): Promise<Completion | string> {
   const { model } = question;
   let manner = manners.get(model) ?? "stream with usage";

@@ -1,4 +1,5 @@
-// An endpoint that does not answer with 200: may it be asked again, when, and for less?
+// Classifies a response other than 200: whether a retry is allowed, after which delay, and in which
+// response mode.
 
 import type { Dispatcher } from "undici";
 import type { Manner } from "./dialect.ts";
@@ -8,15 +9,15 @@ export interface Refusal {
   readonly kind: "refused";
   readonly reason: string;
   readonly again: boolean;
-  /** How long it wants to be left alone; null: it does not say. */
+  /** Milliseconds from Retry-After; null when the header is absent. */
   readonly afterMs: number | null;
-  /** What it may not refuse. */
+  /** A simpler response mode to retry with; null when the mode is not the cause. */
   readonly less: Manner | null;
 }
 
 const maxLength = 64 * 1024;
 
-/** `manner` is how it was asked, `now` the time of day in milliseconds. */
+/** `manner` is the response mode of the request; `now` is epoch milliseconds. */
 export async function readRefusal(
   { statusCode: status, headers, body }: Dispatcher.ResponseData,
   manner: Manner,
@@ -34,15 +35,15 @@ export async function readRefusal(
   };
 }
 
-/** A refusal that speaks of the stream is about the stream; so is one that says nothing, perhaps. Any other is about
- *  what was asked, and would only come a second time. */
+/** An error that mentions the stream, or that gives no reason, may be caused by the response mode. Any
+ *  other error concerns the request itself and would repeat. */
 function lessThan(manner: Manner, status: number, text: string): Manner | null {
   if (manner === "whole" || ![400, 415, 422, 501].includes(status)) return null;
   if (manner === "stream with usage" && /stream_options|include_usage/.test(text)) return "stream";
   return /stream/i.test(text) || text.trim() === "" || status === 501 ? "whole" : null;
 }
 
-/** Seconds or a date (RFC 9110, 10.2.3). */
+/** Parses Retry-After as seconds or as a date (RFC 9110, section 10.2.3). */
 function retryAfter(header: string | string[] | undefined, now: number): number | null {
   const value = Array.isArray(header) ? header[0] : header;
   if (value === undefined) return null;
@@ -51,7 +52,8 @@ function retryAfter(header: string | string[] | undefined, now: number): number 
   return Number.isNaN(at) ? null : Math.max(0, at - now);
 }
 
-/** `context_length_exceeded` and the like. Nothing with digits or capitals: a server may quote the key it was given. */
+/** Extracts an error code such as `context_length_exceeded`. Rejects digits and capitals, because a
+ *  server may quote the API key. */
 function codeIn(text: string): string | null {
   const body = parsed(text) as { readonly error?: { readonly code?: unknown } | null } | null | undefined;
   const code = typeof body === "object" ? body?.error?.code : undefined;
@@ -67,7 +69,7 @@ async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
       if (text.length > maxLength) break;
     }
   } catch {
-    // Its status says enough.
+    // The body is unreadable; the status code is sufficient.
   }
   return text;
 }

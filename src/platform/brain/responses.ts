@@ -1,4 +1,4 @@
-// POST {url}/responses: the newer way, with reasoning modes.
+// POST {url}/responses, the newer dialect with reasoning modes.
 
 import * as z from "zod";
 import { configured, type Dialect, type Piece } from "./dialect.ts";
@@ -32,7 +32,7 @@ export const responses: Dialect = {
     return {
       model: model.name,
       input: messages,
-      // What is said here is kept here.
+      // The endpoint must not store the conversation; this database does.
       store: false,
       ...configured({
         temperature: model.temperature,
@@ -40,7 +40,7 @@ export const responses: Dialect = {
         reasoning: Object.keys(reasoning).length > 0 ? reasoning : null,
         text: schema && { format: { type: "json_schema", name: "answer", strict: true, schema } },
       }),
-      // Its usage comes without being asked for.
+      // This dialect reports usage in every stream without a request parameter.
       ...(manner === "whole" ? {} : { stream: true }),
     };
   },

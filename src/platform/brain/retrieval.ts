@@ -1,13 +1,13 @@
-// Answers from knowledge: the passage that shares most of the question's words, or none. Full-text search alone always
-// finds something; being honest needs a threshold.
+// Answers from the knowledge base: selects the passage that shares most words with the question. Full-text
+// search always finds something, so a threshold decides whether the result is good enough.
 
 import type { Hit, Passages } from "../store/passages.ts";
 
-/** At least so many are compared. */
+/** Number of search results to compare. */
 const candidates = 8;
 const maxWords = 24;
 
-/** Words that say nothing about the subject. */
+/** Stop words. */
 const empty = new Set(
   `a about after all also am an and any are as at be because been before but by can could did do does for from get had
   has have hello hi how i if in into is it its just know like me my no not of on or our please so some tell than thank
@@ -15,7 +15,7 @@ const empty = new Set(
   you your dear regards best`.split(/\s+/),
 );
 
-/** Passages worth answering from, best first. */
+/** Returns the passages above the threshold, best first. */
 export function findPassages(passages: Passages, agentId: string, question: string, limit: number): Hit[] {
   const words = meaningfulWords(question);
   const needed = words.length <= 2 ? 1 : words.length <= 8 ? 2 : 3;
@@ -32,12 +32,12 @@ export function findPassages(passages: Passages, agentId: string, question: stri
     .map(({ hit }) => hit);
 }
 
-/** The passage as an answer: what it says, and where it is from. */
+/** Formats a passage as an answer with its source. */
 export function quote({ title, text }: Hit): string {
   return `This is what I found about it:\n\n${text}\n\nSource: ${title}`;
 }
 
-/** The distinct words of the question that carry meaning, in lower case. */
+/** Returns the distinct words of the question in lower case, without stop words. */
 export function meaningfulWords(question: string): string[] {
   const words = question.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
   return [...new Set(words)].filter((word) => word.length > 1 && !empty.has(word)).slice(0, maxWords);

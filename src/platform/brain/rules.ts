@@ -1,11 +1,11 @@
-// Answers by rule: the first rule whose words occur in the question.
+// Rule-based answers: the first rule whose pattern matches the question.
 
 import type { RuleDefinition } from "../definition.ts";
 
-/** A regular expression is the operator's, the text it meets is a stranger's: both are bounded. */
+/** The operator writes the pattern and a customer writes the text, so both lengths are limited. */
 const maxPatternLength = 200;
 const maxTextLength = 4_000;
-/** `(a+)+` and its kin take exponential time on a text made for it. */
+/** Rejects nested quantifiers such as `(a+)+`, which take exponential time on a crafted text. */
 const nestedRepeat = /\([^()]*[*+{][^()]*\)[*+{]/;
 
 export interface Rule {
@@ -13,7 +13,7 @@ export interface Rule {
   readonly answer: string;
 }
 
-/** What is wrong with a rule's `when`; null when nothing is. */
+/** Validates a rule's `when`. Returns the error message, or null. */
 export function ruleProblem(when: string): string | null {
   const source = expression(when);
   if (source === null) {
@@ -28,7 +28,7 @@ export function ruleProblem(when: string): string | null {
   }
 }
 
-/** Throws on a `when` that `ruleProblem` would refuse. */
+/** Throws on a `when` that `ruleProblem` rejects. */
 export function compileRules(rules: readonly RuleDefinition[]): Rule[] {
   return rules.map(({ when, answer }) => ({ pattern: patternOf(when), answer }));
 }
@@ -37,7 +37,7 @@ export function answerByRule(rules: readonly Rule[], question: string): string |
   return rules.find((rule) => matches(rule, question))?.answer ?? null;
 }
 
-/** Does the text contain what the rule looks for? */
+/** Returns whether the rule's pattern matches the text. Only the first part of a long text is searched. */
 export function matches({ pattern }: Rule, text: string): boolean {
   return pattern.test(text.slice(0, maxTextLength).replace(/\s+/g, " "));
 }

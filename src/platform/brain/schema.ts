@@ -1,4 +1,4 @@
-// Answers that must be JSON of a certain shape.
+// Validates answers against an agent's JSON schema.
 
 import { createRequire } from "node:module";
 import { parsed } from "./json.ts";
@@ -6,18 +6,18 @@ import { parsed } from "./json.ts";
 type Schema = { readonly [key: string]: unknown };
 
 export interface Misfit {
-  /** For the model, about its own answer. */
+  /** Error message for the model; may quote its answer. */
   readonly complaint: string;
-  /** The place in the schema: for the log, which must not quote the answer. */
+  /** Location in the schema for the log, which must not quote the answer. */
   readonly rule: string;
 }
 
 const require = createRequire(import.meta.url);
-/** Loaded when the first schema is: agents without one go without its memory. */
+/** Loads ajv on first use, which saves its memory when no agent has a schema. */
 const newest = () => require("ajv/dist/2020.js") as typeof import("ajv/dist/2020.js");
 const seventh = () => require("ajv") as typeof import("ajv");
 
-/** What is wrong with an answer; null when it fits. Throws when the schema is none. */
+/** Validates an answer; null means it matches. Throws when the schema itself is invalid. */
 export type Fit = (answer: string) => Misfit | null;
 
 export function fitOf(schema: Schema): Fit {
@@ -37,7 +37,7 @@ export function fitOf(schema: Schema): Fit {
   };
 }
 
-/** Why nothing can be checked by the schema; null when it can. */
+/** Returns the reason why the schema is invalid, or null. */
 export function schemaProblem(schema: Schema): string | null {
   try {
     fitOf(schema);

@@ -1,19 +1,19 @@
-// Notices a server that says nothing any more. How long an answer takes in all says little: a model may think, and talk,
-// for minutes.
+// Idle timeout for a model server. The total duration says little, because a model may generate text for
+// minutes.
 
 import type { Clock } from "bridgehead/contract";
 
-/** What came while this process itself was held up is still on its way to us when the time is over. */
+/** Grace period for data that arrived while the event loop was blocked and is not read yet. */
 const graceMs = 50;
 
 export interface Silence {
-  /** Something was heard: the time begins anew. */
+  /** Restarts the timeout after data was received. */
   heard(): void;
-  /** Nobody listens any more. */
+  /** Stops the timeout. */
   stop(): void;
 }
 
-/** Calls `fallen` once, when nothing was heard for `ms`. */
+/** Calls `fallen` once when no data was received for `ms` milliseconds. */
 export function watchSilence(clock: Clock, ms: number, fallen: () => void): Silence {
   const stopped = new AbortController();
   const { signal } = stopped;

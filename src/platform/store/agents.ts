@@ -1,5 +1,5 @@
-// The agents there are: those of the files, noted at every start, and those that the administrator's command made, which
-// live here. Keys are kept as hashes only.
+// Agents: those of the definition files, recorded at every start, and those created by command, which exist
+// only here. Keys are stored as hashes.
 
 import type { Db } from "./database.ts";
 
@@ -7,12 +7,13 @@ export interface AgentRow {
   readonly id: string;
   readonly organization_id: string;
   readonly name: string;
-  /** Null: no key opens it. */
+  /** Hash of the API key; null when the agent has no valid key. */
   readonly key_hash: string | null;
-  /** JSON; null: from a file. */
+  /** JSON definition; null when the agent comes from a file. */
   readonly definition: string | null;
   readonly seed: string | null;
-  /** The file's key that a rotation made void: as long as the file names it, the rotated one counts. */
+  /** Hash of the file's key that a rotation replaced. The rotated key stays valid as long as the file
+   *  contains the old one. */
   readonly replaced_hash: string | null;
 }
 
@@ -30,12 +31,13 @@ type Made = Required<Pick<AgentRow, "id" | "name">> & {
 };
 
 export interface Agents {
-  /** Makes these the files' agents: keys that changed or are gone open nothing any more, conversations stay. */
+  /** Replaces the agents of the files. Keys that changed or disappeared become invalid; conversations
+   *  stay. */
   define(agents: readonly FromFile[]): void;
   idByKeyHash(keyHash: string): string | undefined;
   nameOf(id: string): string | undefined;
   all(): AgentRow[];
-  /** Those of the command. */
+  /** Returns the agents created by command. */
   made(): AgentRow[];
   make(agent: Made): void;
   change(id: string, name: string, definition: string): void;

@@ -1,19 +1,19 @@
-// Group commit: writes that are asked for while the event loop is busy share one transaction, and so one fsync.
+// Group commit: writes requested while the event loop is busy share one transaction and one fsync.
 
 import type { Db } from "./database.ts";
 
 export interface Commits {
-  /** Runs `write` in a transaction of its own (a savepoint) and resolves when it is durable. Rejects, with nothing
-   *  written, with what `write` threw or when the commit failed. */
+  /** Runs `write` in a savepoint and resolves when it is durable. Rejects with its exception, or with
+   *  the commit error; nothing is written then. */
   write<T>(write: () => T): Promise<T>;
-  /** Called after each commit, from now on. */
+  /** Registers a callback that runs after each commit. */
   onCommit(told: () => void): void;
-  /** Commits what is waiting, now. */
+  /** Commits all pending writes now. */
   flush(): void;
 }
 
 interface Waiting {
-  /** Runs the write; its result is told by `settle`, once it is known to be durable. */
+  /** Runs the write. `settle` reports the result after the commit. */
   run(): void;
   settle(failure: { readonly error: unknown } | null): void;
 }

@@ -1,5 +1,5 @@
-// Lists of an agent's conversations. All of them, or those of a period of changes, are read by shelves. Whatever narrows
-// them further (a person, words) finds few, which are sorted: that takes as long as there are conversations found.
+// Lists of an agent's conversations. Unfiltered lists and time ranges use the shelf index. Other filters
+// (user, keyword) select few rows, which are sorted, so their cost grows with the number of matches.
 
 import type { ConversationRow } from "./conversations.ts";
 import type { Db } from "./database.ts";
@@ -9,9 +9,9 @@ export interface ConversationFilter {
   readonly orderBy: "createdAt" | "updatedAt";
   readonly orderDirection: "ASC" | "DESC";
   readonly personId: string | null;
-  /** Found in the title, or in the person's names, e-mail address or phone number; in any case. */
+  /** Case-insensitive search in the title and in the user's name, email address and phone number. */
   readonly keyword: string | null;
-  /** Bounds on the last change, in milliseconds, both included. */
+  /** Inclusive bounds on the time of the last change, in epoch milliseconds. */
   readonly from: number | null;
   readonly until: number | null;
 }
@@ -28,13 +28,13 @@ interface Wanted {
   readonly personId: string | null;
   readonly from: number | null;
   readonly until: number | null;
-  /** A query to the index of words. */
+  /** Query for the full-text index. */
   readonly words: string | null;
-  /** One or two letters, which the index knows only as the beginnings of its parts. */
+  /** One or two letters. The trigram index supports them only as prefixes of its terms. */
   readonly letters: string | null;
 }
 
-/** The places in the index of words that `hits` finds, as conversations. */
+/** Joins the full-text matches with their conversations. */
 const worded = (hits: string) => `
   WITH hit (place) AS MATERIALIZED (${hits})
   SELECT c.n FROM hit CROSS JOIN person p ON p.n = place CROSS JOIN conversation c ON c.person_id = p.id
@@ -68,7 +68,7 @@ export function prepareConversationLists(db: Db): ConversationLists {
     limit,
     offset,
   ) => {
-    // The index takes a zero for the end of what is looked for.
+    // FTS5 treats NUL as the end of the query.
     const keyword = filter.keyword?.replaceAll("\0", "") || null;
     const slice: Slice = { direction, limit, offset, from, until };
     const open = from === null && until === null;
@@ -112,7 +112,7 @@ function prepareNarrow(db: Db, source: string) {
   });
 }
 
-/** As one phrase, whatever is in it. */
+/** Quotes the keyword as one phrase, so operators in it have no effect. */
 function quoted(keyword: string): string {
   return `"${keyword.replaceAll('"', '""')}"`;
 }

@@ -1,4 +1,4 @@
-// Conversations of one agent with one person over one channel.
+// Conversations of one agent with one user over one channel.
 
 import { type ConversationLists, prepareConversationLists } from "./conversation-lists.ts";
 import type { Db } from "./database.ts";
@@ -7,56 +7,58 @@ export interface ConversationRow {
   readonly id: string;
   readonly agent_id: string;
   readonly person_id: string;
-  /** `api`: opened by POST conversations, attached to no channel. */
+  /** `api` means opened by POST conversations, without a channel. */
   readonly channel: "email" | "sms" | "voice" | "api";
   readonly mode: "ai" | "manual";
   readonly status: "active" | "inactive" | "archived";
   readonly ai_conversation_id: string;
   readonly title: string | null;
   readonly context: string | null;
-  /** What the person was greeted with, by whoever sends. */
+  /** Introduction sent to the user when the conversation started. */
   readonly introduction: string | null;
   readonly state_id: string | null;
   readonly metadata: string | null;
   readonly created_at: number;
   readonly updated_at: number;
   readonly last_message_at: number;
-  /** When its dialog ended by inactivity; null while one goes on, or before the first. */
+  /** Time when the dialog ended by inactivity; null while it is active, or before the first message. */
   readonly ended_at: number | null;
-  /** 0 to 10, of the dialog that ended last. */
+  /** Score from 0 to 10 of the dialog that ended last. */
   readonly score: number | null;
   readonly anonymized: 0 | 1;
 }
 
 export interface Conversations {
   byId(agentId: string, id: string): ConversationRow | undefined;
-  /** Ids of a person's conversations, oldest first. */
+  /** Returns the ids of a user's conversations, oldest first. */
   ofPerson(personId: string): string[];
-  /** The newest one still open, over this channel. */
+  /** Returns the newest open conversation over this channel. */
   current(personId: string, channel: ConversationRow["channel"]): ConversationRow | undefined;
   insert(row: ConversationRow): void;
   archive(personId: string, channel: ConversationRow["channel"], now: number): void;
   setMode(id: string, mode: ConversationRow["mode"], now: number): void;
-  /** Changes what is not null. */
+  /** Updates the fields that are not null. */
   change(
     id: string,
     to: { readonly [K in "title" | "context" | "status" | "state_id"]: ConversationRow[K] | null },
     now: number,
   ): void;
-  /** Removes all of a person's; their messages must be gone. */
+  /** Deletes all conversations of a user. Their messages must be deleted first. */
   removeOf(personId: string): void;
-  /** Those with messages, none since `before` and none that is being answered, whose dialog has not ended yet. */
+  /** Returns conversations whose dialog can end: they have messages, none since `before`, and no open
+   *  question. */
   idle(before: number, limit: number): ConversationRow[];
   end(id: string, at: number, score: number | null): void;
-  /** Others with the same agent (and person, if given) that were written in since then, newest first. */
+  /** Returns other conversations of the same agent (and user, if given) with messages since then, newest
+   *  first. */
   recent(than: ConversationRow, personId: string | null, since: number, limit: number): ConversationRow[];
-  /** An agent's without a message since `before` that still say who said what. */
+  /** Returns an agent's conversations without a message since `before` that are not anonymized yet. */
   expired(agentId: string, before: number, limit: number): ConversationRow[];
-  /** Nothing of what was said, or of whom, stays. */
+  /** Erases all message texts and personal data. */
   anonymize(id: string): void;
-  /** Active ones without a message since `before`. */
+  /** Returns active conversations without a message since `before`. */
   stale(before: number, limit: number): ConversationRow[];
-  /** Notes a message's time; the row's own times never go back. */
+  /** Records the time of a message. Stored times never decrease. */
   touch(id: string, at: number): void;
   readonly list: ConversationLists;
 }

@@ -1,4 +1,4 @@
-// The platform's own SQLite file: opening it and bringing its tables up to date.
+// Opens the platform's SQLite file and migrates its tables.
 
 import Database from "better-sqlite3";
 import { createPrivateFile } from "../../ops/private-file.ts";
@@ -6,13 +6,13 @@ import { versions } from "./tables.ts";
 
 export type Db = Database.Database;
 
-/** `normal` may lose the last moments at a power cut (never at a crash); for trying out and measuring. */
+/** `normal` may lose the last commits in a power cut (never in a crash); for demos and benchmarks. */
 export type Durability = "full" | "normal";
 
-/** The `code` of the error about a file of a newer version. */
+/** `code` of the error for a file with a newer schema. */
 export const newerFile = "PLATFORM_FILE_NEWER";
 
-/** Opens or makes the file. Throws when it was written by a newer version. */
+/** Opens or creates the file. Throws when its schema is newer than this version. */
 export function openDatabase(file: string, durability: Durability): Db {
   let db: Db | null = null;
   try {
@@ -27,7 +27,7 @@ export function openDatabase(file: string, durability: Durability): Db {
         new Error(`opening the platform's file ${file}: it was written by a newer version (${found})`),
         { code: newerFile },
       );
-    // A version that makes a table anew drops one that others refer to.
+    // A migration that rebuilds a table drops one that other tables reference.
     db.pragma("foreign_keys = OFF");
     bringUp(db);
     db.pragma("foreign_keys = ON");
@@ -42,7 +42,7 @@ export function openDatabase(file: string, durability: Durability): Db {
   }
 }
 
-/** Two processes may open a new file at once: the version is read again under the lock. */
+/** Two processes may open a new file at the same time, so the version is read again under the lock. */
 function bringUp(db: Db): void {
   const current = () => Number(db.pragma("user_version", { simple: true }));
   if (current() === versions.length) return;

@@ -1,4 +1,4 @@
-// Escalations that happened, and who is to be told of them.
+// Escalations and the notifications they caused.
 
 import type { Db } from "./database.ts";
 
@@ -6,11 +6,11 @@ export interface EscalationRow {
   readonly id: string;
   readonly agent_id: string;
   readonly conversation_id: string;
-  /** The question that called for it: one escalation at most. */
+  /** The question that caused it; at most one escalation per question. */
   readonly message_id: string;
   readonly topic: string;
   readonly response: string;
-  /** JSON: an array of `Notified`. */
+  /** JSON array of `Notified`. */
   readonly notified: string;
   readonly created_at: number;
 }
@@ -18,7 +18,8 @@ export interface EscalationRow {
 export interface Notified {
   readonly channel: "sms" | "email" | "webhook";
   readonly value: string;
-  /** Null: whoever sends texts and mails is to do it. */
+  /** Id of the webhook delivery; null for recipients by SMS or email, which an external channel must
+   *  notify. */
   readonly delivery: string | null;
 }
 
@@ -27,7 +28,7 @@ export interface Escalations {
   of(messageId: string): EscalationRow | undefined;
   list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): EscalationRow[];
   count(agentId: string): number;
-  /** Removes those of a person's conversations. */
+  /** Deletes the escalations of a user's conversations. */
   removeOf(personId: string): void;
 }
 

@@ -1,4 +1,4 @@
-// Agent files: the documents themselves, and whether the agent answers from them.
+// Agent files: the documents and whether the agent uses them for answers.
 
 import type { Db } from "./database.ts";
 
@@ -8,7 +8,7 @@ export interface FileRow {
   readonly name: string;
   readonly media_type: string;
   readonly size: number;
-  /** Null: not added to the agent. */
+  /** Null when the file is not added to the agent. */
   readonly status: "processing" | "done" | "failed" | null;
   readonly reason: string | null;
   readonly created_at: number;
@@ -25,9 +25,9 @@ export interface Files {
   list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): FileRow[];
   count(agentId: string): number;
   setStatus(id: string, status: FileRow["status"], reason: string | null, addedAt: number | null): void;
-  /** Its passages must be gone. */
+  /** Deletes the file. Its passages must be deleted first. */
   remove(id: string): void;
-  /** Files whose reading was cut off. */
+  /** Returns files whose processing was interrupted. */
   processing(): FileRow[];
 }
 

@@ -1,4 +1,4 @@
-// Members of organizations, as far as a definition cannot say it: their id, and since when they are known.
+// Members of organizations: their ids and creation times, which definitions cannot contain.
 
 import type { Db } from "./database.ts";
 
@@ -11,9 +11,9 @@ interface MemberRow {
 }
 
 export interface Members {
-  /** Notes who is defined now; whoever is known already keeps id and date. */
+  /** Stores the defined members. Existing members keep their id and creation time. */
   define(rows: readonly MemberRow[]): void;
-  /** By e-mail address. */
+  /** Returns the members by email address. */
   of(organizationId: string): ReadonlyMap<string, MemberRow>;
 }
 

@@ -1,4 +1,4 @@
-// Documents that people send with their messages: announced, uploaded, then named by one message.
+// Documents that users attach to messages: announced first, then uploaded, then referenced by one message.
 
 import { randomBytes } from "node:crypto";
 import type { Db } from "./database.ts";
@@ -6,33 +6,34 @@ import type { Db } from "./database.ts";
 export interface MessageFileRow {
   readonly id: string;
   readonly conversation_id: string;
-  /** Null until a message names it. */
+  /** Null until a message references the file. */
   readonly message_id: string | null;
   readonly name: string;
   readonly media_type: string;
-  /** Bytes; null until it is uploaded. */
+  /** Size in bytes; null until the upload. */
   readonly size: number | null;
   readonly created_at: number;
   readonly updated_at: number;
 }
 
 export interface MessageFiles {
-  /** What addresses are signed with: made once for each database. */
+  /** Key for signed addresses, generated once per database. */
   readonly secret: Uint8Array;
   insert(row: Omit<MessageFileRow, "size">): void;
   byId(id: string): MessageFileRow | undefined;
   bytes(id: string): Uint8Array | undefined;
-  /** Stores what was uploaded; false when a message has named it already, or it is gone. */
+  /** Stores the uploaded bytes. Returns false when a message already references the file, or when it was
+   *  deleted. */
   fill(id: string, bytes: Uint8Array, now: number): boolean;
   attach(id: string, messageId: string): void;
-  /** Of one message, in the order they were announced. */
+  /** Returns the files of one message in the order of their announcement. */
   ofMessage(messageId: string): MessageFileRow[];
   ofConversation(conversationId: string): MessageFileRow[];
-  /** How many wait for a message to name them. */
+  /** Returns the number of files that no message references yet. */
   loose(conversationId: string): number;
   removeLoose(before: number): void;
   removeOfConversation(conversationId: string): void;
-  /** Removes those of all of a person's conversations. */
+  /** Deletes the files of all conversations of a user. */
   removeOf(personId: string): void;
 }
 

@@ -1,4 +1,4 @@
-// Messages, in the order of a sequence that only grows.
+// Messages, ordered by a sequence number that only increases.
 
 import type { Db } from "./database.ts";
 
@@ -7,14 +7,14 @@ export interface MessageRow {
   readonly id: string;
   readonly conversation_id: string;
   readonly sender_role: "conversation_user" | "assistant" | "manual_assistant";
-  /** The question's id: its own on a question. */
+  /** Id of the question; a question refers to itself. */
   readonly question_id: string;
   readonly text: string;
   readonly context: string | null;
-  /** JSON: the passages an answer was taken from. */
+  /** JSON: the passages that the answer cites. */
   readonly citations: string | null;
   readonly open: 0 | 1;
-  /** Its asker does not wait, and finds the answer or the error later. */
+  /** 1 for an asynchronous question: its caller reads the answer or the error later. */
   readonly patient: 0 | 1;
   readonly error: string | null;
   readonly created_at: number;
@@ -32,25 +32,25 @@ export interface MessageSlice {
 export interface Messages {
   insert(row: NewMessage): void;
   byId(conversationId: string, id: string): MessageRow | undefined;
-  /** Of a conversation: all, oldest first, or a part. */
+  /** Returns all messages of a conversation, oldest first, or a slice of them. */
   list(conversationId: string, slice?: MessageSlice): MessageRow[];
   count(conversationId: string): number;
-  /** The newest `limit` before `seq`, oldest first. */
+  /** Returns the newest `limit` messages before `seq`, oldest first. */
   before(conversationId: string, seq: number, limit: number): MessageRow[];
   newestQuestion(conversationId: string): MessageRow | undefined;
-  /** The question is answered, or will not be. */
+  /** Marks the question as finished, answered or not. */
   close(id: string): void;
-  /** The newest answer to a question. */
+  /** Returns the newest answer to a question. */
   answerTo(conversationId: string, questionId: string): MessageRow | undefined;
-  /** A patient question will not be answered. */
+  /** Records the error of an asynchronous question. */
   fail(id: string, error: string): void;
-  /** Removes all messages of a person's conversations. */
+  /** Deletes all messages of a user's conversations. */
   removeOf(personId: string): void;
-  /** Nothing of what was said in the conversation stays. */
+  /** Erases the text of all messages of the conversation. */
   anonymize(conversationId: string): void;
-  /** Takes a question back that nothing was made of; another may name its files. */
+  /** Deletes a question without an answer. Its files become available to another message. */
   remove(id: string): void;
-  /** Questions whose answering was cut off, oldest first. */
+  /** Returns questions whose processing was interrupted, oldest first. */
   open(): MessageRow[];
 }
 

@@ -1,5 +1,5 @@
-// The agents' knowledge as a full-text index (SQLite FTS5): what the definitions say, rebuilt at every start, and the
-// files that were added.
+// Full-text index of the agents' knowledge (SQLite FTS5). Passages from definitions are rebuilt at every
+// start; passages from files persist.
 
 import type { Db } from "./database.ts";
 
@@ -9,18 +9,19 @@ export interface Passage {
 }
 export interface Hit extends Passage {
   readonly rowid: number;
-  /** The file it is from; null: from the agent's definition. */
+  /** Id of the source file; null when the passage comes from the agent's definition. */
   readonly file_id: string | null;
 }
 
 export interface Passages {
-  /** What the definitions say now; files stay. */
+  /** Replaces all passages that come from definitions. Passages from files stay. */
   replace(passages: readonly (Passage & { readonly agentId: string })[]): void;
   addFile(fileId: string, agentId: string, passages: readonly Passage[]): void;
   removeFile(fileId: string): void;
-  /** The best passages of the agent that contain any of the words, best first. Words are letters and digits only. */
+  /** Returns the agent's passages that contain any of the words, best first. Words consist of letters
+   *  and digits. */
   search(agentId: string, words: readonly string[], limit: number): Hit[];
-  /** Does the passage contain the word, in any of its grammatical forms? */
+  /** Returns whether the passage contains the word in any grammatical form (Porter stemming). */
   contains(rowid: number, word: string): boolean;
 }
 
@@ -32,7 +33,7 @@ export function preparePassages(db: Db): Passages {
     "DELETE FROM passage WHERE rowid IN (SELECT passage FROM file_passage WHERE file = ?)",
   );
   const forget = db.prepare("DELETE FROM file_passage WHERE file = ?");
-  // A title says in few words what its passage is about, hence its weight.
+  // The title has a higher weight, because it describes the passage in few words.
   const search = db.prepare<[string, string, number], Hit>(
     `SELECT rowid, file_id, title, text FROM passage WHERE passage MATCH ? AND agent_id = ?
      ORDER BY bm25(passage, 0, 0, 3, 1) LIMIT ?`,

@@ -1,4 +1,4 @@
-// The people an agent talks to. A person belongs to one agent and is known by fkId, e-mail address or phone number.
+// Platform users. A user belongs to one agent and is identified by fkId, email address or phone number.
 
 import type { Db } from "./database.ts";
 import { type Listed, prepareShelves } from "./shelves.ts";
@@ -19,25 +19,26 @@ export interface PersonRow {
   readonly anonymized: 0 | 1;
 }
 
-/** What makes a person recognisable; absent ones are null. */
+/** Columns that identify a user; absent identifiers are null. */
 type Identifiers = Pick<PersonRow, "fk_id" | "email" | "phone_number">;
 
 export interface People {
   byId(agentId: string, id: string): PersonRow | undefined;
-  /** By fkId, else by e-mail, else by phone; a person with another fkId than the one given is someone else. */
+  /** Looks up by fkId, then by email address, then by phone number. A user with a different fkId never
+   *  matches. */
   find(agentId: string, known: Identifiers): PersonRow | undefined;
-  /** One page of an agent's people, by the time they were first seen. */
+  /** Returns one page of an agent's users, ordered by creation time. */
   list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): Listed<PersonRow>;
-  /** Ids of those whom all of the given names fit. */
+  /** Returns the ids of users that match all given filters. */
   matching(agentId: string, wanted: Wanting): string[];
   insert(row: PersonRow): void;
-  /** The person's conversations must be gone. */
+  /** Deletes the user. Its conversations must be deleted first. */
   remove(id: string): void;
-  /** Those known since before then, with whom nobody has spoken since. */
+  /** Returns users created before `before` without any message since then; used by data retention. */
   expired(agentId: string, before: number, limit: number): string[];
-  /** Nothing of who it is stays. */
+  /** Erases all personal data of the user. */
   anonymize(id: string): void;
-  /** Takes over names and addresses, and whatever else is not null. */
+  /** Updates names, addresses and every other field that is not null. */
   update(row: PersonRow): void;
 }
 

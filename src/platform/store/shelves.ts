@@ -1,5 +1,5 @@
-// Long lists in the order of a time. A page deep in one is reached by counting shelves, not rows: each says how many rows
-// lie from its key to the next one's (triggers keep them so), and few rows remain to be stepped over.
+// Index for long lists ordered by time. Each shelf counts the rows up to the next shelf (maintained by
+// triggers), so a page far into the list is found by adding counts and stepping over few rows.
 
 import type { Db } from "./database.ts";
 
@@ -13,14 +13,14 @@ export interface Slice {
   readonly direction: "ASC" | "DESC";
   readonly limit: number;
   readonly offset: number;
-  /** Bounds on the time, in milliseconds, both included; null is open. */
+  /** Inclusive bounds in epoch milliseconds; null means unbounded. */
   readonly from: number | null;
   readonly until: number | null;
 }
 
 export interface Listed<Row> {
   readonly rows: Row[];
-  /** How many there are without `limit` and `offset`. */
+  /** Number of matching rows, regardless of `limit` and `offset`. */
   readonly total: number;
 }
 
@@ -32,7 +32,7 @@ interface Source {
 
 const end: Shelf = { at: Number.MAX_SAFE_INTEGER, n: 0, rows: 0 };
 
-/** Reads slices of an agent's rows of one list. */
+/** Prepares a reader for pages of one list of one agent. */
 export function prepareShelves<Row>(
   db: Db,
   { list, table, time }: Source,
@@ -53,7 +53,7 @@ export function prepareShelves<Row>(
     )
     .pluck();
 
-  /** How many rows are older than `before`. */
+  /** Returns the number of rows older than `before`. */
   const older = (all: readonly Shelf[], agentId: string, before: number): number => {
     const after = all.findIndex(({ at }) => at >= before);
     const last = (after < 0 ? all.length : after) - 1;
@@ -62,7 +62,8 @@ export function prepareShelves<Row>(
     return rowsOf(all.slice(0, last)) + (between.get(agentId, shelf.at, shelf.n, before) ?? 0);
   };
 
-  /** The rows from the first place to before the second, oldest first, from whichever end of a shelf is nearer. */
+  /** Returns the rows at positions `first` to `behind - 1`, oldest first. Starts at the nearer end of
+   *  the shelf. */
   const read = (all: readonly Shelf[], agentId: string, first: number, behind: number): Row[] => {
     const low = shelfAt(all, first);
     const high = shelfAt(all, behind - 1);
@@ -91,7 +92,8 @@ function rowsOf(shelves: readonly Shelf[]): number {
   return shelves.reduce((sum, { rows }) => sum + rows, 0);
 }
 
-/** The shelf on which the row at this place is, how many rows are before it, and the shelf after it. */
+/** Returns the shelf that contains the row at this position, the number of rows before it, and the next
+ *  shelf. */
 function shelfAt(
   shelves: readonly Shelf[],
   place: number,

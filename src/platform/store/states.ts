@@ -1,4 +1,5 @@
-// The labels of conversations, as far as a definition cannot say it: since when they are so.
+// Conversation labels and the dates that definitions cannot contain: when each label was created and
+// changed.
 
 import type { conversationState } from "../../wire/conversation.ts";
 import type { Served } from "../../wire/record.ts";
@@ -11,9 +12,9 @@ interface StateRow {
 }
 
 export interface States {
-  /** Notes what is defined at `now`; what is as it was keeps its dates. */
+  /** Stores the defined labels at `now`. Labels that did not change keep their dates. */
   define(states: readonly StateDefinition[], now: number): void;
-  /** The records of these states, in their order. */
+  /** Returns the records of these labels, in the given order. */
   all(states: readonly StateDefinition[]): Served<typeof conversationState>[];
 }
 

@@ -1,4 +1,4 @@
-// Everything the platform keeps, over one database.
+// The platform's repositories over one database.
 
 import { type Agents, prepareAgents } from "./agents.ts";
 import { type Commits, groupCommits } from "./commits.ts";
@@ -29,12 +29,12 @@ export interface PlatformStore {
   readonly escalations: Escalations;
   readonly messageFiles: MessageFiles;
   readonly webhooks: Webhooks;
-  /** A number that is another one when another process has changed the file. */
+  /** SQLite's data_version: changes when another process has written to the file. */
   outsideVersion(): number;
   close(): void;
 }
 
-/** Opens or makes `file`; ":memory:" keeps nothing. */
+/** Opens or creates `file`; ":memory:" is not persistent. */
 export function openPlatformStore(file: string, durability: Durability): PlatformStore {
   const db = openDatabase(file, durability);
   const commits = groupCommits(db);

@@ -1,5 +1,5 @@
-// The tables of the platform's file, by version: each entry is what the one before it lacked. Times are epoch
-// milliseconds, JSON is text.
+// Tables of the platform's database by version. Each entry migrates from the previous version. Times are
+// epoch milliseconds; JSON is stored as text.
 
 import { third } from "./list-tables.ts";
 
@@ -211,5 +211,5 @@ DROP INDEX delivery_due;
 CREATE INDEX delivery_due ON delivery (webhook_id, due_at) WHERE state = 'pending';
 `;
 
-/** What makes version n of version n - 1, from version 1 on. */
+/** Entry n migrates from version n to version n + 1. */
 export const versions: readonly string[] = [first, second, third, deliveries];

@@ -1,5 +1,5 @@
-// What was used, as running totals: each row holds the sums up to its time, so that any period is the difference of two
-// rows, however many messages lie between them.
+// Usage as running totals. Each row holds the sums up to its time, so the usage of any period is the
+// difference of two rows, regardless of the number of messages.
 
 import type { Db } from "./database.ts";
 
@@ -13,14 +13,15 @@ export interface Totals {
   readonly seconds: number;
   readonly text_conversations: number;
   readonly mail_conversations: number;
-  /** Questions that count against a quota: those the agent answers itself. */
+  /** Questions that count against the quota: those answered by the agent itself. */
   readonly questions: number;
 }
 
 export interface Usage {
-  /** Inside a transaction: adds to the totals of the agent and of the person. */
+  /** Adds to the totals of the agent and of the user. Call inside a transaction. */
   add(agentId: string, personId: string, at: number, by: Partial<Totals>): void;
-  /** What was used from `from` to `until` (milliseconds, both included, null is open) by an agent, or with one person. */
+  /** Returns the usage of an agent or a user between `from` and `until` (inclusive epoch milliseconds;
+   *  null means unbounded). */
   within(scope: string, from: number | null, until: number | null): Totals;
 }
 
@@ -51,7 +52,7 @@ export function prepareUsage(db: Db): Usage {
   const addTo = (scope: string, at: number, by: Partial<Totals>) => {
     const before = newest.get(scope);
     const sums = combine((name) => (before?.[name] ?? 0) + (by[name] ?? 0));
-    // A clock that went back must not sort a later sum before an earlier one.
+    // Keeps the rows ordered after a backward clock step.
     insert.run({ scope, at: Math.max(at, before?.at ?? 0), ...sums });
   };
   return {
@@ -67,7 +68,7 @@ export function prepareUsage(db: Db): Usage {
   };
 }
 
-/** Sums of several people's totals. */
+/** Adds the totals of several users. */
 export function sum(totals: readonly Totals[]): Totals {
   return combine((name) => totals.reduce((value, each) => value + each[name], 0));
 }

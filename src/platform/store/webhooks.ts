@@ -1,4 +1,4 @@
-// Webhooks and what is to be delivered to them.
+// Webhooks and their deliveries.
 
 import type { Occasion, Trigger } from "../../wire/webhook.ts";
 import type { Db } from "./database.ts";
@@ -9,19 +9,19 @@ export interface WebhookRow {
   readonly title: string;
   readonly description: string;
   readonly url: string;
-  /** Recipients of escalations are webhooks too, which no list shows. */
+  /** Escalation recipients are stored as webhooks too, but no list shows them. */
   readonly trigger: Occasion;
-  /** JSON, or null. */
+  /** JSON object, or null. */
   readonly headers: string | null;
   readonly secret: string;
   readonly status: "active" | "inactive";
-  /** 1: from the agent's definition, and gone with it. */
+  /** 1 when the webhook comes from the agent's definition and is deleted with it. */
   readonly defined: 0 | 1;
   readonly created_at: number;
   readonly updated_at: number;
 }
 
-/** One that is registered or defined as such. */
+/** A webhook that was registered through the API or listed in a definition. */
 export type ListedWebhook = WebhookRow & { readonly trigger: Trigger };
 
 export interface DeliveryRow {
@@ -33,7 +33,7 @@ export interface DeliveryRow {
   readonly state: "pending" | "delivered" | "failed";
   readonly attempts: number;
   readonly due_at: number;
-  /** Of the newest attempt: the status, or why there is none. */
+  /** HTTP status of the latest attempt, or null with an error. */
   readonly status: number | null;
   readonly error: string | null;
   readonly created_at: number;
@@ -47,22 +47,24 @@ type NewDelivery = Pick<
 
 export interface Webhooks {
   insert(row: WebhookRow): void;
-  /** Those of the definitions; others of that kind are gone, what was registered stays. */
+  /** Stores the webhooks of the definitions and deletes defined ones that are absent. Registered
+   *  webhooks stay. */
   define(rows: readonly WebhookRow[]): void;
   byId(agentId: string, id: string): ListedWebhook | undefined;
   list(agentId: string): ListedWebhook[];
   active(agentId: string, trigger: Trigger): ListedWebhook[];
   remove(id: string): void;
-  /** Removes what was to be said about a conversation, and what was. */
+  /** Deletes pending and past deliveries about a conversation. */
   forgetConversation(id: string): void;
-  /** The same for all of a person's conversations. */
+  /** Deletes pending and past deliveries about all conversations of a user. */
   forget(personId: string): void;
   put(delivery: NewDelivery): void;
   delivery(agentId: string, id: string): DeliveryRow | undefined;
-  /** Newest first. */
+  /** Returns the delivery log, newest first. */
   log(webhookId: string, limit: number, offset: number): DeliveryRow[];
   logged(webhookId: string): number;
-  /** The longest due at `now` of each webhook, so that no webhook's many hide another's. */
+  /** Returns the oldest due delivery of each webhook, so a webhook with a long queue does not starve the
+   *  others. */
   due(now: number, limit: number): (DeliveryRow & { readonly webhook: WebhookRow })[];
   conclude(
     id: string,

@@ -1,4 +1,4 @@
-// The webhooks that an agent's definition names.
+// Builds webhook rows from an agent's definition.
 
 import { createHmac } from "node:crypto";
 import type { AgentDefinition } from "../definition.ts";
@@ -6,7 +6,7 @@ import { escalationWebhooks } from "../escalations/escalate.ts";
 import { uuidOf } from "../names.ts";
 import type { WebhookRow } from "../store/webhooks.ts";
 
-/** Their ids and secrets are the same at every start. */
+/** Ids and secrets are derived from the definition, so they are stable across restarts. */
 export function definedWebhooks(agent: AgentDefinition, now: number): WebhookRow[] {
   const own = agent.webhooks.map(({ title, description, url, trigger, headers, secret, status }) => {
     const id = uuidOf("webhook", agent.id, trigger, url, title);

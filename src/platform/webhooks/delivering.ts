@@ -1,5 +1,5 @@
-// Delivers what fired: signed by Standard Webhooks, tried again by its schedule, every outcome in the log. Receivers may
-// get one delivery twice (the process died after sending); its `webhook-id` is the same then.
+// Delivers webhooks: signed by Standard Webhooks, retried by its schedule, with every attempt in the log.
+// Delivery is at-least-once; a repeated delivery carries the same `webhook-id`.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { Webhook } from "standardwebhooks";
@@ -10,16 +10,17 @@ import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
 
 type Due = DeliveryRow & { readonly webhook: WebhookRow };
 
-/** Milliseconds before each further try (the schedule of Standard Webhooks); after the last it has failed. */
+/** Milliseconds before each retry (schedule of Standard Webhooks). The delivery fails permanently after
+ *  the last one. */
 const schedule = [5_000, 300_000, 1_800_000, 7_200_000, 18_000_000, 36_000_000, 50_400_000, 72_000_000];
 const withinMs = 15_000;
 const atOnce = 16;
 const lookMs = 1_000;
 
 export interface Delivering {
-  /** Something was fired: look now. */
+  /** Checks for due deliveries now. Called after a delivery was enqueued. */
   wake(): void;
-  /** Ends when the signal aborts and what is under way has ended. */
+  /** Resolves after the signal has aborted and running deliveries have ended. */
   readonly ended: Promise<void>;
 }
 
@@ -37,9 +38,10 @@ export function startDelivering(
   const works = new Set<Promise<void>>();
   let woken = new AbortController();
 
-  /** One delivery to a webhook at a time, so that a receiver sees turns in their order while all goes well. */
+  /** Runs one delivery per webhook at a time, so a receiver gets events in order unless a delivery
+   *  fails. */
   function begin(): void {
-    // At most `atOnce` of them are busy.
+    // At most `atOnce` webhooks are busy, so twice that number of rows always fills the free places.
     for (const due of store.webhooks.due(clock.now(), 2 * atOnce)) {
       if (works.size >= atOnce) return;
       if (busy.has(due.webhook_id)) continue;
@@ -61,7 +63,7 @@ export function startDelivering(
     const attempts = due.attempts + 1;
     const ok = outcome.status !== null && outcome.status >= 200 && outcome.status < 300;
     const wait = schedule[due.attempts];
-    // 410 Gone: the receiver wants no more of it.
+    // 410 Gone: the receiver asks to stop, so no retry follows.
     const over = ok || wait === undefined || outcome.status === 410;
     const state = ok ? "delivered" : over ? "failed" : "pending";
     if (!ok)
@@ -95,7 +97,8 @@ async function attempt(
   const judged = await judge(webhook.url, allowPrivate ? "everything" : []);
   if (!judged.ok) return { status: null, error: `its URL ${judged.reason}` };
   const { url, addresses } = judged.destination;
-  // The name is not resolved a second time: between two answers it could have moved inside.
+  // Connects to the addresses that were checked. A second DNS lookup could return a private address (DNS
+  // rebinding).
   const agent = new Agent({
     connect: { lookup: (_host, _options, found) => found(null, [...addresses]) },
   });

@@ -1,5 +1,5 @@
-// What fires a webhook, and what it is told: written in the transaction of what happened, so that no delivery is
-// forgotten and none tells of what was rolled back.
+// Enqueues webhook deliveries in the transaction of the event itself, so a delivery exists if and only if
+// the event was committed.
 
 import type { Served } from "../../wire/record.ts";
 import type { Occasion, Trigger, webhookDelivery } from "../../wire/webhook.ts";
@@ -10,7 +10,7 @@ import type { PlatformStore } from "../store/store.ts";
 import type { WebhookRow } from "../store/webhooks.ts";
 import { transcript } from "../transcript.ts";
 
-/** Inside a transaction: one delivery for each webhook of the conversation's agent that waits for this. */
+/** Enqueues one delivery for each webhook of the agent with this trigger. Call inside a transaction. */
 export function fire(
   store: PlatformStore,
   now: number,
@@ -21,7 +21,7 @@ export function fire(
     deliverTo(store, now, webhook, trigger, conversation);
 }
 
-/** Inside a transaction: one delivery to this webhook; its id. */
+/** Enqueues one delivery to this webhook and returns its id. Call inside a transaction. */
 export function deliverTo(
   store: PlatformStore,
   now: number,

@@ -1,12 +1,12 @@
-// Which headers of its own a webhook may have.
+// Validates the custom headers of a webhook.
 
 import { validateHeaderName, validateHeaderValue } from "node:http";
 
-/** Names of ours, and what HTTP itself decides. */
+/** Headers that this server or HTTP itself controls. */
 const reserved =
   /^(webhook-(id|timestamp|signature)|content-(length|type)|host|connection|keep-alive|transfer-encoding|te|trailer|expect|upgrade|user-agent)$/i;
 
-/** Why this cannot be sent as a header; null when it can. */
+/** Returns the reason why a header is invalid, or null. */
 export function headerProblem(name: string, value: unknown): string | null {
   try {
     validateHeaderName(name);

@@ -1,5 +1,5 @@
-// Dialogs end by inactivity: after some minutes the dialog has ended (and is judged), after some days the
-// conversation is archived, after some more it is anonymized where its agent says so.
+// Ends inactive dialogs: marks a dialog as ended (and scores it) after some minutes, archives the
+// conversation after some days, and anonymizes it later where the agent's retention settings require it.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { forget } from "../retention.ts";
@@ -9,16 +9,16 @@ import type { PlatformStore } from "../store/store.ts";
 import { fire } from "./fire.ts";
 
 export interface Patience {
-  /** Milliseconds without a message after which a dialog has ended. */
+  /** Milliseconds without a message until a dialog ends. */
   readonly endAfter: number;
-  /** Milliseconds without a message after which a conversation is archived. */
+  /** Milliseconds without a message until a conversation is archived. */
   readonly archiveAfter: number;
 }
 
 export const standardPatience: Patience = { endAfter: 6 * 60_000, archiveAfter: 30 * 86_400_000 };
 
 const batch = 100;
-/** Files that no message named. */
+/** Milliseconds until uploaded files are deleted if no message refers to them. */
 const looseForMs = 86_400_000;
 
 interface Watching {
@@ -28,7 +28,7 @@ interface Watching {
   readonly signal: AbortSignal;
 }
 
-/** Looks again and again until the signal aborts. */
+/** Polls until the signal aborts. */
 export async function watchIdle(store: PlatformStore, roster: Roster, options: Watching): Promise<void> {
   const { clock, log, patience, signal } = options;
   const pause = Math.min(30_000, Math.max(10, Math.min(patience.endAfter, patience.archiveAfter) / 10));
@@ -42,17 +42,17 @@ export async function watchIdle(store: PlatformStore, roster: Roster, options: W
   }
 }
 
-/** One look; true when there may be more to do at once. */
+/** Runs one pass. Returns true when more work may be due immediately. */
 async function look(store: PlatformStore, roster: Roster, options: Watching): Promise<boolean> {
   const { clock, log, patience, signal } = options;
   const idle = store.conversations.idle(clock.now() - patience.endAfter, batch);
-  // Judged before the transaction: a model takes its time.
+  // Scores before the transaction, because a model request may take long.
   const verdicts = await judge(store, roster, idle, { clock, log, signal });
   if (signal.aborted) return false;
   return store.commits.write(() => {
     const now = clock.now();
     for (const row of idle) {
-      // Somebody has written meanwhile: the dialog goes on. Or it is gone.
+      // Skips a dialog that received a message in the meantime, or that was deleted.
       const current = store.conversations.byId(row.agent_id, row.id);
       const verdict = verdicts.get(row.id);
       if (current && verdict) store.usage.add(row.agent_id, row.person_id, now, { tokens: verdict.tokens });
