@@ -1,4 +1,4 @@
-// What may stand in a file of agents.
+// Schema of the agents file.
 
 import * as z from "zod";
 import { agentRoles, organizationRoles } from "../wire/platform-user.ts";
@@ -24,7 +24,7 @@ const email = z.strictObject({
   responseDelaySeconds,
 });
 
-/** The interface has an object here, and a string for mails. */
+/** The API defines an object here, and a string for emails. */
 const smsText = textOrObject.transform((given) => (typeof given === "string" ? { text: given } : given));
 
 const sms = z.strictObject({
@@ -38,7 +38,7 @@ const sms = z.strictObject({
 const voice = z.strictObject({
   status,
   firstMessage: textOrObject.optional(),
-  /** At the voice provider; where there is none, the platform's own ids of the agent's voice. */
+  /** Ids at the voice provider. Without a provider, the platform generates its own. */
   vXAssistantId: text.optional(),
   vXPhoneNumberId: text.optional(),
 });
@@ -57,7 +57,8 @@ const webhook = z.strictObject({
       }
     })
     .default({}),
-  /** As Standard Webhooks writes it: `whsec_` and Base64. Without it one is made from the agent's key. */
+  /** Standard Webhooks format: `whsec_` and Base64. By default the secret is derived from the agent's
+   *  key. */
   secret: z
     .string()
     .regex(/^whsec_[A-Za-z0-9+/=]{32,}$/, "a secret such as whsec_ and at least 24 bytes in Base64")
@@ -127,15 +128,15 @@ const agent = z.strictObject({
       ...skillBlocks,
     })
     .default({}),
-  /** Which of the organization's users have a role on this agent. */
+  /** Users of the organization that have a role on this agent. */
   users: z.array(assignment).default([]),
-  /** Whom to tell of what happens (the WEBHOOK skill). */
+  /** Webhooks that receive the agent's events (WEBHOOK skill). */
   webhooks: z.array(webhook).default([]),
   rules: z.array(rule).default([]),
   knowledge: z.array(knowledge).default([]),
   default_answer: text.default("I am sorry, I do not know the answer to that."),
   model: modelBlock.optional(),
-  /** How many passages of its documents the agent looks at. */
+  /** Number of passages that a search returns. */
   file_search: z
     .strictObject({
       enabled: z.boolean().default(true),
@@ -144,7 +145,7 @@ const agent = z.strictObject({
     .prefault({}),
 });
 
-/** An agent without its key, as the administrator's command keeps it. */
+/** Definition of an agent without its key, as stored by the admin command. */
 export const storedAgent = agent.omit({ key: true });
 
 export const agentsFile = z.strictObject({
@@ -152,7 +153,7 @@ export const agentsFile = z.strictObject({
     id: z.uuid().optional(),
     name: text,
     key: key.optional(),
-    /** The colleagues who belong to it. */
+    /** Members of the organization. */
     users: z.array(member).default([]),
     /** Labels for conversations. */
     states: z.array(state).default([]),

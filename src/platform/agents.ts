@@ -1,4 +1,4 @@
-// Agents from a YAML file, with all its errors at once: file, line, key and what is wrong.
+// Reads agents from a YAML file. Reports all errors at once with file, line, key and reason.
 
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -11,10 +11,8 @@ import { keyHash, uuidOf } from "./names.ts";
 import type { Passage } from "./store/passages.ts";
 import { readYaml } from "./yaml-file.ts";
 
-/**
- * Reads a file of agents. `file` is its path, for messages and as the place `knowledge: [{file}]` is relative to.
- * Throws one Error whose message has a line for each problem.
- */
+/** Parses an agents file. `file` is its path, used in error messages and as the base for `knowledge:
+ *  [{file}]`. Throws one Error whose message has a line for each problem. */
 export function readAgents(text: string, file: string): AgentDefinition[] {
   const { value: read, refuse } = readYaml(agentsFile, text, file);
   refuse(repeated(read));
@@ -33,7 +31,7 @@ export function readAgents(text: string, file: string): AgentDefinition[] {
   return agents;
 }
 
-/** Names and keys tell agents apart, so they must differ. */
+/** Rejects duplicate names and keys, because both identify an agent. */
 function repeated({ organization, agents }: AgentsFile): Problem[] {
   const problems: Problem[] = [];
   const members = new Set<string>();

@@ -1,4 +1,4 @@
-// From a block of a checked file to the agent it defines.
+// Converts a validated block of the agents file into an agent definition.
 
 import { listedModel, unlistedModel } from "../wire/agent.ts";
 import type { AgentBlock, OrganizationBlock } from "./agents-shape.ts";
@@ -28,7 +28,7 @@ export function organizationOf(block: OrganizationBlock): AgentDefinition["organ
   };
 }
 
-/** What a block does not say itself. */
+/** Fields that the block itself does not contain. */
 type Identity = Pick<AgentDefinition, "id" | "organization" | "keyHash" | "seed" | "knowledge">;
 
 export function definitionOf(block: AgentBlock, identity: Identity): AgentDefinition {
@@ -73,7 +73,7 @@ function active<T extends { readonly status: string }>(skill: T | undefined): sk
   return skill?.status === "active";
 }
 
-/** As the interface shows them. */
+/** Returns the skills in the format of the API. */
 function skillsOf(block: AgentBlock, agentId: string): SkillDefinition[] {
   const { email, sms, voice, escalation, scoring, memory, data_retention, message_quota } = block.skills;
   const given: (SkillDefinition | undefined)[] = [
@@ -144,7 +144,7 @@ function escalationsOf({ skills: { escalation } }: AgentBlock): AgentDefinition[
   }));
 }
 
-/** The agent's knowledge, with `read` for what it takes from files. */
+/** Returns the passages of the agent's knowledge. `read` loads the contents of files. */
 export function knowledgeOf(
   block: AgentBlock,
   passagesOf: (title: string | undefined, text: string, file: string | null) => Passage[],

@@ -1,4 +1,4 @@
-// An agent as its operator defines it, after the file was read and checked.
+// Definition of an agent after its file was read and validated.
 
 import type * as z from "zod";
 import type { reasoningEfforts } from "../wire/agent.ts";
@@ -17,13 +17,13 @@ export interface AgentDefinition {
     /** Labels for conversations. */
     readonly states: readonly StateDefinition[];
   };
-  /** Which members have a role on this agent itself. */
+  /** Members with a role on this agent. */
   readonly assignments: readonly Assignment[];
   readonly name: string;
   readonly publicName: string;
-  /** What is kept of its key. */
+  /** Hash of the API key; the key itself is not stored. */
   readonly keyHash: string;
-  /** What its own secrets are made from: never shown, the same at every start. */
+  /** Seed for derived secrets. Never exposed, and stable across restarts. */
   readonly seed: string;
   readonly status: "active" | "inactive" | "draft";
   readonly role: string;
@@ -33,9 +33,9 @@ export interface AgentDefinition {
   readonly restrictDocumentsToOwnerOnly: boolean | null;
   readonly instructions: string;
   readonly codeInterpreter: boolean;
-  /** As the interface shows them, without API (it is there whenever the key is). */
+  /** Skills in the format of the API, except the API skill, which is present whenever the key is valid. */
   readonly skills: readonly SkillDefinition[];
-  /** False: the key opens nothing. */
+  /** False rejects the agent's key. */
   readonly apiEnabled: boolean;
   readonly webhooks: readonly WebhookDefinition[];
   readonly rules: readonly RuleDefinition[];
@@ -44,19 +44,19 @@ export interface AgentDefinition {
   readonly model: ModelDefinition | null;
   readonly fileSearch: { readonly enabled: boolean; readonly maxResults: number };
   readonly escalations: readonly EscalationDefinition[];
-  /** How a model is to judge a conversation that ended, from 0 to 10. */
+  /** Prompt for scoring an ended conversation from 0 to 10. */
   readonly scoring: string | null;
   readonly memory: { readonly by: "user" | "agent"; readonly days: number } | null;
   readonly retention: RetentionDefinition | null;
-  /** Questions answered in a calendar month (UTC), and what is said to those beyond. */
+  /** Number of questions per calendar month (UTC), and the response beyond that number. */
   readonly quota: { readonly limit: number; readonly response: string } | null;
 }
 
-/** What to look for in a person's message, and what to do then. */
+/** An escalation topic: what to detect in a user's message, and how to react. */
 export interface EscalationDefinition {
   readonly topic: string;
   readonly prompt: string;
-  /** The conversation is a human's from then on. */
+  /** Switches the conversation to manual mode. */
   readonly toManual: boolean;
   readonly response: string;
   readonly recipients: readonly {
@@ -66,21 +66,21 @@ export interface EscalationDefinition {
   }[];
 }
 
-/** What is anonymized of conversations that nobody wrote in for so many days. */
+/** What to anonymize in conversations without a message for this number of days. */
 interface RetentionDefinition {
   readonly days: number;
   readonly conversations: boolean;
   readonly people: boolean;
 }
 
-/** Any skill of the interface, as it is served. */
+/** Any skill in the format of the API. */
 export type SkillDefinition = z.input<typeof servedSkill>;
 
 export interface StateDefinition {
   readonly id: string;
   readonly name: string;
   readonly description: string | null;
-  /** Hexadecimal, as in `#00aa00`. */
+  /** Hexadecimal color such as `#00aa00`. */
   readonly color: string | null;
   readonly isPersistent: boolean;
 }
@@ -96,36 +96,36 @@ export interface WebhookDefinition {
 }
 
 export interface RuleDefinition {
-  /** `refund|money back`: whole words or phrases, whatever their case; or `/a regular expression/`. */
+  /** `refund|money back`: whole words or phrases, case-insensitive; or `/a regular expression/`. */
   readonly when: string;
   readonly answer: string;
 }
 
-/** A model behind any OpenAI-compatible address. */
+/** A model behind an OpenAI-compatible endpoint. */
 export interface ModelDefinition {
-  /** Up to and without `/chat/completions` or `/responses`. */
+  /** Base URL, without `/chat/completions` or `/responses`. */
   readonly url: string;
-  /** Which of the two is asked. */
+  /** Dialect of the endpoint. */
   readonly api: "chat" | "responses";
   readonly key: string | null;
-  /** As its endpoint calls it. */
+  /** Model name sent to the endpoint. */
   readonly name: string;
-  /** As the interface shows it: one of those it lists. */
+  /** Model name that the API reports; one of the names it lists. */
   readonly listedAs: string;
-  /** Null: the model's own, as for all that follow. */
+  /** Null leaves the parameter out, so the model's default applies; likewise for the fields below. */
   readonly temperature: number | null;
   readonly topP: number | null;
   readonly reasoningEffort: (typeof reasoningEfforts)[number] | null;
   readonly reasoningMode: "standard" | "pro" | null;
   readonly outputSchema: {
-    /** A JSON Schema that every answer must fit while it is enabled. */
+    /** JSON Schema that answers must match while it is enabled. */
     readonly schema: { readonly [key: string]: unknown };
-    /** As it was written. */
+    /** The schema as written in the file. */
     readonly text: string;
     readonly enabled: boolean;
   } | null;
-  /** Milliseconds without a sign of life. */
+  /** Idle timeout in milliseconds. */
   readonly silenceMs: number;
-  /** Milliseconds for an answer with everything. */
+  /** Total timeout in milliseconds, including retries. */
   readonly totalMs: number;
 }

@@ -1,4 +1,4 @@
-// Before every operation: whose key is it, and is there room in their organization's rate?
+// Middleware for every operation: authenticates the key and enforces the organization's rate limit.
 
 import type { Clock } from "bridgehead/contract";
 import type { Context, MiddlewareHandler } from "hono";
@@ -7,12 +7,12 @@ import type { Limiter } from "./limiter.ts";
 import type { Roster } from "./roster.ts";
 import { type Env, fail } from "./routes/exchange.ts";
 
-/** Operations that name an agent in their path belong to its organization's key (External API 4.2, rule 3). */
+/** Operations with an agent in their path require the organization's key (External API 4.2, rule 3). */
 const ofOrganization = /^\/external\/agents\/(?!webhooks\/)[^/]+\/(users|platform-users)$/;
 
-/** A wrong key costs nobody's rate: it belongs to no organization. */
+/** A request with an invalid key consumes no rate, because it belongs to no organization. */
 export function gate(roster: Roster, limiter: Limiter, clock: Clock): MiddlewareHandler<Env> {
-  /** Whose key it is; null when it opens nothing here. */
+  /** Returns the id of the organization; null when the key is invalid here. */
   function caller(c: Context<Env>): string | null {
     const organizations = ofOrganization.test(c.req.path);
     const key = c.req.header(organizations ? "organization-secret-key" : "agent-secret-key");

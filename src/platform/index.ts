@@ -1,4 +1,4 @@
-// The embedded platform.
+// Public exports of the embedded platform.
 
 export { readAgents } from "./agents.ts";
 export type { AgentDefinition } from "./definition.ts";

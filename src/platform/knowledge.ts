@@ -1,11 +1,11 @@
-// Knowledge cut into passages a person can read as an answer: by headings, then by paragraphs.
+// Splits knowledge into passages that read well as an answer: by headings, then by paragraphs.
 
 import type { Passage } from "./store/passages.ts";
 
-/** About a screen of text. */
+/** Maximum length of a passage in characters. */
 const passageLength = 1_200;
 
-/** `file` names the source when there is neither a title nor a heading. */
+/** `file` names the source when the text has neither a title nor a heading. */
 export function passagesOf(title: string | undefined, text: string, file: string | null): Passage[] {
   const passages: Passage[] = [];
   for (const section of sections(text)) {
@@ -16,7 +16,7 @@ export function passagesOf(title: string | undefined, text: string, file: string
   return passages;
 }
 
-/** Markdown headings begin a section; a text without any is one section. */
+/** Splits at Markdown headings. A text without headings is one section. */
 function sections(text: string): { readonly heading: string; readonly body: string }[] {
   const found: { heading: string; lines: string[] }[] = [{ heading: "", lines: [] }];
   for (const line of text.split(/\r?\n/)) {
@@ -29,7 +29,7 @@ function sections(text: string): { readonly heading: string; readonly body: stri
     .filter(({ body }) => body !== "");
 }
 
-/** Whole paragraphs up to the length; a longer paragraph is cut between words. */
+/** Packs whole paragraphs up to the maximum length. Splits a longer paragraph between words. */
 function parts(body: string): string[] {
   const out: string[] = [];
   let part = "";

@@ -1,4 +1,5 @@
-// The rate limit: a sliding log, exact at any instant. Fixed windows would let twice the limit through at their seam.
+// Rate limiter with a sliding log, exact at any instant. A fixed window admits twice the limit across its
+// boundary.
 
 export interface Rate {
   readonly requests: number;
@@ -6,17 +7,18 @@ export interface Rate {
 }
 
 export interface Limiter {
-  /** Admits a request at `now` (milliseconds that never go back), or says how many to wait for the next chance. */
+  /** Admits a request at `now` (monotonic milliseconds), or returns the milliseconds until the next free
+   *  slot. */
   admit(
     key: string,
     now: number,
   ): { readonly admitted: true } | { readonly admitted: false; readonly waitMs: number };
 }
 
-/** Never admits more than `requests` of one key in any span of `perSeconds`, both ends included. */
+/** Admits at most `requests` per key in any interval of `perSeconds`, both ends included. */
 export function createLimiter({ requests, perSeconds }: Rate): Limiter {
   const windowMs = perSeconds * 1000;
-  // Per key the last `requests` admissions, as a ring: the slot to be written next holds the oldest.
+  // Ring buffer of the last `requests` admissions per key. The next slot to write holds the oldest time.
   const logs = new Map<string, { times: Float64Array; next: number }>();
   return {
     admit(key, now) {

@@ -1,4 +1,4 @@
-// Where in a YAML file a problem is: the line of the key, or of the nearest thing around it that is there.
+// Finds the line of a problem in a YAML file: the line of the key, or of its nearest existing parent.
 
 import { type Document, isMap, isNode, isScalar, type LineCounter, type Node } from "yaml";
 
@@ -7,7 +7,7 @@ export interface Problem {
   readonly message: string;
 }
 
-/** `agents.yaml:12: agents[0].status: Invalid option ...`. */
+/** Formats a problem as `agents.yaml:12: agents[0].status: Invalid option ...`. */
 export function locate(document: Document, lines: LineCounter, file: string, problem: Problem): string {
   const offset = offsetOf(document, problem.path);
   const line = offset === undefined ? 1 : lines.linePos(offset).line;

@@ -1,5 +1,5 @@
-// What the agent remembers of earlier conversations (the MEMORY skill): what was said last in the newest of them, told to
-// its model. Without a model there is nobody to remember.
+// Recalls earlier conversations for the model (MEMORY skill): the last messages of the most recent ones.
+// Has no effect without a model.
 
 import type { AgentDefinition } from "./definition.ts";
 import type { ConversationRow } from "./store/conversations.ts";
@@ -10,7 +10,8 @@ const messagesOfEach = 6;
 const lengthAtMost = 4_000;
 const dayMs = 86_400_000;
 
-/** Text for the model; null when there is nothing to remember. BY_AGENT remembers everybody's, without their names. */
+/** Returns context for the model, or null when there is none. BY_AGENT includes other users'
+ *  conversations without their names. */
 export function recall(
   store: PlatformStore,
   { memory, model }: AgentDefinition,

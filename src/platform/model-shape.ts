@@ -1,4 +1,4 @@
-// An agent's model in its definition.
+// Schema of an agent's `model` block.
 
 import * as z from "zod";
 import { listedModel, reasoningEfforts, reasoningModes } from "../wire/agent.ts";
@@ -12,7 +12,8 @@ const address = z.url({ protocol: /^https?$/ }).superRefine((given, context) => 
     context.addIssue({ code: "custom", message: "a key stands under `key`, not in the URL" });
 });
 
-/** What a header cannot carry would be quoted in the error's message, and so in the log. */
+/** Rejects characters that a header cannot carry: the HTTP client's error would quote the key in the
+ *  log. */
 const key = z.string().regex(/^[\x21-\x7e]+$/, "a key has visible ASCII characters alone");
 
 const outputSchema = z.union([z.record(z.string(), z.unknown()), z.string()]).transform((given, context) => {
@@ -33,22 +34,22 @@ export const modelBlock = z.strictObject({
   api: z.enum(["chat", "responses"]).default("chat"),
   key: key.optional(),
   name: z.string().min(1),
-  /** What the interface shows in place of a name that it does not list. */
+  /** Name that the API reports when the model's own name is not in its list. */
   listed_as: z
     .string()
     .regex(listedModel, "a name of the interface's list, such as <model_family>-5-mini or o3-mini")
     .optional(),
-  /** Null: the model's own. Some refuse any. */
+  /** Null leaves the parameter out. Some models reject it. */
   temperature: z.number().min(0).max(2).nullable().default(0.2),
   top_p: z.number().min(0).max(1).optional(),
   reasoning_effort: z.enum(reasoningEfforts).optional(),
-  /** Only `responses` has it. */
+  /** Supported by `responses` only. */
   reasoning_mode: z.enum(reasoningModes).optional(),
-  /** A JSON Schema, as YAML or as a string of JSON; the model's answers are then JSON that fits it. */
+  /** JSON Schema as YAML or as a JSON string. The model's answers must then be JSON that matches it. */
   output_json_schema: outputSchema.optional(),
   output_json_schema_enabled: z.boolean().default(true),
-  /** Seconds without a sign of life. */
+  /** Idle timeout in seconds. */
   timeout: z.number().positive().max(600).default(30),
-  /** Seconds for an answer with everything. */
+  /** Total timeout in seconds, including retries. */
   total_timeout: z.number().positive().max(3600).default(300),
 });

@@ -1,21 +1,22 @@
-// Ids and key hashes. Ids are UUIDs, as the interface shows them.
+// Ids and key hashes. Ids are UUIDs, as the API requires.
 
 import { createHash, randomBytes } from "node:crypto";
 
-/** A UUID (RFC 9562, version 7): begins with the time, so that new rows land at the end of an index. */
+/** Generates a UUID version 7 (RFC 9562). It starts with the time, so new rows are appended to the end
+ *  of an index. */
 export function newUuid(now: number): string {
   const bytes = randomBytes(16);
   bytes.writeUIntBE(now, 0, 6);
   return format(bytes, 0x70);
 }
 
-/** The same UUID (version 8) for the same words, for ever: ids of agents whose definition names none. */
+/** Derives a stable UUID version 8 from the given strings, for agents whose definition has no id. */
 export function uuidOf(...words: readonly string[]): string {
   const hash = createHash("sha256").update(JSON.stringify(words)).digest();
   return format(hash.subarray(0, 16), 0x80);
 }
 
-/** What is kept of a key. Keys are long and random, so a plain hash is enough. */
+/** Hashes a key for storage. Keys are long and random, so a plain hash is sufficient. */
 export function keyHash(key: string): string {
   return createHash("sha256").update(key).digest("hex");
 }

@@ -1,8 +1,8 @@
-// What the embedded platform keeps and serves of its agents, and does not do.
+// Lists settings that the embedded platform stores and serves without effect.
 
 import type { AgentDefinition } from "./definition.ts";
 
-/** What these do happens here; what all others do needs a service that is not. */
+/** Skills implemented here. All others require an external service. */
 const done: ReadonlySet<string> = new Set([
   "API",
   "EMAIL",
@@ -16,7 +16,7 @@ const done: ReadonlySet<string> = new Set([
   "MESSAGE_QUOTA",
 ]);
 
-/** The names of an agent's active skills and settings that do nothing here. */
+/** Returns the names of an agent's active skills and settings that have no effect here. */
 export function notDone({ skills, model, ...agent }: AgentDefinition): string[] {
   const needsModel = (name: string) => (name === "SCORING" || name === "MEMORY") && model === null;
   const settings = {

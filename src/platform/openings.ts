@@ -1,4 +1,4 @@
-// Opening conversations: a new row, or the person's current one over the same channel.
+// Starts conversations: inserts a row, or reuses the user's current conversation over the same channel.
 
 import type * as z from "zod";
 import type { startRequest } from "../wire/start.ts";
@@ -13,7 +13,7 @@ export type StartRequest = z.output<typeof startRequest>;
 type Opening = Pick<ConversationRow, "agent_id" | "person_id" | "channel"> &
   Partial<Pick<ConversationRow, "title" | "context" | "introduction" | "state_id" | "metadata">>;
 
-/** A new row, not stored yet. */
+/** Builds a new row without storing it. */
 export function conversationRow(opening: Opening, now: number): ConversationRow {
   const id = newUuid(now);
   return {
@@ -36,8 +36,8 @@ export function conversationRow(opening: Opening, now: number): ConversationRow 
   };
 }
 
-/** Inside a transaction: the conversation's id. Every call is a new voice conversation; by e-mail and SMS the current
- *  one goes on, unless it is to be reset: then it is archived. */
+/** Returns the id of the conversation. Each call starts a new voice conversation. Email and SMS reuse
+ *  the current conversation unless a reset is requested, which archives it. Call inside a transaction. */
 export function startConversation(
   store: PlatformStore,
   agentId: string,
@@ -71,7 +71,8 @@ export function startConversation(
   return row.id;
 }
 
-/** A text or a call begins with the agent's own words; a mail's introduction only leads its first answer. */
+/** Stores the introduction as the first message of an SMS or voice conversation. For email it only
+ *  precedes the first answer. */
 function greet(store: PlatformStore, row: ConversationRow, text: string): void {
   if (text.trim() === "") return;
   const { id: conversation_id, created_at } = row;
@@ -91,7 +92,7 @@ function greet(store: PlatformStore, row: ConversationRow, text: string): void {
   });
 }
 
-/** Inside a transaction: everything that was said with a person. */
+/** Deletes all conversations of a user. Call inside a transaction. */
 export function removeConversations(store: PlatformStore, personId: string): void {
   store.webhooks.forget(personId);
   store.escalations.removeOf(personId);

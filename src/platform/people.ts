@@ -1,11 +1,11 @@
-// From what a request says about a person to a row, and the forms addresses must have.
+// Converts the user fields of a request into a row and validates addresses.
 
 import type { FailureDetail } from "../wire/failure.ts";
 import { newUuid } from "./names.ts";
 import type { PersonRow } from "./store/people.ts";
 import type { PlatformStore } from "./store/store.ts";
 
-/** The fields requests about a person share; see wire/user.ts. */
+/** User fields shared by several requests; see wire/user.ts. */
 export interface PersonRequest {
   readonly firstName: string;
   readonly lastName: string;
@@ -20,7 +20,7 @@ export interface PersonRequest {
   readonly skipPhoneNumberValidation?: boolean | undefined;
 }
 
-/** What is wrong with the addresses, unless the caller asked not to look. */
+/** Returns the invalid addresses, unless the caller disabled validation. */
 export function addressProblems(request: PersonRequest): FailureDetail[] {
   const problems: FailureDetail[] = [];
   const { email, phoneNumber } = request;
@@ -31,7 +31,7 @@ export function addressProblems(request: PersonRequest): FailureDetail[] {
   return problems;
 }
 
-/** A new row, not stored yet. Empty strings say nothing. */
+/** Builds a new row without storing it. Empty strings count as absent. */
 export function personRow(agentId: string, request: PersonRequest, now: number): PersonRow {
   return {
     id: newUuid(now),
@@ -50,12 +50,12 @@ export function personRow(agentId: string, request: PersonRequest, now: number):
   };
 }
 
-/** A phone number as it is dialled, so that it is the same however it was written; what is none stays as it is. */
+/** Normalizes a phone number to digits with a leading plus. Returns other text unchanged. */
 export function dialled(number: string): string {
   return /^\+[\d ().-]+$/.test(number) ? `+${number.replace(/\D/g, "")}` : number;
 }
 
-/** Inside a transaction: the person's id, known or new. */
+/** Returns the id of an existing or new user. Call inside a transaction. */
 export function findOrInsert(store: PlatformStore, row: PersonRow): string {
   const known = store.people.find(row.agent_id, row);
   if (!known) {
@@ -69,8 +69,8 @@ export function findOrInsert(store: PlatformStore, row: PersonRow): string {
   return known.id;
 }
 
-/** The caller's own key says who it is, so a new address takes the old one's place; known by an address alone, a person
- *  keeps the other one. An address that leads to somebody else stays theirs. */
+/** Decides which address a known user keeps. A match by fkId replaces the address; a match by address
+ *  keeps the other one. An address that belongs to another user is never moved. */
 function addressNow(
   store: PlatformStore,
   known: PersonRow,

@@ -1,9 +1,9 @@
-// How much of its quota an agent has used (the MESSAGE_QUOTA skill): questions in the calendar month, by UTC.
+// Enforces the MESSAGE_QUOTA skill: questions per calendar month (UTC).
 
 import type { AgentDefinition } from "./definition.ts";
 import type { PlatformStore } from "./store/store.ts";
 
-/** What to answer instead when nothing is left; null when something is, or when there is no quota. */
+/** Returns the response to use when the quota is exhausted; null otherwise, or without a quota. */
 export function exhausted(store: PlatformStore, { id, quota }: AgentDefinition, now: number): string | null {
   if (!quota) return null;
   const today = new Date(now);

@@ -1,4 +1,4 @@
-// From rows to the interface's records.
+// Converts rows to API records.
 
 import { type agent as agentRecord, unlistedModel } from "../wire/agent.ts";
 import type { conversation } from "../wire/conversation.ts";
@@ -12,7 +12,7 @@ import type { ConversationRow } from "./store/conversations.ts";
 import type { MessageRow } from "./store/messages.ts";
 import type { PersonRow } from "./store/people.ts";
 
-/** `key`: the caller's own, which the API skill shows; it is nowhere kept. */
+/** `key` is the caller's own key, which the API skill returns; it is not stored. */
 export function agentOf(agent: AgentDefinition, key: string): Served<typeof agentRecord> {
   return {
     organizationId: agent.organization.id,
@@ -31,7 +31,7 @@ export function agentOf(agent: AgentDefinition, key: string): Served<typeof agen
     aiConfig: {
       id: uuidOf("ai config", agent.id),
       model: agent.model?.listedAs ?? unlistedModel,
-      // What a model takes that is told of neither.
+      // Defaults of an OpenAI-compatible endpoint when neither parameter is sent.
       temperature: agent.model ? (agent.model.temperature ?? 1) : 0,
       topP: agent.model?.topP ?? 1,
       instructions: agent.instructions,
@@ -111,7 +111,7 @@ export function messageOf(row: MessageRow): Served<typeof message> {
   };
 }
 
-/** Leaves out what is null: optional fields of the interface are absent, not null. */
+/** Removes null fields: optional fields of the API are absent instead of null. */
 function given<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)) as {
     [K in keyof T]?: NonNullable<T[K]>;

@@ -1,12 +1,13 @@
-// Anonymizes what an agent keeps no longer (the DATA_RETENTION skill): what was said, and who said it. The rows stay, so
-// that ids and statistics do.
+// Anonymizes expired messages and users (DATA_RETENTION skill). The rows stay, so ids and statistics remain
+// valid.
 
 import type { AgentDefinition } from "./definition.ts";
 import type { PlatformStore } from "./store/store.ts";
 
 const dayMs = 86_400_000;
 
-/** Inside a transaction: at most `limit` of each; true when there may be more. */
+/** Anonymizes at most `limit` conversations and users. Returns true when more may be due. Call inside a
+ *  transaction. */
 export function forget(
   store: PlatformStore,
   { id, retention }: AgentDefinition,
@@ -17,7 +18,7 @@ export function forget(
   const before = now - retention.days * dayMs;
   const conversations = retention.conversations ? store.conversations.expired(id, before, limit) : [];
   for (const conversation of conversations) {
-    // A delivery's body has the whole transcript.
+    // The body of a delivery contains the transcript.
     store.webhooks.forgetConversation(conversation.id);
     store.messageFiles.removeOfConversation(conversation.id);
     store.messages.anonymize(conversation.id);

@@ -1,5 +1,6 @@
-// The agents that are served: those of the files, and those that the administrator's command keeps in the platform's own
-// file, also while we run. A change from outside is seen by the next request, before its key is looked at.
+// The agents being served: those of the files, and those created by the admin command in the platform's
+// database, also while the server runs. A change by another process is visible to the next request before
+// its key is checked.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { type Brain, createBrain } from "./brain/brain.ts";
@@ -12,13 +13,13 @@ import { definedWebhooks } from "./webhooks/defined.ts";
 export interface Roster {
   all(): readonly AgentDefinition[];
   byKey(key: string): AgentDefinition | undefined;
-  /** All agents of the organization whose key it is. */
+  /** Returns all agents of the organization with this key. */
   ofOrganizationKey(key: string): readonly AgentDefinition[];
   byId(id: string): AgentDefinition | undefined;
   brain(id: string): Brain | undefined;
 }
 
-/** What the definitions say replaces what an earlier start left: keys, webhooks and knowledge. */
+/** Creates the roster. Keys, webhooks and knowledge of an earlier start are replaced by the definitions. */
 export function createRoster(
   store: PlatformStore,
   fromFiles: readonly AgentDefinition[],
@@ -31,7 +32,7 @@ export function createRoster(
   let seen = 0;
   let known = "";
 
-  /** Who is made by command belongs to the organization of the files. */
+  /** Agents created by command belong to the organization of the files. */
   function made(): AgentDefinition[] {
     const [first] = fromFiles;
     if (!first) return [];

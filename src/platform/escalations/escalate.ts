@@ -1,5 +1,6 @@
-// An escalation happens: written once for its question, in the transaction that answers it, with everyone who is to be
-// told. Webhooks are delivered like all others; texts and mails are noted, for the platform sends nothing itself.
+// Records an escalation once per question, in the transaction that stores the answer, and enqueues its
+// notifications. Webhooks use the delivery queue. SMS and email recipients are only recorded, because the
+// platform sends neither.
 
 import { createHmac } from "node:crypto";
 import type { AgentDefinition, EscalationDefinition } from "../definition.ts";
@@ -10,7 +11,7 @@ import type { PlatformStore } from "../store/store.ts";
 import type { WebhookRow } from "../store/webhooks.ts";
 import { deliverTo } from "../webhooks/fire.ts";
 
-/** Inside a transaction, after the response was stored. */
+/** Records the escalation. Call inside a transaction, after the response was stored. */
 export function escalate(
   store: PlatformStore,
   now: number,
@@ -46,7 +47,8 @@ interface Escalating {
   readonly escalation: EscalationDefinition;
 }
 
-/** The recipients that are webhooks, as the deliveries need them; their ids and secrets are the same at every start. */
+/** Returns webhook rows for the recipients that are webhooks. Ids and secrets are stable across
+ *  restarts. */
 export function escalationWebhooks(agent: AgentDefinition, now: number): WebhookRow[] {
   return agent.escalations.flatMap((escalation) =>
     escalation.recipients.flatMap(({ channel, value, headers }, at) => {

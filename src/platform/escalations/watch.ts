@@ -1,5 +1,5 @@
-// Does a person's message call for a human? A model is asked, yes or no; without one, or when it fails, words decide: the
-// topic as a rule is written, or enough of what the prompt speaks of.
+// Detects whether a user's message requires a human. Asks the model a yes/no question. Without a model, or
+// when it fails, keywords decide: the topic as a rule pattern, or enough words of the prompt.
 
 import { type Asking, type ChatMessage, complete } from "../brain/model.ts";
 import { meaningfulWords } from "../brain/retrieval.ts";
@@ -8,16 +8,16 @@ import type { AgentDefinition, EscalationDefinition, ModelDefinition } from "../
 
 export interface Watched {
   readonly escalation: EscalationDefinition | null;
-  /** What the model took for it. */
+  /** Tokens the model reports for the checks. */
   readonly tokens: number;
 }
 
 const maxTextLength = 4_000;
 const withinMs = 10_000;
-/** More are judged by their words alone. */
+/** Maximum number of topics the model is asked about; keywords decide for the rest. */
 const askedAtMost = 8;
 
-/** The first of the agent's escalations that the message calls for. Never rejects. */
+/** Returns the first matching escalation of the agent. Never rejects. */
 export async function watch(
   agent: AgentDefinition,
   text: string,
@@ -35,7 +35,7 @@ export async function watch(
   return { escalation: agent.escalations[first] ?? null, tokens };
 }
 
-/** Null when the model gave no verdict. */
+/** Returns null when the model gave no usable answer. */
 async function ask(
   model: ModelDefinition,
   { topic, prompt }: EscalationDefinition,
@@ -65,8 +65,8 @@ async function ask(
   }
 }
 
-/** The topic is words or an expression as in a rule, and so is the prompt when it is written like one; a prompt in prose
- *  matches a message that shares two of its meaningful words. */
+/** Matches the topic as a rule pattern, and the prompt too if it is written as one. A prompt in prose
+ *  matches a message that shares two significant words. */
 export function speaksOf({ topic, prompt }: EscalationDefinition, text: string): boolean {
   if (byRule(topic, text)) return true;
   if (/\||^\/.+\/$/s.test(prompt.trim())) return byRule(prompt, text);

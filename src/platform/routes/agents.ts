@@ -1,4 +1,4 @@
-// The agent behind a key, the people it talks to, and the colleagues with access to it (External API 4.2).
+// Routes for the agent of a key, its platform users, and the members with access to it (External API 4.2).
 
 import { type Context, Hono } from "hono";
 import * as z from "zod";
@@ -14,7 +14,7 @@ import { type Env, type Exchange, fail, readQuery } from "./exchange.ts";
 
 const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
 
-/** Under an agent's key. */
+/** Routes authenticated by an agent's key. */
 export function agentRoutes(store: PlatformStore): Hono<Env> {
   return new Hono<Env>()
     .get("/by-api-key", (c) => c.json(agentOf(c.var.agent, c.var.key)))
@@ -27,7 +27,7 @@ export function agentRoutes(store: PlatformStore): Hono<Env> {
     .get("/admin-users", (c) => page(c, inCharge(c.var.agent, members(store, c.var.agent))));
 }
 
-/** Under an organization's key: the agent is named by the path, and must be one of its own. */
+/** Routes authenticated by an organization's key. The path names one of its agents. */
 export function organizationRoutes(store: PlatformStore): Hono<Env> {
   const agent = (c: Context<Env>) => c.var.agents.find(({ id }) => id === c.req.param("id"));
   return new Hono<Env>()
@@ -51,7 +51,7 @@ function people(c: Exchange, store: PlatformStore, agent: AgentDefinition): Resp
   return c.json(pageOf(rows.map(userOf), number, pageSize, total));
 }
 
-/** One page of a list that fits into memory. */
+/** Returns one page of a list held in memory. */
 function page(c: Exchange, items: readonly { readonly createdAt: string }[]): Response {
   const query = readQuery(c, listQuery);
   if ("response" in query) return query.response;

@@ -1,10 +1,11 @@
-// How large a request's body may be.
+// Limits the size of request bodies.
 
 import type { MiddlewareHandler } from "hono";
 import { tooLarge } from "../../wire/failure.ts";
 import { fail } from "./exchange.ts";
 
-/** Answers 413 to larger bodies: by their announced length without reading any of it, else as soon as it is exceeded. */
+/** Responds 413 to larger bodies: immediately if Content-Length exceeds the limit, otherwise as soon as
+ *  the body does. */
 export function bounded(maxBytes: number): MiddlewareHandler {
   return async (c, next) => {
     const announced = c.req.header("content-length");
@@ -31,7 +32,7 @@ async function collect(
     if (size > maxBytes) break;
     chunks.push(value);
   }
-  // The rest is thrown away as it comes: unread it would keep the client from reading the answer.
+  // Drains the rest of the body; otherwise the client would not read the response.
   void discard(reader).catch(() => undefined);
   return null;
 }

@@ -1,4 +1,4 @@
-// Opening, reading, listing conversations, and who answers in them.
+// Routes that start, read and list conversations and change their mode.
 
 import type { Clock } from "bridgehead/contract";
 import { Hono } from "hono";
@@ -124,14 +124,15 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Env
     });
 }
 
-/** An organization that has named its states knows no others. */
+/** Rejects unknown states if the organization defines states. */
 function stateProblems({ organization }: AgentDefinition, stateId: string | undefined): FailureDetail[] {
   if (stateId === undefined || organization.states.length === 0) return [];
   const known = organization.states.some(({ id }) => id === stateId);
   return known ? [] : [{ path: "conversationStateId", message: "the organization has no such state" }];
 }
 
-/** What to look for; null is everything. A word of the agent's own name is in all of its conversations. */
+/** Returns the keyword to search for; null means no filter. A keyword within the agent's own name
+ *  matches all its conversations. */
 function keywordOf({ name }: AgentDefinition, wanted: string | undefined): string | null {
   return wanted && !name.toLowerCase().includes(wanted.toLowerCase()) ? wanted : null;
 }
@@ -141,7 +142,7 @@ function list(c: Exchange, store: PlatformStore): Response {
   if ("response" in query) return query.response;
   const { page, pageSize, orderBy, orderDirection, ...wanted } = query.value;
   const agentId = c.var.agent.id;
-  // Nobody can leave feedback here, so nothing has any.
+  // The embedded platform collects no feedback, so this filter matches nothing.
   if (wanted.withFeedbacksOnly === "true") return c.json(pageOf([], page, pageSize, 0));
   const filter = {
     orderBy,

@@ -1,4 +1,4 @@
-// What was escalated, and what became of telling those who are to know.
+// Routes that list escalations and the state of their notifications.
 
 import { Hono } from "hono";
 import * as z from "zod";

@@ -1,4 +1,5 @@
-// What every operation shares: who calls, reading bodies and queries, and answering in the interface's error forms.
+// Shared by all routes: the authenticated caller, request parsing, and error responses in the format of the
+// API.
 
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
@@ -7,9 +8,10 @@ import { badRequest, type Failure, type FailureDetail } from "../../wire/failure
 import type { AgentDefinition } from "../definition.ts";
 import { readJson } from "./json.ts";
 
-/** The caller, set by the gate before any operation runs: the agent of an agent's key, all agents of an organization's. */
+/** The authenticated caller, set by the gate: the agent of an agent's key, or all agents of an
+ *  organization's key. */
 type Caller = { agent: AgentDefinition; agents: readonly AgentDefinition[]; key: string };
-/** `base`: where the platform is for whoever calls, without a slash at the end; addresses it tells begin so. */
+/** `base` is the public URL of the platform without a trailing slash; returned URLs start with it. */
 export type Env = { Bindings: HttpBindings; Variables: Caller & { base: string } };
 export type Exchange = Context<Env>;
 
@@ -17,12 +19,13 @@ export function fail(c: Context, failure: Failure, headers: { [name: string]: st
   return c.json(failure, failure.status as 400, headers);
 }
 
-/** Of a refusal: a body can have thousands of mistakes. */
+/** Maximum number of details in an error response; a body can contain thousands of errors. */
 const detailsAtMost = 20;
 
 export type Parsed<T> = { readonly value: T } | { readonly response: Response };
 
-/** The request's JSON body by `schema`, or the 400 that says what is wrong with it. An empty body is `{}`. */
+/** Parses the JSON body with `schema`, or returns the 400 response with all errors. An empty body counts
+ *  as `{}`. */
 export async function readBody<S extends z.ZodType>(c: Exchange, schema: S): Promise<Parsed<z.output<S>>> {
   const encoding = c.req.header("content-encoding") ?? "identity";
   if (encoding.toLowerCase() !== "identity")
