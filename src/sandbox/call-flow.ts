@@ -1,4 +1,5 @@
-// How Twilio carries a call: fetches TwiML, does its verbs one after the other, asks the address of an action how to go on.
+// Executes a call like Twilio: fetches TwiML, runs its verbs in order and requests the action URL for the
+// next document.
 
 import { systemClock } from "../ops/clock.ts";
 import type { Line } from "./phone.ts";
@@ -7,15 +8,15 @@ import { type Form, withoutFragment } from "./signed-post.ts";
 import { newSid } from "./sms-records.ts";
 import { readTwiml, type Verb } from "./twiml.ts";
 
-/** The next document; its address may be relative to the one before. */
+/** The next document; its URL may be relative to the current one. */
 interface Next {
   readonly url: string;
   readonly form: Form;
 }
-/** A verb leads to another document, ends the call for a reason, or to the next verb (null). */
+/** Result of a verb: another document, the reason for the end of the call, or null for the next verb. */
 type Step = Next | string | null;
 
-/** Resolves with the reason when the call is over; never rejects. */
+/** Resolves with the reason when the call has ended; never rejects. */
 export async function followTwiml(line: Line): Promise<string> {
   let next: Next = { url: line.dialing.url, form: {} };
   for (;;) {
@@ -36,7 +37,7 @@ export async function followTwiml(line: Line): Promise<string> {
   }
 }
 
-/** The caller has hung up: Twilio still says so to the action address, and does nothing of its answer. */
+/** After the caller hangs up, Twilio still posts to the action URL and ignores the response. */
 async function farewell(line: Line, step: Step): Promise<string> {
   if (step !== null && typeof step === "object" && "SessionStatus" in step.form)
     await line.post(new URL(step.url, line.dialing.url).href, { ...step.form, CallStatus: "completed" });
@@ -128,7 +129,8 @@ function recorded({ action }: Verb["attributes"]): Step {
   return action === undefined ? null : { url: action, form };
 }
 
-/** Waits for words or digits; silence goes on to the next verb, or to the action where that is wanted. */
+/** Waits for speech or DTMF. On a timeout it continues with the next verb, or with the action if
+ *  configured. */
 async function gather(line: Line, { attributes, children }: Verb): Promise<Step> {
   for (const child of children) {
     line.verbs.push(child);
@@ -194,7 +196,7 @@ async function connect(line: Line, { attributes, children }: Verb): Promise<Step
   return action === undefined ? null : { url: action, form: sessionForm(end, sessionId, started) };
 }
 
-/** What Twilio says of a relay that is over. */
+/** Builds the form that Twilio posts after a ConversationRelay session. */
 function sessionForm(end: RelayEnd, sessionId: string, started: number): Form {
   const duration = Math.round((performance.now() - started) / 1000);
   return {

@@ -1,12 +1,12 @@
-// Waiting for what a sandbox has seen: looks again whenever something happened, for a bounded time.
+// Waits for sandbox events: evaluates a condition again after every event, with a timeout.
 
 import { systemClock } from "../ops/clock.ts";
 
 export interface Changes {
-  /** Whoever waits looks again. */
+  /** Evaluates all pending conditions again. */
   happened(): void;
-  /** Resolves with what `look` finds when that is no longer undefined, false or null; rejects after `withinMs` (a minute) with
-   *  the words of `wish`, as a rule the function that looks. */
+  /** Resolves with the result of `look` when it is not undefined, false or null. Rejects after
+   *  `withinMs` (default one minute) with the text of `wish`, usually the source of `look`. */
   until<T>(look: () => T, wish: string, withinMs?: number): Promise<NonNullable<T>>;
 }
 

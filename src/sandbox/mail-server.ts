@@ -1,5 +1,6 @@
-// A small mail server without accounts, packages or root: one mailbox over IMAP, and an SMTP server that files what is
-// addressed to it and hands everything else to whoever plays the people. For the demo; keeps nothing.
+// Small mail server for the demo, without accounts, packages or root: one mailbox over IMAP, and an SMTP
+// server that delivers to it and passes mail for all other addresses to the simulated customers. Nothing is
+// persistent.
 
 import type { AddressInfo, Server, Socket } from "node:net";
 import createImapServer, { type FetchHandler, type FetchItem } from "hoodiecrow-imap";
@@ -9,14 +10,14 @@ import { SMTPServer } from "smtp-server";
 export interface Delivered {
   readonly from: string;
   readonly to: readonly string[];
-  /** The message as it came, one character a byte (latin1), line ends CRLF. */
+  /** Raw message, one character per byte (latin1), with CRLF line ends. */
   readonly raw: string;
 }
 
 export interface MailServer {
   readonly imapPort: number;
   readonly smtpPort: number;
-  /** Puts a message into the mailbox, as if it had come over SMTP. */
+  /** Delivers a message to the mailbox as if it had arrived over SMTP. */
   deliver(raw: string): void;
   close(): Promise<void>;
 }
@@ -33,7 +34,8 @@ const plugins = [
   "AUTH-PLAIN",
 ];
 
-/** Listens on two free ports of 127.0.0.1. `others` gets every mail that is not for the mailbox itself. */
+/** Listens on two free ports of 127.0.0.1. `others` receives every message that is not addressed to the
+ *  mailbox. */
 export async function startMailServer(options: {
   readonly address: string;
   readonly password: string;
@@ -54,7 +56,7 @@ export async function startMailServer(options: {
   await new Promise<void>((resolve) => imap.listen(0, "127.0.0.1", resolve));
   const deliver = (raw: string) => imap.appendMessage("INBOX", [], new Date(), raw);
   const smtp = createSmtp(options, deliver);
-  // A client that has died in the middle is no trouble of the server's.
+  // Ignores clients that abort in the middle of a message.
   smtp.on("error", () => undefined);
   await new Promise<void>((resolve) => smtp.listen(0, "127.0.0.1", resolve));
   return {

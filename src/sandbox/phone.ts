@@ -1,5 +1,6 @@
-// People on the phone: a caller whom Twilio connects to us. Dials by a signed form, follows the TwiML it is answered,
-// speaks and listens over ConversationRelay (or Gather), and tells how the call went on. No audio; keeps nothing.
+// Simulated callers: Twilio connects them to us. Dials with a signed form, executes the TwiML response,
+// speaks and listens over ConversationRelay (or Gather), and posts call statuses. No audio; nothing is
+// persistent.
 
 import { followTwiml } from "./call-flow.ts";
 import { createChanges } from "./changes.ts";
@@ -11,32 +12,32 @@ import type { Verb } from "./twiml.ts";
 export interface PhoneOptions {
   readonly accountSid: string;
   readonly authToken: string;
-  /** Really connects to this origin; signatures stay those of the addresses as configured. */
+  /** Connects to this origin; signatures cover the configured URLs. */
   readonly via?: string;
-  /** Of a second that TwiML waits (Pause, Gather), so much is waited. Default 1. */
+  /** Factor for the waiting times of TwiML (Pause, Gather). Default 1. */
   readonly pace?: number;
-  /** How long an address that does not answer, or is not serving now (503), is tried again. Milliseconds, default 0. */
+  /** How long to retry a URL that does not respond or responds 503, in milliseconds. Default 0. */
   readonly patience?: number;
-  /** What becomes of a Dial to that number or address. Default: completed. */
+  /** Result of a Dial to this number or address. Default: completed. */
   dialed?(target: string): "completed" | "busy" | "no-answer" | "failed" | "canceled";
 }
 
 export interface Dialing {
-  /** The number's voice webhook, as configured at Twilio. */
+  /** Voice webhook of the number, as entered at Twilio. */
   readonly url: string;
   readonly fallback?: string;
   readonly from: string;
   readonly to: string;
   readonly callSid?: string;
-  /** Default `inbound`; a call that we asked for is `outbound-api`. */
+  /** Default `inbound`; a call that we requested is `outbound-api`. */
   readonly direction?: string;
-  /** Form fields over the usual ones: CallerName, ForwardedFrom ... */
+  /** Additional or overriding form fields: CallerName, ForwardedFrom ... */
   readonly more?: Form;
-  /** The first frame over the websocket, in place of `setup`. */
+  /** First websocket frame, sent instead of `setup`. */
   readonly first?: unknown;
 }
 
-/** A step of the call that Twilio took on our behalf. */
+/** A request that the fake Twilio made during the call. */
 export interface Request {
   readonly url: string;
   readonly form: Form;
@@ -47,39 +48,40 @@ export interface PhoneCall {
   readonly sid: string;
   readonly from: string;
   readonly to: string;
-  /** `dialing` until the first words may be said; `talking` over the websocket, `gathering` for a Gather. */
+  /** `dialing` before the first words; `talking` over the websocket; `gathering` during a Gather. */
   readonly state: "dialing" | "talking" | "gathering" | "over";
-  /** What the caller hears, in order: talk cycles, greetings, Say. Only grows. */
+  /** What the caller hears in order: talk cycles, greetings, Say. Append-only. */
   readonly spoken: readonly Spoken[];
-  /** Every frame we got over the websockets of the call. Only grows. */
+  /** Every frame received over the call's websockets. Append-only. */
   readonly frames: readonly Frame[];
-  /** Verbs that were done, in order. Only grows. */
+  /** Executed verbs in order. Append-only. */
   readonly verbs: readonly Verb[];
-  /** Every form that was posted, and its answer. Only grows. */
+  /** Every posted form and its response. Append-only. */
   readonly requests: readonly Request[];
-  /** What Twilio would put into its debugger: bad XML, bad frames, unreachable addresses. Only grows. */
+  /** Errors that Twilio's debugger would show: invalid XML or frames, unreachable URLs. Append-only. */
   readonly complaints: readonly string[];
-  /** How often a websocket was opened. */
+  /** Number of websocket connections. */
   readonly connections: number;
-  /** Why it ended: `hung-up` (by the caller), `done` (nothing more to do), `hangup`, `enqueued`, `failed`. */
+  /** Why the call ended: `hung-up` (by the caller), `done` (no verb left), `hangup`, `enqueued`,
+   *  `failed`. */
   readonly over: Promise<string>;
-  /** A finished utterance; with `partial` one that goes on. */
+  /** Sends a finished utterance; with `partial` an unfinished one. */
   say(text: string, more?: { readonly lang?: string; readonly partial?: true }): void;
-  /** The caller talks over us; `heard`: what was really spoken until then. Default: half of it. */
+  /** The caller interrupts; `heard` is the text spoken until then. Default: half of it. */
   interrupt(heard?: string): void;
   digit(digit: string): void;
-  /** Any frame, as an object or as text. */
+  /** Sends any frame, as an object or as raw text. */
   send(frame: object | string): void;
-  /** The websocket breaks; Twilio asks the action address how to go on. */
+  /** Aborts the websocket; Twilio then requests the action URL. */
   cut(): void;
   hangUp(): Promise<void>;
-  /** Resolves with what `look` finds when that is no longer undefined, false or null. */
+  /** Resolves with the result of `look` when it is not undefined, false or null. */
   until<T>(look: (call: PhoneCall) => T, withinMs?: number): Promise<NonNullable<T>>;
-  /** Resolves with the first sentence or cycle that contains `what`. */
+  /** Resolves with the first sentence or talk cycle that contains `what`. */
   hears(what: string | RegExp, withinMs?: number): Promise<Spoken>;
 }
 
-/** What the flow of a call works on. */
+/** State of a running call flow. */
 export interface Line {
   readonly options: PhoneOptions;
   readonly dialing: Dialing;
@@ -90,7 +92,7 @@ export interface Line {
   state: PhoneCall["state"];
   relay: Relay | null;
   connections: number;
-  /** Ends a Gather with what was said or pressed. */
+  /** Ends a Gather with speech or DTMF. */
   gathered: ((said: { readonly speech?: string; readonly digits?: string }) => void) | null;
   readonly hungUp: AbortSignal;
   complain(what: string): void;
@@ -99,9 +101,9 @@ export interface Line {
 }
 
 export interface Phone {
-  /** Resolves when the websocket is open, a Gather listens, or the call is over already. */
+  /** Resolves when the websocket is open, a Gather listens, or the call has already ended. */
   dial(dialing: Dialing): Promise<PhoneCall>;
-  /** Every caller hangs up. */
+  /** Hangs up all calls. */
   close(): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-// The few things a sandbox's HTTP server needs: to listen, to read a form, to answer JSON, to go away.
+// Minimal HTTP server functions for the sandbox: listen, read a form, respond with JSON, close.
 
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,7 +9,7 @@ export const listen = (server: Server, port: number): Promise<void> =>
     server.listen(port, "127.0.0.1", () => resolve());
   });
 
-/** Cuts every connection. */
+/** Closes the server and aborts all connections. */
 export const shut = (server: Server): Promise<void> =>
   new Promise((resolve) => {
     server.close(() => resolve());

@@ -1,18 +1,20 @@
-// Twilio's end of a ConversationRelay websocket: says who calls, what was heard and pressed; takes what is to be spoken.
+// Twilio's side of a ConversationRelay websocket: reports caller, speech and DTMF, and receives the text to
+// speak.
 
 import { WebSocket } from "ws";
 import { reached, signature } from "./signed-post.ts";
 import type { Verb } from "./twiml.ts";
 
-/** One talk cycle of the agent, or a greeting or a sentence that Twilio itself speaks. Times: `performance.now()`. */
+/** One talk cycle of the agent, or a greeting or sentence that Twilio speaks itself. Times are
+ *  `performance.now()`. */
 export interface Spoken {
   readonly by: "relay" | "greeting" | "say";
   text: string;
   readonly tokens: { readonly text: string; readonly at: number }[];
   readonly at: number;
-  /** The token with `last` has come. */
+  /** True after the token with `last` has arrived. */
   done: boolean;
-  /** When the caller cut it. */
+  /** Time of the caller's interruption. */
   interruptedAt: number | null;
 }
 
@@ -21,7 +23,7 @@ export interface Frame {
   readonly frame: Readonly<Record<string, unknown>>;
 }
 
-/** How a relay ended. */
+/** How a ConversationRelay session ended. */
 export type RelayEnd =
   /** We sent `end`. */
   | { readonly how: "ended"; readonly handoffData?: string }
@@ -34,27 +36,27 @@ export interface RelayOptions {
   readonly token: string;
   readonly via: string | undefined;
   readonly sessionId: string;
-  /** accountSid, callSid, from, to, direction ... */
+  /** Fields of the setup message: accountSid, callSid, from, to, direction ... */
   readonly setup: Readonly<Record<string, unknown>>;
-  /** Sent in place of a proper `setup`, for tests of what comes first. */
+  /** Sent instead of a valid `setup` message, to test the handling of the first message. */
   readonly first?: unknown;
   readonly spoken: Spoken[];
   readonly frames: Frame[];
-  /** What Twilio would complain of (64107). */
+  /** Records an invalid frame as Twilio would (error 64107). */
   complain(what: string): void;
-  /** The websocket stands. */
+  /** Called when the websocket is open. */
   opened(): void;
   changed(): void;
 }
 
 export interface Relay {
   readonly ended: Promise<RelayEnd>;
-  /** A frame as it is, or text that is none. Nothing when the socket is not open. */
+  /** Sends a frame, or raw text that is not a valid frame. Ignored when the socket is closed. */
   send(frame: object | string): void;
-  /** Marks what is being spoken as interrupted; answers it. */
+  /** Marks the current talk cycle as interrupted and returns it. */
   interrupted(): Spoken | null;
   hangUp(): void;
-  /** The line breaks, without a goodbye. */
+  /** Aborts the connection without a close frame. */
   cut(): void;
 }
 
@@ -91,7 +93,7 @@ export function openRelay(options: RelayOptions): Relay {
     const text = String(frame["token"]);
     const at = performance.now();
     if (current === null) {
-      // An empty last token only closes what is no longer there.
+      // An empty last token only closes a cycle that no longer exists.
       if (text === "" && frame["last"] === true) return;
       current = { by: "relay", text: "", tokens: [], at, done: false, interruptedAt: null };
       spoken.push(current);
@@ -179,7 +181,7 @@ const fields: Readonly<Record<string, Readonly<Record<string, "string" | "boolea
   };
 const needed: Readonly<Record<string, string>> = { text: "token", play: "source", sendDigits: "digits" };
 
-/** What Twilio would not understand of a frame; null when it would. */
+/** Returns why Twilio would reject a frame; null when it is valid. */
 function wrongIn(frame: Frame["frame"]): string | null {
   const type = String(frame["type"]);
   const known = fields[type];

@@ -1,4 +1,4 @@
-// What the demo's customer sees of a mail.
+// Parses an email as the demo's customer sees it.
 
 import PostalMime from "postal-mime";
 
@@ -8,7 +8,7 @@ export interface ReplyMail {
   readonly text: string;
 }
 
-/** `raw`: the mail as the server took it, one character a byte. */
+/** `raw` is the message as received, one character per byte (latin1). */
 export async function readReply(raw: string): Promise<ReplyMail> {
   const { messageId = "", subject = "", text = "" } = await PostalMime.parse(Buffer.from(raw, "latin1"));
   return { messageId, subject, text };

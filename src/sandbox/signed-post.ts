@@ -1,24 +1,25 @@
-// A form post as Twilio makes it: signed over the public address, with its headers, never following a redirect.
+// Posts a form as Twilio does: signed over the public URL, with Twilio's headers, without following
+// redirects.
 
 import { getExpectedTwilioSignature } from "twilio/lib/webhooks/webhooks.js";
 
 export type Form = Readonly<Record<string, string>>;
 
 export interface SignedPost {
-  /** As it is configured at the provider; what is signed. A fragment is neither signed nor sent. */
+  /** URL as configured at the provider; the signature covers it. A fragment is neither signed nor sent. */
   readonly url: string;
-  /** Really connects to this origin (`http://127.0.0.1:1234`) instead of the one of `url`. */
+  /** Connects to this origin (`http://127.0.0.1:1234`) instead of the origin of `url`. */
   readonly via?: string | undefined;
   readonly form: Form;
-  /** Signs with this token; null sends no signature at all. */
+  /** Auth token for the signature; null sends none. */
   readonly token: string | null;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Milliseconds; default 15 seconds, as Twilio waits. */
+  /** Timeout in milliseconds; default 15 seconds, like Twilio. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
-/** What became of one try. `status` is null when no answer came; `error` then says why. */
+/** Result of one attempt. `status` is null when no response arrived; `error` contains the reason. */
 export interface Posted {
   readonly status: number | null;
   readonly type: string;
@@ -53,11 +54,11 @@ export async function postSigned(post: SignedPost): Promise<Posted> {
   }
 }
 
-/** X-Twilio-Signature, made by Twilio's own code. */
+/** Computes X-Twilio-Signature with Twilio's own code. */
 export const signature = (token: string, url: string, form: Form = {}): string =>
   getExpectedTwilioSignature(token, url, form);
 
-/** The address to connect to: the origin of `via` under the path of `url`; ws for http. */
+/** Returns the address to connect to: the origin of `via` with the path of `url`; ws for http. */
 export function reached(url: string, via: string | undefined): string {
   if (via === undefined) return url;
   const { pathname, search, protocol } = new URL(url);

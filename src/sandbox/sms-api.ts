@@ -1,5 +1,5 @@
-// A Twilio account for texts and calls that needs no account: its REST API over HTTP with faults on demand, and the people
-// at the other end, whose texts come as signed webhooks. For the demo and the tests; keeps nothing.
+// Fake Twilio account for SMS and calls: the REST API over HTTP with injectable faults, and customers who
+// send texts as signed webhooks. Used by the demo and the tests; nothing is persistent.
 
 import { randomUUID } from "node:crypto";
 import type { Clock } from "bridgehead/contract";
@@ -21,17 +21,18 @@ import {
 export interface SmsApiOptions {
   readonly accountSid: string;
   readonly authToken: string;
-  /** A second login, as API keys are. */
+  /** A second credential, like a Twilio API key. */
   readonly apiKey?: { readonly sid: string; readonly secret: string };
-  /** Our number: the `to` of what people send. */
+  /** Our number: the default `to` of texts from customers. */
   readonly number: string;
-  /** What the status callback says of every text that was taken, in this order. Default: sent, delivered. */
+  /** Statuses that the status callback reports for each accepted text, in this order. Default: sent,
+   *  delivered. */
   readonly progress?: readonly string[];
   readonly webhooks?: Webhooks;
   readonly clock?: Clock;
 }
 
-/** What a person sends. */
+/** A text sent by a customer. */
 export interface PersonText {
   readonly from: string;
   readonly body: string;
@@ -42,53 +43,54 @@ export interface PersonText {
     readonly bytes: Uint8Array;
     readonly location?: string;
   }[];
-  /** Form fields over the usual ones: OptOutType, ProfileName ... */
+  /** Additional or overriding form fields: OptOutType, ProfileName ... */
   readonly more?: Form;
-  /** False: it lies at the provider and nobody is told, as when all tries failed. */
+  /** False stores the text at the provider without a webhook, as if all its attempts had failed. */
   readonly webhook?: boolean;
 }
 
 export interface Received {
   readonly message: SmsMessage;
-  /** Every try of the webhook, in order; empty when nobody was told. */
+  /** Every webhook attempt in order; empty when the webhook is disabled. */
   readonly tries: readonly Posted[];
 }
 
 export interface SmsApi {
-  /** For `api_url`. */
+  /** Base URL for `api_url`. */
   readonly url: string;
-  /** Every request to create a message, also what was refused or cut. Only grows. */
+  /** Every request to create a message, including rejected and aborted ones. Append-only. */
   readonly creates: readonly Create[];
-  /** Texts of ours that the provider has taken. Only grows. */
+  /** Texts of ours that the provider accepted. Append-only. */
   readonly sent: readonly SmsMessage[];
-  /** Texts of people. Only grows. */
+  /** Texts from customers. Append-only. */
   readonly inbound: readonly SmsMessage[];
-  /** Calls we asked for. Only grows. */
+  /** Calls that we requested. Append-only. */
   readonly calls: readonly CallRecord[];
-  /** The query of every request for the list of messages, decoded. Only grows. */
+  /** Decoded query of every request that lists messages. Append-only. */
   readonly lists: readonly string[];
-  /** Every status callback and how it was answered. Only grows. */
+  /** Every status callback and the response to it. Append-only. */
   readonly callbacks: readonly { readonly sid: string; readonly status: string; readonly posted: Posted }[];
-  /** Requests of media at the CDN, and whether credentials came with them. Only grows. */
+  /** Media requests at the CDN, and whether they carried credentials. Append-only. */
   readonly fetched: readonly { readonly sid: string; readonly authorization: boolean }[];
-  /** Sets where webhooks go; a daemon's port is known late. */
+  /** Sets the webhook URLs; a daemon's port is known only after its start. */
   point(webhooks: Webhooks): void;
-  /** A person texts. Resolves when the webhook, with its repeats, is over; never rejects for its sake. */
+  /** Sends a text from a customer. Resolves after the webhook and its retries; a failed webhook does not
+   *  reject. */
   receive(text: PersonText): Promise<Received>;
-  /** The same text once more, as a repeat of the provider. */
+  /** Sends the same text again, like a retry of the provider. */
   repeat(message: SmsMessage, more?: Form): Promise<readonly Posted[]>;
-  /** Says now what became of a text, whatever the progress says. */
+  /** Posts a status callback for a text now, regardless of `progress`. */
   report(message: SmsMessage, status: string, errorCode?: number): Promise<Posted | null>;
-  /** Says now how far a call is: ringing, in-progress, completed, busy, no-answer, failed. */
+  /** Posts a call status now: ringing, in-progress, completed, busy, no-answer, failed. */
   reportCall(call: CallRecord, status: string): Promise<Posted | null>;
-  /** From now on; `[]` says nothing. */
+  /** Replaces the statuses for texts from now on; `[]` disables status callbacks. */
   progress(statuses: readonly string[]): void;
   fault(fault: Fault, rule?: FaultRule): void;
   heal(): void;
-  /** Nobody listens any more, until `up` at the same address. */
+  /** Stops listening until `up`, which reuses the same address. */
   down(): Promise<void>;
   up(): Promise<void>;
-  /** Resolves with what `look` finds when that is no longer undefined, false or null. */
+  /** Resolves with the result of `look` when it is not undefined, false or null. */
   until<T>(look: (api: SmsApi) => T, withinMs?: number): Promise<NonNullable<T>>;
   close(): Promise<void>;
 }
@@ -120,7 +122,7 @@ export async function startSmsApi(options: SmsApiOptions): Promise<SmsApi> {
     signal: ends.signal,
   };
 
-  /** A text on its way to the person: one status after another, each told before the next. */
+  /** Posts the statuses of an accepted text one after another; each waits for the previous response. */
   async function follow(message: SmsMessage, fails: { code: number; as: string } | null): Promise<void> {
     const statuses = fails ? ["sent", fails.as] : progress;
     for (const status of statuses)

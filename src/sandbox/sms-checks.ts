@@ -1,11 +1,11 @@
-// What the sandbox's API refuses to take, with the codes of Twilio's error dictionary.
+// Validation of the fake REST API with the codes of Twilio's error dictionary.
 
 import { newSid, type SmsMessage } from "./sms-records.ts";
 
 const address = /^(?:(?:(?:whatsapp|rcs):)?\+[1-9]\d{6,14}|messenger:\d{5,20})$/;
 const shortCode = /^\d{3,8}$/;
 
-/** The code of the first thing that is wrong with a new message; null when it may go. */
+/** Returns the error code for a new message, or null when it is valid. */
 export function checkMessage(form: URLSearchParams): number | null {
   const to = form.get("To") ?? "";
   const body = form.get("Body") ?? "";
@@ -18,14 +18,14 @@ export function checkMessage(form: URLSearchParams): number | null {
   return callback !== null && !(URL.canParse(callback) && /^https?:/.test(callback)) ? 21609 : null;
 }
 
-/** The same for a new call. */
+/** Returns the error code for a new call, or null when it is valid. */
 export function checkCall(form: URLSearchParams): number | null {
   if (!form.get("To")) return 21201;
   if (!form.get("From")) return 21213;
   return form.get("Url") || form.get("Twiml") ? null : 21205;
 }
 
-/** The message that a good form makes. `now` in milliseconds. */
+/** Builds the message record from a valid form. `now` is epoch milliseconds. */
 export function messageFrom(form: URLSearchParams, now: number): SmsMessage {
   const service = form.get("MessagingServiceSid");
   return {

@@ -1,22 +1,23 @@
-// How the sandbox's SMS API fails: as told for the next requests, or by the number that is written to: +1999, five digits
-// for what goes wrong, and two of one's own (+19992161007 is no mobile number). So a test can give each person a fate.
+// Fault injection for the fake SMS API: rules for the next requests, or the destination number: +1999, five
+// digits for the fault, two free digits (+19992161007 is not a mobile number). A test can assign each
+// customer a fault.
 
-/** What goes wrong with a request. Nothing is stored unless it says so. */
+/** A fault of a request. Nothing is stored unless the description says so. */
 export type Fault =
-  /** Twilio's error body with that code; status 400 when the code has no other. */
+  /** Twilio's error response with this code; the status is 400 unless the code defines another. */
   | {
       readonly code: number;
       readonly status?: number;
       readonly retryAfter?: number;
     }
-  /** No body that anybody could read. */
+  /** An error status with an unparsable body. */
   | { readonly status: number; readonly retryAfter?: number }
-  /** Stored and answered, so many milliseconds later. */
+  /** Stored; the response is delayed by this many milliseconds. */
   | { readonly slow: number }
-  /** Stored and answered; the status callback says this later. */
+  /** Stored and accepted; the status callback reports the failure later. */
   | { readonly fails: number; readonly as?: "undelivered" | "failed" }
-  /** No answer, ever; or the line is cut. `-stored`: after the message was taken. `-unread`: before its form was read,
-   *  so that such a rule knows neither number nor text. */
+  /** No response, or an aborted connection. `-stored`: after the message was accepted. `-unread`: before
+   *  the form was read, so such a rule cannot match number or text. */
   | "hang"
   | "hang-stored"
   | "cut"
@@ -30,16 +31,16 @@ export interface FaultRule {
   readonly on?: Request;
   readonly to?: string;
   readonly body?: RegExp;
-  /** Default: always, until `heal`. */
+  /** Number of matching requests. Default: unlimited, until `heal`. */
   readonly times?: number;
 }
 
 export interface Faults {
   add(fault: Fault, rule?: FaultRule): void;
   heal(): void;
-  /** The fault that this request meets; counts it. */
+  /** Returns the fault for this request and counts it. */
   due(on: Request, form?: URLSearchParams): Fault | null;
-  /** Whether it is cut before it is read; counts it. */
+  /** Returns whether the connection is aborted before the request is read, and counts it. */
   unread(on: Request): boolean;
 }
 
@@ -82,7 +83,7 @@ const fates: Readonly<Record<string, Fault>> = {
   "20500": { code: 20500, status: 500 },
 };
 
-/** 3xxxx and 63xxx come with the status callback, everything else with the answer. */
+/** Codes 3xxxx and 63xxx arrive with the status callback, all others with the response. */
 function fateOf(number: string): Fault | null {
   const digits = /^(?:\w+:)?\+1999(\d{5})\d{2}$/.exec(number)?.[1];
   if (digits === undefined) return null;
@@ -111,7 +112,7 @@ const meanings: Readonly<Record<number, string>> = {
   21617: "The concatenated message body exceeds the 1600 character limit",
 };
 
-/** The body of an error, as the API writes it. */
+/** Body of an error response of the API. */
 export const errorJson = (code: number, status: number): Record<string, unknown> => ({
   code,
   message: meanings[code] ?? `Error ${code}`,

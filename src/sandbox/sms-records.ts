@@ -1,5 +1,5 @@
-// What the sandbox's Twilio account holds: messages, media and calls, and how its REST API writes and lists them.
-// Source: the Message, Media and Call resources of api.twilio.com/2010-04-01.
+// Records of the fake Twilio account: messages, media and calls, and their JSON in the REST API. Source:
+// the Message, Media and Call resources of api.twilio.com/2010-04-01.
 
 import { randomUUID } from "node:crypto";
 
@@ -7,7 +7,7 @@ export interface SmsMedia {
   readonly sid: string;
   readonly type: string;
   readonly bytes: Uint8Array;
-  /** Where the API redirects to instead of its own CDN. */
+  /** Redirect target instead of the fake CDN. */
   readonly location?: string;
 }
 
@@ -19,7 +19,7 @@ export interface SmsMessage {
   readonly body: string;
   readonly service: string | null;
   readonly media: readonly SmsMedia[];
-  /** Milliseconds since the epoch. */
+  /** Epoch milliseconds. */
   readonly createdAt: number;
   readonly statusCallback: string | null;
   status: string;
@@ -30,7 +30,7 @@ export interface CallRecord {
   readonly sid: string;
   readonly from: string;
   readonly to: string;
-  /** Where its TwiML comes from, and how that is fetched. */
+  /** URL and HTTP method of its TwiML. */
   readonly url: string;
   readonly method: string;
   readonly statusCallback: string | null;
@@ -38,7 +38,7 @@ export interface CallRecord {
   status: string;
 }
 
-/** A name as Twilio gives it: two letters and 32 hexadecimal digits. */
+/** Generates a SID in Twilio's format: two letters and 32 hexadecimal digits. */
 export const newSid = (prefix: "SM" | "MM" | "ME" | "CA" | "VX" | "RE" | "DI"): string =>
   prefix + randomUUID().replaceAll("-", "");
 
@@ -71,7 +71,7 @@ export function messageJson(account: string, message: SmsMessage): Record<string
   };
 }
 
-/** The list of a message's media: all on one page. */
+/** Lists the media of a message on one page. */
 export function mediaJson(account: string, message: SmsMessage): Record<string, unknown> {
   const uri = `/2010-04-01/Accounts/${account}/Messages/${message.sid}/Media`;
   const list = message.media.map(({ sid, type }) => ({
@@ -113,8 +113,8 @@ interface Listed {
   readonly createdAt: number;
 }
 
-/** One page, newest first. `DateSent`, `DateSent<`, `DateSent>` (`StartTime...` for calls): a GMT day or an instant, both
- *  ends included; everything is a whole second, as in Twilio's records. */
+/** Returns one page, newest first. `DateSent`, `DateSent<`, `DateSent>` (`StartTime...` for calls) take
+ *  a GMT day or an instant, inclusive, with a resolution of one second like Twilio's records. */
 export function page<T extends Listed>(
   all: readonly T[],
   url: URL,
@@ -167,7 +167,7 @@ function matches(one: Listed, query: URLSearchParams, time: string): boolean {
   return since === null || at >= span(since).first;
 }
 
-/** A day in GMT is all of its milliseconds, an instant is its second. */
+/** A day covers all its milliseconds in GMT; an instant covers its second. */
 function span(text: string): { first: number; last: number } {
   const whole = /^\d{4}-\d{2}-\d{2}$/.test(text);
   const first = Date.parse(whole ? `${text}T00:00:00Z` : text);

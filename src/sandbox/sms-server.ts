@@ -1,5 +1,5 @@
-// The sandbox's REST API itself: the requests of api.twilio.com/2010-04-01 that a bridge makes, their answers, refusals and
-// faults.
+// HTTP server of the fake REST API: the requests to api.twilio.com/2010-04-01 that a bridge makes, with
+// responses, errors and faults.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Clock } from "bridgehead/contract";
@@ -20,11 +20,11 @@ import {
 export interface Create {
   readonly at: number;
   readonly form: Readonly<Record<string, string>>;
-  /** Media addresses, in their order; a form may name several. */
+  /** Media URLs in order; a form may contain several. */
   readonly media: readonly string[];
-  /** The message's sid when it was taken, whatever the answer then was. */
+  /** SID of the message if it was accepted, whatever the response was. */
   readonly sid: string | null;
-  /** The status of the answer; null for none. */
+  /** Status of the response; null when none was sent. */
   readonly status: number | null;
 }
 
@@ -36,7 +36,7 @@ interface ServerOptions {
   readonly faults: Faults;
   readonly inbound: readonly SmsMessage[];
   changed(): void;
-  /** A text was taken; called after the answer, where there is one. */
+  /** Called after the response (if any) when a text was accepted. */
   taken(message: SmsMessage, fails: { readonly code: number; readonly as: string } | null): void;
 }
 
@@ -47,7 +47,7 @@ export interface ApiServer {
   readonly calls: readonly CallRecord[];
   readonly lists: readonly string[];
   readonly fetched: readonly { readonly sid: string; readonly authorization: boolean }[];
-  /** A webhook was answered with words: the provider sends them. */
+  /** Called when a webhook response contains text, which the provider then sends. */
   replied(to: SmsMessage, body: string): void;
   down(): Promise<void>;
   up(): Promise<void>;
@@ -112,7 +112,7 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
     options.taken(message, failure(fault));
   }
 
-  /** The answer to what was taken, unless a fault swallows it. */
+  /** Sends the response for an accepted request, unless a fault suppresses it. */
   async function finish(
     fault: Fault | null,
     json: Record<string, unknown>,
@@ -179,7 +179,7 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
     response.writeHead(307, { location }).end();
   }
 
-  /** As object stores do, it wants no second proof beside the signed address. */
+  /** Like an object store, requires no credentials beside the signed URL. */
   function cdn(request: IncomingMessage, response: ServerResponse): void {
     const [, sid = ""] = /^\/cdn\/\w+\/(\w+)\?signed=1$/.exec(request.url ?? "") ?? [];
     const media = inbound.flatMap((one) => one.media).find((one) => one.sid === sid);
@@ -196,8 +196,9 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
     api(request, response).catch(() => request.socket.destroy());
   });
   const cdnServer = createServer(cdn);
-  // As providers do, for much longer than a client keeps a line: what is written into one that has just been closed has no
-  // known outcome, and a machine may stand still for longer than the usual seconds.
+  // Keeps idle connections open for longer than any client, like providers do: a request on a connection
+  // that is being closed has an unknown outcome, and a loaded machine may pause for longer than the usual
+  // timeout.
   for (const server of [apiServer, cdnServer]) server.keepAliveTimeout = 120_000;
   await Promise.all([listen(apiServer, 0), listen(cdnServer, 0)]);
   const url = originOf(apiServer);
@@ -230,7 +231,7 @@ function authorized({ headers }: IncomingMessage, options: ServerOptions): boole
   return logins.some((login) => headers.authorization === `Basic ${Buffer.from(login).toString("base64")}`);
 }
 
-/** Whether the request has its effect all the same. */
+/** Returns whether the request takes effect despite the fault. */
 const takes = (fault: Fault): boolean =>
   typeof fault === "object"
     ? "slow" in fault || "fails" in fault
@@ -243,7 +244,7 @@ const failure = (fault: Fault | null): { code: number; as: string } | null =>
 
 const usual: Readonly<Record<number, number>> = { 20003: 401, 20404: 404, 20429: 429, 20500: 500 };
 
-/** The HTTP status a fault is answered with; null for no answer. */
+/** Returns the HTTP status for a fault; null when no response is sent. */
 function statusOf(fault: Fault): number | null {
   if (typeof fault !== "object" || "slow" in fault || "fails" in fault) return null;
   return fault.status ?? ("code" in fault ? (usual[fault.code] ?? 400) : null);
@@ -252,7 +253,7 @@ function statusOf(fault: Fault): number | null {
 function fail(fault: Fault, request: IncomingMessage, response: ServerResponse): void {
   const status = statusOf(fault);
   if (status === null || typeof fault !== "object" || "slow" in fault || "fails" in fault) {
-    // Silence is the fault when it hangs; what has no answer of its own is cut.
+    // A hanging request stays silent; every other fault without a response aborts the connection.
     if (fault !== "hang" && fault !== "hang-stored") request.socket.resetAndDestroy();
     return;
   }

@@ -1,28 +1,28 @@
-// What Twilio posts to us: a person's text, repeated as the fragment of the configured address asks (connection overrides:
-// rc, rp, rt, tt), then the fallback address; and what became of a text of ours.
+// Webhooks of the fake Twilio: a customer's text with retries as configured in the URL fragment (connection
+// overrides rc, rp, rt, tt), then the fallback URL; and status callbacks for our texts.
 
 import { type Form, type Posted, postSigned, type SignedPost } from "./signed-post.ts";
 import type { CallRecord, SmsMessage } from "./sms-records.ts";
 
-/** Where the number's webhooks go, as one would write it at Twilio. */
+/** Webhook URLs of the number, as entered at Twilio. */
 export interface Webhooks {
-  /** With its fragment: `https://bridge.example.com/channels/sms/inbound#rc=3&rp=ct,rt,5xx`. */
+  /** Includes the fragment: `https://bridge.example.com/channels/sms/inbound#rc=3&rp=ct,rt,5xx`. */
   readonly inbound: string;
   readonly fallback?: string;
-  /** Really connects to this origin; signatures stay those of the configured addresses. */
+  /** Connects to this origin; signatures cover the configured URLs. */
   readonly via?: string;
 }
 
 export interface Account {
   readonly sid: string;
-  /** Signs with it; null: no signature. */
+  /** Auth token for signatures; null sends none. */
   readonly token: string | null;
-  /** Where the API itself is; media addresses begin with it. */
+  /** Base URL of the API, which media URLs start with. */
   readonly url: string;
   readonly signal: AbortSignal;
 }
 
-/** The form of an inbound message, as the webhook has it. `more` overrides: OptOutType, ProfileName ... */
+/** Builds the form of an inbound message webhook. `more` overrides fields: OptOutType, ProfileName ... */
 export function inboundForm(account: Account, message: SmsMessage, more: Form = {}): Form {
   const media = message.media.flatMap(({ sid, type }, index) => [
     [
@@ -56,7 +56,7 @@ export function inboundForm(account: Account, message: SmsMessage, more: Form = 
   };
 }
 
-/** Every try, in order; the last one decides. Never rejects. */
+/** Returns every attempt in order; the last one decides. Never rejects. */
 export async function postInbound(
   account: Account,
   webhooks: Webhooks,
@@ -72,7 +72,7 @@ export async function postInbound(
   return [...tries, ...(await postRepeatedly(account, { url: fallback, via, form: late, headers }))];
 }
 
-/** As often as the address's fragment asks for. */
+/** Retries as often as the URL fragment requests. */
 async function postRepeatedly(
   { token, signal }: Account,
   post: Pick<SignedPost, "url" | "via" | "form" | "headers">,
@@ -88,7 +88,8 @@ async function postRepeatedly(
   }
 }
 
-/** One status callback, and how its last try was answered; a text that was created without an address for it has none. */
+/** Posts one status callback and returns its last attempt; null when the text was created without a
+ *  callback URL. */
 export async function postStatus(
   account: Account,
   message: SmsMessage,
@@ -116,7 +117,7 @@ export async function postStatus(
   return tries.at(-1) ?? null;
 }
 
-/** What became of a call that we asked for; null where nobody wants to know. */
+/** Posts the status of a call that we requested; null when no callback was requested. */
 export async function postCallStatus(
   account: Account,
   call: CallRecord,
@@ -149,7 +150,7 @@ interface Overrides {
   repeats(posted: Posted): boolean;
 }
 
-/** Without a fragment Twilio tries once more, and only when it could not connect. */
+/** Without a fragment Twilio retries once, and only after a connection failure. */
 function overrides(url: string): Overrides {
   const wish = new URLSearchParams(url.split("#")[1] ?? "");
   const kinds = (wish.get("rp") ?? "ct").split(",");

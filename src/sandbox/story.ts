@@ -1,15 +1,15 @@
-// What the demo plays: its agent, its configuration, what is said first.
+// Content of the demo: agent definition, configuration and first messages.
 
 export const support = "support@demo.example";
 export const customer = "anna@customer.example";
 /** The responder: a colleague whom the daemon notifies when the agent hands over. */
 export const responder = "ben@lumen.example";
 
-/** Numbers that belong to nobody, and the phone account that the agent's number belongs to. */
+/** Fictitious phone numbers, and the account of the agent's number. */
 export const numbers = { support: "+12025550100", customer: "+12025550123" };
 export const account = "AC00000000000000000000000000000000";
 
-/** The agent's key: it opens nothing but the demo. */
+/** API key of the demo's agent; valid nowhere else. */
 export const demoKey = "00000000-0000-4000-8000-000000000001";
 
 export const firstMail = {
@@ -57,7 +57,7 @@ agents:
     default_answer: "I do not know that. I have noted your question for a colleague."
 `;
 
-/** The demo's configuration: a small one, as an operator would write it. */
+/** Returns the demo's configuration, small and as an operator would write it. */
 export function configFile(where: {
   platformUrl: string;
   imapPort: number;
@@ -96,7 +96,7 @@ store: "sqlite:${where.folder}/bridgehead.db"
 `;
 }
 
-/** The demo's own addition to that configuration: whom the daemon notifies. */
+/** Escalation policy that the demo adds to its configuration. */
 export const policyBlock = `
 escalation:
   people: { ben: { name: Ben, email: ${responder} } }
@@ -106,7 +106,7 @@ escalation:
 
 let written = 0;
 
-/** A mail of the customer or the responder as it arrives, CRLF line ends. */
+/** Builds a raw email from the customer or the responder, with CRLF line ends. */
 export function mailFrom(mail: {
   from: string;
   subject: string;

@@ -1,9 +1,9 @@
-// Reads TwiML as strictly as Twilio does (error 12100): what is not well-formed XML is refused.
+// TwiML parser as strict as Twilio's (error 12100): rejects XML that is not well-formed.
 
 export interface Verb {
   readonly name: string;
   readonly attributes: Readonly<Record<string, string>>;
-  /** Its own text, without that of its children. */
+  /** Text of the verb without that of its children. */
   readonly text: string;
   readonly children: readonly Verb[];
 }
@@ -18,7 +18,7 @@ interface Open {
 const token =
   /<!--(?:(?!--)[^])*-->|<(\/?)([A-Za-z][\w:.-]*)((?:\s+[\w:.-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>|([^<]+)/y;
 
-/** The verbs of a response, in order. Throws with what is wrong and where. */
+/** Returns the verbs of a response in order. Throws an error with reason and position. */
 export function readTwiml(xml: string): readonly Verb[] {
   const declared = /^\uFEFF?(?:<\?xml[^?]*\?>)?\s*/.exec(xml)?.[0].length ?? 0;
   const root: Open = { name: "", attributes: {}, text: "", children: [] };
