@@ -1,17 +1,19 @@
-// What is attached to a mail: what of it is kept, what the agent is told of, and what its writer meant to hand over.
+// Selects the attachments of a message: which are stored, which the event lists, and which the author meant
+// to send.
 
 import type { Attachment } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import type { Mail, MailAttachment } from "./parse/mail.ts";
 
-/** More are not listed when they are not kept. */
+/** At most this many attachments that are not stored are listed. */
 const mostListed = 30;
 
-/** What mail programs and gateways add by themselves. */
+/** Media types of parts that mail clients and gateways add on their own. */
 const addedTypes =
   /^(?:text\/(?:calendar|vcard|x-vcard|directory|rfc822-headers)|application\/(?:ics|pgp-(?:signature|keys)|(?:x-)?pkcs7-signature))$/i;
 const addedNames = /\.(?:ics|vcf|p7s)$/i;
-/** What a person wrote and attached may all be in there, and we cannot look: encrypted, or packed by Outlook. */
+/** Containers that may hold all text and attachments and that we cannot open: encrypted, or packed by
+ *  Outlook. */
 const sealedTypes = /^application\/(?:ms-tnef|pgp-encrypted|(?:x-)?pkcs7-mime)$/i;
 const sealedNames = /^winmail\.dat$|\.p7m$/i;
 
@@ -22,19 +24,20 @@ export interface Omitted {
   readonly size: number;
 }
 
-/** Those whose bytes are stored, within the limits of the configuration. */
+/** Returns the attachments whose bytes are stored, within the limits of the configuration. */
 export function keptOf({ attachments: limits }: EmailConfig, mail: Mail): readonly MailAttachment[] {
   return mail.attachments.filter((file) => file.bytes.length <= limits.max_bytes).slice(0, limits.max_count);
 }
 
-/** The attachments of the event. What is not kept, or cannot be opened, is listed where its writer will want to know. */
+/** Returns the attachments of the event. Attachments that are not stored or cannot be opened are listed
+ *  when the author meant to send them. */
 export function attachmentsOf(
   config: EmailConfig,
   mail: Mail,
   omitted: readonly Omitted[] = [],
 ): readonly Attachment[] {
   const kept = keptOf(config, mail);
-  // What stands beside a part that says "encrypted" is the encrypted mail.
+  // A part next to `application/pgp-encrypted` is the encrypted message.
   const encrypted = mail.attachments.some(({ mediaType }) => /^application\/pgp-encrypted$/i.test(mediaType));
   const isMeant = (file: MailAttachment) =>
     !file.inline && !encrypted && !is(file, addedTypes, addedNames) && !isSealed(file);
@@ -72,7 +75,7 @@ const unsent = ({ name, mediaType, bytes }: MailAttachment, missing: string): At
 
 const isSealed = (file: MailAttachment): boolean => is(file, sealedTypes, sealedNames);
 
-/** By its type, or by its name where the type says nothing. */
+/** Compares the media type; compares the name when the type is generic. */
 const is = ({ mediaType, name }: MailAttachment, types: RegExp, names: RegExp): boolean =>
   types.test(mediaType) || (mediaType.toLowerCase() === "application/octet-stream" && names.test(name));
 

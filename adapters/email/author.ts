@@ -1,7 +1,9 @@
-// Who wrote a mail and who may receive its answer. Called once per mail, before it is classified. Pure.
+// Determines the author of a message and the addresses that may receive the response. Called once per
+// message, before it is classified. Pure.
 //
-// Reply-To and Cc are text that any sender can write. An answer continues a conversation of the From address, so it goes
-// to another address only when From is authenticated or the other address belongs to the same organization.
+// Reply-To and Cc are text that any sender can write. A response continues a conversation of the From
+// address, so it goes to another address only when From is authenticated or the other address belongs to
+// the same organization.
 
 import { parse } from "tldts";
 import type { EmailConfig } from "./config.ts";
@@ -16,15 +18,16 @@ export interface Author {
   readonly via: "direct" | "form" | "list";
   /** The customer; null when an accepted list does not name the author. */
   readonly author: Mailbox | null;
-  /** Where the answer goes when that is not the author's address. */
+  /** Where the response goes when that is not the author's address. */
   readonly replyTo: Mailbox | null;
-  /** The other recipients that may receive the answer and take part in the conversation. */
+  /** The other recipients that may receive the response and take part in the conversation. */
   readonly others: readonly Mailbox[];
   /** True when the From address is authenticated and is the author's own. */
   readonly verified: boolean;
 }
 
-/** With more recipients a mail is a circular, or an attempt to have us write to all of them: only its author is answered. */
+/** With more recipients a message is a circular, or an attempt to make us write to all of them: only its
+ *  author is answered. */
 const othersLimit = 50;
 
 /** Applies `contact_forms` and `accept_lists` of the configuration. `auth` is null when `sender_auth` is off. */
@@ -38,7 +41,7 @@ export function authorOf(config: EmailConfig, self: Identity, mail: Mail, auth: 
     !self.isOwn(one.address) && !isListed(one.address, config.accept_lists);
   if (isListed(from.address, config.accept_lists)) {
     const author = originalAuthor(mail, isExternal);
-    // Without a trace of a list the address writes for itself.
+    // Without list headers the From address is itself the author.
     if (author !== null || isFromList(mail)) return { via: "list", author, ...alone };
   }
   const customer = formCustomer(config, self, mail, from, authenticated);
@@ -59,11 +62,9 @@ export function authorOf(config: EmailConfig, self: Identity, mail: Mail, auth: 
   };
 }
 
-/**
- * The Reply-To of a contact form, or null when the mail is none. Forms write From in our own domain. Anybody can forge
- * that, so From is listed in `contact_forms` or authenticated. The customer's address is typed into the form and
- * therefore never verified.
- */
+/** Returns the Reply-To of a contact form, or null when the message does not come from one. Forms write
+ *  From in our own domain. Anyone can forge that, so From must be listed in `contact_forms` or
+ *  authenticated. The customer's address is typed into the form and is therefore never verified. */
 function formCustomer(
   config: EmailConfig,
   self: Identity,
@@ -80,7 +81,8 @@ function formCustomer(
   return isForm ? customer : null;
 }
 
-/** Null when the answer goes to From: Reply-To is absent, names From, our own address or a list, or is not trusted. */
+/** Returns null when the response goes to From: Reply-To is absent, names From, our own address or a
+ *  list, or is not trusted. */
 function replyToOf(
   mail: Mail,
   from: Mailbox,
@@ -101,7 +103,8 @@ const isFromList = (mail: Mail): boolean =>
     /^(?:list-(?:id|post|unsubscribe)|mailing-list|x-original-sender)$/.test(name),
   );
 
-/** Lists that rewrite From for DMARC name the author in X-Original-From, Reply-To or X-Original-Sender. */
+/** Returns the author behind a list. Lists that rewrite From for DMARC name the author in the
+ *  X-Original-From, Reply-To or X-Original-Sender header. */
 function originalAuthor(mail: Mail, isExternal: (one: Mailbox) => boolean): Mailbox | null {
   const sources = [
     mailboxesOf(mail.headers, "x-original-from"),
@@ -115,10 +118,8 @@ function originalAuthor(mail: Mail, isExternal: (one: Mailbox) => boolean): Mail
   return null;
 }
 
-/**
- * True for two addresses in one organizational domain (Public Suffix List, with its private section). Domains that hand
- * out addresses to the public prove nothing: there only the same address is the same organization.
- */
+/** True for two addresses in one organizational domain (Public Suffix List, with its private section).
+ *  For domains that give addresses to the public, only the same address counts as the same organization. */
 export function isSameOrganization(left: string, right: string): boolean {
   if (left === right) return true;
   const [one, other] = [organizationOf(left), organizationOf(right)];
@@ -129,7 +130,8 @@ function organizationOf(address: string): string {
   const host = address.slice(address.lastIndexOf("@") + 1);
   const { domain, domainWithoutSuffix, isIcann, isPrivate } = parse(host, { allowPrivateDomains: true });
   if (publicBrands.has(domainWithoutSuffix ?? "")) return "";
-  // A host that is a public suffix itself has no owner; one outside the list (an intranet's) is its own.
+  // A host that is a public suffix has no owner. A host that is not in the list (an intranet's) is its own
+  // domain.
   return domain ?? (isIcann === true || isPrivate === true ? "" : host);
 }
 
@@ -138,7 +140,7 @@ const publicBrands: ReadonlySet<string> = new Set(
   "yahoo hotmail outlook live msn gmx yandex aol ymail googlemail proton protonmail tutanota zoho".split(" "),
 );
 
-/** Mailbox providers at which anybody can open an address, and shared tenant domains. */
+/** Mailbox providers at which anyone can open an address, and shared tenant domains. */
 const publicProviders: ReadonlySet<string> = new Set(
   [
     "gmail.com googlemail.com outlook.com hotmail.com live.com msn.com passport.com onmicrosoft.com hotmail.co.uk hotmail.fr",

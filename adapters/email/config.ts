@@ -1,5 +1,5 @@
-// The keys of an e-mail channel's block. Each description is the question the key answers; the example configuration
-// and the JSON Schema are made from them.
+// The configuration keys of an email channel. Each description is the question that the key answers. The
+// example configuration and the JSON Schema are generated from the descriptions.
 
 import { units } from "bridgehead/contract";
 import * as z from "zod";
@@ -77,7 +77,7 @@ const ca = z
   .optional()
   .describe("Which private CA signs the server's certificate? A file's path, or the PEM text.");
 
-/** `tls: none` would show the password to everybody on the way. */
+/** `tls: none` would send the password in clear text over the network. */
 const noClearText = (server: { host: string; tls: string }) =>
   server.tls !== "none" || isLoopback(server.host);
 const clearTextProblem = { path: ["tls"], error: "tls: none is only allowed for localhost" };
@@ -271,7 +271,7 @@ export const config = z
     error: "imap.user is no address, so address must be given",
   });
 
-/** The block as written, defaults filled in. */
+/** The configuration block as written, with defaults filled in. */
 export type EmailConfig = z.output<typeof config>;
 export type OAuth2Config = z.output<typeof oauth2>;
 

@@ -1,4 +1,5 @@
-// What a mail in the mailbox becomes: one message, or one delivery event for each recipient a bounce is about.
+// Converts a received message into events: one message event, or one delivery event for each recipient of a
+// bounce.
 
 import { createHash } from "node:crypto";
 import {
@@ -26,7 +27,7 @@ export interface Reading {
   readonly self: Identity;
 }
 
-/** Events, or the wish to look at the mail once more because the sender could not be checked just now. */
+/** Events, or a request to retry the message because the sender could not be checked now. */
 export type Understanding =
   | { readonly kind: "events"; readonly events: readonly InboundEvent[] }
   | { readonly kind: "again"; readonly otherwise: Refusal };
@@ -34,7 +35,7 @@ export type Understanding =
 const loopHeader = "x-bridgehead-hops";
 const referenceLimit = 20;
 
-/** A mail as the parser and the sender check returned it. */
+/** A message as the parser and the sender check returned it. */
 export interface Parsed {
   readonly mail: Mail;
   /** Null when `sender_auth` is off. */
@@ -47,7 +48,7 @@ export interface Parsed {
   readonly truncated: boolean;
 }
 
-/** Turns a parsed mail into events. Pure. */
+/** Converts a parsed message into events. Pure. */
 export function understand(reading: Reading, arrival: Arrival, parsed: Parsed): Understanding {
   const { config, self } = reading;
   const { mail, auth, raw } = parsed;
@@ -79,7 +80,8 @@ export function understand(reading: Reading, arrival: Arrival, parsed: Parsed): 
   };
 }
 
-/** Refusals of the classification come first, then the sender check, then what a human has to read. */
+/** Returns the first refusal that applies: classification, then the sender check, then content that a
+ *  human has to read. */
 function refusalOf(finding: Exclude<Finding, { kind: "bounce" }>, checked: Refusal | null): Refusal | null {
   if (finding.kind === "person") return checked;
   const { code, reason } = finding;
@@ -87,7 +89,8 @@ function refusalOf(finding: Exclude<Finding, { kind: "bounce" }>, checked: Refus
   return { code, reason };
 }
 
-/** A mail that was not read: too large, not to be had, or not parsable. `raw` is kept when it is there and small. */
+/** Returns the event of a message that was not read: too large, not available, or not parsable. `raw` is
+ *  kept when it is present and small. */
 export function unread(
   arrival: Arrival,
   envelope: Envelope | null,
@@ -124,9 +127,10 @@ function messageOf(
   const attachments = attachmentsOf(config, mail, omitted);
   const hops = hopsOf(mail);
   const sender = verified ? ("verified" as const) : ("unverified" as const);
-  // A copy that is refused for its route (a list, Bcc) must not hide the copy that came directly: the code is part of
-  // the fingerprint. So is the author: whoever received the mail can send its copy before it arrives here, and must not
-  // make it a duplicate of theirs.
+  // The refusal code is part of the fingerprint. Otherwise a copy refused for its route (a list, Bcc) would
+  // deduplicate the copy that was delivered directly. The author is part of it as well. Any recipient of
+  // the message can send a copy before the original arrives here, and must not turn the original into a
+  // duplicate.
   const route = refusal === null || refusal.hold ? "" : `/${refusal.code}`;
   return {
     kind: "message",
@@ -140,7 +144,7 @@ function messageOf(
     thread: threadOf(self, mail),
     sentAt: new Date(arrival.listed.arrived ?? mail.date ?? arrival.now),
     ...(mail.subject ? { subject: mail.subject } : {}),
-    // Ciphertext is no text. Beside winmail.dat the text is readable.
+    // Ciphertext is not text. A message with winmail.dat still has readable text.
     text: refusal?.hold && refusal.code !== "winmail" ? "" : mail.text,
     ...(mail.fullText === mail.text ? {} : { fullText: mail.fullText }),
     ...(mail.wordless ? { wordless: true } : {}),
@@ -189,7 +193,7 @@ function notesOf(
   const notes: Record<string, string> = {};
   if (config.sender_auth.mode !== "off") notes["sender"] = sender;
   if (config.attachments.name_to_agent) {
-    // Kept attachments are named with the message; the others only here.
+    // Stored attachments are listed with the message; the others are listed only here.
     const kept = keptOf(config, mail);
     const lost = mail.attachments.filter((file) => !file.inline && !kept.includes(file));
     if (lost.length > 0)

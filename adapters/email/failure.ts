@@ -1,9 +1,9 @@
-// What a failed connection or login says about the channel's health.
+// Derives the channel's status from a failed connection or login.
 
 import type { ChannelStatus } from "bridgehead/contract";
 import { isTokenFailure } from "./oauth.ts";
 
-/** The fields that imapflow, nodemailer and Node put on their errors. */
+/** The fields that imapflow, nodemailer and Node set on their errors. */
 interface Traced {
   readonly code?: string;
   readonly authenticationFailed?: boolean;
@@ -15,17 +15,16 @@ interface Traced {
   readonly mailboxMissing?: boolean;
 }
 
-/** Response codes (RFC 5530) that mean: these credentials will not do. */
+/** Response codes (RFC 5530) that mean that the credentials are not accepted. */
 const certainCodes = new Set(["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED", "CONTACTADMIN"]);
 const throttling =
   /\b(throttl|too many|rate limit|try again|temporar|unavailable|limit exceeded|bandwidth|maximum number)/i;
-/** Without a code a rejection counts as one of the credentials only after this many in a row. */
+/** Without a response code, a rejection counts as a credentials error only after this many failures in a
+ *  row. */
 const doubtfulLimit = 3;
 
-/**
- * The status after the `count`th failure in a row. Servers refuse a throttled login in words of their own, so only a clear
- * answer is taken as `unauthorized` at once.
- */
+/** Returns the status after the `count`th failure in a row. Servers reject a throttled login with free
+ *  text, so only a definite response code returns `unauthorized` at once. */
 export function statusOf(
   error: unknown,
   count: number,
@@ -35,7 +34,8 @@ export function statusOf(
     const state = error.tokenFailure.certain ? "unauthorized" : "degraded";
     return { state, code: "token", reason: error.message };
   }
-  // Since imapflow 2.3 a throttled login (Exchange: "Request is throttled") is no rejected credential.
+  // Since imapflow 2.3 a throttled login (Exchange: "Request is throttled") is not reported as an
+  // authentication failure.
   if (traced.code === "ETHROTTLE")
     return { state: "degraded", code: "throttled", reason: "the login was throttled" };
   if (isCredentialProblem(traced)) {
@@ -56,7 +56,7 @@ export function statusOf(
   return { state: "degraded", code: "connection", reason: `the connection failed: ${brief(error)}` };
 }
 
-/** The first line of an error's message, without what a server may have put there at length. */
+/** Returns the first line of an error's message, without long text that a server may have added. */
 export function brief(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   const code = (error as Traced | null)?.code;

@@ -1,4 +1,5 @@
-// One status of the channel out of the states of its two sides, told to the core only when it changes.
+// Combines the states of the IMAP and SMTP sides into one channel status. Reports to the core only when the
+// status changes.
 
 import type { Channel, ChannelStatus } from "bridgehead/contract";
 
@@ -11,7 +12,7 @@ export interface Health {
 
 const weight = { unauthorized: 3, degraded: 2, connecting: 1, ready: 0 } as const;
 
-/** The worse side speaks for the channel. A side that never reported counts as well. */
+/** Reports the worse status of both sides. A side that never reported counts as well. */
 export function health(channel: Channel): Health {
   const sides = new Map<Side, ChannelStatus>();
   let told = "";

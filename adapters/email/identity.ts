@@ -1,4 +1,5 @@
-// Who this channel is: its addresses, the Message-IDs it makes and recognises, the tokens in its addresses.
+// The identity of a channel: its addresses, the Message-IDs it creates and recognizes, and the tokens in
+// its addresses.
 
 import {
   type ExternalId,
@@ -12,23 +13,23 @@ import { asciiAddress } from "./parse/headers.ts";
 import { domainOf, keyIn, withoutPlus } from "./parse/marker.ts";
 
 export interface Identity {
-  /** Lower case, its domain as A-labels; where answers come from. */
+  /** Lower case, its domain as A-labels; the From address of responses. */
   readonly address: string;
   /** `address` and the aliases. */
   readonly addresses: readonly string[];
-  /** The Message-ID of a draft, with angle brackets. */
+  /** Returns the Message-ID of a draft, with angle brackets. */
   messageId(key: SendKey): ExternalId;
-  /** The key in a Message-ID of ours (with or without brackets), or null. */
+  /** Returns the send key in a Message-ID that we created (with or without brackets), or null. */
   keyOf(messageId: string): SendKey | null;
   /** `support+<token>@example.com` */
   tokenAddress(token: ThreadToken): string;
-  /** The token when this is one of our addresses with a token, else null. */
+  /** Returns the token when this is one of our addresses with a token, else null. */
   tokenOf(address: string): ThreadToken | null;
-  /** Also true for our addresses with anything after a plus sign. */
+  /** Also true for our addresses with any text after a plus sign. */
   isOwn(address: string): boolean;
 }
 
-/** Pure; `aliases` may lie in other domains. */
+/** Pure. `aliases` may be in other domains. */
 export function identity(address: string, aliases: readonly string[]): Identity {
   const main = asciiAddress(address.toLowerCase());
   const addresses = [...new Set([main, ...aliases.map((alias) => asciiAddress(alias.toLowerCase()))])];
@@ -54,12 +55,13 @@ export function identity(address: string, aliases: readonly string[]): Identity 
   };
 }
 
-/** A Message-ID for mail that has none: made from the content, so that the same mail always gets the same. */
+/** Returns a Message-ID for a message without one. It is derived from the content, so the same message
+ *  always gets the same id. */
 export function surrogateId(digest: string): ExternalId {
   return externalId(`<${digest.slice(0, 40)}@no-message-id.invalid>`);
 }
 
-/** False for surrogates, which nobody else knows and which must not be cited. */
+/** False for surrogate ids, which are unknown to other servers and must not be cited. */
 export function isCitable(id: string): boolean {
   return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith("@no-message-id.invalid>");
 }

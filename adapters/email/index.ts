@@ -1,4 +1,5 @@
-// The e-mail adapter: reads one mailbox by IMAP, answers by SMTP. This file only puts the parts together.
+// The email adapter: reads one mailbox by IMAP and sends responses by SMTP. This file only connects the
+// parts.
 
 import { type Adapter, defineAdapter } from "bridgehead/contract";
 import { config, type EmailConfig, type OAuth2Config } from "./config.ts";
@@ -69,7 +70,7 @@ export default defineAdapter({
   },
 });
 
-/** One source for each grant, also when both sides use the same one. */
+/** Creates one token source per grant, also when both sides use the same grant. */
 function grants(
   make: (grant: OAuth2Config) => TokenSource,
 ): (grant: OAuth2Config | undefined) => TokenSource | null {

@@ -1,4 +1,4 @@
-// An address as a person writes it, and the folder that a channel reads as one name.
+// Normalizes an email address, and the folder that a channel reads, to one canonical name.
 
 import type { ExclusiveResource } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
@@ -9,25 +9,26 @@ import { asciiAddress } from "./parse/headers.ts";
 const longest = 254;
 const shape = /^[^\s@<>()[\],;:"\\]+@[^\s@<>()[\],;:"\\]+$/;
 
-/** `AdapterDefinition.address`: one mailbox in lower case, its domain as A-labels; null for anything else (a list, a name beside it). */
+/** `AdapterDefinition.address`: returns one mailbox in lower case, its domain as A-labels. Returns null
+ *  for anything else (a list, an address with a display name). */
 export function mailbox(text: string): string | null {
   const address = asciiAddress(text.trim().toLowerCase());
   return address.length <= longest && shape.test(address) ? address : null;
 }
 
-/** Names of one and the same service. */
+/** Host names of the same service. */
 const sameServer: Readonly<Record<string, string>> = {
   "imap.googlemail.com": "imap.gmail.com",
   "outlook.office.com": "outlook.office365.com",
 };
 
-/** `AdapterDefinition.exclusive`: the folder of an account on a server, however it is written. Ports 143 and 993 are two
- *  doors of one server; any other port is a server of its own. */
+/** `AdapterDefinition.exclusive`: returns one name for the folder of an account on a server, however it
+ *  is written. Ports 143 and 993 count as the same server. Any other port is a separate server. */
 export function mailboxOf(
   imap: Pick<EmailConfig["imap"], "host" | "port" | "user" | "mailbox">,
 ): ExclusiveResource {
   const written = imap.host.trim().toLowerCase().replace(/\.$/, "");
-  // URL turns an internationalized name into its A-labels, and any form of an IPv6 address into one.
+  // URL converts an internationalized name to A-labels, and any form of an IPv6 address to one form.
   const url = URL.parse(`http://${written.includes(":") ? `[${written.replace(/^\[|\]$/g, "")}]` : written}`);
   const name = url?.hostname ?? written;
   const host = sameServer[name] ?? name;

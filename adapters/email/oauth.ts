@@ -1,5 +1,6 @@
-// Access tokens from a refresh token (RFC 6749, section 6) or for the application itself (section 4.4), renewed before
-// they expire. A refresh token that the issuer rotates is kept, encrypted, in the core's store.
+// Requests access tokens with a refresh token (RFC 6749, section 6) or for the application itself (section
+// 4.4), and renews them before they expire. A refresh token that the issuer rotates is stored encrypted in
+// the core's database.
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import type { Clock, Log, SecretStore } from "bridgehead/contract";
@@ -7,21 +8,23 @@ import type { OAuth2Config } from "./config.ts";
 
 export interface AccessToken {
   readonly value: string;
-  /** Epoch ms; what uses it should have ended by then. */
+  /** Epoch ms; connections that use the token should have ended by then. */
   readonly expiresAt: number;
 }
 
 export interface TokenSource {
-  /** A token that is good for some minutes. `fresh` skips the one in hand (the server just rejected it). */
+  /** Returns a token that stays valid for some minutes. `fresh` bypasses the cached token, which the
+   *  server just rejected. */
   get(options?: { readonly fresh?: boolean }): Promise<AccessToken>;
 }
 
-/** Why there is no token. `certain`: the grant is gone and only a person can renew it. */
+/** The reason for a failed token request. `certain`: the grant is revoked and only an operator can renew
+ *  it. */
 export interface TokenFailure extends Error {
   readonly tokenFailure: { readonly certain: boolean; readonly code: string };
 }
 
-/** Tells a failure of the token endpoint from every other error. */
+/** True for a failure of the token endpoint. */
 export function isTokenFailure(error: unknown): error is TokenFailure {
   return error instanceof Error && "tokenFailure" in error;
 }
@@ -40,10 +43,11 @@ const endpoints = {
   },
 } as const;
 
-/** Errors after which asking again cannot help (RFC 6749, section 5.2). */
+/** Error codes for which a retry cannot help (RFC 6749, section 5.2). */
 const finalErrors = new Set(["invalid_grant", "invalid_client", "unauthorized_client"]);
 
-/** Where the tokens of a grant are asked for, and with which scope; undefined for none. */
+/** Returns the token endpoint of a grant and the scope to request; the scope is undefined when none is
+ *  needed. */
 export function endpointOf(grant: OAuth2Config): {
   readonly url: string;
   readonly scope: string | undefined;
@@ -54,12 +58,12 @@ export function endpointOf(grant: OAuth2Config): {
   return { url: known?.url(grant.tenant ?? "common") ?? grant.token_url, scope: grant.scope ?? usual };
 }
 
-/** One source per configured grant; calls at the same time share one request. `kept` holds a rotated refresh token across
- *  restarts; it is shared by the channels that use the same grant. */
+/** One source per configured grant; concurrent calls share one request. `kept` stores a rotated refresh
+ *  token across restarts. The channels that use the same grant share it. */
 export function tokenSource(grant: OAuth2Config, clock: Clock, kept?: KeptToken): TokenSource {
   const { url, scope } = endpointOf(grant);
   const isApp = grant.grant === "client_credentials";
-  /** The newest refresh token that this process knows of. */
+  /** The newest refresh token known to this process. */
   let newest = grant.refresh_token ?? "";
   let token: AccessToken | null = null;
   let renewAt = 0;
@@ -73,7 +77,8 @@ export function tokenSource(grant: OAuth2Config, clock: Clock, kept?: KeptToken)
       return await refresh(tried);
     } catch (error) {
       if (!isTokenFailure(error) || error.tokenFailure.code !== "invalid_grant") throw error;
-      // Another channel or node may have rotated it meanwhile; else the configured one may still be good.
+      // Another channel or node may have rotated the token in the interval. Otherwise the configured token
+      // may still be valid.
       const other = [await kept?.read(), grant.refresh_token].find((one) => one != null && one !== tried);
       if (other == null) throw error;
       return refresh(other);
@@ -84,7 +89,8 @@ export function tokenSource(grant: OAuth2Config, clock: Clock, kept?: KeptToken)
     return exchange({ grant_type: "refresh_token", refresh_token: refreshToken }, async (next) => {
       if (next === refreshToken) return;
       newest = next;
-      // Before the first use of the new access token: the old refresh token may be void from here on.
+      // Stored before the first use of the new access token, because the old refresh token may be invalid
+      // from now on.
       await kept?.write(next);
     });
   }
@@ -114,7 +120,7 @@ export function tokenSource(grant: OAuth2Config, clock: Clock, kept?: KeptToken)
     const seconds = Number(body["expires_in"]);
     const lifetime = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 3_600_000;
     token = { value: body["access_token"], expiresAt: clock.now() + lifetime };
-    // Replaced five minutes before its end, or at half its life when it is a short one.
+    // The token is replaced five minutes before it expires, or at half its lifetime when that is short.
     renewAt = token.expiresAt - Math.min(300_000, lifetime / 2);
     return token;
   }
@@ -128,15 +134,17 @@ export function tokenSource(grant: OAuth2Config, clock: Clock, kept?: KeptToken)
   };
 }
 
-/** A refresh token in the core's store. Neither member rejects: without the store the configured token is used. */
+/** A refresh token in the core's database. Neither method rejects: when the database fails, the
+ *  configured token is used. */
 export interface KeptToken {
-  /** Null when none was stored since the configured one was written. */
+  /** Returns null when none was stored since the configured token was written. */
   read(): Promise<string | null>;
   write(refreshToken: string): Promise<void>;
 }
 
-/** Bound to the configured refresh token: its name and its key are made from it. So a changed one in the file is newer and
- *  wins, and a backup of the store alone reveals nothing. Undefined for a grant without a refresh token. */
+/** The storage name and the encryption key are derived from the configured refresh token. A changed
+ *  token in the configuration is newer and takes precedence, and a backup of the database alone reveals
+ *  nothing. Returns undefined for a grant without a refresh token. */
 export function keptToken(grant: OAuth2Config, secrets: SecretStore, log: Log): KeptToken | undefined {
   const { refresh_token: configured } = grant;
   if (configured === undefined) return undefined;
@@ -172,7 +180,7 @@ function encrypt(text: string, key: Buffer): string {
   return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64");
 }
 
-/** Throws for what was changed, or encrypted under another key. */
+/** Throws for a value that was changed or encrypted under another key. */
 function decrypt(stored: string, key: Buffer): string {
   const bytes = Buffer.from(stored, "base64");
   const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, 12), { authTagLength: 16 });

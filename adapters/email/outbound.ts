@@ -1,4 +1,4 @@
-// The sending side of a channel.
+// The sending side of an email channel.
 
 import type { Channel, Outbound } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
@@ -22,7 +22,7 @@ export interface OutboundParts {
   readonly folder: SentFolder;
 }
 
-/** Opens nothing by itself. `close` ends what sending has opened. */
+/** Opens no connection until the first send. `close` ends the connections that sending has opened. */
 export function outbound({ channel, config, self, health, lines, folder }: OutboundParts): {
   readonly outbound: Outbound<Draft>;
   close(signal: AbortSignal): Promise<void>;
@@ -49,7 +49,7 @@ export function outbound({ channel, config, self, health, lines, folder }: Outbo
   };
 }
 
-/** What the configuration says about the provider, or what is known of it. */
+/** Returns how the provider files sent mail, from the configuration or from the provider table. */
 function filingOf(config: EmailConfig): Filing {
   const known = providerOf(config.smtp.host);
   const said = config.provider_files_sent;
@@ -62,7 +62,8 @@ function copier(
   filing: Filing,
   folder: SentFolder,
 ): (draft: Draft, bytes: Buffer) => void {
-  // Named explicitly, a folder gets copies even of a provider that files its own elsewhere.
+  // A folder that the configuration names gets copies even when the provider files its own copies
+  // elsewhere.
   const wanted = config.sent_folder === "auto" ? !filing.byProvider : config.sent_folder !== "none";
   return (draft, bytes) => {
     if (wanted) folder.file(draft.messageId, bytes);

@@ -1,4 +1,5 @@
-// Logs in on both sides and looks around: for `check --online`. Sends nothing, changes nothing.
+// Logs in to IMAP and SMTP and lists the folders, for `check --online`. Sends no message and changes
+// nothing.
 
 import type { Channel, ChannelStatus, Probed } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
@@ -9,7 +10,7 @@ import type { Lines } from "./smtp/connection.ts";
 
 type Side = "imap" | "smtp";
 
-/** Probes both sides at once; the result is the worse one's, with both in `parts`. Never rejects. */
+/** Probes both sides concurrently. Returns the worse status, with both in `parts`. Never rejects. */
 export async function probe(
   channel: Channel,
   config: EmailConfig,
@@ -54,7 +55,7 @@ async function readable(
   }
 }
 
-/** The folders that the block names, each with its key. */
+/** The folders that the configuration names, each with its key. */
 const wantedFolders = ({
   imap,
   mark,
@@ -65,7 +66,7 @@ const wantedFolders = ({
   ...(sent === "auto" || sent === "none" ? [] : [["sent_folder", sent] as const]),
 ];
 
-/** INBOX has no case (RFC 3501, 5.1); every other name has. */
+/** INBOX is case-insensitive (RFC 3501, 5.1); all other folder names are case-sensitive. */
 const has = (folders: readonly string[], wanted: string): boolean =>
   folders.some((folder) => folder === wanted || (/^inbox$/i.test(wanted) && /^inbox$/i.test(folder)));
 
@@ -83,14 +84,14 @@ function failed(part: Side, config: EmailConfig, error: unknown): Probed {
   return { part, status: { ...status, reason }, fix: remedy(part, config, error, status.code) };
 }
 
-/** What the server itself said, on one line; null when it said nothing. */
+/** Returns the text of the server's response on one line; null without a response. */
 function serverText(error: unknown): string | null {
   const { responseText, response } = (error ?? {}) as { responseText?: unknown; response?: unknown };
   const text = [response, responseText].find((one) => typeof one === "string" && one.trim() !== "");
   return typeof text === "string" ? oneLine(text) : null;
 }
 
-/** Bounded, without what a terminal would obey. */
+/** Truncates the text and removes control characters that a terminal would interpret. */
 const oneLine = (text: string): string =>
   text
     .slice(0, 2000)
@@ -98,7 +99,7 @@ const oneLine = (text: string): string =>
     .trim()
     .slice(0, 300);
 
-/** In terms of the block's keys. */
+/** Returns the suggested remedy in terms of the configuration keys. */
 function remedy(side: Side, config: EmailConfig, error: unknown, code: string): string {
   const { imap, smtp } = config;
   const { host, port, tls } = config[side];

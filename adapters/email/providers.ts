@@ -1,11 +1,13 @@
-// What is known about large providers, by the host name of their servers.
+// Facts about large providers, by the host name of their servers.
 
 export interface Provider {
-  /** Puts every mail we send into the Sent folder itself. */
+  /** True when the provider files every message we send in the Sent folder. */
   readonly filesSent: boolean;
-  /** Keeps our Message-ID: only then does its absence from Sent prove anything. */
+  /** True when the provider keeps our Message-ID. Only then does its absence from Sent prove that the
+   *  message was not sent. */
   readonly keepsMessageId: boolean;
-  /** The longest it lets a line idle, ms; null when nothing shorter than usual is known. */
+  /** The longest time in ms that the server lets a connection idle; null when no limit below the default
+   *  is known. */
   readonly idleLimit: number | null;
 }
 
@@ -27,7 +29,7 @@ const table: readonly (readonly [RegExp, Provider])[] = [
   [/(^|\.)(rambler\.ru|163\.com|126\.com)$/, { filesSent: false, keepsMessageId: true, idleLimit: 55_000 }],
 ];
 
-/** Never fails: an unknown host is an ordinary server that files nothing. */
+/** Never fails: an unknown host counts as an ordinary server that files no copies. */
 export function providerOf(host: string): Provider {
   const name = host.toLowerCase();
   return table.find(([pattern]) => pattern.test(name))?.[1] ?? unknownProvider;
@@ -40,8 +42,8 @@ export interface Servers {
   readonly passwords: boolean;
 }
 
-// Sources: the providers' own pages for other mail programs. Only those whose servers have different names and do not
-// stand in for each other.
+// Sources: the providers' documentation for other mail clients. Lists only providers whose IMAP and SMTP
+// servers have different names and do not substitute for each other.
 const separated: readonly (readonly [imap: string, smtp: string, passwords: boolean])[] = [
   ["imap.gmail.com", "smtp.gmail.com", true],
   ["outlook.office365.com", "smtp.office365.com", false],
@@ -62,7 +64,7 @@ const separated: readonly (readonly [imap: string, smtp: string, passwords: bool
   ["imap.mail.ru", "smtp.mail.ru", true],
 ];
 
-/** The servers of the provider that one of the two names belongs to; null: none of these providers. */
+/** Returns the servers of the provider that owns the host name; null for providers that are not listed. */
 export function serversOf(host: string): Servers | null {
   const name = host.toLowerCase();
   const found = separated.find(([imap, smtp]) => name === imap || name === smtp);

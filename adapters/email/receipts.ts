@@ -1,4 +1,4 @@
-// Delivery reports (RFC 3464) and bounces that follow no standard: what they say about what we sent.
+// Converts delivery reports (RFC 3464) and non-standard bounces into delivery events for our drafts.
 
 import { type DeliveryEvent, type ExternalId, externalId, type SendKey } from "bridgehead/contract";
 import type { Arrival } from "./arrival.ts";
@@ -8,10 +8,9 @@ import type { Mail } from "./parse/mail.ts";
 
 type Bounce = Extract<Finding, { kind: "bounce" }>;
 
-/**
- * One event for each recipient of a machine-readable report, at least one; the first has the mail's own id. A report that
- * is read from text is one event with every address of the text, of which the core knows the recipient.
- */
+/** Returns one event for each recipient of a machine-readable report, at least one; the first has the
+ *  message's own id. A report parsed from text returns one event with every address in the text; the
+ *  core determines the recipient. */
 export function deliveries(
   self: Identity,
   arrival: Arrival,
@@ -48,13 +47,13 @@ function aboutOf(
   };
 }
 
-/** The envelope id is the draft's key as we gave it to the server, or a Message-ID of ours. */
+/** The envelope id is the draft's key as we sent it to the server, or a Message-ID that we created. */
 function keyIn(self: Identity, envelopeId: string | null): SendKey | null {
   if (envelopeId === null) return null;
   return self.keyOf(envelopeId) ?? self.keyOf(`${envelopeId}.bridgehead@${self.address.split("@")[1]}`);
 }
 
-/** `delayed` and `delivered` reports have the form of a bounce, and are none. */
+/** `delayed` and `delivered` reports have the form of a bounce but do not report a failure. */
 function fateOf(
   mail: Mail,
   bounce: Bounce,

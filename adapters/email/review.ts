@@ -1,4 +1,5 @@
-// What is wrong with a mailbox's block although each of its keys is right: for `check` and every start.
+// Checks the configuration of an email channel across keys that are valid individually. Called by `check`
+// and at every start.
 
 import type { Remark } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
@@ -15,7 +16,7 @@ const registered: Readonly<Record<number, "implicit" | "starttls">> = {
 
 const ports = { imap: { implicit: 993, starttls: 143 }, smtp: { implicit: 465, starttls: 587 } } as const;
 
-/** Called with a parsed block; pure. */
+/** Called with a parsed configuration block. Pure. */
 export function review(config: EmailConfig): readonly Remark[] {
   return [
     ...wrongTls("imap", config),
@@ -33,7 +34,7 @@ function wrongTls(side: "imap" | "smtp", config: EmailConfig): readonly Remark[]
   return [error([side, "port"], `${port} does not go with tls: ${tls}`, fix)];
 }
 
-/** Providers whose IMAP server takes no mail, and the other way round. */
+/** Detects an IMAP host in the SMTP block and the reverse, for known providers. */
 function wrongServers({ imap, smtp }: EmailConfig): readonly Remark[] {
   const remarks: Remark[] = [];
   const reading = serversOf(imap.host);

@@ -1,5 +1,5 @@
-// The Sent folder: copies are filed there, and looked for. It has a connection of its own, opened when there is
-// something to do and closed soon after, so that it never stands in the way of reading or sending.
+// Files copies in the Sent folder and searches it. It uses a separate connection, opened when a request is
+// queued and closed soon after, so that it never blocks reading or sending.
 
 import { channel as point } from "node:diagnostics_channel";
 import type { Log } from "bridgehead/contract";
@@ -13,25 +13,26 @@ import { arrivedSince, headerFields, openMailbox } from "../imap/fetch.ts";
 const points = point("bridgehead:email.sent-copy");
 
 export interface SentFolder {
-  /** Files a copy, some time soon. Best effort: it never throws, and nothing depends on it. */
+  /** Queues a copy for filing. Best effort: it never throws, and no other state depends on it. */
   file(messageId: string, bytes: Buffer): void;
-  /** Is a mail with this Message-ID there? Null when there is no such folder; rejects when it cannot be read. */
+  /** Returns whether a message with this Message-ID is there. Returns null when there is no such folder;
+   *  rejects when it cannot be read. */
   has(messageId: string): Promise<boolean | null>;
-  /** The ids that our answers filed since then (epoch ms) cite in In-Reply-To and References; empty without such a folder.
-   *  Rejects when it cannot be read. */
+  /** Returns the ids that our responses filed since then (epoch ms) cite in In-Reply-To and References;
+   *  empty without such a folder. Rejects when it cannot be read. */
   answered(since: number, self: Identity): Promise<ReadonlySet<string>>;
-  /** Files what is waiting, until the signal aborts; then the connection ends. */
+  /** Files the queued copies until the signal aborts, then closes the connection. */
   close(signal: AbortSignal): Promise<void>;
 }
 
 export interface SentFolderOptions {
   readonly connection: ConnectionOptions;
-  /** `auto`: the folder that the server says is for sent mail. */
+  /** `auto`: the folder that the server marks as the Sent folder. */
   readonly folder: string;
   readonly log: Log;
 }
 
-/** More copies than this are not kept waiting; nor more bytes. */
+/** Limits of the queue: number of copies and total bytes. Copies beyond either limit are dropped. */
 const pendingLimit = 1000;
 const pendingBytes = 32_000_000;
 const idleMs = 10_000;
@@ -39,7 +40,7 @@ const patience = 60_000;
 
 type Job = (client: ImapFlow, open: boolean) => Promise<void>;
 
-/** Opens nothing by itself. */
+/** Opens no connection until the first request. */
 export function sentFolder(options: SentFolderOptions): SentFolder {
   const { log } = options;
   const queue: { readonly job: Job; readonly size: number; readonly fail: (error: unknown) => void }[] = [];
@@ -73,7 +74,7 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
     working = false;
     connection?.client.close();
   }
-  /** Resolves when there is more to do, or nothing for a while. */
+  /** Resolves when new work is queued, or when the idle time is over. */
   function quiet(): Promise<void> {
     return new Promise((resolve) => {
       poke = resolve;
@@ -88,7 +89,7 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
       missing = true;
       return;
     }
-    // The first try may have gone through before its line broke.
+    // The first attempt may have succeeded before its connection failed.
     if (again && (await search(client, messageId))) return;
     if (points.hasSubscribers) points.publish({ phase: "before", messageId });
     const done = await client.append(openMailbox(client).path, bytes, ["\\Seen"]);
@@ -133,7 +134,7 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
   };
 }
 
-/** With the folder open, or without any when there is none. */
+/** Returns a connection with the Sent folder selected, or with none when the server has no such folder. */
 async function connect(options: SentFolderOptions): Promise<Connection> {
   const connection = await openConnection(options.connection, AbortSignal.timeout(patience));
   try {
@@ -147,7 +148,7 @@ async function connect(options: SentFolderOptions): Promise<Connection> {
   }
 }
 
-/** The folder marked \Sent (RFC 6154), or one of the usual name. */
+/** Returns the folder marked \Sent (RFC 6154), or one with a usual name. */
 async function specialFolder(client: ImapFlow): Promise<string | null> {
   const folders = await client.list();
   const usual = /^sent( (items|messages|mail))?$/i;
@@ -157,10 +158,11 @@ async function specialFolder(client: ImapFlow): Promise<string | null> {
   return found?.path ?? null;
 }
 
-/** So many headers are asked for at once. */
+/** Number of message headers per request. */
 const headerBatch = 500;
 
-/** Only of mail that we made: by its Message-ID, or by our loop header where the server replaces Message-IDs. */
+/** Reads only messages that we sent, recognized by Message-ID, or by our loop header where the server
+ *  replaces Message-IDs. */
 async function cited(client: ImapFlow, since: number, self: Identity): Promise<Set<string>> {
   const uids = await arrivedSince(client, since);
   const names = ["message-id", "in-reply-to", "references", "x-bridgehead-hops"];
@@ -182,7 +184,7 @@ async function search(client: ImapFlow, messageId: string): Promise<boolean> {
     if (openMailbox(client).exists === 0) return false;
   }
   const found = await client.search({ header: { "message-id": messageId } }, { uid: true });
-  // imapflow before 2.5.6 answered a search that could not be completed like one without hits.
+  // imapflow before 2.5.6 returned an empty result for a search that failed.
   if (!Array.isArray(found) || !client.usable) throw new Error("searching the folder for sent mail failed");
   return found.length > 0;
 }

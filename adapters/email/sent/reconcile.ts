@@ -1,22 +1,23 @@
-// Did a draft of unknown outcome go out? The Sent folder knows, where the provider files what it sent.
+// Determines from the Sent folder whether a draft with unknown outcome was sent, where the provider files
+// sent messages.
 
 import { type Clock, externalId, type PastAttempt, type Verdict } from "bridgehead/contract";
 import type { Draft } from "../smtp/draft.ts";
 import type { SentFolder } from "./folder.ts";
 
 export interface Filing {
-  /** Every sent mail appears in Sent without our doing. */
+  /** True when the provider files every sent message in Sent. */
   readonly byProvider: boolean;
-  /** And it appears under the Message-ID we gave it. */
+  /** True when the filed message keeps the Message-ID we gave it. */
   readonly keepsMessageId: boolean;
 }
 
-/** A provider may file a copy late; before this much time absence proves nothing. */
+/** A provider may file a copy late. Before this time has passed, absence proves nothing. */
 const grace = 120_000;
 const lookAgainMs = 60_000;
 
-/** Present means sent, however it got there: we file copies only of what was taken. Absent means not sent only where
- *  the provider is known to file everything under our id. */
+/** A copy in the folder means sent, because we file copies only of messages that the server accepted.
+ *  Absence means not sent only when the provider is known to file every message under our Message-ID. */
 export async function reconcile(
   folder: SentFolder,
   filing: Filing,
