@@ -1,4 +1,5 @@
-// One IMAP connection, logged in. imapflow objects are never used twice: every reconnect opens a new one.
+// Opens one IMAP connection and logs in. imapflow clients are never reused: every reconnect opens a new
+// one.
 
 import { readFile } from "node:fs/promises";
 import { ImapFlow } from "imapflow";
@@ -7,30 +8,33 @@ import type { AccessToken, TokenSource } from "../oauth.ts";
 
 export interface Connection {
   readonly client: ImapFlow;
-  /** Epoch ms at which the login's token ends and the server may hang up; null with a password. */
+  /** Epoch ms at which the login's token expires and the server may close the connection; null with a
+   *  password. */
   readonly loginEndsAt: number | null;
-  /** Resolves, with the error if there was one, when the line is gone, for whatever reason. */
+  /** Resolves when the connection is closed for any reason, with the error if there was one. */
   readonly closed: Promise<Error | null>;
 }
 
 export interface ConnectionOptions {
   readonly imap: EmailConfig["imap"];
-  /** The largest source that will be asked for, bytes. */
+  /** The largest message source that is requested, in bytes. */
   readonly maxSource: number;
   readonly tokens: TokenSource | null;
 }
 
-/** Room for the protocol around a message. */
+/** Buffer for protocol data around a message, in bytes. */
 const framing = 1_000_000;
 
-/** Connects and logs in; ends early when the signal aborts. Errors are imapflow's or the token endpoint's. */
+/** Connects and logs in; stops early when the signal aborts. Rejects with errors of imapflow or of the
+ *  token endpoint. */
 export async function openConnection(options: ConnectionOptions, signal: AbortSignal): Promise<Connection> {
   const { imap } = options;
   const token = (await options.tokens?.get()) ?? null;
   try {
     return await attempt(options, token, signal);
   } catch (error) {
-    // The issuer may have revoked the token in hand; a new one decides whether the grant is still good.
+    // The issuer may have revoked the cached token. The response to a new token request shows whether the
+    // grant is still valid.
     const rejected = (error as { authenticationFailed?: boolean }).authenticationFailed === true;
     if (!rejected || options.tokens === null || signal.aborted || imap.oauth2 === undefined) throw error;
     return attempt(options, await options.tokens.get({ fresh: true }), signal);
@@ -47,16 +51,18 @@ async function attempt(
     host: imap.host,
     port: imap.port,
     secure: imap.tls === "implicit",
-    // With "starttls" a server that no longer offers it is refused, never talked to in clear.
+    // With "starttls" a server that does not offer STARTTLS is refused; the client never continues in clear
+    // text.
     doSTARTTLS: imap.tls === "starttls",
     auth: { user: imap.user, ...(token ? { accessToken: token.value } : { pass: imap.password ?? "" }) },
     tls: ca === null ? {} : { ca },
     clientInfo: { name: "bridgehead" },
     logger: false,
-    // Hundreds of mailboxes share a process: no zlib window and no extension that widens every answer.
+    // Hundreds of mailboxes share a process. Compression would allocate a zlib window for each, and
+    // extensions would enlarge every response.
     disableCompression: true,
     disableAutoEnable: true,
-    // IDLE is started by the reader itself, at once after a sweep.
+    // The reader starts IDLE itself, immediately after a sweep.
     disableAutoIdle: true,
     missingIdleCommand: "NOOP",
     maxIdleTime: imap.idle,
@@ -83,7 +89,8 @@ async function attempt(
   return { client, loginEndsAt: token?.expiresAt ?? null, closed };
 }
 
-/** Listeners are attached before connect(): an `error` without one would end the process. */
+/** Listeners are attached before connect(), because an `error` event without a handler would end the
+ *  process. */
 function ending(client: ImapFlow): Promise<Error | null> {
   return new Promise((resolve) => {
     let first: Error | null = null;
@@ -94,7 +101,7 @@ function ending(client: ImapFlow): Promise<Error | null> {
   });
 }
 
-/** The text of a private CA, from a file or as given; null for the public ones. */
+/** Returns the text of a private CA, from a file or as configured; null for the public CAs. */
 export async function privateCa(ca: string | undefined): Promise<string | null> {
   if (ca === undefined) return null;
   return ca.includes("-----BEGIN") ? ca : readFile(ca, "utf8");

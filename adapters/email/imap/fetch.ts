@@ -1,25 +1,25 @@
-// Reading from the open mailbox. No command is ever given while the rows of another one are read: imapflow would
-// wait for itself.
+// Reads from the selected mailbox. No command is sent while the rows of another command are read, because
+// imapflow would deadlock.
 
 import type { FetchMessageObject, ImapFlow } from "imapflow";
 
 /** A message as a listing shows it, before its bytes are fetched. */
 export interface Listed {
   readonly uid: number;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
-  /** INTERNALDATE, epoch ms; null when the server did not tell. */
+  /** INTERNALDATE, epoch ms; null when the server returned none. */
   readonly arrived: number | null;
-  /** Flags that are no system flags, such as `$Bridgehead`. */
+  /** Flags other than system flags, such as `$Bridgehead`. */
   readonly keywords: readonly string[];
 }
 
-/** `raw` is null when the server answered without the bytes. */
+/** `raw` is null when the server's response has no bytes. */
 export interface Fetched extends Listed {
   readonly raw: Uint8Array | null;
 }
 
-/** What stands in for the header of a mail whose bytes are not read. */
+/** The fields that replace the header of a message whose bytes are not read. */
 export interface Envelope {
   readonly uid: number;
   readonly messageId: string | null;
@@ -31,10 +31,11 @@ export interface Envelope {
 
 const meta = { uid: true, size: true, internalDate: true, flags: true } as const;
 
-/** Everything with a UID of at least `from`, in order. `N:*` also names the last message when its UID is below N. */
+/** Returns every message with a UID of at least `from`, in order. `N:*` also returns the last message
+ *  when its UID is below N. */
 export async function list(client: ImapFlow, from: number): Promise<Listed[]> {
   if (openMailbox(client).exists === 0) {
-    // Some servers reject a range in an empty mailbox. Asking all the same shows that the line is alive.
+    // Some servers reject a range in an empty mailbox. The NOOP shows that the connection is alive.
     await client.noop();
     if (openMailbox(client).exists === 0) return [];
   }
@@ -42,7 +43,7 @@ export async function list(client: ImapFlow, from: number): Promise<Listed[]> {
   return ordered(rows.filter((row) => row.uid >= from).map(listed));
 }
 
-/** The listing of these UIDs; those that have gone are left out. */
+/** Returns the listing of these UIDs; deleted messages are left out. */
 export async function listOnly(client: ImapFlow, uids: readonly number[]): Promise<Listed[]> {
   if (uids.length === 0 || openMailbox(client).exists === 0) return [];
   const wanted = new Set(uids);
@@ -50,8 +51,8 @@ export async function listOnly(client: ImapFlow, uids: readonly number[]): Promi
   return ordered(rows.filter((row) => wanted.has(row.uid)).map(listed));
 }
 
-/** Listing and bytes in one round trip, for the few messages that were just announced. A message longer than
- *  `maxLength` comes without its bytes. */
+/** Returns listing and bytes in one round trip, for the few messages that were just announced. A message
+ *  longer than `maxLength` is returned without its bytes. */
 export async function listWithSource(client: ImapFlow, from: number, maxLength: number): Promise<Fetched[]> {
   if (openMailbox(client).exists === 0) return [];
   const rows = await rowsOf(client, `${from}:*`, { ...meta, source: { start: 0, maxLength } });
@@ -60,7 +61,8 @@ export async function listWithSource(client: ImapFlow, from: number, maxLength: 
   );
 }
 
-/** The bytes of these messages; `raw` is also null for one that the server left out of its answer. */
+/** Returns the bytes of these messages. `raw` is also null for a message that the server left out of its
+ *  response. */
 export async function sources(
   client: ImapFlow,
   wanted: readonly Listed[],
@@ -77,14 +79,15 @@ export async function sources(
   });
 }
 
-/** Sender, subject and id of messages that are not downloaded. */
+/** Returns sender, subject and id of messages that are not downloaded. */
 export async function envelopes(client: ImapFlow, uids: readonly number[]): Promise<Map<number, Envelope>> {
   if (uids.length === 0 || openMailbox(client).exists === 0) return new Map();
   const rows = await rowsOf(client, uidSet(uids), { uid: true, envelope: true });
   return new Map(rows.map((row) => [row.uid, envelopeOf(row)]));
 }
 
-/** These header fields of messages, unfolded, by lower-case name; the first field of each name counts. */
+/** Returns these header fields of the messages, unfolded, by lower-case name. The first field of each
+ *  name counts. */
 export async function headerFields(
   client: ImapFlow,
   uids: readonly number[],
@@ -104,7 +107,7 @@ export async function headerFields(
   });
 }
 
-/** UIDs from `from` on that carry the keyword. */
+/** Returns the UIDs at or above `from` that carry the keyword. */
 export async function withKeyword(client: ImapFlow, keyword: string, from: number): Promise<number[]> {
   if (openMailbox(client).exists === 0) return [];
   const found = await client.search({ keyword, uid: `${from}:*` }, { uid: true });
@@ -112,22 +115,23 @@ export async function withKeyword(client: ImapFlow, keyword: string, from: numbe
   return found.filter((uid) => uid >= from);
 }
 
-/** UIDs of everything that arrived at or after this time (the server compares whole days). */
+/** Returns the UIDs of messages that arrived at or after this time (the server compares whole days). */
 export async function arrivedSince(client: ImapFlow, since: number): Promise<number[]> {
   if (openMailbox(client).exists === 0) return [];
   const found = await client.search({ since: new Date(since - 86_400_000) }, { uid: true });
-  // imapflow before 2.5.6 answered a search that could not be completed like one without hits.
+  // imapflow before 2.5.6 returned an empty result for a search that failed.
   if (!Array.isArray(found) || !client.usable) throw new Error("searching the mailbox failed");
   return found;
 }
 
-/** The selected mailbox. imapflow answers a fetch without one as if it were empty, so this is asked every time. */
+/** Returns the selected mailbox; throws without one. imapflow returns an empty result for a fetch
+ *  without a selected mailbox, so every request checks this. */
 export function openMailbox(client: ImapFlow) {
   if (!client.usable || client.mailbox === false) throw new Error("reading failed: no mailbox is open");
   return client.mailbox;
 }
 
-/** `1:3,7` */
+/** Returns a UID set such as `1:3,7`. */
 export function uidSet(uids: readonly number[]): string {
   const ranges: [number, number][] = [];
   for (const uid of [...uids].sort((a, b) => a - b)) {
@@ -138,7 +142,7 @@ export function uidSet(uids: readonly number[]): string {
   return ranges.map(([from, to]) => (from === to ? String(from) : `${from}:${to}`)).join(",");
 }
 
-/** Every row of the answer. Rejects when another mailbox was opened meanwhile. */
+/** Returns every row of the response. Rejects when another mailbox was selected before the end. */
 export async function rowsOf(
   client: ImapFlow,
   range: string,
@@ -163,7 +167,8 @@ function bytesOf(row: FetchMessageObject): Uint8Array | null {
   return row.source !== undefined && row.source.length > 0 ? row.source : null;
 }
 
-/** Null for a source that was cut at the limit. Servers report sizes that are a little wrong, so only this counts. */
+/** Returns null for a source that was truncated at the limit. Servers report slightly wrong sizes, so
+ *  only the downloaded length counts. */
 function whole(row: FetchMessageObject, maxLength: number): Uint8Array | null {
   const bytes = bytesOf(row);
   return bytes !== null && bytes.length < maxLength ? bytes : null;

@@ -1,4 +1,5 @@
-// From listed messages to committed events: fetch, parse and commit overlap, batch by batch, in the order of arrival.
+// Converts listed messages to committed events. Fetch, parse and commit overlap batch by batch, in the
+// order of arrival.
 
 import {
   type Channel,
@@ -16,7 +17,7 @@ import type { Mark } from "./marks.ts";
 import { readPartly } from "./oversized.ts";
 import type { Traces } from "./traces.ts";
 
-/** What reading needs of its channel. */
+/** The methods of the channel that reading needs. */
 export type Core = Pick<Channel, "accept" | "known" | "log" | "clock">;
 
 export interface IntakeOptions {
@@ -29,10 +30,10 @@ export interface IntakeOptions {
   readonly own: string;
   readonly traces: Pick<Traces, "handledBefore">;
   readonly client: ImapFlow;
-  /** `INBOX/1712345678`: with `/<uid>` it is a message's id. */
+  /** `INBOX/1712345678`: followed by `/<uid>` it is the id of a message. */
   readonly prefix: string;
   readonly signal: AbortSignal;
-  /** Told after every committed batch: the line and the store are alive. */
+  /** Called after every committed batch: connection and database work. */
   readonly proven: () => void;
 }
 
@@ -43,24 +44,26 @@ export interface Batch {
   readonly fetched?: readonly Fetched[];
 }
 
-/** Called with the UIDs that the events settle; answers the cursor to commit with them. */
+/** Called with the UIDs that the events settle. Returns the cursor to commit in the same transaction. */
 export type CursorAfter = (settled: readonly number[]) => Cursor | undefined;
 
-/** Batches are small enough that three of them in memory do not matter, and large enough that one commit serves many. */
+/** Three batches fit into memory at this size, and one commit still covers many messages. */
 const batchCount = 50;
 const batchBytes = 4_000_000;
-/** After this many looks a mail is settled as unreadable. */
+/** After this many failed attempts a message is settled as unreadable. */
 const readLimit = 3;
-/** After this many its sender is taken as one that cannot be checked; with the pauses between them some minutes. */
+/** After this many attempts the sender counts as one that cannot be verified. With the retry delays this
+ *  takes some minutes. */
 const senderLimit = 8;
 
 export interface Intake {
-  /** Resolves with the number of mails that must be looked at again, once all others are committed and marked. */
+  /** Resolves with the number of messages to retry, after all others are committed and marked. */
   take(batches: readonly Batch[], cursorAfter: CursorAfter): Promise<number>;
   readonly idOf: (uid: number) => ExternalId;
 }
 
-/** One per connection; `looks` outlives it, so that a mail is not looked at for ever by ever new connections. */
+/** One per connection. `looks` counts attempts across connections, so that reconnects cannot retry a
+ *  message without limit. */
 export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): Intake {
   const { core, client, reading, signal } = options;
   const maxSize = reading.config.max_size;
@@ -87,12 +90,13 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     return Promise.all(all.map((one) => withTraces(one, byUid.get(one.uid))));
   }
 
-  /** Reads the text of a message larger than `max_size`. A message on which the connection breaks again and again, or of
-   *  which the server tells no structure, is settled unread. */
+  /** Reads the text of a message larger than `max_size`. A message on which the connection fails
+   *  repeatedly, or whose structure the server does not return, is settled unread. */
   async function readOversized(listed: Listed): Promise<Understood | Unread> {
     const mail = { ...listed, raw: null };
     const { uid, size } = listed;
-    // Counted apart from the looks of `again`, which must add up although the parts are read each time.
+    // Counted separately from the attempts of `again`. This count must accumulate although the parts are
+    // downloaded on each attempt.
     const parts = externalId(`${idOf(uid)}/parts`);
     const count = (looks.get(parts) ?? 0) + 1;
     const tooLarge: Unread = {
@@ -111,7 +115,7 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     });
     looks.delete(parts);
     if (partly === null) return tooLarge;
-    // A signature covers the whole body, which is not here.
+    // A DKIM signature covers the whole body, which was not downloaded.
     const signed = options.context.senderAuth.mode === "mailauth";
     const context: ParseContext = signed
       ? { ...options.context, senderAuth: { mode: "off" } }
@@ -131,7 +135,8 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     return again(mail, senderLimit, found.otherwise.code, found.otherwise.reason);
   }
 
-  /** Messages that an earlier state of the store, or another daemon, has handled are marked as such for the core. */
+  /** Adds a flag for the core to messages that an earlier state of the store, or another daemon, has
+   *  handled. */
   async function withTraces(one: Understood, mail: Listed | undefined): Promise<Understood> {
     if (one.kind !== "events" || mail === undefined) return one;
     const events: InboundEvent[] = [];
@@ -148,7 +153,7 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
   async function read(mail: Fetched): Promise<Understood | Unread> {
     const { uid, raw } = mail;
     if (raw === null) return again(mail, readLimit, "unreadable", "the server gives no content");
-    // Larger than the server said.
+    // The message is larger than the server reported.
     if (raw.length > maxSize) return readOversized(mail);
     const result = await options.parse(raw, options.context, signal);
     if (!result.ok) {
@@ -162,7 +167,7 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     return again(mail, senderLimit, found.otherwise.code, found.otherwise.reason);
   }
 
-  /** Puts the mail off, or gives it up after some looks. */
+  /** Schedules a retry of the message, or settles it as failed after `limit` attempts. */
   function again(mail: Fetched, limit: number, code: string, reason: string): Understood | Unread {
     const id = idOf(mail.uid);
     const count = (looks.get(id) ?? 0) + 1;
@@ -191,7 +196,7 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
   async function take(batches: readonly Batch[], cursorAfter: CursorAfter): Promise<number> {
     let pending = 0;
     let marks: Promise<void> = Promise.resolve();
-    // Two batches ahead: while one is committed, one is parsed and one is on the line.
+    // Fetches two batches ahead: while one is committed, one is parsed and one is downloaded.
     const ahead: Promise<Understood[]>[] = [];
     const start = (batch: Batch) => {
       const work = fetched(batch);
@@ -212,7 +217,7 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
       const events: InboundEvent[] = settled.flatMap((one) => one.events);
       await core.accept(events, cursorAfter(uids));
       options.proven();
-      // After the commit, and not in its way.
+      // Marks are set after the commit and do not delay the next batch.
       marks = marks.then(() => options.mark(client, uids, options.own));
     }
     await marks;
@@ -240,7 +245,7 @@ const unsigned: SenderAuth = {
   detail: "the message is too large for its signature to be verified",
 };
 
-/** Cuts a listing into batches, by number and by size. */
+/** Splits a listing into batches, by number of messages and by size. */
 export function batchesOf(listed: readonly Listed[]): Batch[] {
   const batches: Listed[][] = [];
   let bytes = 0;

@@ -1,6 +1,7 @@
-// Marks on handled mail: a flag or keyword for people who look into the mailbox, and a keyword that names the channel and
-// its store. What is handled is what the core has committed, so a mark that fails is logged once and forgotten. Marks
-// are read only to recognize a store that is behind the mailbox, and other daemons on it (traces.ts).
+// Marks handled messages: with a flag or keyword for people who read the mailbox, and with a keyword that
+// names the channel and its store. The commit in the core decides what is handled, so a failed mark is
+// logged once and not retried. Marks are read only to recognize a store that is behind the mailbox, and
+// other daemons on it (traces.ts).
 
 import { channel as point } from "node:diagnostics_channel";
 import type { Log } from "bridgehead/contract";
@@ -9,13 +10,13 @@ import type { EmailConfig } from "../config.ts";
 import { brief } from "../failure.ts";
 import { openMailbox, uidSet } from "./fetch.ts";
 
-/** `{ phase: "before" | "after", uids }` around each command that marks. */
+/** Diagnostics channel: `{ phase: "before" | "after", uids }` around each command that marks. */
 const points = point("bridgehead:email.mark");
 
 /** `own`: the channel's mark (`ChannelIdentity.mark`). */
 export type Mark = (client: ImapFlow, uids: readonly number[], own: string) => Promise<void>;
 
-/** One command marks a whole batch. The returned promise never rejects. */
+/** Marks a whole batch with one command. The returned promise never rejects. */
 export function marker(settings: EmailConfig["mark"], log: Log): Mark {
   let complained = false;
   const complain = (reason: string) => {
@@ -36,10 +37,12 @@ export function marker(settings: EmailConfig["mark"], log: Log): Mark {
   };
 }
 
-/** The keyword that names the channel which handled a mail, beside the one that says that it was handled. */
+/** Returns the keyword that names the channel which handled a message. It is set in addition to the
+ *  keyword for handled messages. */
 export const keywordOf = (keyword: string, mark: string): string => `${keyword}-${mark}`;
 
-/** Whose keywords are on a mail: the marks behind the dash; an empty one for the bare keyword alone. */
+/** Returns the marks in the keywords of a message: the text after the dash, or an empty string for the
+ *  keyword without a mark. */
 export function marksOn(keywords: readonly string[], keyword: string): string[] {
   const prefix = keywordOf(keyword, "").toLowerCase();
   const lower = keywords.map((one) => one.toLowerCase());
@@ -47,7 +50,8 @@ export function marksOn(keywords: readonly string[], keyword: string): string[] 
   return marks.length === 0 && lower.includes(keyword.toLowerCase()) ? [""] : marks;
 }
 
-/** Only ever adds. The channel's own keyword goes with the flag people look at, where the server keeps keywords. */
+/** Only adds flags. The channel's own keyword is set together with the visible flag, where the server
+ *  stores keywords. */
 async function flag(
   client: ImapFlow,
   uids: readonly number[],
@@ -63,7 +67,8 @@ async function flag(
   return client.messageFlagsAdd(uidSet(uids), flags, { uid: true, silent: true });
 }
 
-/** Without MOVE or UIDPLUS a move could expunge what others deleted; then the mail stays. */
+/** Without MOVE or UIDPLUS a move could expunge messages that other clients deleted, so the message is
+ *  not moved. */
 async function move(
   client: ImapFlow,
   uids: readonly number[],

@@ -1,6 +1,6 @@
-// Where a new connection begins to read: at the cursor; on the very first start by arrival time, from the moment on at
-// which the store first ran the channel; or, when UIDVALIDITY changed, by arrival time with the core sorting out what it
-// has already.
+// Determines where a new connection starts to read. The default is the cursor. On the very first start it
+// is the arrival time, from the moment at which the store first ran the channel. When UIDVALIDITY changed,
+// it is the arrival time as well, and the core deduplicates known messages.
 
 import type { Channel, ChannelIdentity, Cursor } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
@@ -9,16 +9,17 @@ import { list, openMailbox } from "./fetch.ts";
 
 export interface Origin {
   readonly position: Position;
-  /** Epoch ms: first look through everything that arrived since, up to `position.uid`. Null: just read on. */
+  /** Epoch ms: first rescan all messages that arrived since, up to `position.uid`. Null: no rescan. */
   readonly rescanSince: number | null;
-  /** True when the mailbox was never read before: the position must be committed before anything else happens. */
+  /** True when the mailbox was never read before. The position must then be committed first. */
   readonly isNew: boolean;
 }
 
-/** Clocks differ and servers deliver late: a rescan begins this much before the last mail that was seen. */
+/** In ms. Clocks differ and servers deliver late, so a rescan begins this long before the last message
+ *  that was read. */
 const margin = 86_400_000;
 
-/** `history` in ms: how far back before its first start the channel reaches. Reads only. */
+/** `history` in ms: how long before its first start the channel reads. Does not write. */
 export async function originOf(
   channel: Channel,
   identity: ChannelIdentity,
@@ -35,7 +36,8 @@ export async function originOf(
   const watch = { mark: identity.mark, uid: uid + 1 };
   const end = { v: 1, mailbox: mailbox.path, uidValidity, uid, at: now, watch } as const;
   if (before === null) {
-    // The first login may come long after the channel was configured: what arrived in between is new.
+    // The first login may come long after the channel was configured. Messages that arrived in between are
+    // new.
     const since = identity.since.getTime() - history;
     return { position: { ...end, since }, rescanSince: since, isNew: true };
   }
@@ -56,13 +58,13 @@ export async function originOf(
   return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
 }
 
-/** As text; `"0"` for a server that has none, or an invalid one. */
+/** Returns UIDVALIDITY as text; `"0"` for a server that returns none or an invalid one. */
 export function validityOf(client: ImapFlow): string {
   const { uidValidity } = openMailbox(client);
   return typeof uidValidity === "bigint" && uidValidity > 0n ? uidValidity.toString() : "0";
 }
 
-/** 0 for a mailbox that never held anything. */
+/** Returns 0 for a mailbox that never held a message. */
 export async function lastUid(client: ImapFlow): Promise<number> {
   const { uidNext, exists } = openMailbox(client);
   if (Number.isInteger(uidNext) && uidNext > 0) return uidNext - 1;

@@ -1,5 +1,6 @@
-// Messages larger than `max_size`: the header, the text and small attachments are downloaded part by part (BODYSTRUCTURE,
-// RFC 3501, 6.4.5), and put together to a smaller message, which is parsed like any other. The rest is only listed.
+// Reads messages larger than `max_size`. The header, the text and small attachments are downloaded part by
+// part (BODYSTRUCTURE, RFC 3501, 6.4.5) and assembled into a smaller message, which is parsed like any
+// other. Other attachments are only listed.
 
 import { randomUUID } from "node:crypto";
 import type { FetchMessageObject, ImapFlow, MessageStructureObject } from "imapflow";
@@ -13,13 +14,13 @@ export interface Partly {
   readonly raw: Uint8Array;
   /** Attachments that were not downloaded. */
   readonly omitted: readonly Omitted[];
-  /** True when only the beginning of the text was downloaded. */
+  /** True when only the start of the text was downloaded. */
   readonly truncated: boolean;
 }
 
 const maxHeader = 500_000;
 const maxText = 1_000_000;
-/** Parts of one message that are looked at, and that are downloaded. */
+/** Limits per message: parts that are inspected, and parts that are downloaded. */
 const maxNodes = 2000;
 const maxParts = 100;
 const maxDepth = 40;
@@ -31,10 +32,8 @@ interface Wanted {
   readonly bytes: number;
 }
 
-/**
- * Downloads at most about `budget` bytes. Null when the message has gone, or the server tells no structure. Rejects with
- * imapflow's errors.
- */
+/** Downloads at most about `budget` bytes. Returns null when the message was deleted, or the server
+ *  returns no structure. Rejects with imapflow's errors. */
 export async function readPartly(client: ImapFlow, uid: number, budget: number): Promise<Partly | null> {
   const head = await rowOf(client, uid, {
     uid: true,
@@ -71,7 +70,8 @@ const isMultipart = (node: MessageStructureObject): boolean => typeOf(node).star
 const nameOf = (node: MessageStructureObject): string =>
   node.dispositionParameters?.["filename"] ?? node.parameters?.["name"] ?? "";
 
-/** What the author wrote, and what reports, bounces and calendar programs write for machines. */
+/** True for text by the author and for parts written for programs: reports, bounces and calendar
+ *  objects. */
 const isText = (node: MessageStructureObject): boolean =>
   /^(?:text\/(?:plain|html|enriched|calendar|rfc822-headers)|message\/(?:global-)?(?:delivery-status|disposition-notification)|message\/feedback-report)$/.test(
     typeOf(node),
@@ -79,7 +79,7 @@ const isText = (node: MessageStructureObject): boolean =>
   (node.disposition ?? "").toLowerCase() !== "attachment" &&
   nameOf(node) === "";
 
-/** Text first, then what fits of the attachments, in order. */
+/** Selects the text first, then the attachments that fit the budget, in order. */
 function choose(structure: MessageStructureObject, budget: number) {
   const leaves = leavesOf(structure);
   const wanted: Wanted[] = [];
@@ -102,7 +102,7 @@ function choose(structure: MessageStructureObject, budget: number) {
       wanted.push({ node, key: node.part, bytes: Math.max(size, 1) });
       continue;
     }
-    // A bounce names what bounced in the header of the returned message.
+    // The header of the returned message in a bounce identifies the message that bounced.
     if (isReport && typeOf(node) === "message/rfc822" && node.part !== undefined)
       wanted.push({ node, key: `${node.part}.HEADER`, bytes: 50_000 });
     const encoded = (node.encoding ?? "").toLowerCase() === "base64";
@@ -115,7 +115,7 @@ function choose(structure: MessageStructureObject, budget: number) {
   return { wanted, omitted, truncated };
 }
 
-/** In document order. A carried message is a leaf: its own parts are not looked into. */
+/** Returns the leaves in document order. An attached message is a leaf: its own parts are not inspected. */
 function leavesOf(structure: MessageStructureObject): MessageStructureObject[] {
   const found: MessageStructureObject[] = [];
   let seen = 0;
@@ -128,7 +128,8 @@ function leavesOf(structure: MessageStructureObject): MessageStructureObject[] {
   return found;
 }
 
-/** The original header, with the Content fields of the new body, and the tree without what was not downloaded. */
+/** Builds a message from the original header, with the Content fields of the new body, and the
+ *  downloaded parts of the tree. */
 function assemble(
   header: Buffer,
   structure: MessageStructureObject,
@@ -172,14 +173,15 @@ function assemble(
 
 const newline = Buffer.from("\r\n");
 
-/** Without the blank line at its end. */
+/** Returns the header without the blank line at its end. */
 function withoutEnd(header: Buffer): Buffer {
   let end = header.length;
   while (end > 0 && (header[end - 1] === 0x0a || header[end - 1] === 0x0d)) end--;
   return header.subarray(0, end);
 }
 
-/** Without Content-Type and Content-Transfer-Encoding, and their folded lines. Bytes outside ASCII stay as they are. */
+/** Returns the header without Content-Type, Content-Transfer-Encoding and their folded lines. Bytes
+ *  outside ASCII are unchanged. */
 function withoutContentType(header: Buffer): Buffer {
   let skipping = false;
   const kept = header

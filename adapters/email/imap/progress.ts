@@ -1,24 +1,25 @@
-// Which UIDs are settled, and how far the cursor may move: only over settled ones.
+// Tracks which UIDs are settled. The cursor advances only over settled UIDs.
 
 import { type Position, writePosition } from "./cursor.ts";
 import type { Listed } from "./fetch.ts";
 
 export interface Progress {
-  /** The position as far as it has been handed out. */
+  /** The position as of the last returned cursor. */
   readonly position: Position;
-  /** True while settled mail lies behind an open one: a listing from the position on then names it again. */
+  /** True while settled messages follow an open one. A listing from the position on then returns them
+   *  again. */
   readonly gap: boolean;
-  /** Of a fresh listing (from the position on, in order): what is still to be done. */
+  /** Returns the messages of a fresh listing (from the position on, in order) that are not settled yet. */
   open(listed: readonly Listed[]): Listed[];
-  /** Records these UIDs as settled and answers the cursor to commit with them. */
+  /** Records these UIDs as settled and returns the cursor to commit in the same transaction. */
   settle(uids: readonly number[]): ReturnType<typeof writePosition>;
 }
 
-/** Starts at a committed position. A mail that must be looked at again holds the cursor; those behind it are
- *  settled all the same, and not taken twice. */
+/** Starts at a committed position. A message to retry blocks the cursor; later messages are still
+ *  settled, and are not accepted twice. */
 export function progress(start: Position): Progress {
   let position = start;
-  /** Settled UIDs above the position: there is a gap below them. */
+  /** Settled UIDs above the position, with a gap below them. */
   const settled = new Set<number>();
   /** The latest listing: UIDs and arrival times above the position, in order. */
   let listing: readonly Listed[] = [];

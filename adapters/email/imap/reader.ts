@@ -1,5 +1,5 @@
-// Reading one mailbox for as long as a connection lives. One owner of the connection's state; everything that happens
-// to it (an announcement, a timer, the line's end) only wakes this loop.
+// Reads one mailbox while a connection is open. This loop alone owns the state of the connection. Events on
+// it (a new message, a timer, a closed socket) only wake the loop.
 
 import type { Channel, Cursor, ExternalId } from "bridgehead/contract";
 import { brief, statusOf } from "../failure.ts";
@@ -21,13 +21,14 @@ export interface ReaderOptions
   readonly health: Health;
   /** Called at the start of each run; closed at its end. */
   readonly parser: () => { readonly parse: IntakeOptions["parse"]; close(): Promise<void> };
-  /** ms: how long the provider lets a line idle. */
+  /** In ms: how long the provider lets a connection idle. */
   readonly idleLimit: number;
 }
 
-/** How long an aborted run waits for a commit that is under way. */
+/** In ms: how long an aborted run waits for a commit in progress. */
 const grace = 500;
-/** A mail that could not be read is looked at again after this time, and after twice as long the next time. */
+/** In ms: delay before the first retry of a message that could not be read. The delay doubles with each
+ *  retry. */
 const lookAgain = 2_000;
 
 /** `Inbound.run` of one channel. */
@@ -45,7 +46,8 @@ export function reader(
     let cursor = committed;
     const parser = options.parser();
     try {
-      // A login by token ends with the token: then a new connection takes over, which is no failure.
+      // A login with a token ends when the token expires. A new connection then replaces it; this does not
+      // count as a failure.
       while (!signal.aborted) {
         const own = { ...options, parse: parser.parse, backlogs };
         cursor = await oneConnection(own, looks, cursor, signal, () => {
@@ -65,7 +67,8 @@ export function reader(
   };
 }
 
-/** Resolves with the last committed cursor when the login is about to end; throws when the line fails. */
+/** Resolves with the last committed cursor when the login is about to expire; throws when the connection
+ *  fails. */
 async function oneConnection(
   options: ReaderOptions & Pick<Reading, "parse" | "backlogs">,
   looks: Map<ExternalId, number>,
@@ -118,14 +121,14 @@ interface Reading extends Omit<ReaderOptions, "connection">, Pick<IntakeOptions,
   readonly cursor: Cursor | null;
   readonly interval: number;
   readonly looks: Map<ExternalId, number>;
-  /** What was there at the first connection of this process, by mailbox and UIDVALIDITY. */
+  /** The messages present at the first connection of this process, by mailbox and UIDVALIDITY. */
   readonly backlogs: Map<string, Backlog>;
   readonly ready: () => void;
   readonly proven: () => void;
   readonly signal: AbortSignal;
 }
 
-/** The loop: sweep, idle, be woken. */
+/** Runs the loop: sweep, idle, wait for the next wake-up. */
 async function readOn(options: Reading): Promise<Cursor | null> {
   const { channel, signal, proven, interval } = options;
   const { client, loginEndsAt } = options.connection;
@@ -142,7 +145,7 @@ async function readOn(options: Reading): Promise<Cursor | null> {
   options.backlogs.set(prefix, backlog);
   const watchFrom = origin.position.watch?.uid ?? backlog.lastUid + 1;
   const traces = tracesOf(
-    // The watchdog ends the connection after three intervals without a sign of life.
+    // The watchdog ends the connection after three intervals without a response.
     { channel, self, keyword: config.mark.keyword, sent: options.sent, patience: interval },
     identity,
     backlog,
@@ -179,7 +182,8 @@ async function readOn(options: Reading): Promise<Cursor | null> {
       pending = await rescan(sweeper, rescanSince);
       if (pending === 0) rescanSince = null;
     }
-    // A cursor behind the rescan would end it, so nothing else is taken before it is done.
+    // A cursor committed now would end the rescan, so no other message is accepted before the rescan is
+    // complete.
     if (rescanSince === null) pending += await sweep(sweeper, announced);
     openMailbox(client);
     proven();

@@ -1,6 +1,7 @@
-// Traces of earlier work in the mailbox, which a current store knows anyway: marks on mail, and answers of ours in the Sent
-// folder. On mail that the store does not know they show that the store was restored or lost, or that another daemon reads
-// the same mailbox. Such mail is held by the core instead of being answered again.
+// Finds traces of earlier work in the mailbox: marks on messages, and our responses in the Sent folder. A
+// current store already knows these messages. Traces on messages that the store does not know show that the
+// store was restored or lost, or that another daemon reads the same mailbox. The core holds such messages
+// instead of answering them again.
 
 import type { Channel, ChannelIdentity, HandledBefore } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
@@ -16,33 +17,40 @@ export interface TracesOptions {
   /** The configured keyword. */
   readonly keyword: string;
   readonly sent: SentFolder;
-  /** Milliseconds: how long the Sent folder may take. Reading waits for it, and must not be taken for a dead line. */
+  /** Timeout in ms for reading the Sent folder. The reader waits for it, and the watchdog must not end
+   *  the connection during that time. */
   readonly patience: number;
 }
 
 export interface Traces {
-  /** Why that mail counts as handled although the store does not know it, or null. Never rejects: where the Sent folder
-   *  cannot be read, marks alone decide. `messageIds`: under which ids an answer would cite it. */
+  /** Returns why the message counts as handled although the store does not know it, or null. Never
+   *  rejects: when the Sent folder cannot be read, only marks count. `messageIds`: the ids under which a
+   *  response would cite the message. */
   handledBefore(mail: Listed, messageIds: readonly string[]): Promise<HandledBefore | null>;
-  /** Looks for other daemons on the mailbox, and reports them or their end. Called after each sweep. */
+  /** Searches for other daemons on the mailbox and reports them, or clears the report. Called after each
+   *  sweep. */
   lookForOthers(client: ImapFlow): Promise<void>;
-  /** Takes note of keywords that another session has just set. */
+  /** Records keywords that another session has just set. */
   noteKeywords(keywords: Iterable<string>): void;
 }
 
-/** What was there when the process first connected is compared with the Sent folder; later mail cannot predate the store. */
+/** Messages that were present when the process first connected are compared with the Sent folder. Later
+ *  messages cannot predate the store. */
 export interface Backlog {
-  /** The last UID of it. */
+  /** The last UID of the backlog. */
   readonly lastUid: number;
 }
 
 const other = "other-installation";
-/** Marks on mail that arrived longer ago say nothing about who works on the mailbox now. */
+/** In ms. Marks on messages that arrived earlier do not show that another daemon works on the mailbox
+ *  now. */
 const recent = 3_600_000;
-/** A mail that was marked before it was read may have been moved here; so many within `recent` were not. */
+/** A message that was marked before it was read may have been moved here. This many within `recent` are
+ *  not explained by moves. */
 const severalMoved = 3;
 
-/** For one connection. `watchFrom`: the UID from which on marks of others mean that they are at work now. */
+/** Created per connection. `watchFrom`: the UID from which on marks of another installation mean that it
+ *  works on the mailbox now. */
 export function tracesOf(
   options: TracesOptions,
   identity: ChannelIdentity,
@@ -51,11 +59,11 @@ export function tracesOf(
 ): Traces {
   const { channel, self, keyword, sent, patience } = options;
   const seen = new Set<string>();
-  /** UIDs that carried another's mark when they were read. */
+  /** UIDs that carried the mark of another installation when they were read. */
   const markedBefore = new Set<number>();
   let answers: { readonly since: number; readonly ids: Promise<ReadonlySet<string>> } | null = null;
 
-  /** Ids of the mails that our answers in the Sent folder cite, since that time. */
+  /** Returns the Message-IDs that our responses in the Sent folder since that time cite. */
   function answered(since: number): Promise<ReadonlySet<string>> {
     if (answers === null || since < answers.since) {
       answers = { since, ids: readAnswers(since) };

@@ -1,15 +1,16 @@
-// What wakes the reading loop, and what ends it when nothing has been proven for too long.
+// Wakes the read loop on server events, and ends the connection when it makes no progress for too long.
 
 import type { Clock } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 
 export interface Wakening {
-  /** Idles until something happens: the number of mails announced since the last call; after `ms` at the latest 0,
-   *  for a look of our own. An announcement during a sweep makes the next call return at once. */
+  /** Idles until an event occurs. Returns the number of messages announced since the last call; after at
+   *  most `ms` it returns 0, for a scheduled poll. An announcement during a sweep makes the next call
+   *  return at once. */
   next(clock: Clock, ms: number): Promise<number>;
 }
 
-/** Listens from now on until the signal aborts, which also wakes; one per connection. */
+/** Listens until the signal aborts, which also wakes the loop; one per connection. */
 export function wakening(client: ImapFlow, signal: AbortSignal): Wakening {
   let announced = 0;
   let changed = false;
@@ -19,7 +20,7 @@ export function wakening(client: ImapFlow, signal: AbortSignal): Wakening {
     changed = true;
     poke();
   });
-  // A server that counts anew closes and opens the mailbox under us.
+  // A server that changes UIDVALIDITY closes and reopens the mailbox during the session.
   client.on("mailboxOpen", () => {
     changed = true;
     poke();
@@ -30,7 +31,7 @@ export function wakening(client: ImapFlow, signal: AbortSignal): Wakening {
   return {
     async next(clock, ms) {
       if (!changed && !signal.aborted) {
-        // Breaking IDLE is imapflow's own affair: the next command does it.
+        // imapflow ends IDLE when the next command is sent.
         if (idles) client.idle().catch(() => {});
         const timer = new AbortController();
         poke = () => timer.abort();
@@ -46,14 +47,15 @@ export function wakening(client: ImapFlow, signal: AbortSignal): Wakening {
 }
 
 export interface Watchdog {
-  /** The line and the store have just shown that they live. */
+  /** Called when the connection and the database have just worked. */
   readonly proven: () => void;
-  /** True when it has ended the connection. */
+  /** True when the watchdog has ended the connection. */
   readonly barked: () => boolean;
 }
 
-/** Calls `end` once when nothing was proven for three intervals: a half-open line gives no other sign. Time in which the
- *  machine stood still does not count: what the server said meanwhile is still unread. */
+/** Calls `end` once when `proven` was not called for three intervals; a half-open socket shows no other
+ *  error. Time in which the machine was suspended does not count, because responses that arrived during
+ *  that time are still unread. */
 export function watchdog(clock: Clock, interval: number, signal: AbortSignal, end: () => void): Watchdog {
   let last = clock.monotonic();
   let barked = false;

@@ -1,5 +1,5 @@
-// One reply -> one draft. Pure: the same reply gives the same draft, and the draft the same bytes. Agent text is Markdown;
-// notices and human text quote customers and are plain text.
+// Converts one reply to one draft. Pure: the same reply returns the same draft, and the draft always yields
+// the same bytes. Agent text is Markdown. Notifications and human text quote customers and are plain text.
 
 import type { ExternalId, Party, Reply, ReplyAttachment } from "bridgehead/contract";
 import type { EmailConfig } from "../config.ts";
@@ -11,10 +11,11 @@ import type { Draft } from "./draft.ts";
 import { escapeHtml, type Rendered, renderMarkdown, renderPlain } from "./markdown.ts";
 import { readRendered } from "./rendering.ts";
 
-/** A thread's References: the first tells where it began, the last ones are what mail programs look at. */
+/** Maximum number of ids in References. The first id identifies the start of the thread; mail clients
+ *  use the last ones. */
 const referenceLimit = 20;
 
-/** `Outbound.compose`. */
+/** Implements `Outbound.compose`. */
 export function compose(config: EmailConfig, self: Identity, reply: Reply): readonly Draft[] {
   const to = reply.to.map(named);
   const ours = (party: Party) => self.isOwn(party.address) || to.some((one) => one.address === party.address);
@@ -42,7 +43,7 @@ export function compose(config: EmailConfig, self: Identity, reply: Reply): read
   ];
 }
 
-/** One line without control characters: nothing in a header may begin another one. */
+/** Returns one line without control characters, so that header values cannot inject another header. */
 export function clean(text: string, limit: number): string {
   return text
     .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
@@ -51,7 +52,8 @@ export function clean(text: string, limit: number): string {
     .toWellFormed();
 }
 
-/** Oldest first, `answers` last, bounded by leaving out the middle. */
+/** Returns the References, oldest first, `answers` last. Ids in the middle are dropped when there are
+ *  too many. */
 export function referencesOf(
   history: readonly ExternalId[],
   answers: ExternalId | null,
@@ -67,7 +69,8 @@ function automaticOf(reply: Reply): Draft["automatic"] {
   return reply.kind === "notice" || reply.answers === null ? "auto-generated" : "auto-replied";
 }
 
-/** "Re: " in front of the subject of the mail that is answered, once, whatever that mail's language calls it. */
+/** Returns the subject of the answered message with one "Re: " prefix, which replaces the prefix of that
+ *  message's language. */
 function subjectOf(reply: Reply): string {
   const subject = clean(reply.subject ?? "", 900);
   if (reply.answers === null) return subject;
@@ -75,8 +78,8 @@ function subjectOf(reply: Reply): string {
   return answered.test(subject) ? subject : `Re: ${subject}`.trim();
 }
 
-/** Inline rendering happens inside the core's transaction: longer Markdown comes rendered (`prepare`), or is sent as plain
- *  text. */
+/** Inline rendering runs inside the core's transaction. Longer Markdown arrives rendered by `prepare`,
+ *  or is sent as plain text. */
 const inlineLimit = 2000;
 
 function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string } {
@@ -110,8 +113,8 @@ function named(party: Party): { address: string; name: string } {
   return { address: asciiAddress(clean(party.address, 320)), name: clean(party.name ?? "", 200) };
 }
 
-/** A carried mail would have to go out as it stands (RFC 2046, 5.2.1), and a multipart needs its boundary; as mere bytes
- *  both arrive whole. */
+/** An attached message must not be re-encoded (RFC 2046, 5.2.1), and a multipart needs its boundary.
+ *  Both are sent as `application/octet-stream` and so arrive unchanged. */
 const unencodable = /^(?:message|multipart)\//i;
 
 function fileOf({ name, mediaType, size, ref }: ReplyAttachment): Draft["attachments"][number] {

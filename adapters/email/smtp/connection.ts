@@ -1,4 +1,5 @@
-// SMTP connections, logged in: opened on demand, used for one message after the other, closed when nothing is sent.
+// Pools SMTP connections that are logged in. They are opened on demand, reused for one message after the
+// other, and closed when idle.
 
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import XOAuth2 from "nodemailer/lib/xoauth2";
@@ -8,7 +9,7 @@ import type { TokenSource } from "../oauth.ts";
 
 export interface SmtpOptions {
   readonly smtp: EmailConfig["smtp"];
-  /** Null when no login is wanted. */
+  /** Null when the configuration has no login. */
   readonly login: {
     readonly user: string;
     readonly password: string;
@@ -16,31 +17,34 @@ export interface SmtpOptions {
   } | null;
 }
 
-/** A line to the server; nobody else uses it until it is given back. */
+/** A connection to the server, used exclusively until it is returned to the pool. */
 export interface Line {
   readonly connection: SMTPConnection;
-  /** False when it was just opened. */
+  /** False when the connection was just opened. */
   readonly used: boolean;
   /** True when the server offers SMTPUTF8 (RFC 6531). */
   readonly utf8: boolean;
 }
 
 export interface Lines {
-  /** Waits for a free place, then hands out an idle line or opens one. Rejects with what nodemailer or the token
-   *  endpoint say, or with the signal's reason. `fresh` never hands out an idle one. */
+  /** Waits for a free slot, then returns an idle connection or opens one. Rejects with the error of
+   *  nodemailer or of the token endpoint, or with the signal's reason. `fresh` never returns an idle
+   *  connection. */
   take(signal: AbortSignal, fresh?: boolean): Promise<Line>;
-  /** Every line that was taken comes back; one that is not `good` is closed. */
+  /** Returns a connection to the pool. The caller must return each one it took; a connection that is not
+   *  `good` is closed. */
   giveBack(line: Line, good: boolean): void;
-  /** Ends the idle lines; one that comes back later ends then. */
+  /** Closes the idle connections; a connection returned later is closed then. */
   close(): void;
 }
 
-/** Providers close idle lines after minutes; a line that old would only cost a failed try. */
+/** In ms. Providers close idle connections after minutes; reusing an older one would only cause a failed
+ *  attempt. */
 const idleLimit = 20_000;
-/** As nodemailer's own pool: some servers limit the messages of one connection. */
+/** Same value as nodemailer's pool: some servers limit the messages per connection. */
 const messageLimit = 100;
 
-/** Opens nothing by itself. */
+/** Opens no connection until the first request. */
 export function lines(options: SmtpOptions): Lines {
   const idle: { readonly connection: SMTPConnection; readonly reused: AbortController }[] = [];
   const sent = new WeakMap<SMTPConnection, number>();
@@ -53,7 +57,7 @@ export function lines(options: SmtpOptions): Lines {
     while (busy >= options.smtp.connections) {
       signal.throwIfAborted();
       const turn = Promise.withResolvers<void>();
-      // Who gives up must not be called later in the place of one who still waits.
+      // An aborted caller is removed from the queue, so that its slot goes to a caller that still waits.
       const giveUp = () => {
         const at = waiting.indexOf(turn.resolve);
         if (at >= 0) waiting.splice(at, 1);
@@ -124,14 +128,15 @@ export function lines(options: SmtpOptions): Lines {
   };
 }
 
-/** Connects, encrypts, logs in. */
+/** Connects, starts TLS and logs in. */
 async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<Omit<Line, "used">> {
   const ca = await privateCa(smtp.ca);
   const connection = new SMTPConnection({
     host: smtp.host,
     port: smtp.port,
     secure: smtp.tls === "implicit",
-    // Never opportunistic: a stripped STARTTLS is a failure, not a reason to go on in clear.
+    // TLS is never opportunistic: a missing STARTTLS is an error, and the client does not continue in clear
+    // text.
     requireTLS: smtp.tls === "starttls",
     ignoreTLS: smtp.tls === "none",
     ...(ca === null ? {} : { tls: { ca } }),
@@ -142,13 +147,13 @@ async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<
     maxResponseSize: 100_000,
     logger: false,
   });
-  // Kept for good: an `error` on an idle line must not end the process.
+  // This handler stays attached, because an `error` event on an idle connection must not end the process.
   connection.on("error", () => {});
   const abort = () => connection.close();
   signal.addEventListener("abort", abort, { once: true });
   try {
     await step(connection, (done) => connection.connect(() => done(null)));
-    // The last response is the one to EHLO, after STARTTLS the second one.
+    // The last response is the one to EHLO; after STARTTLS it is the second EHLO response.
     const utf8 = /^250[ -]SMTPUTF8\b/im.test(connection.lastServerResponse || "");
     if (login !== null)
       await step(connection, (done) => connection.login(credentials(login), (error) => done(error)));
@@ -185,7 +190,8 @@ async function provide(
   }
 }
 
-/** One step of the dialogue, which ends by its callback, by an error of the connection, or with the connection. */
+/** Runs one SMTP step. It ends by its callback, by an error of the connection, or when the connection
+ *  closes. */
 function step(
   connection: SMTPConnection,
   begin: (done: (error: Error | null | undefined) => void) => void,

@@ -1,4 +1,4 @@
-// What will be sent, frozen: everything a second attempt needs to send the same bytes again.
+// The stored draft: all data that a retry needs to send the same bytes again.
 
 import * as z from "zod";
 
@@ -6,7 +6,7 @@ const party = z.strictObject({ address: z.string(), name: z.string() });
 
 const schema = z.strictObject({
   v: z.literal(1),
-  /** The send key: name of the draft in the envelope and in boundaries. */
+  /** The send key, which identifies the draft in the envelope and in boundaries. */
   key: z.string(),
   envelopeFrom: z.string(),
   from: party,
@@ -14,18 +14,19 @@ const schema = z.strictObject({
   cc: z.array(party),
   replyTo: z.string().nullable(),
   subject: z.string(),
-  /** With angle brackets, as are the following. */
+  /** With angle brackets, as are the following ids. */
   messageId: z.string(),
   inReplyTo: z.string().nullable(),
   references: z.array(z.string()),
   /** ISO 8601. */
   date: z.string(),
-  /** Answers say `auto-replied`, mail we begin and notices say `auto-generated`, a person's words `no` (RFC 3834). */
+  /** The Auto-Submitted header (RFC 3834): responses use `auto-replied`; outbound conversations and
+   *  notifications use `auto-generated`; text by a person uses `no`. */
   automatic: z.enum(["auto-replied", "auto-generated", "no"]),
   hops: z.int(),
   text: z.string(),
   html: z.string(),
-  /** The core has the bytes, under `ref`. Drafts of earlier versions have none. */
+  /** The core stores the bytes under `ref`. Drafts of earlier versions have no attachments. */
   attachments: z
     .array(z.strictObject({ name: z.string(), mediaType: z.string(), size: z.int(), ref: z.string() }))
     .prefault([]),
@@ -39,7 +40,7 @@ type Plain<T> = T extends (infer Item)[]
 
 export type Draft = Plain<z.output<typeof schema>>;
 
-/** Throws on anything that this version did not write. */
+/** Throws an error on any format that this version did not write. */
 export function readDraft(stored: unknown): Draft {
   const parsed = schema.safeParse(stored);
   if (!parsed.success) throw new Error(`reading a stored draft failed: ${parsed.error.message}`);

@@ -1,24 +1,26 @@
-// The agent's Markdown, and plain text, as simple HTML and as readable text. Nothing the agent writes reaches a mail client
-// as markup of its own: raw HTML becomes visible text, links are http, https or mailto, images become their names.
-// markdown-it parses in linear time and bounds nesting; marked was quadratic on emphasis and overflowed the stack on nested
-// lists and quotes.
+// Renders the agent's Markdown, and plain text, as simple HTML and as readable text. Agent text never
+// reaches a mail client as its own markup: raw HTML is escaped, links are http, https or mailto, and images
+// are replaced with their names. markdown-it parses in linear time and limits nesting. marked was quadratic
+// on emphasis and overflowed the stack on nested lists and quotes.
 
 import MarkdownIt, { type Token } from "markdown-it";
 
-/** A body in both forms, as a draft stores it. */
+/** A message body in both forms, as a draft stores it. */
 export interface Rendered {
   readonly text: string;
   readonly html: string;
 }
 
-/** Markdown longer than this many characters is sent as plain text. Parsing it takes less than 50 ms, whatever it is. */
+/** Markdown longer than this many characters is sent as plain text. Parsing any text up to this limit
+ *  takes less than 50 ms. */
 export const markdownLimit = 12_000;
 
 const allowedLink = /^(https?:\/\/|mailto:)[^\s<>"']+$/i;
 
 const markdownIt = new MarkdownIt({ html: false, breaks: true, linkify: true });
 markdownIt.linkify.set({ fuzzyLink: false, fuzzyIP: false });
-// Every link is parsed; links with other schemes lose their address below instead of showing their markup.
+// Every link is parsed. Links with other schemes lose their address below instead of appearing as Markdown
+// source.
 markdownIt.validateLink = () => true;
 markdownIt.core.ruler.push("allowed_links", ({ tokens }) => {
   for (const { children } of tokens) {
@@ -38,7 +40,8 @@ Object.assign(markdownIt.renderer.rules, {
   hardbreak: () => "<br>",
 });
 
-/** Both forms of a Markdown text; of a text longer than `limit` characters, or one that cannot be rendered, its plain form. */
+/** Returns both forms of a Markdown text. A text longer than `limit` characters, or one that fails to
+ *  render, is returned as plain text. */
 export function renderMarkdown(markdown: string, limit = markdownLimit): Rendered {
   if (markdown.length > limit) return renderPlain(markdown);
   try {
@@ -48,8 +51,9 @@ export function renderMarkdown(markdown: string, limit = markdownLimit): Rendere
   }
 }
 
-/** Both forms of plain text: characters, line breaks and indentation stay as they are. In HTML, web addresses are links, and
- *  lines that begin with ">" are one level of quotation; nothing else is interpreted. */
+/** Returns both forms of plain text. Characters, line breaks and indentation are unchanged. In HTML, web
+ *  addresses become links, and lines that begin with ">" become one level of quotation; no other markup
+ *  is interpreted. */
 export function renderPlain(plain: string): Rendered {
   const text = plain.replace(/\r\n?/g, "\n");
   const parts: { readonly quoted: boolean; readonly lines: string[] }[] = [];
@@ -77,7 +81,7 @@ const linesHtml = (text: string): string =>
     .replace(/^ +/gm, (spaces) => "&nbsp;".repeat(spaces.length))
     .replaceAll("\n", "<br>\n");
 
-/** Punctuation at the end belongs to the sentence. */
+/** Returns the link without punctuation at its end, which belongs to the sentence. */
 function webLink(found: string): string {
   let end = found.length;
   while (end > 0 && ".,;:!?)]}*_".includes(found[end - 1] ?? "")) end -= 1;
@@ -85,18 +89,19 @@ function webLink(found: string): string {
   return `<a href="${url}">${url}</a>${escapeHtml(found.slice(end))}`;
 }
 
-/** A fragment, without html or body elements. */
+/** Returns an HTML fragment, without html or body elements. */
 export function toHtml(markdown: string): string {
   return markdownIt.render(markdown).trim();
 }
 
-/** Emphasis signs removed, links with their address behind them, lists and code as they are read. */
+/** Returns readable text: emphasis signs are removed, the address follows its link, lists and code keep
+ *  their layout. */
 export function toText(markdown: string): string {
   const lines = blocks(treeOf(markdownIt.parse(markdown, {})));
   return lines.replace(/\n{3,}/g, "\n\n").trim();
 }
 
-/** For text in HTML, in elements and in quoted attributes. */
+/** Escapes text for HTML elements and quoted attributes. */
 export function escapeHtml(text: string): string {
   const names: Readonly<Record<string, string>> = {
     "&": "&amp;",
@@ -113,7 +118,7 @@ interface Block {
   readonly inside: readonly Block[];
 }
 
-/** markdown-it bounds the depth of blocks (`maxNesting`), so that recursion over them is safe. */
+/** markdown-it limits the depth of blocks (`maxNesting`), so recursion over them is safe. */
 function treeOf(tokens: readonly Token[]): readonly Block[] {
   const root: Block[] = [];
   const open = [root];
@@ -170,7 +175,7 @@ function list(token: Token, items: readonly Block[]): string {
     .join("");
 }
 
-/** Spans may be nested without a bound: one loop, no recursion. */
+/** Spans may nest without a limit, so this is a loop without recursion. */
 function inline(spans: readonly Token[]): string {
   const said: string[] = [];
   let link = { at: 0, href: "" };

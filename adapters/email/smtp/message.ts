@@ -1,11 +1,11 @@
-// The bytes of a draft (RFC 5322). Built from nothing but the draft and its files, so every attempt and the copy in Sent
-// agree.
+// Returns the bytes of a draft (RFC 5322). The input is only the draft and its files, so every attempt and
+// the copy in Sent are identical.
 
 import MailComposer from "nodemailer/lib/mail-composer";
 import { clean } from "./compose.ts";
 import type { Draft } from "./draft.ts";
 
-/** With CRLF line ends. `files`: the bytes of the draft's attachments, in their order. */
+/** The message has CRLF line ends. `files`: the bytes of the draft's attachments, in their order. */
 export async function messageBytes(draft: Draft, files: readonly Uint8Array[] = []): Promise<Buffer> {
   const composer = new MailComposer({
     from: mailbox(draft.from),
@@ -19,7 +19,7 @@ export async function messageBytes(draft: Draft, files: readonly Uint8Array[] = 
     date: new Date(draft.date),
     headers: {
       "Auto-Submitted": draft.automatic,
-      // Not `All`: that would also suppress the bounces we want to see.
+      // The value `All` would also suppress the bounces that we need.
       "X-Auto-Response-Suppress": "OOF, AutoReply, DR, RN, NRN",
       "X-Bridgehead-Hops": String(draft.hops),
     },
@@ -29,7 +29,7 @@ export async function messageBytes(draft: Draft, files: readonly Uint8Array[] = 
       filename: name,
       contentType: mediaType,
       contentDisposition: "attachment",
-      // Even text: any other encoding changes line ends.
+      // Text files are base64 as well, because any other encoding changes line ends.
       contentTransferEncoding: "base64",
       content: bufferOf(files[index]),
     })),

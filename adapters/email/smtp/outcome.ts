@@ -1,10 +1,10 @@
-// What an SMTP reply, or its absence, says about a draft (RFC 5321, RFC 3463).
+// Derives the outcome of a draft from an SMTP response or from its absence (RFC 5321, RFC 3463).
 
 import type { SendOutcome } from "bridgehead/contract";
 import { brief } from "../failure.ts";
 import { isTokenFailure } from "../oauth.ts";
 
-/** The fields of nodemailer's errors. */
+/** The fields that nodemailer sets on its errors. */
 export interface SmtpFailure {
   readonly code?: string;
   readonly command?: string;
@@ -12,15 +12,13 @@ export interface SmtpFailure {
   readonly responseCode?: number;
 }
 
-/**
- * Certain in every case but one: the message had ended (`crossed`) and no reply came. A connection that breaks before
- * the final dot has sent nothing (RFC 5321, 4.1.1.4).
- */
+/** The outcome is certain except in one case: the message was complete (`crossed`) and no response
+ *  arrived. A connection that fails before the final dot has delivered nothing (RFC 5321, 4.1.1.4). */
 export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
   const failure = (error ?? {}) as SmtpFailure;
   const code = failure.responseCode;
   if (isTokenFailure(error) || isLogin(failure)) {
-    // A 4xx to AUTH is a server that cannot look the login up now (RFC 4954, section 6).
+    // A 4xx response to AUTH means that the server cannot check the login now (RFC 4954, section 6).
     const cause = code !== undefined && code >= 400 && code < 500 ? "unreachable" : "login";
     return { kind: "deferred", reason: brief(error), scope: "channel", cause };
   }
@@ -31,9 +29,10 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
   }
   const reason = replyText(failure);
   if (isQuota(code, reason)) return { kind: "deferred", reason, scope: "channel", cause: "rate" };
-  // Before MAIL nothing was said of this message: the server takes none now.
+  // A failure before MAIL is not about this message: the server accepts no messages now.
   if (isGreeting(failure)) return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
-  // 503 is a dialogue out of step, 421 the server's farewell: both say nothing about this message.
+  // 503 means commands out of sequence, 421 that the server closes the connection. Neither is about this
+  // message.
   if (code < 500 || code === 503) return { kind: "deferred", reason };
   const enhanced = /\b5\.\d{1,3}\.\d{1,3}\b/.exec(reason)?.[0];
   return {
@@ -44,14 +43,14 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
   };
 }
 
-/** True when the server rejected our credentials for good, as far as it says. */
+/** True when the response means that the server permanently rejected our credentials. */
 export function isLogin(failure: SmtpFailure): boolean {
   if (failure.code === "EAUTH") return true;
-  // Some servers ask for a login only when the mail is handed over.
+  // Some servers request a login only when the message is submitted.
   return failure.responseCode === 530 || failure.responseCode === 535;
 }
 
-/** Limits of the account, not of this mail: Gmail 550 5.4.5 and 450 4.2.1, Microsoft 432 and 454. */
+/** Limits of the account instead of this message: Gmail 550 5.4.5 and 450 4.2.1, Microsoft 432 and 454. */
 function isQuota(code: number, reason: string): boolean {
   if (code === 432 || code === 454) return true;
   if (code === 450 && /\b4\.2\.1\b/.test(reason)) return true;
@@ -59,7 +58,8 @@ function isQuota(code: number, reason: string): boolean {
   return /\b(daily|sending|user) .{0,30}(limit|quota) exceeded|\b5\.7\.708\b/i.test(reason);
 }
 
-/** The recipient's address is bad: 5.1.x, or a bare 550/551/553 to RCPT that is not a matter of policy. */
+/** True when the recipient's address is invalid: 5.1.x, or a bare 550/551/553 response to RCPT that is
+ *  not about policy. */
 function isAddress(failure: SmtpFailure, code: number, enhanced: string | undefined): boolean {
   if (failure.command !== "RCPT TO") return false;
   if (enhanced !== undefined) return /^5\.1\.[0-6]$|^5\.1\.10$|^5\.2\.1$/.test(enhanced);
@@ -75,7 +75,7 @@ function isGreeting(failure: SmtpFailure): boolean {
   );
 }
 
-/** The server's words, bounded; without the address it may repeat. */
+/** Returns the text of the server's response, truncated and without the address it may repeat. */
 function replyText(failure: SmtpFailure): string {
   return (failure.response ?? String(failure.responseCode))
     .replace(/<?[^\s<>@]{1,64}@[^\s<>@]{1,255}>?/g, "<address>")

@@ -1,13 +1,14 @@
-// Renders long Markdown in a worker thread with a time and a memory limit, so that no answer blocks the event loop or ends
-// the process. This file is the worker's entry point as well.
+// Renders long Markdown in a worker thread with a time and a memory limit, so that no response blocks the
+// event loop or ends the process. This file is the worker's entry point as well.
 
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import type { Clock, Json } from "bridgehead/contract";
 import { markdownLimit, type Rendered, renderMarkdown } from "./markdown.ts";
 
-/** Shorter Markdown is rendered by `compose` itself, in a few milliseconds. */
+/** `compose` renders shorter Markdown itself, in a few milliseconds. */
 const shortLimit = 2000;
-/** Parsing the longest accepted text takes 50 ms; the rest is the start of the thread on a busy machine. */
+/** Timeout. Parsing the longest accepted text takes 50 ms; the rest covers the start of the worker on a
+ *  busy machine. */
 const timeLimitMs = 5000;
 const heapLimitMb = 64;
 
@@ -16,13 +17,14 @@ const entry = new URL(import.meta.url.endsWith(".ts") ? "./rendering.ts" : "./re
 if (!isMainThread && isRenderJob(workerData))
   parentPort?.postMessage(renderMarkdown(workerData.markdown), []);
 
-/** The worker inherits nothing else: other worker threads may import this module. */
+/** Tells a render job from the `workerData` of other worker threads that import this module. */
 function isRenderJob(data: unknown): data is { readonly markdown: string } {
   return typeof data === "object" && data !== null && "markdown" in data;
 }
 
-/** `Outbound.prepare`. Null for a text that `compose` renders itself or sends as plain text, and when a limit is exceeded or
- *  the signal aborts. One thread for each long answer: they are rare. */
+/** Implements `Outbound.prepare`. Returns null for a text that `compose` renders itself or sends as
+ *  plain text, and when a limit is exceeded or the signal aborts. Starts one worker per long response,
+ *  because these are rare. */
 export async function prepare(
   clock: Clock,
   markdown: string,
@@ -54,7 +56,7 @@ export async function prepare(
   }
 }
 
-/** `Reply.rendered` as `prepare` made it; null when there is none. */
+/** Returns `Reply.rendered` as `prepare` made it; null when there is none. */
 export function readRendered(stored: Json | undefined): Rendered | null {
   if (typeof stored !== "object" || stored === null || !("text" in stored) || !("html" in stored))
     return null;

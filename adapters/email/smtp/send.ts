@@ -1,4 +1,4 @@
-// One attempt to hand a draft to the server.
+// Performs one attempt to send a draft to the server.
 
 import { Readable } from "node:stream";
 import { type Attempt, externalId, fileRef, type SendOutcome } from "bridgehead/contract";
@@ -14,11 +14,11 @@ import { isLogin, outcomeOf, type SmtpFailure } from "./outcome.ts";
 export interface SenderOptions {
   readonly lines: Lines;
   readonly health: Health;
-  /** Told after the server took the message, with its bytes. Must not throw. */
+  /** Called with the message's bytes after the server accepted it. Must not throw. */
   readonly sent: (draft: Draft, bytes: Buffer) => void;
 }
 
-/** `Outbound.send`, with the draft read. */
+/** Implements `Outbound.send`, with the parsed draft. */
 export function sender(options: SenderOptions): (draft: Draft, attempt: Attempt) => Promise<SendOutcome> {
   const { lines, health } = options;
   let loginFailures = 0;
@@ -28,7 +28,8 @@ export function sender(options: SenderOptions): (draft: Draft, attempt: Attempt)
     for (const { ref } of draft.attachments) files.push(await attempt.read(fileRef(ref)));
     const bytes = await messageBytes(draft, files);
     let outcome = await once(lines, draft, bytes, attempt, false);
-    // An idle line that the server had given up in silence: certain that nothing was sent, so try once on a new one.
+    // The server had silently closed the idle connection. Nothing was sent, so retry once on a new
+    // connection.
     if (outcome.stale && !attempt.signal.aborted) outcome = await once(lines, draft, bytes, attempt, true);
     const { error, result } = outcome;
     if (error !== null && (isTokenFailure(error) || isLogin(error as SmtpFailure))) {
@@ -81,12 +82,14 @@ async function once(
   }
 }
 
-/** Without a connection no mail can be sent: one attempt at a time finds out when the server is back. */
+/** Without a connection no message can be sent. The deferral applies to the channel, so one attempt at a
+ *  time tests whether the server is back. */
 function reached(outcome: SendOutcome, connected: boolean): SendOutcome {
   if (connected || outcome.kind !== "deferred" || outcome.scope !== undefined) return outcome;
   return { ...outcome, scope: "channel", cause: "unreachable" };
 }
-/** X.6.7 of the registry of RFC 5248. A server without the extension would reject the address, or mangle it. */
+/** Code X.6.7 of the registry of RFC 5248. A server without the extension would reject the address or
+ *  corrupt it. */
 const noUtf8: SendOutcome = {
   kind: "refused",
   code: "5.6.7",
@@ -100,8 +103,9 @@ interface Info {
   readonly serverMessageId?: string | undefined;
 }
 
-/** The dialogue from MAIL to the reply after the dot. The crossing is called when the last byte of the message has
- *  been handed over and only the final dot is missing: before it a server must not deliver anything. */
+/** Runs the dialogue from MAIL to the response after the final dot. The callback for crossing runs when
+ *  the last byte of the message is written and only the final dot is missing. Before that point a server
+ *  must not deliver anything. */
 function transmit(
   { connection }: Line,
   envelope: ReturnType<typeof envelopeOf>,
@@ -137,18 +141,18 @@ function transmit(
   });
 }
 
-/** Domains are A-labels: servers without SMTPUTF8 know no others (RFC 6531, 3.2). */
+/** Domains are sent as A-labels, because servers without SMTPUTF8 accept no others (RFC 6531, 3.2). */
 function envelopeOf(draft: Draft, size: number) {
   return {
     from: asciiAddress(draft.envelopeFrom),
     to: [...draft.to, ...draft.cc].map((party) => asciiAddress(party.address)),
     size,
-    // Bounces then name the draft, where the server knows the extension.
+    // Bounces then name the draft, where the server supports the DSN extension.
     dsn: { ret: "HDRS", envid: draft.key, notify: "FAILURE" },
   };
 }
 
-/** With several recipients the server may refuse some and take the message for the others. */
+/** With several recipients the server may refuse some and accept the message for the others. */
 function taken(draft: Draft, info: Info): SendOutcome {
   const refused = new Set(info.rejected.map((address) => address.toLowerCase()));
   if (draft.to.every((party) => refused.has(asciiAddress(party.address).toLowerCase()))) {
