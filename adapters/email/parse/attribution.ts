@@ -1,23 +1,26 @@
-// Recognises "On Friday, Anna wrote:" in many languages.
+// Recognizes attribution lines such as "On Friday, Anna wrote:" in many languages.
 
 import { attributions, datedByYear, handWritten } from "./phrases.ts";
 
-/** Longest attribution with name, address and date that programs write. */
+/** Maximum length of an attribution with name, address and date, as programs write it. */
 const maxLength = 400;
 
 export interface Attribution {
-  /** The customer's words in front of it on the same line. */
+  /** The customer's text before the attribution on the same line. */
   readonly before: string;
-  /** The part of the quote that follows on the same line. */
+  /** The start of the quote that follows on the same line. */
   readonly after: string;
-  /** It begins with a word such as "On". Others begin with a name or a date and may be the end of a longer one. */
+  /** True when it begins with a keyword such as "On". Others begin with a name or a date and may be the
+   *  end of a longer attribution. */
   readonly anchored: boolean;
-  /** A mail program wrote it: it has an address or a time, and neither "you wrote" nor "I wrote". */
+  /** True when a mail client wrote it: it has an address or a time, and neither "you wrote" nor "I
+   *  wrote". */
   readonly byProgram: boolean;
   readonly addresses: readonly string[];
 }
 
-/** Finds an attribution in a line, or in wrapped lines that the caller joined. Null when there is none. */
+/** Finds an attribution in a line, or in wrapped lines that the caller joined. Returns null when there
+ *  is none. */
 export function attributionIn(text: string): Attribution | null {
   const line = betweenRules(text);
   const end = colonOf(line);
@@ -40,7 +43,7 @@ export function attributionIn(text: string): Attribution | null {
   };
 }
 
-/** Zoho writes the line between dashes and without a colon: `---- On ... wrote ----`. */
+/** Zoho writes the attribution between dashes and without a colon: `---- On ... wrote ----`. */
 function betweenRules(text: string): string {
   if (!text.startsWith("---") || !text.endsWith("--")) return text;
   let start = 0;
@@ -50,7 +53,8 @@ function betweenRules(text: string): string {
   return `${text.slice(start, end)}:`;
 }
 
-/** The colon that ends the line, that is followed by a quote mark, or that follows the verb of an anchored attribution. */
+/** Returns the index of the colon that ends the line, precedes a quote mark, or follows the verb of an
+ *  anchored attribution. */
 function colonOf(line: string): number {
   if (/[:：]$/.test(line)) return line.length - 1;
   const marked = Math.max(line.indexOf(": >"), line.indexOf(":>"));
@@ -66,7 +70,8 @@ function colonOf(line: string): number {
   return -1;
 }
 
-/** Where a sentence can begin in the line; 0 when the line itself begins with an attribution, -1 when there is no such place. */
+/** Returns the index at which a sentence can begin in the line; 0 when the line itself begins with an
+ *  attribution, -1 when there is no such index. */
 function sentenceStart(head: string): number {
   const words = ["On ", "Am ", "Le ", "El ", "Op ", "Em ", "Den ", "Il "];
   let best = words.some((word) => head.startsWith(word)) ? 0 : -1;
@@ -90,7 +95,8 @@ function matchOf(line: string): "anchored" | "loose" | null {
   return best;
 }
 
-/** A date, a time, and an address in brackets at the end: the form without a verb of Gmail (Russian, Hebrew), mail.ru and Yandex. */
+/** True for a date, a time, and an address in brackets at the end: the form without a verb of Gmail
+ *  (Russian, Hebrew), mail.ru and Yandex. */
 function isDatedAddress(line: string): boolean {
   return (
     /[<(]\s{0,2}[^\s<>()]{1,64}@[^\s<>()]{1,255}[>)][\s\u200e\u200f\u202a-\u202e]{0,8}[:：]$/.test(
@@ -105,17 +111,18 @@ function isDatedAddress(line: string): boolean {
 const hasTime = (line: string) =>
   /\d{1,2}[:.h]\d\d(?!\d)(?!\.\d)/.test(line.replace(/\d{1,2}\.\d{1,2}\.\d{2,4}/g, ""));
 
-/** A year, a time, or a day with dots or slashes. One number alone ("the 3 of us wrote:") is not a date. */
+/** True for a year, a time, or a day with dots or slashes. A single number ("the 3 of us wrote:") is not
+ *  a date. */
 function looksDated(line: string): boolean {
   return /\b(?:19|20)\d\d\b|\d{1,2}[:.h]\d\d|\d{1,2}[./-]\s?\d{1,2}[./-]|\d{4}[年년]/u.test(line);
 }
 
-/** A year, or a day with a month in digits. */
+/** True for a year, or a day with a month in digits. */
 export function hasDate(text: string): boolean {
   return /\b(?:19|20)\d\d\b|\b\d{1,2}[./-]\s?\d{1,2}[./-]|\d{4}[年년]/u.test(text);
 }
 
-/** The addresses in a line, lower case. */
+/** Returns the addresses in a line, lower case. */
 export function addressesIn(text: string): readonly string[] {
   const found = text.slice(0, 1000).match(/[^\s<>()[\]:;,"'@]{1,64}@[^\s<>()[\]:;,"'@]{1,255}/g) ?? [];
   return found.map((address) => address.toLowerCase());

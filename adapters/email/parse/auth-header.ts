@@ -1,4 +1,4 @@
-// What a server we trust wrote into the mail's Authentication-Results header (RFC 8601).
+// Reads the Authentication-Results header (RFC 8601) that a trusted server added to the message.
 
 import { asciiDomain } from "./headers.ts";
 import type { HeaderField } from "./tree.ts";
@@ -6,16 +6,15 @@ import type { SenderAuth } from "./types.ts";
 
 type Judgement = Pick<SenderAuth, "verdict" | "detail">;
 
-/** Longer headers of this kind are no server's work. */
+/** Longer headers of this name are not written by a server. */
 const maxLength = 10_000;
 
 const field = "authentication-results";
 const none = (detail: string): Judgement => ({ verdict: "none", detail });
 
-/**
- * Only the topmost header of that name counts, and only when it names the server: the sender can write as many below it as he likes.
- * Anything unclear is `none`. `authservId` is a name, or `microsoft365` or `icloud` for the formats of these providers.
- */
+/** Only the topmost header of that name counts, and only when it names the server, because the sender
+ *  can add any number below it. An ambiguous header returns `none`. `authservId` is a name, or
+ *  `microsoft365` or `icloud` for the formats of these providers. */
 export function judgeHeaders(headers: readonly HeaderField[], authservId: string, domain: string): Judgement {
   const preset = authservId.trim().toLowerCase();
   if (preset === "microsoft365") return judgeMicrosoft(headers, domain);
@@ -36,18 +35,16 @@ export function judgeHeaders(headers: readonly HeaderField[], authservId: string
   return judgeResults(results, domain);
 }
 
-/**
- * Exchange Online writes no authserv-id. Its header stands above the Received line of its boundary server, and everything
- * above that line is Microsoft's: a header of the sender can only follow below. Mail that was sent inside the tenant has
- * no boundary, and is not judged.
- */
+/** Exchange Online writes no authserv-id. Its header is above the Received header of its boundary
+ *  server, and Microsoft wrote every header above that. A header of the sender can only follow below. A
+ *  message sent inside the tenant has no boundary, and returns `none`. */
 function judgeMicrosoft(headers: readonly HeaderField[], domain: string): Judgement {
   const boundary = headers.findIndex(
     ({ name, value }) => name === "received" && isReceivedBy(value, /\.protection\.outlook\.com$/),
   );
   if (boundary < 0) return none("no server of Microsoft 365 received the mail from outside");
   const above = headers.slice(0, boundary);
-  // Below a Received line of any other server nothing is Microsoft's.
+  // Headers below a Received header of any other server are not Microsoft's.
   const foreign = above.findIndex(
     ({ name, value }) =>
       name === "received" && !isReceivedBy(value, /\.(?:outlook|office365|exchangelabs)\.com$/),
@@ -60,16 +57,15 @@ function judgeMicrosoft(headers: readonly HeaderField[], domain: string): Judgem
   if (found.length > 1 || top.value.length > maxLength)
     return none("the Authentication-Results header of Microsoft 365 is not clear");
   const sections = sectionsOf(top.value);
-  // With an id it is another server's.
+  // A header with an authserv-id comes from another server.
   if (sections === null || resultOf(sections[0] ?? "") === null)
     return none("the Authentication-Results header is not in the format of Microsoft 365");
   return judgeResults(sections, domain);
 }
 
-/**
- * iCloud writes one header for each check (bimi, arc, dmarc, dkim-verifier, spf), the SPF one last, as a block below its own
- * Received lines. Only this first block counts: it ends at the SPF result or at any line that is not of a check.
- */
+/** iCloud writes one header for each check (bimi, arc, dmarc, dkim-verifier, spf), the SPF one last, as
+ *  a block below its own Received headers. Only this first block counts. It ends at the SPF result or at
+ *  any header that is not the result of a check. */
 function judgeICloud(headers: readonly HeaderField[], domain: string): Judgement {
   const start = headers.findIndex(({ name }) => name === field);
   if (start < 0) return none("there is no Authentication-Results header");
@@ -90,7 +86,8 @@ function judgeICloud(headers: readonly HeaderField[], domain: string): Judgement
   return judgeResults(only, domain);
 }
 
-/** True when the `by` host of a Received line matches. Comments, in which a sender's name may stand, are left out. */
+/** True when the `by` host of a Received header matches. Comments, which may contain a sender's name,
+ *  are ignored. */
 function isReceivedBy(value: string, host: RegExp): boolean {
   const words = (sectionsOf(value.slice(0, 4000))?.[0] ?? "").split(" ").filter((word) => word !== "");
   const by = words.findIndex((word) => word.toLowerCase() === "by");
@@ -118,7 +115,7 @@ function judgeResults(results: readonly string[], domain: string): Judgement {
   return { verdict: "pass", detail: "the server says dmarc=pass" };
 }
 
-/** The id, with an optional version number behind it. */
+/** True when the section is the id, with an optional version number after it. */
 function isServer(section: string, authservId: string): boolean {
   const [id = "", version, ...rest] = section.split(" ").filter((word) => word !== "");
   const bare = id.replace(/^"([^"]*)"$/, "$1");
@@ -141,7 +138,8 @@ function resultOf(section: string): { method: string; result: string; from: stri
   return { method, result, from };
 }
 
-/** The parts between semicolons, comments left out, quoted strings kept whole (their spaces as `_`); null when a quote or comment stays open. */
+/** Returns the parts between semicolons, without comments. Quoted strings are kept whole (spaces become
+ *  `_`). Returns null when a quote or comment stays open. */
 function sectionsOf(value: string): string[] | null {
   const sections = [""];
   let depth = 0;

@@ -1,14 +1,14 @@
-// Answers that no person wrote (RFC 3834 and what programs did before and beside it).
+// Detects automatic responses (RFC 3834, and older or non-standard headers of other programs).
 
 import type { Mail } from "./mail.ts";
 
-/** Why a mail is automatic, or null. */
+/** Why a message is automatic, or null. */
 export interface Automatic {
   readonly code: "auto-reply" | "auto-generated" | "bulk";
   readonly reason: string;
 }
 
-/** Signs that suffice alone. */
+/** Returns the finding of headers that are sufficient alone. */
 export function automaticByHeader(mail: Mail): Automatic | null {
   const submitted = valueOf(mail, "auto-submitted");
   if (submitted !== "" && submitted !== "no") {
@@ -51,11 +51,12 @@ const otherSigns: ReadonlyMap<string, RegExp> = new Map([
   ["x-cron-env", /./],
   ["delivered-to", /^autoresponder/],
   ["x-amazon-mail-relay-type", /notification/],
-  // iCloud's vacation reply has no other header; other values stand on ordinary mail.
+  // iCloud's vacation response has no other header; other values occur on ordinary messages.
   ["x-apple-action", /^\s*vacation\b/],
 ]);
 
-/** An out-of-office subject, and one more sign: people write "Out of office" themselves. */
+/** Requires an out-of-office subject and one more sign, because people also write "Out of office"
+ *  themselves. */
 export function automaticBySubject(mail: Mail, isOurs: (messageId: string) => boolean): Automatic | null {
   if (!isAbsence(mail.subject)) return null;
   const suppress = valueOf(mail, "x-auto-response-suppress");
@@ -71,14 +72,15 @@ export function automaticBySubject(mail: Mail, isOurs: (messageId: string) => bo
     : { code: "auto-reply", reason: `an out-of-office subject and ${signs[0]}` };
 }
 
-/** Methods that a calendar program sends on a click; an invitation (REQUEST, PUBLISH) is a person's message. */
+/** Calendar methods that a program sends on a click. An invitation (REQUEST, PUBLISH) is a person's
+ *  message. */
 const calendarAnswers = new Set(["reply", "counter", "declinecounter", "refresh", "cancel"]);
 
-/** How calendar programs begin the subject of an answer to an invitation, by language; lower case. */
+/** How calendar programs begin the subject of a response to an invitation, by language; lower case. */
 const responses =
   /^(?:accepted|tentative(?:ly accepted)?|declined|cancell?ed|new time proposed|updated invitation|zugesagt|mit vorbehalt|vorläufig zugesagt|abgelehnt|abgesagt|angenommen|accepté|acceptée|provisoire|refusé|décliné|annulé|aceptado|aceptada|provisional|rechazado|rechazada|cancelado|cancelada|accettato|provvisorio|rifiutato|annullato|geaccepteerd|voorlopig|geweigerd|afgewezen|geannuleerd|aceite|aceito|provisório|tentativa|recusado|recusada|zaakceptowano|wstępnie|odrzucono|odwołano|accepterat|accepterad|preliminärt|avböjt|avböjd|accepteret|foreløbig|afvist|godtatt|akseptert|avslått|hyväksytty|alustava|hylätty|přijato|nezávazně|odmítnuto|prijaté|принято|под вопросом|отклонено|прийнято|kabul edildi|geçici|reddedildi|elfogadva|feltételes|elutasítva|acceptat|respins|αποδοχή|απορρίφθηκε|承諾|承认|已接受|已拒绝|已暂定|已接受|已謝絕|辞退|仮の予定|수락|거절|미정|התקבל|נדחה|تم القبول|مرفوض)\s?(?::|：)/i;
 
-/** Why a mail is a calendar program's answer to an invitation, or null. */
+/** Returns why a message is a calendar program's response to an invitation, or null. */
 export function calendarReply(mail: Mail): string | null {
   const method = mail.calendarMethod ?? "";
   if (calendarAnswers.has(method)) return `a calendar response (METHOD:${method.toUpperCase()})`;
@@ -91,7 +93,7 @@ export function calendarReply(mail: Mail): string | null {
     : null;
 }
 
-/** How absence notes begin, by language; lower case. */
+/** How out-of-office messages begin, by language; lower case. */
 const absences: readonly string[] = [
   "automatic reply|auto reply|auto-reply|autoreply|auto response|out of office|out of the office|ooo:|i am away|on vacation|on leave|vacation reply|automated response|automated reply|away from my mail|autoresponder",
   "automatische antwort|abwesenheitsnotiz|abwesenheit|abwesend|nicht im büro|autoantwort|ich bin im urlaub|außer haus",
@@ -122,7 +124,7 @@ function isAbsence(subject: string): boolean {
   );
 }
 
-/** The first value of that header, lower case, without comments and parameters; "" when absent. */
+/** Returns the first value of that header, lower case, without comments and parameters; "" when absent. */
 export function valueOf(mail: Mail, name: string): string {
   const value = mail.headers.find((header) => header.name === name)?.value ?? "";
   return (value.slice(0, 500).split(/[;(]/, 1)[0] ?? "").trim().toLowerCase();

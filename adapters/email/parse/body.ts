@@ -1,4 +1,4 @@
-// Which parts of a mail are its text and which are attachments.
+// Determines which parts of a message are its text and which are attachments.
 
 import { decodeText } from "./charset.ts";
 import { cleanFileName, cleanText, unflow } from "./cleaning.ts";
@@ -8,19 +8,19 @@ import { findMarkers } from "./marker.ts";
 import type { Part } from "./tree.ts";
 import type { TrimOptions } from "./trim.ts";
 
-/** More parts than a person ever sends; the rest is left out. */
+/** Limits above what a person sends; further parts are dropped. */
 const maxAttachments = 500;
 const maxTextParts = 100;
-/** Bytes of one text part that are decoded. */
+/** Bytes of one text part that are decoded; the rest is truncated. */
 const maxPartBytes = 4_000_000;
 
 export interface Body {
   readonly text: string;
   readonly markers: readonly string[];
   readonly attachments: readonly MailAttachment[];
-  /** Mails carried inline, which a reader would see as text. */
+  /** Messages attached inline, which a mail client shows as text. */
   readonly carried: readonly Part[];
-  /** The HTML shows coloured answers inside of a quoted mail. */
+  /** True when the HTML shows coloured answers inside a quoted message. */
   readonly inlineAnswers: boolean;
 }
 
@@ -32,14 +32,15 @@ interface Pieces {
   readonly carried: Part[];
 }
 
-/** One text, and how it came about. */
+/** The text of one part, and how it was read. */
 interface Reading {
   readonly text: string;
   readonly html: boolean;
   readonly inlineAnswers: boolean;
 }
 
-/** Walks the tree in order and reads one of each set of alternatives. `options`: what the mail answers. */
+/** Walks the tree in order and reads one part of each set of alternatives. `options`: what the message
+ *  answers. */
 export function bodyOf(root: Part, options: TrimOptions): Body {
   const pieces: Pieces = { options, texts: [], markers: new Set(), attachments: [], carried: [] };
   collect(root, pieces, false);
@@ -75,10 +76,9 @@ function collect(part: Part, pieces: Pieces, related: boolean): void {
   addAttachment(part, pieces, related);
 }
 
-/**
- * HTML is preferred: it tells quotes and hidden text apart. Plain text is taken when the HTML says nothing, and when both say the same: then
- * the sender's own line breaks and columns are better than a conversion.
- */
+/** HTML is preferred, because it distinguishes quotes and hidden text. Plain text is used when the HTML
+ *  has no text, and when both have the same text: the sender's own line breaks and columns are then
+ *  better than a conversion. */
 function collectAlternative(part: Part, pieces: Pieces, related: boolean): void {
   const before = pieces.texts.length;
   const found = part.children.map((child): Reading => {
@@ -98,7 +98,8 @@ function collectAlternative(part: Part, pieces: Pieces, related: boolean): void 
   if (best !== undefined && before < maxTextParts) pieces.texts.push(best);
 }
 
-/** The same words in the same order, and the same of them quoted; punctuation, spaces and the targets of links do not count. */
+/** True when both have the same text in the same order, and the same part of it quoted. Punctuation,
+ *  spaces and link targets are ignored. */
 function saysTheSame(plain: string, html: string): boolean {
   return wordsOf(plain) === wordsOf(html) && wordsOf(unquoted(plain)) === wordsOf(unquoted(html));
 }
@@ -127,7 +128,7 @@ const isText = (part: Part) =>
     isNamedFile(part)
   );
 
-/** Apple Mail sends text files as "inline" with a name; a body has none, or one that some gateway made up. */
+/** Apple Mail sends text files as "inline" with a name. A body has no name, or one that a gateway added. */
 const isNamedFile = (part: Part) =>
   /\.(?:txt|log|csv|md|json|xml|conf|cfg|ini|yaml|yml|diff|patch)$/i.test(part.fileName ?? "");
 
@@ -138,7 +139,7 @@ function decoded(part: Part): string {
   );
 }
 
-/** HTML may name its charset in its own head. */
+/** HTML may declare its charset in its own head element. */
 function charsetInHtml(part: Part): string | null {
   if (part.mediaType !== "text/html") return null;
   const head = Buffer.from(part.content.subarray(0, 2000)).toString("latin1");
@@ -177,7 +178,7 @@ function addAttachment(part: Part, pieces: Pieces, related: boolean): void {
     inline:
       (related && part.contentId !== null && part.disposition !== "attachment") ||
       (part.disposition === "inline" && part.contentId !== null),
-    // A copy of its own, because it is handed over to another thread.
+    // The bytes are copied, because the buffer is transferred to another thread.
     bytes: Uint8Array.prototype.slice.call(part.content),
   });
 }

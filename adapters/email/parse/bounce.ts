@@ -1,4 +1,4 @@
-// Mails that say another mail was not delivered: by the standard (RFC 3464), and in the many ways of before it.
+// Detects bounces: standard delivery reports (RFC 3464), and the many older non-standard forms.
 
 import { has } from "./auto-reply.ts";
 import { cleanAddress, messageIdsOf } from "./headers.ts";
@@ -8,18 +8,18 @@ import { idsOfReturned } from "./report.ts";
 
 export interface Bounce {
   readonly kind: "bounce";
-  /** True when trying the address again is pointless. */
+  /** True when a retry to the address cannot succeed. */
   readonly permanent: boolean;
   readonly recipients: readonly string[];
-  /** True when `recipients` were read from text: any address that the text names may be among them. */
+  /** True when `recipients` were parsed from text: any address in the text may be among them. */
   readonly guessed: boolean;
-  /** Message-IDs of what bounced. */
+  /** Message-IDs of the messages that bounced. */
   readonly about: readonly string[];
   readonly envelopeId: string | null;
   readonly detail: string;
 }
 
-/** A standard report with at least one failed recipient. */
+/** Returns the bounce of a standard report with at least one failed recipient. */
 export function reportedBounce(mail: Mail): Bounce | null {
   const { report } = mail;
   if (report === null || report.type !== "delivery-status") return null;
@@ -39,20 +39,18 @@ export function reportedBounce(mail: Mail): Bounce | null {
   };
 }
 
-/**
- * True when the address itself is bad. A full mailbox (5.2.2) and 4.x.x pass; 5.3, 5.6 and 5.7 are about the message, the
- * system or a policy (a spam filter, a size limit), and the next message may be accepted.
- */
+/** True when the address itself is invalid. A full mailbox (5.2.2) and 4.x.x are temporary. 5.3, 5.6 and
+ *  5.7 are about the message, the system or a policy (a spam filter, a size limit), and the next message
+ *  may be accepted. */
 function isPermanent(status: string, diagnostic: string): boolean {
   if (/^5\.(?:2\.[23]|[367]\.)/.test(status)) return false;
   if (status !== "") return status.startsWith("5");
   return !/\b4(?:\d\d|\.\d{1,3}\.\d{1,3})\b/.test(diagnostic);
 }
 
-/**
- * Servers without a machine-readable part: a daemon or the null sender, the words of a failure, and a trace of what
- * bounced. The answered Message-ID counts as a trace only when it is ours.
- */
+/** Detects bounces without a machine-readable part. They need a daemon or the null sender, the text of a
+ *  failure, and a trace of the message that bounced. The answered Message-ID counts as a trace only when
+ *  we created it. */
 export function guessedBounce(mail: Mail, isOurs: (messageId: string) => boolean): Bounce | null {
   const from = mail.from[0]?.address ?? "";
   const daemon =
@@ -63,7 +61,8 @@ export function guessedBounce(mail: Mail, isOurs: (messageId: string) => boolean
   const answered = daemon ? [...mail.inReplyTo, ...mail.references].filter(isOurs) : [];
   const about = [...new Set([...embeddedIds(mail), ...answered])];
   const recipients = failedRecipients(mail).filter((address) => !about.some((id) => id.includes(address)));
-  // A daemon alone, or an id alone, may be any automatic mail; a failure names at least one of the two.
+  // A daemon without a recipient, or an id alone, may be any automatic message. A failure needs an id, or a
+  // recipient in a daemon's message.
   if (about.length === 0 && (recipients.length === 0 || !daemon)) return null;
   const code = statusIn(text);
   const passing =
@@ -80,7 +79,8 @@ export function guessedBounce(mail: Mail, isOurs: (messageId: string) => boolean
   };
 }
 
-/** The first enhanced status code of the text, else the first reply code; "" without one. Addresses like 5.9.12.33 are none. */
+/** Returns the first enhanced status code of the text, else the first response code; "" without one. IP
+ *  addresses like 5.9.12.33 are skipped. */
 function statusIn(text: string): string {
   const enhanced = /(?<![\d.])[45]\.\d{1,3}\.\d{1,3}(?![\d.]*\.?\d)/.exec(text)?.[0];
   return enhanced ?? /(?<![\d.])[45][0-5]\d(?=[\s:-])/.exec(text)?.[0] ?? "";
@@ -93,7 +93,8 @@ function soundsFailed(mail: Mail): boolean {
   return failures.test(mail.subject.slice(0, 500)) || failures.test(mail.fullText.slice(0, 3000));
 }
 
-/** Ids of the returned mail: in an attached mail, or pasted into the text as header lines. */
+/** Returns the ids of the returned message: in an attached message, or pasted into the text as header
+ *  lines. */
 function embeddedIds(mail: Mail): string[] {
   const attached = mail.attachments
     .filter((file) => /^(?:message\/|text\/rfc822)/.test(file.mediaType))
@@ -106,7 +107,7 @@ function embeddedIds(mail: Mail): string[] {
   return [...new Set([...attached, ...pasted])].slice(0, 20);
 }
 
-/** Every address that the text may name as failed, the surest first. */
+/** Returns every address that the text may name as failed, the most certain first. */
 function failedRecipients(mail: Mail): string[] {
   const named = mail.headers
     .filter((header) => header.name === "x-failed-recipients")

@@ -1,13 +1,13 @@
-// Bytes to text, believing the declared charset only as far as the bytes allow.
+// Decodes bytes to text. The declared charset is used only when the bytes are consistent with it.
 
 import { isAscii, isUtf8 } from "node:buffer";
 
-/** Charsets in which text that happens to be valid UTF-8 (and not ASCII) is practically always UTF-8 under a wrong name. */
+/** Charsets that are practically always a wrong label when the text is valid UTF-8 and not ASCII. */
 const weakDeclaration =
   /^(?:us-ascii|ascii|iso-?8859-\d{1,2}|latin-?\d|windows-125\d|cp125\d|iso-2022-jp|unknown.*)$/;
-/** Stateful or wide encodings, whose text can look like ASCII. */
+/** Stateful or wide encodings, whose bytes can look like ASCII. */
 const notAsciiBased = /^(?:utf-?16|utf-?32|hz-gb|iso-2022)/;
-/** Names that the platform's decoder does not know. */
+/** Names that the platform's decoder does not support. */
 const aliases: ReadonlyMap<string, string> = new Map([
   ["cp932", "shift_jis"],
   ["cp936", "gbk"],
@@ -22,7 +22,7 @@ const aliases: ReadonlyMap<string, string> = new Map([
   ["cp50221", "iso-2022-jp"],
 ]);
 
-/** Text of a part. Never throws; what cannot be decoded becomes U+FFFD. */
+/** Decodes the text of a part. Never throws; undecodable bytes become U+FFFD. */
 export function decodeText(bytes: Uint8Array, declared: string | null): string {
   const label = (declared ?? "").trim().toLowerCase();
   if (looksJapanese(bytes)) return decodeWith("iso-2022-jp", bytes);
@@ -35,7 +35,7 @@ export function decodeText(bytes: Uint8Array, declared: string | null): string {
   return decodeWith(label, bytes);
 }
 
-/** ISO-2022-JP gives itself away by its escapes, and has no byte above 127. */
+/** True for ISO-2022-JP, which is recognized by its escape sequences and has no byte above 127. */
 function looksJapanese(bytes: Uint8Array): boolean {
   for (let at = bytes.indexOf(0x1b); at >= 0; at = bytes.indexOf(0x1b, at + 1)) {
     const [set, final] = [bytes[at + 1], bytes[at + 2]];
@@ -44,7 +44,8 @@ function looksJapanese(bytes: Uint8Array): boolean {
   return false;
 }
 
-/** A cut or mixed UTF-8 text stays UTF-8; one that is broken all over was Latin text under a wrong name. */
+/** Text with a few UTF-8 errors (truncated or mixed) stays UTF-8. Text with many errors is decoded as
+ *  Latin text with a wrong label. */
 function decodeBrokenUtf8(bytes: Uint8Array): string {
   const text = decodeWith("utf-8", bytes);
   let broken = 0;
@@ -69,7 +70,7 @@ function decodeWith(label: string, bytes: Uint8Array): string {
     try {
       return new TextDecoder(name).decode(bytes);
     } catch {
-      // An unknown name: the next candidate.
+      // An unsupported name: try the next candidate.
     }
   }
   return new TextDecoder().decode(bytes);

@@ -1,23 +1,24 @@
-// Who or what wrote this mail? Pure. The order matters: the first answer counts, and what is likeliest to loop comes first.
+// Classifies the sender of a message. Pure. The order matters: the first match is returned, and the kinds
+// most likely to cause a mail loop come first.
 
 import { automaticByHeader, automaticBySubject, calendarReply, has } from "./auto-reply.ts";
 import { type Bounce, guessedBounce, reportedBounce } from "./bounce.ts";
 import { isDaemon, isListed, isNoReply, isProgram } from "./machine-senders.ts";
 import type { Mail } from "./mail.ts";
 
-/** What the channel knows of itself. */
+/** The channel's own addresses and configuration. */
 export interface OwnIdentity {
-  /** Our addresses, lower case. Anything after a plus sign in a mail's address is ignored. */
+  /** Our addresses, lower case. Text after a plus sign in a message's address is ignored. */
   readonly addresses: readonly string[];
-  /** Did we make this Message-ID? */
+  /** True when we created this Message-ID. */
   isOurs(messageId: string): boolean;
-  /** Machines that are answered like people: addresses, or `@domain`. */
+  /** Automatic senders that are answered like people: addresses, or `@domain`. */
   readonly robots: readonly string[];
-  /** Groups, lists and forwarders whose mail is answered (`accept_lists`): addresses. */
+  /** Groups, lists and forwarders whose messages are answered (`accept_lists`): addresses. */
   readonly lists?: readonly string[];
   /** Set when From is not the author's address but that of a contact form or an accepted list (author.ts). */
   readonly rewritten?: { readonly via: "form" | "list"; readonly author: string | null };
-  /** Answer mails that name us neither in To nor in Cc. */
+  /** Answer messages that name us neither in To nor in Cc. */
   readonly bccAllowed: boolean;
 }
 
@@ -28,13 +29,13 @@ export type Finding =
    * null-sender, mailer-daemon, no-reply, machine, calendar-reply, forged-from, not-addressed.
    */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string }
-  /** From a person, but only a human can read it. `code` as in `Sealed`. */
+  /** From a person, but only a human can read the message. `code` as in `Sealed`. */
   | { readonly kind: "held"; readonly code: string; readonly reason: string }
   | Bounce;
 
 type Refused = Extract<Finding, { kind: "refused" }>;
 
-/** A person, something to leave unanswered, or news of a mail of ours. */
+/** Returns a person's message, a refusal, or a delivery report about one of our messages. */
 export function classify(mail: Mail, own: OwnIdentity): Finding {
   const robot = mail.from.length === 1 && isListed(mail.from[0]?.address ?? "", own.robots);
   return (
@@ -55,7 +56,7 @@ function ownMail(mail: Mail, own: OwnIdentity): Refused | null {
   if (mail.messageId !== null && own.isOurs(mail.messageId))
     return refused("own", "the Message-ID is one of ours");
   const isOwn = ownAddress(own);
-  // Many contact forms write our own address into From; the customer is in Reply-To.
+  // Many contact forms set From to our own address; the customer is in Reply-To.
   if (own.rewritten?.via !== "form" && mail.from.some((from) => isOwn(from.address)))
     return refused("own", "the sender's address is our own");
   return null;
@@ -80,7 +81,8 @@ function report(mail: Mail): Refused | null {
   }
 }
 
-/** Outlook.com's complaint reports carry the spam as an attached message, and no machine-readable part (RFC 5965). */
+/** Outlook.com's complaint reports contain the spam as an attached message, and no machine-readable part
+ *  (RFC 5965). */
 function isComplaint(mail: Mail): boolean {
   if (has(mail, "x-hmxmroriginalrecipient")) return true;
   const from = mail.from[0]?.address ?? "";
@@ -104,7 +106,8 @@ function forged(mail: Mail): Refused | null {
 
 function machine(mail: Mail, own: OwnIdentity): Refused | null {
   const automatic = automaticByHeader(mail);
-  // Forms mark their mail as generated or bulk, because a program sends it; a person wrote it all the same.
+  // Contact forms mark their messages as generated or bulk because a program sends them, but a person wrote
+  // the text.
   const isForm = own.rewritten?.via === "form";
   const generated =
     automatic !== null && (automatic.code === "bulk" || (isForm && automatic.code === "auto-generated"));
@@ -126,7 +129,8 @@ function machine(mail: Mail, own: OwnIdentity): Refused | null {
 }
 
 function list(mail: Mail): Refused | null {
-  // Feedback-ID and X-MC-User are no signs: relays such as Amazon SES and Mandrill add them to the mail of persons.
+  // Feedback-ID and X-MC-User do not count: relays such as Amazon SES and Mandrill add them to messages by
+  // people.
   const name = [
     "list-id",
     "list-unsubscribe",
@@ -147,7 +151,7 @@ function list(mail: Mail): Refused | null {
   return name === undefined ? null : refused("list", `the header ${name}`);
 }
 
-/** Headers that name the list itself. List-Unsubscribe is on newsletters, too. */
+/** Headers that name the list itself. List-Unsubscribe also occurs on newsletters. */
 const listNames = new Set([
   "list-id",
   "list-post",
@@ -157,7 +161,8 @@ const listNames = new Set([
   "x-been-there",
 ]);
 
-/** True when the headers name a list of `accept_lists`, and no other one. A newsletter that arrives through it does. */
+/** True when the headers name a list of `accept_lists` and no other list. A newsletter that arrives
+ *  through an accepted list names another one. */
 function isThroughList(mail: Mail, lists: readonly string[]): boolean {
   if (lists.length === 0) return false;
   const named = mail.headers.filter(({ name }) => listNames.has(name));
@@ -166,7 +171,7 @@ function isThroughList(mail: Mail, lists: readonly string[]): boolean {
   return !["x-campaign", "x-campaign-id", "x-campaignid", "x-csa-complaints"].some((name) => has(mail, name));
 }
 
-/** An address in the value, or a List-Id such as `<group.example.com>`, is on the list. */
+/** True when an address in the value, or a List-Id such as `<group.example.com>`, is on the list. */
 function namesOne(value: string, lists: readonly string[]): boolean {
   const addresses = value.match(/[^\s<>:,;"'()@]{1,64}@[^\s<>:,;"'()@?]{1,255}/g) ?? [];
   if (addresses.some((address) => isListed(address, lists))) return true;
@@ -179,7 +184,7 @@ function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
   if (isDaemon(from)) return refused("mailer-daemon", "a mail server's own address");
   if (mail.returnPath === "" && own.rewritten?.via !== "form")
     return refused("null-sender", "the mail has the null sender");
-  // An answer goes to Reply-To when there is one.
+  // The response goes to Reply-To when that header is present.
   const others = [mail.sender?.address, ...mail.replyTo.map((one) => one.address)].filter(
     (address) => address !== undefined,
   );
@@ -207,7 +212,7 @@ function ownAddress(own: OwnIdentity): (address: string) => boolean {
   };
 }
 
-/** Without what stands between a plus sign and the at sign. */
+/** Returns the address without the part between the plus sign and the at sign. */
 function untagged(address: string): string {
   const plus = address.indexOf("+");
   const at = address.indexOf("@", plus);

@@ -1,17 +1,21 @@
-// Text as people see it: no control characters, nothing invisible, one kind of line end.
+// Normalizes text to what a mail client shows: no control or invisible characters, and one kind of line
+// end.
 
-/** Longer texts are cut; a person does not write as much, and nobody reads it. */
+/** Longer texts are truncated; a person does not write that much. In characters. */
 const maxTextLength = 1_000_000;
 
-/** Controls except tab and newline; zero-width, bidi and tag characters, soft hyphens: all can hide words from a human eye. */
+/** Controls except tab and newline, zero-width, bidi and tag characters, and soft hyphens. All of them
+ *  can hide text from a human reader. */
 // biome-ignore format: one class per line reads best
 const invisible =
   /\u034f|\u17b4|\u17b5|\u180b|\u180c|\u180d|\u180f|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u0084\u0086-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{1d173}-\u{1d17a}]|[\u{e0000}-\u{e0fff}]/gu;
-/** Joiners have a use inside words of some scripts and in emoji; beside ASCII or in runs they only hide something. */
+/** Joiners have a function inside text of some scripts and in emoji. Next to ASCII or in runs they only
+ *  hide content. */
 const idleJoiners =
   /[\u200c\u200d]{2,}|(?<=^|[\u0000-\u007f])[\u200c\u200d]|[\u200c\u200d](?=$|[\u0000-\u007f])/gu;
 
-/** Removes what a reader cannot see; line ends become `\n`, lone surrogates U+FFFD. */
+/** Removes characters that a reader cannot see. Line ends become `\n`, and lone surrogates become
+ *  U+FFFD. */
 export function cleanText(text: string): string {
   const bounded = text.length > maxTextLength ? text.slice(0, maxTextLength) : text;
   return bounded
@@ -22,17 +26,16 @@ export function cleanText(text: string): string {
     .replace(/\u00a0/g, " ");
 }
 
-/** Stands in front of a ">" that the sender typed, until the text is trimmed. A private character. */
+/** Marks a ">" that the sender typed, until the text is trimmed. A private-use character. */
 const typedMark = "\ue0c2";
 
 /** Removes the marks that `unflow` has set. */
 export const withoutMarks = (text: string): string => text.replaceAll(typedMark, "");
 
-/**
- * Undoes format=flowed (RFC 3676): joins the lines of a paragraph, and keeps the quote depth of each. Lines of different depth are never
- * joined (section 4.5), a space in front is removed (4.4), and "-- " is always a line of its own (4.3). `delSp`: the space at the end of a
- * joined line is not part of the text (4.2). A ">" behind the removed space is no quote mark and gets a mark of its own.
- */
+/** Decodes format=flowed (RFC 3676): joins the lines of a paragraph, and keeps the quote depth of each.
+ *  Lines of different depth are never joined (section 4.5), a leading space is removed (4.4), and "-- "
+ *  is always a separate line (4.3). `delSp`: the space at the end of a joined line is not part of the
+ *  text (4.2). A ">" after the removed space is not a quote mark and gets `typedMark`. */
 export function unflow(text: string, delSp: boolean): string {
   const out: string[] = [];
   let paragraph: string[] = [];
@@ -57,7 +60,7 @@ export function unflow(text: string, delSp: boolean): string {
   return out.join("\n");
 }
 
-/** The same for a value that must stay on one line, such as a subject or a name. */
+/** Cleans a value that must stay on one line, such as a subject or a name. */
 export function cleanLine(text: string, maxLength = 1000): string {
   return cleanText(text.slice(0, maxLength * 4))
     .replace(/[\n\t]+/g, " ")
@@ -68,7 +71,7 @@ export function cleanLine(text: string, maxLength = 1000): string {
 
 const maxNameLength = 200;
 
-/** A file's name as data: never a path, never a surprise in a terminal or a shell. */
+/** Returns a safe file name: no path separators, and no characters that a terminal or shell interprets. */
 export function cleanFileName(name: string | null, fallback: string): string {
   const whole = name ?? "";
   const base = cleanLine(whole.length > 1000 ? whole.slice(0, 900) + whole.slice(-100) : whole)
@@ -79,7 +82,7 @@ export function cleanFileName(name: string | null, fallback: string): string {
   return base.length > maxNameLength ? shorten(base) : base;
 }
 
-/** Cuts in the middle, so that the ending survives. */
+/** Truncates in the middle to keep the file extension. */
 function shorten(name: string): string {
   const dot = name.lastIndexOf(".");
   const ending = dot > 0 && name.length - dot <= 12 ? name.slice(dot) : "";

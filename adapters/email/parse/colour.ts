@@ -1,4 +1,4 @@
-// CSS colours, as far as the visibility of text depends on them.
+// Parses CSS colours, as far as the visibility of text depends on them.
 
 export interface Colour {
   /** 0 to 255. */
@@ -11,7 +11,7 @@ export interface Colour {
 
 export const white: Colour = { red: 255, green: 255, blue: 255, alpha: 1 };
 
-/** Named colours of CSS: the light ones, which can hide text on white, and the usual ones. */
+/** Named colours of CSS: the light colours, which can hide text on white, and the common ones. */
 const names: ReadonlyMap<string, string> = new Map(
   (
     "white ffffff snow fffafa ivory fffff0 ghostwhite f8f8ff floralwhite fffaf0 whitesmoke f5f5f5 seashell fff5ee azure f0ffff " +
@@ -29,7 +29,8 @@ const names: ReadonlyMap<string, string> = new Map(
     ?.map((pair) => pair.split(" ") as [string, string]) ?? [],
 );
 
-/** Reads a CSS colour in lower case, or the value of a `color` attribute. `parent` is what `inherit` means; null when not understood. */
+/** Parses a CSS colour in lower case, or the value of a `color` attribute. `parent` is the value for
+ *  `inherit`. Returns null when the value is not supported. */
 export function colourOf(value: string, parent: Colour | null): Colour | null {
   const text = value.slice(0, 100).toLowerCase().replace("!important", "").trim();
   if (text === "inherit" || text === "currentcolor" || text === "unset") return parent;
@@ -71,14 +72,14 @@ function fromHsl(parts: readonly string[]): Colour | null {
 
 const alphaOf = (parts: readonly string[]) => (parts[3] === undefined ? 1 : amount(parts[3], 1));
 
-/** A number, or a percentage of `full`. */
+/** Parses a number, or a percentage of `full`. */
 function amount(text: string, full: number): number {
   const number = Number.parseFloat(text);
   if (Number.isNaN(number)) return full;
   return text.endsWith("%") ? (number / 100) * full : number;
 }
 
-/** The contrast ratio of WCAG 2: 1 (the same) to 21. */
+/** Returns the contrast ratio of WCAG 2, from 1 (equal) to 21. */
 export function contrast(one: Colour, other: Colour): number {
   const [a, b] = [luminance(one), luminance(other)];
   return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -92,7 +93,7 @@ function luminance({ red, green, blue }: Colour): number {
   return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
 }
 
-/** True for red, blue or green, and false for the greys and near-blacks that programs use. */
+/** True for red, blue or green; false for the greys and near-blacks that mail clients use by default. */
 export function isVivid({ red, green, blue }: Colour): boolean {
   return Math.max(red, green, blue) - Math.min(red, green, blue) > 80;
 }

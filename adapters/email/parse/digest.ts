@@ -1,9 +1,10 @@
-// A mail's fingerprint: the same for every copy of one message, whichever route a copy took.
+// Computes a message's fingerprint: the same for every copy of one message, independent of its route.
 //
-// A mailing list or forwarder adds Received, Delivered-To, List-* and X- lines, rewrites From, Sender, Reply-To and
-// Subject, appends a footer, adds or drops a MIME part and chooses another transfer encoding. It keeps Message-ID, Date
-// and the author's words, so the digest covers these. Not recognised: lists that turn HTML into plain text, and text
-// that a gateway adds on one route only without the marks of a list footer; such a copy is answered separately.
+// A mailing list or forwarder adds Received, Delivered-To, List-* and X- headers, rewrites From, Sender,
+// Reply-To and Subject, appends a footer, adds or drops a MIME part and chooses another transfer encoding.
+// It keeps Message-ID, Date and the author's text, so the digest covers these. Not recognized: lists that
+// convert HTML to plain text, and text that a gateway adds on one route only without the marks of a list
+// footer. Such a copy is not deduplicated and gets a separate response.
 
 import { createHash } from "node:crypto";
 import { decodeText } from "./charset.ts";
@@ -11,21 +12,21 @@ import { dateOf } from "./headers.ts";
 import { htmlToText } from "./html.ts";
 import type { Part } from "./tree.ts";
 
-/** Bytes of one text part, and text parts of one mail, that the digest covers. */
+/** Bytes of one text part, and text parts of one message, that the digest covers. */
 const maxPartBytes = 1_000_000;
 const maxParts = 20;
 
 export interface Identified {
-  /** With angle brackets; null when the mail has none. */
+  /** With angle brackets; null when the message has none. */
   readonly messageId: string | null;
-  /** The Date header as written; null when the mail has none. */
+  /** The Date header as written; null when the message has none. */
   readonly date: string | null;
   readonly from: readonly string[];
   readonly subject: string;
   readonly root: Part;
 }
 
-/** Hex SHA-256. Linear in the size of the mail. */
+/** Returns the SHA-256 digest in hex. Runs in time linear in the size of the message. */
 export function digestOf({ messageId, date, from, subject, root }: Identified): string {
   const hash = createHash("sha256");
   const add = (name: string, value: string | Uint8Array) => {
@@ -35,15 +36,16 @@ export function digestOf({ messageId, date, from, subject, root }: Identified): 
   add("date", String(dateOf(date) ?? date?.trim() ?? ""));
   add("words", letters(withoutFooter(textIn(root))));
   if (messageId !== null) return hash.digest("hex");
-  // Without a Message-ID everything that can tell two messages apart counts.
+  // Without a Message-ID the digest covers every field that can distinguish two messages.
   for (const address of from) add("from", address);
   add("subject", subject);
   for (const leaf of leaves(root)) if (!isText(leaf)) add("file", leaf.content);
   return hash.digest("hex");
 }
 
-/** Letters, digits and pictographs: what survives rewrapping, `>From`, other quotes and format=flowed. Of very long runs of
- *  combining marks only the first count: normalization sorts a run, in the square of its length. */
+/** Returns letters, digits and pictographs. These survive rewrapping, `>From`, other quotes and
+ *  format=flowed. Of very long runs of combining marks only the first are used, because normalization
+ *  sorts a run in quadratic time. */
 function letters(text: string): string {
   return (
     text
@@ -53,7 +55,8 @@ function letters(text: string): string {
   ).join("");
 }
 
-/** The author's text; of alternatives the plain one, which lists keep when they remove HTML. */
+/** Returns the author's text. Of alternatives it uses the plain one, which lists keep when they remove
+ *  HTML. */
 function textIn(part: Part): string {
   const texts: string[] = [];
   const collect = (one: Part): void => {
@@ -89,7 +92,8 @@ const delimiter = /^\s{0,4}(?:--|[-_*=~]{3,})\s*$/;
 const footerWords =
   /unsubscri|subscribed|subscription|mailing[ -]?list|mailman|listinfo|listserv|sympa|googlegroups|groups\.google|google groups|groups\.io|yahoogroups|-leave@|-request@|leave the list|abmelde|abbestell|austragen|abonniert|mailingliste|désabonn|désinscri|liste de diffusion|darse de baja|cancelar (?:la|su|tu) suscripción|lista de (?:correo|distribución)|disiscri|annulla(?:re)? l'iscrizione|afmeld|uitschrijv|cancelar (?:a )?inscrição|wypis/i;
 
-/** Without the blocks that lists append: a delimiter line and, up to the end, a few lines with the words of a list. */
+/** Removes the blocks that lists append: a delimiter line, then up to the end a few lines with typical
+ *  list text. */
 function withoutFooter(text: string): string {
   let lines = text.trimEnd().split(/\r?\n/);
   for (let round = 0; round < maxFooters; round++) {
@@ -98,7 +102,7 @@ function withoutFooter(text: string): string {
     for (let index = lines.length - 1; index >= from; index--) {
       if (!delimiter.test((lines[index] ?? "").slice(0, 200))) continue;
       const tail = lines.slice(index + 1).join(" ");
-      // A delimiter may also end the footer, or stand inside it.
+      // A delimiter may also end the footer, or occur inside it.
       if (footerWords.test(tail.slice(0, 5000))) at = index;
       else if (tail.trim() !== "") break;
       if (at >= 0) break;

@@ -1,5 +1,5 @@
-// Our own check of DKIM and DMARC with mailauth. By IMAP the sending host's address is hearsay, so SPF is left out: a pass needs an
-// aligned signature over the whole body.
+// Verifies DKIM and DMARC with mailauth. Over IMAP the sending host's address cannot be trusted, so SPF is
+// not checked. A pass needs an aligned signature over the whole body.
 
 import { type AuthenticateResult, authenticate } from "mailauth";
 import { asciiDomain } from "./headers.ts";
@@ -11,7 +11,7 @@ type Judgement = Pick<SenderAuth, "verdict" | "detail">;
 
 const defaultBudget = 8000;
 
-/** Never throws. `temperror` when DNS did not answer in time or at all. */
+/** Never throws. Returns `temperror` when DNS did not respond before the timeout, or not at all. */
 export async function judgeSignatures(
   mail: Mail,
   raw: Uint8Array,
@@ -62,7 +62,7 @@ function judge(mail: Mail, { dmarc, dkim }: AuthenticateResult, domain: string):
   return { verdict: "none", detail: "the From domain publishes no DMARC policy" };
 }
 
-/** One aligned signature must cover all of the body, and where answers are to go. */
+/** One aligned signature must cover the whole body and the headers that direct the response. */
 function judgePass(mail: Mail, results: AuthenticateResult["dkim"]["results"]): Judgement {
   const aligned = results.filter((one) => one.status.result === "pass" && one.status.aligned);
   const whole = aligned.filter((one) => !one.status.underSized && !one.canonBodyLengthLimited);

@@ -1,4 +1,5 @@
-// Forwards: whose mail is this really about? Only ever runs in the worker: the library's patterns are slow on hostile text.
+// Finds the original sender of a forwarded message. Runs only in the worker, because the library's patterns
+// are slow on hostile text.
 
 import type EmailForwardParser from "email-forward-parser";
 import { cleanLine } from "./cleaning.ts";
@@ -9,7 +10,7 @@ import { forwardPrefixes, replyPrefixes } from "./phrases.ts";
 
 const limits = { characters: 20_000, lines: 400, lineLength: 500 };
 
-/** A forward by its subject ("Fwd:", "WG:", "TR:", "[Fwd: ...]"), which a later "Re:" undoes. */
+/** True for a forward by its subject ("Fwd:", "WG:", "TR:", "[Fwd: ...]"); a later "Re:" cancels it. */
 export function isForwardSubject(subject: string): boolean {
   return forwardPrefixes.has(prefixOf(subject));
 }
@@ -19,7 +20,8 @@ export function isReplySubject(subject: string): boolean {
   return replyPrefixes.has(prefixOf(subject));
 }
 
-/** The prefix of a subject in lower case, behind the tag of a list ("[shop] Re: ..."); "" when there is none. */
+/** Returns the prefix of a subject in lower case, after the tag of a list ("[shop] Re: ..."); "" when
+ *  there is none. */
 function prefixOf(subject: string): string {
   const text = subject.slice(0, 200);
   const word =
@@ -27,14 +29,14 @@ function prefixOf(subject: string): string {
   return word.exec(text)?.[1]?.toLowerCase() ?? "";
 }
 
-/** A forward by its body: some line says so, before any answer to another mail could. */
+/** True for a forward by its body: a line announces the forwarded message. */
 export function hasForwardLine(text: string): boolean {
   return bounded(text).split("\n").some(isForwardLine);
 }
 
 let parser: EmailForwardParser | null = null;
 
-/** The original sender and subject, as far as the text tells them. */
+/** Returns the original sender and subject, as far as the text contains them. */
 export async function forwardedIn(subject: string, text: string): Promise<NonNullable<Mail["forwarded"]>> {
   if (parser === null) {
     const { default: Parser } = await import("email-forward-parser");
@@ -49,7 +51,7 @@ export async function forwardedIn(subject: string, text: string): Promise<NonNul
   return { from: address === "" ? null : { address, name }, subject: about === "" ? null : about };
 }
 
-/** Text of a size that the patterns can stand: fewer, shorter lines, no runs of blank ones. */
+/** Bounds the text for the patterns: fewer and shorter lines, no runs of blank lines. */
 function bounded(text: string): string {
   const lines: string[] = [];
   for (const line of text.slice(0, limits.characters).split("\n")) {

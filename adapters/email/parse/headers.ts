@@ -1,4 +1,4 @@
-// Header values: addresses, message ids, dates, and raw 8-bit text where encoded words should have been.
+// Parses header values: addresses, Message-IDs, dates, and raw 8-bit text in place of encoded words.
 
 import { domainToASCII } from "node:url";
 import { addressParser, decodeWords } from "postal-mime";
@@ -7,17 +7,17 @@ import { cleanLine } from "./cleaning.ts";
 import type { Mailbox } from "./mail.ts";
 import type { HeaderField } from "./tree.ts";
 
-/** How many addresses of one header are looked at. */
-/** Characters of an address header that are parsed: a thousand recipients. */
+/** Maximum number of addresses of one header. */
+/** Characters of an address header that are parsed: about a thousand recipients. */
 const maxAddressField = 50_000;
 const maxAddresses = 2000;
 
-/** Decoded text of an unstructured value such as a subject. */
+/** Returns the decoded text of an unstructured header such as Subject. */
 export function textOf(value: string | null): string {
   return value === null ? "" : cleanLine(decodeWords(value.slice(0, 20_000)), 2000);
 }
 
-/** The mailboxes of every header of that name, groups opened. */
+/** Returns the mailboxes of every header of that name, including members of groups. */
 export function mailboxesOf(headers: readonly HeaderField[], name: string): Mailbox[] {
   const found: Mailbox[] = [];
   for (const field of headers) {
@@ -31,7 +31,7 @@ export function mailboxesOf(headers: readonly HeaderField[], name: string): Mail
   return found;
 }
 
-/** Lower case, nothing around it; "" when it is no address. */
+/** Returns the address in lower case without surrounding characters; "" when it is not an address. */
 export function cleanAddress(text: string): string {
   const address = cleanLine(text, 320)
     .replace(/^[<\s]+|[>\s]+$/g, "")
@@ -42,10 +42,9 @@ export function cleanAddress(text: string): string {
     : "";
 }
 
-/**
- * The address with its domain as A-labels (RFC 5890), the form in which every address is stored, compared and sent. A
- * local part in Unicode stays, as it needs SMTPUTF8. A domain that has no such form stays as it is.
- */
+/** Returns the address with its domain as A-labels (RFC 5890), the form in which every address is
+ *  stored, compared and sent. A Unicode local part is unchanged, as it needs SMTPUTF8. A domain without
+ *  such a form is unchanged. */
 export function asciiAddress(address: string): string {
   if (/^[\x00-\x7f]*$/.test(address)) return address;
   const at = address.lastIndexOf("@") + 1;
@@ -53,16 +52,16 @@ export function asciiAddress(address: string): string {
   return domain === "" ? address : address.slice(0, at) + domain;
 }
 
-/** Lower case, in its ASCII form; "" when it is no domain. */
+/** Returns the domain in lower-case ASCII form; "" when it is not a domain. */
 export function asciiDomain(domain: string): string {
-  // domainToASCII reads a URL's host and drops what follows it: "a.example/b" is no domain.
+  // domainToASCII parses a URL host and drops the text after it: "a.example/b" is not a domain.
   const plain = domain.replace(/\.$/, "");
   return /^[\p{L}\p{M}\p{N}\p{Join_Control}\u{3002}._-]{1,253}$/u.test(plain)
     ? domainToASCII(plain).toLowerCase()
     : "";
 }
 
-/** Every `<...@...>` of a value in order, without repeats; at most `max`, the last ones. */
+/** Returns every `<...@...>` of a value in order, without duplicates; at most the last `max`. */
 export function messageIdsOf(value: string | null, max = 100): string[] {
   if (value === null) return [];
   const found = new Set<string>();
@@ -70,19 +69,19 @@ export function messageIdsOf(value: string | null, max = 100): string[] {
   return [...found].slice(-max);
 }
 
-/** One id with its brackets, or null. */
+/** Returns one Message-ID with its brackets, or null. */
 export function messageIdOf(value: string | null): string | null {
   return messageIdsOf((value ?? "").slice(0, 2000), 100)[0] ?? null;
 }
 
-/** Epoch milliseconds; null when missing or unreadable. */
+/** Returns epoch milliseconds; null when the date is missing or invalid. */
 export function dateOf(value: string | null): number | null {
   if (value === null || value.length > 200) return null;
   const time = Date.parse(value.replace(/\([^()]{0,100}\)/g, " ").trim());
   return Number.isNaN(time) ? null : time;
 }
 
-/** Header values again from their bytes, for mails that put raw 8-bit or ISO-2022-JP text into headers. */
+/** Decodes header values from their bytes, for messages with raw 8-bit or ISO-2022-JP text in headers. */
 export function repaired(
   headers: readonly HeaderField[],
   raw: Uint8Array,
@@ -98,7 +97,7 @@ export function repaired(
 
 const broken = (value: string) => value.includes("\ufffd") || value.includes("\u001b$");
 
-/** Splits the header as the MIME parser does, but keeps the bytes of each field together for decoding. */
+/** Splits the header as the MIME parser does, but keeps the bytes of each field for decoding. */
 function rawValues(raw: Uint8Array, charset: string | null): string[] {
   const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength);
   const fields: Buffer[][] = [];

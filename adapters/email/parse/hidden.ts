@@ -1,10 +1,11 @@
-// Tells which parts of an HTML mail a reader cannot see. Hidden text can carry instructions to the agent that no person has read.
+// Detects parts of an HTML message that a reader cannot see. Hidden text can carry instructions to the
+// agent that no person has read.
 
 import type { Element } from "domhandler";
 import { type Colour, colourOf, contrast, isVivid, white } from "./colour.ts";
 import type { Rules } from "./stylesheet.ts";
 
-/** Elements that are never shown, or hold nothing to read. */
+/** Elements that are never shown or contain no text. */
 const silent = new Set(
   [
     "head",
@@ -36,26 +37,26 @@ const silent = new Set(
     "dialog",
   ]),
 );
-/** Class names by which the style sheets of mails hide elements. */
+/** Class names that style sheets of messages use to hide elements. */
 const hidingClasses =
   /(?:^|\s)(?:hidden|hide|d-none|invisible|sr-only|visually-hidden|visuallyhidden|preheader|preview-text|mcnpreviewtext|display-none|screen-reader-text|is-hidden|u-hidden)(?=\s|$)/;
 
-/** How text looks at a place; children inherit it. */
+/** The style of text in an element; children inherit it. */
 export interface Look {
   readonly visible: boolean;
   /** Pixels. */
   readonly size: number;
-  /** The text's colour; null when unknown, or when nothing sets it. */
+  /** The text colour; null when it is unknown or not set. */
   readonly ink: Colour | null;
-  /** The colour behind it; null when unknown, such as an image. */
+  /** The background colour; null when unknown, such as an image. */
   readonly paper: Colour | null;
   readonly link: boolean;
 }
 
-/** How a mail program shows a text without any style. */
+/** The default style of a mail client. */
 export const plainLook: Look = { visible: true, size: 16, ink: null, paper: white, link: false };
 
-/** True when nobody sees the element or anything in it. */
+/** True when the element and all its content are invisible. */
 export function isHidden(element: Element, rules: Rules): boolean {
   if (silent.has(element.name)) return true;
   const { hidden, class: classes, type } = element.attribs;
@@ -66,7 +67,8 @@ export function isHidden(element: Element, rules: Rules): boolean {
   return rules.size > 0 && hidesByStyle(rules);
 }
 
-/** The look of the text in an element; `parent` is the look around it. Children can undo all of this, other than what `isHidden` finds. */
+/** Returns the style of the text in an element; `parent` is the style around it. Children can override
+ *  all of it, except what `isHidden` detects. */
 export function lookOf(element: Element, rules: Rules, parent: Look): Look {
   const { bgcolor, background, text, color, size } = element.attribs;
   const link = parent.link || element.name === "a";
@@ -92,12 +94,12 @@ export function lookOf(element: Element, rules: Rules, parent: Look): Look {
   return { visible, size: px, ink, paper, link };
 }
 
-/** Contrast below which text is taken for hidden; light grey on white, as footers have it, is above. */
+/** Text with lower contrast counts as hidden. Light grey on white, as in footers, is above this value. */
 const leastContrast = 1.2;
-/** Pixels below which text is taken for hidden. */
+/** Text smaller than this many pixels counts as hidden. */
 const leastSize = 2.4;
 
-/** True when a reader sees text of this look. `colours`: whether its colours count. */
+/** True when a reader sees text of this style. `colours`: whether colours are compared. */
 export function isReadable({ visible, size, ink, paper }: Look, colours: boolean): boolean {
   if (!visible || size < leastSize) return false;
   if (ink === null || !colours) return true;
@@ -105,12 +107,14 @@ export function isReadable({ visible, size, ink, paper }: Look, colours: boolean
   return paper === null || contrast(ink, paper) >= leastContrast;
 }
 
-/** True for text in a strong colour, by which customers tell their answers from our text around them. Links are coloured by themselves. */
+/** True for text in a strong colour, which customers use to separate their answers from our text around
+ *  them. Links do not count, because they have a default colour. */
 export function isColoured({ ink, link }: Look): boolean {
   return ink !== null && !link && isVivid(ink);
 }
 
-/** A background; what shows through is the parent's. Images and gradients are unknown. */
+/** Returns the background colour. A transparent background returns the parent's; images and gradients
+ *  are unknown. */
 function paperOf(value: string, parent: Colour | null): Colour | null {
   if (/url\(|gradient/.test(value)) return null;
   if (/^(?:none|inherit|initial|unset|transparent|0)\b/.test(value)) return parent;
@@ -159,7 +163,7 @@ function hidesByStyle(rules: Rules): boolean {
   );
 }
 
-/** A share (`0.02`, `2%`) so small that nothing is left to see. */
+/** True for a fraction (`0.02`, `2%`) so small that nothing is visible. */
 function isFaint(value: string | undefined): boolean {
   const share = Number.parseFloat(value ?? "") / (value?.includes("%") ? 100 : 1);
   return share < 0.06;
@@ -183,7 +187,7 @@ function isOffScreen(rules: Rules): boolean {
   );
 }
 
-/** There is no room to show anything, and what is larger is cut off. */
+/** True when the box has no size and its overflow is hidden. */
 function isSqueezed(rules: Rules): boolean {
   if (!/^hidden|^clip/.test(rules.get("overflow") ?? "")) return false;
   return ["height", "max-height", "width", "max-width", "line-height"].some((name) =>

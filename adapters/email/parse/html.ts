@@ -1,5 +1,6 @@
-// HTML mail to text. First the tree: hidden parts are removed, the containers that mail programs put quotes into become blockquotes, tables
-// become lines. Then html-to-text writes the rest, quotes with "> ", so that one rule trims text and HTML alike.
+// Converts HTML messages to text. The first pass works on the tree: it removes hidden parts, turns the
+// quote containers of mail clients into blockquotes, and turns tables into lines. Then html-to-text writes
+// the text, with quotes marked by "> ", so that one rule trims text and HTML alike.
 
 import { type ChildNode, type Document, DomHandler, Element, isTag, isText } from "domhandler";
 import { getOuterHTML, removeElement } from "domutils";
@@ -13,15 +14,17 @@ import { enter, type Path, readStyleSheet } from "./stylesheet.ts";
 import { cellMark, layOut } from "./tables.ts";
 import type { TrimOptions } from "./trim.ts";
 
-/** Characters of HTML that are read; the rest is cut. */
+/** Characters of HTML that are read; the rest is truncated. */
 const maxHtml = 2_000_000;
-/** Deeper elements are dropped, before any recursion can reach them. */
+/** Deeper elements are dropped before any recursion reaches them. */
 const maxDepth = 120;
-/** With more elements open at once reading stops: the parser's work grows with the square of it. */
+/** Parsing stops when more elements are open at once, because the parser's work is quadratic in this
+ *  number. */
 const maxOpen = 1500;
-/** Characters of cleaned HTML that become text. */
+/** Characters of cleaned HTML that are converted to text. */
 const maxWritten = 400_000;
-/** With more elements `plainly` writes the text: html-to-text parses the HTML again, which takes most of the CPU time. */
+/** With more elements `plainly` writes the text, because html-to-text parses the HTML again, which takes
+ *  most of the CPU time. */
 const maxElements = 12_000;
 
 const write = compile({
@@ -63,16 +66,19 @@ const write = compile({
 });
 
 export interface HtmlText {
-  /** Everything that a reader sees. Quotes are marked with "> ", unless the mail is a forward or has answers inside of its quotes. */
+  /** All visible text. Quotes are marked with "> ", unless the message is a forward or has answers
+   *  inside its quotes. */
   readonly text: string;
-  /** Coloured words stand inside of a quoted mail: the customer's answers. */
+  /** True when coloured text inside a quoted message contains the customer's answers. */
   readonly inlineAnswers: boolean;
 }
 
-/** Stands in front of coloured text until the place of the quote is known. A private character, removed from what the sender wrote. */
+/** Marks coloured text until the position of the quote is known. A private-use character, which is
+ *  removed from the sender's text. */
 const colourMark = "\ue0c0";
 
-/** Converts an HTML body. `options` tell what the mail answers, which decides what counts as a quote. */
+/** Converts an HTML body. `options` describe what the message answers, which determines what counts as a
+ *  quote. */
 export function htmlToText(html: string, options: TrimOptions): HtmlText {
   const text = written(html, options);
   if (!text.includes(colourMark)) return { text, inlineAnswers: false };
@@ -88,7 +94,8 @@ const privateMarks = new RegExp(`[${colourMark}${cellMark}]`, "g");
 
 function written(html: string, options: TrimOptions): string {
   const text = writtenAs(html, options, true);
-  // A mail program in dark mode can send white words without their background. With nothing else to read they are the mail.
+  // A mail client in dark mode can send white text without its background. When there is no other text,
+  // this is the message.
   return text === "" && /color/i.test(html) ? writtenAs(html, options, false) : text;
 }
 
@@ -104,7 +111,7 @@ function writtenAs(html: string, options: TrimOptions, colours: boolean): string
   return cleanText(text).replace(cellMarks, "\t").trim();
 }
 
-/** True when a coloured line is marked as a quote, or stands behind the start of an unmarked one. */
+/** True when a coloured line is marked as a quote, or follows the start of an unmarked quote. */
 function hasColouredQuote(text: string, plain: string, options: TrimOptions): boolean {
   const lines = scan(plain.split("\n"), {
     tails: options.relation === "ours",
@@ -127,8 +134,9 @@ const blocks = new Set([
   ..."footer main nav aside form body html".split(" "),
 ]);
 
-/** The text of a mail with very many elements: one line for each block, quotes with "> ", links with their address. Unlike the
- *  text of other mails it has no list marks, and whitespace in `<pre>` is collapsed. Up to `maxWritten` characters. */
+/** Writes the text of a message with very many elements: one line for each block, quotes with "> ",
+ *  links with their address. Unlike html-to-text it writes no list marks and collapses whitespace in
+ *  `<pre>`. Returns at most `maxWritten` characters. */
 function plainly(document: Document): string {
   const lines: string[] = [];
   let line: string[] = [];
@@ -167,7 +175,8 @@ function plainly(document: Document): string {
   return lines.join("\n").slice(0, maxWritten);
 }
 
-/** The tree without comments, and the number of elements in the HTML. Fed in pieces, so that it can stop. */
+/** Returns the tree without comments, and the number of elements in the HTML. The input is fed in
+ *  pieces, so that parsing can stop. */
 function read(html: string): { readonly document: Document; readonly elements: number } {
   const handler = new DomHandler();
   let open = 0;
@@ -191,10 +200,8 @@ function read(html: string): { readonly document: Document; readonly elements: n
   return { document: handler.root, elements };
 }
 
-/**
- * Removes what is hidden or too deep, and the attributes that do not matter. Iterative, because depth is up to the sender. `colours`: text in
- * the colour of its background is hidden.
- */
+/** Removes elements that are hidden or too deep, and attributes that are not needed. Iterative, because
+ *  the sender controls the depth. `colours`: text in the colour of its background counts as hidden. */
 function prune(document: Document, colours: boolean): void {
   const sheet = readStyleSheet(styleTexts(document));
   const path: Path = new Map();
@@ -232,19 +239,19 @@ function prune(document: Document, colours: boolean): void {
   }
 }
 
-/** Mail gateways of companies colour their warning above mail from outside. */
+/** Mail gateways of companies use colour for their warning above external messages. */
 const isWarning = (text: string) =>
   /caution|external|warning|achtung|vorsicht|extern|attention|attenzione|precaución|waarschuwing/i.test(
     text.slice(0, 200),
   );
 
-/** The text of all `<style>` elements. */
+/** Returns the text of all `<style>` elements. */
 function styleTexts(document: Document): string {
   const texts: string[] = [];
   const stack: ChildNode[] = [...document.children].reverse();
   for (let node = stack.pop(); node !== undefined && texts.length < 100; node = stack.pop()) {
     if (!isTag(node)) {
-      // The HTML parser makes `<style>` a node of its own kind.
+      // The HTML parser represents `<style>` as a separate node type.
       if ("children" in node && "name" in node && node.name === "style")
         texts.push(textIn(node as unknown as Element));
       continue;
@@ -258,7 +265,7 @@ function styleTexts(document: Document): string {
 const textIn = (element: Element): string =>
   element.children.map((child) => (isText(child) ? child.data : "")).join("");
 
-/** Turns quote containers into blockquotes, and other blockquotes (indents) into divs. */
+/** Converts quote containers to blockquotes, and other blockquotes (indents) to divs. */
 function markQuotes(document: Document, options: TrimOptions): void {
   const quoted = new Set<ChildNode>();
   const stack: ChildNode[] = [...document.children].reverse();
@@ -280,7 +287,8 @@ function markQuotes(document: Document, options: TrimOptions): void {
   }
 }
 
-/** True when the customer has written between the blockquotes of a container, as Gmail keeps answers to single questions. */
+/** True when the customer has written between the blockquotes of a container, as Gmail formats answers
+ *  to single questions. */
 function hasAnswers(container: Element): boolean {
   if (container.name === "blockquote") return false;
   const first = container.children.findIndex((child) => isTag(child) && child.name === "blockquote");
@@ -291,7 +299,7 @@ function hasAnswers(container: Element): boolean {
   });
 }
 
-/** Marks the blockquotes of a container, and leaves the rest as the customer's words. */
+/** Marks the blockquotes of a container, and keeps the rest as the customer's text. */
 function markPieces(container: Element, quoted: Set<ChildNode>): void {
   for (const child of container.children) {
     if (!isTag(child)) continue;
@@ -304,22 +312,20 @@ function pushChildren(node: Element, stack: (ChildNode | { leave: Element })[]):
   for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
 }
 
-/**
- * Outlook marks the header of a quoted mail in answers and in forwards alike. It is a quote when the mail answers one of ours and the quoted
- * mail is not of a third person.
- */
+/** Outlook marks the header of a quoted message in responses and in forwards in the same way. It is a
+ *  quote when the message answers one of our messages and the quoted message is not from a third party. */
 function quotesOwn(header: Element, { relation, isOwn }: TrimOptions): boolean {
   if (relation !== "ours") return false;
   let text = "";
   let element: ChildNode | null = header;
   for (let i = 0; i < 6 && element !== null && text.length < 200; i++, element = element.next)
     if (isTag(element)) text += ` ${topOf(element)}`;
-  // The sender stands first; the recipients come after it.
+  // The sender comes first; the recipients follow.
   const [sender] = addressesIn(text.split(/\b(?:to|an|à|para|aan|till|til|кому|kime)\s?:/i, 1)[0] ?? "");
   return sender === undefined || isOwn === undefined || isOwn(sender);
 }
 
-/** Quotes in a quote are part of it; one level of "> " tells enough. */
+/** Quotes inside a quote are part of it; one level of "> " is sufficient. */
 function flatten(quote: Element, quoted: Set<ChildNode>): void {
   const stack: ChildNode[] = [quote];
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
@@ -334,7 +340,7 @@ const quoteClasses =
   /(?:^|\s)(?:gmail_quote|gmail_attr|gmail_extra_quote|yahoo_quoted|protonmail_quote|tutanota_quote|moz-cite-prefix|zmail_extra|wiseStampQuote|front-blockquote|skiff_quote|hey_quote|fastmail-quote|cite-quote|mail-quote|x_gmail_quote|x_moz-cite-prefix|x_yahoo_quoted|x_protonmail_quote|mailru-blockquote|gmx_quote|uik-quote|spark_quote|mimestream_quote|airmail_on)(?=\s|$)/i;
 const quoteIds =
   /^(?:x_)?(?:yahoo_quoted_\d{1,20}|replyblockquote|ms-outlook-mobile-body-separator-line|oriMsgHtmlSeperator|isReplyContent|reply139content|origbody|quoted_header)$/i;
-/** Outlook's marks: the quote begins here and ends with the parent. */
+/** Outlook's marks: the quote begins here and ends with the parent element. */
 const replyHeaderIds =
   /^(?:x_)?(?:divRplyFwdMsg|appendonsend|stopSpelling|mail-editor-reference-message-container)$/i;
 
@@ -361,12 +367,12 @@ function isReplyHeader(element: Element): boolean {
   return id !== undefined && id.length < 60 && replyHeaderIds.test(id);
 }
 
-/** "---------- Forwarded message ---------" at the top of what looks like a quote. */
+/** True for "---------- Forwarded message ---------" at the top of an apparent quote. */
 function isForwarded(element: Element): boolean {
   return isForwardLine(/^[-_=\s]{2,40}[^\n=-]{4,60}[-_=]{2,40}/.exec(topOf(element))?.[0] ?? "");
 }
 
-/** The first characters of an element's text. */
+/** Returns the first characters of an element's text. */
 function topOf(element: Element): string {
   let text = "";
   const stack: ChildNode[] = [...element.children].reverse();
@@ -377,7 +383,7 @@ function topOf(element: Element): string {
   return text.slice(0, 200);
 }
 
-/** The element and all its later siblings go into one blockquote, which is returned. */
+/** Moves the element and all its later siblings into one blockquote, which is returned. */
 function wrapFromHere(element: Element): Element {
   const siblings = element.parent?.children ?? [];
   const moved = siblings.splice(siblings.indexOf(element));

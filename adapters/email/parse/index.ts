@@ -1,4 +1,4 @@
-// Mail parsing, away from the main thread, and what follows from a parsed mail.
+// Parses messages in worker threads, and exports the functions that work on parsed messages.
 
 export { classify, type Finding, type OwnIdentity } from "./classify.ts";
 export type { Mail } from "./mail.ts";

@@ -1,4 +1,5 @@
-// One worker thread and the mails it has been given. The thread is replaced when a mail makes it hang or run out of memory.
+// One worker thread and its queue of messages. The worker is replaced when a message makes it hang or run
+// out of memory.
 
 import { Worker } from "node:worker_threads";
 import type { Clock } from "bridgehead/contract";
@@ -17,22 +18,23 @@ interface Task {
   readonly context: ParseContext;
   readonly settle: (result: ParseResult) => void;
   readonly fail: (error: Error) => void;
-  /** It was in a worker that broke while others were, too: it is tried again alone, to find the one to blame. */
+  /** True when the message was in a worker that failed together with others. It is retried alone, to
+   *  find the one that causes the failure. */
   suspect: boolean;
-  /** Monotonic milliseconds when its time runs out; its time runs only while it is worked on. */
+  /** Monotonic ms of the timeout. The time counts only while the worker processes the message. */
   deadline: number;
   mail: Mail | null;
 }
 
-/** Mails handed to the worker ahead of its work, so that it never waits for the main thread. */
+/** Limits on messages sent to the worker in advance, so that it never waits for the main thread. */
 const maxAhead = 32;
 const maxAheadBytes = 32_000_000;
-/** Beyond its own time limit a mail may wait this long for DNS (which the worker itself limits). */
+/** In ms: extra time for DNS beyond the message's own timeout; the worker itself limits DNS. */
 const authMilliseconds = 15_000;
-/** A thread needs this to start on a busy machine; it is not the mail's fault. */
+/** In ms: extra time for the start of a thread on a busy machine, which is not charged to the message. */
 const startMilliseconds = 20_000;
 
-/** Beside this file, and with the same ending: the source runs as it is, what was built is JavaScript. */
+/** The worker file is in this directory and has the same extension: .ts from source, .js in the build. */
 const source = new URL("./worker.ts", import.meta.url);
 const workerFile = import.meta.url.endsWith(".ts") ? source : new URL(source.href.replace(/ts$/, "js"));
 
@@ -52,7 +54,7 @@ export class Lane {
     this.#limits = limits;
   }
 
-  /** Mails not yet answered. */
+  /** Number of messages without a result. */
   get load(): number {
     return this.#waiting.length + this.#working.size;
   }
@@ -96,7 +98,7 @@ export class Lane {
     await this.#end();
   }
 
-  /** Gives the worker as much as it should have. */
+  /** Sends queued messages to the worker up to its limits. */
   #fill(): void {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       const alone = next.suspect || [...this.#working.values()].some((task) => task.suspect);
@@ -120,13 +122,13 @@ export class Lane {
     this.#aheadBytes += task.raw.byteLength;
     task.deadline =
       this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + (fresh ? startMilliseconds : 0);
-    // A copy of exactly these bytes, handed over: cloning would copy the whole buffer behind them.
+    // Transfers a copy of exactly these bytes. A structured clone would copy the whole underlying buffer.
     this.#outbox.push({ id, raw: new Uint8Array(task.raw), context: task.context });
     if (this.#outbox.length === 1) queueMicrotask(() => this.#flush());
     if (idle) this.#wake.abort();
   }
 
-  /** All mails of one turn go in one message. */
+  /** Sends all messages of one event-loop turn as one batch. */
   #flush(): void {
     const jobs = this.#outbox.splice(0);
     if (this.#worker === null || jobs.length === 0) return;
@@ -182,7 +184,7 @@ export class Lane {
     worker.unref();
   }
 
-  /** The worker goes on with the oldest mail it has not read: that one's time begins now. */
+  /** The worker continues with the oldest message it has not read: that message's timeout starts now. */
   #startNextClock(): void {
     for (const task of this.#working.values()) {
       if (task.mail !== null) continue;
@@ -191,7 +193,8 @@ export class Lane {
     }
   }
 
-  /** Lives as long as the worker: ends it when a mail takes too long, or when there is nothing to do for long. */
+  /** Runs as long as the worker. Ends it when a message exceeds its timeout, or when the worker has been
+   *  idle too long. */
   async #watch(worker: Worker): Promise<void> {
     const { clock, idleMilliseconds, maxMilliseconds } = this.#limits;
     while (worker === this.#worker) {
@@ -208,7 +211,8 @@ export class Lane {
     }
   }
 
-  /** Of the mails whose time is running: those that wait for DNS and the first one still to be read. */
+  /** Covers the messages whose timeout is running: those that wait for DNS and the first one still to be
+   *  read. */
   #earliestDeadline(): number {
     let earliest = Number.POSITIVE_INFINITY;
     for (const task of this.#working.values()) {
@@ -218,7 +222,8 @@ export class Lane {
     return earliest;
   }
 
-  /** The worker is gone or to go. A mail that was alone in it is to blame; several are tried again one by one. */
+  /** Handles a worker that failed or must end. When it processed a single message, that message caused
+   *  the failure; several messages are retried one by one. */
   #broken(worker: Worker, code: "too-slow" | "too-big-in-memory" | "malformed", reason: string): void {
     if (worker !== this.#worker) return;
     void this.#end();

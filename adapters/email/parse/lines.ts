@@ -1,4 +1,5 @@
-// Classifies the lines of a mail: written by the sender, quoted, or the start of a quoted or forwarded mail.
+// Classifies the lines of a message: written by the sender, quoted, or the start of a quoted or forwarded
+// message.
 
 import { type Attribution, addressesIn, attributionIn, hasDate } from "./attribution.ts";
 import {
@@ -11,25 +12,25 @@ import {
 
 export interface Line {
   readonly text: string;
-  /**
-   * `tail`: a quoted mail starts here and reaches to the end, marked or not. `forward`: a mail of a third person starts here and is content.
-   * Both appear once at most; the lines after them keep the kind that their first character gives them.
-   */
+  /** `tail`: a quoted message starts here and extends to the end, marked or not. `forward`: a message of
+   *  a third party starts here and is content. Both occur at most once. The lines after them keep the
+   *  kind that their first character determines. */
   readonly kind: "own" | "blank" | "quote" | "tail" | "forward";
 }
 
 export interface ScanOptions {
-  /** Report unmarked quotes as `tail`. Without it only marked quotes and forwards are recognised. */
+  /** Report unmarked quotes as `tail`. Otherwise only marked quotes and forwards are recognized. */
   readonly tails: boolean;
-  /** True for addresses whose mails may be cut as quotes. A header block or attribution of another sender starts a forward. */
+  /** True for addresses whose messages may be cut as quotes. A header block or attribution of another
+   *  sender starts a forward. */
   readonly isOwn: (address: string) => boolean;
 }
 
-/** Longer lines are not inspected: mail programs never write their own lines that long. */
+/** Longer lines are not inspected, because mail clients never generate lines that long. */
 const maxLine = 1000;
-/** Number of lines over which programs wrap "On ... wrote:". */
+/** Number of lines over which mail clients wrap "On ... wrote:". */
 const maxWrap = 4;
-/** Attribution candidates that are inspected per mail; bounds the work on hostile text. */
+/** Attribution candidates that are inspected per message; limits the work on hostile text. */
 const maxLooks = 150;
 /** Lines of a header block that are inspected after its first line. */
 const headerBlock = 10;
@@ -69,14 +70,15 @@ function kindOf(text: string): "own" | "blank" | "quote" {
   return "blank";
 }
 
-/** Apple Mail quotes a forwarded mail together with the line that announces it. */
+/** True for a quoted forward line: Apple Mail quotes a forwarded message together with the line that
+ *  announces it. */
 function startsQuotedForward(lines: readonly Mutable[], at: number): boolean {
   return (
     lines[at - 1]?.kind !== "quote" && isForwardLine((lines[at]?.text ?? "").replace(/^[>\s]{1,20}/, ""))
   );
 }
 
-/** `tail` or `forward` when a quoted mail starts at this line, else null. */
+/** Returns `tail` or `forward` when a quoted message starts at this line, else null. */
 function startOf(
   texts: readonly string[],
   at: number,
@@ -84,7 +86,7 @@ function startOf(
   { tails, isOwn }: ScanOptions,
 ): "tail" | "forward" | null {
   const text = (texts[at] ?? "").trim();
-  // All of them begin with a dash or have a colon; most lines have neither.
+  // All such lines begin with a dash or contain a colon; most other lines have neither.
   if (!isDash(text[0]) && !text.includes(":") && !text.includes("：")) return null;
   if (isForwardLine(text)) return "forward";
   if (!tails) return null;
@@ -95,7 +97,7 @@ function startOf(
   return addressesIn(from).every(isOwn) ? "tail" : "forward";
 }
 
-/** The attribution that ends at line `end`, wrapped over some lines: marks it and what it quotes. */
+/** Finds the attribution that ends at line `end`, possibly wrapped. Marks it and the text it quotes. */
 function markAttribution(lines: Mutable[], end: number, labels: Labels, options: ScanOptions): void {
   let joined = "";
   let best: { start: number; found: Attribution } | null = null;
@@ -106,14 +108,15 @@ function markAttribution(lines: Mutable[], end: number, labels: Labels, options:
     joined = joined === "" ? line.text.trim() : `${line.text.trim()} ${joined}`;
     const found = attributionIn(joined);
     if (found === null || (found.before !== "" && start !== end)) continue;
-    // "On ..." begins a wrapped attribution only with its date: other lines may be the customer's last words.
+    // "On ..." begins a wrapped attribution only with its date; otherwise the line may be the end of the
+    // customer's text.
     if (best === null || (found.anchored && hasDate(line.text))) best = { start, found };
     if (best.start === start && (found.anchored || (found.addresses.length > 0 && hasDate(joined)))) break;
   }
   if (best !== null) settleAttribution(lines, best.start, end, best.found, labels, options);
 }
 
-/** A sentence ends before the attribution begins. */
+/** True when the line does not end a sentence. A sentence ends before the attribution begins. */
 const mayBeWrapped = (text: string) => !/[.!?…]\s*$/.test(text.slice(-20));
 
 function settleAttribution(
@@ -138,24 +141,24 @@ function settleAttribution(
     if (kind === "forward") first.kind = kind;
     return;
   }
-  // One line holds the customer's words, the attribution and the quote.
+  // One line holds the customer's text, the attribution and the quote.
   if (kind === "forward") return;
   first.text = found.before;
   const after = lines[end + 1];
   if (after !== undefined) after.kind = "tail";
 }
 
-/** Yandex writes a rule, "To:" and "Subject:" above its attribution; all of them belong to the quote. */
+/** Returns the first line of the quote. Yandex writes a rule, "To:" and "Subject:" above its
+ *  attribution; all of them belong to the quote. */
 function aboveAttribution(lines: readonly Mutable[], start: number, labels: Labels): number {
   let top = start;
   while (top > 0 && start - top < 4 && labels(top - 1) !== null) top--;
   return top < start && isRule((lines[top - 1]?.text ?? "").trim()) ? top - 1 : start;
 }
 
-/**
- * Is the text below an attribution marked as a quote? The marks `|` and `C>` (initials) count only here: elsewhere they begin the lines of
- * tables and of other content. Their lines become quotes.
- */
+/** True when the text below an attribution is marked as a quote. The marks `|` and `C>` (initials) count
+ *  only here, because elsewhere they begin the lines of tables and of other content. Their lines become
+ *  quotes. */
 function markQuoteBelow(lines: Mutable[], end: number): boolean {
   let at = end + 1;
   while (at < end + 4 && lines[at]?.kind === "blank") at++;
@@ -183,12 +186,12 @@ function mayEndAttribution(text: string): boolean {
   );
 }
 
-/** `-----Original Message-----`: dashes, known words, dashes. */
+/** True for `-----Original Message-----`: dashes, a known phrase, dashes. */
 function isOriginalMessage(text: string): boolean {
   return originalMessage.has(betweenDashes(text));
 }
 
-/** True for a line that announces a forwarded mail: between dashes, or Apple's form with a colon. */
+/** True for a line that announces a forwarded message: between dashes, or Apple's form with a colon. */
 export function isForwardLine(text: string): boolean {
   const line = text.trim();
   if (line.length > 200) return false;
@@ -196,7 +199,8 @@ export function isForwardLine(text: string): boolean {
   return /[:：]$/.test(line) && forwardedMessage.has(line.slice(0, -1).trim().toLowerCase());
 }
 
-/** Lower-cased words between at least two dashes (or underscores, equals signs) on the left and any on the right; else "". */
+/** Returns the lower-case text between at least two dashes (or underscores, equals signs) on the left
+ *  and any on the right; else "". */
 function betweenDashes(text: string): string {
   if (text.length > 200) return "";
   let start = 0;
@@ -209,7 +213,7 @@ function betweenDashes(text: string): string {
 
 const isDash = (char: string | undefined) => char !== undefined && " -_=*–—".includes(char);
 
-/** A line of underscores or dashes, as Outlook draws it above a header block. */
+/** True for a line of underscores or dashes, as Outlook draws it above a header block. */
 export function isRule(text: string): boolean {
   return text.length >= 5 && text.length <= 200 && /^[-_=—–*]+$/.test(text);
 }
@@ -222,12 +226,13 @@ function nextFilled(texts: readonly string[], from: number): number {
 interface Label {
   readonly label: HeaderLabel;
   readonly value: string;
-  /** "Date" and its translations; mail programs write "Sent" when they leave out the addresses. */
+  /** True for "Date" and its translations. Mail clients write "Sent" when they omit the addresses. */
   readonly generic: boolean;
 }
 type Labels = (at: number) => Label | null;
 
-/** Reads the header label of a line; remembers the result, because blocks of labels are looked at from each of their lines. */
+/** Reads the header label of a line. The result is cached, because a block of labels is inspected from
+ *  each of its lines. */
 function labelReader(texts: readonly string[]): Labels {
   const known = new Map<number, Label | null>();
   return (at) => {
@@ -240,11 +245,10 @@ function labelReader(texts: readonly string[]): Labels {
   };
 }
 
-/**
- * The value of "From" when a header block starts at this line, as Outlook and others write it above a quoted mail; else null. A form or a
- * timetable ("From: Berlin, To: Munich, Date: May, Subject: trip") is not one: behind "From" is an address, or the block has a subject and
- * says "Sent".
- */
+/** Returns the value of "From" when a header block starts at this line, as Outlook and others write it
+ *  above a quoted message; else null. A form or a timetable ("From: Berlin, To: Munich, Date: May,
+ *  Subject: trip") does not count: "From" must have an address, or the block must have a subject and
+ *  "Sent". */
 function senderOfBlock(at: number, labels: Labels): string | null {
   if (at < 0) return null;
   const first = labels(at);

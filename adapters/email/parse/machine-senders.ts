@@ -1,12 +1,12 @@
-// Addresses behind which nobody reads.
+// Recognizes addresses of programs, whose mailboxes no person reads.
 
 import { asciiAddress } from "./headers.ts";
 
-/** The part before the @, without dots, dashes and underscores, that says "do not answer" somewhere. */
+/** Matches "do not answer" phrases in the local part, without dots, dashes and underscores. */
 const noReply =
   /no(?:t)?reply|noreplies|noreplay|donotreply|dontreply|donotrespond|donotanswer|noanswer|noresponse|neverreply|unmonitored|nichtantworten|keineantwort|nichtbeantworten|nepasrepondre|pasdereponse|sansreponse|noresponder|norespondas|nocontestar|noreponder|nonrispondere|norispondere|nietbeantwoorden|nietantwoorden|geenantwoord|naoresponda|naoresponder|nieodpowiadaj|nieodpowiadac|svarainte|svarejinte|svarikke|ikkesvar|besvarikke|alavastaa|eivastausta|neodpovidat|neodpovidejte|neodpovedat|neotvechat|neotvechajte|yanitlamayin|cevaplamayin|neraspunde|nuraspunde|nevalaszoljon|nincsvalasz|neodgovaraj|neodgovarjaj/;
 
-/** Programs that never are a person, by the whole part before the @. */
+/** Local parts that always belong to programs; the whole local part is compared. */
 const programs = new Set(
   [
     "mailerdaemon",
@@ -58,23 +58,25 @@ const bare = (text: string) =>
 
 const name = (text: string) => text.replace(/[-_]/g, "").toLowerCase();
 
-/** `mailer-daemon@...` and `postmaster@...`, with or without anything after a plus sign, and Exchange's own sender. */
+/** True for `mailer-daemon@...` and `postmaster@...`, with or without text after a plus sign, and for
+ *  Exchange's own sender. */
 export function isDaemon(address: string): boolean {
   if (/^microsoftexchange[0-9a-f]{20,40}@/i.test(address)) return true;
   return daemons.has(bare((local(address).split("+", 1)[0] ?? "").slice(0, 100)));
 }
 
-/** "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`, `noreply.12345`. */
+/** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`,
+ *  `noreply.12345`. */
 export function isNoReply(address: string): boolean {
   return noReply.test(bare(local(address).slice(0, 100)));
 }
 
-/** A mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */
+/** True for a mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */
 export function isProgram(address: string): boolean {
   return programs.has(name(local(address).split("+", 1)[0] ?? ""));
 }
 
-/** Is the address, or its domain as `@example.com`, on the list? */
+/** True when the address, or its domain as `@example.com`, is on the list. */
 export function isListed(address: string, list: readonly string[]): boolean {
   const domain = address.slice(address.lastIndexOf("@")).toLowerCase();
   return list.some((entry) => {
