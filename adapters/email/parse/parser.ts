@@ -1,31 +1,31 @@
-// Parsing off the main thread, within limits of time and memory. Whatever a mail does to a worker, the others are parsed.
+// Parses messages in worker threads, with limits on time and memory. A message that crashes its worker does
+// not affect the others.
 
 import type { Clock } from "bridgehead/contract";
 import { Lane } from "./lane.ts";
 import type { ParseContext, ParseResult } from "./types.ts";
 
 export interface ParserOptions {
-  /** Threads at most. Default 1. */
+  /** Maximum number of worker threads. Default 1. */
   readonly workers?: number;
-  /** Wall-clock milliseconds for one mail. Default 5000. */
+  /** Timeout for one message in wall-clock ms. Default 5000. */
   readonly maxMilliseconds?: number;
-  /** Megabytes of a worker's JavaScript heap. Default 256. */
+  /** JavaScript heap of a worker in megabytes. Default 256. */
   readonly maxHeapMb?: number;
-  /** A worker without work ends after this. Default five minutes. */
+  /** An idle worker ends after this time in ms. Default five minutes. */
   readonly idleMilliseconds?: number;
   readonly clock: Clock;
 }
 
 export interface Parser {
-  /**
-   * `raw` is copied, the caller may keep and use it. Rejects only when the signal aborts or the parser is closed; a bad mail is a result.
-   */
+  /** Parses one message. `raw` is copied; the caller may keep and use it. Rejects only when the signal
+   *  aborts or the parser is closed; a malformed message returns a result. */
   parse(raw: Uint8Array, context: ParseContext, signal?: AbortSignal): Promise<ParseResult>;
-  /** Ends the workers. Mails in work are rejected. */
+  /** Ends the workers. Pending requests are rejected. */
   close(): Promise<void>;
 }
 
-/** Costs nothing until the first mail: workers start when they are needed and end when they are not. */
+/** Creates a parser without starting a worker. Workers start with the first message and end when idle. */
 export function createParser(options: ParserOptions): Parser {
   const lanes = Array.from(
     { length: Math.max(1, options.workers ?? 1) },
@@ -54,7 +54,8 @@ export function createParser(options: ParserOptions): Parser {
 
 let shared: { parser: Parser; users: number } | null = null;
 
-/** The one parser of the process. Every caller closes what it got; the last one ends the workers. */
+/** Returns the shared parser of the process. Every caller closes the handle it received; the last close
+ *  ends the workers. */
 export function sharedParser(clock: Clock): Parser {
   shared ??= { parser: createParser({ clock }), users: 0 };
   const used = shared;

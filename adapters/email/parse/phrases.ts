@@ -1,9 +1,9 @@
-// What mail programs write around quoted text, by language. Data only; the other files of this folder read it. All in lower case.
+// Phrases that mail clients write around quoted text, by language. Data only, read by the other files of
+// this folder. All in lower case.
 
-/**
- * "On <date>, <somebody> wrote:". `starts` is how the line begins (or "" when it begins with the date or the name), `says` the
- * words one of which it holds after that. A line must also hold a digit or an address, and end in a colon.
- */
+/** "On <date>, <name> wrote:". `starts` is how the line begins ("" when it begins with the date or the
+ *  name). `says` lists phrases, one of which must follow. A line must also contain a digit or an
+ *  address, and end in a colon. */
 export interface Attribution {
   readonly starts: readonly string[];
   readonly says: readonly string[];
@@ -50,7 +50,8 @@ export const attributions: readonly Attribution[] = [
   { starts: [""], says: ["เขียน", "ने लिखा", "نوشت"] }, // th, hi, fa
 ];
 
-/** Attributions with one of these were typed by a person, who cites something and then goes on: no unmarked quote follows. */
+/** Attributions with one of these phrases were typed by a person who cites text and then continues: no
+ *  unmarked quote follows. */
 export const handWritten: readonly string[] = [
   " you wrote| you said| you write| you have written| i wrote| i said| we wrote| i have written",
   " schrieben sie| sie schrieben| schriebst du| du schriebst| schriebt ihr| schrieb ich| ich schrieb| schrieben wir",
@@ -65,7 +66,7 @@ export const handWritten: readonly string[] = [
 /** Japanese and Korean attributions need no verb: "2024年5月3日(金) 12:00 山田 <a@example.com>:". */
 export const datedByYear = /^\d{4}\s{0,2}[年년./-]\s{0,2}\d{1,2}\s{0,2}[月월./-].{0,300}[@<].{1,300}[:：]$/u;
 
-/** The words between the dashes of "-----Original Message-----". */
+/** Phrases between the dashes of "-----Original Message-----". */
 export const originalMessage: ReadonlySet<string> = new Set(
   [
     "original message|original email|reply message|ursprüngliche nachricht|originalnachricht",
@@ -83,7 +84,7 @@ export const originalMessage: ReadonlySet<string> = new Set(
   ].flatMap((words) => words.split("|")),
 );
 
-/** The words of a forward: between dashes, or alone with a colon ("Begin forwarded message:"). */
+/** Phrases of a forward: between dashes, or alone with a colon ("Begin forwarded message:"). */
 export const forwardedMessage: ReadonlySet<string> = new Set(
   [
     "forwarded message|forwarded by me|begin forwarded message|weitergeleitete nachricht",
@@ -103,7 +104,8 @@ export const forwardedMessage: ReadonlySet<string> = new Set(
   ].flatMap((words) => words.split("|")),
 );
 
-/** Subject prefixes of a forward, without the colon. "vs" marks a reply in Finnish and a forward in Danish, so it is not listed. */
+/** Subject prefixes of a forward, without the colon. "vs" marks a response in Finnish and a forward in
+ *  Danish, so it is not listed. */
 export const forwardPrefixes: ReadonlySet<string> = new Set(
   [
     "fwd|fw|wg|tr|rv|enc|vb|vl|pd|ilt|i̇lt|doorst|vidbef|továbbítás",
@@ -113,7 +115,7 @@ export const forwardPrefixes: ReadonlySet<string> = new Set(
   ].flatMap((words) => words.split("|")),
 );
 
-/** Subject prefixes of an answer, without the colon. */
+/** Subject prefixes of a response, without the colon. */
 export const replyPrefixes: ReadonlySet<string> = new Set(
   "re|aw|sv|vs|antw|antwort|odp|rif|res|ynt|r|ref|réf|réponse|ответ|отв|вa|回复|回覆|答复|返信|답장|תשובה|رد|atb|vá|ad|sp|απ|บตอบ".split(
     "|",
@@ -122,7 +124,7 @@ export const replyPrefixes: ReadonlySet<string> = new Set(
 
 export type HeaderLabel = "from" | "sent" | "to" | "cc" | "subject";
 
-/** Labels of the header lines that are put over a quoted mail: "From: ... Sent: ... To: ... Subject: ...". */
+/** Labels of the header lines above a quoted message: "From: ... Sent: ... To: ... Subject: ...". */
 export const headerLabels: ReadonlyMap<string, HeaderLabel> = new Map(
   Object.entries({
     from: "from|von|de|da|van|od|från|fra|lähettäjä|kimden|gönderen|от|від|от кого|feladó|from (sender)|expéditeur|remitente|mittente|afzender|από|差出人|送信者|发件人|寄件者|寄件人|보낸 사람|보낸사람|מאת|من|từ|dari|saatja|nuo|no|de la",
@@ -136,14 +138,15 @@ export const headerLabels: ReadonlyMap<string, HeaderLabel> = new Map(
   ),
 );
 
-/** Those labels of "sent" that also head the dates of other things. */
+/** Labels for "sent" that also occur as date labels in other content. */
 export const genericDates: ReadonlySet<string> = new Set(
   "date|datum|fecha|data|dato|päivämäärä|päiväys|dátum|дата|tarih|dată|ημερομηνία|日時|日付|日期|時間|날짜|תאריך|تاريخ|ngày|tanggal".split(
     "|",
   ),
 );
 
-/** How lines begin that a phone or a program puts under a mail; most of them also name the device or the program. */
+/** How lines begin that a phone or a program adds below a message; most of them also name the device or
+ *  the program. */
 export const mobileSignatures: readonly string[] = [
   "sent from my |sent from mail for |sent from outlook|sent from yahoo mail|sent from aol|sent from proton",
   "sent via |sent with |get outlook for |sent on the go",
@@ -160,12 +163,13 @@ export const mobileSignatures: readonly string[] = [
   "diese nachricht wurde von |this message was sent from |gesendet über |скачайте outlook|أرسلت من |تم الإرسال من ",
 ].flatMap((words) => words.split("|"));
 
-/** How such lines end where the language puts the verb last. */
+/** How such lines end in languages that put the verb last. */
 export const mobileEndings: readonly string[] = [
   "gesendet|gesendet.|umdan gönderildi|dan gönderildi|den gönderildi|から送信|から送信されました|에서 보냄",
 ].flatMap((words) => words.split("|"));
 
-/** What such a line names. "Sent from my account were 40 EUR" has none of these and is the customer's sentence. */
+/** Devices and programs that such a line names. "Sent from my account were 40 EUR" has none of these and
+ *  is the customer's sentence. */
 export const devices: readonly string[] = [
   "iphone|ipad|ipod|iphon|android|samsung|galaxy|blackberry|huawei|honor|xiaomi|redmi|oppo|oneplus|nokia|xperia|pixel",
   "motorola|windows phone|windows mail|mail for windows|outlook|yahoo|aol|proton|gmx|web.de|k-9|thunderbird|mail.ru|mail app",
@@ -174,10 +178,9 @@ export const devices: readonly string[] = [
   "tablet|wireless|handheld|телефон|мобильн|смартфон|планшет|яндекс|почты|手机|行動|スマートフォン|아이폰|안드로이드|هاتف",
 ].flatMap((words) => words.split("|"));
 
-/**
- * How a customer says that the answers stand inside the quoted mail, by language: an answer is named, and so is its place or its colour. A
- * sentence with one word of both lists of a language is such a hint.
- */
+/** How customers announce that their answers are inside the quoted message, by language. A sentence is
+ *  such a hint when it matches both lists of a language: one for the answer, one for its place or
+ *  colour. */
 export const inlineHints: readonly { readonly answers: RegExp; readonly places: RegExp }[] = [
   {
     answers:
@@ -235,7 +238,7 @@ export const inlineHints: readonly { readonly answers: RegExp; readonly places: 
   { answers: /回复|回覆|答复|答覆|回答|意见|意見/, places: /红|紅|蓝|藍|下面|下方|以下|文中|正文|如下/ },
 ];
 
-/** How a line begins that only greets. */
+/** How a line begins that is only a greeting. */
 export const greetings: readonly string[] = [
   "hi|hello|hey|hallo|dear|good morning|good afternoon|good evening|good day|greetings|to whom|guten|sehr geehrte|liebe|lieber|liebes|moin|servus",
   "grüß|grüezi|bonjour|bonsoir|salut|cher|chère|chers|madame|monsieur|mesdames|hola|buenos|buenas|estimad|querid|buongiorno",
@@ -245,7 +248,8 @@ export const greetings: readonly string[] = [
   "hej|hei|hejsan|god morgon|god dag|bästa|kjære|kære|tere|ahoj|dobrý den|vážen|szia|tisztelt|bună|stimat|γεια|καλημέρα|안녕하세요",
 ].flatMap((words) => words.split("|"));
 
-/** How a line begins that only says goodbye; a name may follow. Thanks are an answer and are not listed. */
+/** How a line begins that is only a closing phrase; a name may follow. Thanks are an answer and are not
+ *  listed. */
 export const closings: readonly string[] = [
   "best regards|kind regards|kindest regards|warm regards|regards|best wishes|best,|cheers|sincerely|yours|many greetings",
   "mit freundlichen|freundliche grüße|viele grüße|liebe grüße|beste grüße|schöne grüße|gruß|grüße|mfg|lg|vg|hochachtungsvoll",
@@ -254,7 +258,8 @@ export const closings: readonly string[] = [
   "pozdrawiam|z poważaniem|с уважением|مع تحيات|مع أطيب|saygılar|iyi çalışmalar|よろしく|敬具|此致|祝好|med vänlig|vänliga hälsningar|mvh|hälsningar",
 ].flatMap((words) => words.split("|"));
 
-/** Words of the notices that companies put under every mail: a paragraph with one of each list is such a notice. */
+/** Phrases of the confidentiality notices that companies add to every message. A paragraph with one of
+ *  each list is such a notice. */
 export const disclaimers: { readonly secret: RegExp; readonly reader: RegExp; readonly mistake: RegExp } = {
   secret:
     /confidential|privileged|vertraulich|confidentiel|confidencial|riservat|confidenzial|vertrouwelijk|poufn|конфиденциал|gizli|機密|秘密|机密|機密|konfidentiell|fortrolig|سري/,
@@ -264,10 +269,12 @@ export const disclaimers: { readonly secret: RegExp; readonly reader: RegExp; re
     /not the (?:intended|named)|in error|notify the sender|delete|destroy|disclos|disseminat|unauthori[sz]ed|solely for|irrtümlich|nicht der (?:richtige|beabsichtigte|vorgesehene)|vernicht|lösch|unbefugt|par erreur|détrui|supprim|por error|destru|elimin|borr|per errore|cancell|distrug|vernietig|verwijder|omyłk|usun|удал|ошиб|yanlışlıkla|silin|誤|削除|误|删除|刪除|felaktig|radera|slett|بطريق الخطأ|حذف/,
 };
 
-/** Words that tell a line with a number from the contact details of a signature: it is about the customer's business. */
+/** Terms that distinguish a line with a number from the contact details of a signature: the line is
+ *  about the customer's business. */
 export const businessWords: RegExp =
   /order|bestell|auftrag|artikel|article|item|invoice|rechnung|ticket|serial|serien|pedido|factura|commande|facture|ordine|fattura|zamów|faktur|заказ|сч[её]т|артикул|sipariş|fatura|注文|商品|订单|訂單|发票|طلب|فاتورة/;
 
-/** Last words of a line that needs what follows it, so that "-- " below it is not the start of a signature. */
+/** Final terms of a line that needs the following text, so that "-- " below it does not start a
+ *  signature. */
 export const leadingWords: RegExp =
   /(?:^|\s)(?:to|at|for|of|with|is|are|from|following|follows|by|and|an|für|bei|von|nach|mit|ist|lautet|sind|und|folgende|folgt|à|pour|de|chez|est|et|para|por|es|son|y|al|per|è|di|da|aan|voor|naar|met|och|till|för|och|для|на|по|это|и|до)$/i;

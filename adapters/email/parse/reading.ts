@@ -1,4 +1,4 @@
-// Raw bytes to a Mail. Everything in here runs in the worker.
+// Converts raw bytes to a `Mail`. All functions run in the worker.
 
 import { bodyOf } from "./body.ts";
 import { withoutMarks } from "./cleaning.ts";
@@ -12,7 +12,7 @@ import { calendarMethodOf, sealedIn } from "./sealed.ts";
 import { type HeaderField, headerOf, type Part, readTree, walk } from "./tree.ts";
 import { carriesForward, isWordless, type TrimOptions, trimReply } from "./trim.ts";
 
-/** Where servers note to whom a mail really went. */
+/** Headers in which servers record the actual recipient of a message. */
 const deliveryHeaders = new Set([
   "delivered-to",
   "x-original-to",
@@ -20,14 +20,12 @@ const deliveryHeaders = new Set([
   "x-envelope-to",
   "x-forwarded-to",
 ]);
-/** Characters of a carried mail that are shown in the text. */
+/** Characters of an attached message that are shown in the text. */
 const maxCarried = 50_000;
 const maxCarriedMails = 3;
 
-/**
- * Parses one mail. Throws an Error when it is beyond the limits of the MIME parser. `own`: the channel's addresses, by which answers to our
- * mails are recognised.
- */
+/** Parses one message. Throws an error when it exceeds the limits of the MIME parser. `own`: the
+ *  channel's addresses, used to recognize responses to our messages. */
 export async function readMail(raw: Uint8Array, own: readonly string[]): Promise<Mail> {
   const root = await readTree(raw);
   const headers = repaired(root.headers, raw, charsetHint(root));
@@ -38,7 +36,7 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
   const byPrefix = report === null && isForwardSubject(subject);
   const options = trimOptions({ root, subject, ...ids, ...people }, own, byPrefix);
   const read = bodyOf(root, options);
-  // A forward without the prefix: read again, so that its HTML is not marked as a quote.
+  // A forward without the subject prefix is read again, so that its HTML is not marked as a quote.
   const inside = !byPrefix && report === null && carriesForward(read.text, options);
   const body = inside ? bodyOf(root, { ...options, relation: "forward" }) : read;
   const carried = report === null ? await carriedText(body.carried) : null;
@@ -63,7 +61,7 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
     date: dateOf(headerOf(headers, "date")),
     headers,
     text,
-    // Only a mail with attachments can do without words.
+    // Only a message with attachments can be without text.
     wordless: body.attachments.length > 0 && !forwards && !inlineAnswers && isWordless(fullText),
     fullText: withoutMarks(fullText),
     markers: body.markers,
@@ -80,10 +78,9 @@ type Head = Pick<Mail, "subject" | "inReplyTo" | "references" | "from" | "to" | 
   readonly root: Part;
 };
 
-/**
- * What the mail answers. It answers one of ours when it names a Message-ID of ours; where a relay has replaced our id, when it is an answer
- * and has our marker in its body or our token in its address.
- */
+/** Determines what the message answers. It answers one of our messages when it names a Message-ID that
+ *  we created. When a relay has replaced our Message-ID, it must be a response and have our marker in
+ *  its body or our token in its address. */
 function trimOptions(head: Head, own: readonly string[], forward: boolean): TrimOptions {
   const addresses = new Set(own);
   const domains = new Set(own.map(domainOf));
@@ -111,7 +108,7 @@ function hasToken({ to, cc, deliveredTo }: Head, own: ReadonlySet<string>): bool
     });
 }
 
-/** Looks at the bytes of the text parts; the marker is ASCII and survives most encodings. */
+/** Searches the bytes of the text parts; the marker is ASCII and survives most encodings. */
 function hasMarker(root: Part): boolean {
   for (const part of walk(root)) {
     if (!part.mediaType.startsWith("text/")) continue;
@@ -121,7 +118,7 @@ function hasMarker(root: Part): boolean {
   return false;
 }
 
-/** The words of the sender's name, by which a signature is told from other text. */
+/** Returns the parts of the sender's name, which distinguish a signature from other text. */
 function namesOf(sender: Mail["from"][number] | null): string[] {
   if (sender === null) return [];
   const local = sender.address.slice(0, Math.max(0, sender.address.indexOf("@")));
@@ -154,7 +151,7 @@ function peopleOf(headers: readonly HeaderField[]) {
   };
 }
 
-/** "" is the null sender; what is no address is as good as absent. */
+/** Returns "" for the null sender; a value that is not an address counts as absent. */
 function returnPathOf(value: string): string | null {
   if (/^(?:<\s{0,5}>)?$/.test(value.trim())) return "";
   const address = cleanAddress(value);
@@ -168,7 +165,7 @@ function deliveredTo(headers: readonly HeaderField[]): string[] {
   return [...new Set(found.map(cleanAddress).filter((address) => address !== ""))].slice(0, 50);
 }
 
-/** The charset the text is in is the best guess for raw headers. */
+/** Returns the charset of the text, which is the best guess for raw headers. */
 function charsetHint(root: Part): string | null {
   for (const part of walk(root)) {
     const charset = part.parameters["charset"];
@@ -177,7 +174,8 @@ function charsetHint(root: Part): string | null {
   return null;
 }
 
-/** A mail forwarded as a mail: its sender, its subject and its text under a line that says so. */
+/** Returns the text of attached messages: sender, subject and text below a line that announces the
+ *  forward. */
 async function carriedText(parts: readonly Part[]) {
   const texts: string[] = [];
   let forwarded: Mail["forwarded"] = null;

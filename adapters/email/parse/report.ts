@@ -1,4 +1,5 @@
-// Machine-readable reports: delivery status (RFC 3464), read receipts (RFC 8098), abuse reports (RFC 5965).
+// Parses machine-readable reports: delivery status (RFC 3464), read receipts (RFC 8098), abuse reports (RFC
+// 5965).
 
 import { cleanLine } from "./cleaning.ts";
 import { cleanAddress, messageIdsOf } from "./headers.ts";
@@ -6,12 +7,12 @@ import type { DeliveryReport } from "./mail.ts";
 import { type Part, walk } from "./tree.ts";
 
 const maxRecipients = 200;
-/** Bytes of a report or of a returned mail that are looked at. */
+/** Bytes of a report or of a returned message that are read. */
 const maxBytes = 200_000;
 
 type Fields = ReadonlyMap<string, string>;
 
-/** The report in a mail, or null when it carries none. */
+/** Returns the report in a message, or null when it has none. */
 export function reportOf(root: Part): DeliveryReport | null {
   const parts = [...walk(root)];
   const status = parts.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
@@ -43,7 +44,8 @@ function recipientOf(fields: Fields): DeliveryReport["recipients"][number][] {
   const final =
     fields.get("final-recipient") ?? fields.get("original-recipient") ?? fields.get("original-rcpt-to");
   if (final === undefined) return [];
-  // "rfc822; a@example.com": the original one is what we wrote to, the final one may be an alias behind it.
+  // Format: "rfc822; a@example.com". The original recipient is the address we used; the final one may be an
+  // alias behind it.
   const original = fields.get("original-recipient");
   const address = addressIn(original ?? "") || addressIn(final);
   return [
@@ -65,7 +67,7 @@ function envelopeIdOf(groups: readonly Fields[]): string | null {
   return id === undefined ? null : cleanLine(id, 200);
 }
 
-/** Message-IDs of the mail that came back, whole or only its header. */
+/** Returns the Message-IDs of the returned message, from a complete copy or from its header. */
 function returnedIds(parts: readonly Part[]): string[] {
   return parts
     .filter((part) =>
@@ -77,7 +79,7 @@ function returnedIds(parts: readonly Part[]): string[] {
     .slice(0, 20);
 }
 
-/** The Message-ID in the header of a returned mail. */
+/** Returns the Message-ID in the header of a returned message. */
 export function idsOfReturned(bytes: Uint8Array): string[] {
   return fieldGroups(latin(bytes), 1).flatMap((fields) => messageIdsOf(fields.get("message-id") ?? null));
 }
@@ -85,7 +87,7 @@ export function idsOfReturned(bytes: Uint8Array): string[] {
 const latin = (bytes: Uint8Array) =>
   Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, maxBytes)).toString("latin1");
 
-/** Groups of `Name: value` fields parted by blank lines; the first of a name counts. */
+/** Returns groups of `Name: value` fields separated by blank lines; the first field of a name counts. */
 function fieldGroups(text: string, max = maxRecipients + 1): Fields[] {
   const groups: Map<string, string>[] = [new Map()];
   let last = "";

@@ -1,11 +1,12 @@
-// DNS for the checks: the system's servers, given ones, or fixed answers.
+// Resolves DNS records for the sender checks: with the system's servers, configured servers, or fixed
+// responses.
 
 import { Resolver } from "node:dns/promises";
 import type { DNSResolver } from "mailauth";
 import type { DnsSettings } from "./types.ts";
 
 const tries = 3;
-/** Failures of the moment; "there is no such name" is an answer. */
+/** Temporary errors. "There is no such name" is a valid response. */
 const temporary = new Set(["ETIMEOUT", "ESERVFAIL", "EREFUSED", "ECONNREFUSED", "ECONNRESET"]);
 
 export function resolverFor(dns: DnsSettings): { resolve: DNSResolver; cancel(): void } {

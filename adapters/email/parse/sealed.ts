@@ -1,12 +1,12 @@
-// Content that the MIME tree does not show as text: encrypted mail, opaque signatures, TNEF, and calendar objects.
+// Detects content that the MIME tree does not show as text: encrypted messages, opaque signatures, TNEF,
+// and calendar objects.
 
 import type { Sealed } from "./mail.ts";
 import { type Part, walk } from "./tree.ts";
 
-/**
- * METHOD of the first calendar part in lower case (RFC 5546), "" when it has none, null without a calendar part. A calendar
- * file that is attached to a text is a file like any other; calendar programs send theirs as an alternative of the text.
- */
+/** Returns METHOD of the first calendar part in lower case (RFC 5546), "" when it has none, null without
+ *  a calendar part. A calendar file attached to a text counts as an ordinary file; calendar programs
+ *  send theirs as an alternative of the text. */
 export function calendarMethodOf(root: Part, text: string): string | null {
   for (const part of walk(root)) {
     if (part.disposition === "attachment" && text.trim() !== "") continue;
@@ -21,7 +21,7 @@ export function calendarMethodOf(root: Part, text: string): string | null {
   return null;
 }
 
-/** `text` is the author's new text: an armored PGP message in a quote does not count. */
+/** `text` is the author's new text: an armored PGP message in a quote is ignored. */
 export function sealedIn(root: Part, text: string): Sealed | null {
   for (const part of walk(root)) {
     const found = sealedPart(part);
@@ -63,7 +63,7 @@ function sealedPart(part: Part): Sealed | null {
   return null;
 }
 
-/** The same for attachments that were not downloaded, by their type and name. Called for oversized messages. */
+/** Checks attachments that were not downloaded, by type and name. Called for oversized messages. */
 export function sealedInFiles(
   files: readonly { readonly mediaType: string; readonly name: string }[],
 ): Sealed | null {
@@ -79,7 +79,7 @@ export function sealedInFiles(
   return null;
 }
 
-/** DER of the content types signedData and certificates are told apart by (RFC 5652, 4). */
+/** DER encoding of the content type that distinguishes signedData from certificates (RFC 5652, 4). */
 const signedData = "06092a864886f70d010702";
 
 function smime(part: Part): Sealed | null {

@@ -1,12 +1,13 @@
-// Is the address in From proven? Only an aligned pass of DMARC says so: SPF alone says nothing about From, DKIM alone
-// nothing about whose signature it is.
+// Checks whether the address in From is authenticated. This requires an aligned DMARC pass: SPF alone does
+// not cover From, and DKIM alone does not show whose signature it is.
 
 import { judgeHeaders } from "./auth-header.ts";
 import { asciiDomain } from "./headers.ts";
 import type { Mail } from "./mail.ts";
 import type { SenderAuth, SenderAuthSettings } from "./types.ts";
 
-/** Never throws: what cannot be judged is `none`, what cannot be judged now `temperror`. */
+/** Never throws. Returns `none` for a message that cannot be judged, and `temperror` for a temporary
+ *  failure. */
 export async function authenticate(
   mail: Mail,
   raw: Uint8Array,
@@ -36,7 +37,8 @@ export async function authenticate(
   return { method, domain, ...(await judgeSignatures(mail, raw, settings.dns ?? {}, domain)) };
 }
 
-/** A second field of these shows readers something else than what was signed (a signature covers the lowest one). */
+/** A second header of these names shows readers a value other than the signed one (a signature covers
+ *  the lowest one). */
 const single = [
   "from",
   "sender",

@@ -1,4 +1,5 @@
-// Finds what programs and templates put below a mail: signatures, the lines of phones, confidentiality notices.
+// Finds text that mail clients and templates add below a message: signatures, lines of phones,
+// confidentiality notices.
 
 import type { Line } from "./lines.ts";
 import {
@@ -13,13 +14,11 @@ import {
 
 /** A block below "-- " with more lines is not a signature. */
 const maxSignature = 15;
-/** Longer lines are text, or one line of a confidentiality notice. */
+/** Longer lines are text, or a confidentiality notice in one line. */
 const maxLine = 1000;
 
-/**
- * Index of the first line of the signature, the phone's line or the notice at the end of `lines`; -1 when they end in the customer's words.
- * `names`: words of the sender's name, lower case.
- */
+/** Returns the index of the first line of the signature, the phone's line or the notice at the end of
+ *  `lines`; -1 when they end in the customer's text. `names`: parts of the sender's name, lower case. */
 export function signatureStart(lines: readonly Line[], names: readonly string[] = []): number {
   let filled = 0;
   let last = -1;
@@ -42,10 +41,9 @@ export function signatureStart(lines: readonly Line[], names: readonly string[] 
 
 const isDelimiter = (text: string) => /^(?:--|— |—|__)\s{0,3}$/.test(text.slice(0, 8)) && text.length < 6;
 
-/**
- * Is the block below the delimiter at `at` a signature? People also write lists below dashes, so that there must be some evidence: the
- * delimiter of RFC 3676 ("-- "), the sender's name, a number or an address to reach somebody, or a single name.
- */
+/** True when the block below the delimiter at `at` is a signature. People also write lists below dashes,
+ *  so one sign is required: the delimiter of RFC 3676 ("-- "), the sender's name, a contact number or
+ *  address, or a single name. */
 function isSignature(lines: readonly Line[], at: number, names: readonly string[]): boolean {
   const before = filledBefore(lines, at).slice(-40).trim();
   if (/[:：]$/.test(before) || leadingWords.test(before)) return false;
@@ -66,7 +64,7 @@ function filledBefore(lines: readonly Line[], at: number): string {
   return "";
 }
 
-/** A point of a list, an amount of something, or the number of an order. */
+/** True for a list item, an amount, or an order number. */
 const isItem = (text: string) =>
   (/\d/.test(text) && businessWords.test(text.toLowerCase())) ||
   /^(?:[-*•·–+]|\d{1,3}[.)])\s+\S/.test(text) ||
@@ -75,7 +73,8 @@ const isItem = (text: string) =>
 const isSentence = (text: string) =>
   /[?？]$/.test(text) || (/[.!。！]$/.test(text) && text.split(/\s+/, 7).length > 5 && !isMobile(text));
 
-/** Some words in title case and no digits, as names, roles and companies are written. Short particles may be in lower case. */
+/** True for a few capitalized terms without digits, as names, roles and companies are written. Short
+ *  particles may be in lower case. */
 function isName(text: string): boolean {
   if (text.length > 60 || /[\d?!:;]/.test(text)) return false;
   const words = text.split(/[\s,&/|-]+/).filter((word) => word !== "");
@@ -90,14 +89,15 @@ function hasName(text: string, names: readonly string[]): boolean {
   return names.some((name) => words.includes(name));
 }
 
-/** A mail address, a web address or a telephone number. */
+/** True for an email address, a web address or a telephone number. */
 const isContact = (text: string) =>
   /\S@\S+\.\S|https?:\/\/|\bwww\./i.test(text) || /[+(]?\d[\d ()/.-]{6,24}\d/.test(text);
 
 export const isClosing = (text: string) =>
   text.length < 60 && closings.some((closing) => text.trim().toLowerCase().startsWith(closing));
 
-/** The line that a phone or a program puts under a mail: it begins (or ends) so, is short, and names a device or a program. */
+/** True for the line that a phone or a program adds below a message: it has a known start (or end), is
+ *  short, and names a device or a program. */
 function isMobile(text: string): boolean {
   const line = text
     .trim()
@@ -120,7 +120,7 @@ function isAddressList(texts: readonly string[]): boolean {
   return addresses.length >= 3 || (addresses.length >= 2 && addresses.length === texts.length);
 }
 
-/** Where the last paragraph begins when it is a confidentiality notice, else -1. */
+/** Returns the index at which the last paragraph begins when it is a confidentiality notice, else -1. */
 function noticeStart(lines: readonly Line[], last: number): number {
   let start = last;
   while (start > 0 && last - start < maxSignature && lines[start - 1]?.kind === "own") start--;
@@ -128,7 +128,7 @@ function noticeStart(lines: readonly Line[], last: number): number {
     .slice(start, last + 1)
     .map((line) => line.text.slice(0, maxLine))
     .join(" ");
-  // Without a blank line above it, the paragraph may also hold the customer's words.
+  // Without a blank line above it, the paragraph may also contain the customer's text.
   if (start > 0 && lines[start - 1]?.kind === "own") return -1;
   return isNotice(text) ? start : -1;
 }

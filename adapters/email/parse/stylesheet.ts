@@ -1,15 +1,16 @@
-// The `<style>` rules of an HTML mail, as far as they decide whether text can be seen on a desktop. Selectors are type, class, id, attribute
-// and their descendants; rules with other selectors (states, siblings, positions) are skipped.
+// Parses the `<style>` rules of an HTML message, as far as they determine whether text is visible on a
+// desktop. Supported selectors are type, class, id, attribute and their descendants. Rules with other
+// selectors (states, siblings, positions) are skipped.
 
 import type { Element } from "domhandler";
 
 /** Declarations by property, both in lower case. */
 export type Rules = ReadonlyMap<string, string>;
 
-/** Characters of all style sheets of a mail that are read. */
+/** Total characters of a message's style sheets that are read. */
 const maxSheet = 200_000;
 const maxRules = 3000;
-/** Rules with more than one part are compared one by one, so their number is small. */
+/** Rules with more than one part are compared one by one, so their number is limited. */
 const maxComplex = 40;
 const maxClasses = 12;
 /** Characters of one rule's declarations, or of a style attribute, that are read. */
@@ -25,26 +26,27 @@ const relevant = new Set(
 );
 
 export interface StyleSheet {
-  /** What applies to the element: the rules of the sheets, then its style attribute. `path`: its ancestors' names, classes and ids. */
+  /** Returns the rules that apply to the element: the rules of the style sheets, then its style
+   *  attribute. `path`: names, classes and ids of its ancestors. */
   rulesOf(element: Element, path: Path): Rules;
-  /** True when an ancestor's class can matter, so that the caller has to keep the path. */
+  /** True when an ancestor's class can matter; the caller then has to maintain the path. */
   readonly needsPath: boolean;
 }
 
-/** How many of the open elements have a key (`td`, `.note`, `#top`). */
+/** Number of open elements by key (`td`, `.note`, `#top`). */
 export type Path = Map<string, number>;
 
 interface Complex {
   /** Keys of the element itself; `[name]` and `[name=value]` are compared with its attributes. */
   readonly own: readonly string[];
-  /** Keys that ancestors have. */
+  /** Keys that ancestors must have. */
   readonly above: readonly string[];
   readonly rules: Rules;
 }
 
 const none: Rules = new Map();
 
-/** Reads the style sheets of a mail. Invalid CSS is skipped. */
+/** Parses the style sheets of a message. Invalid CSS is skipped. */
 export function readStyleSheet(css: string): StyleSheet {
   const simple = new Map<string, Map<string, string>>();
   const complex: Complex[] = [];
@@ -88,7 +90,7 @@ export function readStyleSheet(css: string): StyleSheet {
   };
 }
 
-/** Adds (or with -1 removes) an open element. */
+/** Adds an open element to the path, or removes it with -1. */
 export function enter(path: Path, element: Element, by: 1 | -1): void {
   for (const key of keysOfElement(element)) {
     const count = (path.get(key) ?? 0) + by;
@@ -97,7 +99,7 @@ export function enter(path: Path, element: Element, by: 1 | -1): void {
   }
 }
 
-/** From the least to the most specific. */
+/** Returns the keys from the least to the most specific. */
 function keysOfElement(element: Element): string[] {
   const { class: classes, id } = element.attribs;
   const keys = ["*", element.name];
@@ -109,7 +111,7 @@ function keysOfElement(element: Element): string[] {
   return keys;
 }
 
-/** `td.note` as `td` and `.note`; null for selectors that are not supported. */
+/** Returns `td.note` as `td` and `.note`; null for selectors that are not supported. */
 function keysOf(compound: string): string[] | null {
   const bare = compound.replace(/:(?:link|visited|any-link)$/, "");
   if (bare === "" || bare.length > 200) return null;
@@ -128,7 +130,7 @@ function addTo(all: Map<string, Map<string, string>>, key: string, rules: Rules)
   all.set(key, merged(all.get(key) ?? new Map(), rules));
 }
 
-/** Later declarations win, unless only the earlier one is important. */
+/** Merges declarations. Later ones override earlier ones, unless only the earlier one is `!important`. */
 function merged(earlier: Map<string, string>, later: Rules): Map<string, string> {
   const all = new Map(earlier);
   for (const [name, value] of later) {
@@ -140,7 +142,7 @@ function merged(earlier: Map<string, string>, later: Rules): Map<string, string>
 
 const isImportant = (value: string | undefined) => value?.includes("!important") === true;
 
-/** The rules outside of at-rules, and those of `@media` and `@supports` that apply to a desktop. */
+/** Yields the rules outside at-rules, and those of `@media` and `@supports` that apply to a desktop. */
 function* blocks(css: string): Generator<{ selectors: string; body: string }> {
   let at = 0;
   let inMedia = false;
@@ -172,7 +174,8 @@ function* blocks(css: string): Generator<{ selectors: string; body: string }> {
   }
 }
 
-/** True for a media query that a wide screen in light colours meets. One that is not understood does not apply. */
+/** True for a media query that matches a wide screen in light colours. An unsupported query does not
+ *  apply. */
 function appliesToDesktop(rule: string): boolean {
   if (rule.startsWith("@supports")) return !/\bnot\b/.test(rule);
   if (!rule.startsWith("@media")) return false;
@@ -200,7 +203,7 @@ function isMetByDesktop(condition: string): boolean {
   return bound === "min" ? pixels <= 1024 : pixels >= 1400;
 }
 
-/** Behind the brace that closes the block which opens at `open`. */
+/** Returns the index after the brace that closes the block which opens at `open`. */
 function endOfBlock(css: string, open: number): number {
   let depth = 0;
   for (let i = open; i < css.length; i++) {
@@ -210,7 +213,7 @@ function endOfBlock(css: string, open: number): number {
   return css.length;
 }
 
-/** The relevant declarations; the last of a name wins, as in a browser. */
+/** Returns the relevant declarations; the last of a name overrides the others, as in a browser. */
 function declarations(style: string): Map<string, string> {
   const rules = new Map<string, string>();
   const text = style.slice(0, maxDeclarations).toLowerCase();

@@ -1,24 +1,26 @@
-// Prepares the parts of an HTML mail that its text shows by position: cells of tables, raised and lowered digits. Without separators
-// "10" and "2" in two cells would read as 102.
+// Prepares the parts of an HTML message whose meaning depends on position: table cells, raised and lowered
+// digits. Without separators "10" and "2" in two cells would read as 102.
 
 import { type ChildNode, type Document, type Element, isTag, isText, Text } from "domhandler";
 
-/** Stands between two cells until the text is written, where html.ts makes it a tab. A private character, because a tab would be collapsed. */
+/** Separates two cells until the text is written, when html.ts replaces it with a tab. A private-use
+ *  character, because a tab would be collapsed. */
 export const cellMark = "\ue0c1";
 
-/** A row whose cells have more text, blocks or nodes is layout: its cells become paragraphs. */
+/** A row whose cells have more text, blocks or nodes is used for layout: its cells become paragraphs. */
 const most = { text: 200, blocks: 4, nodes: 60 };
 
 const blockNames = new Set(["p", "div", "br", "h1", "h2", "h3", "h4", "h5", "h6", "center", "blockquote"]);
 const structureNames = new Set(["table", "ul", "ol", "dl", "pre", "hr"]);
 const tableNames = new Set(["table", "thead", "tbody", "tfoot", "caption", "tr", "td", "th"]);
 
-/** Turns tables into blocks and separated cells, and writes `<sup>` and `<sub>` digits as such. Iterative, because depth is up to the sender. */
+/** Converts tables to blocks and separated cells, and `<sup>` and `<sub>` digits to their Unicode forms.
+ *  Iterative, because the sender controls the depth. */
 export function layOut(document: Document): void {
   const stack: ChildNode[] = [...document.children].reverse();
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
     if (!isTag(node)) continue;
-    // A row looks at its cells before they are renamed: parents come first.
+    // Parents come first, so a row reads its cells before they are renamed.
     if (node.name === "tr") layOutRow(node);
     else if (node.name === "sup" || node.name === "sub") writeRaised(node);
     else if (node.name === "div" || node.name === "p") dropLastBreak(node);
@@ -27,7 +29,8 @@ export function layOut(document: Document): void {
   }
 }
 
-/** Characters of text in a cell; null when it is too large or has a structure of its own. Looks at a bounded number of nodes. */
+/** Returns the number of characters in a cell; null when it is too large or has its own structure.
+ *  Inspects a limited number of nodes. */
 function textOfCell(cell: Element): number | null {
   const seen = { text: 0, blocks: 0, nodes: 0 };
   const stack: ChildNode[] = [cell];
@@ -65,7 +68,8 @@ function layOutRow(row: Element): void {
   setChildren(row, children);
 }
 
-/** Blocks in a cell go on one line, with a space between them. The cell is small, so that this is, too. */
+/** Puts the blocks of a cell on one line, separated by a space. The cell is small, so the line is short
+ *  as well. */
 function makeInline(cell: Element): void {
   const stack: Element[] = [cell];
   for (let element = stack.pop(); element !== undefined; element = stack.pop()) {
@@ -82,19 +86,20 @@ function makeInline(cell: Element): void {
   }
 }
 
-/** A line break at the end of a block that has other content shows nothing. */
+/** Removes the line break at the end of a block with other content, because it is not visible. */
 function dropLastBreak(block: Element): void {
   const last = block.children.findLastIndex((child) => !isText(child) || child.data.trim() !== "");
   const node = block.children[last];
   if (last > 0 && node !== undefined && isTag(node) && node.name === "br") block.children.splice(last, 1);
 }
 
-/** The characters that have raised and lowered forms; these stand at the same place in the other two. */
+/** The characters that have raised and lowered forms, at the same index in the other two strings. */
 const flat = "0123456789+-=()−";
 const raised = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾⁻";
 const lowered = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎₋";
 
-/** "10<sup>2</sup>" as "10²". Words ("1<sup>st</sup>") stay as they are; anything else gets "^" or "_" in front. */
+/** Writes "10<sup>2</sup>" as "10²". Letters ("1<sup>st</sup>") are unchanged; other content gets the
+ *  prefix "^" or "_". */
 function writeRaised(element: Element): void {
   const up = element.name === "sup";
   element.name = "span";
@@ -108,7 +113,7 @@ function writeRaised(element: Element): void {
   else if (!/^\p{L}+\.?$/u.test(words) || !up) first.data = `${up ? "^" : "_"}${words}`;
 }
 
-/** The text of an element with nothing but text in it, however it is wrapped in inline elements. */
+/** Returns the text node of an element that contains only text, possibly nested in inline elements. */
 function firstText(element: Element): Text | null {
   let node: ChildNode | undefined = element;
   for (let depth = 0; depth < 8 && node !== undefined; depth++) {

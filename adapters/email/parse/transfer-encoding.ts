@@ -1,13 +1,14 @@
-// Undoing the transfer encoding of a part. The MIME parser hands over a part's lines one by one, all of them views of the mail's one
-// buffer; remembering where they begin and end costs nothing, collecting them costs hundreds of bytes a line.
+// Decodes the transfer encoding of a part. The MIME parser passes a part's lines one by one, all of them
+// views of the message's single buffer. Storing only the start and end offsets costs nothing; collecting
+// the lines would cost hundreds of bytes per line.
 
 export interface Decoder {
   update(line: Uint8Array<ArrayBuffer>): void;
-  /** The decoded bytes; for unencoded parts a view of the mail. */
+  /** Returns the decoded bytes; for unencoded parts a view of the message's buffer. */
   finalize(): Promise<Uint8Array>;
 }
 
-/** For `7bit`, `8bit` and `binary` the bytes stay as they are, line ends included. */
+/** For `7bit`, `8bit` and `binary` the bytes are unchanged, line ends included. */
 export function decoderFor(encoding: string): Decoder {
   let buffer: ArrayBuffer | null = null;
   let start = 0;
@@ -28,7 +29,7 @@ function decode(encoding: string, bytes: Buffer): Uint8Array {
   return /quoted-printable/i.test(encoding) ? quotedPrintable(bytes) : bytes;
 }
 
-/** RFC 2045 section 6.7; what is not encoded properly stays as it stands. */
+/** Decodes quoted-printable (RFC 2045, section 6.7). Invalid sequences are unchanged. */
 function quotedPrintable(bytes: Buffer): Uint8Array {
   const out = Buffer.allocUnsafe(bytes.length);
   let to = 0;
@@ -49,7 +50,8 @@ function quotedPrintable(bytes: Buffer): Uint8Array {
   return out.subarray(0, to);
 }
 
-/** How many bytes after the equals sign belong to a soft line break; 0 when it is none. */
+/** Returns how many bytes after the equals sign belong to a soft line break; 0 when there is no soft
+ *  line break. */
 function softBreak(bytes: Buffer, from: number): number {
   let at = from;
   while (at - from < 80 && (bytes[at] === 0x20 || bytes[at] === 0x09)) at++;

@@ -1,10 +1,11 @@
-// The MIME tree of a mail. postal-mime builds it, with limits; we take the tree instead of its rendering, because the
-// rendering loses what we need: bytes (for wrong charsets), the kinds of parts, and which text came from which part.
+// Builds the MIME tree of a message with postal-mime, within limits. We use the tree instead of
+// postal-mime's output, because the output loses data that we need: bytes (for wrong charsets), the kinds
+// of parts, and the source part of each text.
 
 import PostalMime, { decodeWords } from "postal-mime";
 import { type Decoder, decoderFor } from "./transfer-encoding.ts";
 
-/** Limits of one mail; beyond them it is refused as malformed. */
+/** Limits of one message; a larger one is rejected as malformed. */
 const limits = { maxNestingDepth: 64, maxHeadersSize: 1024 * 1024 };
 
 export interface HeaderField {
@@ -26,19 +27,20 @@ export interface Part {
   readonly fileName: string | null;
   /** Without angle brackets. */
   readonly contentId: string | null;
-  /** A leaf's bytes, transfer encoding undone. */
+  /** The bytes of a leaf, with the transfer encoding decoded. */
   readonly content: Uint8Array;
   readonly children: readonly Part[];
 }
 
-/** What postal-mime keeps of a part; its published types leave it out, so the tests hold the version to it. */
+/** postal-mime's internal node. Its published types omit these fields, so tests verify them for the
+ *  installed version. */
 interface Node {
   readonly childNodes: readonly Node[];
   readonly headers: readonly { readonly key: string; readonly value: string }[];
   readonly contentType: { readonly parsed: Structured; readonly multipart: string | false };
   readonly contentDisposition: { readonly parsed: Structured };
   readonly contentId?: string;
-  /** What our decoder gave it. */
+  /** The bytes that our decoder returned. */
   readonly content: Uint8Array | null;
   contentDecoder: Decoder | null;
   setupContentDecoder(encoding: string): void;
@@ -53,13 +55,13 @@ interface Builder {
   parse(raw: Uint8Array | ArrayBufferLike): Promise<unknown>;
 }
 
-/** Reads the tree. Throws an Error when the mail is beyond the limits. */
+/** Reads the tree. Throws an error when the message exceeds the limits. */
 export async function readTree(raw: Uint8Array): Promise<Part> {
   const builder = new PostalMime(limits) as unknown as Builder;
   const { root } = builder;
   if (root === undefined) throw new Error("the MIME parser built no tree");
   builder.collectNode = () => Promise.resolve();
-  // All nodes share the prototype of the first; it is this thread's own copy of the library.
+  // All nodes share the prototype of the first; each worker thread has its own copy of the library.
   (Object.getPrototypeOf(root) as Node).setupContentDecoder = setUp;
   await builder.parse(raw.byteLength === raw.buffer.byteLength ? raw.buffer : raw);
   return toPart(root);
@@ -72,7 +74,7 @@ function setUp(this: Node, encoding: string): void {
 function toPart(node: Node): Part {
   const { value, params } = node.contentType.parsed;
   const fileName = node.contentDisposition.parsed.params["filename"] ?? params["name"] ?? null;
-  // A multipart whose boundary never comes is read as the text it is.
+  // A multipart without any boundary is read as plain text.
   const childless = node.contentType.multipart !== false && node.childNodes.length === 0;
   return {
     headers: node.headers.map(({ key, value }) => ({ name: key, value })),
@@ -87,13 +89,13 @@ function toPart(node: Node): Part {
   };
 }
 
-/** Every part in document order, the root first. */
+/** Yields every part in document order, the root first. */
 export function* walk(part: Part): Generator<Part> {
   yield part;
   for (const child of part.children) yield* walk(child);
 }
 
-/** The first header of that (lower-case) name, or null. */
+/** Returns the first header of that (lower-case) name, or null. */
 export function headerOf(headers: readonly HeaderField[], name: string): string | null {
   return headers.find((field) => field.name === name)?.value ?? null;
 }

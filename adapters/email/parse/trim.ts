@@ -1,5 +1,6 @@
-// Reduces a mail to what its sender wrote for it: without quoted mails and without the signature. One pass over lines; the work grows with
-// the length of the text. Whenever there is a doubt the whole text is kept: noise is better than a lost sentence.
+// Reduces a message to the sender's new text: without quoted messages and without the signature. It makes
+// one pass over the lines, so the work is linear in the length of the text. In doubtful cases the whole
+// text is kept, because extra text is better than a lost sentence.
 
 import { attributionIn } from "./attribution.ts";
 import { isRule, type Line, scan } from "./lines.ts";
@@ -14,29 +15,28 @@ export interface Trimmed {
 }
 
 export interface TrimOptions {
-  /**
-   * What the mail is. `ours`: an answer to a mail of ours; only here are quotes without marks removed. `reply`: an answer to another mail;
-   * quotes at its end that are marked (`>`) are removed. `new`: answers nothing; marked quotes are removed only below the attribution of a
-   * mail program. `forward`: is never trimmed.
-   */
+  /** What the message answers. `ours`: a response to one of our messages; only here are unmarked quotes
+   *  removed. `reply`: a response to another message; marked quotes (`>`) at its end are removed. `new`:
+   *  answers nothing; marked quotes are removed only below the attribution of a mail client. `forward`:
+   *  is never trimmed. */
   readonly relation: "ours" | "reply" | "new" | "forward";
-  /** `ours`: true for our addresses and the sender's own. Quoted mails of others are content. Default: every address. */
+  /** For `ours`: true for our addresses and the sender's own. Quoted messages of others are content.
+   *  Default: every address. */
   readonly isOwn?: (address: string) => boolean;
-  /** Words of the sender's name, lower case; they tell a signature from a list. */
+  /** Parts of the sender's name, lower case; they distinguish a signature from a list. */
   readonly names?: readonly string[];
-  /** The HTML shows coloured words inside of a quote: answers, so that nothing is removed. */
+  /** True when the HTML has coloured text inside a quote. This text is an answer, so nothing is removed. */
   readonly inlineAnswers?: boolean;
 }
 
-/** Texts with more lines stay whole. */
+/** Texts with more lines are not trimmed. */
 const maxLines = 100_000;
-/** Characters in front of a quote in which the customer may say that the answers are inside of it. */
+/** Characters before a quote that are searched for a hint that the answers are inside it. */
 const maxHint = 4000;
 
-/**
- * Cuts trailing quotes and signatures, and a quote that stands above the answer. Quotes between answers stay. The whole text is returned when
- * no more than a greeting would be left, and when the answers seem to stand inside of what would be cut.
- */
+/** Removes trailing quotes and signatures, and a quote above the answer. Quotes between answers are
+ *  kept. Returns the whole text when only a greeting would be left, or when the answers seem to be
+ *  inside the part to cut. */
 export function trimReply(text: string, options: TrimOptions = { relation: "ours" }): Trimmed {
   const full = text.trim();
   const whole = { text: full, trimmed: false };
@@ -55,7 +55,7 @@ export function trimReply(text: string, options: TrimOptions = { relation: "ours
   return rest === "" ? whole : { text: rest, trimmed: rest !== full };
 }
 
-/** True when a forwarded mail starts somewhere in the text, whatever the subject says. */
+/** True when a forwarded message starts in the text, independent of the subject. */
 export function carriesForward(text: string, { relation, isOwn }: TrimOptions): boolean {
   const texts = text.trim().split("\n", maxLines + 1);
   if (texts.length > maxLines) return false;
@@ -63,7 +63,7 @@ export function carriesForward(text: string, { relation, isOwn }: TrimOptions): 
   return lines.some((line) => line.kind === "forward");
 }
 
-/** True when nothing was written by the sender: all is quoted, or a signature. */
+/** True when the sender wrote no text: all of it is quoted, or a signature. */
 export function isWordless(text: string): boolean {
   const texts = text.trim().split("\n", maxLines + 1);
   if (texts.length > maxLines) return false;
@@ -86,14 +86,15 @@ function keep(body: readonly Line[], { relation, names }: TrimOptions): readonly
   return withoutLeadingQuote(rest, relation);
 }
 
-/** Everything before the first line after which all is quoted, if there is something before it. */
+/** Returns the lines before an unmarked quote that extends to the end. Returns all lines when nothing
+ *  precedes it. */
 function beforeTail(lines: readonly Line[]): readonly Line[] {
   const tail = lines.findIndex((line) => line.kind === "tail");
   if (tail < 0) return lines;
   return lines.slice(0, tail).some((line) => line.kind === "own") ? lines.slice(0, tail) : lines;
 }
 
-/** Blank lines at the end are removed, too. */
+/** Removes the trailing quote, and blank lines at the end. */
 function withoutTrailingQuote(lines: readonly Line[], relation: TrimOptions["relation"]): readonly Line[] {
   let end = lines.length;
   while (end > 0 && (lines[end - 1]?.kind === "blank" || lines[end - 1]?.kind === "quote")) end--;
@@ -104,7 +105,7 @@ function withoutTrailingQuote(lines: readonly Line[], relation: TrimOptions["rel
   return lines.slice(0, end);
 }
 
-/** True when a mail program announces the quote: with an attribution above it or in its first lines. */
+/** True when a mail client announces the quote: with an attribution above it or in its first lines. */
 function isIntroduced(quote: readonly Line[]): boolean {
   const first = quote.filter((line) => line.kind === "quote").slice(0, 4);
   const texts = first.map((line) => line.text.replace(/^[>\s]{1,20}/, "").trim());
@@ -119,7 +120,8 @@ function withoutSignature(lines: readonly Line[], names: readonly string[] = [])
   return kept.some((line) => line.kind === "own") ? kept : lines;
 }
 
-/** The answer below a single quote stands alone. With more quotes the mail is a dialogue and stays whole. */
+/** Removes a single quote above the answer. With more quotes the message is a dialogue and is kept
+ *  whole. */
 function withoutLeadingQuote(lines: readonly Line[], relation: TrimOptions["relation"]): readonly Line[] {
   const firstOwn = lines.findIndex((line) => line.kind === "own");
   if (firstOwn <= 0 || lines.slice(0, firstOwn).some((line) => line.kind === "tail")) return lines;
@@ -128,7 +130,7 @@ function withoutLeadingQuote(lines: readonly Line[], relation: TrimOptions["rela
   return dialogue ? lines : lines.slice(firstOwn);
 }
 
-/** True when no more than a greeting, a closing phrase and the sender's name is left. */
+/** True when only a greeting, a closing phrase and the sender's name are left. */
 function isBare(lines: readonly Line[], names: readonly string[]): boolean {
   const own = lines.filter((line) => line.kind === "own");
   if (own.length > 8) return false;
@@ -152,7 +154,8 @@ function isGreeting(line: string): boolean {
   );
 }
 
-/** True when the customer seems to have written into the quoted mail, so that cutting it would lose the answers. */
+/** True when the customer seems to have written into the quoted message, so that cutting it would lose
+ *  the answers. */
 function answersInside(lines: readonly Line[], kept: readonly Line[]): boolean {
   const last = kept.at(-1);
   const cut = lines.slice(last === undefined ? 0 : lines.lastIndexOf(last) + 1);
@@ -160,15 +163,16 @@ function answersInside(lines: readonly Line[], kept: readonly Line[]): boolean {
   const unmarked = cut.some((line) => line.kind === "tail");
   if (!unmarked && marked.length === 0) return false;
   if (hasWordsBelowMarker(cut) || (unmarked && hasWordsBelowQuote(cut))) return true;
-  // Below "It prints this:" only an attribution tells a quoted mail from what the customer quotes.
+  // Below "It prints this:" only an attribution distinguishes a quoted message from other text that the
+  // customer quotes.
   if (leadsIn(kept) && (unmarked || !isIntroduced(marked))) return true;
-  // With quotes between the answers the answers are there to be read.
+  // With quotes between the answers, the answers are in the kept text.
   return !kept.some(isQuote) && pointsInside(kept);
 }
 
 const isQuote = (line: Line) => line.kind === "quote";
 
-/** "Here is my answer:" above the quote. */
+/** True for a line such as "Here is my answer:" above the quote. */
 function leadsIn(kept: readonly Line[]): boolean {
   const last = kept.findLast((line) => line.kind === "own");
   return last !== undefined && /[:：]\s*$/.test(last.text.slice(-20)) && !isGreeting(last.text.trim());
@@ -176,14 +180,14 @@ function leadsIn(kept: readonly Line[]): boolean {
 
 const hasOurMarker = (line: Line): boolean => line.text.length < 1000 && findMarkers(line.text).length > 0;
 
-/** Our marker ends our mail: what follows it inside of the quote was written below our text. */
+/** Our marker ends our message, so text after it inside the quote was written below our text. */
 function hasWordsBelowMarker(cut: readonly Line[]): boolean {
   const marker = cut.findLastIndex(hasOurMarker);
   if (marker < 0) return false;
   return hasWords(cut.slice(marker + 1));
 }
 
-/** True when the lines have more than a signature. */
+/** True when the lines contain more than a signature. */
 function hasWords(lines: readonly Line[]): boolean {
   let rest = lines;
   for (let round = 0; round < 3; round++) {
@@ -204,7 +208,7 @@ function hasWordsBelowQuote(cut: readonly Line[]): boolean {
   return quote >= 0 && hasWords(cut.slice(quote).filter((line) => line.kind !== "quote"));
 }
 
-/** "See my answers below in red", in one sentence. */
+/** True for a hint such as "See my answers below in red", in one sentence. */
 function pointsInside(kept: readonly Line[]): boolean {
   const text = kept
     .map((line) => line.text.slice(0, maxHint))

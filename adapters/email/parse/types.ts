@@ -1,37 +1,35 @@
-// What callers and the worker's thread say to each other. Everything here survives a structured clone.
+// Messages between callers and the worker thread. All types survive a structured clone.
 
 import type { Mail } from "./mail.ts";
 
-/** DNS as a worker can be told about it. */
+/** DNS configuration of a worker. */
 export interface DnsSettings {
   /** Addresses of DNS servers (`"192.0.2.1"`, `"[2001:db8::1]:53"`). Default: the system's. */
   readonly servers?: readonly string[];
-  /**
-   * Fixed answers instead of any server, by `"<type> <name>"` in lower case (`"txt _dmarc.example.com"`). A list is the answer,
-   * a word is a DNS error code such as `"ESERVFAIL"`; what is not listed does not exist.
-   */
+  /** Fixed responses instead of a server, by `"<type> <name>"` in lower case (`"txt
+   *  _dmarc.example.com"`). A list is the response, a string is a DNS error code such as `"ESERVFAIL"`.
+   *  A name that is not listed does not exist. */
   readonly records?: { readonly [question: string]: readonly string[] | string };
-  /** The budget of one mail's checks. Default 8000. */
+  /** Timeout in ms for the checks of one message. Default 8000. */
   readonly milliseconds?: number;
 }
 
 export type SenderAuthSettings =
   | { readonly mode: "off" }
-  /** Check DKIM and DMARC ourselves. */
+  /** Verify DKIM and DMARC in this process. */
   | { readonly mode: "mailauth"; readonly dns?: DnsSettings }
-  /** Believe the topmost Authentication-Results header, when it is of this server. */
+  /** Trust the topmost Authentication-Results header when this server wrote it. */
   | { readonly mode: "header"; readonly authservId: string };
 
 export interface ParseContext {
   readonly senderAuth: SenderAuthSettings;
-  /**
-   * The channel's addresses, lower case. The parser recognises answers to our mails by them; without them it removes only marked quotes and
-   * signatures. Default: none.
-   */
+  /** The channel's addresses, lower case. The parser uses them to recognize responses to our messages.
+   *  Without them it removes only marked quotes and signatures. Default: none. */
   readonly own?: readonly string[];
 }
 
-/** Is the address in From proven? Anything but `pass` is not; `temperror` may be asked again later. */
+/** Whether the address in From is authenticated. Only `pass` means yes; `temperror` may be retried
+ *  later. */
 export interface SenderAuth {
   readonly verdict: "pass" | "fail" | "none" | "temperror";
   readonly method: "dmarc" | "authentication-results";
@@ -48,16 +46,17 @@ export type ParseResult =
       readonly reason: string;
     };
 
-/** Host to worker. */
+/** A request from the host to the worker. */
 export interface Job {
   readonly id: number;
   readonly raw: Uint8Array;
   readonly context: ParseContext;
 }
 
-/** Worker to host: the parsed mail, then (when asked for) what is known of its sender. */
+/** A response from the worker to the host: the parsed message, then (when requested) the result of the
+ *  sender check. */
 export type Answer =
-  /** Once, when the thread has loaded its code. */
+  /** Sent once, when the thread has loaded its code. */
   | { readonly id: 0; readonly kind: "ready" }
   | { readonly id: number; readonly kind: "mail"; readonly mail: Mail; readonly more: boolean }
   | { readonly id: number; readonly kind: "auth"; readonly auth: SenderAuth }

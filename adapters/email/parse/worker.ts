@@ -1,5 +1,5 @@
-// The thread that parses. It answers each job with the mail, and then, when asked for, with what is known of the sender: that one
-// waits for DNS, and other mails are parsed meanwhile.
+// The parser's worker thread. It responds to each job with the parsed message and then, when requested,
+// with the sender check. The check waits for DNS while other messages are parsed.
 
 import { parentPort } from "node:worker_threads";
 import type { Mail } from "./mail.ts";
@@ -10,7 +10,8 @@ import type { Answer, Job, ParseContext } from "./types.ts";
 const port = parentPort;
 if (port === null) throw new Error("parse worker: started outside a worker thread");
 
-/** One mail after the other: side by side they would only share the time and add up their memory. */
+/** Messages are parsed one after the other. Concurrent parsing would share the CPU time and add up the
+ *  memory. */
 let last: Promise<void> = Promise.resolve();
 
 port.on("message", (jobs: readonly Job[]) => {
@@ -32,7 +33,7 @@ async function work({ id, raw, context }: Job): Promise<void> {
   if (more) void judge(id, mail, raw, context);
 }
 
-/** Not waited for: DNS takes its time. */
+/** The caller does not wait for this function, because DNS responses can be slow. */
 async function judge(id: number, mail: Mail, raw: Uint8Array, context: ParseContext): Promise<void> {
   post({ id, kind: "auth", auth: await authenticate(mail, raw, context.senderAuth) });
 }
@@ -41,7 +42,8 @@ function post(answer: Answer, transfer: readonly ArrayBuffer[] = []): void {
   port?.postMessage(answer, transfer);
 }
 
-/** Attachments go over without a copy. Two parts never share a buffer, but a buffer must not be named twice. */
+/** Attachments are transferred without a copy. Two parts never share a buffer, but a buffer must not be
+ *  listed twice. */
 function transferable(mail: Mail): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>();
   for (const { bytes } of mail.attachments)
