@@ -40,7 +40,7 @@ export interface IntakeOptions {
 /** One batch of a sweep. */
 export interface Batch {
   readonly listed: readonly Listed[];
-  /** Present when listing and bytes came in one answer. */
+  /** Present when listing and bytes came in one response. */
   readonly fetched?: readonly Fetched[];
 }
 
@@ -135,8 +135,8 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     return again(mail, senderLimit, found.otherwise.code, found.otherwise.reason);
   }
 
-  /** Adds a flag for the core to messages that an earlier state of the store, or another daemon, has
-   *  handled. */
+  /** Sets `handledBefore` for the core on messages that an earlier state of the store, or another
+   *  daemon, has handled. */
   async function withTraces(one: Understood, mail: Listed | undefined): Promise<Understood> {
     if (one.kind !== "events" || mail === undefined) return one;
     const events: InboundEvent[] = [];

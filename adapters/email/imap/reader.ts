@@ -145,7 +145,8 @@ async function readOn(options: Reading): Promise<Cursor | null> {
   options.backlogs.set(prefix, backlog);
   const watchFrom = origin.position.watch?.uid ?? backlog.lastUid + 1;
   const traces = tracesOf(
-    // The watchdog ends the connection after three intervals without a response.
+    // The Sent folder may take one interval, because the watchdog ends the connection after three intervals
+    // without a response.
     { channel, self, keyword: config.mark.keyword, sent: options.sent, patience: interval },
     identity,
     backlog,
@@ -159,7 +160,7 @@ async function readOn(options: Reading): Promise<Cursor | null> {
     accept: async (events, next) => {
       const accepted = await channel.accept(events, next);
       cursor = next ?? cursor;
-      proven(); // a long backlog is read batch by batch: each one that is stored is a sign of life
+      proven(); // a long backlog is read in batches; each committed batch resets the watchdog
       return accepted;
     },
   };

@@ -19,8 +19,7 @@ export interface Attribution {
   readonly addresses: readonly string[];
 }
 
-/** Finds an attribution in a line, or in wrapped lines that the caller joined. Returns null when there
- *  is none. */
+/** Finds an attribution in a line, or in wrapped lines that the caller joined. Returns null without one. */
 export function attributionIn(text: string): Attribution | null {
   const line = betweenRules(text);
   const end = colonOf(line);

@@ -61,8 +61,8 @@ export function guessedBounce(mail: Mail, isOurs: (messageId: string) => boolean
   const answered = daemon ? [...mail.inReplyTo, ...mail.references].filter(isOurs) : [];
   const about = [...new Set([...embeddedIds(mail), ...answered])];
   const recipients = failedRecipients(mail).filter((address) => !about.some((id) => id.includes(address)));
-  // A daemon without a recipient, or an id alone, may be any automatic message. A failure needs an id, or a
-  // recipient in a daemon's message.
+  // A daemon sender alone, or an id alone, may be any automatic message. With the text of a failure
+  // (checked above), an id, or a recipient in a daemon's message, is sufficient.
   if (about.length === 0 && (recipients.length === 0 || !daemon)) return null;
   const code = statusIn(text);
   const passing =

@@ -20,8 +20,8 @@ export function isReplySubject(subject: string): boolean {
   return replyPrefixes.has(prefixOf(subject));
 }
 
-/** Returns the prefix of a subject in lower case, after the tag of a list ("[shop] Re: ..."); "" when
- *  there is none. */
+/** Returns the prefix of a subject in lower case, after the tag of a list ("[shop] Re: ..."); "" without
+ *  a prefix. */
 function prefixOf(subject: string): string {
   const text = subject.slice(0, 200);
   const word =
@@ -29,7 +29,8 @@ function prefixOf(subject: string): string {
   return word.exec(text)?.[1]?.toLowerCase() ?? "";
 }
 
-/** True for a forward by its body: a line announces the forwarded message. */
+/** True for a forward by its body: a line of the bounded text announces the forwarded message, before
+ *  any response to another message could. */
 export function hasForwardLine(text: string): boolean {
   return bounded(text).split("\n").some(isForwardLine);
 }

@@ -1,4 +1,5 @@
-// Parses header values: addresses, Message-IDs, dates, and raw 8-bit text in place of encoded words.
+// Parses header values (addresses, Message-IDs, dates) and decodes raw 8-bit text that should have been
+// encoded words.
 
 import { domainToASCII } from "node:url";
 import { addressParser, decodeWords } from "postal-mime";

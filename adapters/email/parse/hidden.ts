@@ -187,7 +187,7 @@ function isOffScreen(rules: Rules): boolean {
   );
 }
 
-/** True when the box has no size and its overflow is hidden. */
+/** True when a dimension of the box is zero and its overflow is hidden. */
 function isSqueezed(rules: Rules): boolean {
   if (!/^hidden|^clip/.test(rules.get("overflow") ?? "")) return false;
   return ["height", "max-height", "width", "max-width", "line-height"].some((name) =>

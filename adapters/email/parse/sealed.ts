@@ -79,7 +79,8 @@ export function sealedInFiles(
   return null;
 }
 
-/** DER encoding of the content type that distinguishes signedData from certificates (RFC 5652, 4). */
+/** DER encoding of the content type signedData (RFC 5652, 4), which marks signed messages and
+ *  certificates. Other S/MIME content counts as encrypted. */
 const signedData = "06092a864886f70d010702";
 
 function smime(part: Part): Sealed | null {

@@ -86,8 +86,8 @@ function keep(body: readonly Line[], { relation, names }: TrimOptions): readonly
   return withoutLeadingQuote(rest, relation);
 }
 
-/** Returns the lines before an unmarked quote that extends to the end. Returns all lines when nothing
- *  precedes it. */
+/** Returns the lines before an unmarked quote that extends to the end. Returns all lines when no line by
+ *  the sender precedes it. */
 function beforeTail(lines: readonly Line[]): readonly Line[] {
   const tail = lines.findIndex((line) => line.kind === "tail");
   if (tail < 0) return lines;

@@ -69,8 +69,8 @@ function automaticOf(reply: Reply): Draft["automatic"] {
   return reply.kind === "notice" || reply.answers === null ? "auto-generated" : "auto-replied";
 }
 
-/** Returns the subject of the answered message with one "Re: " prefix, which replaces the prefix of that
- *  message's language. */
+/** Returns the subject of the answered message with "Re: " in front. A prefix that is already there is
+ *  kept, in any of the known languages. */
 function subjectOf(reply: Reply): string {
   const subject = clean(reply.subject ?? "", 900);
   if (reply.answers === null) return subject;

@@ -76,7 +76,7 @@ export function lines(options: SmtpOptions): Lines {
   }
   function reuse(): Line | null {
     for (let entry = idle.pop(); entry !== undefined; entry = idle.pop()) {
-      entry.reused.abort("reused"); // with a reason, else an error with its stack is made for nobody
+      entry.reused.abort("reused"); // a reason avoids the default error object and its stack trace
       const { connection } = entry;
       if (!connection.destroyed) return { connection, used: true, utf8: utf8.has(connection) };
     }

@@ -56,7 +56,7 @@ export async function prepare(
   }
 }
 
-/** Returns `Reply.rendered` as `prepare` made it; null when there is none. */
+/** Returns `Reply.rendered` as `prepare` made it; null without one. */
 export function readRendered(stored: Json | undefined): Rendered | null {
   if (typeof stored !== "object" || stored === null || !("text" in stored) || !("html" in stored))
     return null;
