@@ -14,7 +14,8 @@ import type { Mail, Mailbox } from "./parse/mail.ts";
 import type { SenderAuth } from "./parse/types.ts";
 
 export interface Author {
-  /** `form`: From is a contact form, `author` its Reply-To. `list`: From is an accepted list that replaced the author. */
+  /** `form`: From is a contact form, `author` its Reply-To. `list`: From is an accepted list that
+   *  replaced the author. */
   readonly via: "direct" | "form" | "list";
   /** The customer; null when an accepted list does not name the author. */
   readonly author: Mailbox | null;

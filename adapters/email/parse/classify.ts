@@ -24,10 +24,9 @@ export interface OwnIdentity {
 
 export type Finding =
   | { readonly kind: "person" }
-  /**
-   * Never answered. `code` is one of own, delivery-report, read-receipt, abuse-report, auto-reply, auto-generated, bulk, list,
-   * null-sender, mailer-daemon, no-reply, machine, calendar-reply, forged-from, not-addressed.
-   */
+  /** Never answered. `code` is one of own, delivery-report, read-receipt, abuse-report, auto-reply,
+   *  auto-generated, bulk, list, null-sender, mailer-daemon, no-reply, machine, calendar-reply,
+   *  forged-from, not-addressed. */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string }
   /** From a person, but only a human can read the message. `code` as in `Sealed`. */
   | { readonly kind: "held"; readonly code: string; readonly reason: string }
