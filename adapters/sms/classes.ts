@@ -1,36 +1,38 @@
-// What can be wrong with a text, whatever the provider calls it, and what that means for the draft and for the channel.
-// Each provider has one table from its own codes to these classes.
+// Classes of delivery errors, common to all providers, and what each class means for the draft and for the
+// channel. Each provider has one table that maps its own error codes to these classes.
 
 import type { ChannelStatus, SendOutcome } from "bridgehead/contract";
 
-/** Whom or what a refusal is about. */
+/** The subject of a refusal. */
 export type TextClass =
-  /** This address never gets a text. */
+  /** The recipient's address can never receive a text message. */
   | "recipient"
-  /** The person said STOP. */
+  /** The recipient opted out (STOP). */
   | "opted-out"
-  /** Our login. */
+  /** The provider rejected our login. */
   | "login"
-  /** Our account: nothing goes out until the operator changes something. */
+  /** The account is blocked: no message is sent until the operator changes something. */
   | "account"
-  /** The sending number, WhatsApp sender or messaging service: other senders of the account are not concerned. */
+  /** The sending number, WhatsApp sender or messaging service cannot send; other senders of the account
+   *  are unaffected. */
   | "set-up"
-  /** Our account is not enabled for this person's country or network; others are not concerned. */
+  /** The account is not enabled for the recipient's country or network; other countries and networks are
+   *  unaffected. */
   | "reach"
-  /** These words. */
+  /** The message body was rejected. */
   | "content"
-  /** Certainly not processed: too many requests of the account. */
+  /** Certainly not processed: the account exceeded its request rate. */
   | "rate"
   /** Certainly not processed: the sender's own queue or throughput is full. */
   | "sender-rate"
-  /** Accepted, and not delivered this time. */
+  /** Accepted, but not delivered this time. */
   | "unreached"
-  /** Accepted, and too late by now. */
+  /** Accepted, but expired before delivery. */
   | "expired"
-  /** Perhaps processed. */
+  /** Possibly processed. */
   | "ambiguous";
 
-/** What was told, in words that name no person. */
+/** The provider's error, in text that identifies no person. */
 export interface Refusal {
   readonly code: string;
   readonly reason: string;
@@ -39,7 +41,7 @@ export interface Refusal {
 
 const minute = 60_000;
 
-/** A provider's table turned round: from code to class. */
+/** Inverts a provider's table: returns the map from error code to class. */
 export function classes<Code extends number | string>(
   table: Readonly<Partial<Record<TextClass, readonly Code[]>>>,
 ): ReadonlyMap<Code, TextClass> {
@@ -48,7 +50,7 @@ export function classes<Code extends number | string>(
   );
 }
 
-/** What became of a text that was refused in this way; a class unknown to us refuses the draft alone. */
+/** Returns the send outcome for an error of this class. An unknown class (null) refuses only this draft. */
 export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }: Refusal): SendOutcome {
   const again = (ms: number) => ({ retryAfterMs: retryAfterMs ?? ms });
   const told = retryAfterMs === undefined ? {} : { retryAfterMs };
@@ -64,7 +66,7 @@ export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }
     case "set-up":
       return { kind: "deferred", reason, ...told, scope: "sender", cause: "set-up" };
     case "reach":
-      // Recipients of that country wait for the operator; the others are not concerned.
+      // Only recipients in that country or network wait for the operator.
       return { kind: "deferred", reason, ...again(60 * minute), scope: "recipient" };
     case "rate":
       return { kind: "deferred", reason, ...told, scope: "channel", cause: "rate" };
@@ -81,32 +83,34 @@ export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }
   }
 }
 
-/** What a refusal says about the channel; null: nothing. */
+/** Returns the channel status that follows from an error; null: the channel is unaffected. */
 export function statusOf(kind: TextClass | null, { code, reason }: Refusal): ChannelStatus | null {
   if (kind === "login") return { state: "unauthorized", code, reason };
   if (kind === "account" || kind === "set-up" || kind === "reach") return { state: "degraded", code, reason };
   return null;
 }
 
-/** What becomes of a text for which no connection was made: nothing was sent, and no other text can be sent either. */
+/** Returns the outcome when no connection was made: this text was not sent, and the whole channel cannot
+ *  send. */
 export function unreachable(error: unknown): SendOutcome {
   const reason = `the provider was not reached: ${wordsOf(error)}`;
   return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
 }
 
-/** An error of the network in one short line. */
+/** Formats a network error as one line of at most 200 characters. */
 export function wordsOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   const words = error instanceof Error ? error.message : String(error);
   return `${typeof code === "string" ? `${code} ` : ""}${words}`.slice(0, 200);
 }
 
-/** True when the address is dead, or closed to us. */
+/** Returns true when the address is dead, or its owner opted out. */
 export function isPermanent(kind: TextClass | null | undefined): boolean {
   return kind === "recipient" || kind === "opted-out";
 }
 
-/** Providers repeat the number in what they say, and reasons are logged. */
+/** Replaces phone numbers in a provider's error text, because reasons are logged. Returns at most 300
+ *  characters. */
 export function withoutNumbers(text: string): string {
   return text.replace(/\+?\d[\d\s().-]{5,}\d/g, "<number>").slice(0, 300);
 }

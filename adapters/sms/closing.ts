@@ -1,5 +1,6 @@
-// A number or an account that may not send, as some providers only say after they accepted a text (an unregistered number,
-// a suspended account). No more texts are handed over from it for a while, or the whole queue would be accepted and lost.
+// Pauses a sender or an account that may not send. Some providers report this only after they accepted a
+// text (an unregistered number, a suspended account). Without the pause the whole queue would be accepted
+// and lost.
 
 import type { Clock, SendOutcome } from "bridgehead/contract";
 import { outcomeOf, statusOf } from "./classes.ts";
@@ -7,30 +8,32 @@ import type { Health } from "./health.ts";
 import type { TextDraft, TextStatus } from "./provider.ts";
 
 export interface Closing {
-  /** Takes the status of a text of ours: closes its sender, or opens it again. */
+  /** Handles the status of a sent text: pauses its sender, or resumes it. */
   heard(status: TextStatus): void;
-  /** What becomes of a text that would be sent now; null: it may go. */
+  /** Returns the outcome for a text that is due now; null: the text may be sent. */
   outcome(text: TextDraft): SendOutcome | null;
 }
 
-/** Doubled with each text that is lost in a row. */
+/** Duration of the first pause, in milliseconds. It doubles with each consecutive lost text. */
 const firstMs = 30_000;
 const longestMs = 5 * 60_000;
-/** The status of a text that was accepted comes within seconds; the next text waits for it this long. */
+/** The status of an accepted text arrives within seconds. The next text waits for it this long, in
+ *  milliseconds. */
 const verdictMs = 10_000;
 const account = "*";
 
 interface Closed {
   reason: string;
   kind: "account" | "set-up";
-  /** Clock milliseconds. */
+  /** Start of the pause, in milliseconds of the channel's clock. */
   since: number;
   forMs: number;
   /** Consecutive lost texts. */
   lost: number;
 }
 
-/** Known to this process alone: another finds out by one more text. Memory is bounded by the senders of one channel. */
+/** The state is kept in this process only: another process detects the failure with one more text.
+ *  Memory is bounded by the number of senders of one channel. */
 export function createClosing(clock: Pick<Clock, "now">, health: Health): Closing {
   const closed = new Map<string, Closed>();
 
@@ -49,7 +52,7 @@ export function createClosing(clock: Pick<Clock, "now">, health: Health): Closin
       if (told !== null) health.set("account", told);
       const key = kind === "set-up" && sender !== undefined ? sender : account;
       const before = closed.get(key);
-      // Texts that were on their way together are lost together.
+      // Texts that were in flight together count as one loss.
       const together = before !== undefined && clock.now() - before.since < before.forMs;
       const lost = together ? before.lost : (before?.lost ?? 0) + 1;
       const forMs = Math.min(firstMs * 2 ** (lost - 1), longestMs);
@@ -63,7 +66,8 @@ export function createClosing(clock: Pick<Clock, "now">, health: Health): Closin
         const gone = clock.now() - one.since;
         if (gone >= 0 && gone < one.forMs)
           return outcomeOf(one.kind, { code: "closed", reason: one.reason, retryAfterMs: one.forMs - gone });
-        // This text may go; its status decides for the next ones. After a jump of the clock it goes as well.
+        // This text is sent as a trial; its status decides for the next ones. A text is also sent after a
+        // jump of the clock.
         one.since = clock.now();
         one.forMs = verdictMs;
       }

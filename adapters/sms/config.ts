@@ -1,5 +1,5 @@
-// The keys of an SMS channel's block. Each description is the question the key answers; the example configuration and the
-// JSON Schema are made from them.
+// Configuration keys of an SMS channel. Each description is the question that the key answers. The example
+// configuration and the JSON Schema are generated from them.
 
 import { units } from "bridgehead/contract";
 import * as z from "zod";
@@ -193,5 +193,5 @@ export const config = z
     if (block.provider === "signalwire") wants("api_url", block.api_url !== undefined);
   });
 
-/** The block as written, defaults filled in. */
+/** The parsed configuration block, with defaults filled in. */
 export type SmsConfig = z.output<typeof config>;

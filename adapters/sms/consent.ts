@@ -1,26 +1,27 @@
-// Words by which a person says whether we may write to them. Only a message that is nothing but such a word counts:
-// "STOP 12345" and "please stop by tomorrow" are messages like any other.
+// Recognizes consent keywords (STOP, START, HELP). A message counts only when it consists of one keyword:
+// "STOP 12345" and "please stop by tomorrow" are ordinary messages.
 
 import type { Consent } from "bridgehead/contract";
 
 export interface Words {
-  /** Languages whose words count; English words are those of the carriers and of the FCC. */
+  /** Languages whose keywords count. The English keywords are those of the carriers and of the FCC. */
   readonly languages: readonly Language[];
-  /** Countries whose business terms count, too (`terms`); absent: the country of the number that was written to. */
+  /** Countries whose business terms (`terms`) also count. Default: the country of the number that
+   *  received the message. */
   readonly countries?: readonly string[] | undefined;
-  /** Words beside those, for each meaning. */
+  /** Additional keywords for each meaning. */
   readonly add: { readonly [word in Consent["word"]]?: readonly string[] | undefined };
-  /** Words that mean nothing special on this channel: YES where the agent asks yes or no. */
+  /** Keywords without a special meaning on this channel: YES where the agent asks yes or no. */
   readonly remove: readonly string[];
 }
 
-/** A language with words of its own. */
+/** A language with its own keywords. */
 export type Language = keyof typeof vocabulary;
 
 type Vocabulary = { readonly [word in Consent["word"]]: readonly string[] };
 
-// STOP and HELP are understood everywhere, whatever the language: carriers teach them to everybody. Words that are an
-// everyday answer (yes, no, end of a sentence) are only listed where a regulator or the carriers list them.
+// STOP and HELP are recognized in every language, because carriers teach them to all customers. Everyday
+// answers (yes, no, end of a sentence) are listed only where a regulator or the carriers list them.
 const vocabulary = {
   en: {
     stop: ["stop", "stop all", "unsubscribe", "end", "quit", "revoke", "opt out"],
@@ -64,9 +65,10 @@ const vocabulary = {
   },
 } as const satisfies Record<string, Vocabulary>;
 
-/** Words that people also use for their business with us: to cancel an order, to end a contract, to register. They count in
- *  these countries alone, or where the configuration names the country, and the sender is told that they counted. CANCEL
- *  is mandatory in North America (CTIA, FCC 47 CFR 64.1200(a)(10)). */
+/** Keywords that customers also use in other business messages: to cancel an order, to end a contract,
+ *  to register. They count only in these countries, or where the configuration names the country. The
+ *  sender receives a confirmation that the keyword counted. CANCEL is mandatory in North America (CTIA,
+ *  FCC 47 CFR 64.1200(a)(10)). */
 const terms = {
   en: { countries: ["US", "CA"], stop: ["cancel"], start: [] },
   de: {
@@ -97,7 +99,8 @@ const terms = {
   }
 >;
 
-/** What the sender of a business term is told. Which word begins again, or ends, is the same in every language. */
+/** Confirmation messages for the sender of a business term. START and STOP are the same in every
+ *  language. */
 const confirmations: Readonly<Record<Language, { readonly stop: string; readonly start: string }>> = {
   en: {
     stop: "You will get no more texts from this number. Reply START to get them again.",
@@ -133,20 +136,22 @@ const confirmations: Readonly<Record<Language, { readonly stop: string; readonly
   },
 };
 
-/** Every language with words, for a configuration's choice. */
+/** All languages with keywords; the configuration accepts these. */
 export const languages = Object.keys(vocabulary) as readonly Language[] as readonly [Language, ...Language[]];
 
-/** What a message says of being written to. */
+/** The consent that a message expresses. */
 export interface Meaning {
   readonly word: Consent["word"];
-  /** For a business term: what the sender is told, so that a misunderstanding is noticed. */
+  /** For a business term: the confirmation message for the sender, so that a misunderstanding is
+   *  noticed. */
   readonly confirmation?: string;
 }
 
-/** What the whole message says of being written to; null: it is a message. Case, accents, spaces, punctuation and
- *  quotation marks do not matter. `countries`: of the number that was written to; several share a calling code. */
+/** Returns the consent that the whole message expresses; null: an ordinary message. Ignores case,
+ *  accents, spaces, punctuation and quotation marks. `countries` are those of the number that received
+ *  the message; several share a calling code. */
 export function consentOf(body: string, words: Words, countries: readonly string[] = []): Meaning | null {
-  // No word is this long, and a novel need not be normalized to know that.
+  // No keyword is this long. The check avoids normalizing long messages.
   const text = body.trim();
   if (text.length > 100) return null;
   const said = bare(text);
@@ -162,14 +167,14 @@ export function consentOf(body: string, words: Words, countries: readonly string
     : { word: term.word, confirmation: confirmations[term.language][term.word] };
 }
 
-/** Made once for a channel's words: they are compared with every text. */
+/** Cache of the keyword map for each channel configuration; every inbound text is looked up in it. */
 const made = new WeakMap<Words, ReadonlyMap<string, Consent["word"]>>();
 
 function meanings(words: Words): ReadonlyMap<string, Consent["word"]> {
   const known = made.get(words);
   if (known) return known;
   const meaning = new Map<string, Consent["word"]>();
-  // STOP is heeded where a word is listed twice.
+  // STOP is last and takes precedence when a word is listed twice.
   for (const word of ["help", "start", "stop"] as const) {
     for (const language of new Set<Language>(["en", ...words.languages]))
       for (const one of vocabulary[language][word]) meaning.set(bare(one), word);
@@ -187,7 +192,7 @@ interface Term {
 
 const madeTerms = new WeakMap<Words, ReadonlyMap<string, readonly Term[]>>();
 
-/** One word may belong to several languages. */
+/** Returns the business terms by normalized text. One term may belong to several languages. */
 function meaningsOfTerms(words: Words): ReadonlyMap<string, readonly Term[]> {
   const known = madeTerms.get(words);
   if (known) return known;
@@ -203,7 +208,8 @@ function meaningsOfTerms(words: Words): ReadonlyMap<string, readonly Term[]> {
   return found;
 }
 
-/** Letters and digits alone, small, without accents: `Opt-Out!` and `STOP ALL` come to one word each. */
+/** Returns only letters and digits, in lower case, without accents: `Opt-Out!` and `STOP ALL` become one
+ *  word each. */
 function bare(text: string): string {
   return text
     .normalize("NFKD")

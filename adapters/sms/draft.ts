@@ -1,4 +1,4 @@
-// What becomes of a reply: one draft for each text, in the order they are sent.
+// Composes the drafts of a reply: one draft for each text, in the order they are sent.
 
 import type { Json, Reply } from "bridgehead/contract";
 import * as z from "zod";
@@ -10,7 +10,7 @@ import { textsOf } from "./text/index.ts";
 const mostPictures = 10;
 const shortest = 20;
 
-/** Pure. Pictures go with the last text, so that they come when everything has been said. */
+/** Pure. Pictures are attached to the last text, so that they arrive after the complete answer. */
 export function compose(config: SmsConfig, limits: Provider["limits"], reply: Reply): readonly TextDraft[] {
   const max = Math.max(shortest, Math.min(config.split.max, limits.maxLength));
   const most = config.media.send && limits.media ? mostPictures : 0;
@@ -35,21 +35,23 @@ export function compose(config: SmsConfig, limits: Provider["limits"], reply: Re
   }));
 }
 
-/** Our address for that recipient when no other is named: over WhatsApp the same number with the prefix. */
+/** Returns our sender address for that recipient when the reply names none. For WhatsApp it is the same
+ *  number with the prefix. */
 export function senderFor(to: string, number: string | null): string | null {
   const prefix = "whatsapp:";
   return number !== null && to.startsWith(prefix) && number.startsWith("+") ? prefix + number : number;
 }
 
-/** Up to `most` pictures of the Markdown text that anybody can fetch, and the text without them, their words kept; what
- *  is not sent as a picture becomes a link. */
+/** Extracts up to `most` publicly available (https) pictures from the Markdown text. Returns them and
+ *  the text without them; their descriptions stay in the text. Other pictures become links. */
 function withoutPictures(
   markdown: string,
   most: number,
 ): { readonly text: string; readonly pictures: readonly string[] } {
   const pictures: string[] = [];
   const text = markdown.replace(
-    // No class contains what begins a picture: every character is looked at once, also where no picture ends.
+    // No character class matches the start of a picture. Each character is examined once, even if a picture
+    // is not closed.
     /!\[([^[\]]*)\]\((https?:\/\/[^\s()]+)(?:\s+"[^"]*")?\)/g,
     (_all, words: string, url: string) => {
       if (pictures.length === most || !url.startsWith("https:")) return `[${words}](${url})`;
@@ -70,7 +72,7 @@ const draft = z.object({
   service: z.string().nullable(),
 });
 
-/** A stored draft, as it was composed. */
+/** Parses a stored draft. Returns it as it was composed. */
 export function readDraft(stored: Json): TextDraft {
   return draft.parse(stored);
 }

@@ -1,5 +1,6 @@
-// One HTTP exchange with a provider's interface. Node's own client is used because it shows the instant before the first
-// byte of the request: an error up to there is certain, one after it is not.
+// Performs one HTTP request to a provider's API. It uses Node's own client, which exposes the moment before
+// the first byte of the request is sent. An error before that moment proves that nothing was sent; after it
+// the outcome is unknown.
 
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as plain } from "node:http";
 import { request as encrypted, Agent as TlsAgent } from "node:https";
@@ -11,9 +12,10 @@ export interface ExchangeRequest {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Ends the exchange with an error. */
+  /** Aborts the request with an error. */
   readonly signal: AbortSignal;
-  /** Called when the line stands and the first byte is about to leave; what it throws ends the exchange unsent. */
+  /** Called when the connection is established and the first byte is about to be sent. If it throws, the
+   *  request fails unsent. */
   readonly crossing?: (() => void) | undefined;
 }
 
@@ -24,17 +26,20 @@ export interface ExchangeAnswer {
 }
 
 export interface Lines {
-  /** Resolves with any status; rejects when there is no whole answer. Redirects are answers like any other. */
+  /** Resolves with any status; rejects when the response is incomplete. Redirects are returned like any
+   *  other response. */
   exchange(request: ExchangeRequest): Promise<ExchangeAnswer>;
-  /** Ends idle lines. */
+  /** Closes idle connections. */
   close(): void;
 }
 
-/** A line that idled longer may be closed by the other side just as we write, and that would be an unknown outcome. */
+/** Idle timeout in milliseconds. The server may close a connection that was idle longer just as we
+ *  write, which would be an unknown outcome. */
 const idleMs = 4000;
 const maxAnswerBytes = 8_000_000;
 
-/** Lines to one provider, kept for the next exchange. Opens nothing by itself. `ca`: PEM text of a private authority. */
+/** Keeps connections to one provider for later requests. Opens no connection before the first request.
+ *  `ca`: PEM text of a private authority. */
 export function createLines(
   options: { readonly ca?: string | undefined; readonly most?: number } = {},
 ): Lines {

@@ -1,8 +1,10 @@
-// One status of the channel out of the states of its sides, told to the core only when it changes.
+// Combines the states of several sides into one channel status. It is reported to the core only when it
+// changes.
 
 import type { Channel, ChannelStatus } from "bridgehead/contract";
 
-/** `account`: what the provider says of our set-up when we send. `address`: whether the provider can reach us. */
+/** `account`: the provider's errors about our account and senders when we send. `address`: whether the
+ *  provider can reach us. */
 export type Side = "list" | "account" | "address";
 
 export interface Health {
@@ -12,7 +14,7 @@ export interface Health {
 
 const weight = { unauthorized: 3, degraded: 2, connecting: 1, ready: 0 } as const;
 
-/** The worst side speaks for the channel; a side that never reported says nothing. */
+/** Reports the worst state of all sides. A side that never reported is ignored. */
 export function health(channel: Pick<Channel, "report">): Health {
   const sides = new Map<Side, ChannelStatus>();
   let told = "";

@@ -1,5 +1,5 @@
-// A person's text as an event of the core: who wrote, what was said, whether it is one of the words on being written to,
-// and why it must not be answered if it must not.
+// Converts an inbound text to a message event of the core: the sender, the text, a consent keyword, and the
+// reason when the message must not be answered.
 
 import {
   type Attachment,
@@ -38,12 +38,14 @@ export function eventOfText(config: SmsConfig, text: InboundText): MessageEvent 
   };
 }
 
-/** What cannot be read as a number keeps its form: it is stored, and whoever has it cannot be answered anyway. */
+/** Returns an address that is not a number unchanged: it is stored, and its sender cannot be answered
+ *  anyway. */
 function canonical(address: string, config: SmsConfig): string {
   return canonicalNumber(address, config.country) ?? address.trim();
 }
 
-/** Null for the number that the channel sends from by itself, and for what a text could not be sent from. */
+/** Returns the address that received the text. Null when it is the channel's default sender, and when no
+ *  text can be sent from it. */
 function viaOf(config: SmsConfig, from: string, text: InboundText): string | null {
   const to = canonicalNumber(text.to, config.country);
   if (to === null || !reachable.test(to)) return null;
@@ -51,7 +53,7 @@ function viaOf(config: SmsConfig, from: string, text: InboundText): string | nul
   return usual !== null && plain(usual) === plain(to) ? null : to;
 }
 
-/** Message centres write one number in several forms. */
+/** Removes the plus sign: message centres write one number in several forms. */
 const plain = (address: string): string => address.replace("+", "");
 
 const shortCode = /^\d{3,8}$/;
@@ -68,7 +70,7 @@ function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal 
   return null;
 }
 
-/** Over whatever network. */
+/** Compares the addresses without their service prefix (`whatsapp:`). */
 function isOwn(from: string, { number, further_numbers: further, own_numbers: others }: SmsConfig): boolean {
   const bare = (address: string) => address.replace(/^[a-z]+:/, "");
   return [...others, ...further, ...(number === undefined ? [] : [number])].some(
@@ -76,12 +78,13 @@ function isOwn(from: string, { number, further_numbers: further, own_numbers: ot
   );
 }
 
-/** What the provider made of it counts before our own lists, and was answered by the provider. */
+/** Returns the consent of a message. The provider's classification takes precedence over our own lists;
+ *  the provider has also answered such a message. */
 function consentIn(config: SmsConfig, text: InboundText): Consent | null {
   const { opt_out: own } = config;
   if (text.optOut !== undefined) return { word: text.optOut };
   const meaning = meaningOf(config, text.body, text.to);
-  // "Info" under a picture is a question about it; a STOP is one whatever comes with it.
+  // "Info" with a picture is a question about the picture. STOP counts with any attachment.
   if (meaning === null || (meaning.word !== "stop" && text.media.length > 0)) return null;
   const { word, confirmation } = meaning;
   const answer = { stop: own.stop_text, start: own.start_text, help: own.help_text }[word] ?? confirmation;
@@ -89,7 +92,7 @@ function consentIn(config: SmsConfig, text: InboundText): Consent | null {
   return { word, ...ambiguous, ...(answer === undefined ? {} : { answer }) };
 }
 
-/** What a text to that address of ours says of being written to; null: it is a message. */
+/** Returns the consent that a text to our address `to` expresses; null: an ordinary message. */
 export function meaningOf(config: SmsConfig, body: string, to: string): Meaning | null {
   const address = canonicalNumber(to, config.country) ?? to;
   const there = countriesOf(address);
@@ -105,7 +108,7 @@ const kinds: Readonly<Record<string, string>> = {
   text: "contact or note",
 };
 
-/** The words of a message that is pictures only. */
+/** Returns the placeholder text of a message that has only media. */
 function wordsFor(media: readonly InboundMedium[]): string {
   return media.map(({ mediaType }) => `[${kindOf(mediaType)} received]`).join("\n");
 }
@@ -114,7 +117,7 @@ function kindOf(mediaType: string): string {
   return kinds[mediaType.split("/")[0]?.toLowerCase() ?? ""] ?? "file";
 }
 
-/** Texts carry no names of files. */
+/** Generates the attachment's file name, because texts carry no file names. */
 function attachmentOf({ ref, mediaType, size }: InboundMedium, id: string, at: number): Attachment {
   const kind = kindOf(mediaType).split(" ")[0] ?? "file";
   const ending = /^[\w-]+\/([a-z0-9]{2,5})\b/i.exec(mediaType)?.[1]?.toLowerCase() ?? "bin";

@@ -1,4 +1,4 @@
-// The SMS adapter: one number, one provider. This file only puts the parts together.
+// The SMS adapter: one number, one provider. This file only connects the modules.
 
 import {
   type Adapter,
@@ -53,7 +53,7 @@ export default defineAdapter({
         send: async (draft, attempt) => {
           const text = readDraft(draft);
           const outcome = await provider.send(text, attempt);
-          // A message centre is told the segments one by one.
+          // With SMPP, each segment is submitted to the message centre as a separate message.
           return settings.provider === "smpp" ? outcome : counted(text, outcome);
         },
         ...(provider.reconcile === undefined
@@ -73,7 +73,8 @@ export default defineAdapter({
   },
 });
 
-/** The number that texts come to, or without one the service; a message centre is a world of numbers of its own. */
+/** Returns the exclusive resource of the channel: the inbound number, or the messaging service without
+ *  one. Each SMPP message centre has its own number space. */
 function numberOf({ provider, number, messaging_service: service, smpp }: SmsConfig): ExclusiveResource[] {
   const carrier = provider === "smpp" ? `smpp/${smpp?.host.toLowerCase().replace(/\.$/, "")}` : provider;
   if (number !== undefined)
@@ -85,7 +86,8 @@ function numberOf({ provider, number, messaging_service: service, smpp }: SmsCon
 
 const alphabets = { gsm7: "GSM-7", ucs2: "UCS-2" } as const;
 
-/** What was sent, with what it costs: `outbox show` tells it with the attempt. */
+/** Adds the number of segments and the encoding, which determine the cost. `outbox show` prints them
+ *  with the attempt. */
 function counted(text: TextDraft, outcome: SendOutcome): SendOutcome {
   if (outcome.kind !== "sent" || outcome.detail !== undefined || text.body === "") return outcome;
   const { texts, encoding } = segmentsOf(text.body);
@@ -93,7 +95,7 @@ function counted(text: TextDraft, outcome: SendOutcome): SendOutcome {
   return { ...outcome, detail: `${words} (${alphabets[encoding]})` };
 }
 
-/** Stores what was heard: texts and statuses of one request in one commit. */
+/** Stores inbound texts and statuses; those of one request share one commit. */
 function hearing(channel: Channel, settings: SmsConfig): ProviderParts["hear"] {
   return ({ texts, statuses }, cursor) =>
     channel.accept(
@@ -102,7 +104,8 @@ function hearing(channel: Channel, settings: SmsConfig): ProviderParts["hear"] {
     );
 }
 
-/** The answer is the acknowledgement: it comes after the commit, and never waits for more. */
+/** Handles a webhook request. The response is the acknowledgement: it is sent after the commit and never
+ *  waits for further processing. */
 function routeOf(door: Door, hear: (heard: Heard) => Promise<unknown>): HttpRoute {
   return {
     kind: "http",
@@ -117,7 +120,7 @@ function routeOf(door: Door, hear: (heard: Heard) => Promise<unknown>): HttpRout
   };
 }
 
-/** A sender's name can write, and cannot be written to. */
+/** Returns null for an alphanumeric sender name: it can send texts but cannot receive them. */
 function reachable(address: string | null): string | null {
   return address !== null && /^(?:[a-z]+:|\+|\d)/.test(address) ? address : null;
 }

@@ -1,5 +1,6 @@
-// Downloads that a stranger's words led to: redirects are followed by hand, without our login, and never into a private
-// network; size, time and kind are checked while the bytes come.
+// Downloads media from URLs in inbound messages, which are untrusted. Redirects are followed explicitly,
+// without our login, and never into a private network. Size, time and media type are checked while the
+// bytes arrive.
 
 import { lookup } from "node:dns";
 import { type IncomingMessage, request as plain } from "node:http";
@@ -9,13 +10,14 @@ import { finalError } from "bridgehead/contract";
 
 export interface Download {
   readonly url: URL;
-  /** For the first request alone; null: anybody may fetch it. */
+  /** Authorization header of the first request only; null: the URL is public. */
   readonly authorization: string | null;
-  /** As announced: what is surely something else is refused. */
+  /** The announced type. Content that is certainly of another type is refused. */
   readonly mediaType: string;
-  /** Bytes. */
+  /** Maximum size in bytes. */
   readonly maxSize: number;
-  /** True where everything is on this machine: then http and loopback addresses are right, and no others. */
+  /** True when the provider's API runs on this machine. Then http is allowed, and only loopback
+   *  addresses are. */
   readonly local: boolean;
   readonly signal: AbortSignal;
 }
@@ -23,7 +25,8 @@ export interface Download {
 const mostRedirects = 3;
 const redirects = new Set([301, 302, 303, 307, 308]);
 
-/** Rejects with what was wrong, final where no later try could end otherwise; bytes that came before that are of no use. */
+/** Returns the bytes. Rejects with the reason; the error is final when no retry could succeed. Bytes
+ *  received before an error are unusable. */
 export async function* openDownload(download: Download): AsyncIterable<Uint8Array> {
   const response = await follow(download);
   try {
@@ -47,7 +50,8 @@ async function follow(download: Download): Promise<IncomingMessage> {
   }
 }
 
-/** A login can be mended, and media may be known to the provider's network later than the message; what is gone is gone. */
+/** Returns the error for a response status. A login can be corrected, and media may reach the provider's
+ *  network later than the message. Status 410 and 451 are final. */
 function refusal(status: number): Error {
   const words = `fetching media: the answer was ${status}`;
   return status === 410 || status === 451 ? finalError(words) : new Error(words);
@@ -66,7 +70,7 @@ function get(url: URL, authorization: string | null, download: Download): Promis
       headers: { accept: "*/*", ...(authorization === null ? {} : { authorization }) },
       lookup: guarded(download.local),
       signal: download.signal,
-      // A line of its own: none that was opened for somebody else's name.
+      // A separate connection: never one that was opened for another host name.
       agent: false,
     });
     out.once("error", reject);
@@ -77,8 +81,8 @@ function get(url: URL, authorization: string | null, download: Download): Promis
 
 const notPublic = "fetching media: the address is not a public one";
 
-/** Resolves names and refuses private addresses in the very look-up that the connection uses, so that no second answer
- *  of a name server can slip in between. */
+/** Resolves names and refuses private addresses in the same lookup that the connection uses. A second,
+ *  different DNS response is therefore impossible. */
 function guarded(local: boolean): LookupFunction {
   return (hostname, options, callback) =>
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
@@ -91,7 +95,8 @@ function guarded(local: boolean): LookupFunction {
     });
 }
 
-/** True for addresses of the open internet; or, where everything is local, for loopback. Mapped IPv4 counts as IPv4. */
+/** Returns true for addresses of the public internet, or for loopback addresses when `local` is set.
+ *  Mapped IPv4 addresses count as IPv4. */
 function isAllowed(address: string, local: boolean): boolean {
   const family = isIP(address) === 6 ? "ipv6" : "ipv4";
   if (local) return loopback.check(address, family);
@@ -102,7 +107,7 @@ const loopback = new BlockList();
 loopback.addSubnet("127.0.0.0", 8);
 loopback.addAddress("::1", "ipv6");
 
-/** IANA's special-purpose registries: whatever is not the open internet. */
+/** Networks of IANA's special-purpose registries: they are not part of the public internet. */
 const notRouted = new BlockList();
 for (const [net, bits] of [
   ["0.0.0.0", 8],
@@ -165,7 +170,7 @@ async function* checked(
 
 const headBytes = 64;
 
-/** What begins like this is of that kind, whatever it is called. */
+/** File signatures. Content that starts with one is of that kind, regardless of its announced type. */
 const beginnings: readonly (readonly [kind: string, pattern: RegExp])[] = [
   ["text", /^\s*<(?:!doctype|html|script|\?xml|svg)/i],
   ["application", /^(?:MZ|\x7fELF|PK\x03\x04|%PDF|Rar!)/],
@@ -173,13 +178,14 @@ const beginnings: readonly (readonly [kind: string, pattern: RegExp])[] = [
   ["audio", /^(?:ID3|OggS|fLaC|#!AMR|RIFF....WAVE)/s],
 ];
 
-/** The first bytes, unless they are surely of another kind than the pictures and sounds that were announced. */
+/** Returns the first bytes. Throws when they are certainly of another kind than the announced image,
+ *  audio or video. */
 function inspected(head: Buffer, mediaType: string): Buffer {
   const announced = mediaType.split("/")[0]?.toLowerCase() ?? "";
   const begin = head.subarray(0, headBytes).toString("latin1");
   const found = beginnings.find(([, pattern]) => pattern.test(begin))?.[0];
   const strict = announced === "image" || announced === "audio" || announced === "video";
-  // Sounds and films share containers.
+  // Audio and video share container formats.
   const same = found === announced || (found === "audio" && announced === "video");
   if (strict && found !== undefined && !same)
     throw finalError("fetching media: it is not what it was announced as");

@@ -1,4 +1,4 @@
-// The one written form of everything a text can be sent to or come from.
+// Canonical form of every address that can send or receive a text.
 
 import {
   type CountryCode,
@@ -8,19 +8,21 @@ import {
   parsePhoneNumberFromString,
 } from "libphonenumber-js/min";
 
-/** Prefixes by which providers carry other services over the same interface; part of the address for ever. */
+/** Prefixes of other services that providers carry over the same API. They are a permanent part of the
+ *  address. */
 const prefixed = /^(whatsapp|rcs|messenger):(.+)$/is;
 const shortCode = /^\d{3,8}$/;
 /** Up to eleven letters, digits and a few signs, one letter at least (3GPP TS 23.040, 9.1.2.5). */
 const senderName = /^(?=.*[A-Za-z])[A-Za-z0-9 +&_-]{1,11}$/;
 
-/** True for a country that national numbers can be read in: `DE`, `US`. */
+/** Returns true for a country whose national numbers can be parsed: `DE`, `US`. */
 export function isCountry(text: string): text is CountryCode {
   return isSupportedCountry(text);
 }
 
-/** E.164 (`+15550100`), a short code, a sender's name as it is, each with its prefix (`whatsapp:+15550100`); null: nothing that a
- *  text could be sent to or come from. National numbers are read only when a `country` says whose they are. */
+/** Returns E.164 (`+15550100`), a short code, or an unchanged sender name, each with its prefix
+ *  (`whatsapp:+15550100`). Returns null for an address that can neither send nor receive a text.
+ *  National numbers are parsed only when `country` is given. */
 export function canonicalNumber(text: string, country?: CountryCode): string | null {
   const trimmed = text.trim();
   const [, prefix, rest] = prefixed.exec(trimmed) ?? [];
@@ -33,7 +35,7 @@ export function canonicalNumber(text: string, country?: CountryCode): string | n
   return number(trimmed, country) ?? (senderName.test(trimmed) ? trimmed : null);
 }
 
-/** A page or a person of Messenger is an id; an agent of RCS has a name, and the people it writes to have numbers. */
+/** A Messenger page or user is an id. An RCS agent has a name; its recipients have phone numbers. */
 function insideOf(service: string, text: string, country?: CountryCode): string | null {
   if (service === "whatsapp") return number(text, country);
   return (text.trim().startsWith("+") && service === "rcs" ? number(text, country) : null) ?? opaque(text);
@@ -44,11 +46,11 @@ function number(text: string, country?: CountryCode): string | null {
     .trim()
     .replace(/^tel:/i, "")
     .replace(/^00(?=[1-9])/, "+");
-  // Letters would be read as the digits on their keys, and words before a number as decoration.
+  // The parser would read letters as keypad digits and ignore text before a number.
   if (!/^\+?[\d\s()./-]+$/.test(dialled)) return null;
   const digits = `+${dialled.replace(/\D/g, "")}`;
   if (!dialled.startsWith("+")) return country ? parsed(dialled, country) : null;
-  // Numbers of new ranges and of test networks are not in any table; their form decides.
+  // Numbers of new ranges and of test networks are in no table, so only their form is checked.
   return parsed(dialled) ?? (/^\+[1-9]\d{6,14}$/.test(digits) ? digits : null);
 }
 
@@ -65,7 +67,8 @@ function opaque(text: string): string | null {
   return /^[\w.@-]{1,64}$/.test(id) ? id : null;
 }
 
-/** The countries of an international number; several share a calling code. None for a short code, a name, an id. */
+/** Returns the countries of an international number; several share a calling code. Empty for a short
+ *  code, a name or an id. */
 export function countriesOf(address: string): readonly string[] {
   const found = parsePhoneNumberFromString(address.replace(/^[a-z]+:/i, ""), { extract: false });
   if (found === undefined) return [];

@@ -1,5 +1,5 @@
-// One provider of texts. Everything that differs between providers is behind this interface: the rest of the adapter
-// knows texts, statuses and drafts, and nothing of signatures, status codes or wires.
+// Interface of an SMS provider. Everything that differs between providers is behind it: the rest of the
+// adapter handles texts, statuses and drafts, and no signatures, status codes or wire formats.
 
 import type {
   Accepted,
@@ -20,23 +20,26 @@ import type {
 import type { TextClass } from "./classes.ts";
 
 export interface Provider {
-  /** As configured under `provider`. */
+  /** The configured value of `provider`. */
   readonly name: string;
   readonly limits: {
-    /** Characters one text may have. */
+    /** Maximum number of characters of one text. */
     readonly maxLength: number;
     /** Whether pictures can be sent. */
     readonly media: boolean;
   };
-  /** For providers that call us: one door for each address they post to. */
+  /** For providers that send webhooks: one endpoint for each URL they post to. */
   readonly doors?: readonly Door[];
-  /** `Inbound.run` of the contract, for providers with a connection of their own (SMPP) or a list of what was missed. */
+  /** `Inbound.run` of the contract, for providers with their own connection (SMPP) or a list from which
+   *  missed messages are backfilled. */
   run?(cursor: Cursor | null, signal: AbortSignal): Promise<void>;
-  /** `Outbound.send` of the contract. The address was opted out: refused, code `opted-out`, scope `recipient`. */
+  /** `Outbound.send` of the contract. For an opted-out recipient it returns refused, code `opted-out`,
+   *  scope `recipient`. */
   send(text: TextDraft, attempt: Attempt): Promise<SendOutcome>;
-  /** `Outbound.reconcile` of the contract. Absent: only a receipt can tell. */
+  /** `Outbound.reconcile` of the contract. When it is absent, only a delivery receipt settles an unknown
+   *  outcome. */
   reconcile?(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
-  /** The bytes behind the `ref` of an inbound text's medium. */
+  /** Returns the bytes for the `ref` of an inbound text's medium. */
   fetchMedia?(ref: Json, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** `Adapter.probe` of the contract. */
   probe(signal: AbortSignal): Promise<ChannelStatus>;
@@ -44,48 +47,51 @@ export interface Provider {
   close?(signal: AbortSignal): Promise<void>;
 }
 
-/** What a provider is made with. */
+/** Dependencies of a provider. */
 export interface ProviderParts {
   readonly channel: Channel;
-  /** Hands over what was heard outside a door. Resolves after the commit; only then tell the provider. */
+  /** Stores what was received outside a webhook. Resolves after the commit; acknowledge to the provider
+   *  only then. */
   readonly hear: (heard: Heard, cursor?: Cursor) => Promise<readonly Accepted[]>;
 }
 
-/** One address that the provider posts to. */
+/** One webhook URL that the provider posts to. */
 export interface Door {
   readonly path: RoutePath;
-  /** Proves and reads one request; its body is unread. Null: not proven, answered 403. Must not throw for anything
-   *  that an unproven request may contain. */
+  /** Verifies and parses one request, whose body is unread. Null: verification failed, and the response
+   *  is 403. Must not throw for any content of an unverified request. */
   read(request: Request): Promise<Heard | null>;
   /** What the provider is told after the commit. */
   answer(): Response;
 }
 
-/** What one request, list or packet told us. */
+/** The content of one request, list or packet. */
 export interface Heard {
   readonly texts: readonly InboundText[];
   readonly statuses: readonly TextStatus[];
 }
 
-/** A person's text. */
+/** An inbound text message. */
 export interface InboundText {
-  /** The provider's id (a MessageSid): the same text has the same id, for ever. */
+  /** The provider's id (a MessageSid). The same text always has the same id. */
   readonly id: string;
   /** As the provider writes it, with its prefix (`whatsapp:+15550100`). */
   readonly from: string;
   readonly to: string;
-  /** The name the person gave the network (a WhatsApp profile). */
+  /** The name that the sender gave the network (a WhatsApp profile). */
   readonly name?: string;
   readonly body: string;
   readonly sentAt: Date;
   readonly media: readonly InboundMedium[];
-  /** The provider took the text for one of these words itself, and answered it. Beats our own lists. */
+  /** The provider classified the text as one of these keywords and answered it. Takes precedence over
+   *  our own lists. */
   readonly optOut?: "stop" | "start" | "help";
-  /** What was received, for replay. */
+  /** The received bytes, for replay. */
   readonly raw: Uint8Array;
-  /** The provider's log shows that it was answered, although this store does not know it. */
+  /** The provider's log shows that the message was answered, although this database does not contain the
+   *  answer. */
   readonly handledBefore?: HandledBefore;
-  /** Facts the agent is told beside the text. */
+  /** Facts that the agent receives in addition to the text. */
   readonly notes?: { readonly [name: string]: string };
 }
 
@@ -96,28 +102,29 @@ export interface InboundMedium {
   readonly size?: number;
 }
 
-/** What became of a text of ours. */
+/** The delivery status of a sent text. */
 export interface TextStatus {
   /** The provider's id of the text. */
   readonly id: string;
-  /** Our key, where the provider carries it. */
+  /** Our send key, if the provider returns it. */
   readonly key: SendKey | null;
-  /** Our address that it was sent from, canonical; absent when the status does not name it. */
+  /** Our canonical address that sent the text; absent when the status does not name it. */
   readonly sender?: string;
-  /** The provider's word; with `id` it is the event's id, so that every status counts once. */
+  /** The provider's status name. With `id` it forms the event id, so that duplicates of a status are
+   *  ignored. */
   readonly status: string;
   readonly state: DeliveryEvent["state"];
-  /** failed: what is wrong; null when the provider's code says nothing to us. */
+  /** For a failed text: its error class; null when the provider's code is unknown. */
   readonly kind?: TextClass | null;
-  /** The provider's error code, and what it says. */
+  /** The provider's error code; `detail` is its error text. */
   readonly code?: string;
   readonly detail?: string;
   readonly raw?: Uint8Array;
 }
 
-/** What is stored and sent: one text of a reply. JSON. */
+/** One text of a reply, as it is stored and sent. JSON. */
 export type TextDraft = {
-  /** Our number; null when a service picks one. */
+  /** Our number; null when a messaging service selects one. */
   readonly from: string | null;
   /** Canonical, with prefix. */
   readonly to: string;
@@ -125,13 +132,13 @@ export type TextDraft = {
   /** Counted from 1. */
   readonly part: number;
   readonly parts: number;
-  /** Public addresses of pictures. */
+  /** Public URLs of pictures. */
   readonly media: readonly string[];
-  /** A messaging service (Twilio), a messaging profile (Telnyx). */
+  /** A messaging service (Twilio) or a messaging profile (Telnyx). */
   readonly service: string | null;
 };
 
-/** The id under which a status is stored. */
+/** Returns the event id under which a status is stored. */
 export function statusEventId(id: string, status: string): ExternalId {
   return `${id}/${status}` as ExternalId;
 }

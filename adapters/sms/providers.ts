@@ -1,4 +1,4 @@
-// The provider that a block names, made with what the block says.
+// Creates the provider that the configuration block names.
 
 import type { SmsConfig } from "./config.ts";
 import { meaningOf } from "./inbound.ts";
@@ -24,16 +24,16 @@ const makers: Readonly<Record<SmsConfig["provider"], (parts: ProviderParts, conf
     },
   };
 
-/** Opens nothing by itself. */
+/** Creates the provider. Opens no connection. */
 export function providerOf(parts: ProviderParts, config: SmsConfig): Provider {
   return makers[config.provider](parts, config);
 }
 
 const twilioUrl = "https://api.twilio.com";
-/** Several tries within the fifteen seconds that a callback may take. */
+/** Several retries within the fifteen seconds that a callback may take. */
 const callbackOverrides = "rc=3&rp=ct,rt,5xx&rt=4000";
 
-/** The block as a Twilio-compatible provider reads it. */
+/** Converts the configuration block to the settings of a Twilio-compatible provider. */
 function twilioSettings(config: SmsConfig): TwilioSettings {
   const { api_key: key, account_sid: account = "", auth_tokens: tokens = [] } = config;
   return {

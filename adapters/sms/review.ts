@@ -1,11 +1,13 @@
-// What is wrong with a block for texts although each of its keys is right: for `check` and every start.
+// Reports errors of an SMS configuration block whose single keys are valid. Runs in `check` and at every
+// start.
 
 import type { Remark, Surroundings } from "bridgehead/contract";
 import { isPossiblePhoneNumber } from "libphonenumber-js/min";
 import type { SmsConfig } from "./config.ts";
 import { isLocal } from "./twilio/settings.ts";
 
-/** Called with a parsed block; pure. A sandbox on this machine takes any number and account, and reaches us anyhow. */
+/** Called with a parsed block; pure. A sandbox on this machine accepts any number and account, and can
+ *  always reach us. */
 export function review(config: SmsConfig, { publicUrl, trial }: Surroundings): readonly Remark[] {
   if (trial || (config.api_url !== undefined && isLocal(config.api_url))) return [];
   const remarks: Remark[] = [];
@@ -26,7 +28,7 @@ export function review(config: SmsConfig, { publicUrl, trial }: Surroundings): r
 
 const numberFix = 'write it with its country\'s code and all digits, in quotes: "+12025550100"';
 
-/** The provider reports texts and deliveries to our address. */
+/** Reports an unusable public URL. The provider posts inbound messages and delivery receipts to it. */
 function unreachable(publicUrl: URL | null): readonly Remark[] {
   const path = ["..", "http", "public_url"];
   const fix = "set http.public_url to the https address under which the provider reaches this daemon";

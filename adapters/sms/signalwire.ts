@@ -1,9 +1,11 @@
-// SignalWire speaks Twilio's language at an address of one's own (`https://SPACE.signalwire.com/api/laml`): what differs is data.
+// SignalWire implements Twilio's API at a separate URL for each customer
+// (`https://SPACE.signalwire.com/api/laml`). Only the settings differ.
 
 import type { TwilioSettings } from "./twilio/settings.ts";
 
-/** Webhooks are signed with the project's signing key, under a name of their own or under Twilio's. Addresses with overrides behind
- *  `#` are not known there. */
+/** Returns the settings for SignalWire. Its webhooks are signed with the project's signing key, in a
+ *  header of their own or in Twilio's header. It does not support overrides behind `#` in a callback
+ *  URL. */
 export function signalwireSettings(settings: TwilioSettings): TwilioSettings {
   return {
     ...settings,
