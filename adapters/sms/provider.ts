@@ -61,7 +61,7 @@ export interface Door {
   /** Verifies and parses one request, whose body is unread. Null: verification failed, and the response
    *  is 403. Must not throw for any content of an unverified request. */
   read(request: Request): Promise<Heard | null>;
-  /** What the provider is told after the commit. */
+  /** Returns the response to the provider, sent after the commit. */
   answer(): Response;
 }
 

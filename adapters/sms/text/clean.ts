@@ -1,7 +1,7 @@
-// Makes a text cheap and safe to send: one curly quote would more than double what a text costs, and invisible
-// characters only confuse phones and people.
+// Normalizes a text so that it is cheap and safe to send. One curly quote would more than double its cost,
+// and invisible characters confuse phones and readers.
 
-// Only punctuation is mapped. Letters are never changed: a name keeps its accents, whatever that costs.
+// Only punctuation is mapped. Letters are never changed: a name keeps its accents at any cost.
 const forms: readonly (readonly [RegExp, string])[] = [
   [/[‘’‚‛′‵ʹʻʼˈ`´＇]/g, "'"],
   [/[“”„‟«»″‶〝〞＂]/g, '"'],
@@ -18,14 +18,16 @@ const forms: readonly (readonly [RegExp, string])[] = [
   [/[\t\v\f\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]/g, " "],
 ];
 
-// What models use among themselves and now and then let slip: <|im_end|>, <s>, [INST].
+// Control tokens that language models sometimes leak into a response: <|im_end|>, <s>, [INST].
 const controlTokens = /<\|[\w ]{1,40}\|>|<\/?s>|\[\/?INST\]|<<\/?SYS>>/g;
 const controlCharacters = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\ufff9-\ufffc]/g;
-// Joiners and variation selectors have a meaning inside emoji and in scripts that join; in Latin text they have none.
+// Joiners and variation selectors have a meaning inside emoji and in joining scripts. In Latin text they
+// have none.
 const invisible = /[\p{Default_Ignorable_Code_Point}--[\u200c-\u200d]--[\ufe0e-\ufe0f]]/gv;
 const idleJoiner = /(?<=^|[\p{ASCII}\p{Script=Latin}])(?<![0-9#*])(?:[\u200c-\u200d]|[\ufe0e-\ufe0f])/gu;
 
-/** The same words with plain punctuation, without control tokens, control or invisible characters. Idempotent. */
+/** Returns the text with plain punctuation and without control tokens, control characters and invisible
+ *  characters. Idempotent. */
 export function clean(text: string): string {
   let plain = composed(text.toWellFormed());
   for (const [from, to] of forms) plain = plain.replace(from, to);
@@ -42,14 +44,15 @@ export function clean(text: string): string {
     .trim();
 }
 
-/** NFC in linear time: sorting a run of combining marks is quadratic, so that a run is cut to 30 of them (UAX #15, Stream-Safe
- *  Text Format). */
+/** Converts to NFC in linear time. Sorting a run of combining marks is quadratic, so each run is cut to
+ *  30 marks (UAX #15, Stream-Safe Text Format). */
 const composed = (text: string): string => text.replace(/(\p{M}{30})\p{M}+/gu, "$1").normalize("NFC");
 
-/** More rounds than any slip of a model needs; each costs a pass over the text. */
+/** Maximum number of rounds: more than any leaked token needs. Each round costs a pass over the text. */
 const rounds = 8;
 
-/** What is taken out may join what is left into something to be taken out: `<|im_<|x|>end|>`. */
+/** Repeats `step` until the text is stable, because a removal can join the rest into a new token:
+ *  `<|im_<|x|>end|>`. */
 function untilStill(text: string, step: (text: string) => string): string {
   for (let round = 0; round < rounds; round += 1) {
     const next = step(text);

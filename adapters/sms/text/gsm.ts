@@ -1,4 +1,5 @@
-// The default alphabet of GSM (3GPP TS 23.038, 6.2.1): what fits into it costs 7 bits a character, all else 16.
+// The GSM default alphabet (3GPP TS 23.038, 6.2.1). A message inside it costs 7 bits a character, any other
+// message 16.
 
 const basic =
   "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞ\x1bÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
@@ -24,19 +25,21 @@ const codes = new Map(
 const extended = new Map([...extension].map(([sign, code]) => [code, sign] as const));
 const signs = Array.from(basic);
 
-/** How many septets one character takes: 1, or 2 from the extension table; null: it is not in the alphabet. */
+/** Returns the number of septets of one character: 1, or 2 from the extension table. Null: it is not in
+ *  the alphabet. */
 export function septetsOf(sign: string): 1 | 2 | null {
   if (codes.has(sign)) return 1;
   return extension.has(sign) ? 2 : null;
 }
 
-/** True when every character is in the alphabet or its extension. */
+/** Returns true when every character is in the alphabet or its extension. */
 export function isGsm(text: string): boolean {
   for (const sign of text) if (septetsOf(sign) === null) return false;
   return true;
 }
 
-/** One septet an octet, unpacked, as SMPP carries them. What is not in the alphabet becomes a question mark. */
+/** Encodes one septet in each octet, unpacked, as SMPP carries them. Characters outside the alphabet
+ *  become question marks. */
 export function encodeGsm(text: string): Uint8Array {
   const bytes: number[] = [];
   for (const sign of text) {
@@ -49,7 +52,8 @@ export function encodeGsm(text: string): Uint8Array {
   return Uint8Array.from(bytes);
 }
 
-/** The reverse of `encodeGsm`. An escape before a code without a meaning reads as that code (TS 23.038, 6.2.1.1). */
+/** Reverses `encodeGsm`. An escape before an undefined code is decoded as that code (TS 23.038,
+ *  6.2.1.1). */
 export function decodeGsm(bytes: Uint8Array): string {
   let text = "";
   for (let at = 0; at < bytes.length; at++) {

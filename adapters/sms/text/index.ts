@@ -1,4 +1,5 @@
-// One reply as the texts that are sent: plain, cut where a person would, numbered, the signature once at the very end.
+// Renders one reply as text messages: plain text, split at natural boundaries, numbered, with one signature
+// at the end.
 
 import type { Reply } from "bridgehead/contract";
 import { clean } from "./clean.ts";
@@ -6,21 +7,23 @@ import { toPlain } from "./plain.ts";
 import { split } from "./split.ts";
 
 export interface TextOptions {
-  /** Characters (UTF-16 units) a part aims at; longer texts are delivered less reliably. */
+  /** Target length of a part in characters (UTF-16 units). Longer texts are delivered less reliably. */
   readonly target: number;
-  /** Characters no part exceeds, its number and the signature counted. */
+  /** Maximum length of a part in characters, including its number and the signature. */
   readonly max: number;
-  /** With more parts than this at `target`, parts grow towards `max`. What needs more even so gets more: nothing is cut off. */
+  /** If `target` gives more parts than this, parts grow towards `max`. A reply that needs still more
+   *  parts gets them: nothing is cut off. */
   readonly parts: number;
-  /** How parts are numbered, written for the first of two: `(1/2)`. Empty: not at all. */
+  /** Format of the part numbers, written for the first of two: `(1/2)`. Empty: no numbers. */
   readonly numbering: string;
 }
 
-/** What stands for an answer that has no words left once markup is gone. A text cannot be empty. */
+/** Placeholder for a reply that is empty without its markup. A text message cannot be empty. */
 const noWords = "(no text)";
 
-/** The parts of a reply, in the order they are to be sent; at least one, none empty. Pure and deterministic. The signature
- *  is left out when not even a part of its own could hold it. A notice and plain text are not interpreted as Markdown. */
+/** Returns the parts of a reply in the order they are sent; at least one, none empty. Pure and
+ *  deterministic. The signature is omitted when even a separate part cannot hold it. Notices and plain
+ *  text are not parsed as Markdown. */
 export function textsOf(
   reply: Pick<Reply, "kind" | "plain" | "text" | "signature" | "introduction">,
   options: TextOptions,
@@ -30,14 +33,15 @@ export function textsOf(
   const body = said.join("\n\n") || noWords;
   const signature = clean(reply.signature ?? "");
   const target = Math.min(options.target, options.max);
-  // Certainly too many at the target length: that is not tried.
+  // The target length certainly gives too many parts, so it is not tried.
   const many = body.length > target * options.parts && target < options.max;
   let parts = numbered(body, signature, many ? options.max : target, options);
   if (!many && (parts.length <= options.parts || target === options.max)) return parts;
-  // Between the two limits, the shortest parts that are few enough; found by halving, since fewer come of longer ones.
+  // Binary search between the two limits for the shortest parts that are few enough. Longer parts return
+  // fewer.
   let [low, high] = [target, options.max];
   if (!many) parts = numbered(body, signature, high, options);
-  // Not even the longest parts are few enough.
+  // Even the longest parts are too many.
   if (parts.length > options.parts) return parts;
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);
@@ -48,7 +52,7 @@ export function textsOf(
   return parts;
 }
 
-/** Parts of at most `most` characters with their numbers, which count; one part alone has none. */
+/** Returns parts of at most `most` characters, including their numbers. A single part has no number. */
 function numbered(body: string, signature: string, most: number, options: TextOptions): readonly string[] {
   const isLong = body.length > most && options.numbering !== "";
   const alone = isLong ? [] : signed(body, signature, most, options.max);
@@ -67,7 +71,8 @@ function label(numbering: string, part: number, parts: number): string {
   return `${numbering.replace(/\d+/g, (digits) => String(numbers.shift() ?? digits))} `;
 }
 
-/** A signature shares the last part, for which a long last part is cut again; a very long one is a part of its own. */
+/** Appends the signature to the last part, and splits a long last part again to make room. A very long
+ *  signature is a separate part. */
 function signed(body: string, signature: string, most: number, limit: number): readonly string[] {
   const parts = split(body, most);
   if (signature === "") return parts;

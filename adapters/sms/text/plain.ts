@@ -1,9 +1,10 @@
-// The agent's Markdown as one would type it into a phone: no signs of markup, links with their address behind them.
+// Converts the agent's Markdown to plain text as a person types it on a phone: no markup, links followed by
+// their URL.
 
 import MarkdownIt, { type Token } from "markdown-it";
 
-/** Markdown longer than this many characters is sent as it is written. Bounds the work inside the transaction to a few
- *  milliseconds; an answer of this length is some thirty texts. */
+/** Markdown longer than this many characters is sent unchanged. This bounds the work inside the
+ *  transaction to a few milliseconds; an answer of this length is about thirty text messages. */
 const markdownLimit = 5_000;
 
 const allowedLink = /^(https?:\/\/|mailto:|tel:)[^\s<>"']+$/i;
@@ -11,7 +12,8 @@ const markdownIt = new MarkdownIt({ html: true, breaks: true, linkify: true });
 markdownIt.linkify.set({ fuzzyLink: false, fuzzyIP: false });
 markdownIt.validateLink = () => true;
 
-/** Headings and emphasis lose their signs, lists keep dashes and numbers, tables become lines. */
+/** Removes the markup of headings and emphasis. Lists keep dashes and numbers, tables become lines.
+ *  Returns the input unchanged if parsing fails. */
 export function toPlain(markdown: string): string {
   if (markdown.length > markdownLimit) return markdown;
   try {
@@ -28,7 +30,8 @@ interface Block {
   readonly inside: readonly Block[];
 }
 
-/** markdown-it bounds the depth of blocks (`maxNesting`), so that recursion over them is safe. */
+/** Returns the tree of blocks. markdown-it limits its depth (`maxNesting`), so recursion over it is
+ *  safe. */
 function treeOf(tokens: readonly Token[]): readonly Block[] {
   const root: Block[] = [];
   const open = [root];
@@ -82,7 +85,7 @@ function list(token: Token, items: readonly Block[]): string {
     .join("");
 }
 
-/** A row of two columns reads best as "name: value"; wider ones keep commas between the cells. */
+/** A row of two columns becomes "name: value". The cells of wider rows are separated by commas. */
 function table(sections: readonly Block[]): string {
   const [header, ...rows] = sections.flatMap(({ inside }) => inside.map(cellsOf));
   if (header?.length === 2) return rows.map((cells) => `${cells.join(": ")}\n`).join("");
@@ -91,7 +94,7 @@ function table(sections: readonly Block[]): string {
 
 const cellsOf = ({ inside }: Block): readonly string[] => inside.map((cell) => blocks(cell.inside));
 
-/** Spans may be nested without a bound: one loop, no recursion. */
+/** Renders inline tokens in one loop, without recursion, because their nesting has no limit. */
 function inline(spans: readonly Token[]): string {
   const said: string[] = [];
   let link = { at: 0, href: "" };
@@ -110,9 +113,9 @@ function linked(label: string, href: string): string {
   return !allowedLink.test(href) || label === href || label === bare ? label : `${label} (${bare})`;
 }
 
-/** A break is a break; other tags are markup without a meaning here. Their text stays. */
+/** Returns the text of HTML: `<br>` becomes a line break, other tags are removed. */
 function visible(html: string): string {
-  // The search for the end of a comment begins only where there is one: it would be quadratic otherwise.
+  // Comments are removed only up to the last comment end. Searching beyond it would be quadratic.
   const last = html.lastIndexOf("-->");
   const commented = last < 0 ? 0 : last + 3;
   const shown = html.slice(0, commented).replace(/<!--[^]*?-->/g, "");

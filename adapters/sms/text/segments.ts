@@ -1,11 +1,11 @@
-// How a text is cut into what a phone network carries: 140 octets a segment, of which a header takes six when there
-// are several. A character that takes two units is never cut in two.
+// Splits a text into the segments that a phone network carries: 140 octets each. With several segments, a
+// header takes six octets of each. A character of two units is never split.
 
 import { isGsm, septetsOf } from "./gsm.ts";
 
 export type Encoding = "gsm7" | "ucs2";
 
-/** Units (septets, or 16-bit units) that one segment holds: alone, and as one of several. */
+/** Number of units (septets, or 16-bit units) in a segment: alone, and as one of several. */
 export const capacity = {
   gsm7: { alone: 160, each: 153 },
   ucs2: { alone: 70, each: 67 },
@@ -14,12 +14,12 @@ export const capacity = {
 export interface Segments {
   readonly encoding: Encoding;
   readonly units: number;
-  /** The text of each segment, in order; joined they are the text. */
+  /** The text of each segment, in order. Concatenated they equal the message. */
   readonly texts: readonly string[];
 }
 
-/** What sending this text as it is will take, by default in the cheaper encoding that can. An empty text is one empty
- *  segment. */
+/** Returns the segments that this text needs, by default in the cheaper encoding that can represent it.
+ *  An empty text is one empty segment. */
 export function segmentsOf(text: string, encoding: Encoding = isGsm(text) ? "gsm7" : "ucs2"): Segments {
   const signs = Array.from(text);
   const sizes = signs.map((sign) => (encoding === "gsm7" ? (septetsOf(sign) ?? 1) : sign.length));

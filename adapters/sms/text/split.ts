@@ -1,5 +1,5 @@
-// Cuts a text where a person would: between paragraphs, then lines, sentences, words, and only then inside a word, but
-// never inside a grapheme.
+// Splits a text at natural boundaries: between paragraphs, then lines, then sentences, then single words.
+// Only then it splits inside a word, but never inside a grapheme.
 
 const graphemes = new Intl.Segmenter("und", { granularity: "grapheme" });
 const sentences = new Intl.Segmenter("und", { granularity: "sentence" });
@@ -10,7 +10,7 @@ const after =
   (separator: RegExp): Cutter =>
   (text) =>
     text.split(separator);
-/** Coarse to fine; the pieces of each, joined, are the text again. */
+/** From coarse to fine. The pieces that each cutter returns, concatenated, equal its input. */
 const cutters: readonly Cutter[] = [
   after(/(?<=\n\n)/),
   after(/(?<=\n)/),
@@ -19,8 +19,9 @@ const cutters: readonly Cutter[] = [
   (text) => Array.from(graphemes.segment(text), ({ segment }) => segment),
 ];
 
-/** Parts of at most `most` UTF-16 units, as few as good places allow; nothing is lost but white space at the cuts. A single
- *  grapheme longer than that (a stack of accents) is cut between its code points. */
+/** Returns parts of at most `most` UTF-16 units, as few as good boundaries allow. Only white space at
+ *  the boundaries is lost. A longer single grapheme (a stack of accents) is split between its code
+ *  points. */
 export function split(text: string, most: number): readonly string[] {
   return pack(text.trim(), most, 0)
     .map((part) => part.trim())
@@ -38,7 +39,8 @@ function pack(text: string, most: number, level: number): string[] {
       part = joined;
       continue;
     }
-    // A piece too long for any part is cut more finely; its last bit shares a part with what follows.
+    // A piece that is too long for a part is split with the next finer cutter. Its last piece shares a part
+    // with the following text.
     const fits = piece.trim().length <= most || level >= cutters.length;
     const rest = fits ? [piece] : pack(piece, most, level + 1);
     if (part.to > part.from) parts.push(part.text);
@@ -48,8 +50,9 @@ function pack(text: string, most: number, level: number): string[] {
   return part.text === "" ? parts : [...parts, part.text];
 }
 
-/** A text, and where its first and behind its last character that is no white space stand: white space at the ends is cut off,
- *  so it takes no room. Measuring what is appended alone keeps packing linear. */
+/** A text with the index of its first character that is not white space, and the index after the last
+ *  one. White space at the ends is trimmed and takes no room. Measuring only the appended piece keeps
+ *  packing linear. */
 interface Measured {
   readonly text: string;
   readonly from: number;

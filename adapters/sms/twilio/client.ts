@@ -1,5 +1,6 @@
-// Twilio's REST interface through the provider's own package: it builds the requests and reads the resources, over lines
-// of ours. Only the part for messages is loaded; the whole package is a third of an idle daemon's memory.
+// Client of Twilio's REST API. The provider's own package builds the requests and parses the resources; our
+// HTTP connections carry them. Only the messages module is loaded, because the whole package is a third of
+// an idle daemon's memory.
 
 import { createRequire } from "node:module";
 import type { MessageListInstance } from "twilio/lib/rest/api/v2010/account/message.js";
@@ -7,23 +8,24 @@ import { createLines, type ExchangeAnswer } from "../exchange.ts";
 import type { ApiError } from "./errors.ts";
 import type { TwilioSettings } from "./settings.ts";
 
-/** One call: what ends it, and what is told before its first byte leaves. */
+/** One API call: the signal that aborts it, and the function called before its first byte is sent. */
 export interface Call {
   readonly signal: AbortSignal;
   readonly crossing?: () => void;
 }
 
 export interface Client {
-  /** The account's messages, for one call or a chain of pages. Rejects with an `ApiFailure` when the answer is not yes. */
+  /** Returns the account's messages, for one request or a chain of pages. Rejects with an `ApiFailure`
+   *  for an error response. */
   messages(call: Call): MessageListInstance;
-  /** Rejects like `messages` when the login is not taken. */
+  /** Verifies the login. Rejects like `messages` when the login is not accepted. */
   login(signal: AbortSignal): Promise<void>;
-  /** The login that was taken last, for media. */
+  /** Returns the Authorization header of the last accepted login, for media. */
   authorization(): string;
   close(): void;
 }
 
-/** An answer of the interface other than yes. */
+/** An error response of the API. */
 export interface ApiFailure extends Error {
   readonly api: ApiError;
 }
@@ -32,7 +34,7 @@ export function isApiFailure(error: unknown): error is ApiFailure {
   return error instanceof Error && "api" in error;
 }
 
-/** As in the provider's package. */
+/** Request timeout, the same as in the provider's package. */
 const timeoutMs = 30_000;
 
 interface Wish {
@@ -43,12 +45,13 @@ interface Wish {
   readonly data?: object;
 }
 
-/** Opens nothing by itself. */
+/** Creates the client. Opens no connection. */
 export function createClient(settings: TwilioSettings): Client {
   const lines = createLines({ ca: settings.ca });
   const base = new URL(settings.apiUrl);
   const prefix = base.pathname.replace(/\/$/, "");
-  // During a rotation one of the logins is not valid yet, or not any more; the one that was taken last is tried first.
+  // During a rotation one of the logins is not yet valid, or no longer valid. The last accepted login is
+  // tried first.
   let current = 0;
   const basic = (at: number): string => {
     const { user = "", password = "" } = settings.logins[at] ?? {};
@@ -88,7 +91,7 @@ export function createClient(settings: TwilioSettings): Client {
 
 const require = createRequire(import.meta.url);
 
-/** The package's list of messages over `request`. */
+/** Returns the package's list of messages, which sends its requests through `request`. */
 function messageList(
   settings: TwilioSettings,
   request: (wish: Wish) => Promise<unknown>,
@@ -100,7 +103,7 @@ function messageList(
   return list(new Version(domain, "2010-04-01"), settings.accountSid) as MessageListInstance;
 }
 
-/** A page's link is followed on our interface only, whatever host stands in it. */
+/** Resolves a page's link against our API URL, regardless of the host in the link. */
 function addressOf(base: URL, wish: Wish): URL {
   const url = new URL(wish.uri, base);
   url.protocol = base.protocol;
@@ -113,7 +116,7 @@ function formOf(data: object): string {
   return new URLSearchParams(pairs(data)).toString();
 }
 
-/** Repeated values are repeated names. */
+/** Repeated values become repeated names. */
 function pairs(values: object): [string, string][] {
   return Object.entries(values as Record<string, unknown>).flatMap(([name, value]) =>
     (Array.isArray(value) ? value : [value])
@@ -122,13 +125,13 @@ function pairs(values: object): [string, string][] {
   );
 }
 
-/** Both forms of error bodies: the old one, and RFC 9457. */
+/** Parses both forms of error responses: the old form, and RFC 9457. */
 function failure(answer: ExchangeAnswer): ApiFailure {
   let body: Readonly<Record<string, unknown>> = {};
   try {
     body = Object(JSON.parse(answer.body)) as typeof body;
   } catch {
-    // Something before the interface answered; the status says what there is to know.
+    // A server in front of the API sent the response. The status is its only information.
   }
   const words = [body["message"], body["detail"], body["title"]].find((one) => typeof one === "string");
   const message = typeof words === "string" ? words : "no words";
@@ -142,7 +145,8 @@ function failure(answer: ExchangeAnswer): ApiFailure {
   return Object.assign(new Error(`the interface answered ${answer.status}`), { api });
 }
 
-/** Seconds only: the interface sends no dates. */
+/** Parses the Retry-After header in seconds; the API sends no dates. Returns milliseconds, at most one
+ *  hour. */
 function retryAfter(value: string | undefined): number | null {
   const seconds = value === undefined || value.trim() === "" ? Number.NaN : Number(value);
   return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 3600) * 1000 : null;

@@ -1,4 +1,4 @@
-// What Twilio's error codes mean for a text, as a table. Source: twilio.com/docs/api/errors.
+// Maps Twilio's error codes to error classes. Source: twilio.com/docs/api/errors.
 
 import type { ChannelStatus, SendOutcome } from "bridgehead/contract";
 import {
@@ -25,19 +25,20 @@ const classOfCode = classes<number>({
   ambiguous: [20500],
 });
 
-/** The person wrote too long ago for free words (WhatsApp): only another channel, or a template, can help. */
+/** The customer's last message is too old for a free-form reply (WhatsApp). Only another channel or a
+ *  template can be used. */
 const windowCodes: ReadonlySet<number> = new Set([63003, 63016]);
 
-/** The interface's answer to a request, when it was not yes. */
+/** An error response of the API. */
 export interface ApiError {
   readonly status: number;
   readonly code: number | null;
   readonly message: string;
-  /** From Retry-After. */
+  /** From the Retry-After header. */
   readonly retryAfterMs: number | null;
 }
 
-/** What became of a text whose creation was answered with `error`. */
+/** Returns the outcome of a text whose create request failed with `error`. */
 export function outcomeOf(error: ApiError): SendOutcome {
   const refusal = refusalOf(error);
   if (error.code !== null && windowCodes.has(error.code))
@@ -45,23 +46,23 @@ export function outcomeOf(error: ApiError): SendOutcome {
   return outcomeOfClass(classOf(error), refusal);
 }
 
-/** What such an answer says about the channel; null: nothing. */
+/** Returns the channel status that follows from the error; null: the channel is unaffected. */
 export function statusOf(error: ApiError): ChannelStatus | null {
   return statusOfClass(classOf(error), refusalOf(error));
 }
 
-/** What is wrong with a text that failed with this code; null when it is none we know. */
+/** Returns the class of a text that failed with this error code; null for an unknown code. */
 export function classOfText(code: number | null): TextClass | null {
   return (code === null ? undefined : classOfCode.get(code)) ?? null;
 }
 
-/** The class of the code, or of the HTTP status where the code is none we know. */
+/** Returns the class of the error code, or of the HTTP status when the code is unknown. */
 function classOf({ code, status }: ApiError): TextClass | null {
   const known = classOfText(code);
   if (known !== null) return known;
   if (status === 401) return "login";
   if (status === 429) return "rate";
-  // Below 400 it is not the interface that answered, but something before it.
+  // A response below 400 was not sent by the API but by a server in front of it.
   if (status === 408 || status < 400 || status >= 500) return "ambiguous";
   return null;
 }

@@ -1,4 +1,5 @@
-// Texts over Twilio, or over an interface like it: webhooks in, its REST interface out, what was missed by listing.
+// Texts over Twilio or a compatible API: webhooks for inbound messages, REST requests for outbound
+// messages, polling of the message list to backfill missed messages.
 
 import type { Json } from "bridgehead/contract";
 import { health } from "../health.ts";
@@ -11,7 +12,7 @@ import { sender } from "./send.ts";
 import type { TwilioSettings } from "./settings.ts";
 import { doors } from "./webhook.ts";
 
-/** Opens nothing by itself. */
+/** Creates the provider. Opens no connection. */
 export function twilioProvider(parts: ProviderParts, settings: TwilioSettings): Provider {
   const { channel } = parts;
   const state = health(channel);

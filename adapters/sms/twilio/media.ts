@@ -1,5 +1,6 @@
-// The bytes of a picture that a person sent: from the provider's hosts only, with our login there and nowhere else,
-// bounded in size and time. Addresses come from a webhook; a signed one, and still nothing is fetched on its word.
+// Downloads a picture that a customer sent: only from the provider's hosts, with our login only there,
+// bounded in size and time. The URL comes from a webhook request. It is checked even though the request is
+// signed.
 
 import { finalError, type Json } from "bridgehead/contract";
 import { openDownload } from "../media.ts";
@@ -8,7 +9,8 @@ import { isLocal, type TwilioSettings } from "./settings.ts";
 
 const timeoutMs = 60_000;
 
-/** Rejects for good, naming the reason, when the address is not one of this message's media or what comes is not as announced. */
+/** Returns the bytes. Rejects with a final error, which names the reason, when the URL is not one of
+ *  this message's media. The same applies when the content is not of the announced type. */
 export async function* fetchMedia(
   ref: Json,
   settings: TwilioSettings,
@@ -21,13 +23,14 @@ export async function* fetchMedia(
     authorization,
     mediaType,
     maxSize: settings.media.maxSize,
-    // A sandbox redirects within this machine.
+    // The redirects of a sandbox stay on this machine.
     local: isLocal(settings.apiUrl),
     signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
   });
 }
 
-/** The address, once it is certain that it names a medium of this message of our account at the interface's host. */
+/** Returns the URL after checking that it names a medium of this message and of our account. Its host
+ *  must be the API's or a configured one. */
 function mediumAddress(text: string, message: string, settings: TwilioSettings): URL {
   const url = URL.parse(text);
   const api = new URL(settings.apiUrl);

@@ -1,5 +1,5 @@
-// Texts whose webhook never reached us: found by listing what came in, at the start and every few minutes. The webhook and
-// this give one text the same id, so whichever comes first counts.
+// Backfills texts whose webhook did not reach us. It polls the list of inbound messages at the start and
+// every few minutes. The webhook and the list give one text the same id, so the first one counts.
 
 import { type Channel, type Cursor, cursor, externalId } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
@@ -12,23 +12,25 @@ import type { TwilioSettings } from "./settings.ts";
 
 const pageSize = 1000;
 const answered = "a text of ours went to its sender afterwards, and the store does not know it";
-/** After a long absence the past is read in pieces of this length, each with a commit of its own. */
+/** After a long downtime the past is read in pieces of this length, each with a separate commit.
+ *  Milliseconds. */
 const pieceMs = 2 * 3_600_000;
 
-/** Epoch milliseconds. Nothing before `first`, the very first start, is answered; nothing up to `complete` can be missing. */
+/** The cursor, in epoch milliseconds. Messages before `first`, the very first start, are not answered.
+ *  No message up to `complete` can be missing. */
 interface Place {
   readonly first: number;
   readonly complete: number;
 }
 
-/** `Inbound.run`. Throws what a look fails with. */
+/** `Inbound.run`. Throws the error of a failed poll. */
 export function missed(
   { channel, hear }: ProviderParts,
   settings: TwilioSettings,
   client: Client,
   health: Health,
 ): (start: Cursor | null, signal: AbortSignal) => Promise<void> {
-  // What came earlier may have been answered by a later state of the store, which was lost.
+  // Earlier messages may have been answered by a later state of the database, which was lost.
   const startedAt = channel.clock.now();
   return async (start, signal) => {
     if (health.of("list") === null) health.set("list", { state: "connecting" });
@@ -37,7 +39,7 @@ export function missed(
       let pause = settings.missed.every;
       try {
         const now = channel.clock.now();
-        // A clock that was ahead has left a place in the future.
+        // A clock that was ahead has left a cursor in the future.
         const behind = Math.min(place.complete, now);
         const until = Math.min(now, behind + pieceMs);
         const span = { from: behind - settings.missed.overlap, to: until < now ? until : null };
@@ -59,10 +61,11 @@ export function missed(
     }
   };
 
-  /** What is to be taken now, and what its webhook may still bring: looked at again when that is over. */
+  /** Returns the messages to store now, and those whose webhook may still arrive. The latter are polled
+   *  again after that time. */
   function sorted(found: readonly MessageInstance[], first: number, upTo: number) {
     const ours = found.filter((one) => timeOf(one) >= Math.floor(first / 1000) * 1000);
-    // A STOP must not wait: what is due to be sent would be sent meanwhile.
+    // A STOP must not wait, because queued messages would be sent in the interval.
     const isDue = (one: MessageInstance) => timeOf(one) <= upTo || settings.isConsent(one.body ?? "", one.to);
     return [ours.filter(isDue), ours.filter((one) => !isDue(one))] as const;
   }
@@ -73,11 +76,12 @@ export function missed(
     return stored.size < young.length;
   }
 
-  /** Hands over what is new, oldest first, and with it the place behind it. */
+  /** Stores the new messages, oldest first, together with the cursor after them. */
   async function take(due: readonly MessageInstance[], place: Place, signal: AbortSignal): Promise<void> {
     const stored: ReadonlySet<string> =
       due.length === 0 ? new Set() : await channel.known(due.map(({ sid }) => externalId(sid)));
-    // Times are whole seconds, and the list begins with the newest: what one second brought is in order when reversed.
+    // Timestamps are whole seconds, and the list begins with the newest message. Reversing it restores the
+    // order within one second.
     const fresh = due
       .filter(({ sid }) => !stored.has(sid))
       .reverse()
@@ -97,7 +101,8 @@ export function missed(
     await hear({ texts, statuses: [] }, cursorOf(place));
   }
 
-  /** Whether a text of ours that the store does not know went to the sender afterwards. One list for all of them. */
+  /** Returns whether one of our texts that the database does not contain was sent to the sender
+   *  afterwards. One list request serves all messages. */
   async function answeredBefore(
     old: readonly MessageInstance[],
     signal: AbortSignal,
@@ -124,7 +129,8 @@ export function missed(
   async function mediaOf(message: MessageInstance, signal: AbortSignal) {
     if (!(Number(message.numMedia) > 0)) return [];
     try {
-      // By way of the list: what a page gives does not know its own place (package twilio 6.2).
+      // Requested through the list, because an item of a page does not know its own path (package twilio
+      // 6.2).
       const media = await client.messages({ signal }).get(message.sid).media.list({ limit: 10 });
       const base = `${settings.apiUrl.replace(/\/$/, "")}/2010-04-01/Accounts/${settings.accountSid}`;
       return media.map((one) => ({
@@ -132,7 +138,7 @@ export function missed(
         mediaType: one.contentType || "application/octet-stream",
       }));
     } catch (error) {
-      // Deleted since: the words are still worth an answer.
+      // Deleted since. The text of the message is still processed.
       if (isApiFailure(error) && error.api.status === 404) return [];
       throw error;
     }
@@ -148,14 +154,15 @@ async function begin(channel: Channel): Promise<Place> {
 
 const cursorOf = ({ first, complete }: Place): Cursor => cursor(`${complete}/${first}`);
 
-/** Null for the very first start, and for the place of another provider that this channel had before. */
+/** Returns null for the very first start, and for a cursor of this channel's previous provider. */
 function readPlace(start: Cursor | null): Place | null {
   const [, complete, first] = /^(\d+)\/(\d+)$/.exec(start ?? "") ?? [];
   return complete === undefined ? null : { first: Number(first), complete: Number(complete) };
 }
 
-/** Inbound messages of that time at every address of this channel: those of the configuration, and those where texts have
- *  come in before. An account may have other addresses, which other channels answer. */
+/** Returns the inbound messages of that period at every address of this channel: the configured
+ *  addresses, and those that have received texts before. An account may have other addresses, which
+ *  belong to other channels. */
 async function listed(
   client: Client,
   settings: TwilioSettings,
@@ -167,14 +174,14 @@ async function listed(
   const ours = new Set([...(number === null ? [] : [number]), ...further, ...used]);
   const within = {
     dateSentAfter: new Date(span.from),
-    // Its clock may be ahead of ours: the newest piece has no end.
+    // The provider's clock may be ahead of ours, so the newest piece has no end.
     ...(span.to === null ? {} : { dateSentBefore: new Date(span.to) }),
     pageSize,
   };
   const list = (to?: string) =>
     client.messages({ signal }).list({ ...(to === undefined ? {} : { to }), ...within });
   const found: MessageInstance[] = [];
-  // A service has numbers that are known by the service alone.
+  // The numbers of a messaging service are known only through the service.
   if (number === null)
     found.push(...(await list()).filter((one) => one.messagingServiceSid === service || ours.has(one.to)));
   else for (const to of ours) found.push(...(await list(to)));

@@ -1,4 +1,5 @@
-// Looks whether the login is taken and whether the provider can reach us: sends nothing, changes nothing.
+// Checks whether the login is accepted and whether the provider can reach us. Sends no messages and changes
+// nothing.
 
 import type { ChannelStatus } from "bridgehead/contract";
 import { type Client, isApiFailure } from "./client.ts";
@@ -24,7 +25,8 @@ export async function probe(
   return addressProblem(webhook, settings.apiUrl) ?? { state: "ready" };
 }
 
-/** What keeps a provider elsewhere from posting to us; null: nothing that could be seen from here. */
+/** Returns what prevents a remote provider from posting to us; null: no problem that is visible from
+ *  here. */
 export function addressProblem(webhook: URL, apiUrl: string): ChannelStatus | null {
   if (isLocal(apiUrl)) return null;
   const problem = (reason: string): ChannelStatus => ({ state: "degraded", code: "public-url", reason });

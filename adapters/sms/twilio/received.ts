@@ -1,20 +1,21 @@
-// A person's text as Twilio tells it: in a webhook's form, or in the list of messages.
+// Parses an inbound text from a webhook's form or from the list of messages.
 
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import type { InboundMedium, InboundText } from "../provider.ts";
 import { type Form, field } from "./signature.ts";
 
-/** Where a medium is, for `media.ts`. JSON. */
+/** Location of a medium, for `media.ts`. JSON. */
 export type MediaRef = {
   readonly url: string;
   readonly message: string;
-  /** As announced. */
+  /** The announced type. */
   readonly mediaType: string;
 };
 
 const mostMedia = 10;
 
-/** Null: no message. Its time is when we hear of it: the form has none. */
+/** Returns null when the form is not a message. The time of the text is the time of the request, because
+ *  the form has none. */
 export function textOfForm(form: Form, raw: Uint8Array, now: Date): InboundText | null {
   const [id, from, to] = [field(form, "MessageSid"), field(form, "From"), field(form, "To")];
   if (!id || !from || !to) return null;
@@ -33,7 +34,7 @@ export function textOfForm(form: Form, raw: Uint8Array, now: Date): InboundText 
   };
 }
 
-/** `media`: of the message's own list. */
+/** Converts a message of the list. `media` is that message's own media list. */
 export function textOfRecord(
   message: MessageInstance,
   media: readonly { readonly url: string; readonly mediaType: string }[],
@@ -50,7 +51,8 @@ export function textOfRecord(
   };
 }
 
-/** A profile's name is whatever its owner typed: one line of it, without controls and invisible characters. */
+/** Normalizes a profile name, which is free text of its owner. Returns one line without control and
+ *  invisible characters. */
 const nameOf = (name: string): string =>
   name
     .slice(0, 400)
@@ -70,7 +72,7 @@ function mediaOf(form: Form, message: string): readonly InboundMedium[] {
   });
 }
 
-/** A place that was shared (WhatsApp) has no words of its own. */
+/** Adds a shared location (WhatsApp) to the body, because such a message has no text. */
 function withPlace(body: string, form: Form): string {
   const [latitude, longitude] = [field(form, "Latitude"), field(form, "Longitude")];
   if (!latitude || !longitude) return body;

@@ -1,4 +1,4 @@
-// One attempt to have a text created, and the later look for one whose creation was not answered.
+// Creates one text for each attempt, and later searches for a text whose create request got no response.
 
 import {
   type Attempt,
@@ -19,16 +19,19 @@ import { outcomeOf, statusOf } from "./errors.ts";
 import { isLocal, type TwilioSettings } from "./settings.ts";
 import { keyParameter, statuses } from "./status.ts";
 
-/** A request that we gave up on may still be finished this long after it began; and two looks are this far apart. */
+/** The provider may still finish a request this long after it began, although we stopped waiting.
+ *  Reconcile polls are also this far apart. Milliseconds. */
 const settleMs = 30_000;
-/** How far our clock and the provider's may be apart. */
+/** Maximum difference between our clock and the provider's, in milliseconds. */
 const skewMs = 10_000;
 const day = 24 * 3_600_000;
-/** Texts whose owner is remembered: enough for what is sent within the minutes in which a look can confuse two. */
+/** Maximum number of texts whose draft is cached. It covers the texts sent within the minutes in which
+ *  reconcile can confuse two. */
 const remembered = 2000;
 
 export interface Sender {
-  /** A status came: a text whose draft it names is nobody else's, and what stops one of ours may stop them all. */
+  /** Handles a status callback: binds the SID to its draft, and pauses the sender or the account on
+   *  errors that affect all texts. */
   heard(status: TextStatus): void;
   send(text: TextDraft, attempt: Attempt): Promise<SendOutcome>;
   reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
@@ -37,7 +40,7 @@ export interface Sender {
 export function sender(channel: Channel, settings: TwilioSettings, client: Client, health: Health): Sender {
   const closing = createClosing(channel.clock, health);
   const owners = new Map<string, SendKey>();
-  /** When a look first found only texts of others, by draft. */
+  /** Time at which reconcile first found only texts of other drafts, by draft. */
   const doubts = new Map<SendKey, number>();
 
   function own(sid: string, key: SendKey): void {
@@ -90,8 +93,8 @@ export function sender(channel: Channel, settings: TwilioSettings, client: Clien
         return { kind: "sent", id: externalId(first.sid) };
       }
       if (age < 2 * settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs };
-      // The same words to the same person, all known before this process began: those are other drafts', or the
-      // report on ours is being settled this instant. The next look knows.
+      // Identical messages to the same recipient, all known before this process began. They belong to other
+      // drafts, or the status of our own text is being stored at this moment. The next poll decides.
       const doubted = doubts.get(attempt.key);
       const now = channel.clock.now();
       if (strange.length > 0 && (doubted === undefined || now - doubted < settleMs)) {
@@ -115,25 +118,26 @@ function wishOf(text: TextDraft, settings: TwilioSettings) {
   };
 }
 
-/** The callback's address names the draft: it settles a send whose answer was lost. */
+/** Returns the status callback URL, which names the draft. The callback settles a send whose response
+ *  was lost. */
 function callbackOf(channel: Channel, settings: TwilioSettings, key: SendKey): { statusCallback?: string } {
   const url = channel.url("/status");
-  // An address of this machine would make a provider elsewhere refuse the whole text.
+  // A remote provider would refuse the whole text if the callback URL were on this machine.
   if (!settings.statusCallback || (isLocal(url) && !isLocal(settings.apiUrl))) return {};
   url.searchParams.set(keyParameter, key);
   url.hash = settings.callbackOverrides;
   return { statusCallback: url.href };
 }
 
-/** Certain before the crossing, unknown after it. */
+/** Returns the outcome without a response: certainly unsent before the first byte, unknown after it. */
 function unanswered(error: unknown, crossed: boolean): SendOutcome {
   const reason = wordsOf(error);
   if (crossed) return { kind: "unknown", reason: `no answer: ${reason}` };
   return unreachable(error);
 }
 
-/** Texts of ours with these words to this person, since then. A text that still waits has no date of sending, so the
- *  newest are looked at without one as well. */
+/** Returns our texts with this body to this recipient since that time. A queued text has no send date,
+ *  so the newest texts are also listed without a date. */
 async function candidates(
   client: Client,
   text: TextDraft,
@@ -145,7 +149,7 @@ async function candidates(
     to: text.to,
     ...(text.from === null || text.service !== null ? {} : { from: text.from }),
   };
-  // Filters by date are days of GMT at the least: the day it began in, and all after it.
+  // Date filters have a resolution of GMT days: the list starts with the day in which the attempt began.
   const dated = await messages.list({
     ...parties,
     dateSentAfter: new Date(Math.floor(since / day) * day),
@@ -157,14 +161,14 @@ async function candidates(
     (one) =>
       one.direction.startsWith("outbound") &&
       (one.body ?? "").trim() === text.body.trim() &&
-      // Whole seconds are kept.
+      // The API returns whole seconds.
       one.dateCreated.getTime() + 1000 > since &&
       (text.service === null || one.messagingServiceSid === text.service),
   );
 }
 
-/** True when a draft was sent as this text, in this process or before it, or a status of it was stored: had either been
- *  about the draft that is looked for, that would be settled. */
+/** Returns true when a draft was sent as this text, in this process or before it, or when a status of it
+ *  is stored. If either were about the draft in question, that draft would be settled. */
 async function isTaken(channel: Channel, sid: string): Promise<boolean> {
   const ids = [externalId(sid), ...statuses.map((status) => statusEventId(sid, status))];
   return (await channel.known(ids)).size > 0;

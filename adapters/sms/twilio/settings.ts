@@ -1,4 +1,4 @@
-// What a Twilio-compatible provider is made with. SignalWire differs in nothing else.
+// Settings of a Twilio-compatible provider. SignalWire differs only in these.
 
 export interface Login {
   readonly user: string;
@@ -10,40 +10,43 @@ export interface TwilioSettings {
   /** With the path before `/2010-04-01`, if there is one. */
   readonly apiUrl: string;
   readonly accountSid: string;
-  /** Tried in this order; more than one during a rotation. */
+  /** Tried in this order. There are several during a token rotation. */
   readonly logins: readonly Login[];
-  /** Keys that a webhook's signature may have been made with. */
+  /** Keys that can have signed a webhook request. */
   readonly signingKeys: readonly string[];
-  /** Headers the signature may stand in, in small letters. */
+  /** Headers that can contain the signature, in lower case. */
   readonly signatureHeaders: readonly string[];
-  /** Canonical; null when only a service is known. */
+  /** Canonical; null when only a messaging service is configured. */
   readonly number: string | null;
   readonly service: string | null;
-  /** Canonical: further addresses of ours on this channel. */
+  /** Canonical: further addresses of this channel. */
   readonly further: readonly string[];
-  /** How long the provider may try to deliver a text. */
+  /** How long the provider may try to deliver a text, in milliseconds. */
   readonly validityMs: number;
   readonly statusCallback: boolean;
-  /** Appended to the callback's address, behind `#`: how the provider repeats it. Never signed, never sent to us. */
+  /** Appended to the callback URL behind `#`: how the provider retries the callback. It is never signed
+   *  and never sent to us. */
   readonly callbackOverrides: string;
   readonly media: {
     readonly maxSize: number;
-    /** Hosts that media may be fetched from with our login, beside the interface's own. */
+    /** Hosts in addition to the API's own from which media may be downloaded with our login. */
     readonly hosts: readonly string[];
   };
   readonly missed: {
-    /** Milliseconds between two looks, how far each reaches back beyond the last one, and how old a text must be before
-     *  its webhook counts as missed. */
+    /** Milliseconds: the polling interval, the overlap of each poll with the last one, and the age at
+     *  which a text's webhook counts as missed. */
     readonly every: number;
     readonly overlap: number;
     readonly after: number;
   };
-  /** Whether a text to that address of ours is nothing but a word of consent: such a one counts as soon as it is found. */
+  /** Returns whether a text to that address consists only of a consent keyword. Such a text is processed
+   *  as soon as it is found. */
   readonly isConsent: (body: string, to: string) => boolean;
   readonly ca?: string | undefined;
 }
 
-/** True for an interface on this machine: a sandbox, where plain http and private addresses are right. */
+/** Returns true for an API on this machine: a sandbox, where plain http and private addresses are
+ *  allowed. */
 export function isLocal(url: string | URL): boolean {
   const { hostname } = new URL(url);
   return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);

@@ -1,4 +1,4 @@
-// What a status callback says of a text of ours.
+// Parses a status callback for a sent text.
 
 import { type DeliveryEvent, sendKey } from "bridgehead/contract";
 import { canonicalNumber } from "../numbers.ts";
@@ -6,10 +6,10 @@ import type { TextStatus } from "../provider.ts";
 import { classOfText } from "./errors.ts";
 import { type Form, field } from "./signature.ts";
 
-/** Under which name the callback's address carries our key. */
+/** Parameter of the callback URL that carries our send key. */
 export const keyParameter = "draft";
 
-/** Every status there is, and what it means for us; which of two stands is decided by the core, which knows ranks. */
+/** All statuses with their delivery state. The core ranks the states and decides which of two applies. */
 const states: Readonly<Record<string, DeliveryEvent["state"]>> = {
   accepted: "accepted",
   scheduled: "accepted",
@@ -24,10 +24,11 @@ const states: Readonly<Record<string, DeliveryEvent["state"]>> = {
   canceled: "failed",
 };
 
-/** Every status a text can have, for looking up which callbacks came. */
+/** All statuses of a text, for looking up which callbacks are stored. */
 export const statuses: readonly string[] = Object.keys(states);
 
-/** Null: no status of a text of ours. The key comes from the address, which was signed with it. */
+/** Returns null when the form is not a status of a sent text. The key comes from the URL, which is part
+ *  of the signed request. */
 export function statusOfForm(form: Form, url: URL, raw: Uint8Array): TextStatus | null {
   const id = field(form, "MessageSid") || field(form, "SmsSid");
   const status = (field(form, "MessageStatus") || field(form, "SmsStatus"))?.toLowerCase();

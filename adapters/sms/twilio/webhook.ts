@@ -1,4 +1,4 @@
-// The addresses that Twilio posts to: a person's text, the same again on the fallback address, what became of ours.
+// The URLs that Twilio posts to: inbound messages, the same on the fallback URL, and status callbacks.
 
 import type { Channel, RoutePath } from "bridgehead/contract";
 import type { Door, Heard, TextStatus } from "../provider.ts";
@@ -9,13 +9,14 @@ import { statusOfForm } from "./status.ts";
 
 const nothing: Heard = { texts: [], statuses: [] };
 
-/** Anything inside would be sent to the person. */
+/** An empty TwiML response. Any content would be sent to the customer. */
 const empty = '<?xml version="1.0" encoding="UTF-8"?><Response/>';
 
-/** Several times what the provider ever sends; each costs time before anything is proven. */
+/** Several times what the provider sends. Each field costs time before the request is verified. */
 const mostFields = 1000;
 
-/** A proven request whose form says nothing is answered like any other: the provider could not mend it. */
+/** Returns the webhook endpoints. A verified request whose form has no usable content gets the normal
+ *  response, because a retry could not correct it. */
 export function doors(
   channel: Channel,
   settings: TwilioSettings,
