@@ -17,7 +17,7 @@ export interface Download {
   /** Maximum size in bytes. */
   readonly maxSize: number;
   /** True when the provider's API runs on this machine. Then http is allowed, and only loopback
-   *  addresses are. */
+   *  addresses are accepted. */
   readonly local: boolean;
   readonly signal: AbortSignal;
 }

@@ -1,5 +1,5 @@
-// Interface of an SMS provider. Everything that differs between providers is behind it: the rest of the
-// adapter handles texts, statuses and drafts, and no signatures, status codes or wire formats.
+// Interface of an SMS provider. Everything that differs between providers is behind it. The rest of the
+// adapter handles texts, statuses and drafts; it has no code for signatures, status codes or wire formats.
 
 import type {
   Accepted,

@@ -1,4 +1,5 @@
-// Numbers as SMPP writes them: a type, a plan and digits (SMPP v3.4, 5.2.5 and 5.2.6).
+// Converts numbers to and from SMPP addresses: a type, a numbering plan and digits (SMPP v3.4, 5.2.5 and
+// 5.2.6).
 
 import { canonicalNumber, isCountry } from "../numbers.ts";
 
@@ -11,7 +12,7 @@ export interface Address {
 const ton = { unknown: 0, international: 1, national: 2, network: 3, alphanumeric: 5 } as const;
 const telephone = 1;
 
-/** Null: an address of a service that SMPP does not carry (`whatsapp:...`). */
+/** Returns null for an address of a service that SMPP does not carry (`whatsapp:...`). */
 export function toAddress(canonical: string): Address | null {
   if (canonical.startsWith("+"))
     return { ton: ton.international, npi: telephone, address: canonical.slice(1) };
@@ -19,7 +20,8 @@ export function toAddress(canonical: string): Address | null {
   return canonical.includes(":") ? null : { ton: ton.alphanumeric, npi: 0, address: canonical };
 }
 
-/** Canonical where it can be told; else as it came. Centres often leave the type of an international number open. */
+/** Returns the canonical number if it can be determined, else the address as received. Message centres
+ *  often omit the type of an international number. */
 export function fromAddress({ ton: type, address }: Omit<Address, "npi">, country?: string): string {
   if (type === ton.alphanumeric) return address;
   const digits = address.replace(/^\+/, "");

@@ -1,4 +1,4 @@
-// The keys of a channel that texts over an SMPP connection.
+// Configuration keys of a channel that sends texts over an SMPP connection.
 
 import { units } from "bridgehead/contract";
 import * as z from "zod";
@@ -6,7 +6,8 @@ import * as z from "zod";
 const { duration } = units(z);
 
 const octet = z.int().min(0).max(255);
-/** As much as the protocol's field holds (SMPP 3.4, 5.2). A refinement, because in the file a reference may stand for it. */
+/** Limits a value to the length of the protocol's field (SMPP 3.4, 5.2). It is a refinement, because the
+ *  configuration file may contain a reference in its place. */
 const fitting = (most: number) =>
   z
     .string()

@@ -1,5 +1,5 @@
-// Text to the octets of messages and back: alphabets, headers of long texts, data codings (SMPP v3.4, 5.2.19; 3GPP TS
-// 23.040, 9.2.3.24).
+// Encodes text to the octets of messages and decodes it: alphabets, headers of long texts, data codings
+// (SMPP v3.4, 5.2.19; 3GPP TS 23.040, 9.2.3.24).
 
 import { decodeGsm, encodeGsm } from "../text/gsm.ts";
 import { segmentsOf } from "../text/segments.ts";
@@ -12,16 +12,17 @@ const headerFlag = 0x40;
 const escape = 0x1b;
 const carriageReturn = 0x0d;
 
-/** One message: what becomes of a text, or of a part of it. */
+/** One SMPP message: a whole text, or a part of it. */
 export interface Piece {
   readonly dataCoding: number;
   readonly esmClass: number;
   readonly shortMessage: Uint8Array;
 }
 
-/** `reference` (0-255) names the text among those sent to the same person lately. */
+/** Returns the messages of a text. `reference` (0-255) identifies the text among recent ones to the same
+ *  recipient. */
 export function piecesOf(body: string, alphabet: Alphabet, reference: number): readonly Piece[] {
-  // The euro sign and capital Greek letters are in GSM's alphabet and not in Latin 1.
+  // The euro sign and capital Greek letters are in the GSM alphabet but not in Latin 1.
   const foreign = alphabet === "latin1" && !/^[\u0000-\u00ff]*$/.test(body);
   const { encoding, texts } = foreign ? segmentsOf(body, "ucs2") : segmentsOf(body);
   return texts.map((one, at) => {
@@ -53,11 +54,11 @@ function standard(text: string, alphabet: Alphabet, header: number): Encoded {
   return { octets: alphabet === "gsm7" ? septets : pack(septets, fillOf(header)), coding: coding.standard };
 }
 
-/** What stands behind the header of a message, and which part of which long text it is. */
+/** The data after a message's header, and which part of which long text it is. */
 export interface UserData {
   readonly data: Uint8Array;
   readonly part: Part | null;
-  /** Octets of header before the data. */
+  /** Number of header octets before the data. */
   readonly header: number;
 }
 
@@ -70,7 +71,8 @@ export interface Part {
 
 const tag = { payload: 0x0424, reference: 0x020c, total: 0x020e, number: 0x020f } as const;
 
-/** Parts are told of by a header in the message or by optional parameters. */
+/** Returns the data of a message. A part is identified by a header in the message or by optional
+ *  parameters. */
 export function userData(pdu: Pdu): UserData {
   const short = bytes(pdu, "short_message");
   const whole = short.length > 0 ? short : (pdu.tlvs.get(tag.payload) ?? short);
@@ -96,12 +98,13 @@ function partIn(header: Uint8Array): Part | null {
   return null;
 }
 
-/** A text of one part, or a part beyond the last, is a text of its own. */
+/** Returns null for a text of one part, and for a part beyond the last. Such a message is a separate
+ *  text. */
 function checked(reference: number, total: number, at: number): Part | null {
   return total > 1 && at >= 1 && at <= total ? { reference, total, number: at } : null;
 }
 
-/** The text in the data of one message, or of all parts of one; null: it is no text. */
+/** Returns the text in one message, or in all parts of one text; null: the content is not text. */
 export function textIn(pdus: readonly Pdu[], alphabet: Alphabet): string | null {
   const [first] = pdus;
   if (first === undefined) return null;
@@ -110,13 +113,13 @@ export function textIn(pdus: readonly Pdu[], alphabet: Alphabet): string | null 
   const all = pdus.map(userData);
   if (scheme === "standard" && alphabet === "gsm7-packed")
     return all.map(({ data, header }) => decodeGsm(unpack(data, fillOf(header)))).join("");
-  // Joined before they are read: phones cut in the middle of an emoji, or behind an escape.
+  // Concatenated before decoding, because phones split in the middle of an emoji or after an escape.
   const data = Buffer.concat(all.map((one) => one.data));
   if (scheme === "ucs2") return new TextDecoder("utf-16be").decode(data);
   return scheme === "standard" && alphabet === "gsm7" ? decodeGsm(data) : data.toString("latin1");
 }
 
-/** Also the codings that carry a message class (TS 23.038, 4). */
+/** Returns the alphabet, also for codings that carry a message class (TS 23.038, 4). */
 function alphabetOf(dataCoding: number): "standard" | "latin1" | "ucs2" | null {
   if (dataCoding === coding.ia5 || dataCoding === coding.latin1) return "latin1";
   if (dataCoding === coding.ucs2) return "ucs2";
@@ -127,12 +130,13 @@ function alphabetOf(dataCoding: number): "standard" | "latin1" | "ucs2" | null {
   return dataCoding === coding.standard ? "standard" : null;
 }
 
-/** Bits between a header and the first septet, which begins on a border of seven. */
+/** Returns the number of bits between a header and the first septet, which begins on a septet boundary. */
 function fillOf(header: number): number {
   return (7 - ((header * 8) % 7)) % 7;
 }
 
-/** Seven spare bits would read as an `@`; a carriage return fills them (TS 23.038, 6.1.2.3.1). */
+/** Packs septets into octets. Seven spare bits would be decoded as `@`, so a carriage return fills them
+ *  (TS 23.038, 6.1.2.3.1). */
 function pack(septets: Uint8Array, fill: number): Uint8Array {
   const spare = (8 - ((fill + septets.length * 7) % 8)) % 8;
   const all = spare === 7 ? [...septets, carriageReturn] : [...septets];

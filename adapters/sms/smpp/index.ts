@@ -1,4 +1,4 @@
-// Texts over SMPP 3.4: one bound connection that receives and sends, without a public address of ours.
+// Texts over SMPP 3.4: one bound connection receives and sends. The daemon needs no public URL.
 
 import { randomInt } from "node:crypto";
 import { type Attempt, type ChannelStatus, externalId, type SendOutcome } from "bridgehead/contract";
@@ -15,21 +15,21 @@ import { receive } from "./receive.ts";
 import { createSendLines } from "./send-lines.ts";
 import { isLoginRefusal, openSession, type Session } from "./session.ts";
 
-/** How long a farewell may take. */
+/** Timeout for closing a connection in good order, in milliseconds. */
 const leaveMs = 700;
 const throttledMs = 1000;
 const mostTries = 5;
-/** registered_delivery (5.2.17). */
+/** Values of registered_delivery (5.2.17). */
 const receipts = { always: 1, onFailure: 2 } as const;
 
 export interface SmppOptions {
-  /** How long the network may try to deliver a text. */
+  /** How long the network may try to deliver a text, in milliseconds. */
   readonly validityMs: number;
-  /** Whose national numbers the centre gives us, if it does. */
+  /** Country of the national numbers that the message centre sends, if it does. */
   readonly country?: string | undefined;
 }
 
-/** Opens nothing by itself. */
+/** Creates the provider. Opens no connection. */
 export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, options: SmppOptions): Provider {
   const state = health(channel);
   const lines = createSendLines(
@@ -39,7 +39,8 @@ export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, optio
   let left: readonly Delivery[] = [];
   let reference = randomInt(256);
 
-  /** The centre's answer to one message; its being busy in the middle of a text is waited for. */
+  /** Returns the message centre's response to one message. A message that is throttled in the middle of
+   *  a text is retried after a pause. */
   async function submit(
     line: Session,
     fields: Parameters<Session["submit"]>[0],
@@ -53,7 +54,8 @@ export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, optio
     }
   }
 
-  /** Why the centre would not have this text: told to the core, and shown where it concerns the channel. */
+  /** Returns the outcome of an error response. Reports the channel status if the error concerns the
+   *  channel. */
   function refused(status: number, what: string): SendOutcome {
     const refusal = {
       code: codeOf(status),
@@ -157,7 +159,7 @@ function failureOf(error: unknown): ChannelStatus {
     : { state: "degraded", code: "unreachable", reason };
 }
 
-/** `YYMMDDhhmmss000R` (7.1.1.2), of at most 99 days. */
+/** Returns `YYMMDDhhmmss000R` (7.1.1.2), at most 99 days. */
 function relative(ms: number): string {
   const seconds = Math.min(Math.round(ms / 1000), 99 * 86_400);
   const two = (value: number) => String(Math.floor(value)).padStart(2, "0");

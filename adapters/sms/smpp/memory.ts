@@ -1,9 +1,11 @@
-// What must outlive a connection, kept in the channel's cursor and so committed together with the texts:
+// State that must survive a connection. It is stored in the channel's cursor and so committed together with
+// the texts:
 //
-// - parts of long texts whose other parts have not come yet. Each is answered when it is stored; a centre that sends
-//   one message at a time would otherwise never send the next;
-// - deliveries whose answer the centre may not have read. SMPP gives a delivered text no id, so one that comes again over
-//   another line can only be known by its content, and people do write "ok" twice.
+// - parts of long texts that are incomplete. Each part is acknowledged when it is stored; a message centre
+//   that sends one message at a time would otherwise never send the next;
+// - deliveries whose response the message centre may not have read. SMPP gives a delivered text no id. A
+//   text that is delivered again over another connection can be recognized only by its content, and customers
+//   do write "ok" twice.
 
 import { createHash } from "node:crypto";
 import type { Clock, Cursor } from "bridgehead/contract";
@@ -11,13 +13,13 @@ import { cursor } from "bridgehead/contract";
 import { type Part, userData } from "./encoding.ts";
 import { decode, type Pdu, text } from "./pdu.ts";
 
-/** One text: its only message, or all its parts in order; of an incomplete one, those that came. */
+/** One text: its only message, or all its parts in order. An incomplete text has the parts that arrived. */
 export interface Whole {
   readonly id: string;
   readonly pdus: readonly Pdu[];
-  /** When its first part came, in milliseconds. */
+  /** Arrival of its first part, in milliseconds. */
   readonly since: number;
-  /** How many parts never came. */
+  /** Number of parts that never arrived. */
   readonly missing: number;
 }
 
@@ -29,7 +31,7 @@ interface Group {
   readonly parts: Record<string, string>;
 }
 
-/** A delivery whose answer the centre may not have read. */
+/** A delivery whose response the message centre may not have read. */
 export interface Delivery {
   readonly print: string;
   readonly id: string;
@@ -38,16 +40,17 @@ export interface Delivery {
 
 type Open = Delivery & { readonly pdu: Pdu; readonly answered: boolean };
 
-/** A centre that has not tried again for so long will not. */
+/** A message centre that has not retried for this long will not retry. Milliseconds. */
 const forgottenAfterMs = 3_600_000;
-/** A centre that tries again over the same line has waited at least so long; who says "ok" twice is quicker. */
+/** A message centre that retries over the same connection has waited at least this long. A customer who
+ *  writes "ok" twice is faster. Milliseconds. */
 const impatientAfterMs = 5000;
 const mostGroups = 200;
 
 export type Memory = ReturnType<typeof createMemory>;
 
-/** What a line has delivered and what is known of it; one for each run. `left`: what the run before it had open, which
- *  includes what was never committed. */
+/** Creates the record of a connection's deliveries; each run has one. `left`: the open deliveries of the
+ *  previous run, including those that were never committed. */
 export function createMemory(
   stored: Cursor | null,
   left: readonly Delivery[],
@@ -56,8 +59,8 @@ export function createMemory(
 ) {
   const restored = parsed(stored);
   let groups: Group[] = [...restored.groups];
-  // Of earlier lines; what is in it may come again. Of this line, a text that comes again is another text, unless the
-  // first is not answered yet: then the centre lost patience.
+  // Deliveries of earlier connections, which may arrive again. On this connection an identical message is
+  // another text, unless the response to the first is still pending: then the message centre retried it.
   let earlier = [...left, ...restored.open.filter(({ id }) => !left.some((one) => one.id === id))].filter(
     ({ at }) => clock.now() - at < forgottenAfterMs,
   );
@@ -76,7 +79,7 @@ export function createMemory(
   }
 
   return {
-    /** Takes one message in; the text that is whole by it, if one is. */
+    /** Adds one message. Returns the text that it completes, or null. */
     take(pdu: Pdu): Whole | null {
       const print = printOf(pdu);
       const { part } = userData(pdu);
@@ -85,12 +88,13 @@ export function createMemory(
       const id = before?.id ?? group?.id ?? newId(print);
       open = [...open.filter((one) => one !== before), { print, id, at: clock.now(), pdu, answered: false }];
       if (part === null) return { id, pdus: [pdu], since: clock.now(), missing: 0 };
-      // The other parts are not here: the text was whole before, and only the answer got lost.
+      // The other parts are gone: the text was complete before, and only the response was lost.
       if (before !== undefined && group === undefined) return null;
       return join(pdu, part, group ?? begin(pdu, part, id));
     },
 
-    /** Long texts that have waited long enough for what is missing, and the oldest when they are too many. */
+    /** Returns long texts whose timeout for missing parts has expired. When there are too many, also the
+     *  oldest. */
     incomplete(): readonly Whole[] {
       const late = (group: Group, at: number) =>
         clock.now() - group.since >= incompleteAfterMs || at < groups.length - mostGroups;
@@ -99,12 +103,13 @@ export function createMemory(
       return given.map(wholeOf);
     },
 
-    /** The message was answered. */
+    /** Records that the response to the message was sent. */
     answered(pdu: Pdu): void {
       open = open.map((one) => (one.pdu === pdu ? { ...one, answered: true } : one));
     },
 
-    /** To be called when answers have been written; the function it gives, when the centre has read them. */
+    /** Called when responses have been written. Returns a function to call when the message centre has
+     *  read them. */
     settling(): () => void {
       const written = new Set(open.filter((one) => one.answered));
       return () => {
@@ -112,13 +117,13 @@ export function createMemory(
       };
     },
 
-    /** True when the centre may not have read an answer that was written. */
+    /** Returns true when the message centre may not have read a response that was written. */
     unsettled: () => open.some((one) => one.answered),
 
-    /** For the next run's `left`. */
+    /** Returns the open deliveries for the next run's `left`. */
     open: (): readonly Delivery[] => [...earlier, ...open].map(({ print, id, at }) => ({ print, id, at })),
 
-    /** What to commit now; null: nothing has changed since the last one. */
+    /** Returns the cursor to commit; null: it has not changed since the last one. */
     cursor(): Cursor | null {
       const now = JSON.stringify({ groups, open: this.open() });
       if (now === kept) return null;
@@ -147,7 +152,8 @@ function wholeOf({ id, since, total, parts }: Group): Whole {
   return { id, since, pdus, missing: total - pdus.length };
 }
 
-/** The sequence number differs when the same message comes again; the rest does not. */
+/** Returns a hash without the header: the sequence number changes when a message is delivered again, the
+ *  rest does not. */
 function printOf({ raw }: Pdu): string {
   return createHash("sha256").update(Buffer.from(raw).subarray(16)).digest("hex");
 }

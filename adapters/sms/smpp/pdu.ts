@@ -1,11 +1,11 @@
-// The packets of SMPP 3.4 that a client meets, to octets and back (SMPP v3.4, issue 1.2, sections 3 to 5).
+// Encodes and decodes the SMPP 3.4 PDUs that a client handles (SMPP v3.4, issue 1.2, sections 3 to 5).
 
 export type Fields = Readonly<Record<string, number | string | Uint8Array>>;
 
 export interface Pdu {
-  /** `unknown`: a command that is none of ours; its body is not read. */
+  /** `unknown`: a command that this client does not support; its body is not parsed. */
   readonly command: Command | "unknown";
-  /** 0: well. */
+  /** 0: success. */
   readonly status: number;
   readonly sequence: number;
   readonly fields: Fields;
@@ -15,7 +15,7 @@ export interface Pdu {
   readonly raw: Uint8Array;
 }
 
-/** `c`: text ended by a zero octet; `b`: one octet; `m`: octets behind their count. */
+/** `c`: text terminated by a zero octet; `b`: one octet; `m`: octets after their count. */
 type Kind = "c" | "b" | "m";
 type Layout = readonly (readonly [name: string, kind: Kind])[];
 
@@ -72,12 +72,12 @@ const byId = new Map(Object.entries(commands).map(([name, { id }]) => [id as num
 const headerLength = 16;
 const largest = 65_536;
 
-/** True for an answer; its sequence number is the question's. */
+/** Returns true for a response. Its sequence number is that of the request. */
 export function isResponse({ command }: Pdu): boolean {
   return command === "generic_nack" || command.endsWith("_resp");
 }
 
-/** Fields left out are empty or zero. A packet that refuses (status above 0) has no body. */
+/** Encodes a PDU. Omitted fields are empty or zero. An error response (status above 0) has no body. */
 export function encode(
   command: Command,
   sequence: number,
@@ -100,7 +100,8 @@ function octets(kind: Kind, value: number | string | Uint8Array | undefined): Bu
   return Buffer.concat([Buffer.from([bytes.length]), bytes]);
 }
 
-/** Cuts a stream into packets. The function returned throws at a length that no packet has: the stream is lost then. */
+/** Splits a stream into PDUs. The returned function throws at an invalid length, after which the stream
+ *  is unusable. */
 export function framing(): (chunk: Uint8Array) => Pdu[] {
   let rest: Buffer = Buffer.alloc(0);
   return (chunk) => {
@@ -118,7 +119,7 @@ export function framing(): (chunk: Uint8Array) => Pdu[] {
   };
 }
 
-/** A body that ends early leaves the rest of its fields empty. */
+/** Decodes a PDU. If the body ends early, the remaining fields are empty. */
 export function decode(raw: Uint8Array): Pdu {
   const packet = Buffer.from(raw);
   const command = byId.get(packet.readUInt32BE(4)) ?? "unknown";

@@ -1,4 +1,5 @@
-// Delivery receipts: a text of a customary form (SMPP v3.4, appendix B), optional parameters, or both.
+// Parses delivery receipts: a text in the customary format (SMPP v3.4, appendix B), optional parameters, or
+// both.
 
 import type { DeliveryEvent } from "bridgehead/contract";
 import type { TextStatus } from "../provider.ts";
@@ -20,7 +21,7 @@ const names = [
   "UNKNOWN",
   "REJECTD",
 ] as const;
-// UNKNOWN says that nothing more will be known, not that it failed.
+// UNKNOWN means that no further status will follow. It is not a failure.
 const failed: readonly string[] = ["EXPIRED", "DELETED", "UNDELIV", "REJECTD"];
 
 export function isReceipt(pdu: Pdu): boolean {
@@ -28,7 +29,8 @@ export function isReceipt(pdu: Pdu): boolean {
   return bits === receiptBits.receipt || bits === receiptBits.intermediate;
 }
 
-/** Null: a receipt that names no text. A failure is never permanent: networks use their error codes as they like. */
+/** Returns null for a receipt that names no text. A failure is never permanent, because networks use
+ *  their error codes freely. */
 export function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
   const words = Buffer.from(userData(pdu).data).toString("latin1");
   const named = pdu.tlvs.get(tag.receiptedId);

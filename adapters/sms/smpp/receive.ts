@@ -1,4 +1,5 @@
-// Takes what the centre delivers: stored first, answered after it, and forgotten when the centre has read the answer.
+// Receives the message centre's deliveries: each is stored, then answered, and removed when the message
+// centre has read the response.
 
 import type { InboundText, ProviderParts } from "../provider.ts";
 import { fromAddress } from "./address.ts";
@@ -14,17 +15,19 @@ export interface Receiving {
   readonly memory: Memory;
   readonly hear: ProviderParts["hear"];
   readonly config: SmppConfig;
-  /** Whose national numbers the centre gives us, if it does. */
+  /** Country of the national numbers that the message centre sends, if it does. */
   readonly country: string | undefined;
   readonly signal: AbortSignal;
 }
 
-/** What is no text (a picture, a ring tone) is told of: silence would leave the person waiting. */
+/** Placeholder for content that is not text (a picture, a ring tone). Without it the customer would get
+ *  no response. */
 const noText = "[a message that is no text]";
-/** How long a cursor that has only become shorter may wait for texts to be committed with. */
+/** How long a cursor that only became shorter may wait for texts to share its commit. Milliseconds. */
 const lingerMs = 50;
 
-/** Ends when the signal aborts; throws when the line ends or a commit fails, with nothing answered that is not stored. */
+/** Returns when the signal aborts. Throws when the connection ends or a commit fails. No message is
+ *  acknowledged before it is stored. */
 export async function receive({ line, memory, hear, config, country, signal }: Receiving): Promise<void> {
   const idleMs = Math.min(30_000, Math.max(10, config.incomplete_after / 2));
   let waitMs = lingerMs;

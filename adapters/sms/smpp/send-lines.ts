@@ -1,19 +1,20 @@
-// Which line a text goes out over.
+// Selects the connection over which a text is sent.
 
 import type { Mode, Session } from "./session.ts";
 
-/** The line that receives, while it stands. Where none does (another node has it, or it is being opened), one of their
- *  own, which only sends: what it received nobody would read. */
+/** Returns the receiving connection while it is open. Without one (another node has it, or it is being
+ *  opened), it opens a separate connection, which only sends: messages received on it would not be
+ *  processed. */
 export interface SendLines {
-  /** A line that receives has been bound. */
+  /** Registers a receiving connection that has been bound. */
   offer(line: Session): void;
-  /** Rejects when no line can be had, and when the signal aborts. */
+  /** Rejects when no connection can be opened, and when the signal aborts. */
   get(signal: AbortSignal): Promise<Session>;
-  /** Ends the line of its own. */
+  /** Closes the separate connection. */
   close(signal: AbortSignal): Promise<void>;
 }
 
-/** Opens nothing until asked. */
+/** Opens no connection before the first request. */
 export function createSendLines(
   open: (mode: Mode, signal: AbortSignal) => Promise<Session>,
   timeoutMs: number,
@@ -27,7 +28,8 @@ export function createSendLines(
     await leaving?.then((line) => line.close(signal)).catch(() => undefined);
   }
 
-  /** One line for all who wait; forgotten when it cannot be opened, and when it ends. */
+  /** Opens one connection for all waiting callers. It is dropped when it fails to open, and when it
+   *  ends. */
   function opening(): Promise<Session> {
     const line = open("bind_transmitter", AbortSignal.timeout(timeoutMs));
     const forget = () => {

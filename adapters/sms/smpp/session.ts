@@ -1,4 +1,4 @@
-// One bound connection to a message centre: who asks what, who answers what, and whether the line still stands.
+// One bound connection to a message centre: requests, responses and the check that the connection is alive.
 
 import { once } from "node:events";
 import net from "node:net";
@@ -8,27 +8,31 @@ import type { SmppConfig } from "./config.ts";
 import { classOf, codeOf } from "./errors.ts";
 import { type Command, encode, type Fields, framing, isResponse, type Pdu } from "./pdu.ts";
 
-/** A transceiver receives and sends; a transmitter gets nothing that would have to be answered. */
+/** A transceiver receives and sends. A transmitter receives no messages that need a response. */
 export type Mode = "bind_transceiver" | "bind_transmitter";
 
 export interface Session {
-  /** Resolves with the centre's answer, whatever it is. Rejects when the signal aborts, when the centre is silent, when the line ends.
-   *  `crossing` is called just before the first octet leaves; at most `window` texts are under way at once. */
+  /** Resolves with the message centre's response of any status. Rejects when the signal aborts, at the
+   *  timeout, and when the connection ends. `crossing` is called just before the first octet is sent. At
+   *  most `window` texts are in flight at once. */
   submit(fields: Fields, signal: AbortSignal, crossing?: () => void): Promise<Pdu>;
-  /** What the centre has delivered since the last call, at least one; empty after `ms`, or when the signal aborts. Rejects when the line has ended and
-   *  all was taken. */
+  /** Returns the deliveries since the last call, at least one. Returns an empty list after `ms`
+   *  milliseconds, or when the signal aborts. Rejects when the connection has ended and all deliveries
+   *  were returned. */
   delivered(ms: number, signal: AbortSignal): Promise<readonly Pdu[]>;
-  /** Tells the centre that a delivery is ours now. */
+  /** Acknowledges a delivery: the message centre is no longer responsible for it. */
   answer(delivery: Pdu): void;
-  /** Resolves when the centre has read everything that was written so far; rejects when that cannot be told. */
+  /** Resolves when the message centre has read everything that was written so far. Rejects when this
+   *  cannot be determined. */
   settled(signal: AbortSignal): Promise<void>;
-  /** Aborted when the line has ended; the reason is an Error. */
+  /** Aborted when the connection has ended; the reason is an Error. */
   readonly over: AbortSignal;
-  /** Waits for texts under way, takes leave, and ends the line at the latest when the signal aborts. */
+  /** Waits for texts in flight, sends unbind, and closes the connection, at the latest when the signal
+   *  aborts. */
   close(signal: AbortSignal): Promise<void>;
 }
 
-/** Told by a centre that rejects our login. */
+/** The error when the message centre rejects our login. */
 export interface BindRefusal extends Error {
   readonly status: number;
 }
@@ -39,10 +43,12 @@ export function isLoginRefusal(error: unknown): error is BindRefusal {
 
 const unknownCommand = 0x03;
 const throttled = 0x58;
-/** Deliveries that wait for us; more are put off. Reading no further would also leave the centre's answers unread. */
+/** Maximum number of deliveries in the queue; further ones are deferred. If we stopped reading the
+ *  socket, the message centre's responses would also stay unread. */
 const mostWaiting = 2000;
 
-/** Connects and binds. Rejects with a `BindRefusal` when the centre says no; a line that failed is closed. */
+/** Connects and binds. Rejects with a `BindRefusal` when the message centre refuses. A connection that
+ *  failed is closed. */
 export async function openSession(
   config: SmppConfig,
   mode: Mode,
@@ -63,7 +69,7 @@ export async function openSession(
   let free = config.window;
   const queue: (() => void)[] = [];
 
-  /** Sends a question and waits for the answer. */
+  /** Sends a request and waits for its response. */
   async function ask(
     command: Command,
     fields: Fields,
@@ -113,7 +119,7 @@ export async function openSession(
     } else socket.write(encode("generic_nack", pdu.sequence, { status: unknownCommand }));
   }
 
-  /** A line that has silently died looks like a quiet one. */
+  /** Sends enquire_link at intervals, because a dead connection looks like an idle one. */
   async function enquire(): Promise<void> {
     while (!over.signal.aborted) {
       await clock.sleep(config.enquire, over.signal);
@@ -149,7 +155,8 @@ export async function openSession(
       try {
         return await ask("submit_sm", fields, until, crossing);
       } finally {
-        // A place is handed on, not given back, so that nobody overtakes who waits.
+        // The slot passes to the next text in the queue and is not released, so that no later text
+        // overtakes it.
         const next = queue.shift();
         if (next) next();
         else free += 1;
@@ -178,7 +185,7 @@ export async function openSession(
   };
 }
 
-/** Waits in line for a place. */
+/** Waits in the queue for a slot. */
 async function turn(queue: (() => void)[], signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-// The keys of a channel that texts through Telnyx.
+// Configuration keys of a channel that sends texts through Telnyx.
 
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { units } from "bridgehead/contract";
@@ -6,7 +6,8 @@ import * as z from "zod";
 
 const { duration } = units(z);
 
-/** An Ed25519 key as Telnyx shows it (base64 of 32 octets), wrapped as the crypto module wants it (RFC 8410). */
+/** Parses an Ed25519 key as Telnyx shows it (base64 of 32 octets). Returns it in the form that the
+ *  crypto module requires (RFC 8410). */
 export function publicKey(base64: string): KeyObject {
   const raw = Buffer.from(base64, "base64");
   if (raw.length !== 32) throw new Error("reading a public key: expected 32 octets in base64");

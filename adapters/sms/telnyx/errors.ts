@@ -1,4 +1,5 @@
-// What Telnyx's error codes mean for a text. Source: developers.telnyx.com, messaging error codes and API error codes.
+// Maps Telnyx's error codes to error classes. Source: developers.telnyx.com, messaging error codes and API
+// error codes.
 
 import { classes, type Refusal, type TextClass, withoutNumbers } from "../classes.ts";
 import type { ExchangeAnswer } from "../exchange.ts";
@@ -36,21 +37,21 @@ const codes = classes<string>({
   ambiguous: ["10007", "10008"],
 });
 
-/** One of `errors` in an answer or a webhook. */
+/** One of `errors` in a response or a webhook. */
 export interface TelnyxError {
   readonly code?: string | number | undefined;
   readonly title?: string | undefined;
   readonly detail?: string | undefined;
 }
 
-/** The class of a code alone, as a webhook has it. */
+/** Returns the class of an error code alone, as a webhook has it. */
 export function classOfCode(code: string | undefined): TextClass | null {
   return (code === undefined ? undefined : codes.get(code)) ?? null;
 }
 
-/** The class of an answer that was not yes, by its first error's code, else by the HTTP status. */
+/** Returns the class of an error response, by its first error's code, else by the HTTP status. */
 export function classOf(answer: ExchangeAnswer): TextClass | null {
-  // What lies before the interface answers 5xx in its own words, and may have passed the request on.
+  // A server in front of the API returns 5xx with its own text, and may have forwarded the request.
   if (answer.status >= 500 || answer.status === 408) return "ambiguous";
   const known = classOfCode(codeOf(firstError(answer)));
   if (known !== null) return known;

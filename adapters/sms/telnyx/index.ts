@@ -1,5 +1,5 @@
-// Texts through Telnyx: JSON over HTTPS, webhooks signed with Ed25519. There is no list of what was sent, so a send of
-// unknown outcome is settled by its webhook, or by the operator's choice for such drafts.
+// Texts through Telnyx: JSON over HTTPS, webhooks signed with Ed25519. The API has no list of sent texts. A
+// send of unknown outcome is settled by its webhook, or by the operator's configuration for such drafts.
 
 import {
   type Attempt,
@@ -21,20 +21,20 @@ import { classOf, refusalOf } from "./errors.ts";
 import { isProven, keyParameter, readEvent } from "./webhook.ts";
 
 const telnyxUrl = "https://api.telnyx.com";
-/** Telnyx answers in well under a second; what takes longer will hardly come. */
+/** Request timeout. Telnyx responds in well under a second; a later response is unlikely. */
 const timeoutMs = 30_000;
-/** Everything may come to any of the three: a profile knows one address and one for when that fails. */
+/** Each of the three paths accepts all events, because a profile has one URL and one failover URL. */
 const paths: readonly RoutePath[] = ["/inbound", "/inbound-fallback", "/status"];
 
 export interface TelnyxOptions {
   readonly apiUrl?: string | undefined;
   /** PEM text of a private authority. */
   readonly ca?: string | undefined;
-  /** Bytes of a picture that are fetched at most. */
+  /** Maximum size of a downloaded picture, in bytes. */
   readonly maxMedia: number;
 }
 
-/** Opens nothing by itself. */
+/** Creates the provider. Opens no connection. */
 export function telnyx(
   { channel }: Pick<ProviderParts, "channel">,
   config: TelnyxConfig,
@@ -86,7 +86,7 @@ export function telnyx(
         answer: () => new Response(null, { status: 200 }),
       }),
     ),
-    // Nothing is read here; it tells for as long as it runs whether the interface takes our key.
+    // Receives no messages. While it runs, it reports whether the API accepts our key.
     async run(_cursor, signal) {
       state.set("list", { state: "connecting" });
       while (!signal.aborted) {
@@ -125,7 +125,7 @@ export function telnyx(
       if (told !== null) state.set("account", told);
       return outcomeOf(kind, refusal);
     },
-    // Anybody who knows the address may fetch it, so our key stays here.
+    // Media URLs are public, so our key is not sent.
     fetchMedia(ref, signal) {
       const { url, mediaType } = medium.parse(ref);
       return openDownload({
@@ -164,13 +164,14 @@ function isYes({ status }: ExchangeAnswer): boolean {
   return status >= 200 && status < 300;
 }
 
-/** A yes without an id was taken all the same; its webhook, which carries our key, brings the id. */
+/** Returns the outcome of a success response. A response without an id was still accepted; its webhook
+ *  carries our key and returns the id. */
 function sentAs(answer: ExchangeAnswer): SendOutcome {
   try {
     const { data } = Object(JSON.parse(answer.body)) as { data?: { id?: unknown } };
     if (typeof data?.id === "string" && data.id !== "") return { kind: "sent", id: externalId(data.id) };
   } catch {
-    // Not JSON: said below.
+    // Not JSON: the return below handles it.
   }
   return { kind: "unknown", reason: "the interface said yes and gave no id" };
 }

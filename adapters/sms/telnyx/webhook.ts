@@ -1,5 +1,5 @@
-// What Telnyx posts to us: proven by its signature over time and raw body, then read. The address's query is not
-// signed; our key is therefore taken from the address that the signed body repeats.
+// Verifies and parses Telnyx's webhook requests. The signature covers the time and the raw body, but not
+// the URL's query. Our send key is therefore taken from the URL that the signed body repeats.
 
 import { type KeyObject, verify } from "node:crypto";
 import { type DeliveryEvent, sendKey } from "bridgehead/contract";
@@ -8,12 +8,13 @@ import { canonicalNumber } from "../numbers.ts";
 import type { Heard, InboundText, TextStatus } from "../provider.ts";
 import { classOfCode, codeOf, wordsOf } from "./errors.ts";
 
-/** A signature older, or further ahead, than this is a replay or a wrong clock. */
+/** Maximum age of a signature, and how far ahead it may be, in milliseconds. Beyond it the request is a
+ *  replay, or a clock is wrong. */
 const toleranceMs = 300_000;
-/** The parameter of the webhook's address that carries our key. */
+/** Parameter of the webhook's URL that carries our send key. */
 export const keyParameter = "draft";
 
-/** True when one of the keys signed exactly this body at that time, and that time is now. */
+/** Returns true when one of the keys signed exactly this body at that time, and that time is current. */
 export function isProven(
   request: Pick<Request, "headers">,
   body: Uint8Array,
@@ -61,8 +62,8 @@ const kinds: Readonly<Record<string, "text" | "status">> = {
   "message.finalized": "status",
 };
 
-/** What a proven body tells; events of other kinds tell nothing. Throws at one that it should understand and does not:
- *  answered with an error it comes again, and the operator sees it at Telnyx. */
+/** Parses a verified body; events of other kinds return no content. Throws for a supported event that is
+ *  invalid: after the error response Telnyx sends it again, and the operator sees the error at Telnyx. */
 export function readEvent(body: Uint8Array, now: number): Heard {
   const { data } = event.parse(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)));
   const kind = kinds[data.event_type];
@@ -104,7 +105,8 @@ const states: Readonly<Record<string, DeliveryEvent["state"]>> = {
   expired: "failed",
 };
 
-/** `delivery_unconfirmed` means that the carrier tells nothing: it was sent, and that is all there will be. */
+/** Converts a status. `delivery_unconfirmed` means that the carrier reports nothing: the text was sent,
+ *  and no further status follows. */
 function statusOf(payload: Payload, raw: Uint8Array): TextStatus {
   const status = Array.isArray(payload.to) ? payload.to[0]?.status : undefined;
   if (status === undefined) throw new Error("reading a receipt: it has no status");

@@ -1,5 +1,5 @@
-// Splits a text at natural boundaries: between paragraphs, then lines, then sentences, then single words.
-// Only then it splits inside a word, but never inside a grapheme.
+// Splits a text at natural boundaries: between paragraphs, then lines, then sentences, then at white space.
+// It splits inside a word last, and never inside a grapheme.
 
 const graphemes = new Intl.Segmenter("und", { granularity: "grapheme" });
 const sentences = new Intl.Segmenter("und", { granularity: "sentence" });

@@ -174,7 +174,7 @@ async function listed(
   const ours = new Set([...(number === null ? [] : [number]), ...further, ...used]);
   const within = {
     dateSentAfter: new Date(span.from),
-    // The provider's clock may be ahead of ours, so the newest piece has no end.
+    // The provider's clock may be ahead, so the newest piece has no end.
     ...(span.to === null ? {} : { dateSentBefore: new Date(span.to) }),
     pageSize,
   };
