@@ -1,5 +1,5 @@
-// The life of a call over HTTP, for providers that speak TwiML: it starts, its connection ends (and is taken up again), a
-// human is called, a message is left. Every answer is made of what is stored: the process may be another one by now.
+// HTTP routes for calls of providers that speak TwiML: call start, end and resume of the connection, dial result,
+// voicemail. Every response is built from stored state, because another process may handle the next request.
 
 import { externalId, type HttpRoute, type RoutePath, sessionId } from "bridgehead/contract";
 import { callStatus } from "./call-status.ts";
@@ -11,11 +11,13 @@ import type { Params } from "./signature.ts";
 import { element, escapeXml, hangUp, say, twiml } from "./twiml.ts";
 import { wording } from "./wording.ts";
 
-/** What differs between the providers. */
+/** The provider-specific parts of these routes. */
 export interface CallFlow {
-  /** The request's parameters under Twilio's names when it is the provider's; null: it is refused with 403. */
+  /** Returns the request's parameters under Twilio's names when the provider sent it. Null rejects the request with
+   *  403. */
   verify(request: Request, path: RoutePath): Promise<Params | null>;
-  /** The verb that leads a call to the agent. `action` is asked when that has ended. */
+  /** Returns the verb that connects a call to the agent. The provider requests `action` when that connection has
+   *  ended. */
   connect(call: ConnectCall): string;
 }
 
@@ -26,10 +28,10 @@ export interface ConnectCall {
   readonly language: string;
 }
 
-/** The connection failed because of what we asked for: asking again is pointless. */
+/** Error codes for a connection that failed because of our own request. A retry is pointless. */
 const ourFault = new Set(["64101", "64106"]);
 const unreachable = "64102";
-/** Before the first try after that; before each further one so much more. */
+/** Pause in seconds before the first retry after `unreachable`. Each further retry waits this much longer. */
 const pauseSeconds = 3;
 
 export function callRoutes(front: Front, flow: CallFlow): readonly HttpRoute[] {
@@ -61,7 +63,7 @@ export function callRoutes(front: Front, flow: CallFlow): readonly HttpRoute[] {
     route("POST", "/dialed", desk.dialed),
     route("POST", "/voicemail", desk.voicemail),
     route("POST", "/status", (params) => callStatus(front, params)),
-    // Needs no store, no platform and no agent.
+    // The fallback response needs no database, no platform request and no agent.
     route("GET", "/fallback", apology),
     route("POST", "/fallback", apology),
   ];
@@ -107,7 +109,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
   const missed = (params: Params, why: string) => channel.accept([missedCall(unserved(params), why)]);
   const first = (language: string) => front.greeting(language) ?? wording(config, language).greeting;
 
-  /** The agent cannot be reached any more. */
+  /** Responds when the agent cannot be reached any more. */
   const lastResort = async (params: Params) => {
     const { apology } = wording(config, config.language);
     const facts = await factsOf(params);
@@ -134,7 +136,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
     const tries = Math.max(Number(params.n ?? 0) || 0, (facts?.openings ?? 1) - 1);
     const code = params.ErrorCode ?? "";
     channel.log.warn({ call: callOf(params), code, tries }, "a call lost its connection to us");
-    // What was stored last counts, whether or not the frame that followed it has left.
+    // The last stored state decides, whether or not the frame that followed it was sent.
     if (facts?.state === "closed") return twiml(hangUp);
     if (facts && facts.handingOver !== null && tries < config.resume.times)
       return toHuman(params, facts.handingOver, config.language);
@@ -145,7 +147,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
     const words = wording(config, config.language);
     const greeting = facts === null ? first(config.language) : words.lostYou;
     if (code !== unreachable) return connect(params, greeting, tries + 1);
-    // We may be going down to come back: tries that follow each other at once would all meet the same closed door.
+    // The process may be restarting. Immediate retries would all fail, so each retry is preceded by a pause.
     const moment = say(words.fillers[tries % words.fillers.length] ?? "", config.language);
     const pause = element("Pause", { length: pauseSeconds * (tries + 1) });
     return connect(params, greeting, tries + 1, config.language, moment, pause);
@@ -174,7 +176,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
       if (status === "completed" || status === "answered") return over(params, "handed-over", hangUp);
       channel.log.warn({ call: callOf(params), status }, "nobody took a call that was handed over");
       const wish = config.hand_over?.no_answer ?? "end";
-      // An agent that was lost is no place to go back to.
+      // When the agent connection was lost, `agent` is not possible. The call goes to voicemail.
       const next = wish === "agent" && params.r === "lost" ? "voicemail" : wish;
       const gone = params.CallStatus === "completed";
       if (gone || next !== "voicemail") await missed(params, untaken);
@@ -188,7 +190,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
         finishOnKey: "#",
         playBeep: true,
       };
-      // Where nothing was recorded the next verb is done.
+      // When nothing was recorded, Twilio executes the verb that follows Record.
       const silent = element("Redirect", { method: "POST" }, [escapeXml(address("/voicemail"))]);
       return twiml(say(words.voicemail, config.language), element("Record", record), silent);
     },

@@ -1,15 +1,16 @@
-// What the provider reports of a call while and after it happens (Twilio's StatusCallback of a call or a number).
+// Handles status callbacks of a call (Twilio's StatusCallback of a call or a number), during and after the call.
 
 import { externalId, sendKey } from "bridgehead/contract";
 import type { Front } from "./dialects/dialect.ts";
 import type { Params } from "./signature.ts";
 
-/** A call that was placed and reached nobody. */
+/** Final statuses of an outbound call that was not answered. */
 const vain = new Set(["busy", "no-answer", "failed", "canceled"]);
 const over = new Set([...vain, "completed"]);
 
-/** A call that we placed is settled under its draft's key, so that it is known also when the answer of the placing was lost.
- *  A call that is over is recorded as over, whoever noticed first. */
+/** Reports delivery of an outbound call under its draft's key. The key binds the call even when the response to the
+ *  create request was lost. A call that has ended is recorded as closed, independent of which callback or request
+ *  reports the end first. */
 export async function callStatus(front: Front, params: Params): Promise<Response> {
   const { CallSid: call = "", CallStatus: status = "", key } = params;
   if (key !== undefined && /^[a-z0-9]+$/.test(key)) {

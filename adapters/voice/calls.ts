@@ -1,5 +1,5 @@
-// Calls that we place (twilio.com/docs/voice/api/call-resource). Placing one is not idempotent: whatever ends without an
-// answer is looked for in the list of calls, never repeated blindly.
+// Places outbound calls (twilio.com/docs/voice/api/call-resource). Creating a call is not idempotent. An attempt
+// without a response is looked up in the list of calls and never retried blindly.
 
 import {
   type Attempt,
@@ -23,7 +23,7 @@ export interface PlacedCalls {
   probe(signal: AbortSignal): Promise<ChannelStatus>;
 }
 
-/** The part of a Call resource that matters to us. */
+/** The fields of a Call resource that this adapter reads. */
 interface CallResource {
   readonly sid?: string;
   readonly direction?: string;
@@ -38,18 +38,20 @@ const refused: ChannelStatus = {
 };
 const e164 = /^\+[1-9]\d{4,14}$/;
 
-/** `AdapterDefinition.address`: a number as people write it, in E.164; null for what cannot be called. */
+/** `AdapterDefinition.address`: returns a number in customary notation as E.164. Returns null for an address that
+ *  cannot be called. */
 export function callable(text: string): string | null {
   const number = text.trim().replace(/[\s()./-]/g, "");
   return e164.test(number) ? number : null;
 }
-/** Our clock and the provider's differ; a request that was given up on may still be finished for a while. */
+/** `skewMs`: difference allowed between our clock and the provider's. `settledMs`: how long the provider may still
+ *  process a request after its timeout. */
 const skewMs = 5000;
 const settledMs = 60_000;
 const greetingLength = 800;
 const remembered = 1000;
 
-/** Null when the configuration names no account and number to call with. */
+/** Returns null when the configuration has no account and number for outbound calls. */
 export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls | null {
   const { account_sid: account, number, api_key: key } = config;
   const [token] = config.auth_tokens ?? [];
@@ -57,7 +59,8 @@ export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls 
   if (account === undefined || number === undefined || (key ?? token) === undefined) return null;
   const base = `${config.api_url.replace(/\/$/, "")}/2010-04-01/Accounts/${account}`;
   const ask = (request: Omit<ExchangeRequest, "login">) => exchange({ ...request, login });
-  // Which of the calls in the list are another draft's; after a restart nobody knows, and a call counts as ours.
+  // Maps call SIDs to send keys, to exclude the calls of other drafts. The map is empty after a restart; an unknown
+  // call counts as this draft's.
   const keys = new Map<string, SendKey>();
 
   return {
@@ -110,8 +113,8 @@ export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls 
   };
 }
 
-/** The words travel in the address that the provider asks when somebody answers, signed with it: the process that answers need
- *  not be the one that called. */
+/** Builds the form of the create request. The text is a parameter of the signed URL that the provider requests on
+ *  answer. The process that handles that request need not be the one that placed the call. */
 function creation(
   channel: Channel,
   config: VoiceConfig,
@@ -136,7 +139,7 @@ function creation(
   return form;
 }
 
-/** Codes that say that nobody can be reached there: invalid, not dialable, blocked. */
+/** Error codes for a recipient that cannot be reached: invalid, not dialable, blocked. */
 const unreachable = new Set([13223, 13224, 13225, 13226, 13227, 21211, 21214, 21216, 21217]);
 
 function outcomeOf({ status, body, retryAfter }: ExchangeAnswer): SendOutcome {

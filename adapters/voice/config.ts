@@ -1,5 +1,5 @@
-// The keys of a voice channel's block. Each description is the question the key answers; the example configuration and
-// the JSON Schema are made from them.
+// The configuration keys of a voice channel. Each description is the question that the key answers. The example
+// configuration and the JSON Schema are generated from these descriptions.
 
 import { units } from "bridgehead/contract";
 import * as z from "zod";
@@ -57,7 +57,8 @@ const phrases = z.strictObject({
   voicemail: phrase.optional().describe("How is a caller asked to leave a message?"),
 });
 
-/** Keys that only ConversationRelay of Twilio has an attribute for. Elsewhere they would have no effect. */
+/** Keys that map to an attribute of Twilio's ConversationRelay only. The other dialects reject them because they
+ *  would have no effect. */
 const twilioOnly = ["interrupt_sensitivity", "ignore_backchannel", "transcription_language"] as const;
 
 /** The keys that a dialect requires. */
@@ -225,6 +226,6 @@ export const config = z
     }
   });
 
-/** The block as written, defaults filled in; durations in milliseconds. */
+/** The parsed configuration with defaults applied. Durations are in milliseconds. */
 export type VoiceConfig = z.output<typeof config>;
 export type PhraseOverrides = z.output<typeof phrases>;

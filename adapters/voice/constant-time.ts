@@ -1,8 +1,8 @@
-// Comparing secrets without telling by the time it takes how much of a guess was right.
+// Compares secrets in constant time, so that the response time reveals nothing about a partially correct guess.
 
 import { createHash, timingSafeEqual } from "node:crypto";
 
-/** Whether both texts are the same; takes as long for any guess of the same length. */
+/** Returns whether both texts are equal. The duration is the same for all guesses of one length. */
 export function sameText(secret: string, given: string): boolean {
   return timingSafeEqual(digest(secret), digest(given));
 }

@@ -1,27 +1,27 @@
-// What is sent: words into a live call, or a call that is placed.
+// The drafts of the voice channel: speech for a live call, or a call to place.
 
 import type { ExternalId, Json, Reply } from "bridgehead/contract";
 
-/** `speech`: the agent's words for a live call; what can be spoken of them depends on its language, known when it is sent.
- *  `call`: somebody is called and greeted with the words. */
+/** `speech`: the agent's text for a live call. It is converted to speakable text on sending, when the call's
+ *  language is known. `call`: an outbound call that starts with the text as its greeting. */
 export type Draft =
   | {
       readonly kind: "speech";
       readonly session: string;
       readonly answers: ExternalId | null;
       readonly text: string;
-      /** After it the call goes to a human. */
+      /** Transfers the call to a human after the text was spoken. */
       readonly handOver?: true;
     }
   | {
       readonly kind: "call";
       readonly to: string;
       readonly text: string;
-      /** False for an answer whose call is not known any more: nobody is called back by itself. */
+      /** False for a reply whose call is no longer known: the adapter never calls back on its own. */
       readonly wanted: boolean;
     };
 
-/** Signature and introduction are not spoken. */
+/** Composes drafts from a reply. Signature and introduction are not spoken. */
 export function compose(reply: Reply): readonly Draft[] {
   const { session, answers, text } = reply;
   const then = reply.handOver ? { handOver: true as const } : {};
@@ -33,7 +33,7 @@ export function compose(reply: Reply): readonly Draft[] {
 export type Speech = Draft & { readonly kind: "speech" };
 export type Placing = Draft & { readonly kind: "call" };
 
-/** A draft as the store gives it back. */
+/** Reads a draft from its stored JSON. */
 export function readDraft(stored: Json): Draft {
   return stored as unknown as Draft;
 }

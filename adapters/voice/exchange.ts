@@ -1,5 +1,5 @@
-// One HTTP exchange with a provider's interface, by Node's own client: it shows the instant before the first byte of the
-// request. An error up to there is certain, one after it is not.
+// One HTTP request to a provider's API through Node's own client, which exposes the moment before the first byte is
+// sent. An error before that moment means "not sent"; after it the outcome is unknown.
 
 import { type IncomingMessage, request as plain } from "node:http";
 import { request as encrypted } from "node:https";
@@ -7,26 +7,27 @@ import { request as encrypted } from "node:https";
 export interface ExchangeRequest {
   readonly method: "GET" | "POST";
   readonly url: URL;
-  /** user:password */
+  /** `user:password` for Basic authentication. */
   readonly login: string;
   readonly form?: URLSearchParams;
   readonly signal: AbortSignal;
-  /** Called when the line stands and the first byte is about to leave; what it throws ends the exchange unsent. */
+  /** Called when the connection is established, before the first byte is sent. An exception from it aborts the
+   *  request unsent. */
   readonly crossing?: () => void;
 }
 
 export interface ExchangeAnswer {
   readonly status: number;
-  /** Seconds, as the answer said. */
+  /** Retry-After of the response, in seconds. */
   readonly retryAfter: number | null;
-  /** JSON, or null when it was none. */
+  /** The parsed JSON body, or null when the body is not JSON. */
   readonly body: unknown;
 }
 
 const timeoutMs = 30_000;
 const largest = 4_000_000;
 
-/** Resolves with any status; rejects when there is no whole answer. Redirects are answers like any other. */
+/** Resolves with any status; redirects are returned and not followed. Rejects when no complete response arrives. */
 export function exchange({
   method,
   url,
@@ -48,7 +49,8 @@ export function exchange({
         }),
   };
   return new Promise((resolve, reject) => {
-    // A line of its own for each: one that idled may be closed just as we write, which would be an unknown outcome.
+    // Each request opens its own connection. An idle connection may close during the write, which would be an unknown
+    // outcome.
     const out = (safe ? encrypted : plain)(url, {
       method,
       headers,
@@ -90,6 +92,6 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return null; // something before the interface answered; the status says what there is to know
+    return null; // a proxy sent this response; the status is sufficient
   }
 }

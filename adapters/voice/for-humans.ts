@@ -1,5 +1,5 @@
-// What people are told of calls: a message that was left, and a call that reached nobody. They hear of it also when nobody
-// looks at a telephone.
+// Messages to humans about calls: a voicemail, and a missed call. They reach responders as notifications, so no
+// telephone has to be watched.
 
 import { externalId, type MessageEvent, type Party, sessionId } from "bridgehead/contract";
 
@@ -7,17 +7,18 @@ export interface UnservedCall {
   readonly call: string;
   readonly from: Party;
   readonly ours: string | null;
-  /** Clock milliseconds. */
+  /** Clock time in milliseconds. */
   readonly at: number;
 }
 
 const nameOf = ({ address }: Party): string =>
   address.startsWith("anonymous:") ? "an anonymous caller" : address;
 
-/** Why a call that was handed over counts as missed. */
+/** Reason of a missed call when no human answered the transfer. */
 export const untaken = "nobody took the call that was handed over";
 
-/** Nobody served the caller: the agent did not answer or could not be reached, or no human took the call. Once for a call. */
+/** Builds the message for a missed call: the agent did not answer or was unreachable, or no human took the call. The
+ *  id limits it to one per call. */
 export function missedCall(call: UnservedCall, why: string): MessageEvent {
   const caller = nameOf(call.from);
   const subject = `Missed call from ${caller}`;
@@ -25,7 +26,7 @@ export function missedCall(call: UnservedCall, why: string): MessageEvent {
   return { ...message(call, "missed", text), forHumans: { subject } };
 }
 
-/** A message on the machine. */
+/** Builds the message for a voicemail recording. */
 export function voicemail(
   call: UnservedCall,
   recording: { readonly id: string; readonly url: string; readonly seconds: string },

@@ -1,4 +1,4 @@
-// Giving a call to a human: what the provider is told, and what it is answered when it asks what to do.
+// Transfers a call to a human: the data for the provider, and the response to its callback.
 
 import type { VoiceConfig } from "./config.ts";
 import type { Capabilities } from "./dialects/dialect.ts";
@@ -6,7 +6,8 @@ import { element, escapeXml } from "./twiml.ts";
 
 type HandOver = NonNullable<VoiceConfig["hand_over"]>;
 
-/** By a frame a call can only be sent to a number. */
+/** Returns whether this configuration and dialect can transfer a call. The transfers `frame` and `dial` need a
+ *  number or address in `dial`. */
 export function canHandOver(
   { hand_over }: VoiceConfig,
   { transfer }: Pick<Capabilities, "transfer">,
@@ -15,13 +16,14 @@ export function canHandOver(
   return (transfer === "frame" || transfer === "dial") && hand_over?.dial !== undefined;
 }
 
-/** What goes with the end of the session. It comes back in the callback and is shown to whoever takes the call: no personal
- *  words; below 4 KB. The callback looks up what is stored, and believes of this no more than the language. */
+/** Builds the data sent with the end of the session, below 4 KB. The provider returns it in the callback and shows
+ *  it to the human who takes the call, so it contains no conversation text. The callback reads everything but the
+ *  language from stored state. */
 export function handOverData(call: string, reason: string, language: string): string {
   return JSON.stringify({ reason, call, language });
 }
 
-/** The language in what came back, or null. */
+/** Returns the language from the callback's data, or null. */
 export function languageInData(data: string | undefined): string | null {
   try {
     const { language } = JSON.parse(data ?? "") as { language?: unknown };
@@ -34,12 +36,13 @@ export function languageInData(data: string | undefined): string | null {
 export interface HandOverCall {
   readonly call: string;
   readonly reason: string;
-  /** Where the outcome of a Dial is reported. */
+  /** URL of the callback that reports the result of Dial. */
   readonly dialed: string;
   readonly language: string;
 }
 
-/** The verb that leads the call to a human. Dial comes back to us; of the others nothing more is heard. */
+/** Builds the verb that transfers the call to a human. Only Dial reports its result in a callback; Redirect and
+ *  Enqueue do not. */
 export function handOverVerb(over: HandOver, { call, reason, dialed, language }: HandOverCall): string {
   if (over.redirect !== undefined) return element("Redirect", { method: "POST" }, [escapeXml(over.redirect)]);
   if (over.enqueue !== undefined) {
@@ -60,7 +63,7 @@ export function handOverVerb(over: HandOver, { call, reason, dialed, language }:
   );
 }
 
-/** The numbers and addresses that ring. */
+/** Returns the Number and Sip elements that Dial rings. */
 export function dialTargets(over: HandOver): readonly string[] {
   return (over.dial ?? []).map((to) =>
     to.startsWith("sip:") ? element("Sip", {}, [escapeXml(to)]) : element("Number", {}, [escapeXml(to)]),

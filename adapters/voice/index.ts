@@ -1,4 +1,4 @@
-// The voice adapter: speaks with people who call, and calls people. This file only puts the parts together.
+// The voice adapter answers and places phone calls. This file only connects the parts.
 
 import { type Adapter, type Channel, defineAdapter, type Route, sessionId } from "bridgehead/contract";
 import { callable, placedCalls } from "./calls.ts";
@@ -26,7 +26,7 @@ const makers: Readonly<Record<VoiceConfig["dialect"], DialectMaker>> = {
   gather,
 };
 
-/** Whose number it is: two dialects are one provider's. */
+/** The carrier that owns a number. The dialects `twilio` and `gather` use the same carrier. */
 const carriers = {
   twilio: "twilio",
   gather: "twilio",
@@ -43,7 +43,7 @@ export default defineAdapter({
     attachments: false,
     conversations: "person",
     platform: "voice",
-    // A caller does not wait half a minute for a question of unknown outcome.
+    // Reconciliation of an unknown outcome is short: a caller does not wait half a minute.
     defaults: { concurrency: 500, on_unknown: "drop", settle_after: "5s" },
   },
   address: callable,
@@ -56,7 +56,7 @@ export default defineAdapter({
     const calls = liveCalls();
     const dialect = makers[settings.dialect](frontOf(channel, settings));
     const placed = placedCalls(channel, settings);
-    // Nobody is connected to: who calls finds us there.
+    // The adapter opens no connection of its own. It is ready because providers connect to its routes.
     channel.report({ state: "ready" });
     return {
       outbound: outbound(channel, (call) => calls.find(call) ?? dialect.ear?.(call), placed),

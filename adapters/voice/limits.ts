@@ -1,4 +1,4 @@
-// The keys of a voice channel that say how long, how often and what then.
+// The configuration keys of a voice channel for durations, repeat counts and fallbacks.
 
 import { units } from "bridgehead/contract";
 import * as z from "zod";

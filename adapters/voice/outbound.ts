@@ -1,4 +1,4 @@
-// The sending side: words into a call whose line ends here, or a call that is placed.
+// Sends drafts: speech into a call connected to this process, or an outbound call.
 
 import { type Attempt, type Channel, type Outbound, type SendOutcome, sessionId } from "bridgehead/contract";
 import type { PlacedCalls } from "./calls.ts";
@@ -35,7 +35,7 @@ export function outbound(channel: Channel, ear: Ear, calls: PlacedCalls | null):
   };
 }
 
-/** Of words spoken into a call nobody can tell later; a placed call is in the provider's list. */
+/** Reconciles an attempt. Speech cannot be verified later; an outbound call is in the provider's list. */
 const lookingIn =
   (calls: PlacedCalls): NonNullable<Outbound<Draft>["reconcile"]> =>
   async (stored, attempt, signal) => {

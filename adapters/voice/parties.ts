@@ -1,8 +1,8 @@
-// Who calls, as the core knows people: an address that is the same at every call, unless it is withheld.
+// Maps callers to the core's `Party`: the address is stable across calls, except for a withheld number.
 
 import type { Party } from "bridgehead/contract";
 
-/** What Twilio and the networks put in place of a withheld number. */
+/** Values that Twilio and carriers send in place of a withheld number. */
 const withheld = new Set([
   "",
   "anonymous",
@@ -17,14 +17,15 @@ const withheld = new Set([
   "+2562533", // "blocked"
 ]);
 
-/** A caller without a number is a person of this call alone. */
+/** Returns the party of a caller. A caller with a withheld number gets an address that is unique to this call. */
 export function personOf(address: string | null, call: string): Party {
   const clean = (address ?? "").trim();
   if (withheld.has(clean.toLowerCase())) return { address: `anonymous:${call}` };
   return { address: clean.toLowerCase().slice(0, 320) };
 }
 
-/** The person of a call in the parameters Twilio and its kind send: the caller, or whom we called. */
+/** Returns both parties of a call from Twilio-style parameters. `person` is the caller of an inbound call or the
+ *  callee of an outbound call. */
 export function partiesOf(call: {
   readonly From?: string | undefined;
   readonly To?: string | undefined;

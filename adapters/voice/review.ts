@@ -1,10 +1,10 @@
-// What is wrong with a block for calls although each of its keys is right: for `check` and every start.
+// Finds errors in a voice configuration that passed schema validation. Runs in `check` and on every start.
 
 import type { Remark, Surroundings } from "bridgehead/contract";
 import { isPossiblePhoneNumber } from "libphonenumber-js/min";
 import type { VoiceConfig } from "./config.ts";
 
-/** Called with a parsed block; pure. */
+/** Called with the parsed configuration. No I/O. */
 export function review(config: VoiceConfig, { publicUrl, trial }: Surroundings): readonly Remark[] {
   if (trial) return [];
   const remarks: Remark[] = [];

@@ -1,16 +1,16 @@
-// Is a request really Twilio's? X-Twilio-Signature over the public address, which comes from the configuration and never from
-// the request (twilio.com/docs/usage/security).
+// Verifies X-Twilio-Signature over the public URL. That URL comes from the configuration and never from the request
+// (twilio.com/docs/usage/security).
 
 import type { RoutePath } from "bridgehead/contract";
 import { validateRequest } from "twilio/lib/webhooks/webhooks.js";
 import type { Front } from "./dialects/dialect.ts";
 
-/** The parameters of a request by name; of a repeated one the first. */
+/** The parameters of a request by name. The first value of a repeated name counts. */
 export type Params = Readonly<Record<string, string | undefined>>;
 
 const header = "x-twilio-signature";
 
-/** The parameters of a request, when one of the secrets has signed it; else null. */
+/** Returns the parameters of a request that is signed with one of the secrets; else null. */
 export async function signedParams(
   { channel }: Pick<Front, "channel">,
   secrets: readonly string[],
@@ -21,14 +21,15 @@ export async function signedParams(
   const url = channel.url(path).href + search;
   const body = request.method === "POST" ? new URLSearchParams(await request.text()) : new URLSearchParams();
   const signature = request.headers.get(header);
-  // Repeated names are signed with all their values, blank ones too.
+  // The signature covers all values of repeated names, including blank ones.
   const signed = Object.fromEntries([...body.keys()].map((key) => [key, valuesOf(body, key)]));
   const holds =
     signature !== null && secrets.some((secret) => validateRequest(secret, signature, url, signed));
   return holds ? { ...firstOf(new URLSearchParams(search)), ...firstOf(body) } : null;
 }
 
-/** Whether an upgrade is signed: over the exact websocket address, without parameters. */
+/** Returns whether a websocket upgrade request is signed. The signature covers the exact websocket URL without
+ *  parameters. */
 export function upgradeIsSigned(
   { channel }: Pick<Front, "channel">,
   secrets: readonly string[],
@@ -40,7 +41,7 @@ export function upgradeIsSigned(
   return signature !== null && secrets.some((secret) => validateRequest(secret, signature, url, {}));
 }
 
-/** `https://...` as the address of a websocket. */
+/** Returns an `https://` URL as a websocket URL (`wss://`). */
 export function socketUrl(url: URL): string {
   return url.href.replace(/^http/, "ws");
 }

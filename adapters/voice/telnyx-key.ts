@@ -2,10 +2,10 @@
 
 import { createPublicKey, type KeyObject } from "node:crypto";
 
-/** What precedes the 32 bytes in the DER form of an Ed25519 key (RFC 8410). */
+/** DER prefix of an Ed25519 public key (RFC 8410); the 32 bytes of the key follow it. */
 const derPrefix = Buffer.from("302a300506032b6570032100", "hex");
 
-/** The 32 bytes; null for anything that is not base64 of them, or of their DER form. */
+/** Returns the key's 32 bytes from base64, raw or in DER form. Returns null for any other text. */
 function bytesOf(text: string): Buffer | null {
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return null;
   const bytes = Buffer.from(text, "base64");
@@ -14,10 +14,10 @@ function bytesOf(text: string): Buffer | null {
   return isDer ? bytes.subarray(12) : null;
 }
 
-/** Checked when the configuration is loaded: with a wrong key every call would be refused. */
+/** Validates the key when the configuration is loaded. With a wrong key every request would be rejected. */
 export const isEd25519Key = (text: string): boolean => bytesOf(text) !== null;
 
-/** Throws for a text that is no such key. */
+/** Throws an error for a text that is not an Ed25519 public key. */
 export function ed25519KeyOf(text: string): KeyObject {
   const bytes = bytesOf(text);
   if (bytes === null) throw new Error("reading an Ed25519 public key: it is not base64 of 32 bytes");

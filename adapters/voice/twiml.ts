@@ -1,6 +1,8 @@
-// TwiML, written by ourselves: the provider's own types spell several attributes in ways the provider does not know.
+// Serializes TwiML without the provider's library: its types spell several attributes in ways the provider does not
+// accept.
 
-/** An element as text. Attributes without a value are left out; texts are escaped, children are not. */
+/** Returns an element as text. Attributes without a value are omitted. Attribute values are escaped; children are
+ *  not. */
 export function element(
   name: string,
   attributes: Readonly<Record<string, string | number | boolean | null | undefined>>,
@@ -13,7 +15,7 @@ export function element(
   return children.length === 0 ? `<${name}${written}/>` : `<${name}${written}>${children.join("")}</${name}>`;
 }
 
-/** Text between tags or in an attribute. Characters that XML cannot hold are dropped. */
+/** Escapes text for element content or an attribute. Characters that are invalid in XML are dropped. */
 export function escapeXml(text: string): string {
   return text
     .replace(/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, "")
@@ -24,14 +26,14 @@ export function escapeXml(text: string): string {
     .replaceAll("'", "&apos;");
 }
 
-/** `<Say>` in a language. */
+/** Returns a `<Say>` element in the given language. */
 export function say(text: string, language: string, voice?: string): string {
   return element("Say", { language, voice }, [escapeXml(text)]);
 }
 
 export const hangUp = "<Hangup/>";
 
-/** The whole document, as the answer to the provider. */
+/** Returns the TwiML document as the HTTP response to the provider. */
 export function twiml(...verbs: readonly string[]): Response {
   const body = `<?xml version="1.0" encoding="UTF-8"?><Response>${verbs.join("")}</Response>`;
   return new Response(body, { status: 200, headers: { "content-type": "text/xml; charset=utf-8" } });

@@ -1,9 +1,10 @@
-// What this channel says in a language: the configuration's words, else the built-in ones.
+// The fixed phrases of this channel in one language: configured phrases override the built-in defaults.
 
 import type { PhraseOverrides, VoiceConfig } from "./config.ts";
 import { type Phrases, phrases, primary } from "./speech/index.ts";
 
-/** The phrases for a language; overrides for exactly this tag win over those for its language. */
+/** Returns the phrases for a language tag. An override for the exact tag takes precedence over one for the primary
+ *  language. */
 export function wording(config: VoiceConfig, language: string): Phrases {
   const under = (tag: string) => config.phrases.find((one) => one.language === tag);
   const said: Partial<PhraseOverrides> = { ...under(primary(language)), ...under(language) };
@@ -22,17 +23,19 @@ export function wording(config: VoiceConfig, language: string): Phrases {
   };
 }
 
-/** The configured greeting for a language, or null: then the agent's introduction is one. */
+/** Returns the configured greeting for a language. On null the caller of this function uses the agent's
+ *  introduction. */
 export function configuredGreeting(config: VoiceConfig, language: string): string | null {
   const { greeting } = config;
   if (greeting === undefined || typeof greeting === "string") return greeting ?? null;
   return greeting[language] ?? greeting[primary(language)] ?? null;
 }
 
-/** Which configured language a provider's report (`de`, `de-DE`) means; null for one we do not speak. */
+/** Returns the configured language for the one a provider reports (`de`, `de-DE`). Returns null for an unsupported
+ *  language. */
 export function languageOf(config: VoiceConfig, reported: string | null): string | null {
   if (reported === null || reported === "") return null;
-  // Any language is understood and spoken: ours are those with words of our own.
+  // Any language is recognized and synthesized here. Supported are those with built-in phrases.
   if (config.transcription_language === "multi" && config.languages.length === 0)
     return phrases(reported).lang === primary(reported) ? reported : null;
   const all = [config.language, ...config.languages.map((one) => one.code)];

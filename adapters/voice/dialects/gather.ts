@@ -1,6 +1,6 @@
-// Calls without a websocket: Twilio's <Gather> asks, posts what was understood, and is answered with TwiML
-// (twilio.com/docs/voice/twiml/gather). While the agent thinks, the request is held open until the next filler is due.
-// How far a call is stands in the addresses, which are signed: any process can answer the next request.
+// Calls without a websocket. Twilio's <Gather> plays a prompt, posts the recognized speech and receives TwiML as the
+// response (twilio.com/docs/voice/twiml/gather). While the agent prepares a reply, the request is held open until the
+// next filler is due. The state of a call is in the signed callback URLs: any process can handle the next request.
 
 import {
   type Attempt,
@@ -24,25 +24,26 @@ import { element, escapeXml, hangUp, say, twiml } from "../twiml.ts";
 import { wording } from "../wording.ts";
 import type { DialectMaker, Ear, Front } from "./dialect.ts";
 
-/** One call that is being asked, as far as this process knows it. */
+/** The state of one active call in this process. */
 interface Asked {
   newest: ExternalId | null;
-  /** Answers the request that is held open. */
+  /** Delivers a reply to the pending request. */
   answer: ((said: Pick<Speech, "text" | "handOver">) => void) | null;
   idle: AbortController;
   readonly talk: Dialogue;
-  /** The sentences of the last response, and when the caller began to hear them (clock milliseconds). */
+  /** The sentences of the last response, and when their playback began (clock milliseconds). */
   speech: { readonly pieces: readonly string[]; readonly at: number };
 }
 
-/** Twilio gives a request 15 s. */
+/** Maximum time in milliseconds to hold a request. Twilio's timeout for a request is 15 s. */
 const longestHold = 9000;
-/** Messages are counted from here on when a call comes back from somewhere else, so that no two have one number. */
+/** Message numbers start at a multiple of this for each opening of a call. The numbers of two openings never
+ *  collide. */
 const perOpening = 1000;
-/** A call of which nothing is heard for so long is over, whoever failed to say so. */
+/** A call without any request for this time (milliseconds) is closed, even when its end was never reported. */
 const idleMs = 180_000;
 const longest = 2048;
-/** Recognition ends so long after the caller's last word, in milliseconds. */
+/** Time in milliseconds between the caller's last word and the end of recognition. */
 const recognitionMs = 1500;
 
 export const gather: DialectMaker = (front) => {
@@ -69,11 +70,11 @@ interface GatherDesk {
   readonly ear: Ear;
   readonly close: () => void;
   readonly verify: (request: Request, path: HttpRoute["path"]) => Promise<Params | null>;
-  /** Where the call goes on. */
+  /** Returns the URL of the next request of the call. */
   readonly address: (query: Readonly<Record<string, string | number>>) => string;
 }
 
-/** The part that also another dialect can fall back to. */
+/** The part that other dialects use as their fallback. */
 export function gatherDesk(front: Front): GatherDesk {
   const { channel, config } = front;
   const { clock } = channel;
@@ -82,7 +83,7 @@ export function gatherDesk(front: Front): GatherDesk {
   const words = wording(config, language);
   const verify = (request: Request, path: HttpRoute["path"]) =>
     signedParams(front, config.auth_tokens ?? [], path, request);
-  /** Values are letters, digits, `-` and `_` alone, so that nobody on the way encodes them in another manner. */
+  /** Values contain only letters, digits, `-` and `_`, so that no proxy or client encodes the URL differently. */
   const address = (query: Readonly<Record<string, string | number>>) =>
     `${channel.url("/gather").href}?${Object.entries(query)
       .map(([name, value]) => `${name}=${value}`)
@@ -122,7 +123,7 @@ export function gatherDesk(front: Front): GatherDesk {
     await front.closed(call, reason);
     return twiml(...verbs);
   };
-  /** Says something and listens. `next` counts messages, `quiet` how often nothing was said. */
+  /** Speaks the pieces and waits for input. `next` counts messages, `quiet` counts requests without input. */
   const listen = (pieces: readonly string[], next: number, quiet = 0) =>
     twiml(
       element(
@@ -150,17 +151,18 @@ export function gatherDesk(front: Front): GatherDesk {
     const dialed = `${channel.url("/dialed").href}?r=${reason}`;
     const verb = handOverVerb(config.hand_over, { call, reason, dialed, language });
     if (config.hand_over.dial === undefined) return end(call, "handed-over", ...before, verb);
-    forget(call); // nothing is heard of it while humans talk
+    forget(call); // no requests arrive during the transfer
     return twiml(...before, verb);
   };
 
-  /** Holds the request until the answer comes or something has to be said. `since` is when the question was asked. */
+  /** Holds the request until the reply arrives or a filler is due. `since` is the time of the question in
+   *  milliseconds. */
   async function wait(params: Params, count: number, filler: number, since: number): Promise<Response> {
     const { CallSid: call = "" } = params;
     const state = await known(call);
     const { first, second, every } = config.fillers;
     const due = filler === 0 ? first : second + (filler - 1) * every;
-    since = Math.min(since, clock.now()); // the clock was set back: nobody waits for it to catch up
+    since = Math.min(since, clock.now()); // the clock may step backward
     const passed = clock.now() - since;
     const limit = Math.min(due, config.give_up.after);
     const held = new AbortController();
@@ -172,7 +174,7 @@ export function gatherDesk(front: Front): GatherDesk {
       .then(() => answer.resolve(null));
     const heard = await answer.promise;
     held.abort("over");
-    // The provider may have asked again meanwhile.
+    // The provider may have sent another request during the wait.
     if (state.answer === hear) state.answer = null;
     if (heard !== null) return reply(params, count, heard);
     if (clock.now() - since >= config.give_up.after) return giveUp(params);
@@ -201,12 +203,13 @@ export function gatherDesk(front: Front): GatherDesk {
     if (state.talk.over) return end(call, "goodbye", ...spoken(), hangUp);
     return says(state, pieces, count + 1);
   }
-  /** Says the pieces and listens; remembers them, because nothing reports what the caller heard. */
+  /** Speaks the pieces and waits for input. Stores them, because the provider does not report what was played. */
   function says(state: Asked, pieces: readonly string[], next: number): Response {
     state.speech = { pieces, at: clock.now() };
     return listen(pieces, next);
   }
-  /** A caller who speaks under our words cuts them short. What was heard until then is estimated. */
+  /** Handles barge-in: a caller who speaks during playback interrupts it. The part that was played until then is
+   *  estimated. */
   function noteInterruption({ talk, speech }: Asked, text: string): void {
     const lettersIn = (ms: number) => (ms * config.speaking_rate) / 1000;
     const spokenFor = clock.now() - speech.at - recognitionMs;
@@ -262,7 +265,7 @@ export function gatherDesk(front: Front): GatherDesk {
         ...(Object.keys(notes).length > 0 ? { notes } : {}),
       },
     ]);
-    // An agent that is not asked now (it is inactive, its key is refused) is not waited for.
+    // An agent that receives no messages now (it is inactive, or its key is rejected) is not waited for.
     return channel.agent()?.active === false ? giveUp(params) : wait(params, count, 0, since);
   }
   async function nothing(params: Params, count: number): Promise<Response> {
@@ -305,7 +308,7 @@ export function gatherDesk(front: Front): GatherDesk {
       if (long)
         return end(params.CallSid ?? "", "too-long", say(words.goodbye, language, config.voice), hangUp);
       if (params.t === undefined) return heard(params, count);
-      // The answer went into a response that never arrived, or never will: the process has changed.
+      // The reply was part of a response that was not delivered and never will be: another process held that request.
       const lost = facts?.pending === null && !asked.has(params.CallSid ?? "");
       if (lost) return listen([words.lostYou], count + 1);
       return wait(params, count, Number(params.f ?? 0) || 0, Number.parseInt(params.t, 36));

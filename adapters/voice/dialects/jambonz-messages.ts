@@ -1,16 +1,16 @@
-// What jambonz sends, as far as we read it. Names are in snake case; everything may be missing.
+// The jambonz messages that this adapter reads. Names are in snake case; any field may be missing.
 
-/** One message of the socket. */
+/** One message from the socket. */
 export interface Message {
   readonly type: string;
-  /** `[A-Za-z0-9_-]`, at most 64. */
+  /** `[A-Za-z0-9_-]`, at most 64 characters. */
   readonly msgid: string;
   readonly callSid: string;
   readonly hook: string | null;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** Throws on what is no message of jambonz. */
+/** Throws an error on a frame that is not a jambonz message. */
 export function readMessage(frame: string): Message {
   const message = record(JSON.parse(frame));
   const { type, msgid, call_sid: callSid, hook } = message;
@@ -28,7 +28,7 @@ export function readMessage(frame: string): Message {
   };
 }
 
-/** The best guess of what was said, and in which language; null where there is none. */
+/** Returns the best transcript alternative and its language; null when there is no transcript. */
 export function transcriptIn(
   data: Readonly<Record<string, unknown>>,
 ): { readonly words: string; readonly language: string | null } | null {
@@ -40,14 +40,15 @@ export function transcriptIn(
   return { words, language: typeof language === "string" && language !== "" ? language : null };
 }
 
-/** The user part of a SIP address as carriers write it: a number with its plus, else `sip:`; null when withheld. */
+/** Returns the party from the user part of a SIP address in carrier notation: E.164 for a number, else `sip:`.
+ *  Returns null when withheld. */
 export function personIn(user: unknown): string | null {
   if (typeof user !== "string") return null;
   const name = user.trim();
   if (name === "" || /^(?:anonymous|restricted|unavailable|unknown|private)$/i.test(name)) return null;
   const digits = name.replace(/[\s().-]/g, "");
   if (/^\+[1-9]\d{4,14}$/.test(digits)) return digits;
-  // A whole international number without its plus; shorter ones are national or extensions.
+  // A complete international number without its plus sign. Shorter numbers are national ones or extensions.
   if (/^[1-9]\d{9,14}$/.test(digits)) return `+${digits}`;
   return name.startsWith("sip:") ? name : `sip:${name}`;
 }

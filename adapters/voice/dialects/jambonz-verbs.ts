@@ -1,4 +1,4 @@
-// The verbs we give jambonz (docs.jambonz.org/verbs), made from the configuration of the channel.
+// Builds the jambonz verbs (docs.jambonz.org/verbs) from the channel's configuration.
 
 import type { VoiceConfig } from "../config.ts";
 import type { Command } from "./dialect.ts";
@@ -6,14 +6,15 @@ import type { Command } from "./dialect.ts";
 export type Verb = { readonly verb: string; readonly [key: string]: unknown };
 
 export interface JambonzVerbs {
-  /** Under which names the background gather reports. */
+  /** Hook names under which the background gather and `dial` send their requests. */
   readonly hooks: { readonly turn: string; readonly partial: string; readonly dialed: string };
-  /** What a call begins with: the voice, the recogniser, and listening. */
+  /** The first verbs of a call: voice, recognizer and background gather. */
   readonly beginning: readonly Verb[];
-  /** Does nothing; takes the place of what was queued. An empty list in an idle call would end it. */
+  /** A verb without effect that replaces the queue. An empty list would end an idle call. */
   readonly nothing: Verb;
   readonly hangup: Verb;
-  /** What follows a dial that nobody answered, in place of everything queued: back to the agent means to be heard again. */
+  /** Verbs that replace the queue after an unanswered dial. With `no_answer: agent` they enable the background
+   *  gather again. */
   readonly untaken: readonly Verb[];
   say(id: string, text: string, language: string | null): Verb;
   of(command: Exclude<Command, { kind: "say" } | { kind: "stop" }>): readonly Verb[];
@@ -61,7 +62,7 @@ export function jambonzVerbs(config: VoiceConfig): JambonzVerbs {
     of(command) {
       if (command.kind === "language") {
         const { language } = command;
-        // A gather hears in the language it was started with.
+        // A background gather keeps the language of its start, so a language change restarts it.
         return [
           { verb: "config", bargeIn: { enable: false } },
           { verb: "config", synthesizer: voice(language), recognizer: ear(language), bargeIn: listening },
@@ -72,8 +73,8 @@ export function jambonzVerbs(config: VoiceConfig): JambonzVerbs {
   };
 }
 
-/** Nobody listens to the two any more. What follows the dial is what we answer to its hook; the call is over after it only when
- *  we cannot be asked. */
+/** Builds the verbs of a transfer. Recognition is off during the transfer. The response to the dial hook replaces
+ *  the verbs after `dial`; the final `hangup` runs only when the hook request fails. */
 function dialing(config: VoiceConfig, to: string | null): readonly Verb[] {
   const numbers = config.hand_over?.dial ?? (to === null ? [] : [to]);
   if (numbers.length === 0) return [hangup];
@@ -95,7 +96,7 @@ function dialing(config: VoiceConfig, to: string | null): readonly Verb[] {
   ];
 }
 
-/** `default` is what the application in jambonz is set to. */
+/** `default` selects the vendor that is configured for the application in jambonz. */
 function synthesizer(config: VoiceConfig, language: string) {
   const { tts_provider: vendor, voice } = spokenIn(config, language);
   return { vendor: vendor?.toLowerCase() ?? "default", language, ...(voice === undefined ? {} : { voice }) };
@@ -114,7 +115,7 @@ function recognizer(config: VoiceConfig, language: string) {
 
 type Speech = Pick<VoiceConfig, "voice" | "tts_provider" | "transcription_provider" | "speech_model">;
 
-/** The settings of a further language, else those of the channel. */
+/** Returns the settings of an additional language, or the channel's defaults. */
 function spokenIn(config: VoiceConfig, language: string): Speech {
   return config.languages.find(({ code }) => code === language) ?? config;
 }

@@ -1,16 +1,17 @@
-// jambonz (docs.jambonz.org, WebSocket API): it connects to us when a call comes in, asks with `session:new` and
-// `verb:hook`, and does what our verbs say. The caller is heard all the time by a background gather (`bargeIn`), which
-// cuts our speech and drops what is queued behind it; our words are `say` verbs, queued one after the other. (Its streamed
-// speech with `tts:tokens` and `tts:clear` works with some of the speech vendors only.) While humans ring the connection stays,
-// and the hook of `dial` tells what came of it. There is no machine for messages: jambonz has no verb that records over this
-// socket (`listen` wants a server of its own), so people are told of a missed call instead.
+// jambonz (docs.jambonz.org, WebSocket API) connects to us for each call, sends `session:new` and `verb:hook` requests,
+// and executes the verbs in the response. A background gather (`bargeIn`) listens during the whole call; barge-in stops
+// our speech and drops the queue behind it. Each piece of speech is a queued `say` verb. (The streaming commands
+// `tts:tokens` and `tts:clear` work with some of the speech vendors only.) During a transfer the connection stays open,
+// and the hook of `dial` reports the result. Voicemail is not supported: jambonz has no verb that records over this
+// socket (`listen` needs its own server). Responders get a missed-call message instead.
 
 import { sameText } from "../constant-time.ts";
 import type { CallEvent, Command, Dialect, DialectMaker, Reading, Translator } from "./dialect.ts";
 import { type Message, personIn, readMessage, transcriptIn } from "./jambonz-messages.ts";
 import { jambonzVerbs, type Verb } from "./jambonz-verbs.ts";
 
-/** What has to be acknowledged, under its own id, within 5 s; else jambonz takes us for dead. */
+/** Message types that need an acknowledgement with their id within 5 s. Without it jambonz treats the socket as
+ *  failed. */
 const asking = new Set([
   "session:new",
   "session:reconnect",
@@ -19,7 +20,7 @@ const asking = new Set([
   "verb:hook",
   "dial:confirm",
 ]);
-/** How a call that was answered, or not, has ended. */
+/** Maps final call statuses, answered or not, to end reasons. */
 const over: ReadonlyMap<unknown, string> = new Map([
   ["completed", "hung-up"],
   ["failed", "failed"],
@@ -50,15 +51,15 @@ export const jambonz: DialectMaker = ({ config }): Dialect => {
   };
 };
 
-/** One connection. It knows which of our words are still to be heard. */
+/** The translator of one connection. It tracks which pieces of speech are still queued. */
 function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
   let said = 0;
-  /** Words sent and not finished, by the id of their verb, in order. */
+  /** Text of unfinished `say` verbs by verb id, in order. */
   const waiting = new Map<string, string>();
-  /** Words of this talk cycle that were heard to their end. */
+  /** Text of this talk cycle that was played completely. */
   let heard: string[] = [];
   let speaking = false;
-  /** Humans ring, or have the call. */
+  /** True while transfer targets ring or have the call. */
   let dialing = false;
   let answered = false;
 
@@ -69,7 +70,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
   };
   const ended = (message: Message): readonly CallEvent[] => {
     const { call_sid: leg, call_status: state } = message.data;
-    // The legs to humans are reported over the same connection; the end of one is not that of the call.
+    // Call legs to transfer targets are reported over the same connection. The end of such a leg does not end the call.
     if (typeof leg === "string" && leg !== message.callSid) {
       if (state === "in-progress") answered = true;
       return [];
@@ -106,7 +107,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
       speaking = true;
       return [{ kind: "playback", speaking: true }];
     }
-    // Killed by nobody but the caller: what we stop ourselves is forgotten before.
+    // Only barge-in causes this event here: our own `stop` clears the entries first.
     if (event === "kill-playback") return cut();
     if (event !== "finished") return [];
     waiting.delete(id);
@@ -123,7 +124,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
       return dialed(over.has(data["call_status"]) ? "gone" : "unanswered");
     }
     if (name !== verbs.hooks.turn) return [];
-    // jambonz collects until # or a pause; the # is left out of what it reports.
+    // jambonz collects digits until # or a timeout, and omits the # from its message.
     if (typeof data["digits"] === "string" && data["digits"] !== "") {
       return [...cut(), { kind: "digits", digits: `${data["digits"]}#` }];
     }
@@ -151,7 +152,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
     }
   };
 
-  /** Whatever is queued behind a dial is replaced, so that nobody is rung twice and no call is dropped. */
+  /** Replaces the verbs queued behind a dial. Otherwise jambonz would dial twice or drop the call. */
   const following = ({ hook: name, data }: Message) => {
     if (name !== verbs.hooks.dialed) return {};
     return { data: taken(data) ? [verbs.hangup] : verbs.untaken };
@@ -161,8 +162,9 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
     read(frame): Reading {
       const message = readMessage(frame);
       if (!asking.has(message.type)) return { events: events(message) };
-      // An empty answer to session:new would end the call: there would be nothing to do. A reconnection may stand for one that
-      // was never answered; else jambonz does not look at what comes with the acknowledgement.
+      // An empty response to `session:new` would end the call for lack of verbs. A `session:reconnect` may replace a
+      // `session:new` without response, so it gets the same verbs. In other cases jambonz ignores the data of an
+      // acknowledgement.
       const begins = message.type === "session:new" || message.type === "session:reconnect";
       const data = begins ? { data: verbs.beginning } : following(message);
       return {
@@ -187,10 +189,12 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
   };
 }
 
-/** A dial that rang out ends with whatever it saw last (`ringing`, `early-media`): only one word means that somebody answered. */
+/** Returns whether a transfer was answered. A failed dial ends with its last status (`ringing`, `early-media`); only
+ *  `completed` means answered. */
 const taken = (data: Message["data"]): boolean => data["dial_call_status"] === "completed";
 
-/** The id of the message is new for each connection, and nobody but jambonz can make one. */
+/** Builds the start event. The ticket is the message id: it is new for each connection, and only jambonz can create
+ *  one. */
 function started({ type, msgid, callSid, data }: Message): CallEvent {
   const outbound = data["direction"] === "outbound";
   const [ours, person] = outbound ? [data["from"], data["to"]] : [data["to"], data["from"]];
@@ -205,6 +209,6 @@ function started({ type, msgid, callSid, data }: Message): CallEvent {
   };
 }
 
-/** Queued verbs follow what is being done; others replace it. */
+/** Builds a redirect command. With `queueCommand` the verbs are queued; otherwise they replace the current ones. */
 const redirect = (queueCommand: boolean, ...data: readonly Verb[]): string =>
   JSON.stringify({ type: "command", command: "redirect", queueCommand, data });

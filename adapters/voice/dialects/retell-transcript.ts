@@ -1,4 +1,4 @@
-// What is new in a transcript that comes whole each time, and whether the caller let us finish.
+// Finds the new text in Retell's transcript, which every frame repeats in full, and detects barge-in.
 
 import type { CallEvent } from "./dialect.ts";
 
@@ -9,32 +9,33 @@ interface Utterance {
   readonly content: string;
 }
 
-/** One piece of ours, as it was said. */
+/** One piece of our speech, as sent. */
 interface Piece {
   readonly text: string;
   readonly last: boolean;
 }
 
 export interface Hearing {
-  /** The caller speaks, or pressed keys. */
+  /** Handles an update frame: the caller speaks or pressed keys. */
   updated(frame: Fields): readonly CallEvent[];
-  /** A response is wanted. `words`: what the caller said since the last time; "" for noise; null for nothing new. */
+  /** Handles a response request. `words`: the caller's new text since the last request; "" for noise; null for no
+   *  new text. */
   asked(frame: Fields): { readonly events: readonly CallEvent[]; readonly words: string | null };
-  /** We say something. */
+  /** Records a piece of our speech. */
   said(text: string, last: boolean): void;
-  /** What we said since the caller's last words, when nobody has heard any of it; else null. */
+  /** Returns our speech since the caller's last utterance when none of it was played; else null. */
   unheard(): readonly Piece[] | null;
 }
 
-/** Retell's words for a noise. */
+/** Retell's placeholders for noise. */
 const noise = /\(unintelligible audio\)|\(inaudible speech\)/gi;
 
 export function hearing(): Hearing {
-  /** The caller's utterance that was handed on last: where it stands in the transcript, and its words then. */
+  /** The caller's utterance that was returned last: its index in the transcript, and its text then. */
   let taken = { at: -1, words: "" };
   let pieces: Piece[] = [];
   let heard = "";
-  /** How much of the caller's last utterance has been reported as being spoken. */
+  /** The part of the caller's last utterance that was already reported as partial text. */
   let growing = "";
   let keys = 0;
 
@@ -50,7 +51,7 @@ export function hearing(): Hearing {
     keys = Math.max(keys, all.length);
     return digits === "" ? [] : [{ kind: "digits", digits }];
   };
-  /** The caller speaks again although we have not finished. */
+  /** Returns an interruption event when the caller spoke before our speech finished. */
   const cut = (all: readonly Utterance[], from: number): readonly CallEvent[] => {
     const ours = pieces.map(({ text }) => text).join("");
     heard = all
@@ -58,7 +59,7 @@ export function hearing(): Hearing {
       .filter(({ role }) => role === "agent")
       .map(({ content }) => content)
       .join(" ");
-    // The transcript has our words as they were spoken: figures and punctuation may differ a little.
+    // The transcript contains our text as spoken: figures and punctuation may differ slightly.
     if (ours === "" || plain(heard).length >= plain(ours).length * 0.9) return [];
     return [{ kind: "interrupted", heard }];
   };
@@ -78,7 +79,7 @@ export function hearing(): Hearing {
       if (from === all.length) return { events: keysPressed, words: null };
       const words = wordsOf(all.slice(from));
       const before = taken;
-      // The caller went on: what was said before has been handed on before.
+      // The caller continued the same utterance. Its earlier part was already returned.
       const goesOn = from === before.at && before.words !== "" && words.startsWith(before.words);
       const fresh = (goesOn ? words.slice(before.words.length) : words).trim();
       if (from === before.at && !/[\p{L}\p{N}]/u.test(fresh)) {
@@ -98,7 +99,7 @@ export function hearing(): Hearing {
   };
 }
 
-/** Where the caller's last words begin: after the last of ours. */
+/** Returns the index of the caller's last utterances: after the last one of the agent. */
 function trailing(all: readonly Utterance[]): number {
   return all.findLastIndex(({ role }) => role === "agent") + 1;
 }
@@ -112,7 +113,7 @@ const wordsOf = (all: readonly Utterance[]): string =>
 
 const plain = (text: string): string => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 
-/** The transcript, without what neither side said. */
+/** Returns the transcript entries of the agent and the caller, without others such as tool calls. */
 function utterances(frame: Fields): readonly Utterance[] {
   return listOf(frame["transcript"]).flatMap(({ role, content }) =>
     (role === "agent" || role === "user") && typeof content === "string" ? [{ role, content }] : [],

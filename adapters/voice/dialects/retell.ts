@@ -1,8 +1,8 @@
-// Retell's custom LLM (docs.retellai.com/api-references/llm-websocket): for each call Retell connects to our URL with the
-// call's id appended, asks for a response with a number, and takes only what answers the newest number. It keeps the
-// transcript and sends it whole each time; what is new in it is what the caller just said.
-// A transfer takes the call away from us: what `hand_over.no_answer` says cannot be done. That nobody answered is told to people
-// when Retell's webhook says so (`transfer_cancelled`; it needs `retell.api_key`); otherwise nobody hears of it.
+// Retell's custom LLM (docs.retellai.com/api-references/llm-websocket). For each call Retell connects to our URL with
+// the call id appended. It requests responses by number and accepts only responses to the newest number. Every request
+// contains the whole transcript; the new text in it is the caller's utterance. A transfer removes the call from this
+// adapter, so `hand_over.no_answer` has no effect. An unanswered transfer reaches responders through Retell's webhook
+// (`transfer_cancelled`; it needs `retell.api_key`). Without that webhook it is not reported.
 
 import { createHmac, randomUUID } from "node:crypto";
 import { type HttpRoute, sessionId } from "bridgehead/contract";
@@ -11,11 +11,11 @@ import { missedCall, untaken } from "../for-humans.ts";
 import type { CallEvent, Command, Dialect, DialectMaker, Front, Reading, Translator } from "./dialect.ts";
 import { hearing } from "./retell-transcript.ts";
 
-/** The transcript comes whole with every frame, the times of its words with it. */
+/** Every frame contains the whole transcript with the timestamps of each word. */
 const maxFrameBytes = 4 * 1024 * 1024;
-/** How far the clock of a webhook may be off, in milliseconds. */
+/** Maximum clock difference of a webhook, in milliseconds. */
 const skewMs = 5 * 60_000;
-/** How many calls are remembered, to know a reconnection from a beginning. */
+/** Number of calls in the cache that distinguishes a reconnection from a new call. */
 const remembered = 10_000;
 
 export const retell: DialectMaker = (front): Dialect => {
@@ -42,7 +42,7 @@ export const retell: DialectMaker = (front): Dialect => {
     socket: {
       paths: ["/llm/*/*", "/llm/*", "/llm"],
       maxFrameBytes,
-      // Retell does not sign the handshake. Its documentation recommends a secret in the URL.
+      // Retell does not sign the websocket handshake. Its documentation recommends a secret in the URL.
       async authorize(request) {
         const given = addressedIn(request);
         if (secret === "" || !sameText(secret, given.secret))
@@ -54,8 +54,9 @@ export const retell: DialectMaker = (front): Dialect => {
   };
 };
 
-/** Secret and call id in the URL. Retell appends `/{call_id}` to the configured URL, after its query if it has one:
- *  `/llm/<secret>/<call>`, `/llm?secret=<secret>/<call>`; `/llm/<call>?secret=<secret>` is the form of URL builders. */
+/** Returns secret and call id from the URL. Retell appends `/{call_id}` to the configured URL, after its query if it
+ *  has one: `/llm/<secret>/<call>`, `/llm?secret=<secret>/<call>`. URL builders produce
+ *  `/llm/<call>?secret=<secret>`. */
 function addressedIn({ url }: Request): { readonly secret: string; readonly call: string | null } {
   const { pathname, searchParams } = new URL(url);
   const [, rest = ""] = /\/channels\/[^/]+\/llm\/?(.*)$/.exec(pathname) ?? [];
@@ -75,7 +76,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    return ""; // no secret
+    return ""; // an invalid encoding never matches the secret
   }
 }
 
@@ -85,12 +86,13 @@ const fieldsOf = (value: unknown): Fields =>
 
 function translator(call: string, firstTime: (call: string) => boolean): Translator {
   const ear = hearing();
-  /** The response Retell waits for; null when it has been given one. The first is what the call begins with. */
+  /** The id of the pending response request; null when the response was completed. The first one, 0, starts the
+   *  call. */
   let open: number | null = 0;
-  /** Words that answer nothing go by a number of their own. */
+  /** Number of the last message that responds to no request (`agent_interrupt`). */
   let interrupts = 0;
   let interrupting = false;
-  /** Something was said under the newest number. */
+  /** True when something was sent in the newest response. */
   let begun = false;
   let started = false;
 
@@ -98,7 +100,7 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
     started = true;
     const said = details["transcript_object"];
     const resumed = !firstTime(call) || (Array.isArray(said) && said.length > 0);
-    // Number 0 has been answered over the connection before.
+    // Response 0 was already sent over the earlier connection.
     if (resumed) open = null;
     const { direction, from_number: from = null, to_number: to = null } = details;
     const [ours, person] = direction === "outbound" ? [from, to] : [to, from];
@@ -125,10 +127,11 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
     }
     if (frame["interaction_type"] === "reminder_required")
       return { events: [...events, { kind: "silence" }] };
-    // The same words again: what answered them was thrown away unheard, and is said under the new number.
+    // The request repeats the same utterance. Retell dropped the response before playback, so it is sent again under
+    // the new number.
     const again = words === null ? ear.unheard() : null;
     if (again !== null) return { events, answers: again.map(({ text, last }) => spoken(text, last)) };
-    // Nothing was understood: without any answer Retell would be silent, and wait for one.
+    // Retell understood nothing. Without any response it would stay silent and wait for one.
     return words === null ? { events } : { events, answers: [spoken("", true)] };
   };
   const spoken = (content: string, last: boolean, more: Fields = {}): string => {
@@ -173,14 +176,14 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
     write(command: Command): readonly string[] {
       switch (command.kind) {
         case "say":
-          // The end of words that a newer question has made void.
+          // This closes a response that a newer request has cancelled.
           if (command.text === "" && !begun) return [];
           ear.said(command.text, command.last);
           return [spoken(command.text, command.last)];
         case "end":
           return [spoken("", true, { end_call: true })];
         case "transfer":
-          // Retell transfers to numbers only; a call that cannot be transferred is ended, not left hanging.
+          // Retell transfers to numbers only. A call that cannot be transferred is ended instead of left open.
           return command.to?.startsWith("+")
             ? [spoken("", true, { transfer_number: command.to })]
             : [spoken("", true, { end_call: true })];
@@ -191,7 +194,8 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
   };
 }
 
-/** Retell's webhook for events of calls. Signed with an API key: `v=<milliseconds>,d=<hex HMAC-SHA256 of body and time>`. */
+/** Handles Retell's webhook for call events. The header is signed with an API key: `v=<milliseconds>,d=<hex
+ *  HMAC-SHA256 of body and time>`. */
 function callEnded(front: Front, apiKey: string): HttpRoute {
   return {
     kind: "http",
@@ -220,7 +224,7 @@ function callEnded(front: Front, apiKey: string): HttpRoute {
   };
 }
 
-/** Once for a call: Retell repeats what it was not answered to. */
+/** Reports an unanswered transfer, once for each call: Retell retries a webhook without a response. */
 async function untakenCall({ channel, config }: Front, call: string): Promise<void> {
   const facts = await channel.session(sessionId(call));
   if (facts === null || facts.handingOver === null) return;

@@ -1,5 +1,6 @@
-// Telnyx Conversation Relay (developers.telnyx.com/docs/voice/programmable-voice/conversation-relay): a near twin of Twilio's. Calls
-// start with TeXML, webhooks are signed with Ed25519; of the handshake nothing is signed, so its address carries the token.
+// Telnyx Conversation Relay (developers.telnyx.com/docs/voice/programmable-voice/conversation-relay), close to
+// Twilio's. Calls start with TeXML, and webhooks are signed with Ed25519. The websocket handshake is unsigned, so its
+// URL contains a token.
 
 import { type KeyObject, verify } from "node:crypto";
 import { type ConnectCall, callRoutes } from "../call-routes.ts";
@@ -12,7 +13,7 @@ import { element } from "../twiml.ts";
 import type { DialectMaker, Front, Translator } from "./dialect.ts";
 import { relayTranslator } from "./twilio.ts";
 
-/** How old a signed request may be, in milliseconds. */
+/** Maximum age of a signed request, in milliseconds. */
 const skewMs = 5 * 60_000;
 
 export const telnyx: DialectMaker = (front) => {
@@ -44,13 +45,13 @@ export const telnyx: DialectMaker = (front) => {
   };
 };
 
-/** The last part of the address: which call this is, and the proof. */
+/** Returns call id and token from the last path segment of the URL. */
 function passIn({ url }: Request): { readonly call: string; readonly token: string } {
   const [call = "", token = ""] = (new URL(url).pathname.split("/").at(-1) ?? "").split("~");
   return { call: Buffer.from(call, "base64url").toString(), token };
 }
 
-/** Telnyx has several names for a call; ours is the one its webhooks use. */
+/** Telnyx has several ids for a call. This adapter uses the id from its webhooks. */
 function callTranslator({
   call,
   ticket,
@@ -79,7 +80,7 @@ function callTranslator({
             JSON.stringify({ type: "language", ttsLanguage: language, transcriptionLanguage: language }),
           ];
         }
-        // Its `end` carries no data; why the call is handed over is stored.
+        // The `end` message of Telnyx has no data field. The callback reads the transfer reason from stored state.
         case "transfer":
           return translator.write({ kind: "end" });
         default:
@@ -114,15 +115,15 @@ function connectVerb(config: VoiceConfig, call: ConnectCall & { readonly url: st
   ]);
 }
 
-/** Why a session is over, in the words of Twilio's `SessionStatus`. */
+/** Returns the end of a session as a value of Twilio's `SessionStatus`. */
 function statusOf({ SessionStatus, CallStatus, Reason, reason = Reason }: Params): string {
   if (SessionStatus !== undefined) return SessionStatus;
   if (CallStatus === "completed") return "completed";
   return /disconnect|error|fail|timeout/.test(reason ?? "") ? "failed" : "ended";
 }
 
-/** The parameters of a request that Telnyx has signed lately (`telnyx-signature-ed25519` over time, `|` and the raw body), under
- *  Twilio's names; else null. */
+/** Verifies a Telnyx signature (`telnyx-signature-ed25519` over time, `|` and the raw body) and its age. Returns the
+ *  parameters under Twilio's names; null when the request is rejected. */
 async function signedParams(
   { channel }: Pick<Front, "channel">,
   keys: readonly KeyObject[],
@@ -136,7 +137,7 @@ async function signedParams(
   const signed = Buffer.concat([Buffer.from(`${time}|`), body]);
   if (!keys.some((key) => verify(null, signed, key, signature))) return null;
   const params: Params = {
-    // Only the body is signed: what the address says never takes the place of it.
+    // Only the body is signed, so its parameters override those of the URL.
     ...Object.fromEntries(new URL(request.url).searchParams),
     ...Object.fromEntries(new URLSearchParams(body.toString())),
   };

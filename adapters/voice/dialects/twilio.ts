@@ -1,5 +1,5 @@
-// Twilio ConversationRelay (twilio.com/docs/voice/conversationrelay): calls start with TwiML, words go over a websocket that
-// Twilio opens, and what follows is asked for at the action's address.
+// Twilio ConversationRelay (twilio.com/docs/voice/conversationrelay). Calls start with TwiML. Messages use a websocket
+// that Twilio opens, and Twilio requests further instructions from the action URL.
 
 import { type ConnectCall, callRoutes } from "../call-routes.ts";
 import type { VoiceConfig } from "../config.ts";
@@ -42,7 +42,8 @@ export const twilio: DialectMaker = (front) => {
   };
 };
 
-/** Every attribute that we rely on is written out, as Twilio documents it: its defaults have moved before. */
+/** Builds the Connect verb. Every attribute that matters is set explicitly, as documented by Twilio: its defaults
+ *  have changed before. */
 function connectVerb(config: VoiceConfig, call: ConnectCall & { url: string; token: string }): string {
   const timeout = config.speech_timeout;
   const relay = {
@@ -65,7 +66,7 @@ function connectVerb(config: VoiceConfig, call: ConnectCall & { url: string; tok
     profanityFilter: false,
     hints: config.hints.length > 0 ? config.hints.join(", ") : null,
     events: "speaker-events",
-    // A cut line comes back through the action, to whatever process there is by then.
+    // A lost connection is resumed through the action callback, by any process that handles the request.
     applicationReconnect: false,
   };
   const languages = config.languages.map((one) =>
@@ -83,8 +84,9 @@ function connectVerb(config: VoiceConfig, call: ConnectCall & { url: string; tok
   ]);
 }
 
-/** With `multi` Twilio reports the language of each prompt. Our words then carry their language (`lang`) when `languages` lists
- *  those that are spoken. Without that list ElevenLabs speaks each text in the language it is written in (`ttsLanguage="multi"`). */
+/** With `multi` Twilio reports the language of each prompt. When `languages` is configured, our text messages carry
+ *  their language (`lang`). Without that list ElevenLabs speaks each text in the language it is written in
+ *  (`ttsLanguage="multi"`). */
 function languageAttributes(
   { transcription_language: heard, languages }: VoiceConfig,
   language: string,
@@ -94,7 +96,7 @@ function languageAttributes(
   return { ttsLanguage: spoken, transcriptionLanguage: heard };
 }
 
-/** The fields of a `setup` frame that matter to us; ConversationRelay's and Telnyx's. */
+/** The fields of a `setup` message that this adapter reads, for ConversationRelay and Telnyx. */
 export interface Setup {
   readonly callSid?: string;
   readonly sessionId?: string;
@@ -104,11 +106,12 @@ export interface Setup {
   readonly customParameters?: Readonly<Record<string, string | undefined>>;
 }
 
-/** A frame of any type; nobody has checked its fields. */
+/** A message of any type with unvalidated fields. */
 type Frame = { readonly [field: string]: unknown };
 const textIn = (value: unknown): string | null => (typeof value === "string" ? value : null);
 
-/** The frames of ConversationRelay and its twins. `admit` gives a setup its ticket, or null. */
+/** Translates the messages of ConversationRelay and compatible providers. `admit` returns the ticket for a setup
+ *  message, or null. */
 export function relayTranslator(admit: (setup: Setup) => string | null): Translator {
   return {
     read(frame) {
@@ -176,6 +179,6 @@ function framesOf(command: Command): readonly string[] {
     case "transfer":
       return [JSON.stringify({ type: "end", handoffData: command.data })];
     case "stop":
-      return []; // Twilio stops by itself; there is no frame for it
+      return []; // Twilio stops speech on barge-in and has no message for it
   }
 }

@@ -1,5 +1,5 @@
-// One connection of one call: what the provider reports goes in, what the agent says comes out.
-// One question at a time counts: an answer to an older one is refused.
+// One connection of one call: handles the provider's events and speaks the agent's replies. Only the newest question
+// counts: a reply to an older message is refused.
 
 import {
   type Attempt,
@@ -31,40 +31,41 @@ export interface CallParts {
   readonly can: Capabilities;
   readonly start: StartEvent;
   readonly record: CallRecord;
-  /** What is stored of the call since this connection was opened. */
+  /** The stored session, read after this connection was opened. */
   readonly facts: SessionFacts | null;
-  /** Why the call was being handed over when the connection before was cut; null if it was not. */
+  /** The reason of the transfer that was in progress when the previous connection was lost; else null. */
   readonly ringing: string | null;
   readonly write: (command: Command) => Promise<void>;
-  /** Aborts when the connection is over. */
+  /** Aborts when the connection has ended. */
   readonly over: AbortSignal;
-  /** Ends the connection: 1000. */
+  /** Closes the connection with code 1000. */
   readonly hangUp: () => void;
-  /** Something in the background went wrong that ends the connection. */
+  /** Reports a background error that ends the connection. */
   readonly failed: (error: unknown) => void;
 }
 
 export interface LiveCall {
-  /** First words, and the timers. */
+  /** Speaks the greeting and starts the timers. */
   begin(): Promise<void>;
   handle(event: Exclude<CallEvent, StartEvent | { kind: "end" }>): Promise<void>;
-  /** Speaks an answer, unless a newer question is there. */
+  /** Speaks a reply, unless a newer question has arrived. */
   answer(draft: Speech, attempt: Attempt): Promise<SendOutcome>;
-  /** Lets a sentence end; then the process may go. */
+  /** Waits until current speech has finished, so that the process can exit. */
   drain(): Promise<void>;
-  /** The connection is gone: what was said and not handed on yet is kept. Null: another connection has the call. */
+  /** Called when the connection has ended. Flushes pending utterances as a message. Null: another connection has the
+   *  call. */
   end(ending: Ending | null): Promise<void>;
 }
 
-/** How a connection ended. `hungUp`: the call ended with it. */
+/** The end of a connection. `hungUp`: the call ended with it. */
 export interface Ending {
   readonly reason: string;
   readonly hungUp: boolean;
 }
 
-/** Reasons of our own goodbyes that a caller can talk us out of. */
+/** Reasons of a goodbye that the caller cancels by speaking. */
 const stayable: ReadonlySet<string | undefined> = new Set(["silent", "goodbye"]);
-/** A provider that was told to end the call gets this long. */
+/** Time in milliseconds for the provider to execute an `end` command, before we close the connection. */
 const partingMs = 10_000;
 const drainMs = 8_000;
 
@@ -78,10 +79,10 @@ export function liveCall(parts: CallParts): LiveCall {
   const handsOver = canHandOver(config, can);
   let language = languageOf(config, parts.start.language) ?? config.language;
   let count = 0;
-  /** The newest message; answers to any other are late. */
+  /** The id of the newest message. A reply to any other message is refused. */
   let newest: ExternalId | null = facts?.pending ?? null;
   let pending = newest !== null;
-  /** The message whose answer was spoken last, if nothing else was said after it. */
+  /** The message whose reply was spoken last; null when the caller has asked again or interrupted since. */
   let spoken: ExternalId | null = null;
   let leaving: { readonly farewell: Farewell; readonly abort: AbortController } | null = null;
   let closed = false;
@@ -117,7 +118,7 @@ export function liveCall(parts: CallParts): LiveCall {
     depart({ way: "human", reason, words: [...first, words().handOver] });
   const goodbye = (reason: string, first: readonly string[] = []) =>
     depart({ way: "end", reason, words: [...first, words().goodbye] });
-  /** Both sides have said goodbye: the call ends when ours was spoken. */
+  /** Both sides have said goodbye. The call ends when our speech has finished. */
   const farewell = () => depart({ way: "end", reason: "goodbye", words: [] });
   const giveUp = () => {
     const human = handsOver && config.give_up.to === "human";
@@ -142,11 +143,11 @@ export function liveCall(parts: CallParts): LiveCall {
     newest = id;
     await record.said(id, text, notesOf(heard, keyed));
   };
-  /** A whole utterance: the agent is asked, or the call goes on without the agent. */
+  /** Handles a complete utterance: sends it to the agent, or responds without the agent. */
   const said = async (text: string) => {
     const reaction = talk.hears(text);
     if (reaction.kind === "ask") return ask(text, reaction.heard);
-    if (over.aborted) return; // nobody listens any more
+    if (over.aborted) return; // the connection is closed
     pending = false;
     waits.end();
     if (reaction.kind === "leave") return farewell();
@@ -154,8 +155,8 @@ export function liveCall(parts: CallParts): LiveCall {
     listen();
   };
   const collected = collecting({ clock, wait: config.collect, said, failed });
-  /** The caller asked something: whatever was under way is obsolete, and the wait begins. An agent that is not asked now (it is
-   *  inactive, its key is refused) is not waited for. */
+  /** Handles a new question: cancels silence timer and open speech, and starts the wait. An agent that receives no
+   *  messages now (it is inactive, or its key is rejected) is not waited for. */
   const asked = async () => {
     pending = true;
     spoken = null;
@@ -179,7 +180,7 @@ export function liveCall(parts: CallParts): LiveCall {
   const listen = () => (pending || leaving || can.reportsSilence ? quiet.rest() : quiet.watch());
   const alive = () => {
     quiet.heard();
-    // A caller who speaks under a goodbye may want to stay.
+    // A caller who speaks during the goodbye may want to continue, so the goodbye is cancelled.
     if (stayable.has(leaving?.farewell.reason) && leaving && !closed) {
       leaving.abort.abort("over");
       leaving = null;
@@ -192,7 +193,7 @@ export function liveCall(parts: CallParts): LiveCall {
     const moment = { speaking, lastSentence: speaker.inLastPiece, pending };
     alive();
     if (leaving) return;
-    // A back-channel neither is a question nor interrupts one.
+    // A back-channel is not a question and does not interrupt one.
     if (!collected.pending && talk.ignores(text, moment)) return talk.closing ? farewell() : undefined;
     const now = languageOf(config, reported) ?? language;
     if (now !== language) {
@@ -204,7 +205,7 @@ export function liveCall(parts: CallParts): LiveCall {
   const cutShort = async (heard: string | null) => {
     const about = spoken;
     spoken = null;
-    alive(); // before the words are over: an interrupted goodbye is none
+    alive(); // before `speaker.interrupted()`, so that a barge-in cancels a goodbye
     if (can.stops) await parts.write({ kind: "stop" });
     await speaker.interrupted();
     talk.interrupted(heard);
@@ -230,7 +231,7 @@ export function liveCall(parts: CallParts): LiveCall {
   };
   const limit = async () => {
     await clock.sleep(config.max_call - duration(), over);
-    // Again, for the caller may talk us out of another goodbye that is under way.
+    // Repeats the goodbye, because the caller may have cancelled another one that was in progress.
     while (!over.aborted) {
       await goodbye("too-long");
       await clock.sleep(partingMs, over);
@@ -293,14 +294,15 @@ export function liveCall(parts: CallParts): LiveCall {
           offer: handOver ? null : words().restOffered,
         });
         const end = await speaker.speak(pieces);
-        // Not awaited: the answer was spoken, whatever becomes of the hand-over or the end of the call.
+        // Not awaited: the reply was spoken, and the result of the transfer or the end does not change that.
         if (handOver) depart({ way: "human", reason: "escalated", words: [] }).catch(failed);
         else if (talk.over && end === "whole") farewell().catch(failed);
         else listen();
         const id = externalId(`${parts.start.call}/spoken/${attempt.key}`);
         return { kind: "sent", id, ...(end === "cut" ? { detail: "interrupted" } : {}) };
       } catch {
-        // Not one frame left: it may be said over the next connection. Else the caller may have heard a part.
+        // When no frame was sent, the reply is deferred to the next connection. Otherwise the caller may have received
+        // a part.
         const reason = "the line was cut";
         return speaker.left === before
           ? { kind: "deferred", reason, retryAfterMs: 500 }

@@ -1,27 +1,28 @@
-// The calls whose line ends in this process.
+// Registry of the calls that are connected to this process.
 
 import type { LiveCall } from "./call.ts";
 
 export interface Entry {
   readonly call: LiveCall;
-  /** Another connection of the same call has come. */
+  /** Called when another connection of the same call has replaced this one. */
   replace(): void;
 }
 
 export interface LiveCalls {
   find(call: string): LiveCall | undefined;
-  /** Another connection of the call is being stored: until that is done, the one before it has no end to report that could be
-   *  taken for the new one's. */
+  /** Runs `stored`, which stores a new connection of the call. Until it returns, the previous connection reports no
+   *  end, because that could be mistaken for the end of the new one. */
   arriving<T>(call: string, stored: () => Promise<T | null>): Promise<T | null>;
-  /** A connection that arrived (not null) takes over: the one before it is told, and has nothing to report any more. */
+  /** Registers a connection whose `arriving` returned a value. The previous connection is notified and reports no
+   *  end any more. */
   enter(call: string, entry: Entry): void;
-  /** False when the entry had been replaced. */
+  /** Removes an entry. Returns false when another connection has replaced it or is being stored. */
   leave(call: string, entry: Entry): boolean;
 }
 
 export function liveCalls(): LiveCalls {
   const entries = new Map<string, Entry>();
-  /** How many connections of a call are between their arrival and their entrance. */
+  /** Number of connections of a call between `arriving` and `enter`. */
   const expected = new Map<string, number>();
   const expect = (call: string, more: 1 | -1) => {
     const count = (expected.get(call) ?? 0) + more;

@@ -1,28 +1,28 @@
-// What the caller says, put together: utterances in quick succession are one message.
+// Debounces the caller's utterances: those in quick succession become one message.
 
 import type { Clock } from "bridgehead/contract";
 
 export interface CollectingParts {
   readonly clock: Clock;
-  /** How long is waited for more, in milliseconds. */
+  /** Debounce time in milliseconds. */
   readonly wait: number;
-  /** One message of the caller. */
+  /** Called with one complete message of the caller. */
   readonly said: (text: string) => Promise<void>;
   readonly failed: (error: unknown) => void;
 }
 
 export interface Collecting {
-  /** Something was said that was not handed on yet. */
+  /** True while the buffer contains utterances. */
   readonly pending: boolean;
-  /** An utterance, cleaned. False when there is nothing in it. */
+  /** Buffers an utterance after normalization. Returns false when it contains no letter or digit. */
   add(text: string): boolean;
-  /** Hands on at once what there is. */
+  /** Sends the buffered text immediately. */
   flush(): Promise<void>;
 }
 
-/** A caller's message is at most this long, in characters. */
+/** Maximum length of a caller's message, in characters. */
 const longest = 2048;
-/** A window may be prolonged, but not for ever: this many times its length. */
+/** Maximum extension of the debounce time, as a multiple of it. */
 const prolonged = 4;
 
 export function collecting({ clock, wait, said, failed }: CollectingParts): Collecting {

@@ -1,69 +1,72 @@
-// The course of a call, the same for all dialects: what of an answer is spoken and what is kept, what the caller heard of it, which
-// utterances are questions, and when the call is over. Knows sentences only: no sockets, no timers, no store.
+// The dialogue state of a call, the same for all dialects. Decides which sentences of a reply are spoken and which are
+// kept, how much was played, which utterances are questions, and when the call ends. Uses no sockets, timers or
+// database.
 
 import { isAcknowledgement, isBackchannel, isClosing, isGoodbye, limit } from "../speech/index.ts";
 
 export interface Answer {
   readonly sentences: readonly string[];
-  /** How many are spoken before the rest is offered. */
+  /** Number of sentences to speak before the rest is offered. */
   readonly most: number;
-  /** Announces the rest and asks whether to go on; null where the rest is not offered. */
+  /** Phrase that announces the rest and asks whether to continue; null when the rest is not offered. */
   readonly offer: string | null;
 }
 
-/** What the caller's utterance meets. */
+/** The state of the call when an utterance arrives. */
 export interface Moment {
-  /** Something of ours is being spoken. */
+  /** True while our speech is played. */
   readonly speaking: boolean;
-  /** The last sentence of it is being spoken. */
+  /** True while its last sentence is played. */
   readonly lastSentence: boolean;
-  /** A question is with the agent. */
+  /** True while the agent's reply to a question is pending. */
   readonly pending: boolean;
 }
 
-/** What follows from an utterance: `pieces` are spoken; the call ends; the agent is asked. */
+/** The response to an utterance: speak `pieces`, end the call, or send the utterance to the agent. */
 export type Reaction =
   | { readonly kind: "speak"; readonly pieces: readonly string[] }
   | { readonly kind: "leave" }
   | { readonly kind: "ask"; readonly heard: string | null };
 
 export interface Dialogue {
-  /** We say this on our own account, such as a greeting. */
+  /** Records speech of the channel itself, such as a greeting. */
   says(pieces: readonly string[]): void;
-  /** We ask whether the caller is still there. What was offered before stays on offer. */
+  /** Records the question whether the caller is still there. An earlier offer stays valid. */
   asksPresence(): void;
-  /** The agent's answer. The pieces to speak now; the others are kept until the caller asks for them or for something else. */
+  /** Handles the agent's reply and returns the pieces to speak now. The rest is kept until the caller requests it or
+   *  asks something else. */
   answers(answer: Answer): readonly string[];
-  /** True when the answer ended with a goodbye and the caller had said one before: the call ends after it. */
+  /** True when the reply ended with a goodbye and the caller said goodbye before it. The call ends after the reply. */
   readonly over: boolean;
-  /** True when our last words were a goodbye, whatever the caller said. */
+  /** True when our last speech was a goodbye, independent of the caller's. */
   readonly closing: boolean;
-  /** The caller cut us short. `heard`: what was spoken until then; null when unknown. */
+  /** Handles a barge-in. `heard`: the text played until then; null when unknown. */
   interrupted(heard: string | null): void;
-  /** True when the utterance means nothing in this moment: it is not even collected. */
+  /** Returns true for an utterance without meaning in this moment, which is not even buffered. */
   ignores(text: string, moment: Moment): boolean;
-  /** A whole utterance that was not ignored. */
+  /** Handles a complete utterance that was not ignored. */
   hears(text: string): Reaction;
-  /** The agent is asked without an utterance (keys). What the caller heard of the answer before, or null for all of it. */
+  /** Called when the agent gets a message without an utterance (DTMF). Returns the played part of the previous
+   *  reply; null for all of it. */
   asks(): string | null;
 }
 
-/** Characters of what the caller heard that the agent is told: the end of it. */
+/** Maximum length in characters of the played text in the note to the agent. The end of the text is kept. */
 const longestHeard = 200;
 
 export function dialogue(): Dialogue {
-  /** What we say or said last, sentence by sentence. */
+  /** The pieces of our current or last speech, one for each sentence. */
   let current: readonly string[] = [];
-  /** `current` is the agent's answer: the agent is told how much of it was heard. */
+  /** True when `current` is the agent's reply. The next message to the agent then reports how much of it was played. */
   let answering = false;
   let presence = false;
-  /** Sentences of the answer that are not spoken yet, and how they are offered. */
+  /** Sentences of the reply that are not spoken yet, and the settings for offering them. */
   let kept: readonly string[] = [];
   let most = 1;
   let offer: string | null = null;
-  /** How many sentences of `current` were spoken to their end before the caller cut us short; null: all of them. */
+  /** Number of sentences of `current` that were played completely before a barge-in; null for all. */
   let spoken: number | null = null;
-  /** What the caller heard of the last answer, until the agent answers again. */
+  /** The played part of the last reply, kept until the agent replies again. */
   let note: string | null = null;
   let closing = false;
   let callerLeaves = false;
@@ -127,7 +130,8 @@ export function dialogue(): Dialogue {
       const agrees = isAcknowledgement(text);
       if (closing && (agrees || isClosing(text))) return { kind: "leave" };
       const left = unheard();
-      // Cut short by a back-channel: it goes on where the caller stopped hearing. A cut question has been answered.
+      // After a barge-in with a back-channel, speech resumes where playback stopped. A question that was cut off counts
+      // as answered.
       const answered = left.length === 1 && isQuestion(left) && !isBackchannel(text);
       if (agrees && !answered && left.length + kept.length > 0) {
         note = null;
@@ -145,7 +149,7 @@ export function dialogue(): Dialogue {
 
 const isQuestion = (pieces: readonly string[]): boolean => /[?？]["”»)]*\s*$/u.test(pieces.at(-1) ?? "");
 
-/** In quotes, on one line; of a longer text the end. */
+/** Returns the text in quotes on one line. Longer text is truncated at its start. */
 function quoted(pieces: readonly string[]): string {
   const text = pieces
     .join(" ")
@@ -156,7 +160,7 @@ function quoted(pieces: readonly string[]): string {
 
 const lettersOf = (text: string): string => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
 
-/** How many of the pieces, from the first, occur in what was heard. Something else may have been spoken before them. */
+/** Returns how many leading pieces occur in the played text. Other text may have been played before them. */
 function wholeIn(heard: string, pieces: readonly string[]): number {
   const letters = lettersOf(heard);
   let from = 0;

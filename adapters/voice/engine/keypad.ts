@@ -1,4 +1,4 @@
-// Keys pressed in a call. They may be a card's number: nothing here is ever logged.
+// Collects DTMF digits of a call. They may be a card number, so they are never logged.
 
 import type { Clock } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
@@ -6,24 +6,24 @@ import type { VoiceConfig } from "../config.ts";
 export interface KeypadParts {
   readonly clock: Clock;
   readonly config: Pick<VoiceConfig, "digits">;
-  /** Whether the key for a human means anything. */
+  /** True when the configured key can transfer the call to a human. */
   readonly canHandOver: boolean;
   readonly human: () => Promise<void>;
-  /** A whole row of keys, without the `#` that ended it. */
+  /** Called with a complete sequence, without its final `#`. */
   readonly entered: (keys: string) => Promise<void>;
   readonly failed: (error: unknown) => void;
 }
 
 export interface Keypad {
   press(keys: string): void;
-  /** Forgets what was pressed and not entered. */
+  /** Discards digits that were not entered yet. */
   rest(): void;
 }
 
 const longest = 64;
 
-/** A row ends with `#` or a pause. The key for a human counts when it is the whole row, so that numbers may contain it; where no
- *  rows are wanted it counts at once. */
+/** A sequence ends with `#` or a timeout. The key for a human counts only as the whole sequence, so that numbers may
+ *  contain it. When `as_message` is off, that key takes effect immediately. */
 export function keypad({ clock, config, canHandOver, human, entered, failed }: KeypadParts): Keypad {
   const settings = config.digits;
   let row = "";

@@ -1,4 +1,5 @@
-// The end of a call from our side: last words, spoken to their end, then what is stored, then the frame that ends it.
+// Ends a call from our side: speaks the last phrases, waits until they finish, stores the end, then sends the final
+// command.
 
 import type { Clock } from "bridgehead/contract";
 import type { Capabilities, Command } from "../dialects/dialect.ts";
@@ -6,7 +7,7 @@ import type { CallRecord } from "./record.ts";
 import type { Speaker } from "./speaking.ts";
 
 export interface Farewell {
-  /** `human`: the call is handed over; `end`: it is over. */
+  /** `human`: the call is transferred to a human. `end`: the call ends. */
   readonly way: "human" | "end";
   /** Short and stable: `asked`, `escalated`, `no-answer`, `silent`, `too-long`, `goodbye`. */
   readonly reason: string;
@@ -18,19 +19,19 @@ export interface LeavingParts {
   readonly can: Capabilities;
   readonly record: CallRecord;
   readonly speaker: Speaker;
-  /** A number or sip: address, for dialects that transfer by a frame. */
+  /** A number or sip: address, for dialects that transfer by a command. */
   readonly target: string | null;
-  /** What the provider is told of the hand-over: JSON text. */
+  /** Returns the data of the transfer for the provider, as JSON text. */
   readonly data: (reason: string) => string;
   readonly write: (command: Command) => Promise<void>;
-  /** How long the call was, in milliseconds. */
+  /** Returns the duration of the call in milliseconds. */
   readonly duration: () => number;
-  /** The call is stored as over. */
+  /** Called when the end of the call is stored. */
   readonly ended: () => void;
 }
 
-/** Resolves when everything is done that we can do. Stored first: a hand-over whose frame never left is still known to the callback
- *  that follows the loss of the line. */
+/** Resolves when all steps on our side are done. The state is stored before the command is sent. If the connection
+ *  fails in between, the callback that follows still finds the transfer. */
 export async function leave(parts: LeavingParts, farewell: Farewell, signal: AbortSignal): Promise<void> {
   const { speaker, record } = parts;
   await speaker.speak(farewell.words);
@@ -39,7 +40,7 @@ export async function leave(parts: LeavingParts, farewell: Farewell, signal: Abo
   if (farewell.way === "human") {
     await record.handingOver(farewell.reason);
     await parts.write({ kind: "transfer", data: parts.data(farewell.reason), to: parts.target });
-    // A provider that tells what came of it has the caller still.
+    // A provider that reports the result of the transfer still has the caller, so the call stays open.
     if (parts.can.transfer !== "frame") return;
     await record.closed("handed-over", parts.duration());
     parts.ended();

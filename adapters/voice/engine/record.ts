@@ -1,5 +1,5 @@
-// What is stored of a call over one connection. Ids are made of the call, the connection's ticket and a count, so that no
-// two connections of a call can name two things alike.
+// Stores the events of a call over one connection. Ids consist of the call, the connection's ticket and a counter, so
+// that two connections of one call never produce the same id.
 
 import { type Channel, type ExternalId, externalId, type Party, sessionId } from "bridgehead/contract";
 import { missedCall } from "../for-humans.ts";
@@ -12,32 +12,34 @@ export interface CallName {
 }
 
 export interface CallRecord {
-  /** False when this ticket was used before. `again`: how often the connection was resumed. */
+  /** Returns false when this ticket was used before. `again`: how often the connection was resumed. */
   opened(again: number): Promise<boolean>;
-  /** The id of the caller's `count`th message. */
+  /** Returns the id of the caller's `count`th message. */
   messageId(count: number): ExternalId;
-  /** `notes`: facts that the agent is told beside the text. */
+  /** Stores a message of the caller. `notes`: facts for the agent in addition to the text. */
   said(id: ExternalId, text: string, notes: Readonly<Record<string, string>>): Promise<void>;
   interrupted(heard: string | null, about: ExternalId): Promise<void>;
   handingOver(reason: string): Promise<void>;
-  /** No human took the call: the agent has it again. */
+  /** No human took the call. The agent handles it again. */
   returned(): Promise<void>;
-  /** The connection is gone, the call may go on. */
+  /** The connection was lost; the call may continue. */
   lost(reason: string): Promise<void>;
   closed(reason: string, durationMs: number): Promise<void>;
-  /** People are told that nobody served the caller. */
+  /** Stores a missed call, which notifies responders that the caller was not served. */
   missed(why: string): Promise<void>;
 }
 
 const longestHeard = 4096;
 
-/** The facts beside a message. `caller heard`: what the caller heard of the answer before, where that was not all of it. */
+/** Returns the notes of a message. `caller heard`: the played part of the previous reply, when it was not played
+ *  completely. */
 export function notesOf(heard: string | null, keys: boolean): Readonly<Record<string, string>> {
   return { ...(keys ? { input: "keypad" } : {}), ...(heard === null ? {} : { "caller heard": heard }) };
 }
 
-/** The id of the event that ends a call: one for all who notice it. A call that went on after it was taken for ended (the
- *  line broke before the provider heard of it) ends again. */
+/** The id of the event that closes a call, the same for every source that reports the end. A call that continued
+ *  after it was closed (the connection failed before the provider received the end) gets another id for its next
+ *  end. */
 export const closedId = (call: string, openings: number): ExternalId =>
   externalId(openings > 1 ? `${call}/closed/${openings}` : `${call}/closed`);
 

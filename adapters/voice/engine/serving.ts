@@ -1,4 +1,4 @@
-// A socket from its first frame to its end: who calls is checked, what happened is stored, the rest is the call's.
+// Serves one socket: authenticates the call from its start event, stores the events, and passes them to the live call.
 
 import { type Channel, type SessionFacts, type Socket, sessionId } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
@@ -15,13 +15,13 @@ export interface ServingParts {
   readonly calls: LiveCalls;
 }
 
-/** The provider has to say who calls within this time. */
+/** Timeout for the start event of a socket, in milliseconds. */
 const firstFrameMs = 5000;
 const [finished, unreadable, forbidden, restarting] = [1000, 1007, 1008, 1012];
 const cut: Ending = { reason: "socket", hungUp: false };
 
-/** Resolves when the socket is done with. Rejects when something of ours failed: closed with 1011, it is taken up again over
- *  another connection, so that nothing the caller said is lost without a word. */
+/** Resolves when the socket is finished. Rejects on an internal error: the socket is then closed with 1011, and the
+ *  provider resumes the call over another connection. No utterance of the caller is lost silently. */
 export async function serve(parts: ServingParts, socket: Socket, translator: Translator): Promise<void> {
   const events = eventsOf(socket, translator);
   const start = await startOf(events, parts.channel, socket);
@@ -30,13 +30,14 @@ export async function serve(parts: ServingParts, socket: Socket, translator: Tra
   const record = callRecord(parts.channel, { ...start, ticket: start.ticket, person });
   const session = sessionId(start.call);
   const before = await parts.channel.session(session);
-  // The provider leads it elsewhere, and only missed that we are done with it: nobody listens in on what is said there.
+  // The call was transferred, and the provider missed our end command. Speech after the transfer must not reach this
+  // process.
   if (before?.state === "closed" && before.handingOver !== null) return socket.close(finished, "handed over");
   const opened = await parts.calls.arriving(start.call, async () =>
     (await record.opened(0)) ? { facts: await parts.channel.session(session) } : null,
   );
   if (opened === null) return socket.close(forbidden, "used before");
-  // A connection that was cut while humans rang: they ring again, or still do.
+  // The previous connection was lost during a transfer: the targets are rung again, or still ring.
   const ringing = parts.can.transfer === "dial" ? (before?.handingOver ?? null) : null;
   await live(parts, socket, translator, { start, record, events, ringing, ...opened });
 }
@@ -83,7 +84,7 @@ async function live(
     const talk = converse(events, { call, record, start });
     ending = await Promise.race([talk, drained(call, socket, over), failure.promise]);
   } catch (error) {
-    // What fails because the line is gone is no failure.
+    // An error after the connection was lost is expected and ignored.
     if (!socket.signal.aborted) throw error;
   } finally {
     ended.abort("over");
@@ -91,7 +92,7 @@ async function live(
   }
 }
 
-/** Ends with the socket. */
+/** Yields the events of the socket, until it closes. */
 async function* eventsOf(socket: Socket, translator: Translator): AsyncGenerator<CallEvent, void> {
   await sendAll(socket, translator.opening ?? []);
   for await (const data of socket) {
@@ -138,7 +139,8 @@ async function converse(events: AsyncIterator<CallEvent>, { call, record, start 
   return cut;
 }
 
-/** Never resolves for a connection that ends by itself: what it still brought is heard first. */
+/** Ends the connection on a drain request. Never resolves when the connection closes first, so that its remaining
+ *  events are handled. */
 async function drained(call: LiveCall, socket: Socket, over: AbortSignal): Promise<Ending> {
   const { draining } = socket;
   await new Promise<void>((resolve) => {

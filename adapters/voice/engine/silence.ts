@@ -1,4 +1,4 @@
-// A caller who says nothing: asked a few times, then the call ends.
+// Handles a silent caller: asks `silence.asks` times whether the caller is there, then ends the call.
 
 import type { Clock } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
@@ -8,23 +8,23 @@ export interface SilenceParts {
   readonly clock: Clock;
   readonly config: Pick<VoiceConfig, "silence">;
   readonly speaker: Speaker;
-  /** What is asked the first, second ... time. */
+  /** Returns the phrase for the first, second ... question. */
   readonly question: (asked: number) => string;
-  /** True when nothing is left to say: then a silent caller is not asked. */
+  /** Returns true after a goodbye: a silent caller is then not asked. */
   readonly over: () => boolean;
-  /** Nobody is there, or nothing is left to say. */
+  /** Ends the call: the caller did not respond, or the conversation is over. */
   readonly leave: () => Promise<void>;
   readonly failed: (error: unknown) => void;
 }
 
 export interface Silence {
-  /** From now on (when we have finished speaking) it is the caller's turn. */
+  /** Starts the timer; it runs from the end of our speech. */
   watch(): void;
-  /** It is not. */
+  /** Cancels the timer. */
   rest(): void;
-  /** The caller gave a sign of life. */
+  /** Resets the counter, because the caller was active. */
   heard(): void;
-  /** The provider measured a silence. */
+  /** Handles a silence event from the provider. */
   noticed(): Promise<void>;
 }
 
@@ -46,7 +46,7 @@ export function silence(parts: SilenceParts): Silence {
       await speaker.finished(signal);
       await clock.sleep(config.silence.after, signal);
       if (signal.aborted) return;
-      if (speaker.busy) continue; // something was said meanwhile
+      if (speaker.busy) continue; // new speech started during the wait
       const last = parts.over() || asked >= config.silence.asks;
       await ask();
       if (last) return;

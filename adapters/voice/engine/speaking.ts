@@ -1,46 +1,46 @@
-// Our voice in one call: what was sent to be spoken, and for how long it is going to be heard.
+// The speaker of one call: sends text to the provider and estimates how long its playback takes.
 
 import type { Clock } from "bridgehead/contract";
 import type { Command } from "../dialects/dialect.ts";
 
-/** The engine says how fast people speak; the provider may know better. */
+/** The engine estimates playback from the speaking rate. Playback events from the provider correct the estimate. */
 export interface SpeakerParts {
   readonly clock: Clock;
-  /** Characters in a second. */
+  /** Characters per second. */
   readonly rate: number;
-  /** The language of what is said, when the provider has to be told. */
+  /** Returns the language of the text, when the message to the provider needs it; else null. */
   readonly language: () => string | null;
   readonly write: (command: Command) => Promise<void>;
 }
 
 export interface Speaker {
-  /** True while something we sent is probably still being spoken. */
+  /** True while sent text is probably still being played. */
   readonly busy: boolean;
-  /** True while the last piece is probably being spoken, or nothing is. */
+  /** True while the last piece is probably being played, or nothing is. */
   readonly inLastPiece: boolean;
-  /** How many pieces have left so far. */
+  /** Number of pieces sent so far. */
   readonly left: number;
-  /** Sends a piece. With `last` the talk cycle is closed, else the next piece goes on in it. */
+  /** Sends a piece. `last` closes the talk cycle; otherwise the next piece continues it. */
   say(text: string, last: boolean): Promise<void>;
-  /** Sends pieces in one cycle, ending at once when the caller interrupts. */
+  /** Sends pieces in one cycle. Returns "cut" as soon as the caller interrupts. */
   speak(pieces: readonly string[]): Promise<"whole" | "cut">;
-  /** Closes a cycle that is still open, so that its words do not wait for more. */
+  /** Closes an open cycle, so that the provider does not wait for more text. */
   close(): Promise<void>;
-  /** Somebody else (the start's greeting) is saying this. */
+  /** Accounts for text that another component plays (the greeting in the start response). */
   assume(text: string): void;
-  /** The caller cut us short. */
+  /** Handles a barge-in. */
   interrupted(): Promise<void>;
-  /** The provider says that we are heard, or no longer. */
+  /** Handles a playback event: our speech has started or stopped. */
   playback(speaking: boolean): void;
-  /** Resolves when all that was said has been spoken, or the signal aborts. */
+  /** Resolves when all text has been played, or the signal aborts. */
   finished(signal: AbortSignal): Promise<void>;
 }
 
-/** Speech synthesis begins a moment after the text came. */
+/** Delay in milliseconds between sending text and the start of its playback. */
 const leadMs = 300;
-/** By so much the estimate of the end may be wrong. */
+/** Tolerance in milliseconds of the estimated end. */
 const estimateMs = 1000;
-/** A provider that says "speaking" is believed for twice the time we reckon, and this. */
+/** Timeout of a "speaking" event from the provider: twice the estimated playback time plus this many milliseconds. */
 const doubtMs = 5000;
 
 export function speaker({ clock, rate, language, write }: SpeakerParts): Speaker {
@@ -48,14 +48,14 @@ export function speaker({ clock, rate, language, write }: SpeakerParts): Speaker
   let believedUntil = 0;
   let speaking = false;
   let open = false;
-  /** How long the last piece takes, in milliseconds. */
+  /** Playback time of the last piece, in milliseconds. */
   let lastMs = 0;
   let cuts = 0;
   let left = 0;
   let changed = new AbortController();
 
   const moved = () => {
-    changed.abort("over"); // with a reason, as everywhere in a call: without one an error with a stack is made each time
+    changed.abort("over"); // the reason avoids an Error with a stack trace for each abort
     changed = new AbortController();
   };
   const lengthen = (text: string) => {
@@ -112,7 +112,7 @@ export function speaker({ clock, rate, language, write }: SpeakerParts): Speaker
     },
     playback(now) {
       speaking = now;
-      // The report of an end may cross words that we have just sent: they get a moment to be reported.
+      // The stop event may cross text that was just sent. The provider gets a moment to report the start of that text.
       if (!now) endsAt = Math.min(endsAt, clock.monotonic() + leadMs);
       moved();
     },

@@ -1,4 +1,4 @@
-// The time between a question and its answer: fillers, each another than the one before, and in the end giving up.
+// Waits for the reply to a question: speaks fillers in rotation, and gives up after a timeout.
 
 import type { Clock } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
@@ -9,21 +9,21 @@ export interface WaitingParts {
   readonly config: Pick<VoiceConfig, "fillers" | "give_up">;
   readonly speaker: Speaker;
   readonly fillers: () => readonly string[];
-  /** No answer came in time. */
+  /** Called when no reply arrives before the timeout. */
   readonly giveUp: () => Promise<void>;
   readonly failed: (error: unknown) => void;
 }
 
 export interface Waiting {
-  /** A question is under way; a former one is forgotten. */
+  /** Starts the wait for a new question and cancels the previous wait. */
   begin(): void;
-  /** The answer is here, or nobody wants it any more. */
+  /** Cancels the wait: the reply has arrived, or is no longer needed. */
   end(): void;
 }
 
 export function waiting(parts: WaitingParts): Waiting {
   let current: AbortController | null = null;
-  // Goes on over the questions of a call, so that no two waits sound the same.
+  // The counter continues over all questions of a call, so that consecutive waits use different fillers.
   let said = 0;
   const filler = () => {
     const all = parts.fillers();
@@ -53,7 +53,7 @@ async function wait(parts: WaitingParts, filler: () => string, signal: AbortSign
     await clock.sleep(Math.max(0, Math.min(due, limit) - passed()), signal);
     if (signal.aborted) return;
     if (passed() >= limit) return parts.giveUp();
-    // The cycle stays open: the answer follows in it and never breaks into the middle of a filler.
+    // The cycle stays open: the reply follows in the same cycle and never interrupts a filler.
     if (!speaker.busy) await speaker.say(filler(), false);
   }
 }

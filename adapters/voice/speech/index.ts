@@ -1,4 +1,4 @@
-// Everything the engine and the dialects need to turn an answer into speech.
+// Text-to-speech preparation and utterance classification for the engine and the dialects.
 
 export { type Phrases, phrases, primary } from "./phrases.ts";
 export { limit, sentences } from "./sentences.ts";

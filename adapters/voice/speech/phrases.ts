@@ -1,27 +1,27 @@
-// What the channel itself says in a call, in the languages we speak. Everything the agent says comes from the agent.
+// The default phrases of the channel in all supported languages. All other speech comes from the agent.
 
-/** The channel's own words in one language: plain sentences, ready to be spoken. */
+/** The channel's phrases in one language: plain sentences that need no conversion for speech. */
 export interface Phrases {
-  /** The short language tag they are in: `de`. */
+  /** The primary language subtag: `de`. */
   readonly lang: string;
-  /** The first words of a call when neither the configuration nor the agent has any. */
+  /** Default greeting, when neither the configuration nor the agent has one. */
   readonly greeting: string;
-  /** Said while the agent thinks, one after the other, starting again at the end; no two alike. */
+  /** Spoken in rotation while the agent prepares a reply. All are different. */
   readonly fillers: readonly string[];
-  /** The agent did not answer, or something broke: said before a hand-over or the end. */
+  /** Spoken before a transfer or the end of the call, when the agent did not respond or an error occurred. */
   readonly apology: string;
-  /** To a silent caller, first and second time. */
+  /** Questions to a silent caller: the first and the second one. */
   readonly stillThere: readonly [string, string];
   readonly goodbye: string;
-  /** After a dropped connection, in place of a greeting. */
+  /** Replaces the greeting after a lost connection. */
   readonly lostYou: string;
-  /** Before a human takes over. */
+  /** Spoken before a transfer to a human. */
   readonly handOver: string;
-  /** After the last sentence we say at once, when there is more. */
+  /** Spoken after the last sentence of `max_sentences`, when the reply has more. */
   readonly restOffered: string;
-  /** Nobody picked up: before the tone. */
+  /** Spoken before the voicemail tone, when no human answered. */
   readonly voicemail: string;
-  /** For an answer of which nothing can be spoken (only code, only pictures). */
+  /** Spoken for a reply without speakable text (only code, only pictures). */
   readonly unreadable: string;
 }
 
@@ -197,12 +197,12 @@ const spoken: ReadonlyMap<string, Phrases> = new Map(
   [en, de, fr, es, it, pt, nl, pl].map((one) => [one.lang, one]),
 );
 
-/** The phrases for a language tag (`de`, `de-AT`, `DE_at`); English for any other. */
+/** Returns the phrases for a language tag (`de`, `de-AT`, `DE_at`). Default: English. */
 export function phrases(lang: string): Phrases {
   return spoken.get(primary(lang)) ?? en;
 }
 
-/** The language of a tag without region or script: `de` of `de-AT`. */
+/** Returns the primary language subtag without region or script: `de` for `de-AT`. */
 export function primary(lang: string): string {
   return (/^[a-z]+/i.exec(lang)?.[0] ?? "").toLowerCase();
 }

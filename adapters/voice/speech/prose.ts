@@ -1,8 +1,8 @@
-// Markdown to prose: what is for the eye only goes, what carries meaning is put into sentences.
+// Converts Markdown to prose: removes visual elements and turns lists and tables into sentences.
 
 import MarkdownIt, { type Token } from "markdown-it";
 
-/** One paragraph, heading, list or table as running text, in the order of the document. */
+/** The running text of one paragraph, heading, list or table, in document order. */
 export type Passage = string;
 
 const markdownIt = new MarkdownIt({ html: true });
@@ -13,8 +13,8 @@ interface Block {
   readonly inside: readonly Block[];
 }
 
-/** The passages of a Markdown text. Left out: code blocks, pictures, rules, HTML tags, struck-out words. A text that cannot
- *  be parsed is one passage. The caller bounds its length. */
+/** Returns the passages of a Markdown text. Omitted: code blocks, pictures, rules, HTML tags, struck-out text. A
+ *  text that fails to parse is returned as one passage. The caller of this function bounds the length. */
 export function passages(markdown: string): readonly Passage[] {
   return passagesOf(markdown).filter((passage) => passage.trim() !== "");
 }
@@ -27,7 +27,7 @@ function passagesOf(markdown: string): readonly Passage[] {
   }
 }
 
-/** markdown-it bounds the depth of blocks (`maxNesting`), so that recursion over them is safe. */
+/** Builds the block tree. markdown-it bounds its depth (`maxNesting`), so that recursion over blocks is safe. */
 function treeOf(tokens: readonly Token[]): readonly Block[] {
   const root: Block[] = [];
   const open = [root];
@@ -50,7 +50,7 @@ function ofBlock({ token, inside }: Block): readonly Passage[] {
     case "table_open":
       return ofTable(inside);
     case "code_block":
-      // Indented text is almost never code in an answer; only a fence says so.
+      // Indented text in a reply is almost never code, so it is kept; only a fenced block counts as code.
       return [token.content.trimEnd()];
     case "html_block":
       return [withoutTags(token.content)];
@@ -59,7 +59,7 @@ function ofBlock({ token, inside }: Block): readonly Passage[] {
   }
 }
 
-/** Short items are one enumeration, as one says it; long ones are sentences of their own. */
+/** Short items become one comma-separated enumeration. Long items become separate sentences. */
 function ofList(token: Token, list: readonly Block[]): readonly Passage[] {
   const items = list.map((item) => item.inside.flatMap(ofBlock).filter((part) => part.trim() !== ""));
   const brief = items.every((parts) => parts.length === 1 && isBrief(parts[0] ?? ""));
@@ -71,7 +71,7 @@ function ofList(token: Token, list: readonly Block[]): readonly Passage[] {
 
 const isBrief = (part: string): boolean => !/[.!?:;]/.test(part) && part.trim().split(/\s+/).length <= 8;
 
-/** Each row with the names of its columns: `Monday: open 9 to 5, closed for lunch 12 to 1`. */
+/** Returns each row with its column names: `Monday: open 9 to 5, closed for lunch 12 to 1`. */
 function ofTable(sections: readonly Block[]): readonly Passage[] {
   const [heads = [], ...rows] = sections.flatMap((section) =>
     section.inside.map((row) => row.inside.map((cell) => cell.inside.flatMap(ofBlock).join("").trim())),
@@ -84,8 +84,8 @@ function ofTable(sections: readonly Block[]): readonly Passage[] {
   });
 }
 
-/** The words of a link are for people, its address is not; a bare address is handled as text. Spans may be nested without a
- *  bound: one loop, no recursion. */
+/** Returns the text of inline spans. A link keeps its text without its URL; a bare URL is plain text. Spans may be
+ *  nested without limit, so this is one loop without recursion. */
 function inline(spans: readonly Token[]): string {
   const said: string[] = [];
   let struck = 0;
@@ -99,5 +99,6 @@ function inline(spans: readonly Token[]): string {
   return said.join("");
 }
 
-/** An unclosed comment ends the search: looking for its end from every further one would be quadratic. */
+/** An unclosed comment matches to the end. Searching for its end from each further comment would take quadratic
+ *  time. */
 const withoutTags = (html: string): string => html.replace(/<!--[^]*?(?:-->|$)|<[^<>]*>/g, " ");

@@ -1,4 +1,4 @@
-// Where a sentence ends: the first one is spoken while the rest is still on its way.
+// Splits text into sentences, so that the first one is spoken while the rest is still being sent.
 
 import { primary } from "./phrases.ts";
 import { allAbbreviations, numbered, wordsOf } from "./words.ts";
@@ -13,8 +13,8 @@ function segmenterFor(lang: string): Intl.Segmenter {
   return made;
 }
 
-/** The sentences of a text, in order, trimmed, none empty; joined with a space they are the text again (but for white
- *  space). Abbreviations, initials, ordinals and numbers do not end one. */
+/** Returns the non-empty, trimmed sentences of a text in order. Joined with spaces they return the original text,
+ *  except for white space. Abbreviations, initials, ordinals and numbers do not end a sentence. */
 export function sentences(text: string, lang = "en"): readonly string[] {
   const tag = primary(lang);
   const pieces = [...segmenterFor(/^[a-z]{2,3}$/.test(tag) ? tag : "en").segment(text)];
@@ -31,25 +31,26 @@ export function sentences(text: string, lang = "en"): readonly string[] {
   return found;
 }
 
-/** Longer than any abbreviation with what stands before it. */
+/** Number of characters to inspect before a boundary. Longer than any abbreviation with its preceding text. */
 const longestWord = 200;
 
-/** Whether what looks like a sentence's end is inside one. */
+/** Returns true when an apparent sentence end is inside a sentence. */
 function goesOn(whole: string, next: string, ordinalStops: boolean): boolean {
-  // Abbreviations follow each other: looking at all of them each time would be quadratic.
+  // Abbreviations may follow each other. Inspecting the whole text each time would take quadratic time.
   const before = whole.slice(-longestWord);
   if (!/[\p{L}\p{N}]/u.test(next) || !/[\p{L}\p{N}]/u.test(before)) return true;
   const word = /(?:^|[\s(„“"'])([\p{L}\p{N}.]*[\p{L}\p{N}])\.$/u.exec(before)?.[1]?.toLowerCase();
   if (word === undefined) return false;
   if (/^\p{L}$/u.test(word) && /(?:^|\s)\p{Lu}\.$/u.test(before)) return true; // an initial: J. Smith
-  if (/^\p{L}$/u.test(word) && /^\p{L}\./u.test(next)) return true; // written apart: z. B.
+  if (/^\p{L}$/u.test(word) && /^\p{L}\./u.test(next)) return true; // abbreviation with spaces: z. B.
   if (/^(?:\p{L}\.)+\p{L}$/u.test(word)) return true; // U.S., e.g.
   if (/^\d{1,2}$/.test(word)) return ordinalStops && /^\p{L}/u.test(next);
   if (numbered.has(word)) return /^\p{N}/u.test(next);
   return allAbbreviations.has(word);
 }
 
-/** The first `most` (at least 1) sentences, to be said now, and what is kept for when the caller asks to hear more. */
+/** Returns the first `most` (at least 1) sentences to speak now, and the rest, which is kept until the caller
+ *  requests it. */
 export function limit(
   all: readonly string[],
   most: number,

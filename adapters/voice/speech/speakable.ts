@@ -1,18 +1,19 @@
-// From what an agent writes to what a voice can say. Order matters: letters' ends, then Markdown, then what is left of
-// addresses, pictures and marks inside the words.
+// Converts a reply of the agent into speakable text. The order matters: first the signature is removed, then Markdown,
+// then the remaining addresses, pictures and markup characters inside the text.
 
 import { passages } from "./prose.ts";
 import { allClosings, type Words, wordsOf } from "./words.ts";
 
-/** More than anybody listens to; bounds the work for one answer. */
+/** Maximum length in characters. Bounds the work for one reply; callers do not listen to longer ones. */
 const longest = 12_000;
 
-/** The text of an answer (Markdown) as it can be spoken, on one line, in whole sentences; empty when nothing of it can.
- *  - code blocks, pictures, rules, tags, emoji, citations (`[1]`, `[^1]`) and a closing signature are left out;
- *  - a link keeps its words; a bare URL becomes its host, an e-mail address its spoken form, both pronounced in the
- *    language: "support at example dot com";
- *  - short list items become one enumeration, long ones and table rows sentences.
- *  Never contains characters that a voice would take for markup. */
+/** Returns the speakable text of a Markdown reply: one line, complete sentences. Returns "" when nothing is
+ *  speakable.
+ *  - Code blocks, pictures, rules, tags, emoji, citations (`[1]`, `[^1]`) and a closing signature are removed.
+ *  - A link keeps its text. A bare URL becomes its host, an e-mail address its spoken form, both pronounced in the
+ *    language: "support at example dot com".
+ *  - Short list items become one enumeration; long items and table rows become sentences.
+ *  The result never contains characters that a speech synthesizer would interpret as markup. */
 export function speakable(text: string, lang: string): string {
   const words = wordsOf(lang);
   const plain = withoutSignature(bulletsAsMarkdown(visible(text.slice(0, longest))));
@@ -23,7 +24,7 @@ export function speakable(text: string, lang: string): string {
     .join(" ");
 }
 
-/** Without what is there but not seen: control characters, zero widths, soft hyphens, direction marks. */
+/** Removes invisible characters: control characters, zero-width characters, soft hyphens, direction marks. */
 function visible(text: string): string {
   return text
     .replace(/\r\n?/g, "\n")
@@ -31,12 +32,12 @@ function visible(text: string): string {
     .replace(/[^\P{Cc}\n\t]/gu, " ");
 }
 
-/** Bullets that Markdown does not know, and footnotes, which nobody can look down to. */
+/** Converts other bullet characters to Markdown bullets, and removes footnotes, which have no place in speech. */
 function bulletsAsMarkdown(text: string): string {
   return text.replace(/^[ \t]*[•▪◦‣●○–—][ \t]+/gm, "- ").replace(/^\[\^[^\]\n]*\]:.*$/gm, "");
 }
 
-/** Cuts at the signature mark of mail, and a closing formula with the few short lines under it. */
+/** Truncates at the e-mail signature delimiter, and at a closing formula followed by a few short lines. */
 function withoutSignature(text: string): string {
   const lines = (text.split(/\n-- ?\n/, 1)[0] ?? "").trimEnd().split("\n");
   for (let n = lines.length - 1; n >= Math.max(1, lines.length - 6); n--) {
@@ -76,7 +77,7 @@ function withoutCitations(text: string): string {
 const mail = /\b[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,5}/gi;
 const url = /(?:https?|ftp):\/\/[^\s<>()"']+|(?<![\p{L}\p{N}])www\.[^\s<>()"']+/giu;
 
-/** Addresses as one says them. */
+/** Replaces URLs and e-mail addresses with their spoken form. */
 function pronounced(text: string, words: Words): string {
   return text
     .replace(/\b(?:mailto|tel|sms):(?=\S)/gi, "")
@@ -112,7 +113,7 @@ const picture =
   /[0-9#*]\uFE0F?\u20E3|\p{Extended_Pictographic}|\p{Regional_Indicator}|\p{Emoji_Modifier}|[\uFE0E\uFE0F\u20E3]/gu;
 const face = /(?<=^|\s)(?:[:;=8]['’]?-?[)(DPpOo/\\|\]]|<3|\^_?\^|xD)(?=$|[\s.,!?])/g;
 
-/** Without pictures and without what would be read out as a mark, or taken for one by a speech synthesiser. */
+/** Removes pictures, and characters that a speech synthesizer would read aloud or interpret as markup. */
 function withoutMarks(text: string): string {
   return text
     .replace(picture, (found) => (/^[0-9]/.test(found) ? (found[0] ?? "") : " "))
@@ -121,7 +122,7 @@ function withoutMarks(text: string): string {
     .replace(/[*_`#|~<>{}\\^[\]▪•●■◆]+/g, " ");
 }
 
-/** One line, one space, no mark that lost its words. */
+/** Normalizes whitespace to one line with single spaces, and removes orphaned punctuation. */
 function tidy(text: string): string {
   return text
     .replace(/\(\s*\)/g, " ")

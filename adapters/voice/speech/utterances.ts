@@ -1,12 +1,12 @@
-// What a short utterance means for the course of a call: a back-channel, an acknowledgement, a wish to hear more, a closing.
-// The phrases of all languages are compared at once, because callers mix languages. Every function takes linear time.
+// Classifies a short utterance: back-channel, acknowledgement, request to continue, or closing. It is compared with the
+// phrases of all languages at once, because callers mix languages. Every function takes linear time.
 
-/** Words that only show that the caller listens. They are never an answer while the agent speaks. */
+/** Sounds that only show that the caller listens. They are never a response while the agent speaks. */
 const backchannels = `
   uh huh, uhhuh, uhuh, uh, um, mhm, mhmm, mm hm, mm hmm, mmhm, mmhmm, mm, mmm, hm, hmm, huh, ah, aha, ah ha, oh, eh, hum
   äh, ähm, ach, ach so, achso, tja, aso, ah bon, euh, aja, ajá, aham, uhum, hé, aah, ooh, m hm`;
 
-/** Words that agree. While the agent speaks they are back-channels; after a question they are an answer. */
+/** Phrases of agreement. While the agent speaks they count as back-channels; after a question they are a response. */
 const acknowledgements = `
   yes, yeah, yep, yup, ok, okay, kay, right, sure, alright, all right, got it, i see, fine, good, great, exactly, of course
   ja, jo, jep, jawohl, genau, gut, klar, alles klar, verstehe, ich verstehe, stimmt, richtig, ja genau, in ordnung, passt
@@ -17,7 +17,7 @@ const acknowledgements = `
   oké, goed, precies, inderdaad, jazeker, begrepen, prima
   tak, dobrze, jasne, rozumiem, no tak, zgadza się`;
 
-/** Wishes to hear the rest, beside the acknowledgements. */
+/** Requests to continue, in addition to the acknowledgements. */
 const continuations = `
   go on, continue, please continue, keep going, go ahead, carry on, more, tell me more, the rest, next, yes do, do it
   weiter, mach weiter, machen sie weiter, fahren sie fort, erzählen sie weiter, sprechen sie weiter, reden sie weiter, gerne, gern, mehr
@@ -28,7 +28,7 @@ const continuations = `
   ga door, ga verder, gaat u verder, verder, graag, doe maar
   dalej, proszę dalej, kontynuuj, proszę kontynuować, proszę mówić, chętnie, więcej`;
 
-/** Words of politeness: they change nothing. */
+/** Polite phrases without effect on the classification. */
 const courtesies = `
   please, thanks, thank you, thank you very much, thanks a lot, thank you so much, many thanks, cheers, and, then, so, well, now, very much, a lot
   oh, perfect, wonderful, super, nice, great, lovely, you too, likewise, same to you, everyone, all, for your help, for the help, for calling, for your call
@@ -50,7 +50,7 @@ const farewells = `
   tot ziens, tot horens, dag, doei, doeg, tot later, tot gauw, tot snel, fijne avond nog
   do widzenia, do usłyszenia, pa, pa pa, na razie, do zobaczenia, cześć, żegnam, dobranoc`;
 
-/** Wishes with which an agent closes. */
+/** Wishes with which an agent ends a conversation. */
 const wishes = `
   have a nice day, have a good day, have a great day, have a lovely day, have a wonderful day, have a nice evening, have a good evening, have a great evening, have a nice weekend, have a good weekend, have a great weekend, have a good one, have a good night, enjoy your day, enjoy your evening, a nice day, a good day
   einen schönen tag, einen schönen tag noch, schönen tag, schönen tag noch, schönen abend, schönen abend noch, einen schönen abend, einen schönen abend noch, schönes wochenende, ein schönes wochenende, ich wünsche ihnen einen schönen tag, ich wünsche ihnen noch einen schönen tag, ich wünsche ihnen einen schönen abend, alles gute
@@ -61,7 +61,7 @@ const wishes = `
   fijne dag, fijne dag nog, een fijne dag, fijne avond, prettige dag, nog een fijne dag, prettig weekend, fijn weekend
   miłego dnia, miłego wieczoru, miłego weekendu, życzę miłego dnia`;
 
-/** With these a caller says that nothing is left to ask. */
+/** Phrases with which a caller states that there are no further questions. */
 const conclusions = `
   that's all, that is all, that's it, that was all, that'll be all, nothing else, no that's all, no that's it, no nothing else, no thanks, no thank you, nope that's all, i'm good, i'm all set, all set, no i'm good
   das war's, das wars, das war alles, das wäre alles, das ist alles, sonst nichts, nein danke, nein das war's, nein das war alles, nichts weiter
@@ -72,7 +72,7 @@ const conclusions = `
   dat is alles, dat was alles, dat was het, verder niets, nee dank u, nee bedankt, nee dank je
   to wszystko, nic więcej, nie dziękuję, to już wszystko`;
 
-/** Letters and digits in lower case without marks, words separated by one space. */
+/** Normalizes text to lower-case letters and digits without diacritics, separated by single spaces. */
 const folded = (text: string): string =>
   text
     .toLowerCase()
@@ -95,12 +95,13 @@ const sets = {
   nothingLeft: phrasesIn(farewells, conclusions),
 } as const;
 
-/** No phrase has more words. */
+/** The longest phrase contains at most this many tokens. */
 const longestPhrase = 8;
-/** No utterance that is compared has more: longer ones say something of their own. */
+/** Longer utterances are not compared, because they contain a message of their own. */
 const mostWords = 20;
 
-/** Whether the words consist of phrases of `wanted` and `also`, with at least one of `wanted`. The longest phrase counts first. */
+/** Returns whether the tokens consist of phrases of `wanted` and `also`, with at least one of `wanted`. The longest
+ *  phrase matches first. */
 function consistsOf(
   words: readonly string[],
   wanted: ReadonlySet<string>,
@@ -127,15 +128,17 @@ const wordsOf = (text: string): readonly string[] => {
   return words.length > mostWords || words[0] === "" ? [] : words;
 };
 
-/** "uh-huh", "mhm": the caller listens. */
+/** "uh-huh", "mhm": returns true for a back-channel, which shows that the caller listens. */
 export const isBackchannel = (text: string): boolean => consistsOf(wordsOf(text), sets.backchannel);
 
-/** "uh-huh", "okay", "yes please", "go on": a wish to hear more. A speaking or thinking agent need not react to it. */
+/** "uh-huh", "okay", "yes please", "go on": a request to continue. An agent that speaks or prepares a reply can
+ *  ignore it. */
 export const isAcknowledgement = (text: string): boolean =>
   consistsOf(wordsOf(text), sets.more, sets.courtesy);
 
-/** "Okay thanks, bye", "No, that's all.": the caller has nothing left to ask. A question is no closing, nor is a farewell in
- *  mid-sentence. Speech recognition may leave out punctuation: then a courtesy marks where the closing begins. */
+/** "Okay thanks, bye", "No, that's all.": returns true when the caller has no further questions. A question is not a
+ *  closing, nor is a farewell in mid-sentence. Speech recognition may omit punctuation; a courtesy phrase then marks
+ *  the start of the closing. */
 export function isClosing(text: string): boolean {
   if (/[?¿]/u.test(text.slice(0, mostLetters))) return false;
   if (consistsOf(wordsOf(text), sets.nothingLeft, sets.courtesy)) return true;
@@ -150,8 +153,8 @@ export function isClosing(text: string): boolean {
   });
 }
 
-/** Whether an agent's answer ends with a goodbye. `last` is its last sentence: a goodbye in mid-sentence, in a question, in quotes
- *  or after a colon is none. A name or thanks may follow ("Goodbye, Anna!"). */
+/** Returns whether an agent's reply ends with a goodbye. `last` is its last sentence. A goodbye in mid-sentence, in
+ *  a question, in quotes or after a colon does not count. A name or thanks may follow ("Goodbye, Anna!"). */
 export function isGoodbye(last: string): boolean {
   const sentence = last.slice(0, mostLetters).trim();
   if (/[?¿:"“”„«»]/u.test(sentence)) return false;
@@ -163,10 +166,10 @@ export function isGoodbye(last: string): boolean {
   return false;
 }
 
-/** Longer texts say something of their own. */
+/** Maximum length in characters to compare. Longer texts contain a message of their own. */
 const mostLetters = 2000;
 
-/** The parts of a sentence between punctuation marks. */
+/** Returns the parts of a sentence between punctuation marks. */
 const clausesOf = (text: string): readonly string[] =>
   text
     .slice(-mostLetters)
@@ -176,7 +179,7 @@ const clausesOf = (text: string): readonly string[] =>
 
 const lastWords = (text: string, most: number): readonly string[] => folded(text).split(" ").slice(-most);
 
-/** Whether the clause, or what follows its last "and", consists of such phrases. */
+/** Returns whether the clause, or its part after the last "and", consists of such phrases. */
 function endsIn(clause: string, phrases: ReadonlySet<string>): boolean {
   const words = lastWords(clause, mostWords);
   if (words.length < mostWords && consistsOf(words, phrases, sets.courtesy)) return true;
@@ -188,7 +191,7 @@ const conjunctions: ReadonlySet<string> = new Set("and und et y e en i so then d
 const thanks =
   /^(?:(?:many |ok |okay )?thank|(?:vielen |besten |herzlichen )?dank|merci|(?:muchas )?gracias|grazie|(?:muit[oa] )?obrigad[oa]|(?:dank u|bedankt)|dziekuje)/;
 
-/** "Goodbye Anna": a farewell and one or two more words. */
+/** "Goodbye Anna": returns true for a farewell followed by a name of one or two tokens. */
 function isNamed(clause: string): boolean {
   const words = wordsOf(clause);
   return [1, 2].some((name) => words.length > name && sets.farewell.has(words.slice(0, -name).join(" ")));

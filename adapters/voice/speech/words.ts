@@ -1,18 +1,19 @@
-// How addresses are pronounced, how letters close, and which words end in a full stop that ends no sentence.
+// Per-language tables: the pronunciation of addresses, closing formulas of letters, and abbreviations that end in a
+// full stop.
 
 import { primary } from "./phrases.ts";
 
-/** What one language needs to turn writing into speech. */
+/** The table of one language for the conversion of text to speech. */
 export interface Words {
   readonly at: string;
   readonly dot: string;
   readonly dash: string;
   readonly underscore: string;
-  /** Words with which a letter closes; what follows is a signature. Lower case, without punctuation. */
+  /** Closing formulas of letters; the text after one is a signature. Lower case, without punctuation. */
   readonly closings: readonly string[];
-  /** Abbreviations without their last full stop, lower case. */
+  /** Abbreviations without their final full stop, in lower case. */
   readonly abbreviations: readonly string[];
-  /** True where `3.` means "third", so that a sentence does not end there. */
+  /** True when `3.` means "third", so that it does not end a sentence. */
   readonly ordinalStops: boolean;
 }
 
@@ -211,22 +212,22 @@ const table = {
 
 const byLanguage: ReadonlyMap<string, Words> = new Map(Object.entries(table));
 
-/** The words for a language tag; English ones for a language we do not speak. */
+/** Returns the table for a language tag. Default: English for an unsupported language. */
 export function wordsOf(lang: string): Words {
   return byLanguage.get(primary(lang)) ?? table.en;
 }
 
-/** Closings and abbreviations of every language: agents answer in another language than the one we believe in. */
+/** Closing formulas of all languages: an agent may reply in another language than the configured or detected one. */
 export const allClosings: ReadonlySet<string> = new Set(
   [...byLanguage.values()].flatMap((one) => one.closings),
 );
 
-/** See `allClosings`. */
+/** Abbreviations of all languages, see `allClosings`. */
 export const allAbbreviations: ReadonlySet<string> = new Set(
   [...byLanguage.values()].flatMap((one) => one.abbreviations),
 );
 
-/** Abbreviations that are words too, and are abbreviations only before a number: `No. 5`. */
+/** Abbreviations that also exist as an ordinary word. They count as abbreviations only before a number: `No. 5`. */
 export const numbered: ReadonlySet<string> = new Set([
   "no",
   "nr",
