@@ -1,5 +1,5 @@
-// Where a webhook may go: public HTTPS addresses only, and what the operator allows besides. Judged by what the name
-// resolves to at the moment of each delivery, and connected to exactly that.
+// Checks the destination of a webhook: public HTTPS addresses, plus those that the operator allows. Checks
+// the addresses that the name resolves to at each delivery, and connects to exactly those.
 
 import { lookup } from "node:dns/promises";
 import { BlockList, isIP } from "node:net";
@@ -7,7 +7,7 @@ import ipaddr from "ipaddr.js";
 
 export interface Destination {
   readonly url: URL;
-  /** The addresses to connect to, in this order. Never empty; all of them were judged. */
+  /** The addresses to connect to, in this order. Never empty; all of them were checked. */
   readonly addresses: readonly ResolvedAddress[];
 }
 
@@ -18,20 +18,22 @@ export interface ResolvedAddress {
 
 export type Judged =
   | { readonly ok: true; readonly destination: Destination }
-  /** `unresolved`: it may be another time; everything else is so for as long as the URL and its name's addresses are. */
+  /** `unresolved`: the name may resolve at a later attempt. All other refusals hold until the URL or its
+   *  addresses change. */
   | { readonly ok: false; readonly reason: string; readonly unresolved: boolean };
 
-/** What is reached although it is not public, over http as well: host names, addresses and CIDR ranges; or everything. */
+/** Non-public destinations that are allowed, over http as well: host names, addresses and CIDR ranges;
+ *  or everything. */
 export type Allowed = readonly string[] | "everything";
 
-/** Every address of a name; rejects when there is none. */
+/** Returns all addresses of a name; rejects when there are none. */
 export type Resolve = (host: string) => Promise<readonly { readonly address: string }[]>;
 
 const longestUrl = 2048;
 
 const resolveBySystem: Resolve = (host) => lookup(host, { all: true, verbatim: true });
 
-/** Never rejects. `signal`: how long the name may take. */
+/** Checks a webhook URL. Never rejects. `signal` limits the time for name resolution. */
 export async function judge(
   text: string,
   allowed: Allowed,
@@ -50,7 +52,7 @@ export async function judge(
     return { ok: false, reason: "its name cannot be resolved", unresolved: true };
   }
   const own = found.filter(({ address }) => named || isAllowed(address, allowed));
-  // One private address among several is enough: which of them is used is not ours to trust.
+  // One private address among several is enough to refuse, because the resolver decides which one is used.
   if (found.some((one) => !own.includes(one) && !isPublic(one.address))) return refused(notPublic);
   if (url.protocol === "http:" && own.length < found.length) return refused("is not HTTPS");
   return { ok: true, destination: { url, addresses: found } };
@@ -59,8 +61,8 @@ export async function judge(
 const notPublic = "is not at a public address";
 const refused = (reason: string): Judged => ({ ok: false, reason, unresolved: false });
 
-/** The URL, or what is wrong with it. Whatever one parser reads in another way than the next is refused: the operator
- *  should see the host that is meant. */
+/** Returns the URL, or the reason for its refusal. URLs that parsers read differently are refused, so
+ *  that the operator sees the host that is actually used. */
 function readUrl(text: string): URL | string {
   if (text.length > longestUrl) return "is too long";
   if (/[\p{Cc}\p{Z}\\]/u.test(text)) return "has characters that no URL has";
@@ -73,14 +75,14 @@ function readUrl(text: string): URL | string {
   return url;
 }
 
-/** The host of a URL without brackets and without the dot of the root. */
+/** Returns the host of a URL without brackets and without the trailing dot of the root. */
 export const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
 
 async function resolved(
   host: string,
   { resolve = resolveBySystem, signal }: Parameters<typeof judge>[2] & object,
 ): Promise<readonly ResolvedAddress[]> {
-  // The system's resolver cannot be interrupted; it is only not waited for any longer.
+  // The system resolver cannot be cancelled; the abort only ends the wait for it.
   const found = await (signal ? Promise.race([resolve(host), aborted(signal)]) : resolve(host));
   if (found.length === 0) throw new Error("it has no address");
   return found.map(({ address }) => known(address));
@@ -96,24 +98,25 @@ function aborted(signal: AbortSignal): Promise<never> {
 
 const known = (address: string): ResolvedAddress => ({ address, family: isIP(address) === 6 ? 6 : 4 });
 
-/** Names that stand for this machine wherever they are looked up. */
+/** Names that always resolve to this machine. */
 export const isLocalName = (host: string): boolean => /(^|\.)localhost\.?$/i.test(host);
 
-/** False for everything that is not plainly on the internet: loopback, private, link-local, metadata, reserved,
- *  multicast, and IPv4 wrapped into IPv6 in any of its forms. */
+/** Returns false unless the address is clearly on the internet. Excluded: loopback, private, link-local,
+ *  metadata, reserved and multicast addresses, and IPv4 embedded in IPv6 in any form. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
   if (parsed.range() !== "unicast") return false;
-  // Of IPv6 only this is given out at all (RFC 4291): what lies elsewhere wraps something, or is used inside.
+  // Only this IPv6 range is allocated for global unicast (RFC 4291). Other addresses embed IPv4 or are
+  // internal.
   return parsed.kind() === "ipv6" ? parsed.match(globalUnicast) : !inside.includes(parsed.toString());
 }
 
 const globalUnicast = ipaddr.parseCIDR("2000::/3");
-/** Looks public, and is a cloud's own service for its machines. */
+/** Appears public, but serves a cloud's own machines (Azure's platform service). */
 const inside = ["168.63.129.16"];
 
-/** Whether `host` (a name, or an address in any form that is one) is among what the operator allows. */
+/** Returns whether the operator allows `host`: a name, or an address in any valid notation. */
 export function isAllowed(host: string, allowed: Allowed): boolean {
   if (allowed === "everything") return true;
   const plain = host.toLowerCase().replace(/%.*|\.$/, "");
@@ -124,7 +127,7 @@ export function isAllowed(host: string, allowed: Allowed): boolean {
   return ranges.check(address.toString(), address.kind());
 }
 
-/** What is no range is none. */
+/** Adds a CIDR range or an address. Entries that are neither are ignored. */
 function addRange(ranges: BlockList, entry: string): void {
   const [address = "", bits] = entry.split("/");
   const family = { 0: null, 4: "ipv4", 6: "ipv6" } as const;

@@ -1,9 +1,9 @@
-// Time, randomness and ids come in through this door; everywhere else they are banned by lint.
+// The only source of time, randomness and ids; lint forbids other sources elsewhere.
 
 import { randomBytes } from "node:crypto";
 import type { Clock } from "bridgehead/contract";
 
-/** The machine's clock. */
+/** The system clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
@@ -20,8 +20,8 @@ export const systemClock: Clock = {
     }),
 };
 
-/** A clock for due times and leases of one process: follows the machine's clock forward, and goes on at its own pace when
- *  that is set back, so that nothing waits twice. */
+/** Clock for due times and leases of one process. It follows the system clock forward. After a backward
+ *  step it continues at the monotonic rate, so that no wait is repeated. */
 export function steadyNow(clock: Pick<Clock, "now" | "monotonic">): () => number {
   let wall = clock.now();
   let monotonic = clock.monotonic();
@@ -44,7 +44,7 @@ export function newId(now: number, random = 16): string {
   return time + newToken(random);
 }
 
-/** Unguessable characters, five bits each. */
+/** Random characters for tokens, five bits each. */
 export function newToken(length = 20): string {
   if (fresh.length < length) fresh = randomBytes(Math.max(4096, length));
   let out = "";
@@ -53,10 +53,11 @@ export function newToken(length = 20): string {
   return out;
 }
 
-/** Random bytes nobody has used yet: asking the system for a few at a time costs more than all the rest of an id. */
+/** Buffer of unused random bytes. Many small system requests would cost more than the rest of an id. */
 let fresh = Buffer.alloc(0);
 
-/** `ms` moved by at most `share` of itself in either direction, so that many clients do not return at once. */
+/** Changes `ms` by at most `share` of its value in either direction, so that many clients do not retry
+ *  at once. */
 export function jitter(ms: number, share = 0.2): number {
   const spread = (randomBytes(2).readUInt16BE(0) / 65_535) * 2 - 1;
   return Math.max(0, Math.round(ms * (1 + spread * share)));

@@ -1,5 +1,5 @@
-// The log: one line an entry, fields as columns, a constant message. JSON for machines, text for people, and journald's
-// priorities where the journal listens.
+// Logger: one line per entry, fields as columns, constant messages. JSON for machines, text for terminals,
+// and journald priorities when the output goes to the journal.
 
 import type { Clock, Log, LogFields } from "bridgehead/contract";
 import { pino, stdSerializers } from "pino";
@@ -13,14 +13,14 @@ export interface LogOptions {
   readonly format: "auto" | "json" | "text";
   readonly out: { write(text: string): unknown; readonly isTTY?: boolean };
   readonly clock: Pick<Clock, "now">;
-  /** True when `out` ends in journald: lines begin with their priority (sd-daemon(3)). */
+  /** True when `out` is connected to journald: each line starts with its priority (sd-daemon(3)). */
   readonly journal?: boolean;
 }
 
 export interface RunningLog extends Log {
   /** Changes the level at run time. */
   setLevel(level: Level): void;
-  /** From now on these texts are masked wherever they appear. Replaces the list given before. */
+  /** Masks these texts in all later output. Replaces the previous list. */
   setSecrets(secrets: readonly string[]): void;
 }
 
@@ -59,15 +59,15 @@ export function createLog(options: LogOptions): RunningLog {
     setSecrets(texts) {
       secrets = [...new Set(texts.flatMap(spellings))]
         .filter((secret) => secret.length >= shortestSecret)
-        .sort((a, b) => b.length - a.length); // a secret inside another one must not leave the rest of it standing
+        .sort((a, b) => b.length - a.length); // longest first: a contained secret must not leave parts unmasked
     },
   };
 }
 
-/** What PostgreSQL adds to an error holds rows and statements, and so may hold people's addresses. */
+/** PostgreSQL error fields that contain rows and statements, and so possibly customers' addresses. */
 const unsaid: ReadonlySet<string> = new Set(["detail", "where", "internalQuery"]);
 
-/** An error with its causes; whatever is no error stays as it is. */
+/** Serializes an error with its causes; other values stay unchanged. */
 function tellError(value: unknown): unknown {
   return value instanceof Error ? withoutUnsaid(stdSerializers.errWithCause(value)) : value;
 }
@@ -84,10 +84,10 @@ function withoutUnsaid(value: unknown): unknown {
   );
 }
 
-// A shorter text would blacken innocent words.
+// Masking shorter texts would hide unrelated parts of the log.
 const shortestSecret = 4;
 
-/** A secret as it is, as JSON writes it, as a URL writes it. */
+/** Spellings of a secret: plain, JSON-escaped and URL-encoded. */
 const spellings = (secret: string): string[] => [
   secret,
   JSON.stringify(secret).slice(1, -1),

@@ -1,11 +1,11 @@
-// Memory that starting has used and nobody needs any more. V8 keeps such garbage until it wants the room, which an idle
+// Releases memory that only the startup needed. V8 keeps this garbage until it needs the space, and an idle
 // daemon never does.
 
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-/** One full collection that also gives the freed pages back. Blocks for some tens of milliseconds: for the moment
- *  between starting and working. */
+/** Runs one full collection that also returns the freed pages to the system. It blocks for some tens of
+ *  milliseconds, so call it between startup and normal operation. */
 export function collectGarbage(): void {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as (how: { type: "major"; flavor: "last-resort" }) => void;

@@ -1,4 +1,4 @@
-// Numbers for Prometheus. Every name of ours begins with `bridgehead_` and is defined once, with its help text.
+// Prometheus metrics. Each of our names begins with `bridgehead_` and is defined once, with its help text.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 
@@ -9,9 +9,9 @@ export interface Definition<Label extends string> {
   readonly labels?: readonly Label[];
 }
 export interface Metrics {
-  /** Counts up only; the name ends in `_total`. */
+  /** Only increases; the name ends in `_total`. */
   counter<Label extends string = never>(definition: Definition<Label>): Counter<Label>;
-  /** A value at the moment of reading. `sample` is called at every scrape and sets it. */
+  /** A current value. `sample` is called at every scrape and sets it. */
   gauge<Label extends string = never>(
     definition: Definition<Label> & { readonly sample?: (gauge: Gauge<Label>) => void | Promise<void> },
   ): Gauge<Label>;
@@ -19,14 +19,15 @@ export interface Metrics {
   histogram<Label extends string = never>(
     definition: Definition<Label> & { readonly buckets?: readonly number[] },
   ): Histogram<Label>;
-  /** What a scrape gets. */
+  /** Returns the response body of a scrape. */
   expose(): Promise<{ readonly contentType: string; readonly body: string }>;
 }
 
 const prefix = "bridgehead_";
 const seconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** A registry of its own, with the usual process numbers (memory, CPU, event-loop lag, open files). */
+/** Creates a separate registry with the default process metrics (memory, CPU, event-loop lag, open
+ *  files). */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

@@ -1,26 +1,28 @@
-// The daemon's side of systemd: notifications (sd_notify(3)) and the journal (sd-daemon(3)). Node has no unix datagram
-// sockets, so systemd's own command sends the notifications; the unit needs NotifyAccess=all.
+// systemd integration: notifications (sd_notify(3)) and the journal (sd-daemon(3)). Node has no unix
+// datagram sockets, so the `systemd-notify` command sends the notifications; the unit needs
+// NotifyAccess=all.
 
 import { execFile } from "node:child_process";
 import { fstatSync } from "node:fs";
 import type { Log } from "bridgehead/contract";
 
 export interface Notifier {
-  /** Everything is started; `status` is what `systemctl status` shows. */
+  /** Reports that the startup is complete; `systemctl status` shows `status`. */
   ready(status: string): Promise<void>;
   status(text: string): Promise<void>;
   reloading(): Promise<void>;
   stopping(): Promise<void>;
-  /** Asks for more time to start or stop, in milliseconds from now. */
+  /** Requests more time to start or stop, in milliseconds from now. */
   extend(ms: number): Promise<void>;
   watchdog(): Promise<void>;
-  /** How often systemd wants to hear from us, in milliseconds; null when it does not. */
+  /** Watchdog interval that systemd expects, in milliseconds; null when the watchdog is disabled. */
   readonly watchdogMs: number | null;
 }
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** Does nothing when systemd did not start us (no NOTIFY_SOCKET). Never rejects: not being heard is not our failure. */
+/** Does nothing when systemd did not start the process (no NOTIFY_SOCKET). Never rejects: a failed
+ *  notification is logged once and ignored. */
 export function createNotifier(env: Env, log: Log, command = "systemd-notify"): Notifier {
   const socket = env["NOTIFY_SOCKET"];
   let complained = false;
@@ -49,7 +51,7 @@ export function createNotifier(env: Env, log: Log, command = "systemd-notify"): 
   };
 }
 
-/** WATCHDOG_PID names the process systemd started: us, or the launcher that brought our Node. */
+/** WATCHDOG_PID is the process that systemd started: this one, or the launcher that started Node. */
 function watchdogInterval(env: Env): number | null {
   const microseconds = Number(env["WATCHDOG_USEC"]);
   if (!Number.isFinite(microseconds) || microseconds <= 0) return null;
@@ -58,7 +60,8 @@ function watchdogInterval(env: Env): number | null {
   return microseconds / 1000;
 }
 
-/** True when the file descriptor is the stream that JOURNAL_STREAM names (systemd.exec(5): device and inode). */
+/** Returns whether the file descriptor is the stream in JOURNAL_STREAM (systemd.exec(5): device and
+ *  inode). */
 export function isJournal(journalStream: string | undefined, descriptor: number): boolean {
   if (journalStream === undefined) return false;
   try {
@@ -69,5 +72,5 @@ export function isJournal(journalStream: string | undefined, descriptor: number)
   }
 }
 
-/** Puts the journal priority `err` (sd-daemon(3)) before every line that has no priority yet. */
+/** Adds the journal priority `err` (sd-daemon(3)) to every line without a priority. */
 export const withErrorPriority = (text: string): string => text.replace(/^(?!<[0-7]>)(?=.)/gm, "<3>");

@@ -1,10 +1,10 @@
-// Points: the instants that matter, as node:diagnostics_channel channels. Tests wait on them, and kill the process
-// on them; in production nobody listens and a point costs a lookup.
+// Failpoints: the instants of durable steps as node:diagnostics_channel channels. Tests wait for them and
+// kill the process at them. In production there are no subscribers and a failpoint costs one lookup.
 
 import { channel } from "node:diagnostics_channel";
 
-/** Every durable step. "before" is published when all is written but not yet committed (or not yet crossed),
- *  "after" when it is. */
+/** All durable steps. "before" is published after the writes and before the commit (or the external
+ *  call); "after" is published when the step is complete. */
 export const pointNames = [
   "event.commit",
   "route.commit",
@@ -35,7 +35,7 @@ export type Phase = "before" | "after";
 
 const channels = new Map(pointNames.map((name) => [name, channel(`bridgehead:${name}`)]));
 
-/** Publishes one point; subscribers run at once, synchronously. */
+/** Publishes one failpoint; subscribers run synchronously. */
 export function point(name: PointName, phase: Phase, fields: { readonly [key: string]: unknown } = {}): void {
   const found = channels.get(name);
   if (found?.hasSubscribers) found.publish({ phase, ...fields });

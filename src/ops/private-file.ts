@@ -1,9 +1,10 @@
-// Files that only the daemon's own user may read, whatever the umask is.
+// Files that only the daemon's user may read, independent of the umask.
 
 import { closeSync, fchmodSync, openSync } from "node:fs";
 
-/** Creates an empty file with mode 0600 when none is there; leaves an existing one as it is. SQLite gives its -wal and
- *  -shm files the mode of the database. Called before a database or a lock is opened; throws what `open` throws. */
+/** Creates an empty file with mode 0600 unless it exists; an existing file stays unchanged. SQLite gives
+ *  its -wal and -shm files the mode of the database. Called before a database or a lock is opened;
+ *  throws the errors of `open`. */
 export function createPrivateFile(file: string): void {
   let descriptor: number;
   try {
@@ -13,7 +14,7 @@ export function createPrivateFile(file: string): void {
     throw error;
   }
   try {
-    fchmodSync(descriptor, 0o600); // a umask such as 0277 has taken more away than it should
+    fchmodSync(descriptor, 0o600); // a umask such as 0277 removes the owner's write permission as well
   } finally {
     closeSync(descriptor);
   }

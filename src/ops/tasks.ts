@@ -1,13 +1,15 @@
-// Long-lived things are functions that take a signal and end when they have ended. A group starts them, starts them
-// again when they fail, and ends them in reverse order: what was started last may lean on what was started first.
+// Groups of long-running tasks. A task is a function that takes a signal and resolves when it has ended. A
+// group starts tasks, restarts them after failures, and stops them in reverse order, because later tasks
+// may depend on earlier ones.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { jitter } from "./clock.ts";
 
 export interface Policy {
-  /** always: a task that returns is started again too; on-failure: only one that throws; never: neither. */
+  /** always: also restart a task that returns. on-failure: restart only a task that throws. never: no
+   *  restart. */
   readonly restart: "always" | "on-failure" | "never";
-  /** Milliseconds before the first new start; doubled at every failure up to `longest`. */
+  /** Backoff in milliseconds before the first restart; doubled at every failure up to `longest`. */
   readonly shortest?: number;
   readonly longest?: number;
 }
@@ -18,9 +20,9 @@ export interface TaskError {
 }
 
 export interface TaskGroup {
-  /** Starts `run` now. Its signal aborts when the group's turn to end it has come. */
+  /** Starts `run` now. Its signal aborts when the group stops this task. */
   start(name: string, run: (signal: AbortSignal) => Promise<void>, policy?: Policy): void;
-  /** Ends all tasks, the youngest first, each after the one before it has ended. Never rejects. */
+  /** Stops all tasks, the newest first, each after the previous one has ended. Never rejects. */
   stop(): Promise<readonly TaskError[]>;
 }
 
@@ -29,7 +31,7 @@ interface Task {
   readonly ended: Promise<void>;
 }
 
-/** A group that also stops when `parent` aborts. Errors thrown because of the abort itself are not kept. */
+/** Creates a group that also stops when `parent` aborts. Errors thrown after the abort are not kept. */
 export function taskGroup(parent: AbortSignal, { clock, log }: { clock: Clock; log: Log }): TaskGroup {
   const tasks: Task[] = [];
   const errors: TaskError[] = [];
@@ -57,7 +59,7 @@ export function taskGroup(parent: AbortSignal, { clock, log }: { clock: Clock; l
       }
       if (signal.aborted || policy.restart === "never" || (policy.restart === "on-failure" && !failed))
         return;
-      // A task that has run for a good while had a new beginning, so its next failure is a first one.
+      // After a run longer than `longest` the backoff starts again at `shortest`.
       pause = clock.monotonic() - started > longest ? shortest : pause;
       await clock.sleep(jitter(pause), signal);
       pause = Math.min(longest, pause * 2);

@@ -1,4 +1,4 @@
-// A log entry for a person at a terminal.
+// Formats a log entry as text for a terminal.
 
 export interface Entry {
   /** ISO 8601. */
@@ -14,7 +14,8 @@ const colours: Readonly<Record<string, string>> = {
   error: "\u001B[31m",
 };
 
-/** `12:30:01 warn  the channel is degraded  channel=support-mail reason="no route"`, with stacks on lines of their own. */
+/** `12:30:01 warn  the channel is degraded  channel=support-mail reason="no route"`, with stacks on
+ *  separate lines. */
 export function textLine(entry: Entry, colour: boolean): string {
   const { time, level, message, ...fields } = entry;
   const columns = Object.entries(fields).map(([key, value]) => `${key}=${column(value)}`);
@@ -33,7 +34,7 @@ function column(value: unknown): string {
   return JSON.stringify(typeof message === "string" ? message : value);
 }
 
-/** Indented, so that a line of it cannot pass for an entry. */
+/** Returns the stack, indented so that its lines cannot be confused with log entries. */
 function stack(value: unknown): string {
   const text = (value as { stack?: unknown } | null)?.stack;
   return typeof text === "string"
@@ -44,5 +45,5 @@ function stack(value: unknown): string {
     : "";
 }
 
-/** Nothing in a text may move the cursor or begin a line. */
+/** Replaces control characters, so that text cannot move the cursor or start a new line. */
 const oneLine = (text: string): string => text.replace(/[\u0000-\u001F\u007F-\u009F\u2028\u2029]/g, "?");

@@ -1,26 +1,28 @@
-// A watchdog that means something: it is fed only while the event loop is free, everything that is probed answers (the
-// store, the listener), and no channel's supervisor is stuck. A plain timer would prove the event loop alone.
+// systemd watchdog with health checks. It is fed only while the event loop is responsive, all probes (the
+// store, the listener) answer, and no channel supervisor is stuck. A plain timer would check the event loop
+// only.
 
 import type { Clock, Log } from "bridgehead/contract";
 
 export interface WatchdogOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** How often it must be fed; it is fed twice as often. */
+  /** Watchdog interval in milliseconds; it is fed twice per interval. */
   readonly intervalMs: number;
   feed(): Promise<void>;
-  /** By name ("the store"): rejects or hangs when it does not answer. The signal aborts with the watchdog, and when the
-   *  answer would come too late. */
+  /** Probes by name ("the store"). A probe rejects or hangs when its target does not answer. The signal
+   *  aborts with the watchdog, and when the timeout of the probe expires. */
   readonly probes: Readonly<Record<string, (signal: AbortSignal) => Promise<void>>>;
-  /** Names of what should have given a sign of life and did not. */
+  /** Returns the names of components whose heartbeat is overdue. */
   stuck(): readonly string[];
-  /** A loop that was blocked longer than this is not healthy. */
+  /** Maximum event-loop lag in milliseconds; a longer one is unhealthy. */
   readonly maxLagMs?: number;
-  /** Each probe must have been answered within this time. */
+  /** Maximum age in milliseconds of the latest successful run of each probe. */
   readonly maxProbeAgeMs?: number;
 }
 
-/** Runs until the signal aborts. Never throws: a reason not to feed is logged when it begins and when it ends. */
+/** Runs until the signal aborts. Never throws. Logs each change of the reason for which the watchdog is
+ *  not fed. */
 export async function runWatchdog(options: WatchdogOptions, signal: AbortSignal): Promise<void> {
   const { clock, log, maxLagMs = 5000, maxProbeAgeMs = 30_000 } = options;
   const pause = Math.max(10, Math.min(options.intervalMs / 2, maxProbeAgeMs / 3));
