@@ -1,4 +1,4 @@
-// The agents' settings as last read from the platform: the daemon starts on them while the platform is down.
+// Agent settings as last read from the platform. They allow the daemon to start while the platform is down.
 
 import type { Query } from "./driver.ts";
 

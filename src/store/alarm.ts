@@ -1,27 +1,29 @@
-// How it stands with what humans must know of, at a glance. Reads what is not closed, never the history.
+// Summary of open escalations and their notifications, for health and metrics. Reads only rows that are not
+// closed.
 
 import type { Query } from "./driver.ts";
 
-/** What became of the notices of one escalation that is not closed, on one channel. */
+/** Delivery state of the notifications of one unclosed escalation on one channel. */
 export interface NoticesOn {
   readonly escalation: string;
   readonly state: "open" | "taken";
-  /** 1 when a step of the policy was taken for it. */
+  /** 1 when a step of the escalation policy has run for it. */
   readonly told: number;
-  /** Null while nobody was told: it has no notice. */
+  /** Null while the escalation has no notification. */
   readonly channel: string | null;
-  /** Telling of it: those the provider has taken, and those it has not although they were tried, or will not be. */
+  /** First and repeated notifications: accepted by the provider (`went`), and failed, or still not
+   *  accepted after an attempt (`failed`). */
   readonly went: number;
   readonly failed: number;
-  /** Of all notices, those that will not go out, or did not at the first try. */
+  /** Notifications of all kinds that will not be sent, or whose first attempt failed. */
   readonly stuck: number;
 }
 
 export interface AlarmRows {
   readonly notices: readonly NoticesOn[];
-  /** Milliseconds since the oldest that nobody has taken was opened; null when there is none. */
+  /** Milliseconds since the oldest unacknowledged escalation was opened; null if none exists. */
   readonly oldest: number | null;
-  /** The numbers of those that nobody has taken, the oldest first; at most ten. */
+  /** Numbers of the unacknowledged escalations, the oldest first; at most ten. */
   readonly numbers: readonly number[];
 }
 

@@ -1,24 +1,25 @@
-// Stage fetch: attachments whose bytes are elsewhere. A row is due, or claimed: then due again when the claim is over.
-// Its number of attempts is the claim's token: who was taken for dead writes nothing.
+// Stage fetch: downloads of attachments that the provider stores. A row is due or claimed; when the claim
+// expires it is due again. Its number of attempts is the fencing token of the claim: a holder with an
+// expired claim cannot write.
 
 import type { Query } from "./driver.ts";
 import { insertBlob } from "./events.ts";
 import { LeaseLost } from "./lanes.ts";
 import { channelsIn } from "./stepping.ts";
 
-/** What a claim gives: the attachment, and the right to write what became of it. */
+/** A claimed attachment; the holder may record the outcome of the download. */
 export interface Fetch {
   readonly event: number;
   readonly position: number;
-  /** Bytes as announced; null when that is not known. */
+  /** Size in bytes as announced; null when unknown. */
   readonly size: number | null;
-  /** What the adapter gave (JSON). */
+  /** Reference from the adapter (JSON). */
   readonly ref: string;
-  /** This one included. */
+  /** Number of attempts, including this one. */
   readonly attempts: number;
 }
 
-/** Later than this is left to the sweep. */
+/** Work due later than this is left to the sweep. Milliseconds. */
 const soonMs = 4000;
 
 export async function channelsToFetch(q: Query): Promise<string[]> {
@@ -28,8 +29,9 @@ export async function channelsToFetch(q: Query): Promise<string[]> {
   return rows.map((row) => row.channel);
 }
 
-/** Claims up to `limit` attachments of a channel for `leaseMs`, longest due first, and counts the attempt. Never one that
- *  `holder` itself has claimed and not given back, whatever a clock says: it is still working. */
+/** Claims up to `limit` attachments of a channel for `leaseMs`, longest due first, and counts the
+ *  attempt. Skips those that `holder` itself has claimed and not released, even when the claim has
+ *  expired by the clock: the work is still running. */
 export async function claimFetches(
   q: Query,
   channel: string,
@@ -55,7 +57,7 @@ export async function claimFetches(
 
 const mine = "event = $1 AND position = $2 AND attempts = $3 AND due_at IS NOT NULL";
 
-/** The bytes are there. Throws LeaseLost when the claim is not ours any more, or nobody wants them. */
+/** Stores the downloaded bytes. Throws LeaseLost when the claim was lost or the download was cancelled. */
 export async function keepFetched(
   q: Query,
   fetch: Fetch,
@@ -71,14 +73,14 @@ export async function keepFetched(
   );
 }
 
-/** Not now: again after `delayMs`. Throws LeaseLost. */
+/** Schedules a retry after `delayMs`. Throws LeaseLost. */
 export async function postponeFetch(q: Query, fetch: Fetch, delayMs: number, reason: string): Promise<void> {
   await change(q, fetch, "due_at = now_ms() + $4, reason = $5", Math.ceil(delayMs), reason);
   if (delayMs === 0) q.touched.add("attachments");
   else if (delayMs < soonMs) q.waits.add(delayMs);
 }
 
-/** There will never be any bytes. Throws LeaseLost. */
+/** Records that the download failed permanently. Throws LeaseLost. */
 export async function endFetch(q: Query, fetch: Fetch, reason: string): Promise<void> {
   await change(q, fetch, "due_at = NULL, reason = $4", reason);
 }
@@ -90,7 +92,8 @@ async function change(q: Query, fetch: Fetch, set: string, ...values: (string | 
   if (changed !== 1) throw new LeaseLost(`attachment ${event}/${position}`);
 }
 
-/** The work ended without an outcome: when the claim is over, anybody may begin it again, this process included. */
+/** Abandons the claim without an outcome. When it expires, any process may claim the attachment,
+ *  including this one. */
 export async function abandonFetch(q: Query, { event, position, attempts }: Fetch): Promise<void> {
   await q.run(`UPDATE attachments SET holder = NULL WHERE ${mine}`, event, position, attempts);
 }

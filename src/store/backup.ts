@@ -1,6 +1,6 @@
-// Copies of an SQLite store: made online, verified, and put back. A copy is complete or it does not exist: it is written
-// under another name, verified, synced and then renamed. Every copy declares itself a backup, so that a daemon that
-// starts on it holds what may have been answered after it was made.
+// Backups of an SQLite store: online copy, verification and restore. A copy is complete or does not exist:
+// it is written under a temporary name, verified, synced and renamed. Every copy is marked as a backup. A
+// daemon that starts on it holds the messages that may have been answered after the copy was made.
 
 import { createHash } from "node:crypto";
 import {
@@ -25,21 +25,22 @@ export interface StoreSummary {
   readonly schema: number;
   /** Bytes. */
   readonly size: number;
-  /** True for a file that `copyStore` made. */
+  /** True for a file created by `copyStore`. */
   readonly isBackup: boolean;
-  /** Epoch milliseconds of the newest accepted event; null when there is none. */
+  /** Epoch milliseconds of the newest accepted event; null if none exists. */
   readonly newest: number | null;
   /** Rows by table. */
   readonly counts: Readonly<Record<string, number>>;
-  /** What is wrong, at most ten sentences. Empty: the file is sound. */
+  /** Problems found, at most ten sentences. Empty when the file is sound. */
   readonly problems: readonly string[];
 }
 
 const counted = ["channels", "conversations", "events", "turns", "replies", "drafts", "escalations", "blobs"];
 const most = 10;
 
-/** Copies the store at `file` to `destination` while a daemon may be writing to it: one consistent state. Throws when
- *  `destination` exists, when the disk is full, and when either file is damaged. Blocks the thread. */
+/** Copies one consistent state of the store at `file` to `destination`; a daemon may write to the store
+ *  at the same time. Throws when `destination` exists, when the disk is full, and when either file is
+ *  damaged. Blocks the thread. */
 export function copyStore(file: string, destination: string): StoreSummary {
   const target = resolve(destination);
   if (existsSync(target))
@@ -57,8 +58,8 @@ export function copyStore(file: string, destination: string): StoreSummary {
   return summary;
 }
 
-/** Reads the whole file: pages, references between rows, digests of stored bytes. Changes nothing. Throws when it is no
- *  SQLite database or cannot be opened. Blocks the thread. */
+/** Verifies the whole file: pages, references between rows, digests of stored bytes. Changes nothing.
+ *  Throws when the file is not an SQLite database or cannot be opened. Blocks the thread. */
 export function verifyStore(file: string): StoreSummary {
   const size = statSync(file).size;
   if (size === 0) throw damaged(file, "the file is empty");
@@ -89,8 +90,9 @@ export function verifyStore(file: string): StoreSummary {
   }
 }
 
-/** Puts the backup at `source` in the place of the store at `file`. The caller holds the store's lock and has verified the
- *  source. Returns where the former store is kept, or null when there was none. A crash leaves either store in place. */
+/** Replaces the store at `file` with the backup at `source`. The caller holds the lock of the store and
+ *  has verified the source. Returns the path of the former store, or null when there was none. After a
+ *  crash one of the two stores is in place. */
 export function replaceStore(source: string, file: string, stamp: string): string | null {
   const target = existsSync(file) ? resolve(file) : file;
   const partial = `${target}.restoring`;
@@ -104,7 +106,7 @@ export function replaceStore(source: string, file: string, stamp: string): strin
     syncFolder(target);
   }
   point("restore.swap", "before", { file: target });
-  // A log of the former store must never be applied to the restored one.
+  // The WAL of the former store must never be applied to the restored one.
   for (const suffix of ["-wal", "-shm"]) rmSync(target + suffix, { force: true });
   renameSync(partial, target);
   syncFolder(target);
@@ -114,7 +116,8 @@ export function replaceStore(source: string, file: string, stamp: string): strin
 
 const keptCopies = 3;
 
-/** A copy beside the store before its schema is migrated; the newest three are kept. Returns its path. */
+/** Copies the store before a schema migration and keeps the newest three copies. Returns the path of the
+ *  copy. */
 export function copyBeforeMigration(file: string, schema: number, stamp: string): string {
   const prefix = `${basename(file)}.before-migration-`;
   const folder = dirname(file);
@@ -125,13 +128,14 @@ export function copyBeforeMigration(file: string, schema: number, stamp: string)
   return path;
 }
 
-/** `20261120T101500123`: sortable, for names of files. */
+/** Sortable timestamp for file names: `20261120T101500123`. */
 export const stampOf = (now: number): string => new Date(now).toISOString().replace(/[-:.Z]/g, "");
 
-/** A compact copy in one read transaction, declared a backup and synced. Replaces what an earlier attempt left. */
+/** Writes a compact copy in one read transaction, marks it as a backup and syncs it. Replaces the
+ *  leftovers of an earlier attempt. */
 function vacuumInto(file: string, partial: string): void {
   for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(partial + suffix, { force: true });
-  // SQLite fills an empty file that exists, so the mode is right from the first byte.
+  // SQLite writes into an existing empty file, so the file mode is correct from the first byte.
   closeSync(openSync(partial, "wx", 0o600));
   try {
     const source = new Sqlite(file, { fileMustExist: true });
@@ -159,8 +163,8 @@ function vacuumInto(file: string, partial: string): void {
   }
 }
 
-/** Moves what is in the write-ahead log into the file, so that no crash separates the two. A damaged store is kept as it
- *  is, with its log beside it. */
+/** Checkpoints the write-ahead log into the file, so that a crash cannot separate them. A damaged store
+ *  stays unchanged, together with its log. */
 function foldLog(file: string): void {
   try {
     const db = new Sqlite(file, { fileMustExist: true });
@@ -170,11 +174,11 @@ function foldLog(file: string): void {
       db.close();
     }
   } catch {
-    // It is damaged, which may be why it is being replaced.
+    // The store is damaged, which may be the reason for its replacement.
   }
 }
 
-/** A second name for the file; a copy where the file system knows no hard links. */
+/** Creates a hard link to the file, or a copy when the file system does not support hard links. */
 function keep(file: string, name: string): void {
   try {
     linkSync(file, name);
@@ -193,7 +197,7 @@ function syncFile(file: string): void {
   }
 }
 
-/** Makes a rename durable. */
+/** Syncs the directory to make a rename durable. */
 function syncFolder(file: string): void {
   const handle = openSync(dirname(file), "r");
   try {
@@ -215,7 +219,8 @@ function referenceProblems(db: Sqlite.Database): string[] {
     : [`${rows.length} rows refer to rows that are missing, such as ${rows[0]?.table} to ${rows[0]?.parent}`];
 }
 
-/** SQLite has no checksums of its own: a flipped bit in a stored message is found by the digest it is stored under. */
+/** SQLite has no checksums of its own. The digest under which stored bytes are filed detects a flipped
+ *  bit in them. */
 function digestProblems(db: Sqlite.Database): string[] {
   const wrong: string[] = [];
   const rows = db.prepare<[], { id: string; bytes: Buffer }>("SELECT id, bytes FROM blobs").iterate();

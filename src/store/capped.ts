@@ -1,13 +1,13 @@
-// Messages that wait for room under their channel's cap, and who of them gets the next one.
+// Messages that wait for capacity under the rate cap of their channel, and the order in which they get it.
 
 import type { Query } from "./driver.ts";
 import { cappedCode, type EventRow, eventColumns, exempt } from "./events.ts";
 
-/** Messages that the channel's cap applies to. */
+/** Condition for messages that are subject to the cap of the channel. */
 const underCap = `kind = 'message' AND COALESCE(code, '') NOT IN ('released', '${exempt}')`;
 const dueOrCapped = `(due_at <= now_ms() OR code = '${cappedCode}')`;
 
-/** Whether messages of the channel wait for room under its cap. */
+/** Returns whether messages of the channel wait for capacity under its cap. */
 export async function isCapped(q: Query, channel: string): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM events WHERE channel = $1 AND state = 'stored' AND code = '${cappedCode}' LIMIT 1`,
@@ -16,8 +16,9 @@ export async function isCapped(q: Query, channel: string): Promise<boolean> {
   return row !== undefined;
 }
 
-/** The messages of a channel that is at its cap, in the order in which they get the room that there is: preferred senders
- *  first; then those who got least in the last `windowMs`, counting what of theirs stands before it; then by arrival. */
+/** Returns the waiting messages of a channel at its cap, in the order in which they get the available
+ *  capacity. Preferred senders come first. Then come the senders with the fewest turns in the last
+ *  `windowMs`, counting their earlier messages in this queue; ties are resolved by arrival. */
 export async function fairEvents(
   q: Query,
   channel: string,
@@ -40,7 +41,8 @@ export async function fairEvents(
   );
 }
 
-/** The first messages that wait under the channel's cap before `id`, by those who take part in that conversation. */
+/** Returns the first messages that wait under the cap before `id`, from participants of that
+ *  conversation. */
 export async function elderEvents(
   q: Query,
   channel: string,
@@ -56,7 +58,7 @@ export async function elderEvents(
   );
 }
 
-/** How many messages wait for room under their channel's cap. */
+/** Counts the messages that wait for capacity under the cap of their channel. */
 export async function cappedEvents(
   q: Query,
 ): Promise<{ readonly channel: string; readonly preferred: 0 | 1; readonly count: number }[]> {
@@ -66,8 +68,9 @@ export async function cappedEvents(
   );
 }
 
-/** The channel's cap has no room: the messages that are due there wait `delayMs`, but for those that take no room and
- *  those that an operator has released. `preferred` false: only those of other senders wait. */
+/** Postpones the due messages of a channel at its cap by `delayMs`. Exempt messages and messages
+ *  released by an operator are not postponed. With `preferred` false only those of other senders are
+ *  postponed. */
 export async function postponeChannel(
   q: Query,
   channel: string,

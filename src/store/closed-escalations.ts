@@ -1,13 +1,14 @@
-// Forgetting escalations that are closed. The rows stay, for `bridgehead escalation` to count and because one about the
-// same trouble looks for the newest; so do the keys of what was noticed, and the ids of deliveries, so that what turns up
-// again is still known. Words, names and addresses go.
+// Retention of closed escalations. The rows stay for the counts of `bridgehead escalation`, and because a
+// new escalation about the same subject looks for the newest one. Keys of triggers and ids of deliveries
+// stay too, so that duplicates are still detected. Texts, names and addresses are erased.
 
 import type { Query } from "./driver.ts";
 
-/** So few that other transactions hardly wait. */
+/** Rows per batch. A small batch hardly delays other transactions. */
 const batch = 200;
 
-/** Those closed for that long (milliseconds): at most one batch, how many it was. `closed_by` says which are left. */
+/** Erases escalations closed longer than `ageMs` (milliseconds), at most one batch, and returns their
+ *  number. `closed_by` marks those that remain to be erased. */
 export async function forgetEscalations(q: Query, ageMs: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
     `UPDATE escalations SET reason = '', taken_by = NULL, closed_by = NULL WHERE id IN (
@@ -19,7 +20,8 @@ export async function forgetEscalations(q: Query, ageMs: number): Promise<number
   return rows.length;
 }
 
-/** Contacts and notices keep where they were told: whoever cites a notice is no customer, not even after years. */
+/** Contacts and notifications keep their channel and conversation, so a reply to a notification is never
+ *  routed as a customer message, even after years. */
 async function forgetContacts(q: Query, escalation: string): Promise<void> {
   await q.run("UPDATE sources SET detail = NULL WHERE escalation = $1", escalation);
   await q.run(
@@ -34,7 +36,7 @@ async function forgetContacts(q: Query, escalation: string): Promise<void> {
   );
 }
 
-/** What the platform's webhooks said, that long ago. */
+/** Erases bodies of platform webhooks received longer ago than `ageMs`. */
 export async function forgetIntakes(q: Query, ageMs: number): Promise<number> {
   return q.run(
     `UPDATE intakes SET body = '' WHERE body <> '' AND state <> 'stored' AND (agent, id) IN (

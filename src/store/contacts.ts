@@ -1,5 +1,5 @@
-// Contacts: a person as told of an escalation by one way. Notices: what is said to them; one that has no reply yet
-// waits to be written.
+// Contacts: a responder's address for one escalation and one transport. Notifications: messages to
+// contacts; one without a reply is waiting to be rendered.
 
 import type { Query } from "./driver.ts";
 
@@ -9,15 +9,16 @@ export type NoticeKind = "told" | "again" | "taken" | "customer" | "said";
 export interface ContactRow {
   readonly id: string;
   readonly escalation: string;
-  /** As the policy names the person; `agent:<address>` for a recipient of the agent's skill. */
+  /** The responder's name in the escalation policy; `agent:<address>` for a recipient from the agent's
+   *  skill. */
   readonly person: string;
   readonly name: string;
   readonly way: Way;
   /** In the carrying channel's canonical form. */
   readonly address: string;
-  /** Which channel carries it. */
+  /** The channel that sends the notifications. */
   readonly channel: string;
-  /** Ours with this contact on that channel; null until the first notice was written. */
+  /** Our conversation with this contact on that channel; null until the first notification is written. */
   readonly conversation: string | null;
   readonly link_until: number | null;
   readonly link_used_at: number | null;
@@ -25,7 +26,7 @@ export interface ContactRow {
 
 const columns = "id, escalation, person, name, way, address, channel, conversation, link_until, link_used_at";
 
-/** Finds or makes the contact of that way and address. */
+/** Finds or creates the contact for that transport and address. */
 export async function ensureContact(
   q: Query,
   contact: Omit<ContactRow, "conversation" | "link_until" | "link_used_at">,
@@ -51,7 +52,7 @@ export async function ensureContact(
   return row;
 }
 
-/** Another channel carries it from now on, in a conversation of its own. */
+/** Moves the contact to another channel, in a separate conversation. */
 export async function moveContact(q: Query, contact: ContactRow, channel: string): Promise<ContactRow> {
   await q.run("UPDATE contacts SET channel = $2, conversation = NULL WHERE id = $1", contact.id, channel);
   return { ...contact, channel, conversation: null };
@@ -67,7 +68,7 @@ export async function contactsOf(q: Query, escalation: string): Promise<ContactR
   return q.all<ContactRow>(`SELECT ${columns} FROM contacts WHERE escalation = $1 ORDER BY id`, escalation);
 }
 
-/** Newest first; only of escalations that are not closed, or were closed within `closedMs`. */
+/** Returns contacts of escalations that are not closed, or were closed within `closedMs`. Newest first. */
 export async function contactsAt(
   q: Query,
   channel: string,
@@ -84,7 +85,8 @@ export async function contactsAt(
   );
 }
 
-/** Who was told something in that conversation; several when one message told of several escalations. Newest first. */
+/** Returns the contacts notified in that conversation, newest first. There are several when one message
+ *  covers several escalations. */
 export async function contactsIn(q: Query, conversation: string): Promise<ContactRow[]> {
   return q.all<ContactRow>(
     `SELECT ${columns} FROM contacts WHERE id IN (
@@ -95,7 +97,8 @@ export async function contactsIn(q: Query, conversation: string): Promise<Contac
   );
 }
 
-/** Who was told by what we sent under that id, whoever cites it; none when that was no notice. Newest first. */
+/** Returns the contacts notified by our message with that id, for any sender that references it. Newest
+ *  first; empty when the message is not a notification. */
 export async function contactsToldBy(q: Query, channel: string, externalId: string): Promise<ContactRow[]> {
   return q.all<ContactRow>(
     `SELECT ${columns} FROM contacts WHERE id IN (
@@ -107,12 +110,13 @@ export async function contactsToldBy(q: Query, channel: string, externalId: stri
   );
 }
 
-/** Where what is said to the contact later belongs. */
+/** Binds the contact to the conversation that later notifications use. */
 export async function bindContact(q: Query, id: string, conversation: string): Promise<void> {
   await q.run("UPDATE contacts SET conversation = $2 WHERE id = $1", id, conversation);
 }
 
-/** `link` is the SHA-256 of the token in the address that the person gets; the token itself is nowhere. */
+/** Stores an acknowledgement link. `link` is the SHA-256 of the token in the URL; the token itself is
+ *  not stored. */
 export async function giveLink(q: Query, id: string, link: string, forMs: number): Promise<void> {
   await q.run(
     "UPDATE contacts SET link = $2, link_until = now_ms() + $3, link_used_at = NULL WHERE id = $1",
@@ -122,7 +126,7 @@ export async function giveLink(q: Query, id: string, link: string, forMs: number
   );
 }
 
-/** By the hash of the token; `left`: milliseconds until it expires. */
+/** Finds a contact by the hash of the token; `left`: milliseconds until the link expires. */
 export async function contactByLink(
   q: Query,
   link: string,
@@ -134,7 +138,7 @@ export async function contactByLink(
   return row ?? null;
 }
 
-/** Uses the link up. False when it was used, or has expired. */
+/** Consumes the link. Returns false when it was used or has expired. */
 export async function useLink(q: Query, id: string): Promise<boolean> {
   const changed = await q.run(
     "UPDATE contacts SET link_used_at = now_ms() WHERE id = $1 AND link_used_at IS NULL AND link_until > now_ms()",
@@ -152,12 +156,13 @@ export interface NoticeRow {
   readonly reply: string | null;
 }
 
-/** Later than this is left to the sweep. */
+/** Work due later than this is left to the sweep. Milliseconds. */
 const soonMs = 4000;
 
 const noticeColumns = "id, contact, kind, subject, text, reply";
 
-/** Leaves something to be said, due in `inMs`. False when it was left before (same contact, kind and subject). */
+/** Enqueues a notification that is due in `inMs` milliseconds. Returns false for a duplicate (same
+ *  contact, kind and subject). */
 export async function addNotice(q: Query, notice: Omit<NoticeRow, "reply">, inMs: number): Promise<boolean> {
   const added = await q.run(
     `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
@@ -174,7 +179,7 @@ export async function addNotice(q: Query, notice: Omit<NoticeRow, "reply">, inMs
   return added === 1;
 }
 
-/** How often we have answered a contact's own messages within the last `withinMs`. */
+/** Counts our answers to the contact's own messages within the last `withinMs`. */
 export async function countSaid(
   q: Query,
   { address, channel }: ContactRow,
@@ -190,8 +195,9 @@ export async function countSaid(
   return row?.count ?? 0;
 }
 
-/** What is due to be said, oldest first; also what was made in a time that lies ahead now, for the clock was put back.
- *  Locked for this transaction. Two statements: one would read all that waits, at every sweep. */
+/** Returns due notifications, oldest first. Includes rows dated in the future, which exist after a
+ *  backward clock step. Locked for this transaction. There are two statements because a combined one
+ *  would read all waiting rows at every sweep. */
 export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> {
   const due = await q.all<NoticeRow>(
     `SELECT ${noticeColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
@@ -208,22 +214,22 @@ export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> 
   return [...due, ...ahead];
 }
 
-/** It could not be written: again in `ms`, so that it does not keep the others from their turn. */
+/** Postpones a notification that could not be written by `ms`, so that it does not delay the others. */
 export async function postponeNotice(q: Query, id: string, ms: number): Promise<void> {
   await q.run("UPDATE notices SET due_at = now_ms() + $2 WHERE id = $1", id, ms);
 }
 
-/** It is said by that reply; null: it need not be said any more. */
+/** Marks the notification as written with that reply; null when it is no longer needed. */
 export async function endNotice(q: Query, id: string, reply: string | null): Promise<void> {
   await q.run("UPDATE notices SET due_at = NULL, reply = $2, written_at = now_ms() WHERE id = $1", id, reply);
 }
 
-/** What was said to the contacts of an escalation, with what became of it. */
+/** A notification for a contact of an escalation, with its delivery state. */
 export interface ToldRow {
   readonly contact: string;
   readonly kind: NoticeKind;
   readonly made_at: number;
-  /** Of the draft that carries it; null while there is none. */
+  /** State of the draft that carries it; null without a draft. */
   readonly state: string | null;
   readonly reason: string | null;
 }
@@ -237,12 +243,14 @@ export async function toldOf(q: Query, escalation: string): Promise<ToldRow[]> {
   );
 }
 
-/** What was said to whom by a reply: several when one message told of several escalations; none when it is no notice. */
+/** Returns the notifications that a reply carries. There are several when one message covers several
+ *  escalations, and none when the reply is not a notification. */
 export async function noticesOf(q: Query, reply: string): Promise<NoticeRow[]> {
   return q.all<NoticeRow>(`SELECT ${noticeColumns} FROM notices WHERE reply = $1 ORDER BY id`, reply);
 }
 
-/** Whether what the customer said has reached somebody who knows of the escalation, or still may. */
+/** Returns whether a responder of the escalation has received the customer's message, or still may
+ *  receive it. */
 export async function isHeard(q: Query, escalation: string, subject: string): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM notices JOIN contacts ON contacts.id = notices.contact
@@ -256,12 +264,12 @@ export async function isHeard(q: Query, escalation: string, subject: string): Pr
   return row !== undefined;
 }
 
-/** Whether anybody was ever told of anything. */
+/** Returns whether any contact exists in the store. */
 export async function wasTold(q: Query): Promise<boolean> {
   return (await q.one("SELECT 1 FROM contacts LIMIT 1")) !== undefined;
 }
 
-/** The ids under which our messages of a conversation went out, oldest first. */
+/** Returns the external ids of our sent messages in a conversation, oldest first. */
 export async function sentIds(q: Query, conversation: string): Promise<string[]> {
   const rows = await q.all<{ id: string }>(
     `SELECT external_id AS id FROM drafts WHERE conversation = $1 AND external_id IS NOT NULL AND state IN ('sent', 'delivered')

@@ -1,4 +1,4 @@
-// Conversations, who takes part, and the ids by which their messages are cited.
+// Conversations, their participants, and the message ids that belong to them.
 
 import type { Query } from "./driver.ts";
 
@@ -8,7 +8,7 @@ export interface ConversationRow {
   readonly agent: string;
   readonly person: string;
   readonly person_name: string | null;
-  /** The address of ours that the person writes to; null for the channel's default. */
+  /** Our address that the customer writes to; null for the channel's default. */
   readonly via: string | null;
   readonly subject: string | null;
   readonly token: string;
@@ -68,7 +68,7 @@ export async function participantsOf(q: Query, conversation: string): Promise<Se
   return new Set(rows.map((row) => row.address));
 }
 
-/** Remembers that `externalId` belongs to the conversation; `draft` when it is one of ours. */
+/** Records that `externalId` belongs to the conversation; `draft` is set for our own messages. */
 export async function cite(
   q: Query,
   channel: string,
@@ -86,7 +86,7 @@ export async function cite(
   );
 }
 
-/** Whether any conversation of the channel has seen that id. */
+/** Returns whether any conversation of the channel contains that id. */
 export async function isCited(q: Query, channel: string, externalId: string): Promise<boolean> {
   const row = await q.one(
     "SELECT 1 FROM citations WHERE channel = $1 AND external_id = $2 LIMIT 1",
@@ -96,8 +96,9 @@ export async function isCited(q: Query, channel: string, externalId: string): Pr
   return row !== undefined;
 }
 
-/** Conversations in which that id was seen and `sender` takes part, newest first. Strangers who cite the id have
- *  conversations of their own with it: those must not hide the one that is meant. */
+/** Returns conversations that contain that id and in which `sender` takes part, newest first. Unrelated
+ *  senders that reference the id have separate conversations with it; these must not hide the intended
+ *  one. */
 export async function conversationsCiting(
   q: Query,
   channel: string,
@@ -124,8 +125,9 @@ export async function conversationByToken(q: Query, channel: string, token: stri
   return row?.id ?? null;
 }
 
-/** The newest conversation with that person on that channel (channels where one person is one conversation). `via`: only
- *  with that address of ours, null for the default; any when absent. */
+/** Returns the newest conversation with that person on the channel, for channels with one conversation
+ *  per person. `via`: only with that address of the channel, null for the default; any address when
+ *  absent. */
 export async function conversationWith(
   q: Query,
   channel: string,
@@ -142,9 +144,10 @@ export async function conversationWith(
   return row?.id ?? null;
 }
 
-/** Binds a conversation that we began, and in which the person has not written yet, to the address of ours that they
- *  answer to: a messaging service chooses the number it sends from. Null when there is none. Before the platform's
- *  conversation is bound nothing has been sent, and the start call may still be looked up under the old key. */
+/** Binds an outbound conversation without inbound messages to the channel address that the customer
+ *  replied to. A messaging service chooses the number that it sends from. Returns null when there is no
+ *  such conversation. Until the platform's conversation is bound nothing has been sent, and the start
+ *  call may still be looked up under the old key. */
 export async function bindVia(
   q: Query,
   channel: string,
@@ -167,7 +170,7 @@ export async function bindVia(
 
 const hourMs = 3_600_000;
 
-/** Remembers that the channel has received something at that address of ours; exact to the hour. */
+/** Records that the channel has received a message at that address; accurate to the hour. */
 export async function noteOwnAddress(q: Query, channel: string, address: string): Promise<void> {
   const known = await q.one(
     "SELECT 1 FROM own_addresses WHERE address = $1 AND channel = $2 AND received_at > now_ms() - $3",
@@ -184,7 +187,7 @@ export async function noteOwnAddress(q: Query, channel: string, address: string)
   );
 }
 
-/** Addresses of ours at which this channel was the last to receive something, newest first. */
+/** Returns the addresses at which this channel was the last one to receive a message, newest first. */
 export async function ownAddresses(q: Query, channel: string): Promise<string[]> {
   const rows = await q.all<{ address: string }>(
     `SELECT address FROM own_addresses WHERE channel = $1 AND NOT EXISTS (
@@ -196,7 +199,8 @@ export async function ownAddresses(q: Query, channel: string): Promise<string[]>
   return rows.map(({ address }) => address);
 }
 
-/** Binds the platform's conversation; an existing binding is replaced (the platform had lost the old one). */
+/** Binds the conversation to the platform's; replaces an existing binding, because the platform lost the
+ *  old conversation. */
 export async function bindPlatform(q: Query, conversation: string, platformId: string): Promise<void> {
   await q.run("UPDATE conversations SET platform_id = $2 WHERE id = $1", conversation, platformId);
 }
@@ -205,7 +209,7 @@ export async function unbindPlatform(q: Query, conversation: string): Promise<vo
   await q.run("UPDATE conversations SET platform_id = NULL WHERE id = $1", conversation);
 }
 
-/** Whether one of our conversations is bound to that platform conversation. */
+/** Returns whether a conversation in this store is bound to that platform conversation. */
 export async function isBound(q: Query, platformId: string): Promise<boolean> {
   return (await q.one("SELECT 1 FROM conversations WHERE platform_id = $1", platformId)) !== undefined;
 }

@@ -1,14 +1,15 @@
-// A damaged SQLite file as an error that names the file and the remedy.
+// Reports a damaged SQLite file as an error with the file name and the remedy.
 
 import { statSync } from "node:fs";
 
-/** The file cannot be used as it is. A restart does not help: `main` ends the process with the exit code for it. */
+/** The file is unusable and a restart does not help. `main` ends the process with the exit code for this
+ *  error. */
 export interface DamagedStore extends Error {
   readonly code: "STORE_DAMAGED";
   readonly file: string;
 }
 
-/** What SQLite reports about a file that is damaged, cut short, or no database. */
+/** SQLite error codes for a file that is damaged, truncated, or not a database. */
 const codes = ["SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT_READ", "SQLITE_FORMAT"];
 
 export function isDamage(error: unknown): boolean {
@@ -16,7 +17,7 @@ export function isDamage(error: unknown): boolean {
   return codes.some((one) => code === one || code.startsWith(`${one}_`));
 }
 
-/** What an operator can do about an access error of SQLite, by the beginning of its code. */
+/** Remedies for access errors of SQLite, by the prefix of the error code. */
 const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
   ["SQLITE_CANTOPEN", "check that it is a file, and run this as the daemon's user"],
   ["SQLITE_READONLY", "run this as the daemon's user, and check that the file system is writable"],
@@ -28,7 +29,8 @@ const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
   ],
 ];
 
-/** An access error of SQLite with the file and a remedy; every other error as it is. The code is kept. */
+/** Adds the file and a remedy to an access error of SQLite and keeps its code. Other errors are returned
+ *  unchanged. */
 function inaccessible(file: string, error: Error): Error {
   const code = (error as NodeJS.ErrnoException).code ?? "";
   const remedy = accessRemedies.find(([beginning]) => code.startsWith(beginning))?.[1];
@@ -37,8 +39,8 @@ function inaccessible(file: string, error: Error): Error {
   return Object.assign(new Error(message, { cause: error }), { code });
 }
 
-/** `what`: what is wrong with the file. A cause that is no damage (a full disk, a missing file) is returned as it is,
- *  access errors of SQLite with the file's name. */
+/** Creates the error for a damaged file; `what` describes the damage. A cause that is not damage (a full
+ *  disk, a missing file) is returned unchanged, except that access errors of SQLite get the file name. */
 export function damaged(file: string, what: string, cause?: unknown): Error {
   if (isDamagedStore(cause)) return cause;
   if (cause instanceof Error && !isDamage(cause)) return inaccessible(file, cause);

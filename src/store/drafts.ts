@@ -1,4 +1,4 @@
-// Stages compose, send and settle: replies, drafts in their lanes, what became of them.
+// Stages compose, send and settle: replies, drafts in their lanes, and delivery outcomes.
 
 import type { Query } from "./driver.ts";
 import { type Lease, nextSeq, refreshLane } from "./lanes.ts";
@@ -9,14 +9,15 @@ export interface ReplyRow {
   readonly conversation: string;
   readonly channel: string;
   readonly turn: string | null;
-  /** `human`: a person's words, in place of the agent's. */
+  /** `human`: text written by a human instead of the agent. */
   readonly kind: "answer" | "opening" | "notice" | "human";
-  /** 1: after it a call goes to a human. */
+  /** 1: a call is transferred to a human after this reply. */
   readonly hand_over: number;
-  /** Of what answers no turn: its address (JSON). Null for the turn's. */
+  /** Address (JSON) of a reply without a turn. Null: the address of the turn. */
   readonly address: string | null;
   readonly text: string;
-  /** What the adapter's `prepare` made of the text (JSON), until the reply is composed; null when there is none. */
+  /** Result of the adapter's `prepare` (JSON), kept until the reply is composed; null when there is
+   *  none. */
   readonly rendered: string | null;
   readonly created_at: number;
 }
@@ -30,15 +31,15 @@ export async function insertReply(
     turn: string | null;
     text: string;
     platformId: string | null;
-    /** Default: an answer. */
+    /** Default: `answer`. */
     kind?: ReplyRow["kind"];
-    /** Default: the turn's. */
+    /** Default: the address of the turn. */
     address?: string;
-    /** After it a call goes to a human. */
+    /** Transfers a call to a human after this reply. */
     handOver?: boolean;
-    /** JSON. Default: none. */
+    /** JSON. Default: null. */
     rendered?: string | null;
-    /** `composed`: it was sent by a state of the store that was lost. Default: ready, to be composed and sent. */
+    /** `composed`: already sent by a lost state of the store. Default: `ready`, to be composed and sent. */
     state?: "ready" | "composed";
   },
 ): Promise<void> {
@@ -60,7 +61,7 @@ export async function insertReply(
   q.touched.add("replies");
 }
 
-/** Words of the channel's own that were said in the conversation within the last `withinMs`. */
+/** Counts the channel's own notices in the conversation within the last `withinMs`. */
 export async function countNotices(q: Query, conversation: string, withinMs: number): Promise<number> {
   const row = await q.one<{ count: number }>(
     "SELECT COUNT(*) AS count FROM replies WHERE conversation = $1 AND kind = 'notice' AND created_at > now_ms() - $2",
@@ -70,8 +71,8 @@ export async function countNotices(q: Query, conversation: string, withinMs: num
   return row?.count ?? 0;
 }
 
-/** Whether that very notice was written within the last `withinMs`: in the conversation, or in any other that the person
- *  (lower case) has on the channel, as each mail can begin one. */
+/** Returns whether the same notice was written within the last `withinMs`. Covers this conversation and
+ *  all others of the person (lower case) on the channel, because each email can start a new one. */
 export async function hasNotice(
   q: Query,
   told: { readonly channel: string; readonly conversation: string; readonly person: string },
@@ -96,7 +97,7 @@ export async function channelsToCompose(q: Query): Promise<string[]> {
   return rows.map((row) => row.channel);
 }
 
-/** A channel's replies to compose, oldest first. Locked for this transaction. */
+/** Returns a channel's replies to compose, oldest first. Locked for this transaction. */
 export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
   return q.all<ReplyRow>(
     `SELECT id, conversation, channel, turn, kind, hand_over, address, text, rendered, created_at FROM replies
@@ -111,7 +112,7 @@ export async function changeReply(q: Query, id: string, state: string, reason: s
   await q.run("UPDATE replies SET state = $2, reason = $3, rendered = NULL WHERE id = $1", id, state, reason);
 }
 
-/** Whether the agent has said something in the conversation before (then no introduction is due). */
+/** Returns whether the agent has already replied in the conversation; then no introduction is needed. */
 export async function hasEarlierReply(q: Query, conversation: string, reply: string): Promise<boolean> {
   return (
     (await q.one(
@@ -129,20 +130,21 @@ export interface DraftRow {
   readonly channel: string;
   readonly reply: string;
   readonly recipient: string;
-  /** The live session it is said in, or null. */
+  /** The live session (call) that the draft is spoken in, or null. */
   readonly session: string | null;
-  /** 1 when it goes out past a suppression. */
+  /** 1 when it is sent in spite of a suppression. */
   readonly forced: number;
   readonly seq: number;
   readonly state: string;
   readonly body: string;
   readonly attempts: number;
   readonly looks: number;
-  /** Milliseconds that an unknown outcome is still looked into; null when it is not unknown. */
+  /** Milliseconds left to reconcile an unknown outcome; null when the outcome is not unknown. */
   readonly settle_left: number | null;
-  /** Milliseconds since the first attempt of this round; null before it. A resend begins a new round. */
+  /** Milliseconds since the first attempt of this round; null before that attempt. A resend starts a new
+   *  round. */
   readonly trying_for: number | null;
-  /** Milliseconds until it may be sent; zero or less when it is due. */
+  /** Milliseconds until the draft may be sent; zero or less when it is due. */
   readonly due_in: number;
   readonly created_at: number;
   readonly updated_at: number;
@@ -151,11 +153,12 @@ export interface DraftRow {
 const columns =
   "id, conversation, channel, reply, recipient, session, forced, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, due_at - now_ms() AS due_in, created_at, updated_at";
 
-/** Lower than any other number of a lane, and still in their own order. */
+/** Subtracted from the sequence number of forced drafts. The result is lower than all regular numbers of
+ *  a lane and keeps the order of the forced ones. */
 const ahead = 2 ** 40;
 
-/** Puts a draft at the end of its conversation's outbound lane; a forced one before all that waits there, which may be
- *  another hour's. */
+/** Enqueues a draft at the end of its conversation's outbound lane. A forced draft goes before all
+ *  drafts that wait there, because those may be scheduled for a later hour. */
 export async function enqueueDraft(
   q: Query,
   draft: {
@@ -196,7 +199,7 @@ export async function headDraft(q: Query, lease: Lease): Promise<DraftRow | null
   return row ?? null;
 }
 
-/** Writes down the attempt before it is made; an earlier attempt's window of looking ends with it. */
+/** Records the attempt before it is made; this ends the reconcile period of an earlier attempt. */
 export async function recordSending(q: Query, draft: DraftRow, node: string, token: number): Promise<void> {
   await q.run(
     "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'send', $3, $4, now_ms())",
@@ -219,7 +222,7 @@ export interface DraftChange {
   readonly reason?: string | null;
   readonly externalId?: string | null;
   readonly looks?: number;
-  /** How long an unknown outcome is looked into; kept when absent. */
+  /** Milliseconds for which an unknown outcome is reconciled; unchanged when absent. */
   readonly settleForMs?: number | null;
 }
 
@@ -238,7 +241,7 @@ export async function changeDraft(q: Query, id: string, change: DraftChange): Pr
   );
 }
 
-/** When the newest attempt on it began. */
+/** Returns the number and start time of the newest attempt. */
 export async function lastAttempt(
   q: Query,
   draft: string,
@@ -250,11 +253,13 @@ export async function lastAttempt(
   return row ?? null;
 }
 
-/** The reason of a draft that an operator sends: what the person wrote meanwhile is no news to the operator. */
+/** Reason of a draft that an operator resends. A newer message of the customer does not supersede it,
+ *  because the operator knows of that message. */
 export const resent = "sent again by an operator";
 
-/** What stage send needs to know about the question a draft answers: has the person written again since? Never true for
- *  what answers no question, for the rest of a reply that has begun to go out, and for what an operator sends. */
+/** Returns whether the customer has written again since the question that the draft answers; stage send
+ *  uses it. Always false for replies that answer no question, for later parts of a reply that is partly
+ *  sent, and for drafts that an operator resends. */
 export async function isSuperseded(q: Query, draft: DraftRow): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM turns later JOIN turns own ON own.conversation = later.conversation AND later.seq > own.seq
@@ -271,7 +276,7 @@ export async function readDraft(q: Query, id: string): Promise<DraftRow | null> 
   return (await q.one<DraftRow>(`SELECT ${columns} FROM drafts WHERE id = $1`, id)) ?? null;
 }
 
-/** The draft a receipt is about: by an id it was sent under. */
+/** Finds the draft of a delivery receipt by an external id that it was sent under. */
 export async function draftBySent(q: Query, channel: string, externalId: string): Promise<DraftRow | null> {
   const row = await q.one<{ draft: string }>(
     "SELECT draft FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1",
@@ -281,7 +286,7 @@ export async function draftBySent(q: Query, channel: string, externalId: string)
   return row ? readDraft(q, row.draft) : null;
 }
 
-/** The newest draft that went, or may have gone, to that address within the last `withinMs`. */
+/** Returns the newest draft that was, or may have been, sent to that address within the last `withinMs`. */
 export async function draftByRecipient(
   q: Query,
   channel: string,
@@ -298,7 +303,7 @@ export async function draftByRecipient(
   return row ?? null;
 }
 
-/** Whether the provider is being asked to take something this instant. */
+/** Returns whether a send attempt of the channel is running now. */
 export async function isSending(q: Query, channel: string): Promise<boolean> {
   return (
     (await q.one(

@@ -1,11 +1,13 @@
-// What the rest of src/store writes its SQL against: one text, two drivers. Placeholders are $1, $2 ...; a line that
-// ends in `-- only: sqlite` or `-- only: postgres` exists for that database alone; now_ms() is the database's clock.
+// Database interface of src/store: one SQL text for two drivers. Placeholders are $1, $2 ...; a line that
+// ends in `-- only: sqlite` or `-- only: postgres` exists for that database only; now_ms() is the
+// database's clock.
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
 
-/** What stages take: stored events, due turns, ready replies, due drafts; attachments whose bytes are elsewhere; live
- *  sessions, which only the sweep looks at; escalations and notices; looks at the platform's conversations. */
+/** Kinds of work for the stages: stored events, due turns, ready replies, due drafts; attachments that
+ *  the provider stores; live sessions, which only the sweep checks; escalations and notifications; polls
+ *  of the platform's conversations. */
 export type Work =
   | "events"
   | "turns"
@@ -16,41 +18,43 @@ export type Work =
   | "escalations"
   | "watches";
 
-/** Statements inside one transaction. Await each before the next; no other I/O in between. */
+/** Statements inside one transaction. Await each before the next, without other I/O in between. */
 export interface Query {
   all<T = Row>(sql: string, ...values: Value[]): Promise<T[]>;
   one<T = Row>(sql: string, ...values: Value[]): Promise<T | undefined>;
   /** The number of rows changed. */
   run(sql: string, ...values: Value[]): Promise<number>;
-  /** What became due since somebody last looked. A hint, so that a commit looks only where it may find something; what it
-   *  misses (other nodes, the passing of time) is found by the sweep. */
+  /** Kinds of work that became due since the last check. A hint that limits the checks after a commit to
+   *  these kinds. The sweep finds the rest: changes by other nodes, and rows that become due with time. */
   readonly touched: Set<Work>;
-  /** Milliseconds until what was written becomes due, where that is too soon to wait for the sweep. A hint, too. */
+  /** Milliseconds until written rows become due, where that is too soon for the sweep. Also a hint. */
   readonly waits: Set<number>;
-  /** What `work` wrote is undone when it throws; the transaction around it lives on. */
+  /** Runs `work` in a savepoint: when it throws, its writes are rolled back and the outer transaction
+   *  continues. */
   savepoint<T>(work: () => Promise<T>): Promise<T>;
 }
 
 export interface Database {
   readonly kind: "sqlite" | "postgres";
-  /** Runs `work` in a transaction and resolves after the commit is on disk. A throw rolls it back and is thrown on.
-   *  `work` may run more than once, and be abandoned wherever it waits for `q`; only its last run counts. SQLite runs
-   *  several in one commit, and again, each in its savepoint, when one throws. PostgreSQL runs it again after a deadlock,
-   *  whatever savepoint that was in, and gives up on locks and statements that take too long, unless it is `unhurried`: a
-   *  migration waits for its turn and takes what it needs. */
+  /** Runs `work` in a transaction and resolves after the commit is on disk. An exception rolls it back
+   *  and is rethrown. `work` may run more than once, and may be abandoned at any statement of `q`; only
+   *  its last run counts. SQLite groups several transactions into one commit. When one throws, all of
+   *  them run again, each in its savepoint. PostgreSQL runs `work` again after a deadlock, even one
+   *  inside a savepoint. It aborts on lock and statement timeouts, unless the transaction is
+   *  `unhurried`: a migration has no timeouts. */
   tx<T>(work: (q: Query) => Promise<T>, options?: { readonly unhurried?: boolean }): Promise<T>;
-  /** Reads outside any transaction. */
+  /** Reads outside a transaction. */
   read<T>(work: (q: Query) => Promise<T>): Promise<T>;
-  /** Calls back when another node changed something worth looking at. */
+  /** Registers a listener that is called when another node has announced new work. */
   onWake(listener: () => void): void;
-  /** Tells the other nodes, with the commit of this transaction. */
+  /** Notifies the other nodes when this transaction commits. */
   wake(q: Query): Promise<void>;
   close(): Promise<void>;
 }
 
 const texts = new Map<string, string>();
 
-/** The SQL as `kind` reads it. */
+/** Returns the SQL for the dialect `kind`. */
 export function dialect(sql: string, kind: Database["kind"]): string {
   const key = kind + sql;
   const known = texts.get(key);

@@ -1,11 +1,11 @@
-// Escalations: what a human must know of, and every way in which it was noticed. At most one that is not closed for
-// whatever it is about.
+// Escalations: incidents that a human must know of, with all their triggers. At most one unclosed
+// escalation exists per subject (`about`).
 
 import type { Query } from "./driver.ts";
 
 export interface EscalationRow {
   readonly id: string;
-  /** What people type: "ok 417". Rising, not without gaps. */
+  /** Number for commands such as "ok 417". Increasing, with possible gaps. */
   readonly number: number;
   /** `conversation:<id>`, `channel:<id>:<cause>` or `agent:<name>:<what it named>`. */
   readonly about: string;
@@ -20,13 +20,14 @@ export interface EscalationRow {
   readonly entered_at: number;
   readonly told_at: number | null;
   readonly due_at: number | null;
-  /** The name of the person who has acknowledged it. */
+  /** The name of the responder who acknowledged it. */
   readonly taken_by: string | null;
-  /** How that person is reached; null when it was taken by a command. */
+  /** Contact of that responder; null when it was acknowledged by a command. */
   readonly taken_contact: string | null;
   readonly taken_at: number | null;
   readonly opened_at: number;
-  /** Turns of its conversation with this number, or a higher one, are later. Clocks are put back; numbers grow. */
+  /** Turns of its conversation with this sequence number or a higher one came after it. Sequence numbers
+   *  are used because the clock may step backward. */
   readonly from_seq: number;
   readonly closed_at: number | null;
   readonly closed_by: string | null;
@@ -35,7 +36,7 @@ export interface EscalationRow {
 const columns =
   "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, from_seq, closed_at, closed_by";
 
-/** After which time the policy's last step is taken again when it has failed. */
+/** Delay in milliseconds before the last step of the policy is repeated after a failure. */
 const againMs = 300_000;
 
 /** The database's clock, in milliseconds. */
@@ -50,12 +51,13 @@ export async function readEscalation(q: Query, id: string): Promise<EscalationRo
   return row;
 }
 
-/** So many are read by one statement, which is always the same. */
+/** Number of ids per statement. A fixed number keeps the SQL text constant. */
 const chunk = 50;
 const places = Array.from({ length: chunk }, (_, index) => `$${index + 1}`).join(", ");
 
-/** Those with these ids, as they are when nobody else is at them; locked for this transaction. `free`: without those that
- *  somebody is at, which is not waited for. In one order, so that two who want the same wait for each other in turn. */
+/** Locks the escalations with these ids for this transaction and returns their current rows. `free`
+ *  skips rows locked by other transactions instead of waiting. The rows are locked in a fixed order, so
+ *  that concurrent callers cannot deadlock. */
 export async function lockEscalations(
   q: Query,
   ids: Iterable<string>,
@@ -78,7 +80,7 @@ export async function escalationByNumber(q: Query, number: number): Promise<Esca
   return (await q.one<EscalationRow>(`SELECT ${columns} FROM escalations WHERE number = $1`, number)) ?? null;
 }
 
-/** The newest about that, whatever its state. */
+/** Returns the newest escalation about that subject, in any state. */
 export async function newestEscalation(q: Query, about: string): Promise<EscalationRow | null> {
   const row = await q.one<EscalationRow>(
     `SELECT ${columns} FROM escalations WHERE about = $1 ORDER BY number DESC LIMIT 1`,
@@ -87,8 +89,8 @@ export async function newestEscalation(q: Query, about: string): Promise<Escalat
   return row ?? null;
 }
 
-/** The one about that which is not closed. Locked for this transaction: whoever closes it does so before, and then it is
- *  not found, or after. */
+/** Returns the unclosed escalation about that subject, locked for this transaction. A concurrent close
+ *  either commits first, and then nothing is found, or waits for this transaction. */
 export async function liveEscalation(q: Query, about: string): Promise<EscalationRow | null> {
   const row = await q.one<EscalationRow>(
     `SELECT ${columns} FROM escalations WHERE about = $1 AND state <> 'closed'
@@ -98,7 +100,8 @@ export async function liveEscalation(q: Query, about: string): Promise<Escalatio
   return row ?? null;
 }
 
-/** Opens it, due at once. Two nodes may notice at the same time: the second one finds the first one's, and null. */
+/** Opens an escalation that is due at once. When two nodes open one about the same subject at the same
+ *  time, the second insert conflicts with the first and returns null. */
 export async function insertEscalation(
   q: Query,
   row: Pick<
@@ -106,7 +109,8 @@ export async function insertEscalation(
     "id" | "about" | "conversation" | "channel" | "agent" | "cause" | "topic" | "reason"
   >,
 ): Promise<EscalationRow | null> {
-  // A row that counts would be locked until the commit: whoever raises would wait for all who do so before.
+  // A counter row would stay locked until the commit, so all transactions that open escalations would wait
+  // for each other.
   const counter = await q.one<{ value: number }>(
     `SELECT nextval('escalation_numbers') AS value -- only: postgres
      INSERT INTO counters (name, value) VALUES ('escalation', 1) -- only: sqlite
@@ -132,11 +136,12 @@ export async function insertEscalation(
   return made ?? null;
 }
 
-/** As its index has it. */
+/** Must match the expression of the index. */
 const lastStep = "(CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END)";
 
-/** Those that want a step of the policy now, longest due first; also what was told in a time that lies ahead now, for the
- *  clock was put back. Locked for this transaction. Two statements: one would read all that are open, at every sweep. */
+/** Returns escalations whose next policy step is due, longest due first. Includes rows whose last step
+ *  is dated in the future, which exist after a backward clock step. Locked for this transaction. There
+ *  are two statements because a combined one would read all open escalations at every sweep. */
 export async function dueEscalations(q: Query, limit: number): Promise<EscalationRow[]> {
   const due = await q.all<EscalationRow>(
     `SELECT ${columns} FROM escalations WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
@@ -153,7 +158,8 @@ export async function dueEscalations(q: Query, limit: number): Promise<Escalatio
   return [...due, ...ahead];
 }
 
-/** Where it stands in the policy. Nothing changes when it was taken or closed meanwhile. */
+/** Updates the position in the policy. Changes nothing when the escalation was acknowledged or closed
+ *  since it was read. */
 export async function moveEscalation(
   q: Query,
   id: string,
@@ -169,13 +175,13 @@ export async function moveEscalation(
   );
 }
 
-/** Its step could not be taken: again in `ms`, so that it does not keep the others from theirs. */
+/** Postpones a failed step by `ms`, so that it does not delay other escalations. */
 export async function postponeEscalation(q: Query, id: string, ms: number): Promise<void> {
   await q.run("UPDATE escalations SET due_at = now_ms() + $2 WHERE id = $1 AND due_at IS NOT NULL", id, ms);
 }
 
-/** A notice reaches nobody: its tier has had its time. Where no step was to follow, the last one is taken again, but not
- *  at once: it has just failed. */
+/** Ends the current tier after a notification failed. If no step was scheduled, the last one is repeated
+ *  after a delay, because it has just failed. */
 export async function hastenEscalation(q: Query, id: string): Promise<void> {
   const changed = await q.run(
     `UPDATE escalations SET entered_at = 0,
@@ -188,13 +194,15 @@ export async function hastenEscalation(q: Query, id: string): Promise<void> {
   if (changed > 0) q.touched.add("escalations");
 }
 
-/** The policy, or what carries notices, may be another: every step is decided anew, sooner or later as it says now. */
+/** Makes all open escalations due after a change of the policy or of the notification channels. Each
+ *  next step is then scheduled again by the current configuration. */
 export async function reconsiderEscalations(q: Query): Promise<void> {
   const changed = await q.run("UPDATE escalations SET due_at = now_ms() WHERE state = 'open'");
   if (changed > 0) q.touched.add("escalations");
 }
 
-/** Somebody answers for it. False when it is closed, or that contact has it already. */
+/** Acknowledges the escalation. Returns false when it is closed, or already acknowledged by that
+ *  contact. */
 export async function takeEscalation(
   q: Query,
   id: string,
@@ -210,7 +218,8 @@ export async function takeEscalation(
   return changed === 1;
 }
 
-/** Whoever has it cannot be reached: the policy begins again. */
+/** Reopens the escalation when the responder who acknowledged it is unreachable; the policy starts
+ *  again. */
 export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
   const changed = await q.run(
     `UPDATE escalations SET state = 'open', taken_by = NULL, taken_contact = NULL, taken_at = NULL, tier = 0,
@@ -221,7 +230,7 @@ export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
   return changed > 0;
 }
 
-/** False when it was closed before. */
+/** Closes the escalation. Returns false when it was closed before. */
 export async function closeEscalation(q: Query, id: string, by: string): Promise<boolean> {
   const changed = await q.run(
     "UPDATE escalations SET state = 'closed', closed_at = now_ms(), closed_by = $2, due_at = NULL WHERE id = $1 AND state <> 'closed'",

@@ -1,4 +1,4 @@
-// Stage accept and route: events, their bytes, the channel's cursor.
+// Stages accept and route: events, their raw bytes, and the cursor of the channel.
 
 import type { Query } from "./driver.ts";
 import { channelsIn } from "./stepping.ts";
@@ -15,20 +15,21 @@ export interface NewEvent {
   readonly sentAt: number | null;
   readonly raw: { readonly id: string; readonly bytes: Uint8Array } | null;
   readonly attachments: readonly NewAttachment[];
-  /** True for what takes no room under the channel's cap: it never waits for it. */
+  /** True for an event that is not subject to the channel's cap and never waits for it. */
   readonly exempt?: boolean;
-  /** Whether the sender is proven to have written it; absent where the channel cannot tell. */
+  /** Whether the sender is authenticated; absent where the channel cannot determine it. */
   readonly verified?: boolean;
-  /** Ids of messages that it answers. */
+  /** Ids of the messages that it replies to. */
   readonly answers?: readonly string[];
 }
 
-/** The code of a stored message that waits for room under the channel's cap. */
+/** Code of a stored message that waits for capacity under the channel's cap. */
 export const cappedCode = "cap-channel";
-/** A sender is known after this long: the addresses of a flood are not known because some of it was answered. */
+/** A sender counts as known after this time in milliseconds. The delay keeps the addresses of a flood
+ *  unknown, even if some of its messages were answered. */
 const knownAfterMs = 24 * 3_600_000;
 
-/** The code of a stored event that does not wait for room under the channel's cap. */
+/** Code of a stored event that is exempt from the channel's cap. */
 export const exempt = "exempt";
 
 export interface NewAttachment {
@@ -37,11 +38,11 @@ export interface NewAttachment {
   readonly size: number | null;
   readonly blob: { readonly id: string; readonly bytes: Uint8Array } | null;
   readonly ref: string | null;
-  /** Whether the agent is told of it. */
+  /** Whether the agent gets the name of the attachment. */
   readonly named: boolean;
-  /** Whether the person meant to hand it over. Default: as `named`. */
+  /** Whether the sender attached the file intentionally. Default: same as `named`. */
   readonly meant?: boolean;
-  /** Why there will be no bytes. */
+  /** Reason why the bytes will not be available. */
   readonly reason?: string;
 }
 
@@ -55,14 +56,15 @@ export interface EventRow {
   readonly body: string;
   readonly attempts: number;
   readonly received_at: number;
-  /** 1: its sender is authenticated or known, so it goes first under the channel's cap. */
+  /** 1: the sender is authenticated or known, so it has priority under the channel's cap. */
   readonly preferred: 0 | 1;
-  /** Messages with the same value share one turn under the channel's cap: a sender, or the domain of unproven ones. */
+  /** Queue key for fair scheduling under the channel's cap: the sender, or the domain of unauthenticated
+   *  senders. */
   readonly queue: string | null;
 }
 
-/** Stores one event in state `stored`. False when its id, or its fingerprint, is there already; a copy by fingerprint
- *  still leaves a row of its own (`ignored`, `duplicate`), so that every id has an outcome. */
+/** Stores one event in state `stored`. Returns false when its id or its fingerprint is already stored. A
+ *  duplicate by fingerprint still gets a row (`ignored`, `duplicate`), so that every id has an outcome. */
 export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
   const copy =
     event.fingerprint !== null &&
@@ -118,8 +120,9 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
   return true;
 }
 
-/** Under the channel's cap authenticated and known senders go first, each in turn; of the others each domain is in turn.
- *  Known: whoever had a conversation before, gets our notifications, or cites a message that we sent. */
+/** Returns the priority and the queue key under the channel's cap. Authenticated and known senders come
+ *  first, with one queue per sender; other senders share one queue per domain. A sender is known after
+ *  an earlier conversation, as a notification target, or when it references a message that we sent. */
 async function standingOf(
   q: Query,
   { kind, channel, sender, verified, answers = [] }: NewEvent,
@@ -143,10 +146,10 @@ async function standingOf(
   }
   return { preferred: false, queue: sender.slice(sender.lastIndexOf("@") + 1) };
 }
-/** Ids that are looked up of one message: the nearest come first. */
+/** Maximum number of referenced ids to look up per message; the nearest come first. */
 const citedAtMost = 5;
 
-/** Bytes under their digest; those that are there already are shared. */
+/** Stores bytes under their digest; identical bytes are shared. */
 export async function insertBlob(
   q: Query,
   blob: { readonly id: string; readonly bytes: Uint8Array },
@@ -158,7 +161,7 @@ export async function insertBlob(
   );
 }
 
-/** Which of the ids are stored, as an event's or as the provider's of something we sent. */
+/** Returns the ids that are stored, as ids of events or as provider ids of sent messages. */
 export async function knownEvents(q: Query, channel: string, ids: readonly string[]): Promise<Set<string>> {
   const known = new Set<string>();
   for (const id of ids) {
@@ -182,19 +185,23 @@ export async function writeCursor(q: Query, channel: string, cursor: string): Pr
   await q.run("UPDATE channels SET cursor = $2, cursor_at = now_ms() WHERE id = $1", channel, cursor);
 }
 
-/** Every configured channel has a row, with the time at which this store first ran the channel; called at start. */
+/** Ensures that a configured channel has a row with the time of its first run on this store. Called at
+ *  start. */
 export async function ensureChannel(q: Query, channel: string): Promise<void> {
   await q.run("INSERT INTO channels (id, since) VALUES ($1, now_ms()) ON CONFLICT (id) DO NOTHING", channel);
 }
 
-/** Every channel that ever ran on this store, with the time at which it first did (epoch milliseconds). */
+/** Returns every channel that ever ran on this store, with the time of its first run (epoch
+ *  milliseconds). */
 export async function channelsSince(q: Query): Promise<Map<string, number>> {
   const rows = await q.all<{ id: string; since: number }>("SELECT id, since FROM channels");
   return new Map(rows.map((row) => [row.id, row.since]));
 }
 
-/** Serialises a channel's pure stages: two nodes must not put one person's messages out of order. False when another
- *  transaction is at it (or there is no such channel): it does not wait, because it may hold what that one waits for. */
+/** Serializes the transactional stages of a channel, so that two nodes cannot reorder the messages of
+ *  one person. Returns false without waiting when another transaction has the lock, or when the channel
+ *  does not exist. Waiting could deadlock, because the caller may hold locks that the other transaction
+ *  needs. */
 export async function lockChannel(q: Query, channel: string): Promise<boolean> {
   const row = await q.one(
     `SELECT id FROM channels WHERE id = $1
@@ -211,7 +218,7 @@ export async function channelsToRoute(q: Query): Promise<string[]> {
   return rows.map((row) => row.channel);
 }
 
-/** The oldest stored events of a channel, in the order of their arrival. */
+/** Returns the oldest stored events of a channel, in order of arrival. */
 export async function storedEvents(q: Query, channel: string, limit: number): Promise<EventRow[]> {
   return q.all<EventRow>(
     `SELECT ${eventColumns} FROM events
@@ -225,7 +232,7 @@ export async function storedEvents(q: Query, channel: string, limit: number): Pr
 export const eventColumns =
   "id, channel, kind, state, code, reason, body, attempts, received_at, preferred, queue";
 
-/** An event's state, by which a routine finds out what was done with it meanwhile. */
+/** Returns the current state of an event; a stage uses it to detect a concurrent change. */
 export async function stateOf(q: Query, id: number): Promise<string | null> {
   return (await q.one<{ state: string }>("SELECT state FROM events WHERE id = $1", id))?.state ?? null;
 }
@@ -238,7 +245,7 @@ export async function settleEvent(
     code?: string | null;
     reason?: string | null;
     conversation?: string | null;
-    /** The turn in which it is asked; kept when absent. */
+    /** The turn that asks it; unchanged when absent. */
     turn?: string;
   },
 ): Promise<void> {
@@ -254,7 +261,8 @@ export async function settleEvent(
   );
 }
 
-/** Routes it again in `delayMs`, if it came within the last `withinMs`; else returns false. */
+/** Schedules routing again in `delayMs`, if the event was received within the last `withinMs`; else
+ *  returns false. */
 export async function awaitDraft(
   q: Query,
   event: number,
@@ -270,7 +278,7 @@ export async function awaitDraft(
   return changed === 1;
 }
 
-/** Whether the person's word (an event settled with that code) was said on the channel after that instant. */
+/** Returns whether the person sent the keyword (an event with that code) on the channel after `sentAt`. */
 export async function hasSaidSince(
   q: Query,
   channel: string,
@@ -289,7 +297,7 @@ export async function hasSaidSince(
   return row !== undefined;
 }
 
-/** How many messages of the channel were received in the last `perMs` and are held, counted up to `limit`. */
+/** Counts the held messages of the channel that were received in the last `perMs`, up to `limit`. */
 export async function countHeld(q: Query, channel: string, perMs: number, limit: number): Promise<number> {
   const row = await q.one<{ count: number }>(
     `SELECT count(*) AS count FROM (SELECT 1 AS one FROM events WHERE state IN ('held', 'failed') AND state = 'held'
@@ -301,7 +309,7 @@ export async function countHeld(q: Query, channel: string, perMs: number, limit:
   return row?.count ?? 0;
 }
 
-/** What became of every message that is asked in that turn. */
+/** Records the outcome of every message that the turn asks. */
 export async function settleEventsOf(
   q: Query,
   turn: string,
@@ -316,7 +324,7 @@ export async function settleEventsOf(
   );
 }
 
-/** Routing threw: later again, and after `limit` attempts never. */
+/** Schedules a retry after routing threw; after `limit` attempts the event fails. */
 export async function postponeEvent(
   q: Query,
   id: number,
@@ -342,7 +350,7 @@ export interface AttachmentRow {
   readonly size: number | null;
 }
 
-/** Those the agent is told of. */
+/** Returns the attachments whose names the agent gets. */
 export async function attachmentsOf(q: Query, event: number): Promise<AttachmentRow[]> {
   return q.all<AttachmentRow>(
     "SELECT name, media_type, size FROM attachments WHERE event = $1 AND named = 1 ORDER BY position",

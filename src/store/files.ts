@@ -1,27 +1,27 @@
-// Files that go out with a person's answer. The bytes are those of the message they came with, shared by their digest, and
-// stay for as long as a draft may need them.
+// Files that are sent with a human's answer. Their bytes are those of the message with which they came,
+// shared by digest, and stay as long as a draft may need them.
 
 import type { Query } from "./driver.ts";
 
-/** An attachment that the person meant to hand over. */
+/** An attachment that the sender attached intentionally. */
 export interface MeantFile {
   readonly name: string;
   readonly media_type: string;
-  /** Bytes; null when that is not known. */
+  /** Size in bytes; null when unknown. */
   readonly size: number | null;
-  /** Null while there are no bytes. */
+  /** Null while the bytes are not available. */
   readonly blob: string | null;
-  /** Why there are none, or not yet. */
+  /** Reason why the bytes are missing or delayed. */
   readonly reason: string | null;
 }
 
-/** One whose bytes are there. */
+/** A file whose bytes are available. */
 export interface ReadyFile extends MeantFile {
   readonly size: number;
   readonly blob: string;
 }
 
-/** In the order of the message. */
+/** Returns the files in the order of the message. */
 export async function meantFiles(q: Query, event: number): Promise<MeantFile[]> {
   return q.all<MeantFile>(
     "SELECT name, media_type, size, blob, reason FROM attachments WHERE event = $1 AND meant = 1 ORDER BY position",
@@ -29,7 +29,7 @@ export async function meantFiles(q: Query, event: number): Promise<MeantFile[]> 
   );
 }
 
-/** Goes out with that reply. */
+/** Adds files to be sent with that reply. */
 export async function insertFiles(q: Query, reply: string, files: readonly ReadyFile[]): Promise<void> {
   for (const [position, file] of files.entries()) {
     await q.run(
@@ -44,7 +44,7 @@ export async function insertFiles(q: Query, reply: string, files: readonly Ready
   }
 }
 
-/** What goes out with a reply, in its order. Throws when bytes of it were forgotten. */
+/** Returns the files of a reply, in order. Throws when retention has erased some of their bytes. */
 export async function filesOf(q: Query, reply: string): Promise<ReadyFile[]> {
   const rows = await q.all<MeantFile & { readonly size: number }>(
     "SELECT name, media_type, size, blob, NULL AS reason FROM files WHERE reply = $1 ORDER BY position",
@@ -56,7 +56,8 @@ export async function filesOf(q: Query, reply: string): Promise<ReadyFile[]> {
   });
 }
 
-/** The bytes of one of the reply's files; null when it has no such file (any more). */
+/** Returns the bytes of one of the reply's files; null when the reply has no such file, or no longer has
+ *  it. */
 export async function readFile(q: Query, reply: string, blob: string): Promise<Uint8Array | null> {
   const row = await q.one<{ bytes: Uint8Array }>(
     `SELECT bytes FROM blobs WHERE id = $2 AND EXISTS (SELECT 1 FROM files WHERE reply = $1 AND blob = $2)`,
@@ -66,8 +67,9 @@ export async function readFile(q: Query, reply: string, blob: string): Promise<U
   return row?.bytes ?? null;
 }
 
-/** Bytes of what went out that long ago, or will not go out; an operator's resend of a draft begins a new time. Names go
- *  with the reply's words. At most `limit` of each. */
+/** Erases the bytes of files that were sent, or finally not sent, longer ago than `ageMs`; a resend by
+ *  an operator restarts that period. Names are erased with the text of the reply. At most `limit` rows
+ *  of each. */
 export async function forgetFiles(q: Query, ageMs: number, limit: number): Promise<number> {
   const bytes = await q.run(
     `UPDATE files SET blob = NULL WHERE blob IS NOT NULL AND reply IN (

@@ -1,4 +1,4 @@
-// What operators do with events: list what was not answered, show it, release it.
+// Operator commands for events: list unanswered events, show one, release one.
 
 import type { Query } from "./driver.ts";
 import { settleEventsOf } from "./events.ts";
@@ -32,7 +32,7 @@ export async function listEvents(
     readonly limit: number;
   },
 ): Promise<EventSummary[]> {
-  // The repeated condition is the index's own: without it the databases would read every event.
+  // Repeats the condition of the partial index; without it the databases would scan all events.
   const indexed = wanted.state === "stored" ? "state = 'stored'" : "state IN ('ignored', 'held', 'failed')";
   return q.all<EventSummary>(
     `SELECT ${columns} FROM events WHERE ${indexed} AND state = $1 AND (code = $2 OR $2 = '')
@@ -44,7 +44,8 @@ export async function listEvents(
   );
 }
 
-/** An event with its body (JSON; `{}` once forgotten) and the names of its attachments. */
+/** Returns an event with its body (JSON; `{}` after retention erased it) and the names of its
+ *  attachments. */
 export async function showEvent(
   q: Query,
   id: number,
@@ -68,8 +69,9 @@ export async function showEvent(
   return { ...event, attachments };
 }
 
-/** Routes a message that was ignored, held or failed after all, or that waits for room under its channel's cap: the guards are silent for it. Throws when there is none,
- *  when it is no such message, when it is a copy of another one, and when its words were forgotten. */
+/** Routes a message that was ignored, held or failed, or that waits under its channel's cap; the guards
+ *  do not apply to it. Throws when the id is unknown, when the event is not a message or is a duplicate,
+ *  and when retention has erased its text. */
 export async function releaseEvent(q: Query, id: number): Promise<void> {
   if (await reviveAsked(q, id)) return;
   const changed = await q.run(
@@ -96,8 +98,8 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
   throw new Error(`releasing event ${id}: it is ${event.state}`);
 }
 
-/** A message whose question failed, or was left without an answer, or whose reply could not be composed, goes on where
- *  it stopped. False for one that never came so far. */
+/** Resumes a message at the stage where it stopped: its question failed or got no answer, or its reply
+ *  could not be composed. Returns false for a message that never reached those stages. */
 async function reviveAsked(q: Query, id: number): Promise<boolean> {
   const event = await q.one<{ turn: string | null }>(
     "SELECT turn FROM events WHERE id = $1 AND state IN ('ignored', 'held', 'failed') AND body <> ''",
@@ -110,12 +112,13 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
   );
   if (composed === 0 && !(await reviveTurn(q, event.turn))) return false;
   if (composed > 0) q.touched.add("replies");
-  // Messages that were joined are asked together, and let through together.
+  // Messages that were debounced into one turn are asked and released together.
   await settleEventsOf(q, event.turn, { state: "routed", code: "released", reason: null });
   return true;
 }
 
-/** The message as it came from the provider; null when the channel kept none, or it was forgotten. */
+/** Returns the raw message from the provider; null when the channel stored none, or retention has erased
+ *  it. */
 export async function readRaw(q: Query, event: number): Promise<Uint8Array | null> {
   const row = await q.one<{ bytes: Uint8Array }>(
     "SELECT blobs.bytes FROM events JOIN blobs ON blobs.id = events.raw WHERE events.id = $1",
@@ -124,13 +127,14 @@ export async function readRaw(q: Query, event: number): Promise<Uint8Array | nul
   return row?.bytes ?? null;
 }
 
-/** What became of a message so far. `reason` says why there is no answer; null when there is one, or may still be. */
+/** Result of a message so far. `reason` says why there is no answer; null when there is one, or may
+ *  still be. */
 export interface Fate {
   readonly state: "pending" | "answered" | "unanswered";
   readonly reason: string | null;
 }
 
-/** The newest message of a sender on a channel; 0 when there is none. */
+/** Returns the id of the newest message of a sender on a channel; 0 if none exists. */
 export async function newestMessage(q: Query, channel: string, sender: string): Promise<number> {
   const row = await q.one<{ id: number }>(
     `SELECT id FROM events WHERE channel = $1 AND sender = $2 AND kind = 'message' ORDER BY id DESC LIMIT 1`,
@@ -140,7 +144,7 @@ export async function newestMessage(q: Query, channel: string, sender: string): 
   return row?.id ?? 0;
 }
 
-/** Follows a message through its question and its reply to the drafts that carry the answer. */
+/** Derives the result of a message from its question, its reply and the drafts that carry the answer. */
 export async function messageFate(q: Query, id: number): Promise<Fate> {
   const event = await q.one<{
     state: string;

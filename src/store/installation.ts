@@ -1,15 +1,16 @@
-// Which state of which store this is. Every store has an installation id. It changes when the store turns out to be a
-// restored backup, an older copy, or a new file in place of a lost one, because its contents then lag behind what was
-// already sent. SQLite keeps a second copy of the id and of a counter in a file beside the store; PostgreSQL compares
-// the identity of a table, which a logical restore creates anew.
+// Identifies the state of the store. Every store has an installation id. The id changes when the store is a
+// restored backup, an older copy, or a new file in place of a lost one, because its contents are then
+// behind the messages already sent. SQLite keeps a second copy of the id and of a counter in a companion
+// file. PostgreSQL compares the identity of a table, which a logical restore creates again.
 
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { newToken } from "../ops/clock.ts";
 import type { Database, Query } from "./driver.ts";
 import { holdOpenWork } from "./restored.ts";
 
-/** `new`: the first start. `restored`: from a backup. `older`: the file beside it has seen a later state. `copied`: the file
- *  beside it is missing or belongs to another store. `lost`: a new store where another one was. */
+/** `new`: the first start. `restored`: from a backup. `older`: the companion file records a later state.
+ *  `copied`: the companion file is missing or belongs to another store. `lost`: a new store replaces an
+ *  earlier one. */
 export type InstallationCause = "new" | "restored" | "older" | "copied" | "lost";
 
 export interface Installation {
@@ -37,8 +38,9 @@ interface Row {
   readonly since: number;
 }
 
-/** Decides at every start which state of the store this is, and holds open work when it may be behind. `file`: the SQLite
- *  file; null for PostgreSQL and for a store in memory. Call with the store locked and migrated. */
+/** Determines at every start which state of the store this is, and holds open work when it may be
+ *  outdated. `file`: the SQLite file; null for PostgreSQL and for an in-memory store. Call with the
+ *  store locked and migrated. */
 export async function identifyInstallation(db: Database, file: string | null): Promise<Installation> {
   const beside = file === null ? null : readBeside(file);
   const { installation, generation } = await db.tx(async (q) => {
@@ -61,8 +63,9 @@ export async function identifyInstallation(db: Database, file: string | null): P
   return installation;
 }
 
-/** Advances the counter in the store and in the file beside it, so that an older copy of the store is recognized. Called
- *  every minute by the daemon; a copy that is younger than that passes for the current state. */
+/** Increments the counter in the store and in the companion file, so that an older copy of the store is
+ *  detected. The daemon calls it every minute; a copy younger than one minute counts as the current
+ *  state. */
 export async function advanceGeneration(db: Database, file: string, installation: string): Promise<void> {
   const generation = await db.tx(async (q) => {
     const next = (await readMeta(q, "generation")) + 1;
@@ -79,13 +82,13 @@ const warnings: Readonly<Record<Exclude<InstallationCause, "new">, string>> = {
   lost: "the store is missing: a new one was created in its place",
 };
 
-/** What an operator must know about the store; null for a store that was simply created here. */
+/** Returns the operator warning about the store; null for a store that was created here. */
 export function installationWarning({ cause }: Installation): string | null {
   if (cause === "new") return null;
   return `${warnings[cause]}; messages that may have been answered already are held as answered-before-restore`;
 }
 
-/** The path of the file beside an SQLite store. */
+/** Path of the companion file of an SQLite store. */
 const besidePath = (file: string): string => `${file}-installation`;
 
 function causeOf(found: {
@@ -104,7 +107,8 @@ function causeOf(found: {
   if (!found.besideExpected) return null;
   if (beside === null) return "copied";
   if (beside.id === last.id) return beside.generation > found.stored ? "older" : null;
-  // The process died between the commit of the new id and the write of the file: the store is the newer one.
+  // The process crashed between the commit of the new id and the write of the file: the store is the newer
+  // one.
   return rows.some((row) => row.id === beside.id) ? null : "copied";
 }
 
@@ -124,7 +128,7 @@ async function begin(
       tableId,
     );
   let number = (rows.at(-1)?.number ?? 0) + 1;
-  // Marks of the state that the file beside the store has seen are marks of an earlier state, too.
+  // Marks left at the provider under the id in the companion file belong to an earlier state as well.
   if (beside !== null && !rows.some((row) => row.id === beside.id)) await insert(beside.id, number++, "gone");
   await insert(newToken(16), number, cause);
 }
@@ -139,7 +143,8 @@ async function current(q: Query, changed: boolean): Promise<Installation> {
   return { id: last.id, cause: last.cause, since: last.since, earlier, changed };
 }
 
-/** A restore by pg_restore or psql creates the table anew, under another number. Null on SQLite. */
+/** Returns the OID of the table. A restore by pg_restore or psql creates the table with another OID.
+ *  Null on SQLite. */
 async function tableIdentity(db: Database, q: Query): Promise<number | null> {
   if (db.kind === "sqlite") return null;
   const row = await q.one<{ id: number }>("SELECT 'installations'::regclass::oid::bigint AS id");
@@ -159,7 +164,8 @@ async function writeMeta(q: Query, name: string, value: number): Promise<void> {
   );
 }
 
-/** Null when there is none. A damaged one counts as missing: the store is then treated as a copy. */
+/** Returns null when the file does not exist. A damaged file counts as missing; the store is then
+ *  treated as a copy. */
 function readBeside(file: string): Beside | null {
   try {
     const { id, generation } = JSON.parse(readFileSync(besidePath(file), "utf8")) as Partial<Beside>;
@@ -171,7 +177,7 @@ function readBeside(file: string): Beside | null {
   }
 }
 
-/** Replaces the file in one step: a crash leaves the old one or the new one. */
+/** Replaces the file atomically: after a crash the old or the new content is in place. */
 function writeBeside(file: string, beside: Beside): void {
   const temporary = `${besidePath(file)}.new`;
   writeFileSync(temporary, `${JSON.stringify(beside)}\n`, { mode: 0o600 });

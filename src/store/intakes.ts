@@ -1,13 +1,13 @@
-// What the platform's webhooks have told us, each delivery once: stored before it is answered, then worked off.
+// Deliveries of the platform's webhooks, deduplicated: stored before the response, then processed.
 
 import type { Query } from "./driver.ts";
 
 export type IntakeKind = "escalation" | "message";
 
 export interface IntakeRow {
-  /** As the configuration names it. */
+  /** Agent name in the configuration. */
   readonly agent: string;
-  /** The delivery's own, or `sha256:` and the hash of what was delivered. */
+  /** The id of the delivery, or `sha256:` and the hash of its content. */
   readonly id: string;
   readonly kind: IntakeKind;
   readonly body: string;
@@ -17,7 +17,8 @@ export interface IntakeRow {
   readonly age: number;
 }
 
-/** Stores it, due at once. False when that id was received within `againMs` (null: ever): it is the same delivery. */
+/** Stores a delivery that is due at once. Returns false for a duplicate: the same id was received within
+ *  `againMs` (null: ever). */
 export async function insertIntake(
   q: Query,
   intake: Pick<IntakeRow, "agent" | "id" | "kind" | "body">,
@@ -47,7 +48,7 @@ export async function insertIntake(
   return stored + again > 0;
 }
 
-/** What wants work now, longest due first. Locked for this transaction. */
+/** Returns due deliveries, longest due first. Locked for this transaction. */
 export async function dueIntakes(q: Query, limit: number): Promise<IntakeRow[]> {
   return q.all<IntakeRow>(
     `SELECT agent, id, kind, body, attempts, received_at, now_ms() - received_at AS age FROM intakes
@@ -57,7 +58,7 @@ export async function dueIntakes(q: Query, limit: number): Promise<IntakeRow[]> 
   );
 }
 
-/** Nothing is left to do with it. What a message said is on the platform: it is not kept. */
+/** Marks the delivery as processed. The body of a message is erased, because the platform stores it. */
 export async function endIntake(
   q: Query,
   { agent, id, kind }: IntakeRow,
@@ -73,7 +74,7 @@ export async function endIntake(
   );
 }
 
-/** Again in `ms`. */
+/** Schedules a retry in `ms`. */
 export async function postponeIntake(q: Query, { agent, id }: IntakeRow, ms: number): Promise<void> {
   await q.run(
     "UPDATE intakes SET attempts = attempts + 1, due_at = now_ms() + $3 WHERE agent = $1 AND id = $2",
@@ -83,7 +84,7 @@ export async function postponeIntake(q: Query, { agent, id }: IntakeRow, ms: num
   );
 }
 
-/** The newest conversation of ours that is bound to that one of the platform. */
+/** Returns our newest conversation that is bound to that platform conversation. */
 export async function conversationBoundTo(
   q: Query,
   platformId: string,

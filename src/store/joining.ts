@@ -1,4 +1,4 @@
-// Stage route: turns that nobody has asked yet take along what the person says next.
+// Stage route: debouncing. A turn that has not been asked yet absorbs the next messages of the same person.
 
 import type { Query } from "./driver.ts";
 import { refreshLane } from "./lanes.ts";
@@ -7,12 +7,13 @@ export interface JoinableRow {
   readonly id: string;
   readonly question: string;
   readonly context: string | null;
-  /** When the first of its messages was accepted. */
+  /** Time at which the first of its messages was accepted. */
   readonly first_at: number;
 }
 
-/** The conversation's last turn, if it is that person's and waits to be asked for the first time, or again because it
- *  certainly was not. Hold the lane's row (lockLane): else it may be asked meanwhile, without what is added. */
+/** Returns the conversation's last turn if it belongs to that person and has certainly not reached the
+ *  platform: it waits for its first attempt or for a retry. Hold the lane's row (`lockLane`); otherwise
+ *  the turn may be asked concurrently without the added text. */
 export async function joinableTurn(
   q: Query,
   conversation: string,
@@ -28,7 +29,8 @@ export async function joinableTurn(
   return last?.state === "waiting" && last.own === 1 && last.person === person ? last : null;
 }
 
-/** Puts a later message into it. It is due at `dueAt`; one that had been tried keeps its own time if that is later. */
+/** Adds a later message to the turn, which becomes due at `dueAt`. A turn with failed attempts keeps its
+ *  own due time if that is later. */
 export async function extendTurn(
   q: Query,
   conversation: string,

@@ -1,5 +1,6 @@
-// Lanes: one direction of one conversation, worked strictly in order by whoever holds the lease. Taking a lease
-// raises its token; every later write is guarded by it, so a holder that was presumed dead writes nothing.
+// Lanes: one direction of one conversation, processed strictly in order by the lease holder. Claiming a
+// lease increments its fencing token, and every later write checks the token. A holder whose lease was
+// taken over cannot write.
 
 import type { Query } from "./driver.ts";
 
@@ -10,29 +11,30 @@ export interface Lease {
   readonly conversation: string;
   readonly channel: string;
   readonly token: number;
-  /** Outbound: the address of ours that the conversation's drafts go out from; "" for the channel's default. */
+  /** Outbound: the channel address that sends the conversation's drafts; "" for the default address. */
   readonly sender: string;
 }
 
-/** What may not be leased: the lanes of some senders, or all but those of live calls. */
+/** Lanes that may not be leased: those of some senders, or all except those of live calls. */
 export interface Closed {
   readonly all: boolean;
   readonly senders: readonly string[];
 }
 
-/** The lane was taken over meanwhile: whatever was about to be written belongs to the new holder. */
+/** The lease was taken over by another holder; the pending write is rejected. */
 export class LeaseLost extends Error {
   constructor(lane: string) {
     super(`writing for lane ${lane}: its lease was taken over`);
   }
 }
 
-/** What is due later than this is left to the sweep: a second more or less is nothing to it. */
+/** Work due later than this is left to the sweep, because a delay of a second is insignificant for it.
+ *  Milliseconds. */
 const soonMs = 4000;
 
 const itemTable = { in: "turns", out: "drafts" } as const;
 
-/** The lane's next sequence number. */
+/** Returns the next sequence number of the lane. */
 export async function nextSeq(q: Query, conversation: string, direction: Direction): Promise<number> {
   const row = await q.one<{ seq: number }>(
     "UPDATE lanes SET next_seq = next_seq + 1 WHERE id = $1 RETURNING next_seq - 1 AS seq",
@@ -42,13 +44,14 @@ export async function nextSeq(q: Query, conversation: string, direction: Directi
   return row.seq;
 }
 
-/** Waits for whoever is writing in the lane. Before any change of an item by somebody who holds no lease (a receipt, the
- *  operator): else a head read before a concurrent commit would be written after it, and the lane would sleep for ever. */
+/** Locks the lane's row and waits for a concurrent writer. Call before changing an item without a lease
+ *  (delivery receipts, operator commands). Otherwise a stale head could overwrite the due time of a
+ *  concurrent commit, and the lane would never become due again. */
 export async function lockLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   await q.run("UPDATE lanes SET lease_until = lease_until WHERE id = $1", `${conversation}/${direction}`);
 }
 
-/** The same without waiting: false when somebody is writing in the lane. */
+/** Like `lockLane` without waiting. Returns false when another transaction is writing in the lane. */
 export async function tryLane(q: Query, conversation: string, direction: Direction): Promise<boolean> {
   const row = await q.one(
     `SELECT id FROM lanes WHERE id = $1
@@ -58,14 +61,14 @@ export async function tryLane(q: Query, conversation: string, direction: Directi
   return row !== undefined;
 }
 
-/** When the lane's head is due; $1 is the conversation. */
+/** SQL for the due time of the lane's head; $1 is the conversation. */
 const headDue = (direction: Direction): string => `(
        SELECT CASE WHEN state IN ('held', 'failed') THEN NULL ELSE due_at END FROM ${itemTable[direction]}
        WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1
      )`;
 
-/** The lane is due when its head is. Call after every change of an item, holding the lane's row (a lease's guard,
- *  nextSeq, lockLane). */
+/** Sets the lane's due time to that of its head. Call after every change of an item, with the lane's row
+ *  locked (`guardLease`, `nextSeq`, `lockLane`). */
 export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   const lane = await q.one<{ wait: number | null }>(
     `UPDATE lanes SET due_at = ${headDue(direction)} WHERE id = $2 RETURNING due_at - now_ms() AS wait`,
@@ -81,8 +84,8 @@ function noteDue(q: Query, direction: Direction, wait: number | null): void {
   if (wait > 0 && wait < soonMs) q.waits.add(wait);
 }
 
-/** Channels with a due lane nobody holds, and which is not pinned to another node. Steps from channel to channel through the index: a plain DISTINCT would read
- *  every due lane of a backlog, at every commit. */
+/** Returns channels with a due lane that is not leased and not pinned to another node. Iterates over the
+ *  channels through the index; a plain DISTINCT would read every due lane of a backlog at every commit. */
 export async function channelsWithDueLanes(q: Query, direction: Direction, node: string): Promise<string[]> {
   const rows = await q.all<{ channel: string }>(
     `WITH RECURSIVE found (channel) AS (
@@ -101,9 +104,10 @@ export async function channelsWithDueLanes(q: Query, direction: Direction, node:
   return rows.map((row) => row.channel);
 }
 
-/** Leases up to `limit` due lanes of a channel, longest due first; of those pinned to a node, only its own. Never one that `holder` itself still holds, even when
- *  the clock says that lease is over: after a jump of the clock it is still working. Read the head in a later statement:
- *  one that claims and reads at once sees stale heads under READ COMMITTED. */
+/** Leases up to `limit` due lanes of a channel, longest due first. Lanes pinned to another node are
+ *  skipped. Lanes that `holder` itself still holds are skipped even when that lease has expired by the
+ *  clock, because the work continues after a clock step. Read the head in a later statement: a statement
+ *  that claims and reads at once sees stale heads under READ COMMITTED. */
 export async function leaseLanes(
   q: Query,
   direction: Direction,
@@ -139,16 +143,16 @@ export async function leaseLanes(
   }));
 }
 
-/** A condition on lanes; its parameters begin at $6. What is said in a call (its lanes are pinned to a node) is not
- *  concerned by what keeps the channel from placing calls or sending texts. */
+/** Returns a condition on lanes; its parameters start at $6. Lanes of live calls are pinned to a node
+ *  and stay available, because pauses concern the placing of calls and the sending of texts only. */
 function openOnly({ all, senders }: Closed): string {
   if (all) return " AND node IS NOT NULL";
   if (senders.length === 0) return "";
   return ` AND (node IS NOT NULL OR sender NOT IN (${senders.map((_, at) => `$${at + 6}`).join(", ")}))`;
 }
 
-/** Throws LeaseLost unless the lease is still ours. First statement of every transition; it also makes a transition
- *  safe to repeat, for the first one that was committed has given the lane back. */
+/** Throws LeaseLost unless the lease is still valid. First statement of every transition. It also makes
+ *  a transition safe to retry, because the committed first run has released the lane. */
 export async function guardLease(q: Query, lease: Lease): Promise<void> {
   const changed = await q.run(
     "UPDATE lanes SET lease_until = lease_until WHERE id = $1 AND token = $2 AND holder IS NOT NULL",
@@ -158,14 +162,14 @@ export async function guardLease(q: Query, lease: Lease): Promise<void> {
   if (changed !== 1) throw new LeaseLost(lease.lane);
 }
 
-/** The work on the lane ended without an outcome: when the lease is over, anybody may take the lane, the same process
- *  included. */
+/** Abandons the work on the lane without an outcome. When the lease expires, any process may claim the
+ *  lane, including this one. */
 export async function abandonLane(q: Query, lease: Lease): Promise<void> {
   await q.run("UPDATE lanes SET holder = NULL WHERE id = $1 AND token = $2", lease.lane, lease.token);
 }
 
-/** Gives the lane back, due when its head is. Throws LeaseLost. Call holding the lane's row, by the lease's guard or by
- *  having taken it in this transaction. */
+/** Releases the lane; it is due when its head is. Throws LeaseLost. Call with the lane's row locked, by
+ *  `guardLease` or by a claim in the same transaction. */
 export async function releaseLane(q: Query, lease: Lease, direction: Direction): Promise<void> {
   const lane = await q.one<{ wait: number | null }>(
     `UPDATE lanes SET holder = NULL, lease_until = 0, due_at = ${headDue(direction)}
@@ -178,7 +182,7 @@ export async function releaseLane(q: Query, lease: Lease, direction: Direction):
   noteDue(q, direction, lane.wait);
 }
 
-/** Ends every lease and every claim: at start on a store that only one process may use. */
+/** Ends all leases and claims. Called at start on a store that only one process may use. */
 export async function endLeases(q: Query): Promise<void> {
   await q.run("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
   await q.run("UPDATE leases SET holder = NULL, token = token + 1, until = 0 WHERE until > 0");

@@ -1,8 +1,9 @@
-// Named leases with fencing tokens: who may run a channel's inbound.
+// Named leases with fencing tokens, such as the lease for running a channel's inbound.
 
 import type { Query } from "./driver.ts";
 
-/** Takes or renews `name` for `holder`; null when somebody else has it. The token rises with every change of holder. */
+/** Claims or renews `name` for `holder`; null when another holder has it. The token increases with every
+ *  change of holder. */
 export async function takeLease(
   q: Query,
   name: string,
@@ -20,7 +21,7 @@ export async function takeLease(
   return row?.token ?? null;
 }
 
-/** Whether that token is still the valid one. */
+/** Returns whether that token is still valid. */
 export async function holdsLease(q: Query, name: string, token: number): Promise<boolean> {
   return (
     (await q.one(

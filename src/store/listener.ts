@@ -1,5 +1,5 @@
-// The connection on which PostgreSQL tells that another node changed something. A lost one is only a lost wake-up (the
-// sweep finds the work), so it comes back in the background and is in nobody's way.
+// The LISTEN connection on which PostgreSQL notifies this node of changes by other nodes. A lost connection
+// only loses wake-ups (the sweep finds the work), so it reconnects in the background with backoff.
 
 import type { Clock } from "bridgehead/contract";
 import { Client, type ClientConfig } from "pg";
@@ -9,7 +9,8 @@ const firstPause = 500;
 const longestPause = 30_000;
 const goodByeMs = 1000;
 
-/** Resolves when it listens, and rejects when it cannot for the first time; afterwards it connects again by itself. */
+/** Resolves when the connection is listening. Rejects when the first connection fails; later it
+ *  reconnects automatically. */
 export async function listenFor(
   channel: string,
   heard: () => void,
@@ -17,7 +18,7 @@ export async function listenFor(
 ): Promise<{ close(): Promise<void> }> {
   const stop = new AbortController();
 
-  /** Resolves, once it listens, to the end of the connection. */
+  /** Resolves when the connection is listening; `ended` resolves when it closes. */
   async function connect(): Promise<{ client: Client; ended: Promise<void> }> {
     const client = new Client(setup);
     client.on("notification", heard);
@@ -49,11 +50,11 @@ export async function listenFor(
       await clock.sleep(jitter(pause), stop.signal);
       if (stop.signal.aborted) return;
       line = await connect().catch(() => null);
-      if (line) heard(); // what was told meanwhile was not heard
+      if (line) heard(); // notifications during the outage were lost
     }
   }
 
-  /** A lost line does not say good-bye. */
+  /** Closes the connection; a lost one may never confirm, so the wait has a timeout. */
   async function end(): Promise<void> {
     const patience = new AbortController();
     const ending = line?.client.end().catch(() => undefined);
@@ -65,7 +66,7 @@ export async function listenFor(
   return {
     async close() {
       stop.abort();
-      // Nobody waits for a connection that is only being made: it ends itself.
+      // A connection attempt in progress is not awaited beyond the timeout; it closes when it completes.
       await Promise.race([kept, clock.sleep(goodByeMs)]);
     },
   };

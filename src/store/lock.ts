@@ -1,17 +1,18 @@
-// One daemon per SQLite store. The lock is SQLite's own, on a side file: the operating system lets it go however the
-// process dies, so there is nothing stale to clean up and no process number to misread.
+// Ensures one daemon per SQLite store. The lock is an SQLite lock on a companion file. The operating system
+// releases it when the process ends for any reason, so there are no stale locks to clean up and no process
+// numbers to misread.
 
 import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
 import { createPrivateFile } from "../ops/private-file.ts";
 
-/** Locks the store for this process and returns what lets it go. Throws at once, naming the file, when another process
- *  has it. The side file `<file>-lock` stays; it is empty. */
+/** Locks the store for this process and returns the function that releases it. Throws at once, with the
+ *  file name, when another process has the lock. The empty companion file `<file>-lock` stays. */
 export function lockStore(file: string): () => void {
   if (file === ":memory:") return () => undefined;
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  // Two names of one store are one store.
+  // Resolves symbolic links, so that all names of one store share one lock.
   const real = existsSync(file) ? realpathSync(file) : file;
   createPrivateFile(`${real}-lock`);
   const lock = new Sqlite(`${real}-lock`, { timeout: 0 });

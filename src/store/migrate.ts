@@ -1,4 +1,5 @@
-// Numbered migrations, forward only, each in one transaction. A schema newer than this program stops it.
+// Numbered migrations, forward only, each in one transaction. A schema newer than this program stops the
+// start.
 
 import { type Database, dialect, type Query } from "./driver.ts";
 import { spine } from "./migrations/0001-spine.ts";
@@ -11,7 +12,8 @@ export interface Migration {
   readonly sql: string;
 }
 
-/** The steps of the schema; a step's number is its place in the list, counted from 1. Never edit one that was released. */
+/** The schema migrations; the number of a migration is its position in the list, counted from 1. Never
+ *  edit a released one. */
 export const migrations: readonly Migration[] = [
   { name: "spine", sql: spine },
   { name: "escalations", sql: escalations },
@@ -19,12 +21,14 @@ export const migrations: readonly Migration[] = [
   { name: "storms", sql: storms },
 ];
 
-// SQLite's now_ms() is filled in by its driver; PostgreSQL's is the server's clock, the same for all nodes. Read once for
-// a statement on both, hence STABLE: an index is of no use to a comparison with something that changes from row to row.
+// The SQLite driver supplies now_ms(); on PostgreSQL it is the server's clock, the same for all nodes. Both
+// evaluate it once per statement, hence STABLE: an index cannot serve a comparison with a value that
+// changes per row.
 const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE SQL STABLE
   AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT $$`;
 
-/** The store was written by a newer Bridgehead. Nothing was changed; run that version or restore a backup. */
+/** The store was written by a newer Bridgehead version. Nothing was changed; run that version or restore
+ *  a backup. */
 export class NewerSchema extends Error {
   /** The command line recognizes it by this name (`exitCodeOf`). */
   override readonly name = "NewerSchema";
@@ -39,7 +43,7 @@ export class NewerSchema extends Error {
 
 const unhurried = { unhurried: true };
 
-/** The schema's number; 0 for an empty store. */
+/** Returns the schema number; 0 for an empty store. */
 export async function schemaVersion(db: Database): Promise<number> {
   return db.tx(async (q) => {
     await lock(db, q);
@@ -49,8 +53,8 @@ export async function schemaVersion(db: Database): Promise<number> {
   }, unhurried);
 }
 
-/** Applies what is missing and returns the names of what was applied. Throws NewerSchema. `steps` are ours; tests add
- *  some of their own. */
+/** Applies missing migrations and returns their names. Throws NewerSchema. Tests pass additional
+ *  `steps`. */
 export async function migrate(db: Database, steps: readonly Migration[] = migrations): Promise<string[]> {
   const start = await schemaVersion(db);
   if (start > steps.length) throw new NewerSchema(start);
@@ -74,12 +78,13 @@ export async function migrate(db: Database, steps: readonly Migration[] = migrat
   return applied;
 }
 
-/** Two nodes that start together migrate one after the other. SQLite's BEGIN IMMEDIATE does that by itself. */
+/** Serializes the migrations of nodes that start together. On SQLite, BEGIN IMMEDIATE already does this. */
 async function lock(db: Database, q: Query): Promise<void> {
   if (db.kind === "postgres") await q.all("SELECT pg_advisory_xact_lock(7261)");
 }
 
-/** Single statements without comments; our migrations hold no semicolon inside one. */
+/** Splits the SQL into single statements without comments; our migrations contain no semicolon inside a
+ *  statement. */
 function statementsOf(sql: string, kind: Database["kind"]): string[] {
   return dialect(sql, kind)
     .replace(/ *--[^\n]*/g, "")

@@ -1,8 +1,8 @@
-// What became of conversations that we began, for the command that began them.
+// Outcomes of outbound conversations, for the command that started them.
 
 import type { Query } from "./driver.ts";
 
-/** `waiting`: not settled yet. */
+/** `waiting`: no final outcome yet. */
 export interface OpeningOutcome {
   readonly state: "waiting" | "sent" | "held" | "failed" | "dropped";
   readonly reason: string | null;
@@ -16,7 +16,8 @@ interface Standing {
 const sent = ["sent", "delivered"];
 const settled = ["held", "failed", "dropped"] as const;
 
-/** By the turn, its reply and the drafts of that, whichever came furthest. Throws when there is no such turn. */
+/** Derives the outcome from the turn, its reply and the drafts of that reply; the latest stage counts.
+ *  Throws when there is no such turn. */
 export async function openingOutcome(q: Query, turn: string): Promise<OpeningOutcome> {
   const own = await q.one<Standing>("SELECT state, reason FROM turns WHERE id = $1", turn);
   if (!own) throw new Error(`looking at opening ${turn}: there is none`);
@@ -43,14 +44,15 @@ export async function openingOutcome(q: Query, turn: string): Promise<OpeningOut
 export interface RecentOpening {
   readonly turn: string;
   readonly conversation: string;
-  /** Milliseconds. */
+  /** Milliseconds since it was started. */
   readonly ago: number;
-  /** As the turn has it (`readOpening`). */
+  /** The `opening` column of the turn (see `readOpening`). */
   readonly opening: string;
 }
 
-/** Conversations that we began with that person on that channel within the last `withinMs`, newest first. Waits for
- *  whoever begins one there at the same time: call it in the transaction that begins the next one. */
+/** Returns outbound conversations with that person on that channel within the last `withinMs`, newest
+ *  first. Locks the channel's row and so waits for concurrent starts; call it in the transaction that
+ *  starts the next one. */
 export async function recentOpenings(
   q: Query,
   channel: string,

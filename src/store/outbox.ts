@@ -1,4 +1,4 @@
-// What operators do with drafts: list, show, resend, drop.
+// Operator commands for drafts: list, show, resend, drop.
 
 import { resent } from "./drafts.ts";
 import type { Query } from "./driver.ts";
@@ -47,7 +47,8 @@ export async function listDrafts(
   );
 }
 
-/** A draft with what will be, or was, sent (the adapter's JSON; empty once forgotten) and its attempts, oldest first. */
+/** Returns a draft with its content (the adapter's JSON; empty after retention erased it) and its
+ *  attempts, oldest first. */
 export async function showDraft(
   q: Query,
   id: string,
@@ -60,7 +61,7 @@ export async function showDraft(
   return { ...draft, tries: await attemptsOn(q, id) };
 }
 
-/** The attempts on a draft or a turn, oldest first. */
+/** Returns the attempts on a draft or a turn, oldest first. */
 export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[]> {
   return q.all<AttemptRow>(
     "SELECT number, kind, node, outcome, detail, started_at, ended_at FROM attempts WHERE subject = $1 ORDER BY number",
@@ -68,9 +69,10 @@ export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[
   );
 }
 
-/** Sends a draft that is held, failed or dropped (again), under the same key, before the later ones of its conversation;
- *  the parts of its reply that were held with it follow.
- *  Throws when there is none, when it is in another state, and when its words were forgotten. */
+/** Sends a held, failed or dropped draft (again) with the same idempotency key, before the later drafts
+ *  of its conversation. The parts of its reply that were held with it follow.
+ *  Throws when the id is unknown, when the draft is in another state, and when retention has erased its
+ *  text. */
 export async function resendDraft(q: Query, id: string): Promise<void> {
   await move(
     q,
@@ -83,7 +85,8 @@ export async function resendDraft(q: Query, id: string): Promise<void> {
   );
 }
 
-/** Never sends a draft that has not gone out for certain. Throws when there is none, or when it is in another state. */
+/** Drops a draft that has not certainly been sent. Throws when the id is unknown, or when the draft is
+ *  in another state. */
 export async function dropDraft(q: Query, id: string): Promise<void> {
   await move(
     q,

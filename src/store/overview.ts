@@ -1,5 +1,5 @@
-// The state of every channel at a glance, for health and metrics. Reads what is open, never what is done: its cost does
-// not grow with the history, for every statement has a partial index of its own.
+// Summary of every channel for health and metrics. Reads open rows only. Every statement has a partial
+// index, so the cost does not grow with the history.
 
 import { cappedEvents } from "./capped.ts";
 import type { Query } from "./driver.ts";
@@ -9,35 +9,36 @@ type Counts = { readonly [state: string]: number };
 
 export interface ChannelOverview {
   readonly channel: string;
-  /** Milliseconds since the cursor was written last; null when it never was. */
+  /** Milliseconds since the last write of the cursor; null when it was never written. */
   readonly cursor_age: number | null;
-  /** Milliseconds until sending is tried again, for the longest pause of the channel or one of its senders; 0 when there
-   *  is none. */
+  /** Milliseconds until the next send attempt, for the longest pause of the channel or one of its
+   *  senders; 0 without a pause. */
   readonly paused_for: number;
   readonly paused_reason: string | null;
-  /** Senders (addresses of ours) that are paused, without the whole channel. */
+  /** Number of senders (our addresses) that are paused; a pause of the whole channel is not counted. */
   readonly paused_senders: number;
-  /** Addresses that get nothing more. */
+  /** Number of suppressed addresses. */
   readonly suppressed: number;
   /** By state: stored, held, failed. */
   readonly events: Counts;
-  /** Messages that wait for room under the channel's cap: of preferred senders (authenticated, or known) and of others. */
+  /** Messages that wait for capacity under the channel's cap: from preferred senders (authenticated or
+   *  known) and from others. */
   readonly capped: { readonly preferred: number; readonly others: number };
-  /** By state, of what occupies a lane: waiting, asking, unknown; failed where that blocks. */
+  /** Turns that occupy a lane, by state: waiting, asking, unknown; failed where that blocks the lane. */
   readonly turns: Counts;
   /** By state: ready, failed. */
   readonly replies: Counts;
-  /** By state: queued, sending, unknown, held; failed where that blocks. */
+  /** By state: queued, sending, unknown, held; failed where that blocks the lane. */
   readonly drafts: Counts;
   /** Live calls by state: open, lost. */
   readonly sessions: Counts;
-  /** Milliseconds since the oldest unanswered message was accepted; null when there is none. */
+  /** Milliseconds since the oldest unanswered message was accepted; null if none exists. */
   readonly oldest_turn: number | null;
   /** Milliseconds by which the most overdue draft is overdue; null when none is due. */
   readonly oldest_draft: number | null;
 }
 
-/** One entry for every channel that ever ran, by name. */
+/** Returns one entry for every channel that ever ran, sorted by name. */
 export async function overview(q: Query): Promise<ChannelOverview[]> {
   const channels = await q.all<{
     channel: string;
@@ -105,7 +106,7 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
   }));
 }
 
-/** Longest first. */
+/** Expects the pauses sorted by remaining time, longest first. */
 function pausedIn(pauses: readonly { sender: string; remaining: number; reason: string }[]) {
   const [longest] = pauses;
   return {
@@ -130,8 +131,8 @@ async function ages(q: Query, sql: string): Promise<Map<string, number>> {
   return new Map(rows.map(({ channel, age }) => [channel, age]));
 }
 
-/** Changes one value, for /readyz: on a store that cannot be written it throws. (SQLite writes nothing for an UPDATE that
- *  changes nothing.) */
+/** Changes one value, for /readyz; throws when the store is not writable. (SQLite skips the write of an
+ *  UPDATE without a change.) */
 export async function proveWritable(q: Query): Promise<void> {
   await q.run(
     "INSERT INTO meta (name, value) VALUES ('proof', 1) ON CONFLICT (name) DO UPDATE SET value = meta.value + 1",

@@ -1,4 +1,4 @@
-// A reply in several drafts: each goes out only after the one before was taken.
+// Multi-part replies: each draft is sent only after the previous one was accepted.
 
 import type { Query } from "./driver.ts";
 
@@ -7,8 +7,8 @@ interface Part {
   readonly seq: number;
 }
 
-/** A part has ended without having gone out for certain: what stands behind it is not sent (`dropped`), or waits with it
- *  for a human (`held`). Hold the lane's row, and refresh the lane. */
+/** Ends the later parts of a reply after a part that was not certainly sent: they are dropped, or
+ *  held for an operator together with it. Call with the lane's row locked, and refresh the lane. */
 export async function endRest(q: Query, { reply, seq }: Part, state: "dropped" | "held"): Promise<void> {
   const reason = { dropped: "an earlier part was not sent", held: "an earlier part may not have gone out" }[
     state
@@ -23,7 +23,8 @@ export async function endRest(q: Query, { reply, seq }: Part, state: "dropped" |
   );
 }
 
-/** A part that was held has gone out, or is about to: what waited with it goes on. Hold the lane's row, and refresh the lane. */
+/** Enqueues the held later parts again when the held part was sent or is about to be. Call with the
+ *  lane's row locked, and refresh the lane. */
 export async function resumeRest(q: Query, { reply, seq }: Part): Promise<void> {
   await q.run(
     `UPDATE drafts SET state = 'queued', open = 1, reason = NULL, due_at = now_ms(), updated_at = now_ms()

@@ -1,31 +1,33 @@
-// Pauses of sending, per channel and per sender (an address of ours). A pause that is over allows one draft, the probe;
-// its outcome ends the pause or prolongs it. Drafts keep their due time, so the end of a pause takes effect at once.
+// Pauses of sending, per channel and per sender (one of our addresses). An expired pause allows one draft,
+// the probe; its outcome ends or prolongs the pause. Drafts keep their due time, so the end of a pause
+// takes effect at once.
 
 import type { DeferralCause } from "bridgehead/contract";
 import type { Query } from "./driver.ts";
 
-/** The key of a pause of the whole channel. Senders are `lanes.sender`; "" is the channel's default address. */
+/** Key of a pause of the whole channel. Senders are `lanes.sender`; "" is the channel's default address. */
 export const wholeChannel = "*";
 
 export interface Pause {
   /** `wholeChannel`, or a sender. */
   readonly sender: string;
   readonly cause: DeferralCause;
-  /** Consecutive failures. */
+  /** Number of consecutive failures. */
   readonly failures: number;
-  /** Milliseconds; zero or less when the next draft may be tried. */
+  /** Milliseconds left; zero or less when the next draft may be tried. */
   readonly remaining: number;
-  /** 1 when the provider named the time: no success ends it earlier. */
+  /** 1 when the provider specified the time (Retry-After): a success does not end the pause earlier. */
   readonly told: number;
-  /** The draft that is tried now, or null. */
+  /** The draft that is the current probe, or null. */
   readonly probe: string | null;
   readonly reason: string;
 }
 
-/** Adapters believe a Retry-After of an hour at most; what lies further ahead was written under a wrong clock. */
+/** Adapters accept a Retry-After of at most one hour. A later end was written with a wrong clock and is
+ *  ignored. Milliseconds. */
 const longestMs = 3_700_000;
 
-/** The pauses of a channel, over or not. Usually none. */
+/** Returns the pauses of a channel, active or expired. Usually none. */
 export async function pausesOf(q: Query, channel: string): Promise<Pause[]> {
   return q.all<Pause>(
     `SELECT sender, cause, failures, told, probe, reason,
@@ -36,7 +38,7 @@ export async function pausesOf(q: Query, channel: string): Promise<Pause[]> {
   );
 }
 
-/** Writes a pause, whatever was there. It has no probe. */
+/** Writes a pause without a probe, replacing an existing one. */
 export async function writePause(
   q: Query,
   channel: string,
@@ -57,8 +59,8 @@ export async function writePause(
   );
 }
 
-/** Makes the draft the probe of a pause that is over; everything else waits for its outcome, at most `forMs`. False when
- *  another draft was faster. */
+/** Makes the draft the probe of an expired pause. All other drafts wait for its outcome, at most
+ *  `forMs`. Returns false when another draft became the probe first. */
 export async function takeProbe(
   q: Query,
   channel: string,
@@ -78,14 +80,14 @@ export async function takeProbe(
   return changed === 1;
 }
 
-/** Ends the pause. What waited for it is due. */
+/** Ends the pause; drafts that waited for it become due. */
 export async function endPause(q: Query, channel: string, sender: string): Promise<void> {
   const changed = await q.run("DELETE FROM pauses WHERE channel = $1 AND sender = $2", channel, sender);
   if (changed > 0) q.touched.add("drafts");
 }
 
-/** The adapter has connected and logged in: the next draft is tried now where a connection or the login was missing. A
- *  quota, and a time that the provider named, are not concerned. */
+/** Allows the next draft at once after the adapter has connected and logged in. Applies to pauses caused
+ *  by a missing connection or login. Pauses by quota, or with a time from the provider, stay. */
 export async function probeNow(q: Query, channel: string): Promise<void> {
   const changed = await q.run(
     `UPDATE pauses SET until = now_ms()

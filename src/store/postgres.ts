@@ -1,4 +1,4 @@
-// PostgreSQL: a pool, one connection a transaction, LISTEN/NOTIFY to wake the other nodes.
+// PostgreSQL driver: a pool, one connection per transaction, LISTEN/NOTIFY to wake the other nodes.
 
 import type { Clock } from "bridgehead/contract";
 import { type ClientBase, type CustomTypesConfig, DatabaseError, Pool, types as pgTypes } from "pg";
@@ -7,7 +7,7 @@ import { type Database, dialect, type Query, type Value } from "./driver.ts";
 import { listenFor } from "./listener.ts";
 
 const wakeChannel = "bridgehead_wake";
-// int8 (20) and numeric (1700) arrive as text by default; all our integers fit a double.
+// int8 (20) and numeric (1700) arrive as text by default; all integers of the store fit a double.
 const integers: ReadonlySet<number> = new Set([20, 1700]);
 const standardParser = pgTypes.getTypeParser as (oid: number, format?: "text" | "binary") => unknown;
 const types: CustomTypesConfig = {
@@ -15,29 +15,32 @@ const types: CustomTypesConfig = {
     integers.has(oid) ? Number : standardParser(oid, format)) as CustomTypesConfig["getTypeParser"],
 };
 
-/** A text of PostgreSQL holds no NUL; what a stranger wrote must not stop intake for that. */
+/** PostgreSQL text cannot contain NUL. NULs are removed, so that an external message cannot block
+ *  intake. */
 function toParameter(value: Value): Value {
   if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   return typeof value === "string" ? value.replaceAll("\0", "") : value;
 }
 
-/** A connection in use, and why it must not be used again. */
+/** A connection in use, with the reason why it must not be reused. */
 interface Line {
   readonly query: Query;
-  /** BEGIN and the like. */
+  /** Runs BEGIN, COMMIT and similar commands. */
   command(sql: string): Promise<string>;
-  /** The first failure that was not the server's own answer: nobody knows in what state the connection is. */
+  /** Returns the first failure that was not an error response of the server. The state of the connection is
+   *  then unknown. */
   lost(): Error | undefined;
 }
 
-/** `interrupt`: ends a transaction that must run again. Who waits for one of its statements then waits for ever: to undo
- *  only the savepoint around it would take a moment's trouble for a failure of the work. */
+/** Wraps a connection. `interrupt` aborts a transaction that must run again. The statement that failed
+ *  then never settles, because a savepoint around it would mistake the transient error for a failure of
+ *  the work and only roll back to itself. */
 function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown) => void): Line {
   let depth = 0;
   let lost: Error | undefined;
   const send = async (sql: string, values: readonly Value[]) => {
     try {
-      // `query_timeout` is pg's own, and not in its types.
+      // `query_timeout` belongs to pg and is missing in its types.
       const config = { text: sql, values: values.map(toParameter), query_timeout: queryMs };
       return await client.query<Record<string, unknown>>(config);
     } catch (error) {
@@ -81,22 +84,23 @@ function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown
   return { query, lost: () => lost, command: async (sql) => (await send(sql, [])).command };
 }
 
-/** Serialisation failures, deadlocks and locks that were not to be had in time: the transaction did not happen and may
- *  simply run again. */
+/** Serialization failures, deadlocks and lock timeouts: the transaction was rolled back and may be
+ *  retried. */
 const transient = (error: unknown): boolean =>
   ["40001", "40P01", "55P03"].includes((error as { code?: string }).code ?? "");
 
-/** A machine that stops or loses its line says nothing: neither side may wait for the other for ever. In milliseconds. */
+/** Timeouts in milliseconds. A machine that stops or loses its network sends no error, so both sides
+ *  need a limit for every wait. */
 export interface Patience {
-  /** The server ends what a lost node left open, so that its locks hold nobody up. */
+  /** The server ends the idle transaction of a lost node, so that its locks block no other transaction. */
   readonly idleMs: number;
-  /** Waits for another node's lock, then tries the transaction again. */
+  /** Limit for the wait for another node's lock; the transaction is then retried. */
   readonly lockMs: number;
-  /** The server gives a statement up. */
+  /** The server cancels a statement after this time. */
   readonly statementMs: number;
-  /** We give up on a server that does not answer; longer than `statementMs`. */
+  /** The client gives up on a server that does not respond; longer than `statementMs`. */
   readonly answerMs: number;
-  /** For a connection, or for a free place among ours. */
+  /** Limit for opening a connection, or for getting a free one from the pool. */
   readonly connectMs: number;
 }
 
@@ -108,10 +112,10 @@ const standard: Patience = {
   connectMs: 15_000,
 };
 
-/** Milliseconds of a day: longer than any migration may take, and a timer can still hold it. */
+/** One day in milliseconds: longer than any migration may take, and within the range of a timer. */
 const unhurriedMs = 86_400_000;
 
-/** Connects; `schema` keeps tests apart. Rejects when the server cannot be reached. */
+/** Connects to the server; `schema` separates tests. Rejects when the server is unreachable. */
 export async function openPostgres(
   url: string,
   options: {
@@ -134,8 +138,8 @@ export async function openPostgres(
     ...(options.schema ? { options: `-c search_path=${options.schema}` } : {}),
   };
   const pool = new Pool({ ...setup, max: options.connections ?? 10 });
-  pool.on("error", () => undefined); // an idle connection that dies is replaced by the pool
-  pool.on("connect", (client) => client.on("error", () => undefined)); // one in use: its query rejects as well
+  pool.on("error", () => undefined); // the pool replaces an idle connection that fails
+  pool.on("connect", (client) => client.on("error", () => undefined)); // a connection in use: its query rejects as well
   const listeners: (() => void)[] = [];
   const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
   const listening = await listenFor(channel, () => listeners.forEach((listener) => listener()), {
@@ -154,12 +158,12 @@ export async function openPostgres(
         await line.command("SET LOCAL statement_timeout = 0");
       }
       const result = await Promise.race([interrupted.promise, work(line.query)]);
-      // A failed statement that `work` kept to itself turns the commit into a rollback, without an error.
+      // When `work` catches the error of a failed statement, the commit becomes a rollback without an error.
       if ((await line.command("COMMIT")) !== "COMMIT")
         throw new Error("committing: the transaction was rolled back after a failed statement");
       return result;
     } catch (error) {
-      // What is lost is closed, and the server rolls back by itself.
+      // A lost connection is closed, and the server rolls back its transaction.
       if (!line.lost()) await line.command("ROLLBACK").catch(() => undefined);
       throw error;
     } finally {

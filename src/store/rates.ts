@@ -1,24 +1,25 @@
-// The platform's shared rate as a GCRA row: every node draws from the same one. `arrival` is the theoretical arrival
-// time of the next request, in microseconds, so that 15 a second divide evenly enough.
+// Rate limits as GCRA rows, shared by all nodes. `arrival` is the theoretical arrival time of the next
+// request. Its unit is microseconds, so that 15 requests per second divide precisely enough.
 
 import type { Query } from "./driver.ts";
 
 export interface Rate {
   /** Microseconds between two requests at the steady rate. */
   readonly interval: number;
-  /** Microseconds that requests may run ahead of it. */
+  /** Microseconds by which requests may arrive ahead of the steady rate. */
   readonly tolerance: number;
 }
 
-/** One piece of work makes up to this many calls; a smaller burst would never let it begin. */
+/** One unit of work makes up to this many calls; it could never start with a smaller burst. */
 const smallestBurst = 4;
 
-/** Microseconds: the longest Retry-After that is believed, and the longest anybody waits for his turn. */
+/** Microseconds: the longest Retry-After that is accepted, and the longest wait of a caller. */
 const longestPenalty = 15 * 60_000_000;
 const longestWait = 61_000_000;
 
-/** The GCRA for at most `requests` in any window of `perMs`: burst + window * rate stays just under the limit, with a
- *  tenth of the limit as burst. 1000 per 60 s gives burst 90 and 15 a second: at most 990. */
+/** Returns the GCRA parameters for at most `requests` in any window of `perMs`: burst + window * rate
+ *  stays just below the limit, with a tenth of the limit as burst. 1000 per 60 s gives burst 90 and 15
+ *  per second: at most 990. */
 export function rateOf(requests: number, perMs: number): Rate {
   const burst = Math.max(1, Math.min(smallestBurst, requests - 1), Math.floor(requests * 0.09));
   const steady = Math.max(1, Math.min(Math.floor(requests * 0.9), requests - burst));
@@ -26,8 +27,8 @@ export function rateOf(requests: number, perMs: number): Rate {
   return { interval, tolerance: (burst - 1) * interval };
 }
 
-/** The GCRA for at most `messages` in any span of `perMs`, that span's end excluded. A tenth of them may go at once after
- *  a rest. */
+/** Returns the GCRA parameters for at most `messages` in any window of `perMs`, excluding its end. A
+ *  tenth of them may be sent at once after an idle period. */
 export function sendRate(messages: number, perMs: number): Rate {
   const burst = Math.max(1, Math.floor(messages / 10));
   const interval = Math.ceil((perMs * 1000) / (messages - burst + 1));
@@ -41,8 +42,8 @@ const readRate = (q: Query, name: string) =>
     name,
   );
 
-/** Takes `count` requests. Returns how many milliseconds to wait before making them; nothing is taken when that is
- *  more than `maxWaitMs` (then ask again later). */
+/** Reserves `count` requests and returns the milliseconds to wait before making them. Reserves nothing
+ *  when the wait exceeds `maxWaitMs`; the caller then asks again later. */
 export async function takeRate(
   q: Query,
   name: string,
@@ -57,13 +58,15 @@ export async function takeRate(
   }
   if (!row) throw new Error(`taking from rate ${name}: there is no such row`);
   const now = row.now * 1000;
-  // After a step back of the clock what was written lies in the future: nobody waits longer than could be right.
+  // After a backward clock step the stored times are in the future. The wait is limited to its longest
+  // valid value.
   const penalty = Math.min(row.penalty_until * 1000, now + longestPenalty);
-  // Whoever waits for the end of a penalty is counted then: else everybody's calls would meet there.
+  // Requests that wait for the end of a penalty are counted from that end; otherwise all of them would be
+  // sent at that moment.
   const ahead = rate.tolerance + rate.interval * smallestBurst + longestWait;
   const base = Math.max(Math.min(row.arrival, now + ahead), now, penalty);
   const arrival = base + count * rate.interval;
-  // More calls than the burst allows at once can only be charged, not made to fit.
+  // Requests beyond the burst are charged, although they exceed the limit at that moment.
   const together = Math.min(count, Math.floor(rate.tolerance / rate.interval) + 1);
   const start = Math.max(base + (together - 1) * rate.interval - rate.tolerance, penalty);
   const waitMs = Math.max(0, Math.ceil((start - now) / 1000));
@@ -72,7 +75,7 @@ export async function takeRate(
   return { taken: true, waitMs };
 }
 
-/** The platform said 429: nobody calls before then. */
+/** Records a response 429: no requests are made for `forMs`. */
 export async function penalise(q: Query, name: string, forMs: number): Promise<void> {
   await q.run("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
   await q.run(

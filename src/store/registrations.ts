@@ -1,21 +1,23 @@
-// The webhooks we have asked the platform for: noted before the call, so that none is asked for twice.
+// Webhook registrations at the platform. Each is recorded before the API call, so that none is requested
+// twice.
 
 import type { Query } from "./driver.ts";
 
 export interface Registration {
-  /** As the configuration names it. */
+  /** Agent name in the configuration. */
   readonly agent: string;
-  /** External API 6, such as `each_message`. */
+  /** Name of the trigger (External API 6), such as `each_message`. */
   readonly trigger: string;
   readonly url: string;
-  /** Of all that it was registered with and the address does not show: another one is another registration. */
+  /** Digest of all registration parameters that the URL does not contain; another digest is another
+   *  registration. */
   readonly digest: string;
 }
 
 export interface RegistrationRow extends Registration {
-  /** Null: asked for, outcome unknown. Empty: found there, without its id. */
+  /** Null: requested, outcome unknown. Empty: found on the platform, without its id. */
   readonly platform_id: string | null;
-  /** Milliseconds since it was asked for. */
+  /** Milliseconds since the request. */
   readonly asked_ago: number;
 }
 
@@ -28,7 +30,7 @@ export async function registrationsOf(q: Query, agent: string, trigger: string):
   );
 }
 
-/** Notes that it is being asked for. False when somebody has noted that already. */
+/** Records that the registration is being requested. Returns false when it is already recorded. */
 export async function beginRegistration(q: Query, one: Registration): Promise<boolean> {
   const added = await q.run(
     `INSERT INTO registrations (agent, trigger_name, url, digest, asked_at) VALUES ($1, $2, $3, $4, now_ms())
@@ -41,7 +43,8 @@ export async function beginRegistration(q: Query, one: Registration): Promise<bo
   return added === 1;
 }
 
-/** It is there. `secret`: with which the platform signs its deliveries, where it says so. */
+/** Records that the registration exists. `secret`: the key with which the platform signs its deliveries,
+ *  if it returns one. */
 export async function endRegistration(
   q: Query,
   { agent, trigger, url }: Registration,
@@ -57,7 +60,7 @@ export async function endRegistration(
   );
 }
 
-/** It is certainly not there. */
+/** Deletes the record of a registration that certainly does not exist. */
 export async function dropRegistration(q: Query, { agent, trigger, url }: Registration): Promise<void> {
   await q.run(
     "DELETE FROM registrations WHERE agent = $1 AND trigger_name = $2 AND url = $3",
@@ -67,7 +70,7 @@ export async function dropRegistration(q: Query, { agent, trigger, url }: Regist
   );
 }
 
-/** With which the platform signs what it delivers for that agent, as far as it has said so. */
+/** Returns the known keys with which the platform signs deliveries for that agent. */
 export async function signingSecretsOf(q: Query, agent: string): Promise<string[]> {
   const rows = await q.all<{ secret: string }>(
     "SELECT secret FROM registrations WHERE agent = $1 AND secret IS NOT NULL",

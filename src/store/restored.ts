@@ -1,5 +1,6 @@
-// A store that was restored, or is older than the provider's traces: what it lists as open may have been answered since.
-// Such work is held, listed under one code and released by an operator.
+// Hold after a restore. When the store was restored, or is older than the messages found at the provider,
+// its open work may have been answered since. Such work is held, listed under one code and released by an
+// operator.
 
 import type { Query } from "./driver.ts";
 import { releaseEvent } from "./inbox.ts";
@@ -7,19 +8,21 @@ import { type Direction, refreshLane } from "./lanes.ts";
 import { dropDraft, resendDraft } from "./outbox.ts";
 import { allKnown } from "./watches.ts";
 
-/** The code of every message that is held for this reason. */
+/** Code of every message that is held for this reason. */
 export const answeredBefore = "answered-before-restore";
 
 const reason = "the store was restored: this may have been answered already";
 
-/** Holds every message that waits for its answer, and every reply that waits to be sent; what the platform's conversations
- *  say already counts as delivered. Notifications of responders still go out. `only` narrows it to one channel, and to work older than `before` (epoch milliseconds). */
+/** Holds every unanswered message and every unsent reply. Messages already present in the platform's
+ *  conversations count as delivered. Notifications of responders are still sent. `only` limits this to
+ *  one channel, and to work older than `before` (epoch milliseconds). */
 export async function holdOpenWork(
   q: Query,
   only: { readonly channel: string; readonly before: number } | null,
 ): Promise<{ readonly messages: number; readonly replies: number }> {
   const [channel, before] = [only?.channel ?? "", only?.before ?? Number.MAX_SAFE_INTEGER];
-  // What takes no room under a cap is a word of consent, a voicemail, or said in a call: applied as usual.
+  // Messages exempt from a cap are consent keywords, voicemails, or speech in a call; they are processed as
+  // usual.
   let messages = await q.run(
     `UPDATE events SET state = 'held', code = '${answeredBefore}', reason = $3
      WHERE state = 'stored' AND kind = 'message' AND COALESCE(code, '') <> 'exempt'
@@ -56,7 +59,7 @@ export async function holdOpenWork(
     before,
     reason,
   );
-  // What the agent and people have said since has been delivered by the later state of the store.
+  // Messages of the agent and of humans since then were delivered by the later state of the store.
   await q.run(
     `UPDATE watches SET mark = NULL, position = ${allKnown} WHERE (channel = $1 OR $1 = '')
        AND COALESCE((SELECT MAX(made_at) FROM turns WHERE turns.conversation = watches.conversation), 0) < $2`,
@@ -68,7 +71,7 @@ export async function holdOpenWork(
   return { messages, replies: drafts.length };
 }
 
-/** Whoever still works on the lane's head has lost it: what it writes would undo the hold. */
+/** Revokes the lease on the lane, because a write of its holder would undo the hold. */
 async function takeBack(q: Query, conversation: string, direction: Direction): Promise<void> {
   await q.run(
     "UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE id = $1",
@@ -85,7 +88,7 @@ async function holdEventsOf(q: Query, turn: string): Promise<number> {
   );
 }
 
-/** How much is held for this reason. */
+/** Counts the work that is held for this reason. */
 export async function countHeld(q: Query): Promise<{ readonly messages: number; readonly replies: number }> {
   const messages = await q.one<{ count: number }>(
     `SELECT COUNT(*) AS count FROM events WHERE state IN ('ignored', 'held', 'failed') AND state = 'held' AND code = '${answeredBefore}'`,
@@ -97,8 +100,9 @@ export async function countHeld(q: Query): Promise<{ readonly messages: number; 
   return { messages: messages?.count ?? 0, replies: replies?.count ?? 0 };
 }
 
-/** Decides about everything that is held for this reason, at most `limit` of each kind: call again until it returns 0.
- *  `answer` asks the agent and sends what waits; `drop` closes it unanswered. */
+/** Releases all work that is held for this reason, at most `limit` items of each kind per call: call
+ *  again until it returns 0. `answer` asks the agent and sends waiting replies; `drop` closes the
+ *  messages unanswered. */
 export async function releaseHeld(
   q: Query,
   decision: "answer" | "drop",

@@ -1,22 +1,22 @@
-// Forgetting: raw messages after a while, the words of what is settled later. What dedupe needs (ids and fingerprints)
-// stays, so that an old mail that turns up again is still known.
+// Retention: erases raw messages first, and later the text of completed work. Deduplication data (ids and
+// fingerprints) stays, so that an old email that arrives again is still detected.
 
 import { forgetEscalations, forgetIntakes } from "./closed-escalations.ts";
 import type { Query } from "./driver.ts";
 import { lockChannel } from "./events.ts";
 import { forgetFiles } from "./files.ts";
 
-/** So few that other transactions hardly wait. */
+/** Rows per batch. A small batch hardly delays other transactions. */
 const batch = 200;
 
-/** How many rows one call emptied or removed, by kind; all zero when there is nothing left to do. */
+/** Number of rows that one call erased or deleted, by kind; all zero when nothing is left. */
 export interface Forgotten {
-  /** Raw messages that were let go of. */
+  /** Raw messages whose reference was removed. */
   readonly raw: number;
   readonly attachments: number;
-  /** Files that went out with answers. */
+  /** Files sent with answers. */
   readonly files: number;
-  /** Bytes that nobody refers to any more. */
+  /** Blobs without references. */
   readonly blobs: number;
   readonly events: number;
   readonly turns: number;
@@ -25,12 +25,13 @@ export interface Forgotten {
   readonly escalations: number;
   /** Deliveries of the platform's webhooks. */
   readonly intakes: number;
-  /** Conversations that were looked at: whose people were forgotten, or which turned out to be alive. */
+  /** Checked conversations: their personal data was erased, or they are still active. */
   readonly people: number;
 }
 
-/** Forgets raw messages and attachments after `rawMs`, and after `eventsMs` the words of what is settled, and who wrote
- *  them (milliseconds, by the database's clock). At most one batch of each kind: call again until all counts are zero. */
+/** Erases raw messages and attachments after `rawMs`, and the text and senders of completed work after
+ *  `eventsMs` (milliseconds, by the database's clock). At most one batch of each kind: call again until
+ *  all counts are zero. */
 export async function forget(
   q: Query,
   ages: { readonly rawMs: number; readonly eventsMs: number },
@@ -59,8 +60,8 @@ async function forgetRaw(q: Query, ageMs: number): Promise<number> {
   );
 }
 
-/** Bytes, and where bytes were to be fetched from. Events are numbered in the order of their arrival: those before the
- *  first young one are the old ones. */
+/** Erases the bytes and the download references of attachments. Event ids increase in order of arrival,
+ *  so all events before the first young one are old. */
 async function forgetAttachments(q: Query, ageMs: number): Promise<number> {
   const young = await q.one<{ id: number }>(
     "SELECT id FROM events WHERE body <> '{}' AND received_at >= now_ms() - $1 ORDER BY received_at LIMIT 1",
@@ -83,7 +84,7 @@ async function forgetAttachments(q: Query, ageMs: number): Promise<number> {
   return rows.length;
 }
 
-/** Bytes that several messages share live as long as the last of them. */
+/** Deletes blobs without references; bytes shared by several messages stay until the last one is erased. */
 async function forgetBlobs(q: Query, ageMs: number): Promise<number> {
   return q.run(
     `DELETE FROM blobs WHERE id IN (
@@ -105,7 +106,7 @@ async function forgetEvents(q: Query, ageMs: number): Promise<number> {
   );
 }
 
-/** Not while its reply waits to be composed: the reply's address is the turn's. */
+/** Skips turns whose reply is not composed yet, because the reply uses the turn's address. */
 async function forgetTurns(q: Query, ageMs: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
     `UPDATE turns SET question = '', context = NULL, address = '{}' WHERE id IN (
@@ -127,7 +128,7 @@ async function forgetReplies(q: Query, ageMs: number): Promise<number> {
   );
 }
 
-/** A held draft waits for its operator, however long. */
+/** A held draft has no age limit; it waits for an operator. */
 async function forgetDrafts(q: Query, ageMs: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
     `UPDATE drafts SET body = '', heard = NULL WHERE id IN (
@@ -139,15 +140,16 @@ async function forgetDrafts(q: Query, ageMs: number): Promise<number> {
   return forgetAttempts(q, rows);
 }
 
-/** What the providers said of them may name people. */
+/** Deletes attempts, because the providers' responses may contain names. */
 async function forgetAttempts(q: Query, subjects: readonly { readonly id: string }[]): Promise<number> {
   for (const { id } of subjects) await q.run("DELETE FROM attempts WHERE subject = $1", id);
   return subjects.length;
 }
 
-/** Conversations in which nothing was said for so long lose the names and addresses of their people; the rows stay.
- *  While an escalation is not closed, its customer and those who were told of it can be answered. One that is alive is
- *  looked at again when it can be old enough. Routing is kept out of the channel meanwhile. */
+/** Erases the names and addresses of conversations without activity for that time; the rows stay. While
+ *  an escalation is not closed, its customer and its notified responders can still be answered. An
+ *  active conversation is checked again when it may be old enough. The channel's lock excludes routing
+ *  during this work. */
 async function forgetPeople(q: Query, ageMs: number): Promise<number> {
   const rows = await q.all<{ id: string; channel: string }>(
     `SELECT id, channel FROM conversations WHERE person <> '' AND seen_at < now_ms() - $1
@@ -186,7 +188,7 @@ async function forgetParticipants(q: Query, conversation: string, ageMs: number)
     conversation,
   );
   if (found?.kept === 1) {
-    // Something old that is held or stuck is looked at once a day.
+    // Old work that is held or stuck is checked once per day.
     await q.run(
       `UPDATE conversations SET seen_at = CASE WHEN $2 > now_ms() - $3 THEN $2 ELSE now_ms() - $3 + ${day} END
        WHERE id = $1`,
@@ -202,7 +204,7 @@ async function forgetParticipants(q: Query, conversation: string, ageMs: number)
   );
   await q.run("DELETE FROM participants WHERE conversation = $1", conversation);
   await q.run("DELETE FROM watches WHERE conversation = $1", conversation);
-  // What we began with has no question that could be forgotten.
+  // An outbound turn has no question to erase, so its address is erased here.
   await q.run(
     `UPDATE turns SET person = '', opening = NULL, address = CASE WHEN opening IS NULL THEN address ELSE '{}' END
      WHERE conversation = $1`,

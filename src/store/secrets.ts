@@ -1,9 +1,9 @@
-// Small secrets that providers issue at run time, such as rotated refresh tokens. The adapters encrypt them; the store's
-// file is readable by its user alone. No command lists them.
+// Small secrets that providers issue at run time, such as rotated refresh tokens. The adapters encrypt
+// them, and only the daemon's user can read the store file. No command lists them.
 
 import type { Query } from "./driver.ts";
 
-/** Null when there is none of that name. */
+/** Returns null when there is no secret with that name. */
 export async function readSecret(q: Query, name: string): Promise<string | null> {
   const row = await q.one<{ value: string }>("SELECT value FROM secrets WHERE name = $1", name);
   return row?.value ?? null;

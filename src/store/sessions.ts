@@ -1,4 +1,4 @@
-// Live conversations (calls): who holds the socket, and what outlives it.
+// Live sessions (calls): the node that holds the socket, and the state that outlives it.
 
 import type { Query } from "./driver.ts";
 
@@ -7,11 +7,11 @@ export interface SessionRow {
   readonly channel: string;
   readonly conversation: string;
   readonly state: "open" | "lost" | "closed";
-  /** The node that holds its socket; nobody else sends into it. */
+  /** The node that holds its socket; no other node sends into it. */
   readonly node: string;
-  /** How often it was opened: above 1 after a resume. */
+  /** Number of connections so far: above 1 after a resume. */
   readonly openings: number;
-  /** Why it is being given to a human, or null. */
+  /** Reason of a transfer to a human in progress, or null. */
   readonly handing_over: string | null;
   readonly reason: string | null;
   readonly opened_at: number;
@@ -27,7 +27,8 @@ export async function readSession(q: Query, channel: string, id: string): Promis
   return row ?? null;
 }
 
-/** The caller, and the newest message of the session while it waits for its answer: its external id, or null. */
+/** Returns the caller, and the external id of the session's newest message that waits for its answer, or
+ *  null. */
 export async function sessionParty(
   q: Query,
   session: SessionRow,
@@ -45,7 +46,7 @@ export async function sessionParty(
   return row ?? { person: "", pending: null };
 }
 
-/** A call begins. */
+/** Records the start of a call. */
 export async function insertSession(
   q: Query,
   session: Pick<SessionRow, "channel" | "id" | "conversation" | "node">,
@@ -61,7 +62,8 @@ export async function insertSession(
   await pinLanes(q, session.conversation);
 }
 
-/** It goes on over a new connection, at `node`, with the agent, also when it was being given to somebody else; what another node was doing for it is taken over soon. */
+/** Resumes the session with the agent over a new connection at `node`, also during a transfer to a
+ *  human. Work of another node on it is taken over soon. */
 export async function resumeSession(q: Query, session: SessionRow, node: string): Promise<void> {
   await q.run(
     `UPDATE sessions SET state = 'open', node = $3, openings = openings + 1, handing_over = NULL, lost_at = NULL,
@@ -75,7 +77,7 @@ export async function resumeSession(q: Query, session: SessionRow, node: string)
   if (session.node !== node) await hasten(q, session.conversation);
 }
 
-/** It was lost, and is there all the same, at `node`. */
+/** Reopens a session that was recorded as lost but is still connected at `node`. */
 export async function reviveSession(q: Query, session: SessionRow, node: string): Promise<void> {
   await q.run(
     `UPDATE sessions SET state = 'open', node = $3, lost_at = NULL, reason = NULL
@@ -87,7 +89,7 @@ export async function reviveSession(q: Query, session: SessionRow, node: string)
   await pinLanes(q, session.conversation);
 }
 
-/** It is being given to a human. */
+/** Records that a transfer to a human is in progress. */
 export async function handOver(q: Query, session: SessionRow, reason: string): Promise<void> {
   await q.run(
     "UPDATE sessions SET handing_over = $3 WHERE channel = $1 AND id = $2",
@@ -97,7 +99,7 @@ export async function handOver(q: Query, session: SessionRow, reason: string): P
   );
 }
 
-/** Its connection is gone; another may follow. One that has ended stays so. */
+/** Marks the session as lost after its connection failed; it may resume. A closed session stays closed. */
 export async function loseSession(q: Query, session: SessionRow, reason: string | null): Promise<void> {
   await q.run(
     `UPDATE sessions SET state = 'lost', lost_at = COALESCE(lost_at, now_ms()), reason = $3
@@ -109,7 +111,7 @@ export async function loseSession(q: Query, session: SessionRow, reason: string 
   await pinLanes(q, session.conversation);
 }
 
-/** It has ended. Told again (by another way of the provider's), what was not known is added. */
+/** Closes the session. A second report (another callback of the provider) adds missing details. */
 export async function closeSession(
   q: Query,
   session: SessionRow,
@@ -126,10 +128,10 @@ export async function closeSession(
   await pinLanes(q, session.conversation);
 }
 
-/** A lost session that does not come back within this time keeps its conversation for itself no more. */
+/** Milliseconds after which a lost session no longer reserves its conversation. */
 const comebackMs = 120_000;
 
-/** The newest conversation with that person in which no session lives. */
+/** Returns the newest conversation with that person that has no live session. */
 export async function freeConversation(q: Query, channel: string, person: string): Promise<string | null> {
   const row = await q.one<{ id: string }>(
     `SELECT id FROM conversations WHERE channel = $1 AND person = $2
@@ -143,8 +145,8 @@ export async function freeConversation(q: Query, channel: string, person: string
   return row?.id ?? null;
 }
 
-/** While a session is open only its node works on the conversation's lanes: it holds the socket, and can end a question
- *  that became obsolete. Call after every change of a session's state. */
+/** Pins the lanes of the conversation to the node of its open session, because that node holds the
+ *  socket and can cancel a superseded question. Call after every change of a session's state. */
 async function pinLanes(q: Query, conversation: string): Promise<void> {
   await q.run(
     `UPDATE lanes SET node = (
@@ -156,7 +158,7 @@ async function pinLanes(q: Query, conversation: string): Promise<void> {
   );
 }
 
-/** The conversation is bound to the platform's, or a turn that will see to it is under way. */
+/** Returns whether the conversation is bound to the platform's, or an open turn will bind it. */
 export async function isBegun(q: Query, conversation: string): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM conversations WHERE id = $1
@@ -166,7 +168,8 @@ export async function isBegun(q: Query, conversation: string): Promise<boolean> 
   return row !== undefined;
 }
 
-/** Milliseconds since the session was lost; null while it is open, "ended" when it is over or unknown. */
+/** Returns the milliseconds since the session was lost; null while it is open, "ended" when it is closed
+ *  or unknown. */
 export async function lostFor(q: Query, channel: string, id: string): Promise<number | null | "ended"> {
   const row = await q.one<{ state: string; lost_for: number | null }>(
     "SELECT state, now_ms() - lost_at AS lost_for FROM sessions WHERE channel = $1 AND id = $2",
@@ -177,7 +180,7 @@ export async function lostFor(q: Query, channel: string, id: string): Promise<nu
   return row.state === "lost" ? (row.lost_for ?? 0) : null;
 }
 
-/** Every open session is lost: at start on a store that only one process may use. */
+/** Marks every open session as lost. Called at start on a store that only one process may use. */
 export async function loseSessions(q: Query): Promise<void> {
   await q.run("UPDATE lanes SET node = NULL WHERE node IS NOT NULL");
   await q.run(
@@ -185,12 +188,12 @@ export async function loseSessions(q: Query): Promise<void> {
   );
 }
 
-/** The lease that says that a node is alive. */
+/** Name of the lease that serves as the heartbeat of a node. */
 export const nodeLease = (node: string): string => `node:${node}`;
 
 const silent = "the node that held it is silent";
 
-/** Open sessions of nodes without a living lease are lost; how many. */
+/** Marks open sessions of nodes without a valid lease as lost; returns their number. */
 export async function loseOrphans(q: Query): Promise<number> {
   const orphans = await q.all<{ conversation: string }>(
     `UPDATE sessions SET state = 'lost', lost_at = now_ms(), reason = $1 WHERE state = 'open'
@@ -205,8 +208,8 @@ export async function loseOrphans(q: Query): Promise<number> {
   return orphans.length;
 }
 
-/** What the silent node was doing is taken over sooner than its leases say, for the caller waits. Not at once: a node that
- *  only stood still still believes in them, and begins nothing of which the lease cannot hold the whole. */
+/** Shortens the leases of a silent node, because the caller is waiting. They do not end at once: a node
+ *  that was only suspended still relies on them. It starts no work that exceeds its lease. */
 async function hasten(q: Query, conversation: string): Promise<void> {
   await q.run(
     `UPDATE lanes SET lease_until = CASE WHEN lease_until > now_ms() + 20000 THEN now_ms() + 20000 ELSE lease_until END
@@ -216,12 +219,13 @@ async function hasten(q: Query, conversation: string): Promise<void> {
   );
 }
 
-/** Processes that are long gone. */
+/** Deletes the leases of nodes that expired more than a day ago. */
 export async function forgetNodes(q: Query): Promise<void> {
   await q.run("DELETE FROM leases WHERE name LIKE 'node:%' AND until < now_ms() - 86400000");
 }
 
-/** Sessions that others took for lost while this node could not reach the store, and which it holds all the same. */
+/** Reopens sessions that other nodes marked as lost while this node could not reach the store, although
+ *  it still holds them. */
 export async function reclaimSessions(q: Query, node: string): Promise<void> {
   const own = await q.all<{ conversation: string }>(
     `UPDATE sessions SET state = 'open', lost_at = NULL, reason = NULL
@@ -232,7 +236,8 @@ export async function reclaimSessions(q: Query, node: string): Promise<void> {
   for (const { conversation } of own) await pinLanes(q, conversation);
 }
 
-/** Sessions that stayed lost for so long are over: nobody will tell. */
+/** Closes sessions that have been lost for longer than `afterMs`, because no end callback is expected
+ *  any more. */
 export async function endLost(q: Query, afterMs: number): Promise<void> {
   await q.run(
     `UPDATE sessions SET state = 'closed', closed_at = now_ms()
@@ -241,7 +246,7 @@ export async function endLost(q: Query, afterMs: number): Promise<void> {
   );
 }
 
-/** The call that goes on in a conversation now, or null. */
+/** Returns the open call of a conversation, or null. */
 export async function openSession(q: Query, conversation: string): Promise<string | null> {
   const row = await q.one<{ id: string }>(
     "SELECT id FROM sessions WHERE conversation = $1 AND state = 'open' LIMIT 1",

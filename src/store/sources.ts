@@ -1,8 +1,8 @@
-// The ways in which an escalation was noticed, each once; and what people have noted about it.
+// Triggers and notes of an escalation; each trigger is recorded once.
 
 import type { Query } from "./driver.ts";
 
-/** Notes how it was noticed. False when that was noted before. */
+/** Records a trigger. Returns false when its key was recorded before. */
 export async function addSource(
   q: Query,
   source: {
@@ -27,7 +27,7 @@ export async function isNoticed(q: Query, key: string): Promise<boolean> {
   return (await q.one("SELECT 1 FROM sources WHERE key = $1", key)) !== undefined;
 }
 
-/** The same detail, from that source, within the last `withinMs`. */
+/** Returns whether the same detail from that source was recorded within the last `withinMs`. */
 export async function isNoted(
   q: Query,
   { escalation, source, detail }: { escalation: string; source: string; detail: string },
@@ -49,7 +49,7 @@ export interface SourceRow {
   readonly noticed_at: number;
 }
 
-/** In the order in which they were noticed. */
+/** Returns the triggers in the order of their recording. */
 export async function sourcesOf(q: Query, escalation: string): Promise<SourceRow[]> {
   return q.all<SourceRow>(
     "SELECT source, detail, noticed_at FROM sources WHERE escalation = $1 ORDER BY noticed_at, key",

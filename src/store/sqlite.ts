@@ -1,5 +1,6 @@
-// SQLite: one connection, transactions queued and committed together. While one commit waits for the disk, the next
-// ones gather; they share the next fsync. Durable at every acknowledgement: synchronous=FULL.
+// SQLite driver: one write connection, transactions queued and committed in groups. While one commit waits
+// for the disk, the next transactions queue up; they share the next fsync. Durable at every
+// acknowledgement: synchronous=FULL.
 
 import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -10,14 +11,16 @@ import { type Database, dialect, type Query, type Value } from "./driver.ts";
 
 interface Prepared {
   readonly statement: Sqlite.Statement;
-  /** The values in the order in which their placeholders stand: the driver knows only anonymous ones. */
+  /** Returns the values in the order of their placeholders, because the driver supports anonymous ones
+   *  only. */
   inOrder(values: readonly Value[]): Value[];
 }
 type Prepare = (sql: string) => Prepared;
 
-/** now_ms() is bound like a value, once for a statement: a function would be called for every row that is looked at.
- *  The plus changes no value. But a bare placeholder that is compared with an indexed column may decide which partial
- *  index serves, so SQLite would prepare the statement anew for each new value, which costs more than running it. */
+/** Prepares and caches statements. now_ms() is bound as a value, once per statement; a function would be
+ *  called for every row that is read. The plus changes no value. A bare placeholder compared with an
+ *  indexed column may decide which partial index applies. SQLite would then prepare the statement again
+ *  for each new value, which costs more than running it. */
 function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
   const statements = new Map<string, Prepared>();
   return (sql) => {
@@ -81,8 +84,9 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** The switch to WAL needs the file alone, and SQLite does not wait for that as it waits for a lock: two processes that
- *  open a new file together meet here. Once switched, the file stays so. */
+/** Switches the file to WAL. The switch needs exclusive access, and SQLite does not wait for that as it
+ *  waits for a lock. The loop retries when two processes open a new file together. The file stays in WAL
+ *  mode afterwards. */
 function becomeWal(db: Sqlite.Database): void {
   const pause = new Int32Array(new SharedArrayBuffer(4));
   for (let attempt = 1; db.pragma("journal_mode", { simple: true }) !== "wal"; attempt++) {
@@ -96,10 +100,10 @@ function becomeWal(db: Sqlite.Database): void {
 }
 
 const batchLimit = 256;
-/** Turns of the event loop in which a commit waits for others. */
+/** Event loop turns for which a commit waits for further transactions. */
 const gatherLimit = 8;
 
-/** The connection that writes. Throws DamagedStore for a file that is no database. */
+/** Opens the write connection. Throws DamagedStore for a file that is not a database. */
 function openWriter(file: string): Sqlite.Database {
   let db: Sqlite.Database | null = null;
   try {
@@ -109,7 +113,7 @@ function openWriter(file: string): Sqlite.Database {
     db.pragma("synchronous = FULL");
     db.pragma("foreign_keys = ON");
     db.pragma("secure_delete = ON");
-    // What a savepoint would need to undo is kept in memory: in files it is the larger part of all that is written.
+    // Keeps savepoint journals in memory; in files they would be the larger part of all writes.
     db.pragma("temp_store = MEMORY");
   } catch (error) {
     db?.close();
@@ -118,14 +122,14 @@ function openWriter(file: string): Sqlite.Database {
   return db;
 }
 
-/** Device and inode; null when there is no such file. */
+/** Returns device and inode; null when the file does not exist. */
 function identityOf(file: string): string | null {
   const found = statSync(file, { throwIfNoEntry: false });
   return found === undefined ? null : `${found.dev}:${found.ino}`;
 }
 
-/** Returns a check that throws once `file` is no longer the file that is open. SQLite goes on writing to a deleted file,
- *  so a commit would succeed and be gone with the process. */
+/** Returns a check that throws when `file` is no longer the open file. SQLite continues to write to a
+ *  deleted file, so a commit would succeed and its data would be lost with the process. */
 function inPlaceCheck(file: string): () => void {
   if (file === ":memory:") return () => undefined;
   const opened = identityOf(file);
@@ -137,8 +141,8 @@ function inPlaceCheck(file: string): () => void {
   };
 }
 
-/** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms(). Damage that SQLite
- *  reports, now or in a later transaction, is thrown as DamagedStore. */
+/** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms().
+ *  Damage that SQLite reports, now or in a later transaction, is thrown as DamagedStore. */
 export function openSqlite(file: string, now: () => number): Database {
   if (file !== ":memory:") {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -160,17 +164,19 @@ export function openSqlite(file: string, now: () => number): Database {
   const q = queryOn(
     prepare,
     (work) => nested(work),
-    // After a full disk or an I/O error SQLite may have rolled back: nothing may be written one by one then.
+    // After a full disk or an I/O error SQLite may have rolled back. Further statements would then be
+    // committed one by one, so they are rejected.
     () => {
       if (!db.inTransaction && file !== ":memory:")
         throw new Error("the transaction was rolled back by the database");
     },
   );
-  /** A savepoint costs a copy of every page that is written after it, and hardly ever is anything undone. */
+  /** True in the retry with savepoints. A savepoint costs a copy of every page written after it, and
+   *  rollbacks are rare. */
   let saving = false;
   let beginAgain: () => Promise<never> = () => Promise.reject(new Error("no transaction is under way"));
-  /** Undoes what `work` wrote when it throws. Without savepoints everything is begun again with them instead, and who
-   *  waits for `work` waits for ever. */
+  /** Rolls back the writes of `work` when it throws. Without savepoints the whole batch restarts with
+   *  them, and the promise of this call never settles. */
   async function nested<T>(work: () => Promise<T>): Promise<T> {
     if (saving) save.run();
     try {
@@ -200,13 +206,15 @@ export function openSqlite(file: string, now: () => number): Database {
       }
       for (const one of tell ?? []) one();
     } catch (error) {
-      // Whoever caught the first sign of it ends here with a savepoint that is gone.
+      // Rejects the whole batch. Work that caught the first disk error also fails here, because its
+      // savepoint no longer exists.
       for (const one of batch) one.reject(error);
     }
   }
 
-  /** One commit. Returns what tells everybody of it; null, with nothing written, when something was to be undone and
-   *  there was no savepoint to go back to. Throws when nobody was committed. */
+  /** Runs one commit. Returns the callbacks that report the result to the callers. Returns null, with
+   *  nothing written, when a rollback was needed and there was no savepoint. Throws when nothing was
+   *  committed. */
   async function commitAll(
     batch: readonly Waiting[],
     withSavepoints: boolean,
@@ -233,7 +241,8 @@ export function openSqlite(file: string, now: () => number): Database {
     }
   }
 
-  /** Returns what tells it how it went. Who is alone needs no savepoint: the whole transaction is rolled back. */
+  /** Returns the callback that reports the result. A transaction that is alone needs no savepoint,
+   *  because the whole commit is rolled back. */
   async function runOne(one: Waiting, alone: boolean): Promise<() => void> {
     if (alone) {
       const value = await one.run(q);
@@ -243,7 +252,7 @@ export function openSqlite(file: string, now: () => number): Database {
       const value = await nested(() => one.run(q));
       return () => one.resolve(value);
     } catch (error) {
-      // A full disk or an I/O error may have rolled the whole transaction back: then nobody was committed.
+      // A full disk or an I/O error may have rolled back the whole transaction; then nothing was committed.
       if (!db.inTransaction) throw error;
       return () => one.reject(error);
     }
@@ -252,11 +261,12 @@ export function openSqlite(file: string, now: () => number): Database {
   const idle = async (): Promise<void> => {
     for (let running = flushing; running; running = flushing) await running;
   };
-  /** How many waited for the last commit. */
+  /** Number of transactions in the last commit. */
   let crowd = 1;
   const flush = async (): Promise<void> => {
     while (waiting.length > 0) {
-      // The busier it is, the longer others may come along: turns of the event loop, which cost nothing to who is alone.
+      // Under load the commit waits longer for further transactions. It waits in turns of the event loop,
+      // which cost a single transaction almost nothing.
       for (let turn = 0; turn < Math.min(gatherLimit, crowd * 2); turn += 1)
         await new Promise<void>((resolve) => setImmediate(resolve));
       crowd = waiting.length;
@@ -272,7 +282,8 @@ export function openSqlite(file: string, now: () => number): Database {
         waiting.push({ run: work, resolve, reject: (error) => reject(described(error)) });
         flushing ??= flush();
       }),
-    // Reads have a connection of their own: they see committed rows only, whatever the queue is in the middle of.
+    // Reads use a separate connection: they see committed rows only, independent of the running
+    // transaction.
     read: async (work) => {
       if (file === ":memory:") {
         await idle();

@@ -1,7 +1,8 @@
-// Which channels have something waiting, without reading what waits.
+// Finds the channels with waiting rows without reading those rows.
 
-/** SQL that lists the channels with rows in which `open` holds, and `due` if given. It steps from channel to channel
- *  through the index on (channel, ...) WHERE `open`: a plain DISTINCT would read the whole backlog, at every commit. */
+/** Returns SQL that lists the channels with rows that satisfy `open`, and `due` if given. It iterates
+ *  over the channels through the index on (channel, ...) WHERE `open`; a plain DISTINCT would read the
+ *  whole backlog at every commit. */
 export function channelsIn(
   table: "events" | "replies" | "attachments" | "watches",
   open: string,

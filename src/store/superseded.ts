@@ -1,5 +1,5 @@
-// What is not wanted any more in a live session: older questions when the caller says something newer, and everything
-// that waits when the call is over. Call with the lane's row held (nextSeq, lockLane).
+// Cancellation in a live session: older questions when the caller says something newer, and all waiting
+// work when the call has ended. Call with the lane's row locked (`nextSeq`, `lockLane`).
 
 import type { Query } from "./driver.ts";
 import { lockLane, refreshLane } from "./lanes.ts";
@@ -11,7 +11,7 @@ export interface OpenWords {
   readonly question: string;
 }
 
-/** The session's questions that are not answered, oldest first. */
+/** Returns the unanswered questions of the session, oldest first. */
 export async function openWords(q: Query, conversation: string, session: string): Promise<OpenWords[]> {
   return q.all<OpenWords>(
     `SELECT id, state, question FROM turns WHERE conversation = $1 AND open = 1 AND session = $2 AND opening IS NULL
@@ -21,7 +21,8 @@ export async function openWords(q: Query, conversation: string, session: string)
   );
 }
 
-/** Nobody wants the answer any more. Whoever asks it now finds out before it writes. */
+/** Drops a question whose answer is no longer needed. A worker that is asking it detects this before it
+ *  writes. */
 export async function dropTurn(
   q: Query,
   turn: Pick<OpenWords, "id" | "state">,
@@ -35,7 +36,8 @@ export async function dropTurn(
   );
 }
 
-/** A turn that is opening the platform's conversation goes on doing that alone: its words are another's now. */
+/** Removes the question from a turn that is opening the platform's conversation. The turn completes the
+ *  opening only; after newer speech of the caller, the newer turn asks the question. */
 export async function leaveOpening(q: Query, turn: string, opening: string): Promise<void> {
   await q.run(
     "UPDATE turns SET question = '', context = NULL, opening = $2, updated_at = now_ms() WHERE id = $1",
@@ -44,12 +46,13 @@ export async function leaveOpening(q: Query, turn: string, opening: string): Pro
   );
 }
 
-/** What was said in one turn is asked in the other. */
+/** Moves the messages of one turn to another turn. */
 export async function moveWords(q: Query, from: string, to: string): Promise<void> {
   await q.run("UPDATE events SET turn = $2 WHERE turn = $1", from, to);
 }
 
-/** The words of a dropped question that was certainly never put go ahead of the newer one that waits; if there is one. */
+/** Prepends the text of a dropped question to the next waiting turn, if there is one. Only for a
+ *  question that certainly did not reach the platform. */
 export async function handOnWords(
   q: Query,
   turn: {
@@ -71,7 +74,7 @@ export async function handOnWords(
   if (next) await moveWords(q, turn.id, next.id);
 }
 
-/** Openings that nobody has begun. */
+/** Drops openings that have not been attempted. */
 export async function dropWaitingOpenings(q: Query, conversation: string, session: string): Promise<void> {
   await q.run(
     `UPDATE turns SET state = 'dropped', open = 0, reason = 'the call has ended', updated_at = now_ms()
@@ -81,7 +84,7 @@ export async function dropWaitingOpenings(q: Query, conversation: string, sessio
   );
 }
 
-/** What waits to be said in it is never said. */
+/** Drops the queued drafts of the session. */
 export async function dropDrafts(q: Query, conversation: string, session: string): Promise<void> {
   await lockLane(q, conversation, "out");
   await q.run(
@@ -93,7 +96,7 @@ export async function dropDrafts(q: Query, conversation: string, session: string
   await refreshLane(q, conversation, "out");
 }
 
-/** The caller cut a reply short: its other parts are not said either. */
+/** Drops the remaining parts of a reply after the caller interrupted it (barge-in). */
 export async function dropRest(q: Query, conversation: string, session: string): Promise<void> {
   await lockLane(q, conversation, "out");
   await q.run(
@@ -107,7 +110,7 @@ export async function dropRest(q: Query, conversation: string, session: string):
   await refreshLane(q, conversation, "out");
 }
 
-/** Whether something newer was said in the session than what the reply answers. */
+/** Returns whether the session has a newer question than the one that the reply answers. */
 export async function isOutdated(q: Query, reply: string, session: string): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM replies JOIN turns own ON own.id = replies.turn
@@ -119,7 +122,8 @@ export async function isOutdated(q: Query, reply: string, session: string): Prom
   return row !== undefined;
 }
 
-/** What the caller heard of the newest draft of the session, or of the one that answers `about` (an event's external id). */
+/** Records the text that was played to the caller from the session's newest draft, or from the draft
+ *  that answers `about` (the external id of an event). */
 export async function noteHeard(
   q: Query,
   session: { readonly channel: string; readonly id: string; readonly conversation: string },

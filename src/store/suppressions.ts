@@ -1,8 +1,9 @@
-// Addresses that get nothing more, per channel.
+// Suppressed addresses, per channel.
 
 import type { Query } from "./driver.ts";
 
-/** One more hard bounce; the address is suppressed from the `limit`-th on. Returns whether it is now. */
+/** Counts a hard bounce; the address is suppressed from the `limit`-th bounce on. Returns whether it is
+ *  suppressed now. */
 export async function strike(
   q: Query,
   channel: string,
@@ -25,7 +26,7 @@ export async function strike(
   return row?.active === 1;
 }
 
-/** Nothing more goes to that address, from now on. */
+/** Suppresses the address from now on. */
 export async function suppress(q: Query, channel: string, address: string, reason: string): Promise<void> {
   await q.run(
     `INSERT INTO suppressions (channel, address, strikes, active, reason, updated_at)
@@ -37,12 +38,12 @@ export async function suppress(q: Query, channel: string, address: string, reaso
   );
 }
 
-/** The address gets what is sent to it again; bounces are counted from the beginning. */
+/** Removes the suppression of the address and resets its bounce count. */
 export async function lift(q: Query, channel: string, address: string): Promise<void> {
   await q.run("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address.toLowerCase());
 }
 
-/** Why nothing goes to that address, or null. */
+/** Returns the reason of the suppression, or null. */
 export async function suppression(q: Query, channel: string, address: string): Promise<string | null> {
   const row = await q.one<{ reason: string }>(
     "SELECT reason FROM suppressions WHERE channel = $1 AND address = $2 AND active = 1",

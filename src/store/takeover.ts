@@ -1,16 +1,16 @@
-// A person answers in place of the agent: what the agent has said and nobody has heard yet is not said any more.
+// Human takeover: a human answers in place of the agent, and unsent answers of the agent are dropped.
 
 import type { Query } from "./driver.ts";
 import { lockLane, refreshLane } from "./lanes.ts";
 import { endRest } from "./parts.ts";
 
-/** The platform's id of what a person has said, by the turn that put it there. */
+/** Records the platform's id of a human's message, found by the turn that relayed it. */
 export async function namePlatformId(q: Query, turn: string, platformId: string): Promise<void> {
   await q.run("UPDATE replies SET platform_id = $2 WHERE turn = $1", turn, platformId);
 }
 
-/** Drops the agent's answers that still wait for their delay. Not what is being sent, or may have been, nor answers whose
- *  text is in `except` (what the agent says when it hands over). */
+/** Drops the agent's answers that still wait for their delay. Keeps answers that are being sent or may
+ *  have been sent, and answers whose text is in `except` (the agent's message at the handover). */
 export async function dropWaitingAnswers(
   q: Query,
   conversation: string,
@@ -34,7 +34,8 @@ export async function dropWaitingAnswers(
   await refreshLane(q, conversation, "out");
 }
 
-/** What failed, or is held, blocks a person's words no longer: it stays what it is, for operators to see. */
+/** Unblocks the lanes for a human's reply: failed or held work no longer occupies the head. It keeps its
+ *  state, so that operators can see it. */
 export async function unblock(q: Query, conversation: string): Promise<void> {
   await lockLane(q, conversation, "in");
   await q.run(
@@ -54,13 +55,14 @@ export async function unblock(q: Query, conversation: string): Promise<void> {
   await refreshLane(q, conversation, "out");
 }
 
-/** Whether a reply is a person's words, in place of the agent's. */
+/** Returns whether a reply was written by a human instead of the agent. */
 export async function isHumans(q: Query, reply: string): Promise<boolean> {
   return (await q.one("SELECT 1 FROM replies WHERE id = $1 AND kind = 'human'", reply)) !== undefined;
 }
 
-/** The very same words of a person's, left in that conversation within the last `withinMs`: how long ago (ms), and what has
- *  become of their newest draft (null: not made yet). Null when there are none, or none that went out or will. */
+/** Finds the same text from a human in that conversation within the last `withinMs`. Returns its age
+ *  (ms) and the state of its newest draft (null: no draft yet). Returns null if none exists, or none
+ *  that was sent or will be. */
 export async function saidBefore(
   q: Query,
   conversation: string,
@@ -79,7 +81,8 @@ export async function saidBefore(
   return row ?? null;
 }
 
-/** Whether the platform is, or was, to be told in a turn of that number, or a higher one, that the agent answers again. */
+/** Returns whether a turn with that sequence number or a higher one sets the platform's mode back to the
+ *  agent. Counts completed and pending turns. */
 export async function wasGivenBack(q: Query, conversation: string, seq: number): Promise<boolean> {
   const row = await q.one(
     "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'mode' AND question = 'ai' AND seq >= $2 LIMIT 1",

@@ -1,10 +1,11 @@
-// What an address was told lately, and whether it has gone out: what stage tell asks before it says more.
+// Recent notifications of an address and their delivery. Stage tell checks them before it sends more.
 
 import type { ContactRow } from "./contacts.ts";
 import type { Query } from "./driver.ts";
 
-/** Milliseconds since that address was last told of something; null: not within `withinMs`. Steps back from the newest
- *  (a CROSS JOIN keeps its order in SQLite): who has been told of thousands is found at once. */
+/** Returns the milliseconds since the address was last notified; null when that was not within
+ *  `withinMs`. Scans from the newest (a CROSS JOIN keeps its order in SQLite), so an address with
+ *  thousands of notifications is found at once. */
 export async function lastTold(
   q: Query,
   { channel, address }: Pick<ContactRow, "channel" | "address">,
@@ -22,8 +23,8 @@ export async function lastTold(
   return row?.ago ?? null;
 }
 
-/** Whether something we said to a contact has not gone out yet: saying more would only make it a longer queue. What waits
- *  on a channel that carries no more to them does not count. */
+/** Returns whether a notification of the contact is still unsent; another one would only extend the
+ *  queue. Drafts on a channel that no longer serves the contact are ignored. */
 export async function waitsToBeRead(q: Query, contact: string): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM notices JOIN contacts ON contacts.id = notices.contact
@@ -35,7 +36,7 @@ export async function waitsToBeRead(q: Query, contact: string): Promise<boolean>
   return row !== undefined;
 }
 
-/** Whether something of these kinds has gone out to a contact. */
+/** Returns whether a first or repeated notification was sent to the contact. */
 export async function hasReached(q: Query, contact: string): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM notices JOIN drafts ON drafts.reply = notices.reply

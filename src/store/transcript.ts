@@ -1,4 +1,4 @@
-// What was said in a conversation, for people who are told of it.
+// Transcript of a conversation, for the notifications of responders.
 
 import type { Query } from "./driver.ts";
 
@@ -6,14 +6,14 @@ export interface Said {
   readonly at: number;
   readonly who: "person" | "agent" | "human";
   readonly text: string;
-  /** How many characters of the text were left out at its end. */
+  /** Number of characters truncated from the end of the text. */
   readonly cut?: number;
-  /** Somebody else who writes in the customer's thread; none: the customer, or one of us. */
+  /** Another sender in the customer's thread; null for the customer, the agent or a human on our side. */
   readonly other?: string | null;
 }
 
-/** The newest `limit` things that were said, oldest first, each at most `mostChars` characters long. Notices are not part of
- *  it. */
+/** Returns the newest `limit` messages, oldest first, each truncated to `mostChars` characters. Notices
+ *  are excluded. */
 export async function transcriptOf(
   q: Query,
   conversation: string,
@@ -38,15 +38,15 @@ export async function transcriptOf(
     .map(({ length, ...said }) => (length > mostChars ? { ...said, cut: length - mostChars } : said));
 }
 
-/** What we know of a person on a channel: how often they came, and since when (epoch ms). */
+/** History of a person on a channel: number of conversations, and the time of the first one (epoch ms). */
 export interface Acquaintance {
   readonly since: number;
   readonly conversations: number;
-  /** Escalations about them before that one. */
+  /** Number of earlier escalations about the person. */
   readonly escalations: number;
 }
 
-/** `number`: of the escalation. */
+/** `number`: the number of the current escalation. */
 export async function acquaintanceOf(
   q: Query,
   { channel, person }: { readonly channel: string; readonly person: string },
@@ -65,7 +65,8 @@ export async function acquaintanceOf(
   return row;
 }
 
-/** Whether a message of the person was routed into that conversation as a turn of that number, or a higher one. */
+/** Returns whether a message of the customer was routed into that conversation as a turn with that
+ *  sequence number or a higher one. */
 export async function hasWrittenSince(q: Query, conversation: string, seq: number): Promise<boolean> {
   const row = await q.one(
     "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND seq >= $2 LIMIT 1",

@@ -1,4 +1,4 @@
-// Stage ask: turns in their lanes, and the attempts to ask them.
+// Stage ask: turns in their lanes, and the attempts to ask the platform.
 
 import type { Query } from "./driver.ts";
 import type { Lease } from "./lanes.ts";
@@ -10,7 +10,8 @@ export interface TurnRow {
   readonly channel: string;
   readonly person: string;
   readonly seq: number;
-  /** `relayed`: a person's words, for the platform to have; `mode`: the platform is told who answers (ai, manual). */
+  /** `relayed`: a human's message to store on the platform; `mode`: sets on the platform whether the
+   *  agent or a human answers (ai, manual). */
   readonly kind: "question" | "relayed" | "mode";
   readonly state: string;
   readonly question: string;
@@ -18,17 +19,19 @@ export interface TurnRow {
   readonly address: string;
   readonly attempts: number;
   readonly looks: number;
-  /** The event it came from. */
+  /** The event that caused it. */
   readonly event: number | null;
-  /** The live session it was said in, or null. */
+  /** The live session (call) in which it was spoken, or null. */
   readonly session: string | null;
-  /** Set for a turn without a question: the conversation begins with us (domain/opening.ts). */
+  /** Set for a turn without a question: an outbound conversation (domain/opening.ts). */
   readonly opening: string | null;
-  /** Milliseconds since the newest attempt was over (answered, cut off, or found dead); null while nobody knows. */
+  /** Milliseconds since the end of the newest attempt (answered, aborted, or found dead); null while its
+   *  end is unknown. */
   readonly over_ago: number | null;
-  /** Milliseconds since the first attempt of this round; null before it. A release begins a new round. */
+  /** Milliseconds since the first attempt of this round; null before that attempt. A release starts a
+   *  new round. */
   readonly trying_for: number | null;
-  /** Milliseconds since the person's message was accepted. */
+  /** Milliseconds since the customer's message was accepted. */
   readonly age: number;
   readonly question_id: string | null;
   readonly reason: string | null;
@@ -49,18 +52,18 @@ export interface NewTurn {
   readonly context: string | null;
   readonly address: string;
   readonly receivedAt: number;
-  /** By the database's clock; not before now, and now when absent. */
+  /** By the database's clock; default and minimum: now. */
   readonly dueAt?: number;
   readonly session?: string | null;
   readonly opening?: string | null;
-  /** Default: a question. */
+  /** Default: `question`. */
   readonly kind?: TurnRow["kind"];
-  /** As its event has them. Default: preferred, in no queue. */
+  /** Copied from its event. Default: preferred, without a queue key. */
   readonly preferred?: 0 | 1;
   readonly queue?: string | null;
 }
 
-/** Puts a turn at the end of its conversation's inbound lane. */
+/** Enqueues a turn at the end of its conversation's inbound lane. */
 export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
   const seq = await nextSeq(q, turn.conversation, "in");
   await q.run(
@@ -86,7 +89,7 @@ export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
   await refreshLane(q, turn.conversation, "in");
 }
 
-/** The head of a leased lane, or null. */
+/** Returns the head of a leased lane, or null. */
 export async function headTurn(q: Query, lease: Lease): Promise<TurnRow | null> {
   const row = await q.one<TurnRow>(
     `SELECT ${columns} FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1`,
@@ -95,8 +98,9 @@ export async function headTurn(q: Query, lease: Lease): Promise<TurnRow | null> 
   return row ?? null;
 }
 
-/** Records the attempt before it is made; hold the lane's row (guardLease). False when the turn is no longer what was claimed: it
- *  was dropped, or a later message has joined it. Then it must not be asked with the words of the claim. */
+/** Records the attempt before it is made. Call with the lane's row locked (`guardLease`). Returns false
+ *  when the turn has changed since the claim: it was dropped, or a later message was added to it. Its
+ *  claimed text must then not be asked. */
 export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<boolean> {
   const changed = await q.run(
     `UPDATE turns SET state = 'asking', attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()
@@ -116,8 +120,9 @@ export async function recordAsking(q: Query, turn: TurnRow, node: string, token:
   return true;
 }
 
-/** Counts an attempt that ended before the crossing, such as a refused connection: backoff and lifetime depend on it. The turn is
- *  `asking` afterwards; the transition that follows in the same transaction says what becomes of it. */
+/** Counts an attempt that failed before the request was sent, such as a refused connection; backoff and
+ *  lifetime depend on the count. The turn is `asking` afterwards, and the next transition in the same
+ *  transaction sets its state. */
 export async function countUnsent(
   q: Query,
   turn: TurnRow,
@@ -144,7 +149,7 @@ export async function countUnsent(
   );
 }
 
-/** Notes what became of the newest attempt; an outcome already noted stays, and so does the time of its end. */
+/** Records the outcome of the newest attempt; a recorded final outcome and its end time stay unchanged. */
 export async function endAttempt(
   q: Query,
   subject: string,
@@ -188,12 +193,13 @@ export async function isDropped(q: Query, id: string): Promise<boolean> {
   return (await q.one("SELECT 1 FROM turns WHERE id = $1 AND state = 'dropped'", id)) !== undefined;
 }
 
-/** The platform has the question of a turn that is done with. */
+/** Records the platform's question id of a completed turn. */
 export async function noteQuestion(q: Query, id: string, questionId: string): Promise<void> {
   await q.run("UPDATE turns SET question_id = $2 WHERE id = $1", id, questionId);
 }
 
-/** Ids of platform messages that belong to other turns than `except`: never taken for the answer to that one. */
+/** Returns the ids of platform messages that belong to turns other than `except`; they are never matched
+ *  as its answer. */
 export async function platformIds(
   q: Query,
   platformConversation: string,
@@ -209,7 +215,7 @@ export async function platformIds(
   return new Set(rows.map((row) => row.id).filter((id): id is string => id !== null));
 }
 
-/** Turns made since `since`, for the caps. */
+/** Counts the turns of the last `windowMs` milliseconds, for the rate caps. */
 export async function countTurns(
   q: Query,
   scope: "sender" | "conversation",
@@ -227,8 +233,8 @@ export async function countTurns(
   return row?.count ?? 0;
 }
 
-/** How much of a channel's cap is used: turns in the window, those of senders that are not preferred, and how long ago the
- *  newest of those was made (milliseconds; null when there is none). */
+/** Returns the use of a channel's cap: turns in the window, turns of senders without priority, and the
+ *  age of the newest of those (milliseconds; null if none exists). */
 export async function capUse(
   q: Query,
   channel: string,
@@ -250,7 +256,8 @@ export async function readTurn(q: Query, id: string): Promise<TurnRow> {
   return row;
 }
 
-/** When the channel has room for one more turn under a cap: milliseconds from now, by the database's clock. */
+/** Returns the milliseconds until the channel has capacity for one more turn under a cap, by the
+ *  database's clock. */
 export async function roomIn(q: Query, channel: string, max: number, windowMs: number): Promise<number> {
   const row = await q.one<{ wait: number }>(
     "SELECT made_at + $3 - now_ms() AS wait FROM turns WHERE channel = $1 AND kind = 'question' ORDER BY made_at DESC LIMIT 1 OFFSET $2",
@@ -261,8 +268,8 @@ export async function roomIn(q: Query, channel: string, max: number, windowMs: n
   return Math.max(1, row?.wait ?? windowMs);
 }
 
-/** Begins a new round for a turn that had failed, or was left without an answer. One that the platform certainly has is
- *  looked up, not put again. False when there is no such turn. */
+/** Starts a new round for a turn that failed or got no answer. A question that certainly reached the
+ *  platform is looked up and not asked again. Returns false when there is no such turn. */
 export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   const turn = await q.one<{ id: string; conversation: string }>(
     "SELECT id, conversation FROM turns WHERE id = $1 AND state IN ('failed', 'silent')",
@@ -280,8 +287,9 @@ export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   return true;
 }
 
-/** Where the answer to the newest question of a conversation goes (JSON), the customer's own before those of others who write
- *  in the thread; null when there is none, or it was forgotten. */
+/** Returns the reply address (JSON) of the conversation's newest question. Questions of the customer
+ *  take precedence over those of other senders in the thread. Null if none exists, or retention has
+ *  erased it. */
 export async function newestAddress(q: Query, conversation: string): Promise<string | null> {
   const row = await q.one<{ address: string }>(
     `SELECT address FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND address <> '{}'

@@ -1,4 +1,4 @@
-// A database server that is not there now, told from one that is there and says no.
+// Distinguishes an unreachable database server from one that responds with an error.
 
 const codes: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
@@ -11,17 +11,18 @@ const codes: ReadonlySet<string> = new Set([
   "EAI_AGAIN",
   "ETIMEDOUT",
   "EPIPE",
-  "57P01", // is shutting down
-  "57P02", // has crashed
-  "57P03", // is starting up
-  "53300", // has no free connection
+  "57P01", // the server is shutting down
+  "57P02", // the server has crashed
+  "57P03", // the server is starting up
+  "53300", // the server has no free connection
 ]);
 
-/** True when the same attempt may well work later: no answer, or none but "not now" (SQLSTATE classes 08, 53, 57). */
+/** Returns true when a retry may succeed later: no response, or a response that reports temporary
+ *  unavailability (SQLSTATE classes 08, 53, 57). */
 export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code = "" } = error as { code?: string };
-  // pg's own words for a connection that took too long, or ended before it was one.
+  // Error messages of pg for a connection attempt that timed out or was closed early.
   return (
     codes.has(code) || code.startsWith("08") || /^(timeout expired|Connection terminated)/.test(error.message)
   );

@@ -1,10 +1,9 @@
-// What waits to be tried again, for a long time when it has failed often: somebody has a reason not to wait.
+// Early retry of drafts in a long backoff, for callers that have a reason not to wait.
 
 import type { Query } from "./driver.ts";
 import { lockLane, refreshLane } from "./lanes.ts";
 
-/** Whatever has been tried in that conversation and waits for its next attempt is tried now. A channel that pauses still
- *  pauses. */
+/** Makes drafts of the conversation that wait for a retry due now. A pause of the channel still applies. */
 export async function tryNow(q: Query, conversation: string): Promise<void> {
   await lockLane(q, conversation, "out");
   const changed = await q.run(

@@ -1,5 +1,6 @@
-// What is known of the platform's conversations, and when each is looked at again: its mode, and messages that come from
-// elsewhere. A look is taken under the lease of the conversation's inbound lane, so that it never meets a question.
+// State of the platform's conversations and their poll schedule. A poll reads the mode of a conversation
+// and external messages. It runs under the lease of the conversation's inbound lane, so polling never runs
+// together with a question.
 
 import type { Query } from "./driver.ts";
 import { type Lease, lockLane } from "./lanes.ts";
@@ -8,24 +9,24 @@ import { channelsIn } from "./stepping.ts";
 export interface WatchRow {
   readonly conversation: string;
   readonly channel: string;
-  /** As last read; null before the first look. */
+  /** Mode as last read; null before the first poll. */
   readonly mode: string | null;
-  /** The platform's id of the newest message that was looked at; null before the first look. */
+  /** The platform's id of the newest processed message; null before the first poll. */
   readonly mark: string | null;
-  /** How many messages the conversation had up to the mark; 0 reads it from its beginning. `allKnown` does so, too, and
-   *  delivers nothing of what is there. */
+  /** Number of messages in the conversation up to the mark; 0 reads from the start. `allKnown` also
+   *  reads from the start, and delivers none of the existing messages. */
   readonly position: number;
-  /** Looks that failed in a row. */
+  /** Number of consecutive failed polls. */
   readonly looks: number;
 }
 
-/** A `position`: the store was restored, so what the conversation says at the next look was delivered before. */
+/** Value of `position` after a restore: all messages found by the next poll were delivered before. */
 export const allKnown = -1;
 
-/** Later than this is left to the sweep. */
+/** Work due later than this is left to the sweep. Milliseconds. */
 const soonMs = 4000;
 
-/** A look in `ms`, or sooner if one was due sooner. */
+/** Schedules a poll in `ms`, or keeps an earlier one. */
 export async function watchIn(
   q: Query,
   { id, channel }: { readonly id: string; readonly channel: string },
@@ -58,7 +59,7 @@ export async function channelsToWatch(q: Query): Promise<string[]> {
   return rows.map((row) => row.channel);
 }
 
-/** Due looks of a channel, longest due first. */
+/** Returns the due polls of a channel, longest due first. */
 export async function dueWatches(q: Query, channel: string, limit: number): Promise<WatchRow[]> {
   return q.all<WatchRow>(
     `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE channel = $1 AND due_at <= now_ms()
@@ -68,7 +69,8 @@ export async function dueWatches(q: Query, channel: string, limit: number): Prom
   );
 }
 
-/** The look, if it is due still and nobody is at it; locked for this transaction. */
+/** Returns the poll if it is still due and not locked by another transaction; locked for this
+ *  transaction. */
 export async function dueWatch(q: Query, conversation: string): Promise<WatchRow | null> {
   const row = await q.one<WatchRow>(
     `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1 AND due_at <= now_ms()
@@ -78,8 +80,8 @@ export async function dueWatch(q: Query, conversation: string): Promise<WatchRow
   return row ?? null;
 }
 
-/** The lease of the conversation's inbound lane when nothing works in it, nor waits to (behind a question that failed
- *  and blocks, nothing does); else null. */
+/** Leases the conversation's inbound lane when no work runs or waits in it; else returns null. Turns
+ *  behind a failed question that blocks the lane do not count as waiting. */
 export async function leaseIdle(
   q: Query,
   conversation: string,
@@ -100,7 +102,7 @@ export async function leaseIdle(
   return row ? { lane: row.id, conversation, channel: row.channel, token: row.token, sender: "" } : null;
 }
 
-/** Not now: again in `ms`. */
+/** Postpones the poll by `ms`. */
 export async function postponeWatch(q: Query, conversation: string, ms: number): Promise<void> {
   await q.run(
     "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1",
@@ -110,8 +112,8 @@ export async function postponeWatch(q: Query, conversation: string, ms: number):
   if (ms < soonMs) q.waits.add(ms);
 }
 
-/** A look begins: due again when it should be over by then, in case nobody hears of it any more. The time (epoch ms), by
- *  which its end knows whether another look was wanted meanwhile. */
+/** Starts a poll and sets its due time to the end of its lease, in case the process crashes. Returns
+ *  that time (epoch ms). `noteWatch` compares it to detect whether another poll was requested since. */
 export async function beginWatch(q: Query, conversation: string, forMs: number): Promise<number> {
   const row = await q.one<{ due_at: number }>(
     "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1 RETURNING due_at",
@@ -122,8 +124,8 @@ export async function beginWatch(q: Query, conversation: string, forMs: number):
   return row.due_at;
 }
 
-/** What a look has found, that began with `until`; `nextMs` null: no other look by itself. Who wanted one meanwhile gets
- *  it: what this one has read may be older. */
+/** Records the result of the poll that started with `until`; `nextMs` null schedules no further poll. A
+ *  poll requested during this one stays scheduled, because this result may be older. */
 export async function noteWatch(
   q: Query,
   conversation: string,
@@ -133,7 +135,7 @@ export async function noteWatch(
     readonly position: number;
     readonly until: number;
     readonly nextMs: number | null;
-    /** Not all that is new could be read. */
+    /** True when some of the new messages could not be read. */
     readonly failed: boolean;
   },
 ): Promise<void> {
@@ -153,13 +155,13 @@ export async function noteWatch(
 }
 
 export interface Activity {
-  /** Milliseconds since the newest turn; null when there is none. */
+  /** Milliseconds since the newest turn; null if none exists. */
   readonly quiet: number | null;
-  /** Whether an escalation about it is not closed. */
+  /** Number of unclosed escalations about it. */
   readonly escalated: number;
 }
 
-/** How much goes on in a conversation: how soon it is looked at again. */
+/** Returns the activity of a conversation, which determines the interval of its polls. */
 export async function activityIn(q: Query, conversation: string): Promise<Activity> {
   const row = await q.one<Activity>(
     `SELECT (SELECT now_ms() - made_at FROM turns WHERE conversation = $1 ORDER BY seq DESC LIMIT 1) AS quiet,
@@ -170,7 +172,7 @@ export async function activityIn(q: Query, conversation: string): Promise<Activi
   return row ?? { quiet: null, escalated: 0 };
 }
 
-/** Questions of a conversation whose answers nobody wants any more (a call went on), by the platform's ids. */
+/** Returns the platform ids of questions whose answers were cancelled, because the call had moved on. */
 export async function unwantedQuestions(q: Query, conversation: string): Promise<Set<string>> {
   const rows = await q.all<{ id: string }>(
     "SELECT question_id AS id FROM turns WHERE conversation = $1 AND state = 'dropped' AND question_id IS NOT NULL",
@@ -179,7 +181,7 @@ export async function unwantedQuestions(q: Query, conversation: string): Promise
   return new Set(rows.map(({ id }) => id));
 }
 
-/** A person's words that were put to the platform in an attempt of which nobody knows for certain what became of it. */
+/** Returns the texts of a human that were sent to the platform in an attempt with an uncertain outcome. */
 export async function doubtfulWords(q: Query, conversation: string): Promise<string[]> {
   const rows = await q.all<{ text: string }>(
     `SELECT question AS text FROM turns WHERE conversation = $1 AND kind = 'relayed' AND open = 0 AND EXISTS (
@@ -189,8 +191,8 @@ export async function doubtfulWords(q: Query, conversation: string): Promise<str
   return rows.map(({ text }) => text);
 }
 
-/** Answered questions of which an earlier attempt left no trace on the platform when it was looked up, so they were asked
- *  once more. */
+/** Returns answered questions that were asked again, because the platform had no trace of an earlier
+ *  attempt at that time. */
 export async function repeatedQuestions(q: Query, conversation: string): Promise<string[]> {
   const rows = await q.all<{ text: string }>(
     `SELECT question AS text FROM turns WHERE conversation = $1 AND kind = 'question' AND state = 'answered' AND EXISTS (
@@ -200,7 +202,7 @@ export async function repeatedQuestions(q: Query, conversation: string): Promise
   return rows.map(({ text }) => text);
 }
 
-/** The mode as we have just set it: no news when it is read. */
+/** Records the mode that this daemon has just set, so that the next poll does not report it as a change. */
 export async function noteMode(
   q: Query,
   { id, channel }: { readonly id: string; readonly channel: string },
@@ -215,7 +217,7 @@ export async function noteMode(
   );
 }
 
-/** What was known is not known of the conversation that the platform has in its place. */
+/** Resets the recorded state after the platform replaced the conversation. */
 export async function forgetMode(q: Query, conversation: string): Promise<void> {
   await q.run(
     "UPDATE watches SET mode = NULL, mark = NULL, position = 0 WHERE conversation = $1",
@@ -223,7 +225,7 @@ export async function forgetMode(q: Query, conversation: string): Promise<void> 
   );
 }
 
-/** A look that could not be taken. */
+/** Records a failed poll and schedules the next one. */
 export async function failWatch(q: Query, conversation: string, nextMs: number): Promise<void> {
   await q.run(
     "UPDATE watches SET looks = looks + 1, due_at = now_ms() + $2 WHERE conversation = $1",

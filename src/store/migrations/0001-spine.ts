@@ -1,4 +1,5 @@
-// The first schema. All times are epoch milliseconds; JSON is text; ids are text except the events' arrival number.
+// The first schema. All times are epoch milliseconds; JSON is stored as text; ids are text, except the
+// arrival number of events.
 
 export const spine = /* sql */ `
 CREATE TABLE leases (

@@ -1,4 +1,4 @@
-// What humans must know of, who was told, and what is known of the platform's conversations.
+// Escalations, their contacts and notifications, and the state of the platform's conversations.
 
 export const escalations = /* sql */ `
 CREATE TABLE counters (

@@ -1,4 +1,4 @@
-// Files that go out with a person's answer, and which attachments of a message are such files.
+// Files sent with a human's answer, and the attachments of a message that qualify as such files.
 
 export const files = /* sql */ `
 CREATE TABLE files (

@@ -1,5 +1,5 @@
-// What many open escalations, and several nodes, need: numbers that wait for nobody, a place in the conversation instead of a
-// time, and indexes for what is due.
+// Scaling to many open escalations and several nodes: numbers without lock contention, a sequence number of
+// the conversation instead of a time, and indexes for due rows.
 
 export const storms = /* sql */ `
 ALTER TABLE escalations ADD COLUMN from_seq BIGINT NOT NULL DEFAULT 0;
