@@ -1,8 +1,9 @@
 // Stage accept.
-// Takes: events from a channel, and the cursor behind them.
-// Does: turns their bytes into blobs; nothing else, so that a provider is answered quickly.
-// Leaves: events `stored` (or a mere duplicate), and the cursor, in one transaction.
-// If it fails: rejects, nothing is stored; the provider repeats.  If the process dies: the same.
+// Input: events from a channel, and the cursor after them.
+// Effect: stores their bytes as blobs and does nothing else, so that the provider gets a fast response.
+// Output: events in state `stored` (or reported as duplicates) and the cursor, in one transaction.
+// Failure: the call rejects, nothing is stored, and the provider retries.
+// Crash: as for a failure.
 
 import { createHash } from "node:crypto";
 import type {
@@ -22,19 +23,21 @@ import { holdsLease } from "../store/leases.ts";
 import { holdOpenWork } from "../store/restored.ts";
 import type { Flow } from "./step.ts";
 
-/** Who writes a cursor: stale readers must not move it. Absent for events without a cursor (webhooks). */
+/** The reader that writes a cursor. A reader without the lease must not move the cursor. Absent for
+ *  events without a cursor (webhooks). */
 export interface Reader {
   readonly lease: string;
   readonly token: number;
 }
 
-/** What happened to a session, with the node that was told: for `opened` the one that holds the socket. */
+/** A session event with the node that received it. For `opened` this is the node that holds the socket. */
 export type StoredSession = SessionEvent & { readonly node: string };
-/** What was said in a session knows its node, too. */
+/** A message of a session also records its node. */
 export type StoredMessage = MessageEvent & { readonly node?: string };
 
-/** Stores the events of one channel. Resolves after the commit. Rejects when the reader's lease is gone. `startedAt`, epoch
- *  milliseconds: when this process began to run the channel. */
+/** Stores the events of one channel. Resolves after the commit. Rejects when the reader has lost its
+ *  lease. `startedAt` is the time, in epoch milliseconds, at which this process began to run the
+ *  channel. */
 export async function accept(
   flow: Flow,
   channel: string,
@@ -57,7 +60,8 @@ export async function accept(
       results.push({ id: event.id, duplicate });
       behind ||= !duplicate && isHandled(event);
     }
-    // The store is older than the traces at the provider: what it still lists as open may have been answered, too.
+    // The store is older than the traces at the provider (it was restored). Work that it still lists as
+    // open may have been answered too, so that work is held.
     if (behind) await holdOpenWork(q, { channel, before: startedAt });
     if (position) await writeCursor(q, channel, position.cursor);
     point("event.commit", "before", { channel, events: events.length });
@@ -67,8 +71,8 @@ export async function accept(
   return accepted;
 }
 
-/** Without `handledBefore` when our answer cites an id that this store knows: the store explains the answer, and the sender
- *  has used the id again. */
+/** Removes `handledBefore` when our answer cites an id that this store knows. The store then explains
+ *  the answer, and the sender has reused the id. */
 async function withTrace(q: Query, channel: string, event: InboundEvent): Promise<InboundEvent> {
   if (event.kind !== "message" || !event.handledBefore?.cited) return event;
   if (!(await isCited(q, channel, event.cited ?? event.id))) return event;
@@ -99,7 +103,8 @@ function toRow(channel: string, event: InboundEvent, node: string): NewEvent {
   };
 }
 
-/** What is never asked, and what is said in a call, is nothing that a storm of automatic answers is made of. */
+/** Messages that are never asked, and messages of a call, are exempt from the channel's caps. They
+ *  cannot cause a storm of automatic replies. */
 const isExempt = (message: MessageEvent): boolean =>
   message.consent !== undefined || message.forHumans !== undefined || "session" in message.thread;
 
@@ -121,14 +126,16 @@ function withNode(event: InboundEvent, node: string): InboundEvent | StoredSessi
   return event;
 }
 
-/** The event as JSON, without what has tables of its own. `readBody` is its inverse. */
+/** Serializes the event as JSON, without the parts that have their own tables. `readBody` is the
+ *  inverse. */
 function bodyOf(event: InboundEvent | StoredSession | StoredMessage): string {
   return JSON.stringify(event, (key, value: unknown) =>
     key === "raw" || key === "attachments" ? undefined : value,
   );
 }
 
-/** The event of a stored body: dates are dates again; raw bytes and attachments stay in their tables. */
+/** Parses a stored event body. Dates become `Date` objects again; raw bytes and attachments stay in
+ *  their tables. */
 export function readBody(body: string): StoredMessage | DeliveryEvent | StoredSession {
   const event = JSON.parse(body) as InboundEvent & { sentAt?: string };
   const dated = event.sentAt === undefined ? event : { ...event, sentAt: new Date(event.sentAt) };

@@ -1,5 +1,5 @@
-// What stage ask leaves behind: the transitions of a turn. Each gives the lane back under the lease's token first, so
-// that a holder that was presumed dead writes nothing.
+// The transitions of a turn at the end of stage ask. Each transition first releases the lane under the
+// lease's token. A holder whose lease has expired therefore writes nothing.
 
 import type { Clock } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
@@ -29,11 +29,13 @@ import { rateName } from "./rate.ts";
 
 type Outcome = "sent" | "refused" | "deferred" | "unknown";
 
-/** False when the question became obsolete meanwhile (in a call: something newer was said, or it ended): then the turn
- *  stays `dropped`, whatever became of the attempt. */
+/** Ends the attempt, changes the turn and releases the lane. Returns false when the question became
+ *  obsolete during the attempt (in a call: a newer message arrived, or the call ended). The turn then
+ *  stays `dropped`, with any outcome of the attempt. */
 async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnChange): Promise<boolean> {
   await guardLease(q, asking.lease);
-  // Begun as `waiting` and not recorded: nothing was sent, but the try counts for backoff and lifetime.
+  // The attempt began as `waiting` and was not recorded. Nothing was sent, but the attempt counts for
+  // backoff and lifetime.
   const unsent = asking.turn.state === "waiting" && !asking.attempt.recorded;
   const detail = change.reason ?? null;
   const { node, lease, turn } = asking;
@@ -41,34 +43,38 @@ async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnCha
   else await endAttempt(q, turn.id, outcome, detail);
   const wanted = asking.turn.session === null || !(await isDropped(q, asking.turn.id));
   if (wanted) await changeTurn(q, asking.turn.id, change);
-  // A later look must not take the old question for the new one.
+  // Records the question's id, so that a later lookup does not mistake the old question for the new one.
   else if (change.questionId) await noteQuestion(q, asking.turn.id, change.questionId);
-  // Certainly not asked: its words join the newer question. An unrecorded turn was superseded as `waiting`, which took them.
+  // The question was certainly not asked: its text is added to the newer question. An unrecorded turn was
+  // superseded as `waiting`, which already moved its text.
   else if (change.state === "waiting" && !unsent) await handOnWords(q, asking.turn);
   await releaseLane(q, asking.lease, "in");
   return wanted;
 }
 
-/** Gives the lane back without a change: the turn is no longer what was claimed, and nothing was sent. */
+/** Releases the lane without a change. The turn differs from the one that was claimed, and nothing was
+ *  sent. */
 export async function handBack(q: Query, asking: Asking): Promise<void> {
   await guardLease(q, asking.lease);
   await releaseLane(q, asking.lease, "in");
 }
 
-/** The platform's conversation is known: the turn goes on at once, now as a question. */
+/** Binds the platform's conversation. The turn is due again immediately, now as a question. */
 export async function bound(q: Query, asking: Asking, platformId: string): Promise<void> {
   await guardLease(q, asking.lease);
   await bindPlatform(q, asking.conversation.id, platformId);
-  // Read again: its words may have become another's.
+  // Reads the turn again, because its text may have moved to another turn.
   const { age, opening } = await readTurn(q, asking.turn.id);
   if (opening !== null) return begun(q, asking, opening);
-  // A turn keeps its mark: losing the conversation twice is the end of it.
+  // Keeps the turn's mark. The turn fails when the platform loses the conversation a second time.
   const reason = asking.turn.reason === lostMark ? lostMark : null;
-  // In its old place among what waits: answering those who came first goes before opening for those who came later.
+  // The turn keeps its former place in the queue: questions of earlier turns run before openings of later
+  // ones.
   await leave(q, asking, "sent", { state: "waiting", open: 1, reason, dueInMs: -age });
 }
 
-/** A conversation that begins with us is open: our first words go out, unless the channel says them by itself. */
+/** The platform's conversation of an outbound conversation is open. Queues the introduction as a reply,
+ *  unless the channel speaks it. */
 export async function begun(q: Query, asking: Asking, written: string): Promise<void> {
   const { line, turn, clock } = asking;
   const { speak, introduction } = readOpening(written);
@@ -90,7 +96,7 @@ export async function begun(q: Query, asking: Asking, written: string): Promise<
   await insertReply(q, reply);
 }
 
-/** Like bound, for a conversation found after the fact; another turn may have found it first. */
+/** Like `bound`, for a conversation that a lookup found. Another turn may already be bound to it. */
 export async function adopted(q: Query, asking: Asking, platformId: string): Promise<void> {
   await guardLease(q, asking.lease);
   if (await isBound(q, platformId)) return unknown(q, asking, "the conversation found is another's", 1000);
@@ -99,13 +105,14 @@ export async function adopted(q: Query, asking: Asking, platformId: string): Pro
 
 const noAnswer = "the platform took the message and gives no answer now (manual mode?)";
 
-/** What will not be answered by itself is listed, and may be released from there (`inbox`). */
+/** Lists messages that get no automatic answer. An operator can release them from there (`inbox`). */
 async function list(q: Query, asking: Asking, state: string, code: string, reason: string): Promise<void> {
   await settleEventsOf(q, asking.turn.id, { state, code, reason });
 }
 
-/** Answered, or taken without an answer (`text` null: a human answers in manual mode). `rendered`: by the adapter, outside
- *  this transaction (`prepared`). */
+/** The platform answered, or accepted the question without an answer (`text` null: a human answers in
+ *  manual mode). `rendered` comes from the adapter and was produced outside this transaction
+ *  (`prepared`). */
 export async function answered(
   q: Query,
   asking: Asking,
@@ -138,22 +145,24 @@ export async function answered(
 
 const soonMs = 60_000;
 
-/** A person's words are with the platform, under that id: not to be taken for somebody else's. */
+/** The platform stored a human's message under that id. The id is recorded, so that polling does not
+ *  take the message for an external one. */
 export async function relayed(q: Query, asking: Asking, id: string): Promise<void> {
   await leave(q, asking, "sent", { state: "answered", open: 0, questionId: id });
   await namePlatformId(q, asking.turn.id, id);
   await noteMode(q, asking.conversation, "manual");
-  // From now on people may write there, too.
+  // From now on humans may write in the platform's conversation too, so it is polled.
   await watchIn(q, asking.conversation, soonMs);
 }
 
-/** The platform knows who answers. */
+/** The platform has confirmed the mode (`ai` or `manual`). */
 export async function toldMode(q: Query, asking: Asking, mode: "ai" | "manual"): Promise<void> {
   await leave(q, asking, "sent", { state: "answered", open: 0 });
   await noteMode(q, asking.conversation, mode);
 }
 
-/** Certainly not asked: again after `delayMs`; `penaltyMs` holds back every node's calls. */
+/** The question was certainly not asked: retries it after `delayMs`. `penaltyMs` delays the calls of all
+ *  nodes. */
 export async function waiting(
   q: Query,
   asking: Asking,
@@ -166,7 +175,7 @@ export async function waiting(
   if (penaltyMs > 0) await penalise(q, rateName, penaltyMs);
 }
 
-/** It may have been asked: look it up in `delayMs`. */
+/** The question may have been asked: schedules a lookup in `delayMs`. */
 export async function unknown(
   q: Query,
   asking: Asking,
@@ -187,7 +196,7 @@ export async function unknown(
   if (penaltyMs > 0) await penalise(q, rateName, penaltyMs);
 }
 
-/** Nothing more is tried by itself. `questionId` when the platform certainly has the question. */
+/** Ends automatic retries. `questionId` is set when the platform certainly has the question. */
 export async function failed(
   q: Query,
   asking: Asking,
@@ -195,7 +204,8 @@ export async function failed(
   reason: string,
   questionId: string | null = null,
 ): Promise<void> {
-  // A call goes on with its next question, and nobody could release what is no message.
+  // Never blocks the lane for a call or an opening. A call continues with its next question, and an
+  // operator cannot release a turn without a message.
   const { session, opening } = asking.turn;
   const block = asking.line.rules.on_dead === "block" && session === null && opening === null;
   const wanted = await leave(q, asking, outcome, {
@@ -216,7 +226,7 @@ export async function failed(
 
 const lostMark = "the platform had lost the conversation";
 
-/** 404: the platform no longer has the conversation. Open another one and ask there; once. */
+/** HTTP 404: the platform no longer has the conversation. Opens another one and asks there, once. */
 export async function gone(q: Query, asking: Asking, reason: string): Promise<void> {
   if (asking.turn.reason === lostMark) return failed(q, asking, "refused", reason);
   await guardLease(q, asking.lease);

@@ -1,10 +1,13 @@
 // Stage ask.
-// Takes: the head of a conversation's inbound lane: a turn `waiting`, or one whose attempt has no known outcome.
-// Does: opens the platform's conversation when there is none; puts the question; looks an unanswered question up.
-// Leaves: turn `answered` with its reply, `silent`, `waiting` until, `unknown` until the next look, or `failed`.
-// If it fails: by outcome; a question that may have been put is looked up, never repeated.
-// If the process dies: before the crossing the turn is `waiting` and asked again at once; after it `asking` with a dead lease,
-// which the next holder treats as `unknown`.
+// Input: the head of a conversation's inbound lane: a turn `waiting`, or one whose attempt has no known
+// outcome.
+// Effect: opens the platform's conversation when there is none; sends the question; looks up an unanswered
+// question.
+// Output: turn `answered` with its reply, `silent`, `waiting` until its retry, `unknown` until the next
+// lookup, or `failed`.
+// Failure: depends on the outcome. A question that may have been sent is looked up and never repeated.
+// Crash: before the crossing the turn is `waiting` and is asked again immediately. After it the turn is
+// `asking` with an expired lease, which the next holder treats as `unknown`.
 
 import type { Answer, CallResult, Started } from "../agent/calls.ts";
 import type { Address } from "../domain/address.ts";
@@ -34,7 +37,7 @@ const maxWait = 2000;
 
 export function askStage(deps: AskDeps): Stage {
   let nextRateAt = 0;
-  // One lease holds a wait for the rate, a look and an effect; it is never renewed.
+  // One lease covers a wait for the rate limit, a lookup and an effect. It is never renewed.
   const leaseMs = maxWait + readTimeout(deps) + deps.timeout + leaseMargin;
   return {
     name: "ask",
@@ -74,7 +77,7 @@ export function askStage(deps: AskDeps): Stage {
         };
         const rate = await takeRate(q, rateName, deps.rate, callsOf(asking), maxWait);
         if (!rate.taken) {
-          // The lane stays due; nobody looks again before the rate has room.
+          // The lane stays due. No channel is claimed before the rate limit has room again.
           await releaseLane(q, lease, "in");
           nextRateAt = deps.clock.monotonic() + Math.min(rate.waitMs, 1000);
           continue;
@@ -86,8 +89,9 @@ export function askStage(deps: AskDeps): Stage {
   };
 }
 
-/** Drops a turn that was certainly not asked, when nothing may be sent to the person any more: they said STOP while it
- *  waited. What is said in a call is not concerned, nor what a human has written. True when it was dropped. */
+/** Drops a turn that was certainly not asked when the recipient is suppressed, for example by a STOP
+ *  that arrived while the turn waited. Messages of a call and messages written by a human are exempt.
+ *  Returns true when the turn was dropped. */
 async function mayNotAnswer(q: Query, turn: TurnRow): Promise<boolean> {
   if (turn.state !== "waiting" || turn.session !== null || turn.kind !== "question") return false;
   const { to } = JSON.parse(turn.address) as Partial<Address>;
@@ -99,7 +103,8 @@ async function mayNotAnswer(q: Query, turn: TurnRow): Promise<boolean> {
   return true;
 }
 
-/** How many calls the work can make at most: each is taken from the shared rate. */
+/** The highest number of API calls that the work can make. Each call counts against the shared rate
+ *  limit. */
 function callsOf({ line, turn, conversation }: Asking): number {
   if (conversation.platform_id !== null) return turn.state === "waiting" && turn.kind !== "relayed" ? 1 : 2;
   return turn.state === "waiting" && opensByCreate(line, conversation) ? 3 : 1;
@@ -110,11 +115,11 @@ function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
   const opening = asking.conversation.platform_id === null;
   return {
     channel: asking.line.channel,
-    // Only in a call a newer message makes the older one obsolete.
+    // Only in a call does a newer message make an older one obsolete.
     key: asking.turn.session === null ? undefined : asking.turn.conversation,
     left: () => asking.tenure.left(),
     abandon: (q) => abandonLane(q, asking.lease),
-    recorded: () => undefined, // at the crossing (concluding.ts)
+    recorded: () => undefined, // recorded at the crossing (concluding.ts)
     committing: (phase) => point(opening ? "open.commit" : "answer.commit", phase, fields),
     async work(signal) {
       if (waitMs > 0) await deps.clock.sleep(waitMs, signal);
@@ -123,8 +128,8 @@ function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
   };
 }
 
-/** Which call is due. A turn without the platform's conversation was never put as a question: binding comes first, in
- *  a commit of its own. */
+/** Selects the API call that is due. A turn without the platform's conversation was never sent as a
+ *  question. Binding the conversation comes first, in its own transaction. */
 async function decide(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<Transition> {
   const repeated = asking.turn.state !== "waiting";
   const platformId = asking.conversation.platform_id;

@@ -1,4 +1,4 @@
-// One claimed turn with all that deciding about it needs.
+// The context of one claimed turn in stage ask.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { ReadCall } from "../agent/calls.ts";
@@ -18,18 +18,18 @@ export interface AskDeps {
   readonly log: Log;
   readonly node: string;
   readonly rate: Rate;
-  /** Milliseconds one call may take. */
+  /** Timeout of one API call, in milliseconds. */
   readonly timeout: number;
-  /** Milliseconds after an unanswered call before "the question is not there" is believed, for channels without a value of
-   *  their own. */
+  /** Milliseconds after an unanswered call before a missing question counts as not asked. Applies to
+   *  channels without their own value. */
   readonly settleAfter: number;
 }
 
-/** The channel's `settle_after`, else the platform's, in milliseconds. */
+/** Returns the channel's `settle_after`, or the platform's default, in milliseconds. */
 export const settleAfterOf = ({ line }: Pick<Asking, "line">, deps: Pick<AskDeps, "settleAfter">): number =>
   line.rules.settle_after ?? deps.settleAfter;
 
-/** One claimed turn with all that deciding needs. */
+/** One claimed turn with its lease, conversation and attempt. */
 export interface Asking {
   readonly line: Line;
   readonly lease: Lease;
@@ -41,23 +41,24 @@ export interface Asking {
   readonly attempt: AttemptState;
 }
 
-/** What the running piece of work has recorded of its attempt. */
+/** The state of the attempt that the running work has recorded. */
 export interface AttemptState {
   /** The attempt is committed: the turn is `asking`. */
   recorded: boolean;
-  /** The turn changed between claim and crossing. The lane goes back, and the turn is claimed anew as it is now. */
+  /** The turn changed between claim and crossing. The lane is released, and the turn is claimed again in
+   *  its new state. */
   obsolete: boolean;
 }
 
 const longestRead = 20_000;
 
-/** Reading back what became of a call is quick, or it can wait. */
+/** Timeout of a lookup after a call. A lookup that takes longer is retried later. */
 export const readTimeout = (deps: AskDeps): number => Math.min(deps.timeout, longestRead);
 export const readSignal = (asking: Asking, signal: AbortSignal, deps: AskDeps): AbortSignal =>
   AbortSignal.any([asking.tenure.signal(signal), AbortSignal.timeout(readTimeout(deps))]);
 
-/** Reads a list of several pages: the first request was taken from the rate when the work was claimed, each further one is
- *  taken here. Waits at most two seconds for it. */
+/** Reads a list of several pages. The claim already took the first request from the rate limit; each
+ *  further request is taken here. Waits at most two seconds for the rate limit. */
 export function readCall(
   signal: AbortSignal,
   { db, rate, clock }: Pick<AskDeps, "db" | "rate" | "clock">,

@@ -1,5 +1,6 @@
-// A conversation that begins with us: what an operator's command leaves in the store for the daemon to find. The turn is
-// asked like any other, only that there is no question: the platform's conversation is opened, then our first words go out.
+// Outbound conversations: an operator's command stores them here, and the daemon claims them from the
+// store. The turn is processed like any other but has no question. The platform's conversation is opened,
+// then the introduction is sent.
 
 import type { Clock } from "bridgehead/contract";
 import { firstTo } from "../domain/address.ts";
@@ -15,19 +16,20 @@ export interface Begun {
   readonly turn: string;
 }
 
-/** What a person would be sent twice. */
+/** An earlier opening with the same text for the same recipient. */
 export interface Repeated extends Begun {
   /** Milliseconds. */
   readonly ago: number;
   readonly state: OpeningOutcome["state"];
 }
 
-/** Within this time the same words are taken for the same command, run twice. */
+/** Within this time, in milliseconds, an identical text counts as the same command run twice. */
 const sameMs = 600_000;
 
-/** The conversation in which the same words are on their way to that person, or have been sent, within the last ten
- *  minutes; null when there is none, or when all of them failed. `defaults`: the agent's own words, for openings that
- *  leave them out. Call it in the transaction that calls `begin`; the channel's row must exist. */
+/** Deduplicates openings. Returns the conversation in which the same text was queued for or sent to that
+ *  recipient within the last ten minutes. Returns null when there is none, or when all of them failed.
+ *  `defaults` is the agent's own text, for openings that omit it. Call it in the transaction that calls
+ *  `begin`; the channel's row must exist. */
 export async function begunBefore(
   q: Query,
   wanted: { readonly channel: string; readonly address: string; readonly opening: Opening },
@@ -53,7 +55,8 @@ export async function begunBefore(
   return null;
 }
 
-/** Every call is one opening. `address`: canonical, as the channel's adapter has it. */
+/** Enqueues one opening per call; it is not idempotent. `address` is in the canonical form of the
+ *  channel's adapter. */
 export async function begin(
   q: Query,
   clock: Clock,

@@ -1,9 +1,12 @@
 // Stage compose.
-// Takes: replies `ready`.
-// Does: dresses them for the channel: signature, sender name, threading, splitting. Pure: the adapter's compose.
-// Leaves: drafts `queued` in order in the conversation's outbound lane, frozen, due at max(received + delay, now).
-// If it fails: a shortened plain text is composed instead; if that fails too, the reply is `failed` and the log says so.
-// If the process dies: the reply is still `ready`.
+// Input: replies in state `ready`.
+// Effect: formats them for the channel: signature, sender name, threading, splitting. Calls the adapter's
+// `compose`, which is pure.
+// Output: immutable drafts, `queued` in order in the conversation's outbound lane, due at max(received +
+// delay, now).
+// Failure: a shortened plain text is composed. If that fails too, the reply is `failed` and the error is
+// logged.
+// Crash: the reply is still `ready`.
 
 import {
   fileRef,
@@ -64,7 +67,7 @@ export function composeStage(deps: { lines: () => Lines; log: Log }): PureStage 
 
 const failed = (error: unknown) => ({ state: "failed", reason: String(error) }) as const;
 
-/** The person waits for an answer that will not come by itself: `inbox` lists the message, and can let it try again. */
+/** The customer waits for an answer that needs an operator. `inbox` lists the message and can retry it. */
 async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void> {
   if (row.turn !== null) await settleEventsOf(q, row.turn, { state: "failed", code: "not-composed", reason });
 }
@@ -80,7 +83,8 @@ async function compose(q: Query, line: Line, row: ReplyRow, log: Log): Promise<v
     log,
     channel: line.channel,
   });
-  // Only an answer may look as if somebody had typed it; in a call silence looks like nobody is there.
+  // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost
+  // connection.
   const delay =
     row.kind === "answer" && !address.session ? (skillOf(line)?.responseDelaySeconds ?? 0) * 1000 : 0;
   const dueAt = (turn?.received_at ?? row.created_at) + delay;
@@ -100,13 +104,14 @@ async function compose(q: Query, line: Line, row: ReplyRow, log: Log): Promise<v
   await changeReply(q, row.id, "composed", null);
 }
 
-/** A text of this length is within the limits of every channel that splits or carries long texts. */
+/** A text of this length, in characters, is within the limits of every channel that splits or carries
+ *  long texts. */
 const fallbackLength = 10_000;
 const notComposed = "This notification could not be composed. See: bridgehead escalation list --state open";
 
-/** The adapter's drafts. When `compose` throws, a plain and shortened text is composed instead, so that neither an answer nor a
- *  notification is lost because of what it quotes; for a notification a fixed text is the last resort. Throws when every
- *  form fails. */
+/** Returns the adapter's drafts. When `compose` throws, a plain and shortened text is composed. This
+ *  keeps answers and notifications deliverable when quoted content breaks the formatting. For a
+ *  notification a fixed text is the last fallback. Throws when every form fails. */
 function composed(
   outbound: NonNullable<Line["outbound"]>,
   reply: Reply,
@@ -133,7 +138,7 @@ function composed(
   throw last;
 }
 
-/** Without control characters; what is left out is said. */
+/** Removes control characters and truncates the text; `[...]` marks the truncation. */
 function shortened(text: string, length = fallbackLength): string {
   const visible = text.replace(/[^\P{C}\n\t]/gu, " ");
   return visible.length <= length ? visible : `${visible.slice(0, length).toWellFormed()} [...]`;
@@ -158,7 +163,7 @@ async function dress(
     ...(conversation.via === null ? {} : { from: conversation.via }),
     to: address.to,
     cc: address.cc,
-    // An empty subject is none.
+    // An empty subject counts as no subject.
     subject: address.subject || skill?.defaultSubject || null,
     text: row.text,
     ...(row.kind === "notice" || row.kind === "human" ? { plain: true as const } : {}),
@@ -178,7 +183,7 @@ async function dress(
 const recipientOf = (to: readonly Party[], conversation: ConversationRow): string =>
   (to[0]?.address ?? conversation.person).toLowerCase();
 
-/** Only people attach files. */
+/** Only replies written by a human have attachments. */
 async function attachmentsOf(
   q: Query,
   line: Line,

@@ -1,4 +1,4 @@
-// Part of stage ask: records the attempt at the crossing, and chooses the transition that follows from the call's result.
+// Part of stage ask: records the attempt at the crossing, and selects the transition for the call's result.
 
 import { type CallResult, stopped } from "../agent/calls.ts";
 import { askDelay, askLifetime, lookDelay, rateWindow } from "../domain/retry.ts";
@@ -10,9 +10,11 @@ import type { AskDeps, Asking } from "./asking.ts";
 import type { Transition } from "./stage.ts";
 import { TooLate } from "./tenure.ts";
 
-/** The parameters of an effectful call. It ends with the lease and does not begin unless all of it fits. The attempt is recorded
- *  at the crossing, when the connection is available: a process that dies earlier, while it waits for the rate, the queue or
- *  the connection, leaves a turn that was certainly not asked and is asked at once. The client limits the call's duration. */
+/** The parameters of an API call with an effect. The call ends with the lease and does not begin unless
+ *  its full timeout fits into the lease. The attempt is recorded at the crossing, when the connection is
+ *  available. A process that dies earlier, while it waits for the rate limit, the queue or the
+ *  connection, leaves a turn that was certainly not asked and is asked immediately. The client limits
+ *  the call's duration. */
 export function effect(
   point_: "open.cross" | "ask.cross",
   asking: Asking,
@@ -37,7 +39,8 @@ export function effect(
   };
 }
 
-/** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the store fails, or the turn changed. */
+/** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
+ *  the turn changed. */
 async function record(asking: Asking, deps: AskDeps): Promise<void> {
   const { attempt, lease, turn, node } = asking;
   const fields = { channel: asking.line.channel, turn: turn.id };
@@ -55,7 +58,7 @@ async function record(asking: Asking, deps: AskDeps): Promise<void> {
   point("ask.record", "after", fields);
 }
 
-/** The transition for a call's result; `done` for the good one. */
+/** Selects the transition for a call's result; `done` handles the result `ok`. */
 export function concluded<T>(
   asking: Asking,
   result: CallResult<T>,
@@ -66,7 +69,7 @@ export function concluded<T>(
   if (asking.attempt.obsolete) return (q) => leave.handBack(q, asking);
   if (result.kind !== "ok") {
     const fields = { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason };
-    // A caller who goes on talking is no trouble of the platform's.
+    // A caller who continues to speak cancels the question; this is no failure of the platform.
     if (turn.session !== null && result.reason === stopped) deps.log.debug(fields, "a question was ended");
     else deps.log.warn(fields, "the platform did not answer");
   }
@@ -75,7 +78,7 @@ export function concluded<T>(
       line.report(null);
       return done(result.value);
     case "unauthorized":
-      // The agent reads its settings now: if the key is accepted there, this conversation alone is refused.
+      // The agent reads its settings now. If the key is accepted there, only this conversation is refused.
       line.report(result.reason);
       return again(asking, result.reason, 0, false);
     case "missing":
@@ -89,14 +92,16 @@ export function concluded<T>(
   }
 }
 
-/** Certainly not done: tried again, not sooner than `leastMs`, until the lifetime of trying is over. */
+/** The call was certainly not executed: retries it after `leastMs` milliseconds at the earliest, until
+ *  the lifetime is exceeded. */
 function again(asking: Asking, reason: string, leastMs: number, limited: boolean): Transition {
   const { turn } = asking;
   if ((turn.trying_for ?? 0) > askLifetime) {
     return (q) => leave.failed(q, asking, "deferred", `given up: ${reason}`);
   }
   const backoff = askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0));
-  // The rate has room again when its window is over, whatever the turn has met before.
+  // The rate limit has room again when its window ends, so earlier failures of the turn do not extend the
+  // delay.
   const delay = Math.max(leastMs, limited ? Math.min(backoff, rateWindow) : backoff);
   return (q) => leave.waiting(q, asking, "deferred", reason, delay, limited ? delay : 0);
 }

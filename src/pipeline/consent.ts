@@ -1,5 +1,5 @@
-// A person's word on being written to (STOP, START, HELP). Part of stage route: pure, in the event's own transaction.
-// The agent never sees it, whatever the channel's rules say, and nothing but the word itself decides.
+// Handles consent keywords (STOP, START, HELP). Part of stage route: runs in the event's own transaction.
+// The agent never receives these messages under any channel rule. Only the keyword decides.
 
 import type { Clock, Consent, Log, MessageEvent } from "bridgehead/contract";
 import { answerTo } from "../domain/address.ts";
@@ -11,13 +11,14 @@ import type { Line } from "./line.ts";
 import { insertNotice } from "./notice.ts";
 
 const codes = { stop: "opt-out", start: "opt-in", help: "help" } as const;
-/** The code of a refused outcome, or of a receipt: the provider knows that the person does not want to be written to. */
+/** The code of a refused outcome or of a delivery receipt when the provider reports that the recipient
+ *  has opted out. */
 export const optedOut = "opted-out";
 
-/** The code of a message, or a turn, that is not asked because nothing may be sent to the person. */
+/** The code of a message or turn that is not asked because its recipient is suppressed. */
 export const suppressedCode = "suppressed";
 
-/** At once, not by strikes: it is the person's own word. */
+/** Suppresses the address immediately, without counting strikes, because the recipient asked for it. */
 export async function suppressOptedOut(
   q: Query,
   channel: string,
@@ -27,8 +28,9 @@ export async function suppressOptedOut(
   await suppress(q, channel, address, `the provider says that they opted out: ${reason}`);
 }
 
-/** Suppresses or frees the address at once, and says the channel's own words in return. Drafts that wait die when their
- *  time comes. `place` finds or opens the conversation. */
+/** Applies an opt-out or opt-in to the address immediately and queues the channel's own confirmation.
+ *  Queued drafts to a suppressed address are dropped when they become due. `place` finds or opens the
+ *  conversation. */
 export async function heed(
   q: Query,
   line: Line,
@@ -73,7 +75,8 @@ export async function heed(
   });
 }
 
-/** Two machines that answer each other's keywords would never end: these words obey the sender's caps as answers do. */
+/** Two machines that answer each other's keywords would loop without end. Confirmations therefore count
+ *  against the sender's caps, as answers do. */
 async function saidEnough(q: Query, line: Line, conversation: string): Promise<boolean> {
   for (const cap of line.rules.caps.sender) {
     if ((await countNotices(q, conversation, cap.per)) >= cap.max) return true;
@@ -81,12 +84,15 @@ async function saidEnough(q: Query, line: Line, conversation: string): Promise<b
   return false;
 }
 
-/** Older than that when it reached us, and it was missed and found later: others may have overtaken it. */
+/** A message older than this on arrival was found by a backfill. Newer messages may have been processed
+ *  before it. Milliseconds. */
 const lateMs = 10_000;
-/** Two words that are closer than that may have come in either order, and then STOP is the one that counts. */
+/** Two keywords closer together than this may have arrived in either order; then STOP takes precedence.
+ *  Milliseconds. */
 const closeMs = 60_000;
 
-/** What is told at once counts in the order of its arrival, whatever the clocks say. */
+/** Keywords that arrive without delay count in the order of arrival, independent of all clocks. Returns
+ *  true for a late START or STOP that a later keyword has replaced. */
 async function isOutdated(
   q: Query,
   line: Line,

@@ -12,40 +12,45 @@ import type { TurnRow } from "../store/turns.ts";
 import type { Line } from "./line.ts";
 
 export interface Raised {
-  /** What was noticed, once for ever: `turn:<id>`, `response:<platform message>`, `webhook:<id>` ... */
+  /** Idempotency key of the trigger, unique for all time: `turn:<id>`, `response:<platform message>`,
+   *  `webhook:<id>` ... */
   readonly key: string;
-  /** How: by the platform's webhook, the conversation's mode, the answer's text; or something of our own. */
+  /** The origin of the trigger: the platform's webhook, the conversation's mode, the answer's text, or
+   *  the daemon (`ours`). */
   readonly source: "webhook" | "mode" | "response" | "ours";
   readonly cause: Cause;
   readonly channel: string;
-  /** As the configuration names it. */
+  /** The agent's name in the configuration. */
   readonly agent: string;
-  /** Null: it is about the channel. */
+  /** Null: the escalation is about the channel. */
   readonly conversation: string | null;
   readonly topic: string | null;
-  /** For the human; no secrets. */
+  /** Text for the responder; contains no secrets. */
   readonly reason: string;
-  /** When people know of the escalation already, they hear of this, too. */
+  /** Notifies responders of this trigger also when they were already notified of the escalation. */
   readonly news?: true;
-  /** What the person said: whoever has the escalation is told, for nobody else will hear it. */
+  /** The customer's text. It is sent to the responder who acknowledged the escalation, because no other
+   *  recipient gets it. */
   readonly said?: string;
 }
 
 export interface Escalation {
-  /** Opens or extends the escalation that responders are notified of. Deduplicates by key. Without a policy nothing is stored. */
+  /** Opens or extends the escalation that responders are notified of. Deduplicates by key. Without a
+   *  policy it stores nothing. */
   raise(q: Query, raised: Raised): Promise<void>;
-  /** A message that the adapter would have answered: true when it is a human's, about an escalation. Then its event is
-   *  settled, and the agent never sees it. */
+  /** Handles a message that the adapter would have answered. Returns true when it is a responder's reply
+   *  to an escalation. Its event is then settled, and the agent never receives it. */
   hear(q: Query, line: Line, row: EventRow, event: MessageEvent): Promise<boolean>;
-  /** Called when the platform has taken a question: detects an escalating answer and schedules a look at the platform's
-   *  conversation. Returns true when the call must be handed over after the answer. Independent of the policy. */
+  /** Called when the platform has accepted a question: detects an escalating answer and schedules a poll
+   *  of the platform's conversation. Returns true when the call must be handed over after the answer.
+   *  Independent of the policy. */
   answered(
     q: Query,
     line: Line,
     about: { readonly conversation: ConversationRow; readonly turn: TurnRow },
     answer: Answer,
   ): Promise<boolean>;
-  /** A draft will not go out by itself any more. */
+  /** Called when a draft will no longer be sent without an operator. */
   stuck(
     q: Query,
     line: Line,

@@ -1,9 +1,11 @@
 // Stage fetch.
-// Takes: attachments that were announced with a `ref`, due.
-// Does: has the adapter fetch their bytes, bounded in size, time and number, beside everything else: the agent is asked
-//       meanwhile, with the attachment's name.
-// Leaves: the bytes as a blob; or the attachment due again later; or the reason why there will never be any.
-// If it fails: by error, later or never.  If the process dies: it is begun again when the claim is over.
+// Input: attachments that were announced with a `ref` and are due.
+// Effect: calls the adapter to fetch their bytes, limited in size, time and number. It runs in parallel to
+// the other stages: the agent is asked with the attachment's name before the fetch ends.
+// Output: the bytes as a blob, or the attachment due for a retry, or the reason why it is permanently
+// missing.
+// Failure: depends on the error: a retry later, or never.
+// Crash: the fetch starts again when the claim's lease expires.
 
 import { createHash } from "node:crypto";
 import { type Clock, finalError, isFinal, type Json, type Log } from "bridgehead/contract";
@@ -24,7 +26,7 @@ import { type Claimed, type Stage, type Transition, whenever } from "./stage.ts"
 import { type Tenure, tenure } from "./tenure.ts";
 
 const leaseMargin = 15_000;
-/** Each may hold a whole attachment in memory. */
+/** Each fetch may hold a whole attachment in memory. */
 const atOnce = 2;
 
 export interface FetchDeps {
@@ -32,9 +34,9 @@ export interface FetchDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
-  /** Milliseconds one attempt may take. */
+  /** Timeout of one attempt, in milliseconds. */
   readonly timeout: number;
-  /** Of one attachment. */
+  /** Size limit of one attachment, in bytes. */
   readonly mostBytes: number;
 }
 
@@ -60,7 +62,7 @@ export function fetchStage(deps: FetchDeps): Stage {
       const claimed: Claimed[] = [];
       const leaseMs = deps.timeout + leaseMargin;
       for (const row of await claimFetches(q, channel, deps.node, leaseMs, room)) {
-        // Whatever kills the process each time must not do so for ever.
+        // Ends the fetch of an attachment that crashes the process on each attempt.
         if (row.attempts > fetchLimit) await endFetch(q, row, "given up: every attempt was interrupted");
         else claimed.push(piece({ channel, open, row, tenure: tenure(deps.clock, leaseMs) }, deps));
       }
@@ -99,7 +101,7 @@ async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): 
 function afterFailure(fetching: Fetching, error: unknown, ending: boolean, deps: FetchDeps): Transition {
   const { row, channel } = fetching;
   const reason = (error instanceof Error ? error.message : String(error)).slice(0, 300);
-  // Another process, or this one's successor, begins at once.
+  // The process is shutting down: another process, or the restarted one, retries immediately.
   if (ending) return (q) => postponeFetch(q, row, 0, "interrupted");
   const over = isFinal(error) || row.attempts >= fetchLimit;
   const fields = { channel, event: row.event, position: row.position, attempts: row.attempts, reason };
@@ -109,7 +111,8 @@ function afterFailure(fetching: Fetching, error: unknown, ending: boolean, deps:
   return (q) => postponeFetch(q, row, delayMs, reason);
 }
 
-/** All bytes, in time and not too many. An adapter that heeds neither its signal nor its caller holds nobody up. */
+/** Reads all bytes within the time and size limits. An adapter that ignores its signal does not block
+ *  the caller. */
 async function collect(
   source: AsyncIterable<Uint8Array>,
   most: number,

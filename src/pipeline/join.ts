@@ -1,5 +1,5 @@
-// Joining: a person who writes three short messages in a row asks once. Part of stage route: pure; all of it is in the
-// rows, so that a process that dies meanwhile changes nothing.
+// Debounce: several short messages in a row from one customer become one question. Part of stage route. The
+// whole state is in the rows, so a crash loses nothing.
 
 import type { MessageEvent } from "bridgehead/contract";
 import { answerTo } from "../domain/address.ts";
@@ -9,20 +9,20 @@ import { attachmentsOf, type EventRow } from "../store/events.ts";
 import { extendTurn, joinableTurn } from "../store/joining.ts";
 import { lockLane } from "../store/lanes.ts";
 
-/** A turn waits no longer than this many times `join` after its first message, however often the person goes on. */
+/** A turn waits at most this many times `join` after its first message, however many messages follow. */
 const patience = 4;
-/** Characters of a question that takes more. */
+/** Maximum length of a joined question, in characters. */
 const longestQuestion = 20_000;
 
-/** When a turn that begins with this message is due. `join`: milliseconds. */
+/** Returns the time at which a turn that begins with this message is due. `join` is in milliseconds. */
 export function dueAt(q: Query, row: EventRow, join: number): number {
-  // Found when it is due, not only by the next sweep.
+  // Sets a timer, so that the turn does not wait for the next sweep.
   if (join > 0) q.waits.add(join);
   return row.received_at + join;
 }
 
-/** The turn that took the message along; null when none waits for it. The answer goes where this message says, and the
- *  delay counts from it. */
+/** Adds the message to a waiting turn and returns the turn's id; null when no turn waits for it. The
+ *  answer goes to this message's reply address, and the delay counts from this message. */
 export async function joinTurn(
   q: Query,
   row: EventRow,

@@ -1,4 +1,4 @@
-// A line: a configured channel as the pipeline sees it, with the agent behind it.
+// The channel runtime (`Line`): a configured channel with its agent, as the pipeline uses it.
 
 import type { Adapter, AgentFacts, Clock, Log, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
@@ -12,20 +12,23 @@ export interface LineRules extends Rules {
     readonly conversation: readonly Cap[];
     readonly channel: readonly Cap[];
   };
-  /** Sent to a person whose messages are held by a cap; none or empty: nothing. */
+  /** Sent to a customer whose messages are held by a cap. Absent or empty: nothing is sent. */
   readonly cap_text?: string | undefined;
   readonly on_unknown: "hold" | "resend" | "drop";
   readonly unknown_window: number;
-  /** Milliseconds after an unanswered call before a question counts as not asked. Default: the platform's `settle_after`. */
+  /** Milliseconds after an unanswered call before a question counts as not asked. The default is the
+   *  platform's `settle_after`. */
   readonly settle_after?: number | undefined;
   readonly on_dead: "skip" | "block";
   readonly on_newer: "send" | "drop";
-  /** Milliseconds within which a person's next message joins the one before; 0 for never. */
+  /** Debounce time in milliseconds: the customer's next message within it joins the previous one; 0
+   *  disables it. */
   readonly join: number;
-  /** Who is told what is not for the agent, and through which channel. */
+  /** The notification targets for messages that are not for the agent, and the channel that carries
+   *  them. */
   readonly humans?: { readonly channel: string; readonly to: readonly string[] } | undefined;
   readonly concurrency: number;
-  /** At most so many messages from one address of ours in any `per` milliseconds. */
+  /** Rate limit: at most `messages` from one sender address in any `per` milliseconds. */
   readonly rate?: { readonly messages: number; readonly per: number } | undefined;
 }
 
@@ -36,42 +39,45 @@ export interface Line {
   readonly traits: Traits;
   readonly rules: LineRules;
   readonly outbound: Outbound | null;
-  /** Fetches an attachment's bytes; null when the adapter announces none. */
+  /** Fetches an attachment's bytes; null when the adapter announces no attachments. */
   readonly open: Adapter["open"] | null;
   readonly client: AgentClient;
-  /** The canonical form of an address as a person writes it; null when this channel could not reach it. */
+  /** Returns the canonical form of an address; null when this channel cannot reach it. */
   address(text: string): string | null;
-  /** Never null in the daemon, with or without an escalation policy. Null for a line that is built without an app. */
+  /** Never null in the daemon, with or without an escalation policy. Null for a `Line` that is built
+   *  without an app. */
   escalation(): Escalation | null;
-  /** True for a while after the start, until the channel has looked for what it missed: a STOP from the night before
-   *  counts before a reply that has been due since then. */
+  /** True after the start until the channel has finished its backfill. A STOP that arrived during the
+   *  outage is thus applied before replies that became due in it. */
   catchingUp(): boolean;
-  /** As last read from the platform; null until the first reading ever succeeded. */
+  /** The settings from the last successful read of the platform; null until the first read succeeds. */
   settings(): AgentSettings | null;
   /** Why the platform refuses the agent's key; null while it is accepted. */
   problem(): string | null;
-  /** Told by each call's result: the refusal's reason, or null. Goes to the agent this line was built with. */
+  /** Called with each call's result: the reason of the refusal, or null. Forwards it to the agent this
+   *  `Line` was built with. */
   report(problem: string | null): void;
 }
 
-/** The settings of the line's skill; null when the agent has none, or nothing was read yet. */
+/** Returns the settings of the channel's skill; null when the agent has no such skill, or no settings
+ *  were read yet. */
 export function skillOf(line: Line): ChannelSettings | null {
   const { platform } = line.traits;
   const settings = line.settings();
   return platform === null || settings === null ? null : skillNamed(settings, platform);
 }
 
-/** What the platform's start call can open, and the agent must have a skill for. */
+/** True for the platforms that the start call can open and that need a skill of the agent. */
 export const startable = (platform: string | null): platform is "email" | "sms" | "voice" =>
   platform === "email" || platform === "sms" || platform === "voice";
 
-/** The agent's skill for a channel of the platform, whatever its status; null when it has none. */
+/** Returns the agent's skill for a channel of the platform, in any status; null when it has none. */
 export const skillNamed = (settings: AgentSettings, platform: string): ChannelSettings | null =>
   startable(platform)
     ? settings[platform]
     : (Object.entries(settings.skills ?? {}).find(([name]) => name === platform)?.[1] ?? null);
 
-/** What the adapter is told of the agent. */
+/** Returns the facts about the agent that the adapter receives. */
 export function agentFacts(line: Line): AgentFacts | null {
   const settings = line.settings();
   if (!settings) return null;
@@ -82,8 +88,9 @@ export function agentFacts(line: Line): AgentFacts | null {
   };
 }
 
-/** The reason why no question may be asked now, or null. Messages are stored meanwhile. A call needs no VOICE skill, because
- *  that skill describes the platform's own telephony; one that the operator has set to inactive still switches calls off. */
+/** Returns the reason why no question may be asked now, or null. Messages are stored until then. A call
+ *  needs no VOICE skill, because that skill describes the platform's own telephony. A VOICE skill that
+ *  the operator has set to inactive still disables calls. */
 export function whyNotAsk(line: Line): string | null {
   const { platform } = line.traits;
   if (platform === null) return "the channel carries notices only";
@@ -101,8 +108,9 @@ export function whyNotAsk(line: Line): string | null {
 
 const prepareMs = 8000;
 
-/** Lets the adapter render an agent's Markdown before the transaction that stores the answer. JSON for `Reply.rendered`;
- *  null when the adapter does not render ahead, fails, or exceeds the time limit: the reply is composed without it then. */
+/** Calls the adapter to render an agent's Markdown before the transaction that stores the answer.
+ *  Returns JSON for `Reply.rendered`. Returns null when the adapter does not render ahead, fails, or
+ *  exceeds the timeout; the reply is then composed without it. */
 export async function prepared(
   { channel, outbound }: Line,
   text: string | null,
@@ -126,5 +134,5 @@ export async function prepared(
   }
 }
 
-/** The lines that run now, by channel. A reload replaces entries. */
+/** The running channel runtimes by channel. A configuration reload replaces entries. */
 export type Lines = ReadonlyMap<string, Line>;

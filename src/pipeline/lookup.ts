@@ -1,5 +1,5 @@
-// Part of stage ask: what became of a call whose outcome is unknown. Reads only; a question is asked again when it is
-// certain that the platform does not have it, and not before.
+// Part of stage ask: determines the outcome of a call that ended as unknown. It only reads. A question is
+// asked again only when the platform certainly does not have it.
 
 import type { CallResult, Found } from "../agent/calls.ts";
 import { answerLifetime, askDelay, askLifetime, attemptLimit, lookDelay } from "../domain/retry.ts";
@@ -12,8 +12,9 @@ import { prepared } from "./line.ts";
 import { foreignKey } from "./opening.ts";
 import type { Transition } from "./stage.ts";
 
-/** After a start call of unknown outcome: the conversation it opened, if it did; or what to do until that is certain. When
- *  there is none the turn waits for an attempt of its own, which is recorded and settled like the first one. */
+/** After a start call of unknown outcome: looks up the conversation that it may have opened. When there
+ *  is none after the settle time, the turn is queued for a new attempt, which is recorded and settled
+ *  like the first one. */
 export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<Transition> {
   const { line, conversation, turn } = asking;
   const result = await line.client.findConversations(
@@ -30,7 +31,8 @@ export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskD
   return (q) => leave.unknown(q, asking, "not opened yet", Math.min(lookDelay(turn.looks), missing + 10));
 }
 
-/** A look that could not be taken: again later. What the platform says about our rate counts for everybody. */
+/** A lookup failed: retries it later with backoff. A rate limit reported by the platform delays the
+ *  calls of all nodes. */
 export function unreadable(
   asking: Asking,
   result: Exclude<CallResult<unknown>, { kind: "ok" }>,
@@ -51,7 +53,7 @@ export function unreadable(
   return (q) => leave.unknown(q, asking, result.reason, delay, null, penalty);
 }
 
-/** Was the question put, and what was the answer? */
+/** Looks up whether the platform has the question, and its answer. */
 export async function lookUp(
   asking: Asking,
   platformId: string,
@@ -67,13 +69,13 @@ export async function lookUp(
     readCall(deadline, deps),
   );
   if (result.kind === "ok") return found(asking, platformId, result.value, deadline, deps);
-  // 404 for the whole conversation: what was asked in it is gone with it, so the question is not there either.
+  // HTTP 404 for the whole conversation: the question was deleted with it.
   const settled = (turn.over_ago ?? 0) >= settleAfterOf(asking, deps);
   if (result.kind === "missing" && settled) return (q) => leave.gone(q, asking, result.reason);
   return unreadable(asking, result, deps);
 }
 
-/** What was attempted has left no trace after all the time that it may take: attempted again, up to the limit. */
+/** The attempt left no trace within the settle time: retries it, up to the limit. */
 function notThere(asking: Asking, reason: string): Transition {
   const { attempts } = asking.turn;
   if (attempts >= attemptLimit)

@@ -1,5 +1,5 @@
-// Words of the channel's own, or for people: replies that answer no question. Part of stage route: pure, in the event's
-// own transaction, so that each is written exactly once.
+// Replies that answer no question: the channel's own texts and notifications to humans. Part of stage
+// route. Each is written in the event's own transaction, and therefore exactly once.
 
 import type { Clock, Log, MessageEvent, Refusal } from "bridgehead/contract";
 import { type Address, answerTo, firstTo, type NoticeAddress } from "../domain/address.ts";
@@ -17,11 +17,12 @@ export interface Notice {
   readonly conversation: string;
   readonly address: Address;
   readonly text: string;
-  /** Goes out past a suppression, and before what waits in the conversation. */
+  /** Sent despite a suppression, and before other queued drafts of the conversation. */
   readonly forced: boolean;
 }
 
-/** Leaves a reply `ready` that is sent as it is: no signature, no introduction, no delay. Its id. */
+/** Inserts a reply in state `ready` that is sent unchanged: without signature, introduction or delay.
+ *  Returns its id. */
 export async function insertNotice(q: Query, clock: Clock, notice: Notice): Promise<string> {
   const { address, forced, ...rest } = notice;
   const id = newId(clock.now());
@@ -38,8 +39,9 @@ export async function insertNotice(q: Query, clock: Clock, notice: Notice): Prom
 
 const hourMs = 3_600_000;
 
-/** Tells a person that their messages are held: once in the cap's window, and at most once an hour. Never a machine that
- *  shows itself as one. A suppression drops it, as any other draft. Called by stage route. */
+/** Notifies a customer that their messages are held: once per window of the cap, and at most once an
+ *  hour. Recognized machines get no such message. A suppression drops it like any other draft. Called by
+ *  stage route. */
 export async function tellHeld(
   q: Query,
   line: Line,
@@ -57,8 +59,8 @@ export async function tellHeld(
   await insertNotice(q, clock, { channel, conversation, address, text, forced: false });
 }
 
-/** A message for people (a voicemail): each of the channel's `humans` gets it, in a conversation of their own. Without
- *  them it is held, for `inbox` to show. */
+/** Forwards a message for humans (a voicemail) to each of the channel's `humans`, in separate
+ *  conversations. Without `humans` it is held, and `inbox` lists it. */
 export async function tellHumans(
   q: Query,
   line: Line,
@@ -81,7 +83,8 @@ interface NoticeDeps {
   readonly log: Log;
 }
 
-/** Sends the text to each of the channel's `humans`, in a conversation of its own. False when the channel has none. */
+/** Sends the text to each of the channel's `humans`, in separate conversations. Returns false when the
+ *  channel has none. */
 async function notifyHumans(
   q: Query,
   line: Line,
@@ -105,7 +108,8 @@ async function notifyHumans(
   return true;
 }
 
-/** From this number of held messages per hour on, one escalation about the channel replaces those about conversations. */
+/** From this number of held messages per hour, one escalation about the channel replaces those about
+ *  conversations. */
 const heldPerHour = 20;
 
 /**
@@ -145,7 +149,8 @@ export async function holdForHuman(
   });
 }
 
-/** A new conversation with somebody we write to of our own accord; no agent takes part in it. */
+/** Inserts a conversation for a message that we send without an inbound message. The agent takes no part
+ *  in it. */
 export async function openFor(
   q: Query,
   whom: {
@@ -163,7 +168,8 @@ export async function openFor(
   return id;
 }
 
-/** `words`, the names of the attachments and the sender: the recipients of the notice see nothing else. */
+/** Joins `words`, the names of the attachments and the sender. The recipients of the notification see
+ *  nothing else. */
 async function textFor(
   q: Query,
   line: Line,

@@ -1,4 +1,4 @@
-// Work that may become obsolete while it runs: found by its key, and ended.
+// Cancellation of running work by key.
 
 export interface Obsolete {
   /** Runs `work` with a signal that aborts with `also`, or when the key is cancelled. */

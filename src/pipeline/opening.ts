@@ -1,5 +1,5 @@
-// How a conversation is opened on the platform: by the start call, or as user plus conversation (`opening: create`,
-// for platforms that would otherwise message the person themselves). External API 4.3.
+// Opens a conversation on the platform: by the start call, or as user plus conversation (`opening: create`,
+// for platforms that would otherwise message the customer directly). External API 4.3.
 
 import type { CreateRequest, StartRequest } from "../agent/calls.ts";
 import type { Opening } from "../domain/opening.ts";
@@ -10,14 +10,14 @@ export type OpeningCall =
   | { readonly kind: "start"; readonly body: StartRequest }
   | { readonly kind: "create"; readonly body: CreateRequest };
 
-/** The person's foreign key on the platform: the same for all their conversations on a channel. */
+/** The customer's foreign key on the platform. It is the same for all their conversations on a channel. */
 export function foreignKey(conversation: ConversationRow): string {
   const { channel, person, via } = conversation;
-  // The platform goes on with a person's current conversation: each of our addresses needs its own.
+  // The platform continues a customer's current conversation, so each of our addresses needs its own key.
   return `bridgehead:${channel}:${person}${via === null ? "" : `:${via}`}`;
 }
 
-/** The names the platform wants apart: everything before the last word, and the last word. */
+/** Splits a name as the platform requires: everything before the last word, and the last word. */
 function splitName(name: string | null, address: string): { firstName: string; lastName: string } {
   const words = (name ?? "").trim().split(/\s+/).filter(Boolean);
   if (words.length === 0) return { firstName: address.split("@")[0] || address, lastName: "-" };
@@ -25,12 +25,13 @@ function splitName(name: string | null, address: string): { firstName: string; l
   return { firstName: words.slice(0, -1).join(" "), lastName: words.at(-1) ?? "-" };
 }
 
-/** The number in an address of texts or calls, as the platform takes it: without the prefix of another service
- *  (`whatsapp:`). Null for a caller who withheld it, a `sip:` address, a short code: a start call would be refused. */
+/** Returns the phone number of an SMS or voice address in the platform's format, without the prefix of
+ *  another service (`whatsapp:`). Returns null for a withheld number, a `sip:` address and a short code,
+ *  because the start call would be refused. */
 const phoneOf = (address: string): string | null => /^(?:[a-z]+:)?(\+\d+)$/.exec(address)?.[1] ?? null;
 
-/** Whether the conversation is opened as user plus conversation. Calls are, too, when the agent has no active VOICE skill,
- *  because the start call for voice needs that skill. */
+/** Returns true when the conversation is opened as user plus conversation. Calls also use this form when
+ *  the agent has no active VOICE skill, because the start call for voice needs that skill. */
 export function opensByCreate(line: Line, conversation: ConversationRow): boolean {
   const { platform } = line.traits;
   if (line.rules.opening === "create" || !startable(platform)) return true;
@@ -38,7 +39,8 @@ export function opensByCreate(line: Line, conversation: ConversationRow): boolea
   return platform !== "email" && phoneOf(conversation.person) === null;
 }
 
-/** The call that opens it. `begun`: what is known of a conversation that we begin; null when the person wrote first. */
+/** Builds the API call that opens the conversation. `begun` is the data of an outbound conversation;
+ *  null when the customer wrote first. */
 export function openingOf(line: Line, conversation: ConversationRow, begun: Opening | null): OpeningCall {
   const { person } = conversation;
   const who = {
@@ -62,8 +64,8 @@ export function openingOf(line: Line, conversation: ConversationRow, begun: Open
       body: { ...common, channel: "voice", phoneNumber: phone ?? "", firstMessage: introduction },
     };
   }
-  // What begins with us begins anew: the platform would go on with the person's current conversation, which knows
-  // nothing of this introduction.
+  // Resets the platform's conversation for an outbound one. Otherwise the platform would continue the
+  // customer's current conversation, which does not contain this introduction.
   const written = { ...common, ...(begun?.speak && { resetConversation: true }) };
   if (mail) {
     const subject = begun?.subject || conversation.subject || skillOf(line)?.defaultSubject || "";
@@ -84,7 +86,8 @@ export function openingOf(line: Line, conversation: ConversationRow, begun: Open
   };
 }
 
-/** A conversation that is merely created has no place for the introduction, and the agent should know what it has said. */
+/** A conversation opened by the create call has no field for the introduction. The context carries it,
+ *  so that the agent knows what was sent. */
 function aboutBegun(begun: Opening | null, introduction: string): string | null {
   if (!begun) return null;
   const said = begun.speak && introduction !== "" ? `You wrote to the person first: ${introduction}` : null;

@@ -1,6 +1,7 @@
-// Which senders of a channel may send now, and what an attempt's outcome means for the others. Part of stage send: runs
-// in its transactions. A pause concerns one address of ours or the whole channel. When it is over one draft is tried, and
-// only its success lets the others go, so a provider that recovers is not met by everything that waited.
+// Pauses: which senders of a channel may send now, and how an attempt's outcome affects other drafts. Part
+// of stage send: runs in its transactions. A pause applies to one sender address or the whole channel. When
+// it ends one draft is sent as a probe. Only its success releases the others, so a recovering provider does
+// not get the whole queue at once.
 
 import type { Clock, SendOutcome } from "bridgehead/contract";
 import { paceOf, pauseDelay } from "../domain/retry.ts";
@@ -12,20 +13,22 @@ import { endPause, type Pause, pausesOf, takeProbe, wholeChannel, writePause } f
 import { sendRate, takeRate } from "../store/rates.ts";
 import type { Line } from "./line.ts";
 
-/** A provider's "try again at once" is not taken at its word. */
+/** Minimum pause in milliseconds, also when the provider asks for an immediate retry. */
 const shortestPause = 1000;
-/** Pauses that end before the next sweep get a timer. */
+/** Pauses that end before the next sweep get a timer. Milliseconds. */
 const timerMs = 4000;
 
 export interface Gate {
-  /** Senders that may not send, for leasing lanes. */
+  /** Paused senders, excluded when lanes are leased. */
   readonly closed: Closed;
-  /** Whether a draft of that sender may be tried; takes it from the send rate, and makes it the probe of a pause. */
+  /** Returns whether a draft of that sender may be attempted. Takes it from the send rate limit and
+   *  makes it the probe of a pause. */
   admits(draft: DraftRow, sender: string): Promise<boolean>;
 }
 
-/** The gate of one claim, on a channel. `rested`: until when (monotonic milliseconds) a sender has no room in its send
- *  rate, kept between claims; only this process uses it. `probeMs`: how long a probe may take. */
+/** Creates the gate for one claim on a channel. `rested` maps a sender to the time (monotonic
+ *  milliseconds) until which its send rate limit has no room. It is kept between claims, and only this
+ *  process uses it. `probeMs` is the longest duration of a probe. */
 export async function openGate(
   q: Query,
   line: Line,
@@ -70,7 +73,7 @@ export async function openGate(
     async admits(draft, sender) {
       if (draft.session !== null) return true;
       if (closed.has(wholeChannel) || closed.has(sender)) return false;
-      // A draft of unknown outcome is looked up, which is no attempt.
+      // A draft of unknown outcome is reconciled, which is no attempt.
       if (draft.state !== "queued") return true;
       if (!(await hasRoom(sender))) {
         closed.add(sender);
@@ -81,7 +84,7 @@ export async function openGate(
   };
 }
 
-/** What an attempt's outcome means for the other drafts of its sender and its channel. */
+/** Applies an attempt's outcome to the pauses of its sender and its channel. */
 export async function heedOutcome(
   q: Query,
   line: Line,
@@ -104,7 +107,8 @@ export async function heedOutcome(
     );
   const answered = outcome.kind === "sent" || outcome.kind === "refused";
   for (const one of known.filter((other) => other.sender !== failing)) {
-    // Nothing is known of the provider, or of this sender: the next draft is tried after the same time.
+    // The outcome gives no information about the provider or this sender: the next probe runs after the
+    // same backoff.
     if (one.probe === draft.id && (outcome.kind === "unknown" || failing === wholeChannel))
       await prolong(q, line, one);
     else if (one.probe === draft.id || (answered && (one.remaining <= 0 || one.told === 0)))
@@ -112,7 +116,7 @@ export async function heedOutcome(
   }
 }
 
-/** The pause that the outcome begins or prolongs; null: none. */
+/** Returns the key of the pause that the outcome begins or extends; null for none. */
 function failingKey(outcome: SendOutcome, sender: string): string | null {
   if (outcome.kind !== "deferred") return null;
   if (outcome.scope === "channel") return wholeChannel;
@@ -129,7 +133,7 @@ async function pause(
 ): Promise<void> {
   const { cause = "unreachable", reason, retryAfterMs } = outcome;
   const running = known !== undefined && known.remaining > 0 && known.probe !== draft.id;
-  // Attempts that ran side by side fail together: one failure, not many.
+  // Concurrent attempts fail together and count as one failure.
   const failures = running ? known.failures : (known?.failures ?? 0) + 1;
   const asked = retryAfterMs === undefined ? null : Math.max(retryAfterMs, shortestPause);
   if (running && (asked === null || asked <= known.remaining)) return;

@@ -1,8 +1,9 @@
 // Stage presence.
-// Takes: sessions of nodes that share the store, at every sweep.
-// Does: says that this node is alive; takes open sessions of silent nodes for lost.
-// Leaves: sessions `lost`, for another node to resume; those that nobody resumes are `closed` in the end.
-// If it fails: at the next sweep.  If the process dies: the others notice when its lease is over.
+// Input: sessions of nodes that share the store, at every sweep.
+// Effect: renews this node's heartbeat lease; marks open sessions of nodes with an expired lease as lost.
+// Output: sessions `lost`, for another node to resume; those that no node resumes are finally `closed`.
+// Failure: retried at the next sweep.
+// Crash: the other nodes detect it when the node's lease expires.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Database } from "../store/driver.ts";
@@ -10,10 +11,10 @@ import { takeLease } from "../store/leases.ts";
 import { endLost, forgetNodes, loseOrphans, nodeLease, reclaimSessions } from "../store/sessions.ts";
 import type { PureStage } from "./stage.ts";
 
-/** A node that says nothing for so long is taken for dead. */
+/** A node without a heartbeat for this time, in milliseconds, counts as dead. */
 const leaseMs = 20_000;
 const renewalMs = 5000;
-/** After this nobody waits for the end of a lost session to be told. */
+/** After this time, in milliseconds, a lost session is closed without its end event. */
 const lostLifetime = 6 * 3_600_000;
 
 export function presenceStage(deps: {
@@ -30,7 +31,7 @@ export function presenceStage(deps: {
       if (now < nextAt) return [];
       const committed = [() => void (nextAt = now + renewalMs)];
       await endLost(q, lostLifetime);
-      // Nobody else uses an SQLite store: what was open at its start is lost already.
+      // An SQLite store has one node: the sessions that were open at its start are already lost.
       if (deps.db.kind === "sqlite") return committed;
       if ((await takeLease(q, nodeLease(deps.node), deps.node, leaseMs)) !== null)
         await reclaimSessions(q, deps.node);

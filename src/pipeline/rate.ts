@@ -1,2 +1,2 @@
-/** The row of the shared rate: one platform, one rate for all of its agents. */
+/** The key of the shared rate limit: all agents of the platform share one rate limit. */
 export const rateName = "platform";

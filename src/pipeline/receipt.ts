@@ -1,5 +1,5 @@
-// Receipts: what a delivery event (a status callback, a bounce) or an answer says about a draft. Part of stage route: pure,
-// in the event's own transaction.
+// Delivery receipts: applies a delivery event (a status callback, a DSN) or a reply to the draft it is
+// about. Part of stage route: runs in the event's own transaction.
 
 import type { DeliveryEvent, Json, Log, MessageEvent } from "bridgehead/contract";
 import { strikeLimit } from "../domain/retry.ts";
@@ -22,15 +22,17 @@ import { endAttempt } from "../store/turns.ts";
 import { optedOut, suppressOptedOut } from "./consent.ts";
 import type { Line } from "./line.ts";
 
-/** A receipt may be quicker than the answer that tells us the id it names: it is looked at again until that is there. */
+/** A delivery receipt may arrive before the response that contains the id it names. It is matched again
+ *  after this many milliseconds, until the id is known. */
 const lookAgainMs = 1000;
 const patienceMs = 60_000;
-/** How long after sending a bounce that names only the recipient is believed to be about our draft. */
+/** A bounce that names only the recipient matches a draft sent within this time. Milliseconds. */
 const bounceWindow = 7 * 24 * 3_600_000;
-/** How many addresses of a report without our ids are looked up. */
+/** At most this many addresses of a report without our ids are looked up. */
 const mentionLimit = 5;
 
-/** Settles the event; the id of the draft it is about, or null when it is about nothing we sent, or nothing we know of yet. */
+/** Settles the event. Returns the id of its draft, or null when the event matches no draft that we sent
+ *  or know of yet. */
 export async function matchReceipt(
   q: Query,
   line: Line,
@@ -38,7 +40,7 @@ export async function matchReceipt(
   event: DeliveryEvent,
   log: Log,
 ): Promise<string | null> {
-  // Asked before the search: what is concluded in between is found by it.
+  // Read before the search, so that the search also finds attempts that end in between.
   const early =
     event.about.key === undefined && event.about.sent?.length && (await isSending(q, line.channel));
   const found = await findDraft(q, line, event);
@@ -51,7 +53,7 @@ export async function matchReceipt(
     await settleEvent(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });
     return null;
   }
-  // A sender may be about to write its outcome: first it, or first we, never in between.
+  // A send worker may be about to write its outcome. The lane's lock orders the two transactions.
   await lockLane(q, found.draft.conversation, "out");
   const draft = (await readDraft(q, found.draft.id)) ?? found.draft;
   await apply(q, line, draft, found.certain, event, log);
@@ -64,8 +66,8 @@ export async function matchReceipt(
   return draft.id;
 }
 
-/** Whoever answers a draft has it: one whose outcome nobody has heard of yet, or ever would, is sent, and is cited by the
- *  id the answer names. Before anything is looked up by that id. */
+/** A reply proves that its draft was delivered. A draft without a known outcome becomes `sent` and is
+ *  cited by the id in the reply. Called before any lookup by that id. */
 export async function heedAnswered(q: Query, line: Line, event: MessageEvent, log: Log): Promise<void> {
   if ("session" in event.thread) return;
   for (const { id, key } of event.thread.ours ?? []) {
@@ -86,7 +88,7 @@ export async function heedAnswered(q: Query, line: Line, event: MessageEvent, lo
 
 interface Match {
   readonly draft: DraftRow;
-  /** False when only the recipient and the time speak for it. */
+  /** False when only the recipient and the time match. */
   readonly certain: boolean;
 }
 
@@ -108,11 +110,9 @@ async function findDraft(q: Query, line: Line, event: DeliveryEvent): Promise<Ma
   return null;
 }
 
-/**
- * The recipient of the draft that the event is about, and whether the draft went to that address at all. A text report
- * names it among other addresses, the failed one first; where it names none of ours, a draft with one recipient is meant.
- * Null: unknown.
- */
+/** Returns the recipient that the event is about, and whether the draft was sent to that address at all.
+ *  A text report names it among other addresses, the failed one first. If it names none of the draft's
+ *  recipients and the draft has one recipient, that one is meant. Null: unknown. */
 function recipientOf(
   line: Line,
   draft: DraftRow,
@@ -129,7 +129,8 @@ function recipientOf(
   return named === undefined ? null : { address: named, ours: true };
 }
 
-/** Lower case. A draft whose body was removed by the retention, or was stored by another adapter, has one recipient. */
+/** Returns the recipients in lower case. A draft whose body was removed by the retention, or was stored
+ *  by another adapter, has one recipient. */
 function allRecipients(line: Line, draft: DraftRow): readonly string[] {
   try {
     const found = line.outbound?.recipients?.(JSON.parse(draft.body) as Json) ?? [];
@@ -139,8 +140,9 @@ function allRecipients(line: Line, draft: DraftRow): readonly string[] {
   }
 }
 
-/** Ranks only rise: a late "accepted" never takes a "delivered" back, and what has failed stays failed. A draft about
- *  to be sent again (`queued`, by policy) is not, when the first attempt turns out to have arrived. */
+/** Applies the event to the draft. States only advance: a late "accepted" never replaces "delivered",
+ *  and a failed draft stays failed. A draft that is queued for a retry by policy is not sent again when
+ *  its first attempt turns out to have arrived. */
 async function apply(
   q: Query,
   line: Line,
@@ -153,7 +155,8 @@ async function apply(
   const failing = recipientOf(line, draft, event);
   if (failing === null) return;
   const recipient = failing.address;
-  // A mail that a server took may still come back. What a phone got it has, whatever is reported after it.
+  // A mail may bounce after a server accepted it. A message delivered to a phone stays delivered, despite
+  // later status callbacks.
   if (event.state === "failed" && draft.state === "delivered" && line.traits.platform !== "email") {
     log.warn(
       { channel: line.channel, draft: draft.id },
@@ -161,7 +164,8 @@ async function apply(
     );
     return;
   }
-  // Without our own ids in it anybody can write a bounce: it marks a sent draft, but silences nobody and wakes nobody.
+  // A bounce without our own ids may be forged. It marks a sent draft as failed, but suppresses no address
+  // and notifies no responder.
   if (event.state === "failed" && event.code === optedOut && certain) {
     await suppressOptedOut(q, line.channel, recipient, event.detail ?? event.code);
     log.info({ channel: line.channel, draft: draft.id }, "the provider says that a person opted out");
@@ -169,19 +173,20 @@ async function apply(
     event.state === "failed" &&
     event.permanent &&
     certain &&
-    // Whoever received the reply knows its Message-ID: a forged bounce must not suppress a third address.
+    // Every recipient of the reply knows its Message-ID: a forged bounce must not suppress a third address.
     failing.ours &&
     !(draft.state === "failed" && recipient === draft.recipient)
   ) {
     const suppressed = await strike(q, line.channel, recipient, strikeLimit, event.detail ?? "hard bounce");
     log.warn({ channel: line.channel, draft: draft.id, suppressed }, "a reply bounced");
   }
-  // A copy that bounced says nothing about the person it was for.
+  // A bounced copy (Cc) does not change the draft's delivery to its main recipient.
   if (recipient !== draft.recipient) return;
   const pending = !["sent", "delivered", "failed"].includes(draft.state);
-  // A report without our ids may be forged: it does not end what is looked for, sent again, or held for an operator.
+  // A report without our ids may be forged. It does not end a draft that is reconciled, queued for a retry,
+  // or held for an operator.
   if (pending && !certain) return;
-  // Where the answer to the send was lost, the receipt alone knows the provider's id.
+  // When the response to the send was lost, only the delivery receipt contains the provider's id.
   const [id] = pending && event.state !== "failed" ? (event.about.sent ?? []) : [];
   if (id !== undefined) await cite(q, line.channel, id, draft.conversation, draft.id);
   const settled = { open: 0 as const, reason: event.detail ?? null, externalId: id ?? null };

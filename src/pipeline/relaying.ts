@@ -1,6 +1,6 @@
-// Part of stage ask: turns that put no question. A person's words are put to the platform as a manual message, and the
-// platform is told who answers. The mode is the same however often it is set; the words are not, so words that may be
-// there are looked for before they are put again.
+// Part of stage ask: turns that ask no question. A human's message is posted to the platform as a manual
+// message, and the platform's mode is set. Setting the mode is idempotent. Posting a message is not, so a
+// message that may have been posted is looked up before a retry.
 
 import type { CallResult } from "../agent/calls.ts";
 import { askDelay, attemptLimit, lookDelay } from "../domain/retry.ts";
@@ -11,11 +11,12 @@ import { concluded, effect } from "./concluding.ts";
 import { unreadable } from "./lookup.ts";
 import type { Transition } from "./stage.ts";
 
-/** The mode is set again like what was certainly not done, and no longer than that: the lane waits for it. */
+/** Retries setting the mode like a call that was certainly not executed, with the same lifetime, because
+ *  the lane waits for it. */
 const repeatable = <T>(result: CallResult<T>): CallResult<T> =>
   result.kind === "unknown" ? { kind: "deferred", reason: result.reason } : result;
 
-/** PUT mode, as the turn says. */
+/** Calls PUT mode with the mode of the turn. */
 export async function tellMode(
   asking: Asking,
   platformId: string,
@@ -26,11 +27,12 @@ export async function tellMode(
   const call = effect("ask.cross", asking, signal, deps);
   const result = await asking.line.client.setMode(platformId, mode, call);
   call.crossed();
-  // Told once more is told once.
+  // Setting the mode is idempotent.
   return concluded(asking, repeatable(result), deps, () => (q) => leave.toldMode(q, asking, mode));
 }
 
-/** Mode manual first, for the platform takes a person's words in no other; then the words. */
+/** Sets mode manual first, because the platform accepts a human's message in no other mode. Then posts
+ *  the message. */
 export async function say(
   asking: Asking,
   platformId: string,
@@ -48,7 +50,7 @@ export async function say(
   return concluded(asking, result, deps, (id) => (q) => leave.relayed(q, asking, id));
 }
 
-/** Are the words there? Put again only when they certainly are not. */
+/** Looks up whether the message was posted. Posts it again only when it is certainly missing. */
 export async function findSaid(
   asking: Asking,
   platformId: string,

@@ -1,27 +1,28 @@
-// The rest of the loop between two looks: over when somebody wakes it, when something becomes due, or after a while.
+// The timer of the scheduler's loop between two sweeps. The wait ends on a wake, when work becomes due, or
+// on a timeout.
 
 import type { Clock } from "bridgehead/contract";
 
 export interface Rest {
-  /** Call before looking: who wakes it from now on ends the next rest. */
+  /** Call before a sweep: a `wake` after this call ends the next wait. */
   begin(): void;
   wake(): void;
-  /** Wakes it in `ms`. Instants that are close to each other are one. */
+  /** Schedules a wake in `ms` milliseconds. Times close to each other share one timer. */
   wakeIn(ms: number): void;
-  /** Rests for at most `mostMs`. `deaf`: for all of it, whoever calls. */
+  /** Waits for at most `mostMs` milliseconds. `deaf`: waits for the full time and ignores wakes. */
   over(mostMs: number, signal: AbortSignal, deaf: boolean): Promise<void>;
 }
 
-/** Milliseconds that what becomes due may wait for what becomes due a little later. */
+/** Timer resolution in milliseconds: due work may be delayed by this much, to be processed together. */
 const grain = 20;
 
 export function createRest(clock: Clock): Rest {
   const due = new Set<number>();
   let woken = false;
-  /** Ends the sleep, to look how long it still has to be. */
+  /** Ends the sleep, so that the loop computes the remaining time again. */
   let rouse: () => void = () => undefined;
 
-  /** Resolves when somebody rouses it; at the latest after `ms`. */
+  /** Resolves on `rouse`, or after `ms` milliseconds at the latest. */
   async function sleep(ms: number, signal: AbortSignal): Promise<void> {
     const roused = new AbortController();
     rouse = () => roused.abort();

@@ -1,8 +1,12 @@
 // Stage route.
-// Takes: events `stored`, per channel in the order of their arrival; senders in turn where the channel is at its cap.
-// Does: finds or opens the conversation; guards (machine mail, age, allow and deny, loops, caps); hands receipts on.
-// Leaves: a turn `waiting` in the conversation's inbound lane, or the event `ignored` or `held` with its reason.
-// If it fails: later again, after five times `failed`.  If the process dies: the event is still `stored`.
+// Input: events in state `stored`, per channel in the order of arrival; in fair order of the senders when
+// the channel is at its cap.
+// Effect: finds or opens the conversation; applies the guards (machine mail, age, allow and deny, loops,
+// caps); passes delivery receipts to the drafts.
+// Output: a turn `waiting` in the conversation's inbound lane, or the event `ignored` or `held` with its
+// reason.
+// Failure: retried with backoff; `failed` after five attempts.
+// Crash: the event is still `stored`.
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
 import { answerTo } from "../domain/address.ts";
@@ -54,12 +58,13 @@ interface RouteDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
-  /** Ends the asking of that conversation, for its question is obsolete. */
+  /** Cancels the running question of that conversation, because it is obsolete. */
   cancel(conversation: string): void;
 }
 
 const batch = 200;
-/** Of a channel at its cap: few have room, and the next sweep comes in a second. */
+/** Batch size for a channel at its cap: few messages have room, and the next sweep follows within a
+ *  second. */
 const fairBatch = 64;
 const attemptLimit = 5;
 
@@ -71,7 +76,7 @@ export function routeStage(deps: RouteDeps): PureStage {
       for (const channel of await channelsToRoute(q)) {
         const line = deps.lines().get(channel);
         if (!line) continue;
-        if (!(await lockChannel(q, channel))) continue; // looked at again when that one has committed
+        if (!(await lockChannel(q, channel))) continue; // another transaction holds the lock: retried after its commit
         const room: Room = { none: false, noneForOthers: false };
         const route = (row: EventRow) =>
           q
@@ -81,7 +86,8 @@ export function routeStage(deps: RouteDeps): PureStage {
               await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
             });
         for (const row of await inTurn(q, line)) {
-          // What overtakes others does not overtake those of its own conversation: they are routed before it.
+          // The fair order may move a message ahead of others. Earlier messages of its own conversation are
+          // routed before it.
           for (let next = await eldest(q, line, row); next !== null && hasRoom(room, next); ) {
             await route(next);
             next = next.id === row.id ? null : await eldest(q, line, row);
@@ -95,19 +101,21 @@ export function routeStage(deps: RouteDeps): PureStage {
   };
 }
 
-/** What the channel's cap has no room for, as it turned out in this run. */
+/** The senders for which the channel's cap has no room, as found in this run. */
 interface Room {
   none: boolean;
   noneForOthers: boolean;
 }
 
-/** Receipts do not wait for room, nor what takes none, nor what an operator has released. */
+/** Delivery receipts, exempt events and events released by an operator do not wait for room under the
+ *  cap. */
 const hasRoom = (room: Room, row: EventRow): boolean =>
   !isUnderCap(row) || !(room.none || (room.noneForOthers && row.preferred === 0));
 const isUnderCap = ({ kind, code }: EventRow): boolean =>
   kind === "message" && code !== "released" && code !== exempt;
 
-/** What is due in a channel, by arrival. Where there is more than its cap has room for, its messages in fair order. */
+/** Returns the due events of a channel in order of arrival. When they exceed the room under the
+ *  channel's cap, its messages are in fair order. */
 async function inTurn(q: Query, line: Line): Promise<readonly EventRow[]> {
   const rows = await storedEvents(q, line.channel, batch);
   const caps = line.rules.caps.channel;
@@ -152,7 +160,8 @@ async function routeEvent(
       code: "not-asked",
       reason: "the channel carries notices only, and this answers none of them",
     });
-  // A released event (`inbox answer`) carries its former code: the operator has decided, the guards are silent.
+  // A released event (`inbox answer`) keeps its former code. The operator has decided, so the guards do not
+  // apply.
   const released = row.code === "released";
   const refusal = released ? null : refuse(event, rulesFor(event, line.rules), row.received_at);
   if (refusal?.hold) return holdForHuman(q, line, row, event, refusal, await place(), deps);
@@ -210,8 +219,8 @@ async function routeEvent(
   await settleEvent(q, row.id, { state: "routed", conversation, turn });
 }
 
-/** Before anything else is decided about it: a responder's reply would reach the customer twice, too. A word of consent is
- *  applied all the same. */
+/** Holds a message that may have been answered before a restore. Runs before all other decisions,
+ *  because a responder's reply would also reach the customer twice. A consent keyword is still applied. */
 async function holdHandled(
   q: Query,
   line: Line,
@@ -220,9 +229,9 @@ async function holdHandled(
   reason: string,
   log: Log,
 ): Promise<void> {
-  // Its age counts from the restore, not from its first arrival, so age decides nothing here.
+  // The message's age counts from the restore and not from its first arrival, so `max_age` is not applied.
   const refusal = refuse(event, { ...line.rules, max_age: Number.POSITIVE_INFINITY }, row.received_at);
-  // What only a human can read is held in either case, and nothing else lists it.
+  // A message that only a human can read is held in either case, because no other list contains it.
   const outcome =
     refusal !== null && !refusal.hold
       ? { state: "ignored", ...refusal }
@@ -231,7 +240,8 @@ async function holdHandled(
   return settleEvent(q, row.id, outcome);
 }
 
-/** Somebody waits, and only an operator lets the message through. About the channel: a loop has many conversations. */
+/** Opens an escalation for a held message that only an operator can release. It is about the channel,
+ *  because a loop has many conversations. */
 async function raiseHeld(q: Query, line: Line, row: EventRow, reason: string): Promise<void> {
   const { channel, agent } = line;
   const about = { channel, agent, conversation: null, topic: null };
@@ -239,13 +249,15 @@ async function raiseHeld(q: Query, line: Line, row: EventRow, reason: string): P
   await line.escalation()?.raise(q, { ...about, key, source: "ours", cause: "cap", reason });
 }
 
-/** What is said in a call is as old as the call; what people are told of, they judge themselves. */
+/** Returns the rules without `max_age` for messages of a call and messages for humans. Messages of a
+ *  call are as old as the call, and humans judge the age of a message themselves. */
 const rulesFor = (event: MessageEvent, rules: Rules): Rules =>
   "session" in event.thread || event.forHumans !== undefined
     ? { ...rules, max_age: Number.POSITIVE_INFINITY }
     : rules;
 
-/** The message itself, or the first that waits of those before it in its conversation; null when it was routed already. */
+/** Returns the first queued message of the same conversation, which may be the message itself; null when
+ *  the message was already routed. */
 async function eldest(q: Query, line: Line, row: EventRow): Promise<EventRow | null> {
   if (!isUnderCap(row)) return row;
   if ((await stateOf(q, row.id)) !== "stored") return null;
@@ -261,7 +273,8 @@ async function eldest(q: Query, line: Line, row: EventRow): Promise<EventRow | n
   return row;
 }
 
-/** How long the message waits for room under the channel's caps, in milliseconds; null when there is room. */
+/** Returns how long the message waits for room under the channel's caps, in milliseconds; null when
+ *  there is room. */
 async function roomFor(q: Query, line: Line, row: EventRow): Promise<number | null> {
   let longest: number | null = null;
   for (const cap of line.rules.caps.channel) {
@@ -273,9 +286,9 @@ async function roomFor(q: Query, line: Line, row: EventRow): Promise<number | nu
   return longest;
 }
 
-/** The channel is at its cap: a storm, or the mail of a long outage. Nothing is decided about this message: it waits for
- *  room, and so do the others of its kind. Humans are told once, and again when it lasts for more than an hour after they
- *  have closed that. */
+/** The channel is at its cap because of a storm or the backlog of a long outage. The message and all
+ *  others of its kind stay queued without a decision. Responders are notified once, and again when the
+ *  cap lasts for more than an hour after they closed that escalation. */
 async function waitForRoom(
   q: Query,
   line: Line,
@@ -305,7 +318,7 @@ async function waitForRoom(
   });
 }
 
-/** Where an answer would go. */
+/** Returns the address that an answer would be sent to. */
 const addressOf = (event: MessageEvent): string => (event.replyTo ?? event.from).address;
 
 async function findConversation(q: Query, line: Line, event: MessageEvent): Promise<string | null> {
@@ -361,7 +374,7 @@ async function openConversation(q: Query, line: Line, event: MessageEvent, clock
   return id;
 }
 
-/** The conversation of what is not asked. */
+/** Returns the conversation of a message that is not asked; opens one when there is none. */
 async function placeOf(q: Query, line: Line, event: MessageEvent, clock: Clock): Promise<string> {
   const session = "session" in event.thread ? await readSession(q, line.channel, event.thread.session) : null;
   const conversation =
@@ -372,7 +385,8 @@ async function placeOf(q: Query, line: Line, event: MessageEvent, clock: Clock):
   return conversation;
 }
 
-/** Who takes part now, and every id under which a later message may cite this one or its ancestors. */
+/** Records the participants, and every id under which a later message may cite this one or its
+ *  ancestors. */
 async function remember(q: Query, line: Line, event: MessageEvent, conversation: string): Promise<void> {
   for (const party of [event.from, ...(event.replyTo ? [event.replyTo] : []), ...(event.cc ?? [])]) {
     await addParticipant(q, conversation, party.address);

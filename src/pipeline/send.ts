@@ -1,8 +1,11 @@
 // Stage send.
-// Takes: the head of a conversation's outbound lane, due: a draft `queued`; one of unknown outcome goes to settle.
-// Does: checks suppression and supersession, writes the attempt down, sends.
-// Leaves: draft `sent`, `failed`, `queued` until, or `unknown` until the first look.
-// If it fails: by outcome.  If the process dies: the draft is `sending` with a dead lease: unknown, so settle looks.
+// Input: the head of a conversation's outbound lane, due: a draft `queued`; a draft of unknown outcome goes
+// to stage settle.
+// Effect: checks suppression and supersession, records the attempt, and sends.
+// Output: draft `sent`, `failed`, `queued` until its retry, or `unknown` until the first lookup.
+// Failure: depends on the outcome.
+// Crash: the draft is `sending` with an expired lease. Its outcome is unknown, so stage settle reconciles
+// it.
 
 import type { Json, Log, SendOutcome } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
@@ -41,9 +44,10 @@ import type { Claimed, Stage, Transition } from "./stage.ts";
 import { TooLate, tenure } from "./tenure.ts";
 
 const leaseMargin = 15_000;
-/** What a crossing needs of the lease: the provider's answer is waited for no longer than that lasts. */
+/** Minimum remaining lease for a crossing, in milliseconds. The provider's response is awaited no longer
+ *  than the lease lasts. */
 const leastLeft = 10_000;
-/** A provider's "try again at once" is not taken at its word. */
+/** Minimum delay in milliseconds, also when the provider asks for an immediate retry. */
 const shortestWait = 1000;
 
 export function sendStage(deps: SendDeps): Stage {
@@ -80,8 +84,9 @@ export function sendStage(deps: SendDeps): Stage {
   };
 }
 
-/** The lane's head, after dropping what must not go out any more. Checked here and not when the draft was made: a
- *  reply that waited for its delay dies when the address was suppressed meanwhile. */
+/** Returns the lane's head after dropping drafts that must not be sent. The check runs here and not when
+ *  the draft is created. A reply in its delay is thus dropped when its address is suppressed before it
+ *  is due. */
 async function nextToSend(q: Query, line: Line, lease: Lease, log: Log): Promise<DraftRow | null> {
   for (;;) {
     const draft = await headDraft(q, lease);
@@ -92,7 +97,7 @@ async function nextToSend(q: Query, line: Line, lease: Lease, log: Log): Promise
       if (when === "later") return null;
     }
     if (draft.state !== "queued") return draft;
-    // The lane was due for the one before, which has just been dropped.
+    // The lane was due for the previous draft, which was just dropped.
     if (draft.due_in > 0) return null;
     const suppressed = draft.forced ? null : await suppression(q, line.channel, draft.recipient);
     const superseded =
@@ -155,7 +160,8 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   return (q) => conclude(q, sending, outcome);
 }
 
-/** Writes an outcome under the lease. A receipt that came meanwhile has already settled the draft: it stays. */
+/** Writes an outcome under the lease. If a delivery receipt has already settled the draft, the receipt's
+ *  state stays. */
 async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promise<void> {
   const { line, lease, draft } = sending;
   await guardLease(q, lease);
@@ -173,7 +179,7 @@ async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promi
   if (now?.state === "sending") {
     const change = await changeFor(q, sending, outcome);
     await changeDraft(q, draft.id, change);
-    // The parts behind one that was refused make no sense without it.
+    // The following parts are incomplete without a refused part, so they are dropped too.
     if (change.state === "failed" && change.open === 0) await endRest(q, draft, "dropped");
     if (change.state === "failed")
       await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: change.reason ?? "" });
@@ -189,7 +195,8 @@ async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
     case "sent":
       return { state: "sent", open: 0, externalId: outcome.id } as const;
     case "refused":
-      // The words in return to a STOP: the provider has said its own and takes no others. Nothing is missing.
+      // The confirmation of a STOP: the provider sent its own confirmation and refuses others. The draft is
+      // dropped without an error.
       if (outcome.code === optedOut && draft.forced === 1) {
         await suppressOptedOut(q, line.channel, draft.recipient, outcome.reason);
         return { state: "dropped", open: 0, reason: `${outcome.code}: ${outcome.reason}` } as const;
@@ -210,7 +217,7 @@ async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
           reason: `given up: ${outcome.reason}`,
         } as const;
       }
-      // It keeps its place and waits for the pause, as the others do.
+      // The draft keeps its place in the queue and waits until the pause ends.
       if (outcome.scope === "channel" || outcome.scope === "sender")
         return { state: "queued", open: 1, reason: outcome.reason } as const;
       const backoff = sendDelay(paceOf(line.traits.platform), draft.attempts + 1);

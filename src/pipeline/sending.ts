@@ -1,4 +1,4 @@
-// One claimed draft with all that sending it, or finding out about it, needs.
+// The context of one claimed draft in the stages send and settle.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { DraftRow } from "../store/drafts.ts";
@@ -13,7 +13,7 @@ export interface SendDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
-  /** Milliseconds one attempt may take. */
+  /** Timeout of one attempt, in milliseconds. */
   readonly timeout: number;
 }
 

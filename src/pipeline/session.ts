@@ -1,6 +1,7 @@
-// Live sessions (calls): part of stage route. A session is one row that outlives its sockets; while it is open, the
-// lanes of its conversation belong to the node that holds the socket. What the caller says last is what counts: older
-// words that nobody has asked are joined to it, older questions that were asked are dropped, and their answers with them.
+// Live sessions (calls): part of stage route. A session is one row that outlives its sockets. While it is
+// open, the lanes of its conversation belong to the node that holds the socket. The caller's latest message
+// has priority. Older messages that were not asked are joined to it. Older questions that were asked are
+// dropped with their answers.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { type Address, answerTo } from "../domain/address.ts";
@@ -44,9 +45,9 @@ export interface SessionDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
-  /** Called once the commit is on disk. */
+  /** Called after the commit is on disk. */
   readonly committed: (() => void)[];
-  /** Ends the asking of that conversation. */
+  /** Cancels the running question of that conversation. */
   cancel(conversation: string): void;
 }
 
@@ -54,7 +55,7 @@ const newer = "the caller said something newer";
 const ended = "the call has ended";
 const silentOpening = { introduction: null, subject: null, context: null, speak: false };
 
-/** Something happened to a session. Settles the event. */
+/** Applies a session event to its session and settles the event. */
 export async function routeSession(
   q: Query,
   line: Line,
@@ -95,7 +96,8 @@ async function happened(
       await handOver(q, session, event.reason ?? event.state);
       break;
     case "lost":
-      // Told by a node that no longer has it: an older connection, found dead after the call came back elsewhere.
+      // Ignores the report of a node that no longer has the session: an older connection timed out after
+      // the call had moved to another node.
       if (event.node === session.node) await loseSession(q, session, event.reason ?? null);
       break;
     case "closed":
@@ -105,8 +107,9 @@ async function happened(
   return session.conversation;
 }
 
-/** A call begins: in the person's conversation, unless another call lives in it. The platform's conversation is bound
- *  before the first words, for they should not wait for that, too. */
+/** Starts a call in the customer's conversation, unless another call is open in it. The platform's
+ *  conversation is bound before the first message, so that the first answer does not wait for the
+ *  binding. */
 async function opened(
   q: Query,
   line: Line,
@@ -158,7 +161,8 @@ async function opened(
   return conversation;
 }
 
-/** Nobody listens any more: what waits is dropped, what is being asked is ended. An opening that was begun goes on. */
+/** The caller has hung up: drops queued work and cancels the running question. An opening that was
+ *  already started continues. */
 async function close(q: Query, session: SessionRow, event: StoredSession, deps: SessionDeps): Promise<void> {
   const { conversation, id } = session;
   await closeSession(q, session, {
@@ -180,7 +184,7 @@ async function close(q: Query, session: SessionRow, event: StoredSession, deps: 
   }
 }
 
-/** Something was said in a session. No caps and no age: the call itself is the limit. */
+/** Routes a message of a session. Caps and `max_age` do not apply: the call itself is the limit. */
 export async function routeWords(
   q: Query,
   line: Line,
@@ -199,8 +203,8 @@ export async function routeWords(
     });
   }
   const { conversation } = session;
-  // Who talks is there: what was lost is an older connection, or this node while it was cut off. Only what this process
-  // heard itself proves that.
+  // A message proves that the caller is connected. The lost connection was an older one, or this node was
+  // cut off. Only messages that this process received itself are proof.
   if (session.state === "lost" && event.node === deps.node) await reviveSession(q, session, deps.node);
   await lockLane(q, conversation, "in");
   const turn = newId(deps.clock.now());
@@ -221,11 +225,11 @@ export async function routeWords(
   await settleEvent(q, row.id, { state: "routed", conversation, turn });
 }
 
-/** The words of older turns that nobody has asked, for the new one to take along. Those that were asked are dropped: the
- *  answer would come too late, and to something else. */
+/** Returns the text of older turns that were not asked, for the new turn. Older turns that were asked
+ *  are dropped, because their answers would be late and answer an outdated question. */
 async function supersede(q: Query, session: SessionRow, by: string, deps: SessionDeps): Promise<string[]> {
   const bound = (await readConversation(q, session.conversation)).platform_id !== null;
-  // Also what another node found obsolete, and could not end.
+  // Also cancels a question that another node found obsolete but could not cancel.
   if (bound) deps.committed.push(() => deps.cancel(session.conversation));
   const words = await openWords(q, session.conversation, session.id);
   const taken: string[] = [];
@@ -236,7 +240,7 @@ async function supersede(q: Query, session: SessionRow, by: string, deps: Sessio
     }
     taken.push(turn.question);
     await moveWords(q, turn.id, by);
-    // Not yet bound: what was begun is the opening, which must not be begun twice.
+    // The conversation is not bound yet: the running work is the opening, which must not start twice.
     if (turn.state === "waiting") await dropTurn(q, turn, newer);
     else await leaveOpening(q, turn.id, writeOpening(silentOpening));
   }

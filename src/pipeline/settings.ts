@@ -1,5 +1,6 @@
-// The agents behind the channels: a client each, and their settings as last read. Read at start and every `refresh`,
-// kept in the store: the daemon starts on them while the platform is down.
+// The agents of the channels: one client each, and the settings from the last read. Settings are read at
+// start and every `refresh`, and cached in the store. The daemon starts with the cached settings while the
+// platform is down.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { AgentClient, AgentSettings } from "../agent/calls.ts";
@@ -14,20 +15,21 @@ export interface Agent {
   readonly name: string;
   readonly client: AgentClient;
   settings(): AgentSettings | null;
-  /** Why the platform refuses us, or does not answer; null when the last call was well. */
+  /** Why the platform refuses the agent's calls or does not answer; null when the last call succeeded. */
   problem(): string | null;
-  /** Told by each call's result. A refusal makes `run` read the settings at once: it ends there when the key is accepted. */
+  /** Called with each call's result. After a refusal `run` reads the settings immediately; the problem
+   *  ends when the key is accepted. */
   report(problem: string | null): void;
-  /** Reads what the store has, so that settings() is there before the first call. */
+  /** Loads the settings from the store, so that settings() returns them before the first call. */
   load(): Promise<void>;
-  /** Reads the settings now. */
+  /** Reads the settings from the platform now. */
   refresh(signal: AbortSignal): Promise<void>;
-  /** Lives until the signal aborts. */
+  /** Runs until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
 }
 
 const retryMs = 5000;
-/** Between two readings, however often calls are refused. */
+/** Minimum time between two reads in milliseconds, however often calls are refused. */
 const leastMs = 1000;
 const callTimeout = 30_000;
 
@@ -39,13 +41,13 @@ export function createAgent(options: {
   readonly rate: Rate;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called when the settings changed: lines that could not ask may be able to now. */
+  /** Called when the settings changed: channels that could not ask may be able to now. */
   changed(): void;
 }): Agent {
   const { name, client, db, clock, log } = options;
   let settings: AgentSettings | null = null;
   let problem: string | null = null;
-  /** Ends the sleep between two readings. */
+  /** Ends the sleep between two reads. */
   let nudge: () => void = () => undefined;
 
   function note(next: string | null): void {
@@ -111,7 +113,7 @@ export function createAgent(options: {
           log.error({ agent: name, err: error }, "refreshing an agent's settings failed"),
         );
         await clock.sleep(leastMs, signal);
-        // Until the first reading ever nothing can be asked: try sooner then.
+        // No question can be asked before the first successful read, so it is retried sooner.
         const pause = jitter(settings ? options.refreshMs : Math.min(retryMs, options.refreshMs), 0.1);
         await clock.sleep(pause - leastMs, AbortSignal.any([signal, refused.signal]));
       }

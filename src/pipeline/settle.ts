@@ -1,9 +1,12 @@
 // Stage settle.
-// Takes: a draft of unknown outcome at the head of its lane (`unknown`, or `sending` under a dead lease).
-// Does: asks the adapter whether that attempt went through, again and again inside the window; receipts may settle it
-//       meanwhile (receipt.ts); then the operator's policy `on_unknown`.
-// Leaves: draft `sent`, `queued`, `unknown` until the next look, `held`, `dropped`, or `failed` after days of it.
-// If it fails: looked at again later.  If the process dies: the same.
+// Input: a draft of unknown outcome at the head of its lane (`unknown`, or `sending` under an expired
+// lease).
+// Effect: calls the adapter's `reconcile` repeatedly within the window. A delivery receipt may settle the
+// draft earlier (receipt.ts). After the window the policy `on_unknown` applies.
+// Output: draft `sent`, `queued`, `unknown` until the next lookup, `held`, `dropped`, or `failed` after the
+// lifetime of several days.
+// Failure: retried later.
+// Crash: retried later.
 
 import type { Json, Verdict } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
@@ -20,7 +23,7 @@ import type { LineRules } from "./line.ts";
 import type { SendDeps, Sending } from "./sending.ts";
 import type { Transition } from "./stage.ts";
 
-/** How long it is looked for whether a notice went out, before it is sent again. */
+/** Reconcile window of a notification before it is sent again, in milliseconds. */
 const noticeWindowMs = 45_000;
 
 export async function settle(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
@@ -32,7 +35,7 @@ export async function settle(sending: Sending, signal: AbortSignal, deps: SendDe
   );
   const isNotice = (await deps.db.read((q) => noticesOf(q, draft.reply))).length > 0;
   const rules = isNotice ? noticeRules(line.rules) : line.rules;
-  // The window of an attempt that the process died in begins with the first look.
+  // The window of an attempt in which the process died begins with the first lookup.
   const left = Math.min(draft.settle_left ?? rules.unknown_window, rules.unknown_window);
   const change = paced(changeAfter(verdict, draft.looks, left, rules), verdict, sending);
   return async (q) => {
@@ -43,8 +46,8 @@ export async function settle(sending: Sending, signal: AbortSignal, deps: SendDe
   };
 }
 
-/** Whoever is told that a human is needed is told again when in doubt, and soon: not to be reached is worse than to be told
- *  twice. */
+/** A notification of unknown outcome is sent again after a short window. A missed notification is worse
+ *  than a duplicate. */
 const noticeRules = (rules: LineRules): LineRules => ({
   ...rules,
   on_unknown: "resend",
@@ -68,7 +71,8 @@ async function look(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   }
 }
 
-/** What follows from a verdict: pure. `left` is what remains of the window, in milliseconds. */
+/** Returns the change for a finding of the adapter (`Verdict`). Pure. `left` is the rest of the window,
+ *  in milliseconds. */
 export function changeAfter(verdict: Verdict, looks: number, left: number, rules: LineRules): DraftChange {
   switch (verdict.kind) {
     case "sent":
@@ -105,8 +109,8 @@ function byPolicy(rules: LineRules): DraftChange {
   }
 }
 
-/** What is sent again because nobody can tell may be so for ever: slower each time, and not for longer than what is
- *  deferred. */
+/** Limits retries by policy, which could repeat without end: the backoff grows, and the lifetime of
+ *  deferred drafts applies. */
 function paced(change: DraftChange, verdict: Verdict, { draft, line }: Sending): DraftChange {
   if (change.state !== "queued" || verdict.kind !== "unsure") return change;
   if ((draft.trying_for ?? 0) > sendLifetime) {
@@ -131,7 +135,7 @@ async function write(
   await changeDraft(q, draft.id, change);
   const reason = change.reason ?? "";
   const { state } = change;
-  // Sent again, and not relied upon: the policy's next step does not wait for it.
+  // The retried notification may fail as well, so the escalation policy's next step does not wait for it.
   if (isNotice && state === "queued" && verdict.kind === "unsure")
     await line.escalation()?.stuck(q, line, draft, { state: "held", reason });
   if (state !== "held" && state !== "dropped" && state !== "failed") return;

@@ -1,5 +1,5 @@
-// What is to be said in a live session: now or never. Part of stage send. There is no looking back: a sentence that
-// comes late in a call is worse than none, so what cannot be said, or may have been said, is dropped.
+// Drafts of a live session (call). Part of stage send. A draft is spoken immediately or dropped. A late
+// voice reply is worse than none, and unknown outcomes are not reconciled.
 
 import type { SendOutcome } from "bridgehead/contract";
 import { changeDraft, type DraftChange, type DraftRow } from "../store/drafts.ts";
@@ -8,13 +8,14 @@ import { lostFor } from "../store/sessions.ts";
 import { isOutdated } from "../store/superseded.ts";
 import { endAttempt } from "../store/turns.ts";
 
-/** How long a lost connection is waited for. */
+/** Timeout for a lost connection to come back, in milliseconds. */
 const patience = 60_000;
-/** How often a lost session, or one that nobody holds yet, is looked at. */
+/** Poll interval for a session that is lost or not yet held by a node, in milliseconds. */
 const glance = 500;
 const shortestGlance = 100;
 
-/** Whether the head of a lane may be said now; if not, it was dropped (look at the next one) or waits. */
+/** Returns whether the head of a lane may be spoken now. Otherwise the draft was dropped (`never`: take
+ *  the next one) or waits (`later`). */
 export async function mayBeSaid(
   q: Query,
   draft: DraftRow,
@@ -43,14 +44,14 @@ async function whyNever(
   session: string,
   lost: number | null | "ended",
 ): Promise<string | null> {
-  // Found with a dead lease.
+  // The draft was found with an expired lease.
   if (draft.state !== "queued") return "it may have been said";
   if (lost === "ended") return "the call has ended";
   if (lost !== null && lost > patience) return "the call did not come back";
   return (await isOutdated(q, draft.reply, session)) ? "the caller said something newer" : null;
 }
 
-/** What follows from an attempt to say it: pure. */
+/** Returns the change after an attempt to speak the draft. Pure. */
 export function afterSaying(outcome: SendOutcome, tryingFor: number): DraftChange {
   switch (outcome.kind) {
     case "sent":

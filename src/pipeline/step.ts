@@ -1,6 +1,7 @@
-// The loop of all stages. A pure stage is one function inside a transaction. A stage with effects claims work under
-// leases, works (all I/O; writes nothing) and applies one transition. Whatever a commit made ready is claimed in the
-// same commit, so a message that meets no queue costs four commits from intake to "sent".
+// The scheduler of all stages (`Flow`). A transactional stage (`PureStage`) is one function inside a
+// transaction. A stage with effects claims work under leases, performs all I/O without writes, and applies
+// one transition. Work that a commit made ready is claimed in the same commit. A message that meets an
+// empty queue thus costs four commits from intake to "sent".
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Database, Query } from "../store/driver.ts";
@@ -10,28 +11,32 @@ import { createRest } from "./rest.ts";
 import { type Claimed, type PureStage, type Stage, type Transition, whenever } from "./stage.ts";
 
 export interface Flow {
-  /** Writes, lets the stages follow in the same transaction, and starts what they claimed after the commit. */
+  /** Runs `write`, runs the following stages in the same transaction, and starts the claimed work after
+   *  the commit. */
   commit<T>(write: (q: Query) => Promise<T>): Promise<T>;
-  /** Lives until the signal aborts: the sweep that finds due work, and the work others left behind. */
+  /** Runs until the signal aborts. Sweeps periodically for due work and for work that other nodes
+   *  abandoned. */
   run(signal: AbortSignal): Promise<void>;
-  /** Looks once for all due work, and lets go of what this process could not finish. False when the store fails. */
+  /** Runs one sweep for all due work, and releases work that this process could not finish. Returns
+   *  false when the transaction fails. */
   sweep(): Promise<boolean>;
-  /** Look now instead of at the next sweep. */
+  /** Starts a sweep now instead of at the next interval. */
   wake(): void;
-  /** Ends the work that was claimed with this key, at once: nobody wants its outcome any more. Its transition still runs. */
+  /** Cancels the work that was claimed with this key immediately, because its outcome is obsolete. Its
+   *  transition still runs. */
   cancel(key: string): void;
-  /** Waits until running work has ended; after `ms` its signals abort. */
+  /** Waits until running work has ended; after `ms` milliseconds its signals abort. */
   drain(ms: number): Promise<void>;
-  /** Resolves when nothing that runs now for that channel runs any more. */
+  /** Resolves when all work that runs now for that channel has ended. */
   settled(channel: string): Promise<void>;
-  /** How much is being worked on. */
+  /** The number of running pieces of work. */
   running(): number;
 }
 
 const sweepMs = 1000;
-/** How long after its lease a claim of unknown fate is let go. */
+/** A claim of unknown outcome is released this many milliseconds after its lease. */
 const doubtMs = 30_000;
-/** How many lanes of a channel are claimed before the next channel has its turn. */
+/** At most this many lanes of a channel are claimed before the next channel. */
 const share = 4;
 
 export function createFlow(options: {
@@ -40,7 +45,7 @@ export function createFlow(options: {
   readonly log: Log;
   readonly pure: readonly PureStage[];
   readonly stages: readonly Stage[];
-  /** How many pieces of work a stage may have running for a channel; 0 when the channel cannot work now. */
+  /** Maximum concurrent work of a stage for a channel; 0 when the channel cannot work now. */
   concurrency(stage: string, channel: string): number;
 }): Flow {
   const { db, clock, log } = options;
@@ -49,15 +54,15 @@ export function createFlow(options: {
   const commits = new Set<Promise<void>>();
   const abort = new AbortController();
   let stopping = false;
-  /** Writes that wait for their transaction. */
+  /** Number of writes queued for their transaction. */
   let queued = 0;
-  /** By stage and channel: when it was claimed from last, as a number that grows. */
+  /** By stage and channel: the sequence number of the last claim. */
   const served = new Map<string, number>();
   let servings = 0;
-  /** Stages that found more than they had room for. */
+  /** Stages that found more work than they had room for. */
   const backlog = new Set<Stage>();
   let abandoned: Claimed[] = [];
-  /** Claimed in a commit that failed, or of which only the answer was lost. */
+  /** Work claimed in a commit that failed, or whose response was lost. */
   let doubtful: Claimed[] = [];
   const rest = createRest(clock);
   const nudge = () => rest.wake();
@@ -72,8 +77,8 @@ export function createFlow(options: {
     for (const stage of stopping ? [] : options.stages) {
       if (!everything && !q.touched.has(stage.takes) && !backlog.has(stage)) continue;
       backlog.delete(stage);
-      // The first is who was served the longest time ago, and each gets a small share in turn: what is scarce (the
-      // platform's rate) is not used up by whoever has the first name and the longest queue.
+      // Claims in fair order: the channel with the oldest claim is first, and each gets a small share in
+      // turn. This keeps one channel with a long queue from using up the platform's rate limit.
       const last = (channel: string) => served.get(`${stage.name} ${channel}`) ?? 0;
       let waiting = [...(await stage.channels(q))].sort((a, b) => last(a) - last(b));
       while (waiting.length > 0) {
@@ -82,7 +87,7 @@ export function createFlow(options: {
           const busyNow = busy.get(`${stage.name} ${channel}`) ?? 0;
           const most = Math.min(options.concurrency(stage.name, channel), stage.atOnce ?? Infinity);
           const room = Math.min(share, most - busyNow);
-          // Found again as soon as one of those that fill it has ended.
+          // The stage is claimed again as soon as running work ends.
           if (room <= 0) backlog.add(stage);
           const found = room > 0 ? await claimSome(q, stage, channel, room, claimed) : 0;
           if (found > 0) served.set(`${stage.name} ${channel}`, ++servings);
@@ -94,7 +99,7 @@ export function createFlow(options: {
     for (const [, one] of claimed) one.recorded("before");
   }
 
-  /** A channel that cannot be claimed from does not keep the others from their work. */
+  /** Claims in a savepoint: an error in one channel does not stop the claims of others. */
   async function claimSome(
     q: Query,
     stage: Stage,
@@ -145,7 +150,7 @@ export function createFlow(options: {
         giveBack(); // the database may run a transaction again after a deadlock
         committed = [];
         const written = await write(q);
-        // SQLite commits what is queued together: the last of them looks for what follows from all of them.
+        // SQLite commits queued writes together: only the last of them runs the following stages for all.
         if (queued === 0 || db.kind === "postgres") await follow(q, !waking, claimed, committed, giveBack);
         if (waking) await db.wake(q);
         return written;
@@ -154,7 +159,8 @@ export function createFlow(options: {
       begin();
       doubtful.push(...claimed.map(([, one]) => one));
       giveBack();
-      // Others that shared the commit may have left something to claim. Not for the sweep itself: it would never rest.
+      // Other writes of the shared commit may have left work to claim. A sweep does not wake the loop,
+      // because a failing sweep would then repeat without a pause.
       if (waking) nudge();
       throw error;
     }
@@ -166,7 +172,8 @@ export function createFlow(options: {
     return result;
   }
 
-  /** A defect in a following stage must not undo what led to it: it gets a savepoint, and the sweep tries again. */
+  /** Runs the following stages in savepoints. An error in them does not roll back the preceding write,
+   *  and the sweep retries them. */
   async function follow(
     q: Query,
     everything: boolean,
@@ -205,7 +212,7 @@ export function createFlow(options: {
       await apply(stage, one, await keyed.run(one.key, abort.signal, (signal) => one.work(signal)));
       one.committing("after");
     } catch (error) {
-      // The lease runs out by itself; whoever takes the lane next treats the attempt as of unknown outcome.
+      // The lease expires. The next holder of the lane treats the attempt as of unknown outcome.
       abandoned.push(one);
       if (error instanceof LeaseLost)
         log.warn({ stage: stage.name, channel: one.channel, err: error }, "lease lost");
@@ -213,8 +220,8 @@ export function createFlow(options: {
     }
   }
 
-  /** What is known is not thrown away because the store is busy or full for a moment: tried again while the lease lasts.
-   *  A commit whose answer was lost is not written twice, for it has given the lane back. */
+  /** Commits the transition. When the store is busy or full it retries with backoff while the lease
+   *  lasts. A commit whose response was lost is not written twice, because it has released the lane. */
   async function apply(stage: Stage, one: Claimed, transition: Transition): Promise<void> {
     for (let pause = 50; ; pause = Math.min(pause * 2, 2000)) {
       try {
@@ -234,19 +241,20 @@ export function createFlow(options: {
     }
   }
 
-  /** Ends when nothing runs; a commit under way may still start what it has claimed. */
+  /** Resolves when no work runs; a running commit may still start the work it has claimed. */
   async function settled(): Promise<void> {
     while (works.size + commits.size > 0) await Promise.allSettled([...works.keys(), ...commits]);
   }
 
   async function sweep(): Promise<boolean> {
-    // A doubtful claim that was rolled back may have been made again, under the same token: not before that is over, too.
+    // A doubtful claim that was rolled back may have been claimed again under the same token. It is
+    // released only after that lease is over too.
     const over = doubtful.filter((one) => one.left() < -doubtMs);
     const letGo = [...abandoned, ...over];
     try {
       await commit(async (q) => {
         for (const one of letGo) await one.abandon(q);
-      }, false); // a sweep wakes nobody: nodes that wake each other by looking would never rest
+      }, false); // a sweep wakes no other node: the nodes would wake each other without end
       abandoned = abandoned.filter((one) => !letGo.includes(one));
       doubtful = doubtful.filter((one) => !over.includes(one));
       return true;

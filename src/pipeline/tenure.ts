@@ -1,16 +1,16 @@
-// How long this process may act under a lease it has taken. Judged by both clocks: the monotonic one stands still while
-// a machine is suspended, the other one jumps.
+// The deadline of a lease in this process. Both clocks are used: the monotonic clock stops while a machine
+// is suspended, and the wall clock can jump.
 
 import type { Clock } from "bridgehead/contract";
 
 export interface Tenure {
-  /** Milliseconds that are certainly left; zero or less when the lease may be another's. */
+  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. */
   left(): number;
-  /** Aborts when the lease is over, or with `also`. */
+  /** Aborts at the lease deadline, or with `also`. */
   signal(also: AbortSignal): AbortSignal;
 }
 
-/** Begins now: call when the lease is taken. */
+/** Starts the deadline now: call when the lease is taken. */
 export function tenure(clock: Clock, leaseMs: number): Tenure {
   const monotonic = clock.monotonic();
   const wall = clock.now();
@@ -21,7 +21,7 @@ export function tenure(clock: Clock, leaseMs: number): Tenure {
   };
 }
 
-/** Thrown by a crossing when the effect would not fit into what is left of the lease: nothing was sent. */
+/** Thrown by a crossing when the effect does not fit into the rest of the lease. Nothing was sent. */
 export class TooLate extends Error {
   constructor(left: number) {
     super(`too little of the lease is left to begin (${Math.round(left)} ms)`);

@@ -1,5 +1,5 @@
-// A call that was given up, or that nobody took: a human must know of it. Part of stage route, in the transaction that
-// learns of it.
+// Missed and abandoned calls: opens escalations for them. Part of stage route, in the transaction of the
+// event.
 
 import type { MessageEvent, SessionEvent } from "bridgehead/contract";
 import { barred } from "../domain/guards.ts";
@@ -7,7 +7,7 @@ import type { Query } from "../store/driver.ts";
 import type { EventRow } from "../store/events.ts";
 import type { Line } from "./line.ts";
 
-/** By state and reason of a session's event (bridgehead/contract, SessionEvent). */
+/** The reason text by state and reason of a session event (bridgehead/contract, SessionEvent). */
 const unserved: Readonly<Record<string, string>> = {
   "handing-over no-answer": "the agent did not answer in a call, which is being handed over",
   "handing-over lost": "the agent cannot be reached in a call, which is being handed over",
@@ -17,7 +17,7 @@ const unserved: Readonly<Record<string, string>> = {
 
 const longestReason = 500;
 
-/** Raises when the event says that nobody served the caller. Whoever is not to be answered anyway is no reason. */
+/** Opens an escalation when the event shows that the caller was not served. Barred callers open none. */
 export async function raiseUnserved(
   q: Query,
   line: Line,
@@ -30,8 +30,8 @@ export async function raiseUnserved(
   await line.escalation()?.raise(q, { ...about(line, row, conversation), cause: "call", reason });
 }
 
-/** Raises for a message that is meant for people: a call that was missed, or anything that nobody is told of otherwise.
- *  Those who know that the call was given up hear what came of it. */
+/** Opens an escalation for a message to humans: a missed call, or any message without a notification
+ *  target. Responders who were notified of the abandoned call receive this message as an update. */
 export async function raiseForHumans(
   q: Query,
   line: Line,
