@@ -1,4 +1,4 @@
-// Where an answer goes. Frozen when the turn is made: what arrives later changes nothing.
+// The address of a reply. It is fixed when the turn is created; later messages do not change it.
 
 import type { ExternalId, MessageEvent, Party, SessionId } from "bridgehead/contract";
 
@@ -13,24 +13,25 @@ export interface Address {
   readonly session: SessionId | null;
 }
 
-/** Of words of the channel's own (`replies.address`). */
+/** The address of a notification (`replies.address`). */
 export interface NoticeAddress extends Address {
-  /** They go out past a suppression, and before what waits in the conversation. */
+  /** Sent despite a suppression, and before other queued drafts of the conversation. */
   readonly forced: boolean;
 }
 
-/** The address of something that answers nothing. */
+/** Returns the address of the first message of a new thread. */
 export function firstTo(person: Party, subject: string | null): Address {
   return { to: [person], cc: [], subject, answers: null, history: [], hops: 1, session: null };
 }
 
-/** The address of something more in a thread that we began: `said` are the ids of what was said in it, oldest first. */
+/** Returns the address of a further message in a thread that we began. `said` are the ids of its earlier
+ *  messages, oldest first. */
 export function furtherTo(person: Party, subject: string | null, said: readonly ExternalId[]): Address {
   const answers = said.at(-1) ?? null;
   return { to: [person], cc: [], subject, answers, history: said, hops: 1, session: null };
 }
 
-/** The address of the answer to `event`. Whether Cc is used is the adapter's setting. */
+/** Returns the address of the reply to `event`. The adapter's configuration decides whether Cc is used. */
 export function answerTo(event: MessageEvent): Address {
   const answers = event.cited ?? event.id;
   const inThread = "session" in event.thread ? [] : [...event.thread.answers].reverse();

@@ -1,17 +1,18 @@
-// What a policy would do with an escalation that nobody acknowledges: for people who want to see it before it happens.
+// Simulates an escalation policy for an escalation without an acknowledgement. Operators can thus check a
+// policy in advance.
 
 import { type Duty, dutyAt } from "./hours.ts";
 import { type About, begin, type Contact, type Person, type Policy, step, tiersFor } from "./policy.ts";
 
-/** One moment at which people are told, or a tier is passed over. */
+/** One step of the policy: responders are notified, or a tier is skipped. */
 export interface Look {
   /** Epoch ms. */
   readonly at: number;
   /** Counted from 0; null: the fallback. */
   readonly tier: number | null;
-  /** Empty: nobody of the tier is on duty, so it is passed over. */
+  /** Empty: no responder of the tier is on duty, so the tier is skipped. */
   readonly tell: readonly Contact[];
-  /** People of the tier (of all tiers, for the fallback) who are not told. */
+  /** Responders of the tier (of all tiers, for the fallback) who are not notified. */
   readonly spared: readonly Spared[];
 }
 
@@ -20,10 +21,11 @@ export interface Spared {
   readonly duty: Extract<Duty, { on: false }>;
 }
 
-/** Some policies tell every second for a year. */
+/** Limits the number of steps: some policies notify every second for a year. */
 const mostLooks = 2000;
 
-/** Every look until the fallback was told once. `complete`: there were not too many of them. */
+/** Returns all steps until the fallback has notified once. `complete` is false when the limit was
+ *  reached first. */
 export function forecast(
   policy: Policy,
   about: About,

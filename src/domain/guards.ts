@@ -1,4 +1,4 @@
-// What is not answered, and why. Every refusal costs no call of the platform and is stored with its reason.
+// Guards: decides which messages get no answer. A refusal makes no API request, and its reason is stored.
 
 import type { MessageEvent, Refusal } from "bridgehead/contract";
 import { hopLimit } from "./retry.ts";
@@ -15,10 +15,9 @@ export interface Rules {
   readonly deny: readonly string[];
 }
 
-/**
- * Why a message must not be answered, or null. In this order: what the adapter saw, age, deny, allow, hops; last what only
- * a human can read, so that no responder is notified of a message that is refused anyway.
- */
+/** Returns why a message must not be answered, or null. The order of the checks is: the adapter's
+ *  refusal, age, deny, allow, hops. The check for messages that only a human can read is last, so that
+ *  no responder is notified of a message that is refused anyway. */
 export function refuse(event: MessageEvent, rules: Rules, receivedAt: number): Refusal | null {
   if (event.refusal && !event.refusal.hold) return event.refusal;
   const age = receivedAt - event.sentAt.getTime();
@@ -36,7 +35,7 @@ export function refuse(event: MessageEvent, rules: Rules, receivedAt: number): R
   return event.refusal ?? null;
 }
 
-/** Why that address (lower-cased) gets no answer, or null. */
+/** Returns why that address (lower-cased) gets no answer, or null. */
 export function barred(address: string, rules: Pick<Rules, "allow" | "deny">): Refusal | null {
   if (rules.deny.some((pattern) => matches(pattern, address)))
     return { code: "denied", reason: "the sender is in deny" };
@@ -62,11 +61,12 @@ export function matches(pattern: string, address: string): boolean {
   return address.length - last.length >= position && address.endsWith(last);
 }
 
-/** Below this a channel's cap is too small to be shared out. */
+/** A cap smaller than this number of turns is not shared. */
 const smallestShared = 10;
 
-/** How a channel's cap is shared. A tenth of it is kept for preferred senders (authenticated, or known). The others get half of
- *  it at once and then one turn at a time, so that a flood of forged senders does not use it up. */
+/** Computes the shares of a channel's cap. A tenth is reserved for preferred senders (authenticated, or
+ *  known). The others get half of the cap at once and then one turn at a time. A flood of forged senders
+ *  thus does not use it up. */
 function shareOf(cap: Cap): {
   readonly others: number;
   readonly burst: number;
@@ -78,7 +78,8 @@ function shareOf(cap: Cap): {
   return { others, burst, everyMs: cap.per / (others - burst) };
 }
 
-/** Whether one more turn of a channel waits, and for what: `turns` until fewer than so many are in the window, `ms` so long. */
+/** Returns null when one more turn of a channel may run now. Otherwise returns the condition it waits
+ *  for: fewer than `below` turns in the window, or `ms` milliseconds. */
 export function channelRoom(
   cap: Cap,
   preferred: boolean,
@@ -91,14 +92,14 @@ export function channelRoom(
   return use.sinceOther >= everyMs ? null : { ms: everyMs - use.sinceOther };
 }
 
-/** What the caps are counted over. */
+/** The number of turns counted against one cap. */
 export interface Counted {
   readonly name: "sender" | "conversation";
   readonly cap: Cap;
   readonly count: number;
 }
 
-/** The first cap that one more turn would break, or null. */
+/** Returns the first cap that one more turn would exceed, or null. */
 export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
   const over = counts.find(({ cap, count }) => count >= cap.max);
   if (!over) return null;
@@ -109,5 +110,5 @@ export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
   };
 }
 
-/** Short codes belong to machines: banks, parcel services, voting lines. */
+/** Short codes belong to automated services: banks, parcel services, televoting. */
 export const isShortCode = (address: string): boolean => /^\d{3,8}$/.test(address);

@@ -1,36 +1,37 @@
-// When a person is on duty, by the clock on their own wall: on the day the clock is put forward the skipped hour never
-// comes, on the day it is put back the repeated hour counts both times.
+// On-duty hours of a responder in their local time zone. On the day of the change to daylight saving time
+// the skipped hour does not exist. On the day of the change back the repeated hour counts both times.
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
 const minutesOfDay = 1440;
-/** How far ahead is looked for the next time on duty. */
+/** The search for the next on-duty time ends after this many milliseconds. */
 const horizonMs = 400 * dayMs;
 
-/** A time that comes every week, or whole days. */
+/** A weekly time window, or a range of whole days. */
 export type Window =
   | {
       readonly kind: "weekly";
-      /** On which days it begins; Monday is 0. */
+      /** The weekdays on which the window begins; Monday is 0. */
       readonly days: readonly number[];
       /** Minutes of the day, 0..1439. */
       readonly from: number;
-      /** Minutes of the day, 0..1440, itself outside. Not after `from`: it ends on the next day. */
+      /** Minutes of the day, 0..1440, exclusive. If it is not after `from`, the window ends on the next
+       *  day. */
       readonly to: number;
     }
   | {
       readonly kind: "dates";
-      /** Days since 1970-01-01, the last one inside. */
+      /** Days since 1970-01-01; `last` is inclusive. */
       readonly first: number;
       readonly last: number;
     };
 
 export interface Rota {
-  /** IANA. */
+  /** IANA time zone name. */
   readonly timeZone: string;
-  /** None: always. */
+  /** Empty: always on duty. */
   readonly hours: readonly Window[];
-  /** Wins over `hours`. */
+  /** Takes precedence over `hours`. */
   readonly away: readonly Window[];
 }
 
@@ -39,14 +40,14 @@ export type Duty =
   | {
       readonly on: false;
       readonly why: "hours" | "away";
-      /** Epoch ms of the first minute on duty again; null: not within a year. */
+      /** Epoch ms of the first minute on duty again; null: not within the search range (400 days). */
       readonly until: number | null;
     };
 
 const dayNames = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/** `mon-fri 08:00-18:00`, `sat,sun 10:00-12:00`, `22:00-06:00` (every day), `2026-12-24`, `2026-12-24..2026-12-26`.
- *  Null when it is none of these. */
+/** Parses `mon-fri 08:00-18:00`, `sat,sun 10:00-12:00`, `22:00-06:00` (every day), `2026-12-24`,
+ *  `2026-12-24..2026-12-26`. Returns null for other text. */
 export function readWindow(text: string): Window | null {
   const dates = /^(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?$/.exec(text);
   if (dates) return readDates(dates[1] ?? "", dates[2] ?? dates[1] ?? "");
@@ -63,7 +64,7 @@ function readDates(from: string, to: string): Window | null {
   return first === null || last === null || last < first ? null : { kind: "dates", first, last };
 }
 
-/** Null for a day that no calendar has, such as 2026-02-30. */
+/** Returns null for a day that does not exist, such as 2026-02-30. */
 function readDay(text: string): number | null {
   const ms = Date.parse(`${text}T00:00:00Z`);
   return Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 10) !== text ? null : ms / dayMs;
@@ -74,7 +75,7 @@ function readDays(text: string): readonly number[] | null {
     const ends = part.split("-").map((name) => dayNames.indexOf(name));
     const [first = -1, last = first] = ends;
     if (ends.length > 2 || ends.includes(-1)) return [-1];
-    // fri-mon goes over the end of the week.
+    // The range may cross the end of the week, as in fri-mon.
     return Array.from({ length: ((last - first + 7) % 7) + 1 }, (_, index) => (first + index) % 7);
   });
   return days.includes(-1) ? null : [...new Set(days)].sort((a, b) => a - b);
@@ -86,7 +87,8 @@ function readMinute(text: string): number | null {
   return minutes > 59 || total > minutesOfDay ? null : total;
 }
 
-/** Is `name` a time zone that this machine knows? Offsets are not: they know no summer. */
+/** Returns true when this machine knows the time zone `name`. Offsets are rejected, because they have no
+ *  daylight saving time. */
 export function isTimeZone(name: string): boolean {
   if (/^[+-]/.test(name)) return false;
   try {
@@ -96,7 +98,7 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/** What the clock on the wall shows. */
+/** Local date and time. */
 interface Local {
   /** Days since 1970-01-01. */
   readonly day: number;
@@ -105,7 +107,7 @@ interface Local {
 
 const clocks = new Map<string, Intl.DateTimeFormat>();
 
-/** How far the zone's clocks are ahead of UTC, in ms. */
+/** Returns the zone's offset from UTC in ms; positive east of UTC. */
 function offsetOf(timeZone: string, at: number): number {
   let clock = clocks.get(timeZone);
   if (!clock) {
@@ -148,13 +150,13 @@ function off(rota: Rota, local: Local): "hours" | "away" | null {
   return rota.hours.length === 0 || rota.hours.some((window) => within(window, local)) ? null : "hours";
 }
 
-/** May the person be told at `at` (epoch ms)? */
+/** Returns true when the responder may be notified at `at` (epoch ms). */
 export function onDuty(rota: Rota, at: number): boolean {
   if (rota.hours.length === 0 && rota.away.length === 0) return true;
   return off(rota, shownAt(at, offsetOf(rota.timeZone, at))) === null;
 }
 
-/** The same, with the reason, and when it ends. Slower: for people who want to read it. */
+/** Like `onDuty`, with the reason and its end. It is slower and meant for display. */
 export function dutyAt(rota: Rota, at: number): Duty {
   const why = off(rota, shownAt(at, offsetOf(rota.timeZone, at)));
   return why === null ? { on: true } : { on: false, why, until: nextOnDuty(rota, at) };
@@ -164,7 +166,7 @@ function nextOnDuty(rota: Rota, at: number): number | null {
   const { timeZone } = rota;
   const first = (Math.floor(at / minuteMs) + 1) * minuteMs;
   for (let day = first; day < at + horizonMs; day += dayMs) {
-    // The clock is asked minute by minute only on the days it is changed.
+    // Computes the offset for each minute only on the days it changes.
     const offset = offsetOf(timeZone, day);
     const steady = offset === offsetOf(timeZone, day + dayMs);
     for (let minute = day; minute < day + dayMs; minute += minuteMs) {

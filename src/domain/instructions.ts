@@ -1,50 +1,54 @@
-// What a person who was told of an escalation writes back: a word that takes it, commands in lines of their own, and
-// words for the customer. Quotes and marked signatures are gone already: the adapter trims them.
+// Parses a responder's reply to an escalation: an acknowledgement, commands on separate lines, and text for
+// the customer. The adapter has already removed quotes and marked signatures.
 //
-// A number in front is certainly an escalation's name where it stands alone ("417"), in a line of its own, before a colon
-// ("417: On its way"), after a sign ("#417 On its way") or beside an "ok". Before other words ("417 On its way", "2 weeks")
-// it is one only for somebody who was told of several, and not when it counts time or money: then we ask rather than guess.
+// A leading number is certainly an escalation number when it is alone ("417"), on a separate line, before a
+// colon ("417: On its way"), after a sign ("#417 On its way") or next to an "ok". Before other text ("417
+// On its way", "2 weeks") it is one only for a responder with several escalations, and not when it counts
+// time or money. In doubtful cases the responder is asked to confirm.
 
 import { withoutSignOff } from "./sign-off.ts";
 import { composed } from "./squeeze.ts";
 
 export interface Instructions {
-  /** Which escalation is meant, where the person says so. */
+  /** The number of the escalation, if the responder names one. */
   readonly number: number | null;
-  /** A number in front that was taken for a part of the words, and may be a name all the same: to somebody who was told of
-   *  several, one of theirs; to others, somebody else's. */
+  /** A leading number that was parsed as text and may still be an escalation number. For a responder
+   *  with several escalations it may be one of theirs; for others, an escalation of another responder. */
   readonly doubt: number | null;
-  /** Nothing but "ok", or a number. */
+  /** The reply is only an "ok", or a number. */
   readonly acknowledge: boolean;
-  /** No word but a number, or a command. */
+  /** The reply has no text except a number or a command. */
   readonly bare: boolean;
-  /** The conversation goes back to the agent. */
+  /** Returns the conversation to the agent. */
   readonly resume: boolean;
   readonly close: boolean;
-  /** What is kept among us; empty for none. */
+  /** Internal note; empty for none. */
   readonly note: string;
-  /** What goes to the customer; empty for nothing. */
+  /** Text for the customer; empty for none. */
   readonly text: string;
-  /** The same, with the number that it began with: where that was no escalation's. */
+  /** The same text including the leading number, for use when that is not an escalation number. */
   readonly whole: string;
-  /** The word may have been an answer to the customer. */
+  /** The acknowledgement may have been meant as an answer to the customer. */
   readonly ambiguous: boolean;
-  /** The first line that looks like a command and is none; null when there is none. */
+  /** The first line that resembles a command but is invalid; null when there is none. */
   readonly slip: string | null;
 }
 
-/** "ok", "OK 417!", "417 ok", a thumb: the whole message. In the languages of the opt-out words. */
+/** The whole message is an acknowledgement: "ok", "OK 417!", "417 ok", a thumbs-up. Covers the languages
+ *  of the opt-out keywords. */
 const yes =
   /^(?:ok|okay|okey|oké|ack|yes|ja|oui|sí|si|sim|d'accord|got it|taken|mine|übernommen|vale|va bene|k|👌|✅|👍)$/iu;
-/** The same with more than that one word: "ok thanks", "Ok 👍", "I'll take it". */
+/** An acknowledgement with further text: "ok thanks", "Ok 👍", "I'll take it". */
 const yesAndMore =
   /^(?:(?:ok|okay|okey|oké|yes|ja|oui|sí|si|sim|👍)(?:[\s,.!]+(?:ok|okay|👍|thanks|thank you|thx|danke|merci|gracias|grazie|obrigad[oa]|bedankt|got it|on it))+|(?:(?:ok|okay|yes)[\s,.!]+)?(?:i['’]?m on it|on it|i(?:['’]ll| will)? take (?:it|this)|ich übernehme(?: das| es)?))$/iu;
-/** What phones make of a tap on a message of ours: the reaction, and the message. */
+/** The text that phones send for a reaction to one of our messages: the reaction, and the message. */
 const reaction =
   /^[\s\u200a\u200b]*(?:(liked|loved|👍|❤)|disliked|emphasized|laughed at|questioned)[\s\u200a\u200b]+(?:to )?[“"](?:(?:(?:still open: )?escalation )?(\d{1,9})[:,])?.*[”"]$/isu;
-/** Amounts, times and ranges begin with digits, too: "10.50", "2:30", "3-5". */
+/** A leading escalation number. Amounts, times and ranges also begin with digits and must not match:
+ *  "10.50", "2:30", "3-5". */
 const named = /^(#?)(\d{1,9})(?:([:,.-]*)([ \t]*\n\s*|[ \t]+|$)|:(?=\D))/u;
-/** What is counted, in the languages of the opt-out words; perhaps as a range: "2 or 3 weeks". */
+/** Units of an amount in the languages of the opt-out keywords, optionally after a range: "2 or 3
+ *  weeks". */
 const amount = new RegExp(
   `^(?:(?:-|–|to|or|bis|oder|à|ou|a|o|of)\\s*\\d+\\s*)?(?:[%€$£]|(?:${[
     "(?:working |business )?days?|weeks?|months?|years?|hours?|hrs?|minutes?|mins?|seconds?|percent|times|[ap]m|o'clock",
@@ -57,22 +61,22 @@ const amount = new RegExp(
   "iu",
 );
 const command = /^[ \t]*#[ \t]*(resume|close|note)\b[ \t]*(.*)$/iu;
-/** "417 #close": a name and a command in one line. */
+/** "417 #close": a number and a command on one line. */
 const namedCommand = /^([ \t]*#?\d{1,9}[:,.-]*)[ \t]+(#[ \t]*\p{L}.*)$/u;
-/** A command behind other words of a line; our own notification explains the commands in such a line. */
+/** A command after other text on a line. Our own notification explains the commands in such a line. */
 const commandInside = /(?<![\p{L}\p{N}])#[^\p{L}\p{N}]{0,10}(?:resume|close|note)(?![\p{L}\p{N}])/iu;
 const ourExplanation = "In a line of its own:";
-/** Characters that are not seen, or only decorate others. */
+/** Characters that are invisible, or only modify others. */
 const invisible = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Co}\p{Cn}\p{Cc}\u2800]/gu;
 /** Line breaks of every kind. */
 const lineBreak = /\r\n?|[\n\v\f\u0085\u2028\u2029]/u;
 
-/** Everything that NFKC or the eye makes a number sign of, and HTML's spelling of it. */
+/** All characters that NFKC maps to a number sign or that look like one, and the HTML entity. */
 const signs = /[#\ufe5f\uff03♯⌗&]/u;
-/** Nobody types a longer line around a command. */
+/** Maximum length of a line with a command, in characters. */
 const longestLine = 4000;
 
-/** A line as a command may be typed: compatibility characters are what they look like, invisible ones are left out. */
+/** Normalizes a line for command matching: replaces compatibility characters and removes invisible ones. */
 function typed(line: string): string {
   if (line.length > longestLine || !signs.test(line)) return line;
   return composed(line.replaceAll("\t", " "), "NFKC")
@@ -80,8 +84,9 @@ function typed(line: string): string {
     .replace(/^(\s*)[♯⌗]/u, "$1#");
 }
 
-/** Whether a line looks like a command and is none: behind punctuation, markup or other words, misspelled, or decorated. What
- *  was meant as a note must not reach the customer. Also called for answers that are given on the command line. */
+/** Returns true when a line resembles a command but is invalid: after punctuation, markup or other text,
+ *  misspelled, or decorated. Internal notes must not reach the customer. Also called for answers given
+ *  on the command line. */
 export function looksLikeCommand(line: string): boolean {
   if (!signs.test(line)) return false;
   if (line.length > longestLine)
@@ -96,15 +101,15 @@ export function looksLikeCommand(line: string): boolean {
   return !plain.includes(ourExplanation) && commandInside.test(plain);
 }
 
-/** One that lacks its sign. */
+/** A command without its `#`. */
 const bareCommand = /^(?:resume|close)[.!]*$/iu;
-/** A word that takes it, and may have been meant for the customer. */
+/** An acknowledgement that may have been meant for the customer. */
 const yesOrNo = /^(?:yes|ja|oui|sí|si|sim|d'accord|vale|va bene)$/iu;
 
-/** `names`: of the writer, so that it is known where they sign. `several`: the writer was told of more than one lately, so
- *  that words need a name. */
+/** Parses a reply. `names` are the writer's names, used to find the sign-off. `several`: the writer was
+ *  recently notified of several escalations, so text needs a number. */
 export function readInstructions(body: string, names: readonly string[] = [], several = true): Instructions {
-  // A thumb takes what it is put on; what anything else means, nobody knows.
+  // A thumbs-up reaction acknowledges the escalation; other reactions are ambiguous and returned as `slip`.
   const [tapped, liked, on] = reaction.exec(uncoloured(body).trim()) ?? [];
   if (tapped !== undefined && liked !== undefined) return readInstructions(`ok ${on ?? ""}`);
   if (tapped !== undefined) return { ...readInstructions(""), slip: tapped };
@@ -127,7 +132,7 @@ export function readInstructions(body: string, names: readonly string[] = [], se
   };
 }
 
-/** Takes the command lines out; what follows `#note`, to the end, is the note. */
+/** Removes the command lines. Everything after `#note` is the note. */
 function commands(
   body: string,
 ): Pick<Instructions, "resume" | "close" | "note"> & { readonly words: string } {
@@ -144,7 +149,7 @@ function commands(
       const note = [more, ...lines.slice(at + 1)].join("\n").trim();
       return { words: words.join("\n").trim(), resume, close, note };
     }
-    // Words behind the command in its line are not lost: they are the customer's.
+    // Text after the command on its line is kept as text for the customer.
     if (more.trim() !== "") words.push(more);
     if (name.toLowerCase() === "resume") resume = true;
     else close = true;
@@ -158,7 +163,7 @@ interface Numbered {
   readonly doubt: number | null;
 }
 
-/** A number at the beginning, or behind an "ok". */
+/** Parses a number at the beginning, or after an "ok". */
 function numbered(words: string, several: boolean): Numbered {
   const [whole, sign, digits, mark = ":", gap = ""] = named.exec(words) ?? [];
   if (whole !== undefined) {
@@ -177,12 +182,12 @@ function numbered(words: string, several: boolean): Numbered {
 
 const takes = (text: string): boolean => yes.test(bare(text)) || yesAndMore.test(bare(text));
 
-/** Without what stands around a word. */
+/** Removes surrounding quotes, spaces and punctuation. */
 function bare(text: string): string {
-  // No word that takes an escalation is longer; and the search for what stands at the end is quadratic.
+  // No acknowledgement is longer. The limit also bounds the regular expression, which is quadratic.
   if (text.length > 200) return text;
   return uncoloured(text).replace(/^[\s"“]+|[\s.,!"”]+$/gu, "");
 }
 
-/** A thumb of any colour is a thumb. */
+/** Removes the skin tone of an emoji. */
 const uncoloured = (text: string): string => text.replace(/\p{EMod}|\ufe0f/gu, "");

@@ -1,24 +1,28 @@
-// Recognizes automatic replies to our notifications that carry no header of RFC 3834: absence notes, read receipts,
-// confirmations of receipt, challenge-response systems, phones that answer while driving. Such a reply must neither
-// acknowledge an escalation nor reach the customer. Pure; called for replies of responders only.
+// Recognizes automatic replies to our notifications that carry no header of RFC 3834: absence notes, read
+// receipts, confirmations of receipt, challenge-response systems, phones that answer while driving. Such a
+// reply must neither acknowledge an escalation nor reach the customer. Pure; called for replies of
+// responders only.
 
 import { composed } from "./squeeze.ts";
 
-/** `certain`: a machine's subject; nothing is said in return. `likely`: the responder is asked to confirm. */
+/** `certain`: the subject is that of an automatic reply; no response is sent. `likely`: the responder is
+ *  asked to confirm. */
 export interface MachineReply {
   readonly level: "certain" | "likely";
   readonly reason: string;
 }
 
-/** Characters of the text that are examined: automatic replies say what they are at their beginning. */
+/** Number of characters of the text that are examined. Automatic replies identify themselves at the
+ *  beginning. */
 const examined = 4000;
 
-/** What the reply looks like; null when it looks like a person's. `subject` as received, `text` without quotes. */
+/** Returns the kind of automatic reply; null for a reply by a human. `subject` as received, `text`
+ *  without quotes. */
 export function machineReply(subject: string | undefined, text: string): MachineReply | null {
   return bySubject(subject ?? "") ?? byText(text);
 }
 
-/** What mail clients put before the subject of a reply or a forward, in all languages that we know of. */
+/** Prefixes that mail clients add to the subject of a reply or a forward, in all known languages. */
 const replyPrefixes = new Set(
   [
     "re|r|aw|antw|antwort|sv|vs|vá|va|odp|ref|réf|rép|rif|res|ynt|yanıt|cevap|atb|bls|balas|tl|hs|hf|sr|sj|sl",
@@ -26,11 +30,11 @@ const replyPrefixes = new Set(
     "fwd|fw|wg|tr|rv|enc|i|vb|vl|pd|ilt|doorst|转发|轉寄|転送|전달|переслано|пересл|fs|πρθ",
   ].flatMap((words) => words.split("|")),
 );
-/** Tags that gateways put in front, in brackets. */
+/** Tags in brackets that mail gateways add before the subject. */
 const gatewayTag = /^\[(?:ext|extern|external|externe|externo|e|spf|secure|safe|caution)[:!]?\]\s*/u;
 const ours = /\[escalation \d{1,9}\]|(?<!\d)\d{1,9} escalations are open/u;
 
-/** Anywhere in what precedes our subject, or at the beginning of another subject. */
+/** Matched anywhere before our own subject, or at the beginning of another subject. */
 const machineSubjects = wordsOf(
   "automatic|auto reply|auto-reply|autoreply|auto response|auto-response|autoresponse|autorespon|automated|out of office|out of the office|out-of-office|ooo|away from|vacation|on leave|on holiday|annual leave|parental leave|maternity leave",
   "automatische|autoantwort|abwesenheit|abwesend|nicht im büro|im urlaub|außer haus|ausser haus",
@@ -74,7 +78,7 @@ function bySubject(subject: string): MachineReply | null {
   };
 }
 
-/** Without "Re:", "AW[2]:", "[EXT]" and the like at the beginning. */
+/** Removes prefixes such as "Re:", "AW[2]:" and "[EXT]". */
 function withoutPrefixes(subject: string): string {
   let rest = subject.trimStart();
   for (let count = 0; count < 20; count += 1) {
@@ -89,7 +93,7 @@ function withoutPrefixes(subject: string): string {
   return rest;
 }
 
-/** One of these suffices: a responder who writes them to a customer is asked to confirm. */
+/** One of these phrases suffices. A responder who writes one of them to a customer is asked to confirm. */
 const telling = wordsOf(
   // The writer's own absence.
   "i am out of|i'm out of|i am currently out|currently on leave|currently on vacation|currently on holiday|i'm currently out|i will be out of|i'll be out of|i am away|i'm away|i am currently away|i'm currently away|i will be away|i am on vacation|i'm on vacation|i am on holiday|i'm on holiday|i am on leave|i'm on leave|i am on annual|i am on parental|i am on maternity|i will be on vacation|i will be on leave|out of the office until|out of office until|out of the office from|currently out of the office|currently out of office|no access to my e|limited access to e|limited access to my e|intermittent access to|not be checking e|not checking e|upon my return|when i return|after my return|no longer with the company|no longer works|no longer employed|has left the company|not in the office",
@@ -104,7 +108,7 @@ const telling = wordsOf(
   "olen lomalla|olen poissa|palaan töihin|jsem mimo kancelář|mám dovolenou|čerpám dovolenou|jsem na dovolené|som mimo kancelárie|mám dovolenku|nejsem v kanceláři",
   "я в отпуске|нахожусь в отпуске|меня нет на рабочем месте|буду отсутствовать|отсутствую на рабочем|вне офиса|я у відпустці|перебуваю у відпустці|ofis dışındayım|izindeyim|yıllık izin|ofiste olmayacağım|szabadságon vagyok|szabadságon leszek|nem vagyok az irodában|sunt în concediu|sunt plecat|voi fi în concediu|λείπω από το γραφείο|είμαι σε άδεια|βρίσκομαι σε άδεια",
   "不在にして|休暇をいただ|休暇中|外出して|出張中|夏季休業|我正在休假|我在休假|我目前不在|不在办公室|不在辦公室|外出办公|休假中|휴가 중|부재중|출장 중|אני בחופשה|אינני במשרד|אני לא במשרד|أنا خارج المكتب|في إجازة|خارج المكتب|tôi đang nghỉ|vắng mặt|saya sedang cuti|tidak berada di kantor|อยู่ระหว่างลา|ลาพักร้อน",
-  // Machines that say so.
+  // Replies that state they are automatic.
   "automatic reply|automatic response|automated reply|automated response|automated message|automatically generated|auto-generated|auto generated|autogenerated|this is an auto|do not reply|don't reply|please do not respond|unattended mailbox|unmonitored mailbox|not monitored|noreply|no-reply",
   "automatische antwort|automatisch erstellt|automatisch generiert|automatisch erzeugt|automatische nachricht|nicht auf diese e-mail|nicht auf diese nachricht|réponse automatique|message automatique|généré automatiquement|ne pas répondre|respuesta automática|mensaje automático|generado automáticamente|no responda|risposta automatica|messaggio automatico|generato automaticamente|non rispondere|automatisch antwoord|automatisch bericht|automatisch gegenereerd|niet beantwoorden|resposta automática|mensagem automática|gerada automaticamente|não responda|automatyczna odpowiedź|wiadomość automatyczna|wygenerowana automatycznie|nie odpowiadać|autosvar|automatiskt svar|automatisk svar|автоматический ответ|автоответ|自動返信|自動応答|自動送信|自动回复|自動回覆|자동 회신|자동으로 발송|otomatik yanıt",
   // Read receipts.
@@ -116,8 +120,8 @@ const telling = wordsOf(
   "in my absence|during my absence|während meiner abwesenheit|pendant mon absence|en mon absence|durante mi ausencia|en mi ausencia|durante la mia assenza|tijdens mijn afwezigheid|durante a minha ausência|podczas mojej nieobecności",
 );
 
-/** Absence, thanks, a deputy, haste, urgent matters, a ticket: three of them together are an automatic reply's; each alone
- *  stands in answers of people, too. */
+/** Hints: absence, thanks, a deputy, haste, urgent matters, a ticket. Three of them together indicate an
+ *  automatic reply; each alone also occurs in replies by humans. */
 const hintKinds: readonly (readonly string[])[] = [
   "vacation|holiday|annual leave|maternity|parental|out of office|out of the office|back on|back in the office|until monday|returning on|will return|urlaub|abwesen|zurück am|wieder da|elternzeit|vertretung|vacances|congé|absence|retour|vacaciones|ausen|regreso|ferie|assenz|rientro|vakantie|verlof|afwezig|férias|ausên|urlop|nieobecn|semester|frånvar|fravær|loma|dovolen|отпуск|отсутств|izin|szabadság|concediu|άδεια|休暇|不在|休假|휴가|부재|חופשה|إجازة",
   "thank you for your e|thank you for your message|thanks for your e|thanks for your message|thank you for contacting|thank you for reaching|thank you for your mail|vielen dank für ihre|danke für ihre|vielen dank für deine|merci de votre|merci pour votre|gracias por su|gracias por tu|grazie per|bedankt voor uw|bedankt voor je|obrigad|dziękuję za|dziękujemy za|tack för ditt|tak for din|takk for din|kiitos viestist|děkuji za|спасибо за|благодарим за|e-postanız için teşekkür|köszönöm|mulțumesc pentru|ありがとうございます|感谢您|感謝您|감사합니다",
@@ -139,7 +143,8 @@ function wordsOf(...lists: readonly string[]): readonly string[] {
   return lists.flatMap((list) => list.split("|"));
 }
 
-/** One form for comparing: compatibility characters, case, quotes, white space and invisible characters do not matter. */
+/** Normalizes text for comparison: compatibility characters, case, quotes, white space and invisible
+ *  characters. */
 const simplified = (text: string): string =>
   composed(text, "NFKC")
     .toLowerCase()

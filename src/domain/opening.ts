@@ -1,17 +1,17 @@
-// A conversation that we begin: a turn without a question.
+// Outbound conversations: a turn without a question.
 
-/** What an opening turn carries (`turns.opening`). Null leaves it to the settings of the agent's skill. */
+/** The content of an opening turn (`turns.opening`). Null uses the settings of the agent's skill. */
 export interface Opening {
-  /** The first words: of the start call, and (`speak`) of what the person gets. */
+  /** The introduction: sent with the start call and, with `speak`, to the customer. */
   readonly introduction: string | null;
   readonly subject: string | null;
-  /** About the conversation; only the agent sees it. */
+  /** Context of the conversation; only the agent receives it. */
   readonly context: string | null;
-  /** False: the platform's conversation is bound and nothing is said (a call greets by itself). */
+  /** False: the platform's conversation is bound and no message is sent (a call has its own greeting). */
   readonly speak: boolean;
 }
 
-/** As it stands in the store. */
+/** Serializes an opening for the database. */
 export function writeOpening({ introduction, subject, context, speak }: Opening): string {
   return JSON.stringify({ introduction, subject, context, speak });
 }

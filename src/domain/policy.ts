@@ -1,48 +1,49 @@
-// Who is told of an escalation, when, and by what. Pure: the caller stores where it stands and asks again when it is due.
+// The escalation policy: which responders are notified, when, and how. Pure: the caller stores the progress
+// and calls `step` again when it is due.
 
 import { matches } from "./guards.ts";
 import { onDuty, type Rota } from "./hours.ts";
 
-/** How a person is told; in this order where a policy does not choose. */
+/** The ways to notify a responder, in default order. */
 export const ways = ["sms", "email", "webhook"] as const;
 export type Way = (typeof ways)[number];
 
-/** The channel that no configuration has: it carries notices to webhooks. */
+/** The channel of notifications to webhooks. It is not in the configuration. */
 export const webhookChannel = "escalations";
 
-/** What is escalated. `topic`: the platform says so (its webhook, its configured answer, mode manual) · `silent`: the person
- *  wrote and nobody answers (mode manual) · `held`: a draft or a message waits for an operator · `call`: a call given up, or
- *  that nobody took. */
+/** The causes of escalations. `topic`: reported by the platform (its webhook, its configured answer,
+ *  mode manual) · `silent`: the customer wrote and gets no response (mode manual) · `held`: a draft or a
+ *  message waits for an operator · `call`: an abandoned or missed call. */
 export const causes = ["topic", "silent", "turn-failed", "held", "channel-down", "cap", "call"] as const;
 export type Cause = (typeof causes)[number];
 
 export interface Person extends Rota {
   readonly id: string;
   readonly name: string;
-  /** In the form of the channel that carries it, as the number is. */
+  /** In the canonical form of the channel that carries it, like the phone number. */
   readonly email: string | null;
   readonly sms: string | null;
   readonly webhook: {
     readonly url: string;
     readonly headers: Readonly<Record<string, string>>;
-    /** Of Standard Webhooks (`whsec_...`). */
+    /** Signing secret of Standard Webhooks (`whsec_...`). */
     readonly secret: string | null;
   } | null;
 }
 
 export interface Tier {
-  /** Ids of people. */
+  /** Ids of responders. */
   readonly tell: readonly string[];
-  /** Null: every way the person has. */
+  /** Null: all ways the responder has. */
   readonly by: readonly Way[] | null;
-  /** After how many ms they are told again; 0: they are told once. */
+  /** Interval in ms after which they are notified again; 0: they are notified once. */
   readonly repeat: number;
-  /** After how many ms without an acknowledgement it is the next tier's turn. */
+  /** Timeout in ms: without an acknowledgement the next tier follows. */
   readonly next: number;
 }
 
 export interface RouteOfPolicy {
-  /** Patterns with `*`, in any case; null (here and below): all. */
+  /** Patterns with `*`, case-insensitive; null (here and below): all. */
   readonly topics: readonly string[] | null;
   readonly agents: readonly string[] | null;
   readonly channels: readonly string[] | null;
@@ -50,47 +51,47 @@ export interface RouteOfPolicy {
   readonly tiers: readonly Tier[];
 }
 
-/** Durations are ms. */
+/** Durations are in ms. */
 export interface Policy {
   readonly people: ReadonlyMap<string, Person>;
   readonly tiers: readonly Tier[];
-  /** The first that matches wins; where none does, `tiers` are told. */
+  /** The first match applies; without a match `tiers` is used. */
   readonly routes: readonly RouteOfPolicy[];
   readonly fallback: Omit<Tier, "next">;
-  /** Are the recipients of the agent's ESCALATION skill told too? */
+  /** Whether the recipients of the agent's ESCALATION skill are notified too. */
   readonly agentRecipients: boolean;
-  /** Within which time further escalations for one address are told in one message. */
+  /** Batch window: further escalations for one address within it are sent in one message. */
   readonly group: number;
-  /** How long the link in a notice can be used. */
+  /** Validity of the link in a notification. */
   readonly expires: number;
   readonly causes: readonly Cause[];
   readonly downAfter: number;
   readonly poll: number;
   readonly pollOpen: number;
-  /** The channels that carry notices; null: none does. */
+  /** The channels that carry notifications; null: none. */
   readonly via: { readonly email: string | null; readonly sms: string | null };
-  /** How the platform's webhooks prove themselves; null: they are not taken. */
+  /** How the platform's webhooks authenticate; null: they are refused. */
   readonly platformWebhook: {
     readonly header: string;
     readonly key: string;
-    /** Of Standard Webhooks; checked when a delivery is signed. */
+    /** Signing secrets of Standard Webhooks; checked when a delivery is signed. */
     readonly signingSecrets: readonly string[];
-    /** Does the daemon register them with the platform? */
+    /** Whether the daemon registers them with the platform. */
     readonly register: boolean;
   } | null;
-  /** Host names, addresses and CIDR ranges that webhooks may reach although they are not public. */
+  /** Non-public host names, addresses and CIDR ranges that webhooks may reach. */
   readonly allowPrivate: readonly string[];
 }
 
-/** Default intervals of looks at the platform's conversations, in milliseconds. */
+/** Default poll intervals of the platform's conversations, in milliseconds. */
 const defaultPolling = { poll: 300_000, pollOpen: 20_000 } as const;
 
-/** The intervals in effect: a policy may change them, and without one the defaults apply. */
+/** Returns the poll intervals of the policy, or the defaults without a policy. */
 export function pollingOf(policy: Policy | null): Pick<Policy, "poll" | "pollOpen"> {
   return policy ?? defaultPolling;
 }
 
-/** What an escalation is about. */
+/** The subject of an escalation, matched by the policy's routes. */
 export interface About {
   readonly topic: string | null;
   readonly agent: string;
@@ -102,32 +103,33 @@ export interface Contact {
   readonly person: string;
   readonly name: string;
   readonly way: Way;
-  /** A mailbox, a number, a URL. */
+  /** An email address, a phone number or a URL. */
   readonly address: string;
 }
 
-/** Where an escalation stands. `tier` counts from 0; the number of tiers (or more) means the fallback. Epoch ms. */
+/** The progress of an escalation. `tier` counts from 0; the number of tiers (or more) is the fallback.
+ *  Times are epoch ms. */
 export interface Progress {
   readonly tier: number;
   readonly enteredAt: number;
-  /** When this tier was told last; null: not yet. */
+  /** When this tier was last notified; null: not yet. */
   readonly toldAt: number | null;
 }
 
 export interface Step {
-  /** Empty: nothing is due. */
+  /** The targets to notify; empty when nothing is due. */
   readonly tell: readonly Contact[];
   readonly progress: Progress;
-  /** Epoch ms of the next look; null: none, the fallback was told and is told once. */
+  /** Epoch ms of the next step; null: none, because the fallback notifies once and has done so. */
   readonly dueAt: number | null;
 }
 
-/** Of an escalation opened at `at`. */
+/** Returns the progress of an escalation opened at `at`. */
 export const begin = (at: number): Progress => ({ tier: 0, enteredAt: at, toldAt: null });
 
-/** What is to be done at `now`. May be asked at any time, also before it is due. A clock that was put forward costs one
- *  tier, told once; after one that was put back, times that lie ahead count as now, so ask when `enteredAt` or `toldAt` is
- *  after `now`, too. */
+/** Returns the step at `now`. May be called at any time, also before it is due. A forward clock step
+ *  costs one tier, which is notified once. After a backward clock step, future times count as now. Call
+ *  it therefore also when `enteredAt` or `toldAt` is after `now`. */
 export function step(policy: Policy, about: About, progress: Progress, now: number): Step {
   const tiers = tiersFor(policy, about);
   const place = standing(policy, tiers, notAhead(progress, now), now);
@@ -144,7 +146,8 @@ export function step(policy: Policy, about: About, progress: Progress, now: numb
   };
 }
 
-/** Whom the step where it stands is for, told or not: after a change of the policy they may be others than were told. */
+/** Returns the notification targets of the current step, notified or not. After a policy change they may
+ *  differ from those notified. */
 export function current(policy: Policy, about: About, { tier }: Progress, now: number): readonly Contact[] {
   return whoAt(policy, tiersFor(policy, about), tier, now);
 }
@@ -154,7 +157,7 @@ function whoAt(policy: Policy, tiers: readonly Tier[], at: number, now: number):
   return tier ? onDutyOf(policy, tier, now) : lastOf(policy, tiers, now);
 }
 
-/** The tiers of the first route that matches, else the policy's own. */
+/** Returns the tiers of the first matching route, or else the policy's own. */
 export function tiersFor(policy: Policy, about: About): readonly Tier[] {
   const topic = about.topic ?? "";
   const route = policy.routes.find(
@@ -167,7 +170,8 @@ export function tiersFor(policy: Policy, about: About): readonly Tier[] {
   return route?.tiers ?? policy.tiers;
 }
 
-/** The person by every way of `by` that they have and that the policy can use. */
+/** Returns the responder's notification targets: the ways in `by` that they have and that the policy can
+ *  use. */
 export function contactsOf(policy: Policy, id: string, by: readonly Way[] | null): readonly Contact[] {
   const person = policy.people.get(id);
   if (!person) return [];
@@ -191,7 +195,8 @@ function notAhead({ tier, enteredAt, toldAt }: Progress, now: number): Progress 
   };
 }
 
-/** The tier whose turn it is: the next one when this one had its time, and past those in which nobody can be told. */
+/** Returns the current tier: the next one after the timeout of this one. Tiers without a reachable
+ *  responder are skipped. */
 function standing(policy: Policy, tiers: readonly Tier[], progress: Progress, now: number): Progress {
   const current = tiers[progress.tier];
   const over = current !== undefined && now - progress.enteredAt >= current.next;
@@ -208,14 +213,14 @@ function onDutyOf(policy: Policy, { tell, by }: Pick<Tier, "tell" | "by">, now: 
   return once(here.flatMap((id) => contactsOf(policy, id, by)));
 }
 
-/** The fallback's people at any hour, and everybody of the tiers who is on duty. */
+/** The fallback's responders at any hour, and all responders of the tiers who are on duty. */
 function lastOf(policy: Policy, tiers: readonly Tier[], now: number): readonly Contact[] {
   const { tell, by } = policy.fallback;
   const always = tell.flatMap((id) => contactsOf(policy, id, by));
   return once([...always, ...tiers.flatMap((tier) => onDutyOf(policy, tier, now))]);
 }
 
-/** Two people behind one mailbox read one message. */
+/** Deduplicates targets: two responders with one mailbox get one message. */
 function once(contacts: readonly Contact[]): readonly Contact[] {
   const byAddress = new Map<string, Contact>();
   for (const contact of contacts) {

@@ -1,10 +1,12 @@
-// What the agent is asked: the person's words, and beside them what an answering person would see on the screen.
+// Builds the question for the agent: the message text, and the context that a human agent would see on
+// screen.
 
 import type { MessageEvent } from "bridgehead/contract";
 
 const control = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
 
-/** The message as the platform gets it. The subject leads a new conversation; attachments are named at the end. */
+/** Returns the message text for the platform. The subject precedes the first message of a conversation;
+ *  attachments are listed at the end. */
 export function questionText(
   event: MessageEvent,
   first: boolean,
@@ -19,7 +21,7 @@ export function questionText(
   return parts.join("\n\n") || "(empty message)";
 }
 
-/** A line for each; the empty string when there are none. */
+/** Returns one line for each attachment; the empty string when there are none. */
 export function attachmentLines(
   attachments: readonly { name: string; media_type: string; size: number | null }[],
 ): string {
@@ -31,13 +33,13 @@ function attachmentLine(attachment: { name: string; media_type: string; size: nu
   return `[Attachment: ${attachment.name} (${attachment.media_type}${size})]`;
 }
 
-/** Facts beside the words; the platform's `context` of a message. Null when there are none. */
+/** Returns the facts of a message for the platform's `context` field; null when there are none. */
 export function questionContext(event: MessageEvent): string | null {
   const facts = Object.entries(event.notes ?? {}).map(([name, value]) => `${name}: ${value}`);
   return facts.length > 0 ? facts.join("\n") : null;
 }
 
-/** The facts of two messages that are asked together, each once. */
+/** Joins the facts of two messages that are asked together, without duplicates. */
 export function joinedContext(first: string | null, second: string | null): string | null {
   const facts = [first, second].flatMap((context) => context?.split("\n") ?? []);
   return facts.length > 0 ? [...new Set(facts)].join("\n") : null;

@@ -1,17 +1,18 @@
-// Backoff schedules, lifetimes and limits. Pure: jitter is added where the clock is.
+// Backoff schedules, lifetimes and limits. Pure: the callers add jitter.
 
 const second = 1000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** How fast a kind of channel backs off. A person who texts or calls waits for seconds, a mail server for minutes. */
+/** The backoff speed of a kind of channel. SMS and voice retry after seconds, mail after minutes. */
 export type Pace = "phone" | "mail";
 
-/** By `Traits.platform`. */
+/** Returns the pace for `Traits.platform`. */
 export const paceOf = (platform: string | null): Pace =>
   platform === "sms" || platform === "voice" ? "phone" : "mail";
 
-/** For mail the customary schedule (RFC 5321 4.5.4.1 asks for at least 30 minutes after the first tries and 4-5 days). */
+/** For mail the usual retry schedule (RFC 5321 4.5.4.1 asks for at least 30 minutes after the first
+ *  tries and 4-5 days). */
 const sendSchedules: Readonly<Record<Pace, readonly number[]>> = {
   phone: [2 * second, 5 * second, 15 * second, 30 * second, minute, 2 * minute, 5 * minute],
   mail: [30 * second, 5 * minute, 15 * minute, hour, 2 * hour, 4 * hour],
@@ -19,8 +20,9 @@ const sendSchedules: Readonly<Record<Pace, readonly number[]>> = {
 
 type Cause = "unreachable" | "login" | "rate" | "set-up";
 
-/** How long a sender or a channel is paused after so many failures in a row. Each pause ends with one attempt, so a short
- *  one costs one connection; a rejected login is tried less often, because mail providers lock accounts for it. */
+/** Pause of a sender or a channel by number of consecutive failures. Each pause ends with one attempt,
+ *  so a short one costs one connection. A rejected login is retried less often, because mail providers
+ *  lock accounts for it. */
 const pauseSchedules: Readonly<Record<Pace, Readonly<Record<Cause, readonly number[]>>>> = {
   phone: {
     unreachable: [second, 2 * second, 4 * second, 8 * second, 15 * second],
@@ -42,31 +44,32 @@ const fetchSchedule = [2 * second, 15 * second, minute, 5 * minute, 15 * minute,
 const at = (schedule: readonly number[], index: number): number =>
   schedule[Math.min(Math.max(index, 0), schedule.length - 1)] ?? minute;
 
-/** How long a deferred draft waits after its `attempts`-th attempt. */
+/** Returns the delay of a deferred draft after its `attempts`-th attempt. */
 export const sendDelay = (pace: Pace, attempts: number): number => at(sendSchedules[pace], attempts - 1);
-/** How long a sender or a channel is paused after the `failures`-th failure in a row. */
+/** Returns the pause of a sender or a channel after the `failures`-th consecutive failure. */
 export const pauseDelay = (pace: Pace, cause: Cause, failures: number): number =>
   at(pauseSchedules[pace][cause], failures - 1);
-/** How long a deferred question waits after its `attempts`-th attempt. */
+/** Returns the delay of a deferred question after its `attempts`-th attempt. */
 export const askDelay = (attempts: number): number => at(askSchedule, attempts - 1);
-/** How long a question waits at most after a 429 without Retry-After: the window of the rate (External API 8). */
+/** Maximum delay of a question after a 429 without Retry-After: the window of the rate limit (External
+ *  API 8). */
 export const rateWindow = minute;
-/** How long until the next look at an attempt of unknown outcome. */
+/** Returns the delay until the next lookup of an attempt of unknown outcome. */
 export const lookDelay = (looks: number): number => at(lookSchedule, looks);
-/** How long an attachment whose `attempts`-th fetch failed waits for the next one. */
+/** Returns the delay of an attachment after its `attempts`-th failed fetch. */
 export const fetchDelay = (attempts: number): number => at(fetchSchedule, attempts - 1);
 
-/** An attachment is fetched at most this often: for the better part of a day. */
+/** Maximum number of fetches of an attachment; they span most of a day. */
 export const fetchLimit = 10;
-/** After this a draft that is only ever deferred has failed. */
+/** A draft that is only ever deferred fails after this time. */
 export const sendLifetime = 3 * 24 * hour;
-/** After this a question that the platform only ever deferred has failed. */
+/** A question that the platform only ever deferred fails after this time. */
 export const askLifetime = 3 * 24 * hour;
-/** A question that leaves no trace on the platform is put at most this often (openings count). */
+/** Maximum number of attempts of a question that leaves no trace on the platform (openings count). */
 export const attemptLimit = 8;
-/** How long the platform may take to answer a question that it certainly has. */
+/** Timeout for the platform's answer to a question that it certainly has. */
 export const answerLifetime = 30 * minute;
-/** Hard bounces after which an address gets nothing more. */
+/** Number of hard bounces that suppress an address. */
 export const strikeLimit = 2;
-/** How many automatic answers of other agents a thread may see before we fall silent. */
+/** Number of automatic replies of other agents in a thread after which no reply is sent. */
 export const hopLimit = 2;

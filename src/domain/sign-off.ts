@@ -1,16 +1,17 @@
-// How a person ends a message: a farewell, a name, a business card. Programs put it below every answer, most of them without
-// the line of dashes that adapters know it by. The customer hears the agent, and must not get a colleague's name and number.
+// Removes the end of a human's message: a farewell, a name, a business card. Mail clients add it to every
+// reply, mostly without the line of dashes by which adapters recognize a signature. The customer talks to
+// the agent, and must not receive a colleague's name and number.
 
 import { composed } from "./squeeze.ts";
 
-/** Filled lines at the end of a message that are looked at; no business card is longer. */
+/** Number of non-empty lines at the end of a message that are examined; no business card is longer. */
 const most = 25;
-/** So many filled lines below a farewell the name stands. */
+/** The name follows a farewell within this many non-empty lines. */
 const near = 3;
-/** Longer lines are neither a farewell nor a name. */
+/** Maximum length in characters of a farewell or a name line. */
 const longest = 80;
 
-/** Whole lines. */
+/** Matches a whole line. */
 const farewell = new RegExp(
   `^(?:${[
     "(?:with )?(?:(?:my |our )?(?:best|kind|kindest|warm|warmest|many) )?(?:regards|wishes)",
@@ -26,14 +27,14 @@ const farewell = new RegExp(
   "iu",
 );
 
-/** The message without that end, as far as `names` (of the writer, as people write them) tell it; a postscript stays. Empty
- *  when there is nothing else. */
+/** Returns the message without its sign-off; a postscript stays. The sign-off is recognized by the
+ *  writer's `names`. Returns an empty string when there is no other text. */
 export function withoutSignOff(text: string, names: readonly string[]): string {
   const lines = text.split("\n");
   const filled = [...lines.keys()].filter((at) => lines[at]?.trim() !== "");
   const shown = filled.map((at) => composed(lines[at]?.trim() ?? ""));
   const called = names.map(wordsOf).filter((words) => words.length > 0);
-  // In the middle of a paragraph a name is a part of what is said.
+  // A name inside a paragraph is part of the text.
   const apart = (at: number) => at === shown.length - 1 || filled[at - 1] !== (filled[at] ?? 0) - 1;
   const begin = shown.findIndex((_, at) => at >= shown.length - most && begins(shown, at, called, apart(at)));
   if (begin < 0) return text;
@@ -46,7 +47,7 @@ type Names = readonly (readonly string[])[];
 
 function begins(lines: readonly string[], at: number, names: Names, apart: boolean): boolean {
   const line = lines[at] ?? "";
-  // What stands below dashes is cut where mails are read, unless there is nothing above them.
+  // The adapters already cut text below dashes, unless there is no text above them.
   if (/^(?:--+|—|__+)$/u.test(line)) return at === 0;
   if (line.length > longest) return false;
   if (at > 0 && isSigned(line, names)) return true;
@@ -59,9 +60,10 @@ const isFarewell = (line: string): boolean => {
   return parts.every((part) => farewell.test(part));
 };
 
-/** The name alone, or before a title; above all else one word of it may be whom the message is to. */
+/** Matches the name alone, or before a title. On the first line a single word of it may be the
+ *  addressee. */
 function isName(line: string, names: Names, first: boolean): boolean {
-  // "Anna," begins a message.
+  // "Anna," starts a message.
   if (/[,:;?]$/u.test(line)) return false;
   const [own = ""] = line.split(/\s+[|·•/–-]+\s+/u);
   const words = wordsOf(own);
@@ -72,7 +74,7 @@ function isName(line: string, names: Names, first: boolean): boolean {
   );
 }
 
-/** "Cheers, Anna": a farewell and a name in one line. */
+/** Matches a farewell and a name on one line: "Cheers, Anna". */
 function isSigned(line: string, names: Names): boolean {
   const said = line.split(/\s+/u);
   return [1, 2].some((count) => {
@@ -82,7 +84,7 @@ function isSigned(line: string, names: Names): boolean {
   });
 }
 
-/** A short line that begins with a name, behind a title or not. */
+/** Matches a short line that begins with a name, optionally after a title. */
 function isNamed(line: string, names: Names): boolean {
   const words = wordsOf(line).slice(0, 2);
   return line.length <= longest && names.some((name) => name.some((word) => words.includes(word)));

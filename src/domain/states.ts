@@ -1,17 +1,18 @@
-// The states of everything durable, as data. The diagrams in src/README.md are generated from here, and a test holds
-// the CHECK constraints of the schema against it.
+// The state machines of all durable rows, as data. The diagrams in src/README.md are generated from this
+// file. A test compares it with the CHECK constraints of the schema.
 
-/** from -> what may follow. A state without followers is final. */
+/** Maps a state to its possible next states. A state without next states is final. */
 type Machine = { readonly [state: string]: readonly string[] };
 
 export const eventStates = {
   stored: ["routed", "ignored", "held", "failed"],
-  /** It has a turn. When that fails, or the platform gives no answer, the message is listed again. */
+  /** The message has a turn. When the turn fails, or the platform gives no answer, the message is listed
+   *  again. */
   routed: ["failed", "ignored", "held"],
-  /** Never answered; the reason is stored. An operator may route it all the same. */
+  /** Never answered; the reason is stored. An operator may still route it. */
   ignored: ["stored", "routed"],
-  /** A cap was reached, only a human can read it, or it may have been answered before a restore. An operator may release
-   *  or drop it. */
+  /** A cap was reached, only a human can read the message, or it may have been answered before a
+   *  restore. An operator may release or drop it. */
   held: ["stored", "routed", "ignored"],
   failed: ["stored", "routed"],
 } as const satisfies Machine;
@@ -19,13 +20,14 @@ export const eventStates = {
 export const turnStates = {
   waiting: ["asking", "dropped"],
   asking: ["answered", "silent", "waiting", "unknown", "failed", "dropped"],
-  /** The question may have been put; only a look at the platform's messages leads out. */
+  /** The question may have been asked; only a lookup of the platform's messages leaves this state. */
   unknown: ["answered", "silent", "waiting", "unknown", "failed", "dropped"],
   answered: [],
-  /** The platform took the question and gives no answer now (manual mode). An operator may have it looked up again. */
+  /** The platform accepted the question and gives no answer now (manual mode). An operator may schedule
+   *  another lookup. */
   silent: ["waiting", "unknown"],
   failed: ["waiting", "unknown"],
-  /** In a call the caller said something newer, or hung up: the answer is not wanted any more. */
+  /** In a call the caller sent a newer message or hung up: the answer is obsolete. */
   dropped: [],
 } as const satisfies Machine;
 
@@ -36,10 +38,10 @@ export const replyStates = {
 } as const satisfies Machine;
 
 export const draftStates = {
-  /** A receipt about an earlier attempt may come while the next one waits or runs. */
+  /** A delivery receipt for an earlier attempt may arrive while the next one is queued or runs. */
   queued: ["sending", "dropped", "held", "sent", "delivered", "failed"],
   sending: ["sent", "delivered", "failed", "queued", "unknown", "held", "dropped"],
-  /** It may have gone out; a later look, a receipt or the policy leads out. */
+  /** The draft may have been sent. A lookup, a delivery receipt or the policy leaves this state. */
   unknown: ["sent", "delivered", "failed", "queued", "unknown", "held", "dropped"],
   sent: ["delivered", "failed"],
   delivered: ["failed"],
@@ -50,7 +52,8 @@ export const draftStates = {
 
 export const escalationStates = {
   open: ["taken", "closed"],
-  /** A person answers for it; another person may take it over. Open again when nobody hears what the customer writes. */
+  /** A responder has acknowledged it; another responder may take it over. It opens again when no
+   *  responder receives the customer's messages. */
   taken: ["taken", "open", "closed"],
   closed: [],
 } as const satisfies Machine;

@@ -1,18 +1,18 @@
-// Which conversation a message belongs to.
+// Selects the conversation of a message.
 
 import type { ExternalId, MessageEvent, ThreadToken } from "bridgehead/contract";
 
-/** A conversation that one of the message's references names. */
+/** A conversation that is named by one of the message's references. */
 export interface Candidate {
   readonly conversation: string;
-  /** Lower-cased addresses of everyone who took part so far. */
+  /** Lower-cased addresses of all participants so far. */
   readonly participants: ReadonlySet<string>;
 }
 
-/** At most this many references are followed; longer chains are somebody's experiment. */
+/** At most this many references are followed; genuine threads have no longer chains. */
 export const referenceLimit = 20;
 
-/** The ids and tokens to look up, in the order of their weight: In-Reply-To, References newest first, then tokens. */
+/** Returns the ids and tokens to look up by priority: In-Reply-To, References newest first, then tokens. */
 export function references(event: MessageEvent): {
   answers: readonly ExternalId[];
   tokens: readonly ThreadToken[];
@@ -25,8 +25,9 @@ export function references(event: MessageEvent): {
   };
 }
 
-/** The first candidate in which the sender takes part; null opens a new conversation. A stranger who cites a known
- *  id (a forwarded thread, a guessed token) never gets into somebody else's conversation. */
+/** Returns the first candidate in which the sender takes part; null opens a new conversation. A sender
+ *  who only cites a known id (a forwarded thread, a guessed token) is never added to another customer's
+ *  conversation. */
 export function chooseConversation(sender: string, candidates: readonly Candidate[]): string | null {
   const found = candidates.find((candidate) => candidate.participants.has(sender.toLowerCase()));
   return found?.conversation ?? null;
