@@ -1,4 +1,5 @@
-// What monitors are told first: what humans must know of and nobody has taken, and whether people can be told at all.
+// Alarm state for monitors: open escalations without an acknowledgement, and whether responders can be
+// notified at all.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { type Policy, webhookChannel } from "../domain/policy.ts";
@@ -7,31 +8,33 @@ import { type AlarmRows, alarmRows } from "../store/alarm.ts";
 import type { Database } from "../store/driver.ts";
 
 export interface Alarm {
-  /** How many nobody has taken; their numbers, the oldest first (ten at most). */
+  /** Number of unacknowledged escalations, and their numbers: oldest first, at most ten. */
   readonly untaken: number;
   readonly numbers: readonly number[];
-  /** How many somebody has taken, and are not closed. */
+  /** Number of escalations that are acknowledged and not closed. */
   readonly taken: number;
-  /** Since when the oldest that nobody has taken is open. */
+  /** Age of the oldest unacknowledged escalation, in seconds. */
   readonly oldest_seconds: number;
-  /** How many of the untaken no provider has taken a single notice of, although it was tried. */
+  /** Number of unacknowledged escalations whose notifications were attempted and never accepted by a
+   *  provider. */
   readonly unreached: number;
-  /** Notices about what is not closed that will not go out, or did not at the first try. */
+  /** Notifications of escalations that are not closed, which will not be sent or failed at the first
+   *  attempt. */
   readonly notices_stuck: number;
-  /** The channels that carry notices, and those of them that do not work. */
+  /** The channels that carry notifications, and the failed ones among them. */
   readonly paths: readonly string[];
   readonly dead: readonly string[];
 }
 
 export interface AlarmDeps {
   readonly db: Pick<Database, "read">;
-  /** Null where nobody is told of anything. */
+  /** Null when the configuration has no escalation policy. */
   readonly policy: () => Policy | null;
-  /** Whether that channel is known not to work. */
+  /** True when the channel is known to be down. */
   readonly isDown: (channel: string) => boolean;
 }
 
-/** Null when there is nothing to say: no policy, and nothing open. Rejects when the store cannot be read. */
+/** Returns null when there is no policy and no open escalation. Rejects when the store cannot be read. */
 export async function lookForAlarm({ db, policy, isDown }: AlarmDeps): Promise<Alarm | null> {
   const alarm = alarmOf(await db.read(alarmRows), policy(), isDown);
   return policy() === null && alarm.untaken + alarm.taken === 0 ? null : alarm;
@@ -67,11 +70,11 @@ function alarmOf(
   };
 }
 
-/** Whether nobody can be told of anything. */
+/** True when every notification channel is down. */
 export const isSilenced = (alarm: Alarm | null): boolean =>
   alarm !== null && alarm.paths.length > 0 && alarm.dead.length === alarm.paths.length;
 
-/** Every channel that somebody of the policy is told by. */
+/** Returns every channel that notifies a responder of the policy. */
 function pathsOf({ people, via }: Policy): readonly string[] {
   const all = [...people.values()];
   const carriers = [
@@ -82,7 +85,7 @@ function pathsOf({ people, via }: Policy): readonly string[] {
   return carriers.filter((channel) => channel !== null);
 }
 
-/** In front of everything else that the service says of itself; empty when there is nothing to do. */
+/** Prefix of the service's status text; empty when no action is required. */
 export function alarmText(alarm: Alarm | null): string {
   if (alarm === null) return "";
   const { untaken, oldest_seconds, unreached } = alarm;
@@ -99,7 +102,7 @@ const counted = (count: number): string => `${count} ESCALATION${count === 1 ? "
 
 const everyMs = 300_000;
 
-/** Says it in the log, at the start and every five minutes, until it is over. Lives until the signal aborts. */
+/** Logs the alarm at the start and every five minutes while it lasts. Runs until the signal aborts. */
 export async function keepSaying(
   deps: AlarmDeps & { readonly clock: Clock; readonly log: Log },
   signal: AbortSignal,
@@ -125,7 +128,7 @@ function say(alarm: Alarm, log: Log): void {
 
 /** Call once per registry. */
 export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
-  // The gauges of one scrape are sampled together: the first one looks, the others share what it sees.
+  // The gauges of one scrape share one query: the first gauge starts it, the others await its result.
   let looking: Promise<Alarm | null> | null = null;
   const look = (): Promise<Alarm | null> => (looking ??= lookForAlarm(deps).finally(() => (looking = null)));
   metrics.gauge({

@@ -1,5 +1,6 @@
-// Implements the pipeline's interface to escalation handling (`pipeline/escalation.ts`). Detection, hand-over and the look at
-// the platform's conversation do not depend on a policy; notifying responders does.
+// Implements the pipeline's interface to escalation handling (`pipeline/escalation.ts`). Detection,
+// hand-over and polling of the platform's conversation do not depend on a policy; notifying responders
+// does.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
@@ -35,7 +36,7 @@ import { aboutConversation, logUnnotified, raise } from "./raise.ts";
 import { customerText } from "./wording.ts";
 
 export interface EscalationDeps {
-  /** Null when the configuration has no policy (any more). */
+  /** Null when the current configuration has no policy. */
   readonly policy: () => Policy | null;
   /** False while no responder was ever notified and none is configured: then no message can be a responder's reply, and the
    *  look-up is skipped. Default: true. */
@@ -45,7 +46,8 @@ export interface EscalationDeps {
   readonly log: Log;
 }
 
-/** The platform may be about to change the mode: what it says of the conversation just after an answer is read then. */
+/** Delay of the poll after an answer, in milliseconds: the platform may change the mode shortly after
+ *  it. */
 const afterAnswerMs = 500;
 
 export function createEscalation(deps: EscalationDeps): Escalation {
@@ -54,11 +56,12 @@ export function createEscalation(deps: EscalationDeps): Escalation {
   async function raiseIfWanted(q: Query, raised: Raised): Promise<void> {
     const policy = deps.policy();
     if (policy?.causes.includes(raised.cause)) await raise(q, raised, deps);
-    // The customer waits for a human. Without responders this log line is all that remains of it.
+    // The customer waits for a human. Without responders this log line is the only record.
     else if (policy === null && raised.source !== "ours") logUnnotified(log, raised);
   }
 
-  /** Nobody answers: the person who has the conversation gets the words, or somebody has to be found. */
+  /** Handles a turn without an answer: passes the customer's text to the responder who acknowledged the
+   *  escalation, or raises an escalation. */
   async function unanswered(
     q: Query,
     line: Line,
@@ -68,7 +71,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     const row = await liveEscalation(q, aboutConversation(conversation.id));
     if (row?.state === "taken") {
       const customer = conversation.person_name ?? conversation.person;
-      // What is answered goes to the customer all the same.
+      // The responder's answer goes to the customer even when another sender wrote in the thread.
       const who =
         turn.person === conversation.person ? customer : `${turn.person} (in the thread of ${customer})`;
       const text = customerText(row, who, turn.question);
@@ -85,7 +88,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     });
   }
 
-  /** Whether it is an answer that escalates. */
+  /** Returns true when the answer is a configured escalation response. Raises the escalation then. */
   async function heed(
     q: Query,
     line: Line,
@@ -107,7 +110,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       key: `response:${answer.replyId ?? turn.id}`,
       source: "response",
       cause: "topic",
-      // Several with one answer: which of them it was, the answer does not say.
+      // Several topics share this response, so the answer does not identify the topic.
       topic: others.length === 0 ? first : null,
       reason: "the agent gave the answer it has for this escalation",
     });
@@ -117,12 +120,13 @@ export function createEscalation(deps: EscalationDeps): Escalation {
   const passOn = (q: Query, contact: string, { subject, text }: Pick<NoticeRow, "subject" | "text">) =>
     addNotice(q, { id: newId(clock.now()), contact, kind: "customer", subject, text }, 0);
 
-  /** A notice that reaches nobody: the next step of the policy does not wait for it, and a customer's words go to all
-   *  who know of it. */
+  /** Handles a notification that cannot be delivered. The next step of the policy becomes due at once. A
+   *  customer's text is passed to all contacts of the escalation instead. */
   async function overtake(q: Query, notice: NoticeRow): Promise<void> {
     const { escalation } = await readContact(q, notice.contact);
     if (notice.kind !== "customer") return hastenEscalation(q, escalation);
-    // The last two that fail may do so at two nodes, at the same time: one of them has to know of the other.
+    // The last two contacts may fail at two nodes at the same time. The lock lets one transaction see the
+    // other.
     await lockEscalations(q, [escalation]);
     for (const { id } of await contactsOf(q, escalation)) await passOn(q, id, notice);
     if (await isHeard(q, escalation, notice.subject)) return;
@@ -140,7 +144,8 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       if (turn.kind !== "question") return false;
       const escalations = line.settings()?.escalations ?? [];
       const hasEscalated = await heed(q, line, conversation, turn, answer);
-      // Also after a turn without an answer: a human may answer on the platform. Locks are taken in the usual order.
+      // Polls also after a turn without an answer: a human may answer on the platform. Locks are taken in
+      // the usual order.
       const { poll } = pollingOf(deps.policy());
       await watchIn(q, conversation, escalations.length > 0 ? afterAnswerMs : poll);
       return hasEscalated && turn.session !== null;
@@ -161,7 +166,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       const { channel, agent } = line;
       const cause = state === "held" ? "held" : "turn-failed";
       if (deps.policy() !== null && (await isHumans(q, draft.reply))) {
-        // Whoever wrote it takes the customer for answered.
+        // The human who wrote the reply assumes that the customer has received it.
         const key = `draft:${draft.id}:${state}`;
         const own = { channel, agent, conversation: draft.conversation, topic: null };
         const why = `the answer did not reach the customer (${state}): ${reason}`;
@@ -175,7 +180,8 @@ export function createEscalation(deps: EscalationDeps): Escalation {
   };
 }
 
-/** Who has it; all who were told when it was taken by a command. */
+/** Returns the contact that acknowledged the escalation, or all notified contacts when a command
+ *  acknowledged it. */
 async function listenersOf(q: Query, row: EscalationRow): Promise<readonly ContactRow[]> {
   if (row.taken_contact !== null) return [await readContact(q, row.taken_contact)];
   return (await contactsOf(q, row.id)).filter(({ conversation }) => conversation !== null);
@@ -188,7 +194,7 @@ const about = ({ channel, agent }: Line, { id }: ConversationRow) => ({
   topic: null,
 });
 
-/** In any case of letters; an empty configured answer is none. */
+/** Compares without case. An empty configured response never matches. */
 function same(configured: string, said: string): boolean {
   const wanted = squeeze(configured).toLowerCase();
   return wanted !== "" && wanted === squeeze(said).toLowerCase();

@@ -1,4 +1,4 @@
-// Files that a person attached to their answer: which of them go to the customer, and what the person is told of the others.
+// Decides which files of a responder's reply go to the customer, and explains the others to the responder.
 
 import type { Instructions } from "../domain/instructions.ts";
 import type { Line } from "../pipeline/line.ts";
@@ -6,23 +6,26 @@ import type { MeantFile, ReadyFile } from "../store/files.ts";
 
 export interface HandedOn {
   readonly files: readonly ReadyFile[];
-  /** For the person: those that stay behind, each by its name, and why. Null when all go. */
+  /** Text for the responder: each file that is not sent, by name, and the reason. Null when all files
+   *  are sent. */
   readonly left: string | null;
 }
 
-/** As much as the core keeps of one file; an adapter without a limit of its own carries no more. */
+/** The core's limit for one file, in bytes. Applies to all files together when the adapter has no limit
+ *  of its own. */
 const mostBytes = 25 * 1024 * 1024;
 const mostNamed = 15;
 
-/** Of a mere "ok", and of what is kept among us, nothing goes on: the file may be none of the customer's. A bare number
- *  only says whose it is. */
+/** Returns the files to send. A reply with only "ok" and a note send no files, because the file may not
+ *  be meant for the customer. A bare escalation number only names the escalation, so its files are sent. */
 export function handOn(
   offered: readonly MeantFile[],
   words: Instructions,
   { conversation, channel }: { readonly conversation: string | null; readonly channel: string },
   line: Line | undefined,
 ): HandedOn {
-  // Programs attach what is answered: nobody need hear of that who sends nothing.
+  // Mail programs attach the mail that is answered. A responder who sends no text needs no message about
+  // that attachment.
   const sendsNothing = words.note !== "" || (words.acknowledge && !words.bare);
   const attached = sendsNothing ? offered.filter((file) => !isMail(file)) : offered;
   if (attached.length === 0) return { files: [], left: null };
@@ -50,11 +53,12 @@ export function handOn(
   return { files, left: left.length === 0 ? null : notSent(left) };
 }
 
-/** How files stand in a text: by their names. */
+/** Represents files in a text by their names, one per line. */
 export const namesOf = (files: readonly { readonly name: string }[]): string =>
   files.map(({ name }) => `[${oneLine(name)}]`).join("\n");
 
-/** Some programs attach the mail that is answered: our notice, with all that is in it. */
+/** True for an attached mail. Some programs attach the answered mail, which is our notification with all
+ *  its content. */
 const isMail = ({ media_type, name }: MeantFile): boolean =>
   /^(?:message\/.*|application\/vnd\.ms-outlook)$/i.test(media_type) ||
   /\.(?:eml|emlx|msg|oft|mht)$/i.test(name);

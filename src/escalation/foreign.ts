@@ -1,5 +1,6 @@
-// Messages that appear on the platform from elsewhere (a person who answers in its own interface, something scheduled):
-// they go to the customer on the channel where the question was asked, each once. A person's answer takes the escalation.
+// Delivers external messages: messages that appear on the platform without a request of ours, such as a
+// human's answer in the platform's interface or a scheduled message. Each goes to the customer once, on the
+// channel of the question. A human's answer acknowledges the escalation.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { PlatformMessage, PlatformMessages } from "../agent/calls.ts";
@@ -23,7 +24,7 @@ import { aboutConversation } from "./raise.ts";
 import { addressOf } from "./relay.ts";
 import { take } from "./take.ts";
 
-/** Whoever answers in the platform's own interface: it does not say who that is. */
+/** The actor for answers in the platform's interface, which does not name the author. */
 const somebody = { name: "somebody who answers on the platform", contact: null };
 
 interface Look {
@@ -33,7 +34,8 @@ interface Look {
   readonly platformId: string;
 }
 
-/** Call with the inbound lane leased and idle: whatever is an answer of ours is known by its id then. */
+/** Call with the inbound lane leased and idle. Every answer to our own questions then has a known
+ *  platform id. */
 export async function deliverForeign(
   q: Query,
   look: Look,
@@ -43,26 +45,28 @@ export async function deliverForeign(
   const { conversation, line, watch } = look;
   const known = await platformIds(q, look.platformId, "");
   const unwanted = await unwantedQuestions(q, conversation.id);
-  // Put once more, or given up, because they were not there: the first may come to light, and the customer has them.
+  // Texts that were posted again, or given up, because the platform did not list them. The first copy may
+  // appear later, and the customer already has the text.
   const doubtful = new Set((await doubtfulWords(q, conversation.id)).map(squeeze));
-  // The same of a question that was asked once more and is answered: the customer has one answer to it.
+  // Questions that were asked again and are answered. The customer already has one answer to each.
   const repeated = new Set((await repeatedQuestions(q, conversation.id)).map(squeeze));
   const copies = said.filter(
     ({ id, role, text }) => role === "person" && !known.has(id) && repeated.has(squeeze(text)),
   );
   for (const { id } of copies) unwanted.add(id);
   const marked = watch.mark === null ? -1 : said.findIndex(({ id }) => id === watch.mark);
-  // At the first look, and when the mark is gone, what the agent has said is taken for known: an introduction has no id
-  // of ours. A person's words are new from our first question on: the platform may have gone on with an old conversation.
-  // A part that does not begin with the conversation follows one with our first question.
+  // At the first poll, and when the mark is gone, agent messages count as known: an introduction has no id
+  // of ours. A human's messages count as new after our first question, because the platform may have
+  // continued an old conversation. A partial read that does not start with the conversation comes after our
+  // first question.
   const begun = said.findIndex(({ id }) => known.has(id));
   const isOurs = (at: number) => start > 0 || (begun >= 0 && at > begun);
   const isNew = ({ role }: PlatformMessage, at: number) =>
     (role === "human" && isOurs(at)) || (role === "agent" && marked >= 0 && at > marked);
-  // Replies go out in the order of their ids: those of one look must not share a millisecond.
+  // Replies go out in the order of their ids, so the replies of one poll must not share a millisecond.
   let now = deps.clock.now();
   if (watch.position === allKnown) {
-    // Written down as ours, for each later look would take a person's words for new.
+    // Recorded as known messages: otherwise each later poll would treat a human's messages as new.
     const sent = said.filter(({ id, role }, at) => role !== "person" && isOurs(at) && !known.has(id));
     for (const message of sent)
       await insertReply(q, { ...replyFor(look, message, now++), state: "composed" });

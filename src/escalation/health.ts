@@ -1,8 +1,10 @@
 // Stage health.
-// Takes: the channels that run here, at every sweep.
-// Does: notices one that has been down for too long, and one that works again.
-// Leaves: an escalation about the channel, once a fall; its end, and a word to those who were told.
-// If it fails: at the next sweep.  If the process dies: what was raised is stored, and the channel is looked at again.
+// Input: the channels that run here, at every sweep.
+// Effect: detects a channel that has been down for too long, and one that works again.
+// Output: one escalation per outage of the channel; its end, and a notification to the contacts of the
+// escalation.
+// Failure: retried at the next sweep. Crash: the raised escalation is stored, and the channel is checked
+// again.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../domain/policy.ts";
@@ -15,13 +17,13 @@ import { addSource, isNoticed } from "../store/sources.ts";
 import { aboutChannel, raise } from "./raise.ts";
 import { close } from "./take.ts";
 
-/** A channel as far as its health goes. */
+/** The health of a channel. */
 export interface Pulse {
   readonly channel: string;
   readonly agent: string;
   readonly state: "connecting" | "ready" | "degraded" | "unauthorized";
   readonly reason: string | null;
-  /** How long it has been so, in milliseconds. */
+  /** Time in this state, in milliseconds. */
   readonly forMs: number;
 }
 
@@ -33,9 +35,11 @@ export interface HealthDeps {
 }
 
 export function healthStage(deps: HealthDeps): PureStage {
-  /** What the store is known to say of a channel; a healthy one is not asked about again and again. */
+  /** Cache of the state that the store has recorded per channel. Avoids a query for each healthy
+   *  channel. */
   const known = new Map<string, "down" | "well">();
-  /** Since when a channel does not work (clock milliseconds), whatever it says of itself in between. */
+  /** Start of each channel's outage (clock milliseconds). Other states in between do not reset it,
+   *  except `ready`. */
   const fallen = new Map<string, number>();
   return {
     takes: "sessions",
@@ -57,8 +61,8 @@ export function healthStage(deps: HealthDeps): PureStage {
   };
 }
 
-/** Null: not to be judged yet. A node that waits for its turn to read is connecting, and that is no fault; nor is it the end
- *  of one: a channel that fails may connect, and fail, again and again. */
+/** Returns null while the state is undecided. `connecting` is neither a failure nor a recovery: a node
+ *  on standby is connecting, and a failing channel may connect and fail repeatedly. */
 function verdict(
   { channel, state, forMs }: Pulse,
   fallen: Map<string, number>,
@@ -79,7 +83,8 @@ const recoveredKey = (escalation: string): string => `recovered:${escalation}`;
 
 async function fell(q: Query, pulse: Pulse, deps: HealthDeps): Promise<void> {
   const { channel, agent } = pulse;
-  // Whoever has closed it knows; it is the same fall until the channel has worked again, whatever restarts in between.
+  // An escalation that was closed by hand is not raised again. The outage lasts until the channel has
+  // worked again, across restarts.
   const newest = await newestEscalation(q, aboutChannel(channel, "channel-down"));
   if (newest && !(await isNoticed(q, recoveredKey(newest.id)))) return;
   const reason = `channel ${channel} is ${pulse.state}: ${pulse.reason ?? "no reason was given"}`;

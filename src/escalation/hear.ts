@@ -1,6 +1,6 @@
-// Who writes: a human's answer to what we told them, a stranger's, or a customer's message. Part of stage route, before the
-// guards of customers' messages: a human's answer never reaches the agent, and nothing of it reaches the customer unless it
-// comes from somebody who was told.
+// Classifies the sender of a message: a responder who replies to a notification, a stranger, or a customer.
+// Runs in stage route, before the guards for customers' messages. A responder's reply never reaches the
+// agent, and it reaches the customer only when the sender is a contact of the escalation.
 
 import type { MessageEvent } from "bridgehead/contract";
 import { references } from "../domain/thread.ts";
@@ -14,18 +14,19 @@ import { type EventRow, settleEvent } from "../store/events.ts";
 import { answer, type HearDeps, heed } from "./heed.ts";
 import { numberIn } from "./wording.ts";
 
-/** How long after its end a person's words are still taken for an answer to an escalation, where nothing but the
- *  address says so. */
+/** Time after the end of an escalation in which a message still counts as a reply to it, in
+ *  milliseconds. Applies where only the sender's address links the message to the escalation. */
 const closedMs = 24 * 3_600_000;
 
-/** What an adapter calls a message that it did not read for its size: mostly for what is attached. */
+/** Refusal code of an adapter for a message that exceeds its size limit, usually because of attachments. */
 const tooLarge = "too-large";
 const unreadText =
   "Your message is too large to be read. Nothing was sent to the customer, and nothing was done.";
 const sealedText =
   "Your message cannot be read. Nothing was sent to the customer, and nothing was done. Please answer in plain text, without encryption. The reason: ";
 
-/** True when the message was a human's, or a stranger's about an escalation; its event is settled then. */
+/** Returns true when the message was a responder's reply, or a stranger's about an escalation. Its event
+ *  is settled then. */
 export async function hear(
   q: Query,
   line: Line,
@@ -51,7 +52,8 @@ export async function hear(
     await answer(q, row, contact, `${sealedText}${event.refusal?.reason}.`, deps);
     return ignore(event.refusal?.code ?? "", event.refusal?.reason ?? "");
   }
-  // Where the sealed part is a file, the text beside it counts, and the responder learns that the file was not relayed.
+  // When only an encrypted file cannot be read, the text counts. The responder learns that the file was not
+  // relayed.
   if (event.refusal && !sealed) {
     if (event.refusal.code === tooLarge) await answer(q, row, contact, unreadText, deps);
     return ignore(event.refusal.code, event.refusal.reason);
@@ -76,9 +78,10 @@ const unthreadedText =
   "Your mail is no answer to ours, so nothing of it was sent to the customer. Please answer the mail that told you.";
 
 interface Writer {
-  /** answer: of what these contacts were told. subject: their mail only names it. stranger: it was told to these. */
+  /** answer: a reply to a notification of these contacts. subject: only the subject names the
+   *  escalation. stranger: the notification went to these contacts, and another address replied. */
   readonly from: "answer" | "subject" | "stranger";
-  /** Newest first; none for a customer. */
+  /** Newest first; empty for a customer. */
   readonly contacts: readonly ContactRow[];
 }
 
@@ -103,7 +106,8 @@ async function writerOf(q: Query, line: Line, event: MessageEvent): Promise<Writ
   return { from: "subject", contacts: conversations.length > 0 ? [] : await named(q, line, event) };
 }
 
-/** Programs that lose what a mail answers keep its subject. */
+/** Finds contacts by the escalation number in the subject. Some mail programs drop In-Reply-To and keep
+ *  the subject. */
 async function named(q: Query, line: Line, event: MessageEvent): Promise<readonly ContactRow[]> {
   const number = numberIn(event.subject ?? "");
   if (number === null) return [];
@@ -113,8 +117,9 @@ async function named(q: Query, line: Line, event: MessageEvent): Promise<readonl
   return contacts;
 }
 
-/** It may be theirs, from another address, and they wait for what it should have done. Once for each address: behind it may
- *  be a machine that answers everything. Never a word to the stranger. */
+/** Notifies the contact that another address has replied: the contact may have used a second address and
+ *  expects an effect. Sent once per address, because the address may belong to an autoresponder. The
+ *  stranger gets no message. */
 async function tellOfStranger(
   q: Query,
   event: MessageEvent,

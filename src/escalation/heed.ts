@@ -1,5 +1,6 @@
-// What a person who was told of an escalation writes back, and what follows from it: an "ok" takes it, commands end it or give
-// it back, words go to the customer. Whatever is not clear goes nowhere, and the person learns that.
+// Handles a responder's reply to a notification. "ok" acknowledges the escalation, commands close it or
+// return it to the agent, and other text goes to the customer. Ambiguous replies are not relayed, and the
+// responder is notified of that.
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
 import { type Instructions, readInstructions } from "../domain/instructions.ts";
@@ -28,11 +29,11 @@ export interface HearDeps {
   readonly log: Log;
 }
 
-/** So many of our answers within that time are enough for one contact. */
+/** Limit of our answers to one contact within `loopMs`. */
 const mostSaid = 20;
 const loopMs = 3_600_000;
 
-/** More numbers do not fit into a text. */
+/** Limit of escalation numbers in one answer; more do not fit into an SMS. */
 const mostNamed = 10;
 
 interface Live {
@@ -40,15 +41,17 @@ interface Live {
   readonly row: EscalationRow;
 }
 
-/** Why a responder's message was neither relayed nor taken for an acknowledgement, as its event is settled. */
+/** State and reason that settle the event of a reply that was neither relayed nor accepted as an
+ *  acknowledgement. */
 export interface Unheeded {
   readonly state: "ignored" | "held";
   readonly code: string;
   readonly reason: string;
 }
 
-/** Does what that person wants; `contacts`: as which they were told of what they answer, newest first. Null when the message
- *  was handled; otherwise it looks like an automatic reply, and nothing was done. */
+/** Applies the reply. `contacts`: the contacts of the sender for the notifications it answers, newest
+ *  first. Returns null when the message was handled. Otherwise it looks like an automatic reply, and
+ *  nothing was done. */
 export async function heed(
   q: Query,
   line: Line,
@@ -57,7 +60,7 @@ export async function heed(
   contacts: readonly ContactRow[],
   deps: HearDeps,
 ): Promise<Unheeded | null> {
-  // Locked: what another node hears at the same time, that it is over, counts before this or after it.
+  // Locked, so that a close at another node happens before or after this transaction.
   const rows = await lockEscalations(
     q,
     contacts.map(({ escalation }) => escalation),
@@ -71,10 +74,10 @@ export async function heed(
   const [first] = contacts;
   if (!first) return null;
   const say = (contact: ContactRow, text: string) => answer(q, row, contact, text, deps);
-  // What a webhook's receiver has answered needs no answer.
+  // The HTTP response of a webhook's receiver needs no confirmation.
   const confirms = line.traits.platform !== null;
   const files = await meantFiles(q, row.id);
-  // With files and no word of the person's own, what stands there is our notice, or a signature.
+  // A message with files and no text of the sender contains only our notification or a signature.
   const text = event.wordless && files.length > 0 ? "" : event.text;
   const names = line.traits.platform === null ? [] : [first.name, event.from.name ?? ""];
   const words = readInstructions(text, names, known.size > 1);
@@ -103,7 +106,7 @@ export async function heed(
   for (const one of chosen) {
     const handed = handOn(files, words, one.row, deps.lines().get(one.row.channel));
     const trouble = await act(q, row, one, { words, handed, name: nameOf(line, event, one.contact) }, deps);
-    // Whoever has it already may have said that to the customer.
+    // A responder who already acknowledged the escalation may have meant this text for the customer.
     const mine = words.acknowledge && words.number === null && one.row.taken_contact === one.contact.id;
     const unsent = one.row.conversation !== null && (words.ambiguous || mine);
     const yours =
@@ -113,7 +116,7 @@ export async function heed(
     const said = [trouble, left, yours, noted].filter((part) => part !== null).join(" ");
     if (said !== "") await say(one.contact, `${one.row.number}: ${said}`);
   }
-  // Once, however many they are.
+  // One confirmation for all escalations.
   if (chosen.length > 1 && words.acknowledge && confirms) {
     const unsent = words.ambiguous ? ` "${firstLine(text)}" was sent to no customer.` : "";
     await say(first, `All ${chosen.length} are yours.${unsent}`);
@@ -121,7 +124,7 @@ export async function heed(
   return null;
 }
 
-/** `unsent`: words that may have been meant for the customer. */
+/** Confirms the acknowledgement. `unsent`: text that may have been meant for the customer. */
 const yoursText = ({ conversation }: EscalationRow, unsent: string | false): string => {
   if (unsent !== false) return `It is yours. "${firstLine(unsent)}" was not sent to the customer.`;
   return conversation === null ? "It is yours." : "It is yours. What you write now goes to the customer.";
@@ -129,7 +132,7 @@ const yoursText = ({ conversation }: EscalationRow, unsent: string | false): str
 
 const firstLine = (text: string): string => text.trim().split("\n", 1)[0] ?? "";
 
-/** Says something to the person who wrote, or is concerned; not without end. */
+/** Enqueues a message to the contact. Limited to `mostSaid` messages per `loopMs`. */
 export async function answer(
   q: Query,
   row: EventRow,
@@ -137,7 +140,7 @@ export async function answer(
   text: string,
   deps: HearDeps,
 ): Promise<void> {
-  // Two machines that answer each other would never end.
+  // Stops a mail loop between two autoresponders.
   if ((await countSaid(q, contact, loopMs)) >= mostSaid) {
     deps.log.warn({ channel: row.channel, event: row.id }, "not answered: a loop is assumed");
     return;
@@ -146,11 +149,13 @@ export async function answer(
   await addNotice(q, { id, contact: contact.id, kind: "said", subject: `event:${row.id}`, text }, 0);
 }
 
-/** A responder hears at most so often that a message was held: behind the address may be a machine that answers everything. */
+/** Window in milliseconds in which a responder gets at most one message that a reply was held. The
+ *  address may belong to an autoresponder. */
 const heldToldMs = 3_600_000;
 
-/** Keeps automatic replies from acknowledging an escalation and from reaching the customer. The number of an escalation, a
- *  command, or the operator's release of the held message shows that a person wrote it. */
+/** Keeps automatic replies from acknowledging an escalation and from reaching the customer. The number
+ *  of an escalation, a command, or the operator's release of the held message shows that a person wrote
+ *  it. */
 async function automatic(
   q: Query,
   {
@@ -175,7 +180,7 @@ async function automatic(
   const { number, resume, close: closes, note } = words;
   const isNamed = number !== null && [...known.values()].some((one) => one.row.number === number);
   const isPerson = isNamed || resume || closes || note !== "" || row.code === "released";
-  // Behind a webhook is a program of the operator's.
+  // The receiver of a webhook is a program of the operator, so its replies are always intended.
   if (isPerson || line.traits.platform === null) return null;
   const machine = machineReply(event.subject, text);
   if (machine === null) return null;
@@ -196,11 +201,11 @@ async function automatic(
   return { state: "held", code: "maybe-automatic", reason };
 }
 
-/** What must not be taken for an answer, however it came about; null when there is nothing of that. */
+/** Returns the error text for a reply that must not be relayed; null when the reply is acceptable. */
 function whatIsWrong(text: string, words: Instructions, files: number): string | null {
   if (words.slip !== null)
     return `"${words.slip.trim().slice(0, 40)}" is no command: those are #resume, #close and #note, each in a line of its own.`;
-  // A reaction quotes what it is put on, and takes it.
+  // A reaction quotes the message it is attached to, and acknowledges it.
   if (!words.acknowledge && carriesNotice(text))
     return "Your answer carries our own message; please remove it.";
   const { number, acknowledge, resume, close: closes, note } = words;
@@ -209,8 +214,9 @@ function whatIsWrong(text: string, words: Instructions, files: number): string |
   return null;
 }
 
-/** A number in front may be one that is not closed, and that this person was not told of; or what looks like an amount, one
- *  of several that they were told of: the words may be for another customer. */
+/** Returns true when the text may be meant for another customer. This is the case when the leading
+ *  number names an open escalation of which this responder was not notified. With several known
+ *  escalations, an apparent amount that equals the number of one of them counts too. */
 async function mayMeanAnother(
   q: Query,
   line: Line,
@@ -225,11 +231,13 @@ async function mayMeanAnother(
   return other !== null && other.state !== "closed";
 }
 
-/** Which escalations are meant: the one named; the only one; all, for a mere "ok"; else the one this person has taken. */
+/** Selects the escalations: the one named, the only live one, all for a plain "ok", or the one this
+ *  responder acknowledged. */
 function choose(known: readonly Live[], live: readonly Live[], words: Instructions): readonly Live[] | "ask" {
   if (words.number !== null) {
     const named = known.filter(({ row }) => row.number === words.number);
-    // One that is over takes no other along: nobody would be told of that any more, and nobody would know of it.
+    // A number that names a closed escalation does not acknowledge the other open ones. Their notifications
+    // would end although no responder knows of the acknowledgement.
     if (named.length > 0) return named.filter(({ row }) => row.state !== "closed");
     if (words.acknowledge && live.length > 0) return "ask";
   }
@@ -238,11 +246,12 @@ function choose(known: readonly Live[], live: readonly Live[], words: Instructio
   return taken.length === 1 ? taken : "ask";
 }
 
-/** Behind a webhook may be many people, and the receiver knows who it was. In mails and texts anybody may write any name. */
+/** Several responders may share one webhook, and its receiver reports the name. In mails and texts the
+ *  sender's name is not trustworthy. */
 const nameOf = (line: Line, event: MessageEvent, contact: ContactRow): string =>
   (line.traits.platform === null ? event.from.name : undefined) ?? contact.name;
 
-/** What could not be done, for the person; null when all was. */
+/** Executes the reply for one escalation. Returns the error for the responder; null on success. */
 async function act(
   q: Query,
   event: EventRow,
@@ -251,7 +260,7 @@ async function act(
   deps: HearDeps,
 ): Promise<string | null> {
   const by = { name, contact: contact.id };
-  // A number that is none of the open ones is a part of the words.
+  // A leading number that names no live escalation is part of the text.
   const text = words.number === null || words.number === row.number ? words.text : words.whole;
   if (words.note !== "") {
     const key = `note:${event.id}:${row.id}`;

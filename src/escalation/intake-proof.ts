@@ -3,20 +3,21 @@
 
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
-/** Says nothing about where, or how soon, they differ. */
+/** Compares in constant time, independent of where the strings differ. */
 export function isSame(given: string, wanted: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(given), digest(wanted));
 }
 
-/** How far the sender's clock may be off, and how old a delivery may be, in milliseconds. */
+/** Tolerance for clock skew and for the age of a delivery, in milliseconds. */
 const toleranceMs = 300_000;
 
 /** True when the request has all three headers of a Standard Webhooks signature. Does not verify the signature. */
 export const isSigned = (headers: Headers): boolean =>
   ["webhook-id", "webhook-timestamp", "webhook-signature"].every((name) => headers.has(name));
 
-/** Whether one of the signatures is one of these secrets' (`whsec_...`), and of about now. */
+/** True when one of the signatures matches one of the secrets (`whsec_...`) and the timestamp is within
+ *  the tolerance. */
 export function isSignedBy(
   secrets: readonly string[],
   headers: Headers,

@@ -1,8 +1,9 @@
 // Stage intake.
-// Takes: what the platform's webhooks have told us.
-// Does: finds the conversation that it is about, which may be bound a moment later.
-// Leaves: a look at that conversation; an escalation about it, or about the agent when nobody here knows it.
-// If it fails: later again.  If the process dies: the row is still due.
+// Input: stored deliveries of the platform's webhooks.
+// Effect: finds the conversation of each delivery, which may be bound a moment later.
+// Output: a due poll of that conversation; an escalation about it, or about the agent when the conversation
+// is unknown here.
+// Failure: retried later. Crash: the row is still due.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../domain/policy.ts";
@@ -22,7 +23,7 @@ import { type PayloadIn, readPayload } from "./payload-in.ts";
 import { aboutAgent, raise } from "./raise.ts";
 
 export interface IntakeStageDeps {
-  /** Null where the configuration has none (any more): then what was taken waits. */
+  /** Null when the current configuration has no policy: stored deliveries wait then. */
   readonly policy: () => Policy | null;
   readonly lines: () => Lines;
   readonly clock: Clock;
@@ -30,7 +31,7 @@ export interface IntakeStageDeps {
 }
 
 const batch = 50;
-/** For how long the call that opens the conversation may still be on its way. */
+/** Time in milliseconds in which the request that opens the conversation may still be in progress. */
 const strangerForMs = { escalation: 600_000, message: 60_000 };
 const longestPause = 15_000;
 
@@ -61,14 +62,15 @@ async function workOff(q: Query, row: IntakeRow, policy: Policy, deps: IntakeSta
   const conversation =
     payload.conversation === null ? null : await conversationBoundTo(q, payload.conversation);
   if (conversation !== null) {
-    // In the order in which everybody locks them.
+    // In the common lock order.
     if (row.kind === "escalation") await raiseIfWanted(q, row, payload, conversation, policy, deps);
     await watchIn(q, conversation, 0);
     return endIntake(q, row, "done");
   }
   if (payload.conversation !== null && row.age < strangerForMs[row.kind])
     return postponeIntake(q, row, Math.min(1000 * 2 ** Math.min(row.attempts, 10), longestPause));
-  // The agent has conversations that are not ours (a chat on a website): what is said there is not for us.
+  // The agent has conversations outside this daemon, such as a chat on a website. Their messages are
+  // ignored.
   if (row.kind === "message") return endIntake(q, row, "done");
   await raiseIfWanted(q, row, payload, null, policy, deps);
   await endIntake(q, row, "lost");
@@ -112,11 +114,12 @@ async function raiseIfWanted(
   await raise(q, lost, deps, aboutAgent(row.agent, payload.conversation ?? row.id));
 }
 
-/** What is known only by its hash may come again, as something new. */
+/** A delivery identified only by its hash may occur again as a new one, so its key includes the time of
+ *  receipt. */
 const keyOf = ({ agent, id, received_at }: IntakeRow): string =>
   id.startsWith("sha256:") ? `webhook:${agent}:${id}:${received_at}` : `webhook:${agent}:${id}`;
 
-/** Everything that the payload says: a person has nothing else to go by. */
+/** Contains every field of the payload, because the responder has no other information. */
 function lostReason({ conversation, reason, person, message }: PayloadIn): string {
   const which = conversation === null ? "a conversation it does not name" : `conversation ${conversation}`;
   const parts = [

@@ -1,5 +1,6 @@
-// The platform's webhooks, /platform/<agent>/escalation and /platform/<agent>/message: proven, stored, answered; what they
-// mean is worked off by stage intake (intake-stage.ts), in the same commit where nothing stands in the way.
+// Receives the platform's webhooks, /platform/<agent>/escalation and /platform/<agent>/message. A delivery
+// is authenticated, stored and acknowledged. Stage intake (intake-stage.ts) processes it, in the same
+// commit where possible.
 
 import { createHash } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";
@@ -13,9 +14,9 @@ import { signingSecretsOf } from "../store/registrations.ts";
 import { isSame, isSigned, isSignedBy } from "./intake-proof.ts";
 
 export interface IntakeDeps {
-  /** Null where the configuration has none (any more). */
+  /** Null when the current configuration has no policy. */
   readonly policy: () => Policy | null;
-  /** Whether an agent of that name is configured. */
+  /** True when an agent of that name is configured. */
   readonly isAgent: (name: string) => boolean;
   readonly db: Pick<Database, "read">;
   readonly flow: Pick<Flow, "commit">;
@@ -24,10 +25,11 @@ export interface IntakeDeps {
 }
 
 const mostBytes = 2 ** 20;
-/** A delivery without an id of its own is the same as another within this time, and a new one later. */
+/** Deduplication window in milliseconds for deliveries without an id. An identical body after it is a
+ *  new delivery. */
 const sameForMs = 3_600_000;
 
-/** Serves everything under /platform/. 200 means that it is on disk, and that nobody need send it again. */
+/** Serves everything under /platform/. Status 200 means that the delivery is on disk and needs no retry. */
 export function intakeHandler(deps: IntakeDeps): (request: Request) => Promise<Response> {
   return async (request) => {
     const proof = deps.policy()?.platformWebhook ?? null;
@@ -66,7 +68,7 @@ async function store(
   const id = own
     ? given
     : `sha256:${createHash("sha256").update(kind).update("\n").update(bytes).digest("hex")}`;
-  // No database takes a NUL in a text.
+  // No supported database stores a NUL character in a text.
   const body = new TextDecoder().decode(bytes).replaceAll("\0", "");
   const fields = { agent, kind, id };
   const isNew = await flow.commit(async (q) => {

@@ -1,4 +1,4 @@
-// An escalation with everything that people are told about it.
+// Loads an escalation with all details for its notifications.
 
 import { readConversation } from "../store/conversations.ts";
 import type { Query } from "../store/driver.ts";
@@ -13,8 +13,8 @@ const mostMessages = 200;
 const mostPerMessage = 4000;
 const mostCharacters = 40_000;
 
-/** `details`: what of the conversation is read. `none`: only what a headline needs. `bounded`: for a notification. `whole`:
- *  the newest messages in full length. */
+/** `details` selects the parts of the conversation. `none`: only the data of a headline. `bounded`: for
+ *  a notification. `whole`: the newest messages in full length. */
 export async function matterOf(
   q: Query,
   row: EscalationRow,
@@ -38,7 +38,7 @@ export async function matterOf(
   };
 }
 
-/** The newest messages that fit, oldest first; `cut`: older ones were left out. */
+/** Returns the newest messages that fit, oldest first. `cut` is true when older ones were left out. */
 async function transcript(
   q: Query,
   conversation: string,

@@ -1,4 +1,4 @@
-// Who answers in a conversation, as the platform says, when that has changed since the last look.
+// Handles a change of the platform's conversation mode (agent or human) since the last poll.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../domain/policy.ts";
@@ -18,7 +18,7 @@ interface Look {
   readonly conversation: ConversationRow;
 }
 
-/** `mark`: the newest message; what happens twice happens at two of them. */
+/** `mark`: id of the newest message. It distinguishes two changes to manual mode in one conversation. */
 export async function noteModeChange(
   q: Query,
   look: Look,
@@ -46,7 +46,7 @@ export async function noteModeChange(
   }
   if (mode === "ai" && watch.mode === "manual") {
     const row = await liveEscalation(q, aboutConversation(conversation.id));
-    // What the platform knows nothing of is not settled by it, as long as nobody has it.
+    // Mode ai does not close an unacknowledged escalation whose cause is unknown to the platform.
     if (row && (row.state === "taken" || row.cause === "topic" || row.cause === "silent"))
       await close(q, row, "the platform (mode ai)", deps);
   }

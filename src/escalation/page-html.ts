@@ -1,14 +1,15 @@
-// The page behind a link in a notice: what it is about, who has it, and one button. No scripts, nothing from elsewhere.
+// HTML page of a link in a notification: the subject, the responder, and one button. It has no scripts and
+// loads nothing.
 
 import { createHash } from "node:crypto";
 import { html, raw } from "hono/html";
 
 export interface PageContent {
   readonly title: string;
-  /** Label and value, in their order. */
+  /** Pairs of label and value, in display order. */
   readonly facts: readonly (readonly [string, string])[];
   readonly words: string;
-  /** Null: there is nothing to press. */
+  /** Null when no action is available. */
   readonly button: string | null;
 }
 
@@ -25,7 +26,8 @@ button:focus-visible{outline:3px solid Highlight;outline-offset:2px}`;
 
 const styleHash = createHash("sha256").update(style).digest("base64");
 
-/** Nothing may be loaded, run, framed or sent elsewhere; nobody keeps it, finds it or learns its address. */
+/** Forbids loading, scripts, frames and foreign form targets, and keeps the page out of caches, search
+ *  indexes and Referer headers. */
 const headers = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy": `default-src 'none'; style-src 'sha256-${styleHash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,

@@ -1,5 +1,6 @@
-// The links in notices, /escalations/<token>: opening one shows what it is about, and changes nothing (mail scanners open
-// links); its button takes the escalation, once. A token that is forged, used or too old is answered as one that never was.
+// Serves the links in notifications, /escalations/<token>. GET shows the escalation and changes nothing,
+// because mail scanners open links. The button acknowledges the escalation, once. Forged, used and expired
+// tokens get the same response.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { plain } from "../http/index.ts";
@@ -33,7 +34,7 @@ export function pageHandler(deps: PageDeps): (request: Request) => Promise<Respo
   };
 }
 
-/** The same whatever is wrong with the link. */
+/** One response for every invalid link, independent of the reason. */
 const nothing: PageContent = {
   title: "This link leads nowhere",
   facts: [],
@@ -69,7 +70,7 @@ async function taken(link: string, { flow, clock, log }: PageDeps): Promise<Page
     const found = await linked(q, link);
     if (found === null) return null;
     const { contact } = found;
-    // As it is now: it may just be closed at another node.
+    // Reads the current row under the lock: another node may have closed the escalation.
     const row = (await lockEscalations(q, [found.row.id])).get(found.row.id) ?? found.row;
     if (row.state === "closed") return page(q, row, "It was closed before. Nothing is left to do.", null);
     if (!(await useLink(q, contact.id))) return null;

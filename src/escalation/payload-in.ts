@@ -1,12 +1,13 @@
-// What a webhook of the platform says, wherever it says it: the interface names no fields (External API 6). Never throws.
+// Parses a webhook of the platform. The interface specifies no field names (External API 6), so all usual
+// places are searched. Never throws.
 
-/** Everything is one line of text, cut where it is long. */
+/** Every field is one line of text, truncated to `longest` characters. */
 export interface PayloadIn {
   readonly conversation: string | null;
   readonly topic: string | null;
   readonly reason: string | null;
   readonly message: string | null;
-  /** Who it is about: name, mailbox, number. */
+  /** The customer: name, mailbox, number. */
   readonly person: string | null;
 }
 
@@ -14,11 +15,11 @@ type Fields = { readonly [name: string]: unknown };
 
 const mostDepth = 8;
 const mostObjects = 5000;
-/** Of a form: fields, and characters. */
+/** Limits of a form: fields, and characters. */
 const mostFields = 500;
 const mostForm = 200_000;
 
-/** `body`: JSON, a form, or whatever it is: then it is all message. */
+/** `body`: JSON, a form, or any other text. Other text becomes the message. */
 export function readPayload(body: string): PayloadIn {
   const root = jsonIn(body) ?? formIn(body);
   if (root === null)
@@ -33,17 +34,17 @@ export function readPayload(body: string): PayloadIn {
   };
 }
 
-/** Null when it is no JSON, or JSON that says nothing (a number, an empty text). */
+/** Returns null for invalid JSON, and for JSON that is neither an object nor an array. */
 function jsonIn(body: string): object | null {
   try {
     const value: unknown = JSON.parse(body);
     return typeof value === "object" ? value : null;
   } catch {
-    return null; // also what is nested deeper than the parser goes
+    return null; // also for JSON nested deeper than the parser supports
   }
 }
 
-/** A form's fields; those that are JSON themselves (`payload={...}`) are read as such. */
+/** Parses a form. Fields that contain JSON (`payload={...}`) are parsed as JSON. */
 function formIn(body: string): object | null {
   if (!/^[\w.[\]%+-]+=/.test(body.trim())) return null;
   const fields = [...new URLSearchParams(body.trim().slice(0, mostForm))]
@@ -55,7 +56,8 @@ function formIn(body: string): object | null {
   return Object.fromEntries(fields);
 }
 
-/** All objects in it, those nearest to the root first: what a message of the transcript says counts less. */
+/** Returns all objects in breadth-first order, so that fields near the root precede fields of a
+ *  transcript's messages. */
 function objectsIn(root: object): readonly Fields[] {
   const found: Fields[] = [];
   let level: object[] = [root];
@@ -74,7 +76,8 @@ function objectsIn(root: object): readonly Fields[] {
   return found;
 }
 
-/** `conversation_id`, `conversation-id` and `conversationID` are one name; the first that says something counts. */
+/** Normalizes field names: `conversation_id`, `conversation-id` and `conversationID` are equal. The
+ *  first value that is not null wins. */
 function simplified(object: object): Fields {
   const fields = new Map<string, unknown>();
   for (const [name, value] of Object.entries(object)) {
@@ -132,7 +135,7 @@ function textOf(value: unknown): string | null {
 
 const longest = 500;
 
-/** One line that any database takes; null when nothing is left of it. */
+/** Normalizes a text to one line that every supported database can store; null when it is empty. */
 function line(text: string): string | null {
   const whole = text
     .slice(0, 20 * longest)

@@ -1,4 +1,5 @@
-// What a webhook is told, as JSON. The field names are ours and stay: additions only.
+// JSON body of a webhook notification. The field names are a stable interface: fields are added, never
+// changed.
 
 import type { ContactRow, NoticeRow } from "../store/contacts.ts";
 import { chatText, clipped, customerQuote, harmless, type Matter } from "./wording.ts";
@@ -11,15 +12,16 @@ const types = {
   said: "escalation.notice",
 } as const;
 
-/** Characters of a message, and of a single fact. */
+/** Limits in characters: a message, and a single fact. */
 const mostText = 20_000;
 const mostFact = 2000;
 
 const fact = <T extends string | null>(text: T): T | string =>
   text === null || text.length <= mostFact ? text : text.slice(0, mostFact).toWellFormed();
 
-/** The body of a delivery. `timestamp` is when the escalation was opened: the delivery's own is in its headers. `text` at
- *  the top is what chats (Slack, Mattermost, Rocket.Chat) show. `link`: where it is taken by a button. */
+/** Returns the body of a delivery. `timestamp` is the time when the escalation was opened; the time of
+ *  the delivery is in its headers. Chats (Slack, Mattermost, Rocket.Chat) show the top-level `text`.
+ *  `link`: page with the button that acknowledges. */
 export function webhookText(
   matter: Matter,
   notice: NoticeRow,

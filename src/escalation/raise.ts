@@ -1,5 +1,5 @@
-// Something that a human must know of becomes one escalation, however many ways it is noticed in. Inside the transaction
-// that noticed it, so that it is neither lost nor opened twice.
+// Opens escalations. Several triggers of one incident become one escalation. Runs inside the transaction
+// that detected the trigger, so that it is neither lost nor opened twice.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Cause } from "../domain/policy.ts";
@@ -22,12 +22,12 @@ export interface RaiseDeps {
 }
 
 export const aboutConversation = (id: string): string => `conversation:${id}`;
-/** `which`: a conversation of the agent's that is not ours. */
+/** `which`: a conversation of the agent outside this daemon. */
 export const aboutAgent = (name: string, which: string): string => `agent:${name}:${which}`;
 export const aboutChannel = (id: string, cause: Cause): string => `channel:${id}:${cause}`;
 
-/** The escalation it belongs to; null when it was noticed before, or belongs to one that is over. `about`: where it is
- *  neither the conversation nor the channel. */
+/** Returns the escalation of the trigger. Returns null when the trigger was recorded before, or belongs
+ *  to a closed escalation. `about`: the subject, where it is neither the conversation nor the channel. */
 export async function raise(
   q: Query,
   raised: Raised,
@@ -58,7 +58,7 @@ async function open(q: Query, raised: Raised, about: string, deps: RaiseDeps): P
   return row;
 }
 
-/** Whoever has taken it hears what came of it; else all who were told. */
+/** Notifies the contact that acknowledged the escalation, or all contacts when there is no such contact. */
 async function tellMore(
   q: Query,
   row: EscalationRow,
@@ -87,8 +87,9 @@ export function logUnnotified(
   log.warn({ channel, agent, conversation, topic, cause }, "escalation detected, no responder is configured");
 }
 
-/** The platform says the same thing in several ways, and one of them may come when it is all over: nothing new, as long
- *  as the person has not written since. What we notice ourselves is always new. */
+/** Finds the closed escalation of a late trigger. The platform reports one event in several ways, and
+ *  one report may arrive after the close. It is a duplicate as long as the customer has not written
+ *  since. Triggers of our own are always new. */
 async function lateFor(q: Query, raised: Raised, about: string): Promise<EscalationRow | null> {
   if (raised.source === "ours" || raised.conversation === null) return null;
   const newest = await newestEscalation(q, about);

@@ -1,4 +1,5 @@
-// The recipients of the agent's own ESCALATION skill, and which channel carries what to whom.
+// The recipients of the agent's ESCALATION skill, and the channel that carries notifications for each kind
+// of address.
 
 import type { EscalationSettings } from "../agent/calls.ts";
 import { type Contact, type Policy, webhookChannel } from "../domain/policy.ts";
@@ -9,7 +10,7 @@ import type { EscalationRow } from "../store/escalations.ts";
 export const carrierOf = (policy: Policy, way: Way): string | null =>
   way === "webhook" ? webhookChannel : policy.via[way];
 
-/** What the agent's skill says of a topic; of all topics when it knows none of that name. */
+/** Returns the skill's settings for a topic, or for all topics when it does not list this one. */
 export function escalationsFor(
   topic: string | null,
   all: readonly EscalationSettings[],
@@ -18,7 +19,7 @@ export function escalationsFor(
   return own.length > 0 ? own : all;
 }
 
-/** None when the agent has no such skill. */
+/** Returns an empty list when the agent has no ESCALATION skill. */
 export function agentRecipients(row: EscalationRow, lines: Lines): readonly Contact[] {
   const line = lines.get(row.channel) ?? [...lines.values()].find(({ agent }) => agent === row.agent);
   const told = escalationsFor(row.topic, line?.settings()?.escalations ?? []);
@@ -35,10 +36,12 @@ export function agentRecipients(row: EscalationRow, lines: Lines): readonly Cont
   return [...new Map(contacts.map((one) => [`${one.way} ${one.address}`, one])).values()];
 }
 
-/** By which the platform tells a bridge of the escalation: what we said there would come back to us as a new one. */
+/** True for a webhook URL under which the platform notifies a bridge. A notification to it would return
+ *  as a new escalation. */
 const isIntake = (url: string): boolean =>
   /\/platform\/[^/]+\/(escalation|message)\/?$/.test(URL.parse(url)?.pathname ?? "");
 
-/** Others are told who has taken it: the path of a webhook is a key with many receivers. */
+/** The name that other responders see when this recipient acknowledges. A webhook shows only its host,
+ *  because the path often contains a secret key. */
 const shownName = (way: Way, value: string): string =>
   way === "webhook" ? (URL.parse(value)?.host ?? "a webhook") : value;

@@ -1,5 +1,5 @@
-// The webhook that the bridge needs, asked of the platform by itself: one `each_message` for each agent, so that what is
-// said elsewhere is noticed at once and not at the next poll. Asked for once, whatever dies in between.
+// Registers the webhook that the bridge needs at the platform: one `each_message` webhook per agent. It
+// reports external messages at once, before the next poll. A crash does not cause a second registration.
 
 import { createHash } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";
@@ -18,7 +18,7 @@ import {
   registrationsOf,
 } from "../store/registrations.ts";
 
-/** An agent as far as this goes. */
+/** The part of an agent that registration uses. */
 interface AskedAgent {
   readonly name: string;
   readonly client: Pick<AgentClient, "describe" | "register" | "registered" | "unregister">;
@@ -30,7 +30,7 @@ export interface RegisteringDeps {
   readonly db: Database;
   readonly policy: () => Policy | null;
   readonly agents: () => Iterable<AskedAgent>;
-  /** Under which address the platform reaches us; undefined: under none. */
+  /** Public URL of this daemon for the platform; undefined when there is none. */
   readonly publicUrl: () => string | undefined;
   readonly rate: Rate;
   readonly clock: Clock;
@@ -38,9 +38,9 @@ export interface RegisteringDeps {
 }
 
 export interface Registering {
-  /** Lives until the signal aborts. */
+  /** Runs until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
-  /** Looks now: the agents, their settings or the policy may be others. */
+  /** Starts a round now. Called when the agents, their settings or the policy may have changed. */
   wake(): void;
 }
 
@@ -49,7 +49,7 @@ const callTimeout = 30_000;
 const unreadPause = 1000;
 const shortestPause = 5000;
 const longestPause = 3_600_000;
-/** For how long a call may still have its effect, or another node be at it. */
+/** Time in milliseconds in which a request may still take effect, or another node may be registering. */
 const settledAfter = 60_000;
 
 export function createRegistering(deps: RegisteringDeps): Registering {
@@ -57,7 +57,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
   let nudged = false;
   let nudge: () => void = () => undefined;
 
-  /** `unread`: the platform has not answered yet, so nothing was asked of it. */
+  /** `unread`: the agent's settings were not read yet, so no request was made. */
   async function round(signal: AbortSignal): Promise<"whole" | "unread" | "failed"> {
     const hook = deps.policy()?.platformWebhook;
     const publicUrl = deps.publicUrl();
@@ -71,7 +71,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     return all;
   }
 
-  /** True when it is there, and no other. */
+  /** Returns true when the wanted webhook is registered and no outdated one is left. */
 
   async function ensure(
     agent: AskedAgent,
@@ -83,7 +83,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     const own = rows.find(({ url, digest }) => url === wanted.url && digest === wanted.digest);
     const left: RegistrationRow[] = [];
     for (const row of rows) if (row !== own && !(await remove(agent, row, signal))) left.push(row);
-    // The same address twice would say everything twice.
+    // Two webhooks with the same URL would deliver every message twice.
     if (left.some(({ url }) => url === wanted.url)) return false;
     if (own?.platform_id != null) return left.length === 0;
     if (own && own.asked_ago < settledAfter) return false;
@@ -114,7 +114,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     signal: AbortSignal,
   ): Promise<boolean> {
     if (!(await turn(1, signal))) return false;
-    // Another node may be at it.
+    // Another node may be registering it.
     if (!(await deps.db.tx((q) => beginRegistration(q, wanted)))) return false;
     const webhook = {
       url: wanted.url,
@@ -135,13 +135,13 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     return false;
   }
 
-  /** Whether it is there; the id is empty where it is not told. */
+  /** Checks whether the platform has the webhook. The id is empty when the platform does not report it. */
   async function look(agent: AskedAgent, url: string, signal: AbortSignal): Promise<Look> {
     if (!(await turn(2, signal))) return "not now";
     const described = await agent.client.describe(bounded(signal));
     const listed = await agent.client.registered(bounded(signal));
     for (const result of [described, listed]) {
-      // A platform without that list says 404 or 405, which is an answer.
+      // A platform without the list endpoint responds 404 or 405, which is a valid result.
       if (result.kind === "ok" || (result === listed && isAnswer(listed))) continue;
       await failed(agent, "looking for a webhook at the platform failed", result);
       return "not now";
@@ -152,7 +152,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     return shown ? { id: "" } : "absent";
   }
 
-  /** One of an earlier address or key. False when it may still be there. */
+  /** Removes a webhook with an earlier URL or key. Returns false when it may still be registered. */
   async function remove(agent: AskedAgent, row: RegistrationRow, signal: AbortSignal): Promise<boolean> {
     if (row.platform_id === null && row.asked_ago < settledAfter) return false;
     const known = row.platform_id ? { id: row.platform_id } : await look(agent, row.url, signal);
@@ -192,7 +192,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     await deps.db.tx((q) => penalise(q, rateName, result.retryAfterMs ?? 60_000));
   }
 
-  /** Waits for its turn in the shared rate. */
+  /** Waits for the shared rate limit. Returns false when no calls were granted or the signal aborted. */
   async function turn(calls: number, signal: AbortSignal): Promise<boolean> {
     const { taken, waitMs } = await deps.db.tx((q) => takeRate(q, rateName, deps.rate, calls, 60_000));
     await clock.sleep(waitMs, signal);
@@ -240,7 +240,8 @@ const isAnswer = (result: CallResult<unknown>): boolean =>
   result.kind === "missing" ||
   (result.kind === "deferred" && /^HTTP 40[45]\b/.test(result.reason));
 
-/** Null until the agent was read: another agent under the same name needs a webhook of its own. */
+/** Returns null until the agent's settings were read: another agent under the same name needs its own
+ *  webhook. */
 function wantedOf(agent: AskedAgent, publicUrl: string, hook: Hook): Registration | null {
   const id = agent.settings()?.agentId;
   if (id === undefined) return null;

@@ -1,5 +1,6 @@
-// A person's words for the customer: out on the channel where the question was asked, in its thread and under the agent's
-// name, and to the platform as a manual message. Both are left in one transaction; each goes out exactly once.
+// Relays a responder's text to the customer: on the channel of the question, in its thread and under the
+// agent's name, and to the platform as a manual message. One transaction enqueues both; each is sent
+// exactly once.
 
 import type { Clock, Log, Traits } from "bridgehead/contract";
 import { type Address, firstTo } from "../domain/address.ts";
@@ -14,20 +15,20 @@ import { enqueueTurn, newestAddress } from "../store/turns.ts";
 import { namesOf } from "./files.ts";
 
 export interface RelayDeps {
-  /** What kind of channel that is; null when it cannot send. */
+  /** Returns the kind of the channel; null when it cannot send. */
   readonly kindOf: (channel: string) => Traits["platform"] | null;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** What goes to the customer. Files without words go out with their names as the text. */
+/** Content for the customer. Files without a text are sent with their names as the text. */
 export interface Words {
   readonly text: string;
-  /** Only where the channel carries them. */
+  /** Set only where the channel supports attachments. */
   readonly files?: readonly ReadyFile[];
 }
 
-/** Null when the words are on their way; else why they cannot be, for the person who wrote them. */
+/** Returns null when the text is enqueued, otherwise the reason for the responder. */
 export async function relay(
   q: Query,
   about: { readonly conversation: string | null },
@@ -52,7 +53,7 @@ export async function relay(
     person: conversation.person,
     kind: "relayed",
     event: null,
-    // The platform gets the names alone.
+    // The platform receives only the names of the files.
     question: [words.text, names].filter((part) => part !== "").join("\n\n"),
     context: null,
     address: JSON.stringify(address),
@@ -62,7 +63,8 @@ export async function relay(
   return null;
 }
 
-/** In a call words are spoken now or not at all; the interface has no manual messages there. */
+/** Speaks the text in the current call, or fails when the call is over. The External API has no manual
+ *  messages for calls. */
 async function speak(
   q: Query,
   conversation: ConversationRow,
@@ -100,7 +102,7 @@ async function say(
   deps.log.info({ channel: conversation.channel, conversation: conversation.id }, "a person's words go out");
 }
 
-/** Where the answer to the customer's newest message goes: to nobody else who has written in the thread since. */
+/** Returns the address of the customer's newest message. Later writers in the thread are not included. */
 export async function addressOf(q: Query, conversation: ConversationRow): Promise<Address> {
   const written = await newestAddress(q, conversation.id);
   return written === null

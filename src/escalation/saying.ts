@@ -1,4 +1,4 @@
-// What is due to be said to people is written: part of stage tell.
+// Renders and enqueues due notifications. Part of stage tell.
 
 import { type Clock, externalId, type Log } from "bridgehead/contract";
 import { type Address, firstTo, furtherTo } from "../domain/address.ts";
@@ -41,28 +41,30 @@ export interface SayDeps {
   readonly lines: () => Lines;
   readonly clock: Clock;
   readonly log: Log;
-  /** The address of a path of ours for people's browsers; null when there is no public one. */
+  /** Returns the public URL of a link token for responders' browsers; null without a public URL. */
   readonly link: (token: string) => string | null;
 }
 
-/** As many as may go into one message. */
+/** Limit of notifications in one batch, and so in one message. */
 const mostNotices = 1000;
-/** Characters of a customer's message that is passed on by mail. */
+/** Limit of a customer's message that is passed on by mail, in characters. */
 const mostSaid = 20_000;
-/** When a notice could not be written. */
+/** Retry delay in milliseconds after a notification could not be written. */
 const againMs = 60_000;
 const againSoonMs = 100;
 
 type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly row: EscalationRow };
 
-/** Writes what is due; several escalations that one address is told of become one message. */
+/** Writes all due notifications. Several escalations for one address become one message. Returns the
+ *  number of messages. */
 export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise<number> {
   const groups = new Map<string, Due[]>();
   let written = 0;
   const due: Omit<Due, "row">[] = [];
   for (const notice of await dueNotices(q, mostNotices))
     due.push({ notice, contact: await readContact(q, notice.contact) });
-  // Who takes one at another node tells those who were told. So each of these is told before that, or not at all.
+  // An acknowledgement at another node notifies the contacts that were notified before. The lock orders
+  // each of these notifications before it, or cancels them.
   const rows = await lockEscalations(
     q,
     due.map(({ contact }) => contact.escalation),
@@ -73,7 +75,7 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
     if (!row) q.waits.add(againSoonMs);
     if (!row) continue;
     const telling = notice.kind === "told" || notice.kind === "again";
-    // Somebody has taken it meanwhile: nobody else need be woken.
+    // A responder has acknowledged the escalation, so further notifications are cancelled.
     if (telling && row.state !== "open") {
       await endNotice(q, notice.id, null);
       continue;
@@ -93,14 +95,15 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
 
 const byNumber = (a: Due, b: Due): number => a.row.number - b.row.number;
 
-/** What becomes one message: whatever one address is told of, and what one person has taken. */
+/** Returns the key under which notifications become one message: same address, or acknowledged by the
+ *  same responder. */
 function groupOf({ id, kind, subject }: NoticeRow, { way, channel, address }: ContactRow): string {
   if (way === "webhook" || kind === "customer" || kind === "said") return id;
   return kind === "taken" ? `${channel} ${address} ${subject}` : `${channel} ${address}`;
 }
 
-/** False while another node may be writing to that person for the first time, where there is one conversation for each: then
- *  this waits until that is done. */
+/** Returns false while another node may be writing to the same address for the first time, on channels
+ *  with one conversation per person. The notification waits until that is done. */
 async function isPlaceSure(q: Query, [head]: readonly Due[], deps: SayDeps): Promise<boolean> {
   if (!head || head.contact.conversation !== null) return true;
   const { channel, address } = head.contact;
@@ -110,7 +113,8 @@ async function isPlaceSure(q: Query, [head]: readonly Due[], deps: SayDeps): Pro
   return false;
 }
 
-/** Nothing waits for a way that is dead: the policy's next step is due. */
+/** Handles a notification that could not be written. The next step of the policy becomes due, and the
+ *  notification is retried. */
 async function unwritten(q: Query, group: readonly Due[], error: unknown, deps: SayDeps): Promise<void> {
   deps.log.error({ channel: group[0]?.contact.channel, err: error }, "writing a notice failed");
   for (const { notice, row } of group) {
@@ -127,7 +131,7 @@ async function write(q: Query, policy: Policy, group: readonly Due[], deps: SayD
   const { text, subject } = await textOf(q, policy, group, line, deps);
   const conversation = await conversationFor(q, group, line, subject, deps);
   const party = { address: head.contact.address, name: head.contact.name };
-  // What is said later goes into the thread of the first notice, where the channel has threads.
+  // Later messages continue the thread of the first notification, where the channel has threads.
   const said = subject === null ? [] : await sentIds(q, conversation);
   const address: Address =
     said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId));
@@ -149,7 +153,7 @@ async function textOf(
   deps: SayDeps,
 ): Promise<Text> {
   const [head] = group;
-  // A message about several escalations has only their headlines: it needs no transcripts.
+  // A message about several escalations contains only headlines, so transcripts are not loaded.
   const matters: Matter[] = [];
   for (const { row } of group.slice(0, mostHeadlines))
     matters.push(await matterOf(q, row, group.length === 1 ? "bounded" : "none"));
@@ -168,7 +172,7 @@ async function textOf(
   }
 }
 
-/** The text of a message about `group`; `threads`: the channel has subjects. */
+/** Returns the text of a message about `group`. `threads`: the channel has subjects. */
 function worded(
   group: readonly Due[],
   matters: readonly Matter[],
@@ -200,7 +204,7 @@ function worded(
   return { text: way === "sms" ? shortText(matter, link, again) : longText(matter, link, again), subject };
 }
 
-/** A link of its own for each contact, good for one use; an earlier one ends with it. */
+/** Creates a single-use link for the contact. It invalidates the contact's earlier link. */
 async function newLink(q: Query, policy: Policy, contact: ContactRow, deps: SayDeps): Promise<string | null> {
   const token = newToken(26);
   const link = deps.link(token);
@@ -208,8 +212,8 @@ async function newLink(q: Query, policy: Policy, contact: ContactRow, deps: SayD
   return link;
 }
 
-/** Where it is said: a thread of its own for each escalation (one for those told together), one conversation a person
- *  where the channel has no threads. */
+/** Returns the conversation for the message. Channels with threads use one thread per escalation, or one
+ *  for a group. Other channels use one conversation per person. */
 async function conversationFor(
   q: Query,
   group: readonly Due[],
@@ -225,7 +229,7 @@ async function conversationFor(
     line.traits.conversations === "person" ? await conversationWith(q, line.channel, contact.address) : null;
   const whom = { channel: line.channel, agent: line.agent, person: contact.address, subject };
   const conversation = known ?? person ?? (await openFor(q, whom, deps.clock));
-  // Where it began, it goes on.
+  // Later notifications stay in the conversation of the first one.
   for (const one of group)
     if (one.contact.conversation === null) await bindContact(q, one.contact.id, conversation);
   return conversation;

@@ -1,4 +1,5 @@
-// Somebody answers for an escalation: the policy's steps end, and the others who were told learn of it.
+// Acknowledges, closes and resumes escalations. An acknowledgement ends the policy's steps and notifies the
+// other contacts.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { newId } from "../ops/clock.ts";
@@ -14,17 +15,19 @@ export interface TakeDeps {
   readonly log: Log;
 }
 
-/** Who acts. `contact` is how they were told; null for an operator's command. */
+/** The actor. `contact` is the contact through which the responder was notified; null for an operator's
+ *  command. */
 export interface Actor {
   readonly name: string;
   readonly contact: string | null;
 }
 
-/** False when that person has it already, or it is closed. */
+/** Acknowledges the escalation. Returns false when the same actor has acknowledged it already, or when
+ *  it is closed. */
 export async function take(q: Query, row: EscalationRow, by: Actor, deps: TakeDeps): Promise<boolean> {
   if (!(await takeEscalation(q, row.id, by))) return false;
   deps.log.info({ escalation: row.number }, "an escalation was taken");
-  // By another way: the others know.
+  // The same responder acknowledged through another contact. The other contacts were notified before.
   if (row.state === "taken" && row.taken_by === by.name) return true;
   const told = new Set(
     (await toldOf(q, row.id)).filter(({ state }) => state !== null).map(({ contact }) => contact),
@@ -36,26 +39,28 @@ export async function take(q: Query, row: EscalationRow, by: Actor, deps: TakeDe
     const id = newId(deps.clock.now());
     const text = takenText(row, by.name);
     const notice = { id, contact: other.id, kind: "taken", subject: by.name, text } as const;
-    // They were told the same before, and somebody else had it in between.
+    // The contact got the same notification before, and another responder had the escalation in between.
     if (!(await addNotice(q, notice, 0))) await addNotice(q, { ...notice, subject: `${by.name} ${id}` }, 0);
   }
   return true;
 }
 
-/** It is over; nobody is told any more. False when it was closed before. */
+/** Closes the escalation and ends its notifications. Returns false when it was closed before. */
 export async function close(q: Query, row: EscalationRow, by: string, deps: TakeDeps): Promise<boolean> {
   const closed = await closeEscalation(q, row.id, by);
   if (closed) deps.log.info({ escalation: row.number }, "an escalation was closed");
   return closed;
 }
 
-/** The conversation goes back to the agent: the platform is told, in its turn, and the escalation is closed. */
+/** Returns the conversation to the agent: enqueues the mode change for the platform and closes the
+ *  escalation. */
 export async function resume(q: Query, row: EscalationRow, by: string, deps: TakeDeps): Promise<void> {
   if (row.conversation !== null) await giveBack(q, row.conversation, deps.clock);
   await close(q, row, by, deps);
 }
 
-/** Leaves a turn that tells the platform that the agent answers from now on: behind everything that is being asked. */
+/** Enqueues a turn that sets the platform's mode to `ai`. It runs after all queued turns of the
+ *  conversation. */
 async function giveBack(q: Query, conversation: string, clock: Clock): Promise<void> {
   const { channel, person } = await readConversation(q, conversation);
   await enqueueTurn(q, {

@@ -1,8 +1,10 @@
 // Stage tell.
-// Takes: escalations that want a step of the policy, and notices that are due.
-// Does: decides by the policy who is told now, and when it looks again; writes what is due to be said.
-// Leaves: contacts, notices, and for each due notice a reply `ready` in the contact's own conversation.
-// If it fails: at the next sweep; nothing was decided.  If the process dies: the rows are still due.
+// Input: escalations with a due step of the policy, and due notifications.
+// Effect: applies the policy: selects the contacts to notify now and the time of the next step; renders due
+// notifications.
+// Output: contacts, notifications, and for each due notification a reply `ready` in the contact's own
+// conversation.
+// Failure: retried at the next sweep; no step was applied. Crash: the rows are still due.
 
 import { type Contact, current, type Policy, step } from "../domain/policy.ts";
 import { newId } from "../ops/clock.ts";
@@ -25,12 +27,12 @@ import { agentRecipients, carrierOf } from "./recipients.ts";
 import { type SayDeps, writeDue } from "./saying.ts";
 
 export interface TellDeps extends SayDeps {
-  /** Null where the configuration has none (any more). */
+  /** Null when the current configuration has no policy. */
   readonly policy: () => Policy | null;
 }
 
 const batch = 100;
-/** When a step could not be taken. */
+/** Retry delay in milliseconds after a failed step. */
 const againMs = 60_000;
 
 export function tellStage(deps: TellDeps): PureStage {
@@ -50,7 +52,7 @@ export function tellStage(deps: TellDeps): PureStage {
           });
       }
       const written = await writeDue(q, policy, deps);
-      // There are more than fit into one commit.
+      // More rows are due than fit into one commit.
       if (due.length === batch) q.waits.add(1);
       if (due.length + written === 0) return [];
       point("notice.commit", "before", { count: written });
@@ -59,11 +61,11 @@ export function tellStage(deps: TellDeps): PureStage {
   };
 }
 
-/** By channel and address: how long ago it was last told of something (ms), as far as that was asked. */
+/** Cache by channel and address: milliseconds since its last notification, null for none. */
 type Told = Map<string, number | null>;
 type Deciding = TellDeps & { readonly told: Told };
 
-/** One step of the policy for one escalation. */
+/** Applies one step of the policy to one escalation. */
 async function decide(q: Query, policy: Policy, row: EscalationRow, deps: Deciding): Promise<void> {
   const now = await nowMs(q);
   const about = { topic: row.topic, agent: row.agent, channel: row.channel, cause: row.cause as never };
@@ -82,12 +84,12 @@ async function decide(q: Query, policy: Policy, row: EscalationRow, deps: Decidi
     told_at: next.progress.toldAt ?? (first ? now : null),
     due_at: next.dueAt,
   });
-  // Nobody of this step can be told by anything: it is the next one's turn.
+  // No contact of this step is reachable on any channel, so the next step is due at once.
   if (next.tell.length > 0 && carried === 0) await hastenEscalation(q, row.id);
 }
 
-/** Nothing is due, and yet somebody knows nothing: the policy is another, they have come on duty, or what was to tell them
- *  is no more. */
+/** Finds contacts of the current step that were not notified, when no step is due. Reasons are a changed
+ *  policy, a responder who came on duty, or a removed notification channel. */
 async function newcomers(
   q: Query,
   policy: Policy,
@@ -107,14 +109,14 @@ async function newcomers(
   return found;
 }
 
-/** In the form in which contacts have it; null when the line could not reach it. */
+/** Returns the address in the form of the contact rows; null when the channel cannot reach it. */
 function addressOn(line: Line | undefined, { way, address }: Contact): string | null {
   if (!line?.outbound) return null;
   return way === "webhook" ? address : (line.address(address)?.toLowerCase() ?? null);
 }
 
-/** Leaves a notice for that contact; a repetition only when the last one is not still waiting to go out. False when
- *  nothing carries it. */
+/** Enqueues a notification for the contact. A repetition is enqueued only when the last one is not
+ *  waiting to be sent. Returns false when no channel carries it. */
 async function tell(
   q: Query,
   policy: Policy,
@@ -139,7 +141,7 @@ async function tell(
     address,
     channel,
   });
-  // The configuration has changed: what carried it is no more.
+  // The configuration has changed, and the contact's former channel is gone.
   const moved = known.channel !== channel && !deps.lines().get(known.channel)?.outbound;
   const contact = moved ? await moveContact(q, known, channel) : known;
   const id = newId(deps.clock.now());
@@ -147,7 +149,8 @@ async function tell(
   const wait = to.way === "webhook" ? 0 : await groupWait(q, policy, contact, deps.told);
   if (await addNotice(q, told, wait)) return true;
   if (await waitsToBeRead(q, contact.id)) {
-    // Its own next attempt may be hours away, on the schedule of a mail that is in no hurry.
+    // The pending notification follows the retry schedule of ordinary mail, so its next attempt may be
+    // hours away.
     if (contact.conversation !== null) await tryNow(q, contact.conversation);
     return true;
   }
@@ -155,7 +158,8 @@ async function tell(
   return true;
 }
 
-/** Milliseconds until this address may be written to again, when it has just been. */
+/** Returns the milliseconds until this address may get the next message, so that notifications are
+ *  grouped. */
 async function groupWait(
   q: Query,
   policy: Policy,
@@ -166,6 +170,6 @@ async function groupWait(
   const known = told.get(key);
   const ago = known === undefined ? await lastTold(q, { channel, address }, policy.group) : known;
   told.set(key, ago);
-  // In a time that lies ahead: the clock was put back.
+  // A negative age is a time in the future, after a backward clock step.
   return ago === null || ago < 0 ? 0 : Math.max(0, policy.group - ago);
 }

@@ -1,9 +1,9 @@
 // Stage watch.
-// Takes: conversations whose state on the platform is to be looked at, while nothing is asked in them.
-// Does: reads who answers there and what was said; both may have changed without us.
-// Leaves: an escalation when a human is needed, or its end; messages from elsewhere as replies, each once.
-// If it fails: later again; what was read until then counts.  If the process dies: the lease runs out, and the look is
-// still due.
+// Input: conversations with a due poll of the platform, while no question is running in them.
+// Effect: reads the platform's mode and messages; both may have changed without us.
+// Output: an escalation when a human is needed, or its end; external messages as replies, each once.
+// Failure: retried later; messages read until then count. Crash: the lease expires, and the poll is still
+// due.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { CallResult, PlatformMessages } from "../agent/calls.ts";
@@ -45,13 +45,14 @@ export interface WatchDeps {
   readonly node: string;
 }
 
-/** Two quick reads. */
+/** Timeout in milliseconds for two quick reads. */
 const timeout = 20_000;
 const leaseMs = 2 * timeout + 15_000;
 const calls = 2;
-/** When the lane is at work, or the rate is used up by questions, which come first. */
+/** Delay when the lane is busy, or when questions have used up the rate limit. Questions have priority. */
 const laterMs = 1000;
-/** The longest pause between two looks at a conversation in which something may still happen. */
+/** Longest pause in milliseconds between two polls of a conversation in which something may still
+ *  happen. */
 const longestPause = 3_600_000;
 const watchedFor = 24 * 3_600_000;
 
@@ -61,7 +62,7 @@ interface Look {
   readonly watch: WatchRow;
   readonly conversation: ConversationRow;
   readonly platformId: string;
-  /** As which look it began. */
+  /** Identifies this poll, as returned by `beginWatch`. */
   readonly until: number;
 }
 
@@ -94,12 +95,12 @@ async function claimLook(
   deps: WatchDeps,
 ): Promise<Look | null> {
   const { id, platform_id: platformId } = conversation;
-  // Another node may be at it, or have been: then what made it due is over. Nothing is waited for here, because whoever is
-  // at it may wait for what this transaction has.
+  // Another node may be polling the conversation, or has just done so, and then the poll is no longer due.
+  // The lock is not waited for: its holder may wait for a lock of this transaction.
   if (!(await tryLane(q, id, "in"))) return null;
   const watch = await dueWatch(q, id);
   if (watch === null) return null;
-  // Nobody but us knows of it yet; an answer makes the next look due.
+  // The platform has no conversation yet. An answer schedules the next poll.
   if (platformId === null) await failWatch(q, id, longestPause);
   if (platformId === null) return null;
   const lease = await leaseIdle(q, id, deps.node, leaseMs);
@@ -136,7 +137,8 @@ async function read(look: Look, signal: AbortSignal, deps: WatchDeps): Promise<T
   return (q) => found(q, look, mode.value, said, deps);
 }
 
-/** Messages before the mark that are read again: the platform may put one in before others. */
+/** Number of messages before the mark that are read again: the platform may insert a message before
+ *  others. */
 const overlap = 32;
 
 async function found(
@@ -148,14 +150,15 @@ async function found(
 ): Promise<void> {
   const { watch, conversation } = look;
   await guardLease(q, look.lease);
-  // Without the mark in it nothing tells what is new in a part: the next look reads everything.
+  // A partial read without the mark does not show which messages are new. The next poll reads the whole
+  // conversation.
   const astray = said.start > 0 && !said.messages.some(({ id }) => id === watch.mark);
   if (!astray) await deliverForeign(q, look, said, deps);
-  // Before the first look has seen everything there is no mark: what came before us would be taken for new.
+  // No mark is set before the first complete poll: earlier messages would be treated as new.
   const whole = said.failure === null || watch.mark !== null;
   const newest = astray || !whole ? null : (said.messages.at(-1)?.id ?? null);
   const at = newest ?? watch.mark;
-  // A mode that changes again while nothing can be read is a change of its own.
+  // A mode that changes again while messages cannot be read is a separate change.
   const occasion = said.failure === null ? at : `${at ?? ""}:${look.until}`;
   await noteModeChange(q, look, mode, occasion, deps);
   warnOf(look, said, deps);
@@ -180,8 +183,9 @@ function warnOf({ line, conversation }: Look, { failure, skipped }: PlatformMess
 
 const retryIn = ({ looks }: WatchRow) => Math.max(lookDelay(looks), laterMs);
 
-/** Milliseconds until the next look, or null for none: short while a human may be answering, longer the longer the
- *  conversation is idle. Manual mode counts like an open escalation, which without a policy is never stored. */
+/** Returns the milliseconds until the next poll, or null for none. The pause is short while a human may
+ *  be answering, and grows with the idle time of the conversation. Manual mode counts like an open
+ *  escalation, which without a policy is never stored. */
 async function pauseFor(
   q: Query,
   conversation: string,
@@ -196,7 +200,7 @@ async function pauseFor(
   return Math.min(Math.max(poll, quiet / 4), longestPause);
 }
 
-/** The conversation is gone, or cannot be read now. */
+/** Handles a conversation that is gone, or cannot be read now. */
 function failed(
   look: Look,
   result: Exclude<CallResult<unknown>, { kind: "ok" }>,

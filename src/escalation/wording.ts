@@ -1,11 +1,11 @@
-// Texts of notifications, for SMS and mail. Plain text, never Markdown; what customers and agents wrote is quoted as data and
-// bounded: one line in an SMS, several thousand characters of each message in a mail.
+// Texts of notifications, for SMS and mail. Plain text, never Markdown. Text of customers and agents is
+// quoted as data and bounded: one line in an SMS, several thousand characters of each message in a mail.
 
 import type { EscalationRow } from "../store/escalations.ts";
 import type { SourceRow } from "../store/sources.ts";
 import type { Acquaintance, Said } from "../store/transcript.ts";
 
-/** Everything a notice is made of. */
+/** The data of a notification. */
 export interface Matter {
   readonly row: EscalationRow;
   readonly sources: readonly SourceRow[];
@@ -15,15 +15,16 @@ export interface Matter {
     readonly name: string | null;
     readonly known?: Acquaintance | null;
   } | null;
-  /** The platform's name of the conversation. */
+  /** The platform's id of the conversation. */
   readonly platformId?: string | null;
   readonly subject: string | null;
   readonly said: readonly Said[];
-  /** There is more that was said, before that. */
+  /** True when earlier messages were left out. */
   readonly cut?: boolean;
 }
 
-/** On one line, and without controls that change the direction of what follows on it. */
+/** Normalizes to one line and removes control characters, including those that change the text
+ *  direction. */
 const oneLine = (text: string): string =>
   text
     .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
@@ -34,28 +35,30 @@ const cut = (text: string, most: number): string => {
   return whole.length <= most ? whole : `${whole.slice(0, most - 3).toWellFormed()}...`;
 };
 
-/** What it is about, in one line. */
+/** Summarizes the escalation in one line. */
 export function headline({ row, person }: Matter): string {
   const what = row.topic ?? row.reason;
   const who = person === null ? `channel ${row.channel}` : `${person.name ?? person.address}, ${row.channel}`;
   return `${cut(what, 80)} (${cut(who, 60)})`;
 }
 
-/** The subject of the mail; the number is in it, so that the mails of one escalation stay together. */
+/** Returns the subject of the mail. It contains the number, so that mail programs group the mails of one
+ *  escalation. */
 export const subjectOf = (matter: Matter): string => `[Escalation ${matter.row.number}] ${headline(matter)}`;
 
-/** The number of an escalation in a subject of ours, whatever a program has put around it. */
+/** Returns the escalation number in a subject of ours, regardless of prefixes that a mail program added. */
 export function numberIn(subject: string): number | null {
   const [, number] = /\[Escalation (\d{1,9})\]/u.exec(subject) ?? [];
   return number === undefined ? null : Number(number);
 }
 
-/** A text message: what, who, the last words, how to answer. `link`: where one tap acknowledges. */
+/** Renders an SMS: headline, customer, last message, how to answer. `link`: page that acknowledges with
+ *  one tap. */
 export function shortText(matter: Matter, link: string | null, again: boolean): string {
   return [...headOf(matter, again), howToAnswer(matter.row, matter.person !== null, link)].join("\n");
 }
 
-/** What, who, the last words. */
+/** Headline, customer, last message. */
 function headOf(matter: Matter, again: boolean): readonly string[] {
   const last = matter.said.findLast(({ who }) => who === "person");
   return [
@@ -66,11 +69,11 @@ function headOf(matter: Matter, again: boolean): readonly string[] {
   ];
 }
 
-/** For a chat that shows `text` alone, and answers nothing. */
+/** Renders a text for a chat that shows only `text` and cannot reply. */
 export const chatText = (matter: Matter, link: string | null, again: boolean): string =>
   [...headOf(matter, again).map(harmless), ...(link === null ? [] : [`To take it: ${link}`])].join("\n");
 
-/** Without what chats make mentions and named links of. */
+/** Escapes the characters that chats interpret as mentions or named links. */
 export const harmless = (text: string): string =>
   text
     .replaceAll("<", "‹")
@@ -83,10 +86,10 @@ function howToAnswer(row: EscalationRow, relayed: boolean, link: string | null):
   return link === null ? `${word}.` : `${word}: ${link}`;
 }
 
-/** How many of those that are told of at once have a line of their own. */
+/** Limit of escalations with a line of their own in one digest. */
 export const mostHeadlines = 50;
 
-/** Several at once: the lines of some of `count`, and how to name one. */
+/** Renders a digest of `count` escalations: the lines of some of them, and how to name one. */
 export function digestText(matters: readonly Matter[], count: number): string {
   const more = count - matters.length;
   const lines = matters.map((matter) => `${matter.row.number}: ${headline(matter)}`);
@@ -98,7 +101,8 @@ export function digestText(matters: readonly Matter[], count: number): string {
   ].join("\n");
 }
 
-/** The first `most` characters, and a note of what is missing and where it is. `number`: of the escalation. */
+/** Truncates to `most` characters and adds a note with the missing count and the command that shows all.
+ *  `number`: of the escalation. */
 export function clipped(text: string, most: number, number: number): string {
   return text.length <= most
     ? text
@@ -108,15 +112,15 @@ export function clipped(text: string, most: number, number: number): string {
 const cutNote = (count: number, number: number): string =>
   `[${count} more characters: bridgehead escalation show ${number}]`;
 
-/** Words as far as texts carry them; the platform has all of them. */
+/** Truncates a text to the length of an SMS notification. The platform has the full text. */
 export const bounded = (text: string): string =>
   text.length <= 900 ? text : `${text.slice(0, 897).toWellFormed()}...`;
 
-/** Characters of one fact in a mail. */
+/** Limit of one fact in a mail, in characters. */
 const mostFact = 500;
 const names = { person: "Customer", agent: "Agent", human: "Human" } as const;
 
-/** The mail: everything that is known, and how to answer. */
+/** Renders the mail: all known facts, and how to answer. */
 export function longText(matter: Matter, link: string | null, again: boolean): string {
   const { row, person, subject, sources, said } = matter;
   const facts = [
@@ -172,47 +176,47 @@ const acquaintance = ({ since, conversations, escalations }: Acquaintance): stri
 
 const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
-/** For people: `2026-11-21 23:36 UTC`. */
+/** Formats a time for humans: `2026-11-21 23:36 UTC`. */
 export const utc = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
-/** A quote, so that nothing in it looks like ours. */
+/** Quotes a text, so that no line of it looks like a line of the notification. */
 const quoted = (text: string): string =>
   text
-    // A customer's own marks would stand in the answer beside ours.
+    // A marker in the customer's text would be confused with our own marker in the reply.
     .replaceAll("[ref:", "[ref ")
     .split(lineEnd)
     .map((line) => `> ${line}`)
     .join("\n");
 
-/** The others learn that somebody has it. */
+/** Informs the other contacts that a responder has acknowledged the escalation. */
 export const takenText = (row: EscalationRow, by: string): string =>
   `Escalation ${row.number} is taken by ${oneLine(by)}. Nothing to do for you.`;
 
-/** The same of several. */
+/** The same for several escalations. */
 export const allTakenText = (numbers: readonly number[], by: string): string =>
   `${numbers.length} escalations are taken by ${oneLine(by)}: ${cut(numbers.join(", "), 200)}. Nothing to do for you.`;
 
-/** What the customer writes while a person has the conversation. */
+/** Renders a customer's message for the responder who has acknowledged the escalation. */
 export const customerText = (row: EscalationRow, who: string, text: string): string =>
   `${row.number}, ${oneLine(who)}: ${text}`;
 
-/** Everything that a mail program, a phone or a chat shows as the end of a line. */
+/** Every character that a mail program, a phone or a chat renders as a line end. */
 const lineEnd = /\r\n?|[\n\v\f\u0085\u2028\u2029]/gu;
 
-/** The same with further lines quoted: a line of the customer's could look like one of ours. */
+/** Quotes all lines but the first: a line of the customer could look like one of ours. */
 export const customerQuote = (text: string): string => text.replace(lineEnd, "\n> ");
 
-/** In any place of a line. */
+/** Matched anywhere in a line. */
 const ownWords = [/\[ref:[^\]\s]{1,200}\]/u, /\/escalations\/[\w-]{20}/u, /To take it without a word:/u];
-/** At the beginning of a line, behind what marks a quote. */
+/** Matched at the start of a line, after quote characters. */
 const ownLines = [
   /^(?:Still open: )?\[?Escalation \d{1,9}[\]:]/u,
   /^What was said(?:, the newest \d{1,9} of it .*)?:\s*$/u,
   /^Answer "ok" to take it/u,
 ];
 
-/** Whether a text contains what only our own notifications contain: a link, a marker, or their fixed lines. Then a mail
- *  client, or the responder, has left the notification in the answer. Linear: every line is looked at once. */
+/** True when a text contains a link, a marker or a fixed line of our own notifications. A mail client,
+ *  or the responder, has then left the notification in the answer. Linear: every line is checked once. */
 export function carriesNotice(text: string): boolean {
   let numbered = false;
   for (const line of text.split(/[\n\r\u2028\u2029]/u)) {

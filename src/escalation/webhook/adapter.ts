@@ -1,5 +1,5 @@
-// Webhooks as a way to tell people: an adapter like any other, but that no configuration names. Receivers may get a
-// notice twice (nobody knew whether it had arrived); its `webhook-id` is the same then.
+// Webhook adapter for notifications. It is an ordinary adapter that no configuration names. A receiver may
+// get a notification twice when the result of an attempt is unknown; its `webhook-id` is the same then.
 
 import {
   type Attempt,
@@ -22,36 +22,37 @@ import { type Recipient, recipientAt } from "./recipient.ts";
 import { webhookHeaders } from "./signature.ts";
 
 export interface WebhookDeps {
-  /** Who has which URL, and what may be reached; null where the configuration has none (any more). */
+  /** Webhook URLs of the responders and the reachable private addresses; null when the current
+   *  configuration has no policy. */
   readonly policy: () => Policy | null;
-  /** Whose agents have recipients of their own. */
+  /** Channel runtimes, whose agents may have recipients of their own. */
   readonly lines: () => Lines;
-  /** How names are looked up, and how long an answer is waited for: by the system, and 20 s. */
+  /** Name resolution, and response timeout in milliseconds. Default: the system's resolver, and 20 s. */
   readonly resolve?: Resolve;
   readonly answerMs?: number;
 }
 
-/** Frozen in the store: what changes here needs another number. Holds nothing that opens anything. */
+/** Stored format: a change requires a new version number. Contains no secrets. */
 type Draft = {
   readonly v: 1;
   readonly url: string;
   readonly body: string;
-  /** By which what the receiver answers finds the conversation. */
+  /** Thread token that links the receiver's response to the conversation. */
   readonly token: string;
 };
 
 const answerMs = 20_000;
 
-/** The adapter of one running daemon. */
+/** Returns the adapter of one running daemon. */
 export const webhookAdapter = (deps: WebhookDeps) =>
   defineAdapter({
     name: "webhook",
     contract: 1,
     config: z.strictObject({}),
     traits: {
-      // A notice is one document: it is not split.
+      // A notification is one document: it is not split.
       attachments: false,
-      // One for each escalation that a receiver is told of.
+      // One conversation per escalation and receiver.
       conversations: "thread",
       platform: null,
     },
@@ -123,12 +124,13 @@ async function deliver(
   const failure = failureIn(answer, number, channel.clock.now());
   if (failure) return failure;
   const said = saidIn(answer, draft.body);
-  // Stored before the delivery counts as done: what cannot be stored is asked for again, under the same id.
+  // Stored before the delivery counts as done. If storing fails, the delivery is retried under the same id.
   if (said) await channel.accept([eventOf(draft, attempt, said, channel)]);
   return { kind: "sent", id: externalId(key), detail: String(answer.status) };
 }
 
-/** The same answer to the same delivery is one event, however often it comes. */
+/** Returns the event of a receiver's response. Its id is the delivery's, so repeated responses are
+ *  deduplicated. */
 function eventOf(draft: Draft, { key }: Attempt, { text, by }: Said, { clock, id }: Channel): MessageEvent {
   return {
     kind: "message",

@@ -1,13 +1,14 @@
-// The channel that no configuration has: it is there as soon as there is a policy, so that every webhook in it has
-// something that carries it.
+// The implicit webhook channel. It exists whenever there is a policy, so that every webhook in the policy
+// has a carrier.
 
 import { channelId } from "bridgehead/contract";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { webhookChannel } from "../../domain/policy.ts";
 import { type WebhookDeps, webhookAdapter } from "./adapter.ts";
 
-/** Beside the channels of `config`: none without a policy, or without an agent. The core knows no channel that belongs to
- *  none, so it goes by the name of the first; nobody is asked there. */
+/** Returns the channel in addition to those of `config`; none without a policy or without an agent. The
+ *  core requires an agent for each channel, so the first one is named; it is never asked on this
+ *  channel. */
 export function webhookChannels(config: Config, deps: WebhookDeps): readonly ChannelConfig[] {
   const agent = config.channels.find(({ core }) => core.enabled)?.core.agent ?? Object.keys(config.agents)[0];
   if (config.escalation === null || agent === undefined) return [];
@@ -20,7 +21,7 @@ export function webhookChannels(config: Config, deps: WebhookDeps): readonly Cha
     allow: [],
     deny: [],
     caps: { sender: [], conversation: [], channel: [] },
-    // Receivers know a delivery again by its id.
+    // Receivers deduplicate a delivery by its id.
     on_unknown: "resend",
     unknown_window: 0,
     on_dead: "skip",

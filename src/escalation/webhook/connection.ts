@@ -1,15 +1,16 @@
-// The connection to a receiver, up to the moment before the first byte of a request. Opened by hand, because it must go to
-// an address that was judged, and because only until here it is certain that nothing was sent.
+// Opens the connection to a receiver, up to the first byte of the request. It is opened separately for two
+// reasons: it must use an address that was validated, and a failure before this point proves that nothing
+// was sent.
 
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { type Destination, hostOf, type ResolvedAddress } from "../../ops/address.ts";
 
-/** Of one address. */
+/** Connect timeout per address, in milliseconds. */
 export const connectMs = 5000;
 const mostAddresses = 4;
 
-/** Rejects with the last address's reason when none of them can be reached. */
+/** Rejects with the error of the last address when no address can be reached. */
 export async function openConnection(destination: Destination, signal: AbortSignal): Promise<Socket> {
   let last: unknown = new Error("there is no address");
   for (const address of destination.addresses.slice(0, mostAddresses)) {
@@ -39,7 +40,7 @@ function open(url: URL, { address, family }: ResolvedAddress, signal: AbortSigna
     done();
     resolve(socket);
   });
-  // Stays: a connection that ends between here and the request must not be an uncaught error.
+  // The listener stays: a connection that ends before the request starts must not raise an uncaught error.
   socket.on("error", (error) => {
     done();
     reject(error);

@@ -1,4 +1,4 @@
-// One request over an open connection, and its answer as far as it is wanted.
+// Sends one HTTP request over an open connection and reads the response as far as needed.
 
 import { request } from "node:http";
 import type { Socket } from "node:net";
@@ -6,13 +6,15 @@ import type { Socket } from "node:net";
 export interface Answer {
   readonly status: number;
   readonly headers: { readonly [name: string]: string | readonly string[] | undefined };
-  /** Of a success. Null when it was too long, or broke off: the status counts all the same. */
+  /** Body of a successful response. Null when it was too long or incomplete; the status counts in that
+   *  case too. */
   readonly text: string | null;
 }
 
 const longestAnswer = 64 * 1024;
 
-/** Redirects are answers like any other. Rejects when there is no answer: then nobody knows. The connection ends with it. */
+/** Redirects are not followed. Rejects when there is no response; the result of the delivery is then
+ *  unknown. The connection is closed at the end. */
 export async function post(
   socket: Socket,
   url: URL,
@@ -45,7 +47,7 @@ function answerTo(
     setHost: false,
     headers: { ...headers, host: url.host, "content-length": String(Buffer.byteLength(body)) },
   });
-  // Once there is a status, whatever happens to the connection takes nothing back.
+  // Connection errors after the status was received do not change the result.
   let broken: (error: Error) => void = reject;
   call.on("error", (error) => broken(error));
   call.on("close", () => broken(new Error("the connection was closed without an answer")));

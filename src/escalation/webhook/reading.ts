@@ -1,4 +1,4 @@
-// What a receiver's answer means: what became of the delivery, and whether a person has said something with it. Pure.
+// Interprets a receiver's response: the outcome of the delivery, and a responder's reply in its body. Pure.
 
 import type { SendOutcome } from "bridgehead/contract";
 import type { Answer } from "./exchange.ts";
@@ -7,7 +7,7 @@ const second = 1000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** Before each further try, as Standard Webhooks has it. */
+/** Delays before each retry, as Standard Webhooks recommends. */
 const schedule = [
   5 * second,
   5 * minute,
@@ -21,18 +21,18 @@ const schedule = [
 ] as const;
 const longestWait = 24 * hour;
 
-/** How long after the `attempt`-th try (from 1) the next one comes, in ms. */
+/** Delay between attempt number `attempt` (from 1) and the next one, in milliseconds. */
 const waitAfter = (attempt: number): number =>
   schedule[Math.min(Math.max(attempt, 1), schedule.length) - 1] ?? longestWait;
 
-/** Not yet, for a reason that passes. `atLeast`: what the receiver asks for. */
+/** Returns a temporary failure. `atLeast`: minimum delay that the receiver requested. */
 export const deferred = (reason: string, attempt: number, atLeast = 0): SendOutcome => ({
   kind: "deferred",
   reason,
   retryAfterMs: Math.max(waitAfter(attempt), Math.min(atLeast, longestWait)),
 });
 
-/** Null for a success. `nowMs`: for a Retry-After that is a date. */
+/** Returns null for a success. `nowMs` is the current time, for a Retry-After header that is a date. */
 export function failureIn(answer: Answer, attempt: number, nowMs: number): SendOutcome | null {
   const { status } = answer;
   const reason = `the receiver answered ${status}`;
@@ -54,20 +54,22 @@ function retryAfter({ headers }: Answer, nowMs: number): number {
 }
 
 export interface Said {
-  /** As a person would write it in answer to a notice. */
+  /** The text of the reply, in the form of a reply to a notification. */
   readonly text: string;
   readonly by: string | null;
 }
 
-/** What of an escalation can be answered: with a word that takes it, and with words for the customer. News that somebody
- *  has it, or that something did not work, are no questions: two machines would go on for ever. */
+/** Notification types that accept a reply: an acknowledgement, and text for the customer. Notifications
+ *  about an acknowledgement or an error accept none, because two programs could answer each other
+ *  endlessly. */
 const answerable: { readonly [type: string]: { readonly acknowledge: boolean } } = {
   "escalation.opened": { acknowledge: true },
   "escalation.open": { acknowledge: true },
   "escalation.message": { acknowledge: false },
 };
 
-/** What the receiver's answer to `body` says to us; null when it is a mere receipt. Only JSON that says so counts. */
+/** Returns the reply in the receiver's response to `body`; null for a plain confirmation. Only JSON with
+ *  the documented fields counts. */
 export function saidIn({ headers, text }: Answer, body: string): Said | null {
   const about = answerable[String(objectIn(body)?.["type"])];
   if (!about || text === null || !/^application\/(.+\+)?json\b/i.test(String(headers["content-type"])))

@@ -1,5 +1,6 @@
-// What the configuration, or the agent's skill, says of the one behind a URL now: looked up for each delivery, so that no
-// secret is stored with what is to be sent, and nobody is told who is not to be told any more.
+// Finds the current settings of a webhook URL in the configuration or in the agent's skill. They are looked
+// up for each delivery, so that no secret is stored in a draft, and removed recipients get no more
+// notifications.
 
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Policy } from "../../domain/policy.ts";
@@ -7,11 +8,12 @@ import type { Lines } from "../../pipeline/line.ts";
 
 export interface Recipient {
   readonly headers: Readonly<Record<string, string>>;
-  /** Of Standard Webhooks (`whsec_...`); null: what they get is not signed. */
+  /** Signing secret of Standard Webhooks (`whsec_...`); null: deliveries are not signed. */
   readonly secret: string | null;
 }
 
-/** `stranger`: nobody has that URL. `unread`: an agent's skill may have it, which was never read yet. */
+/** `stranger`: no recipient has that URL. `unread`: it may belong to an agent's skill that was not read
+ *  yet. */
 export function recipientAt(
   url: string,
   policy: Policy | null,
@@ -28,12 +30,12 @@ export function recipientAt(
   return settings.includes(null) ? "unread" : "stranger";
 }
 
-/** Those that say how a request is carried, or that it is ours. */
+/** Headers that control the transport of a request, and the headers that the daemon sets. */
 const reserved =
   /^(host|connection|content-.*|transfer-encoding|upgrade|te|trailer|expect|keep-alive|proxy-.*|webhook-.*)$/i;
 
-/** The policy's headers were checked when it was read. The skill's come from the platform: what is ours to set, and what
- *  is no header, does not stop the notice. */
+/** Drops reserved and invalid headers. The policy's headers are validated at load time; the skill's
+ *  headers come from the platform, and an invalid one must not stop the notification. */
 function sendable(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(headers).filter(([name, value]) => {

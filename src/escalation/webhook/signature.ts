@@ -1,9 +1,10 @@
-// The headers of Standard Webhooks (https://www.standardwebhooks.com): by them a receiver knows a delivery again, sees
-// that it is fresh, and that it is ours.
+// The headers of Standard Webhooks (https://www.standardwebhooks.com). With them a receiver deduplicates a
+// delivery and verifies its age and its origin.
 
 import { createHmac } from "node:crypto";
 
-/** `id`: the same on every try. `nowMs`: of this try. `secret`: `whsec_` and Base64; null: not signed. */
+/** `id`: the same at every attempt. `nowMs`: time of this attempt. `secret`: `whsec_` and Base64; null:
+ *  not signed. */
 export function webhookHeaders(
   id: string,
   nowMs: number,
