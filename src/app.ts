@@ -1,4 +1,5 @@
-// The composition root: builds everything in order, stops it in reverse, and exchanges what a reload changed.
+// The composition root: builds all components in order, stops them in reverse order, and replaces what a
+// reload changed.
 
 import type { Clock, Log, Route } from "bridgehead/contract";
 import type { Config } from "./config/index.ts";
@@ -43,57 +44,58 @@ export interface App {
   readonly installation: Installation;
   readonly flow: Flow;
   readonly host: Host;
-  /** Those that run now; a reload makes it another map. */
+  /** The running agents. A reload replaces the map. */
   readonly agents: ReadonlyMap<string, Agent>;
-  /** Null: the configuration names no responders. */
+  /** Null when the configuration has no responders. */
   readonly policy: Policy | null;
   /** What the listener serves under /platform/ and /escalations/. */
   readonly web: {
     platform(request: Request): Promise<Response>;
     escalations(request: Request): Promise<Response>;
   };
-  /** Exchanges the agents and channels that differ. What else changed needs a restart and is named in the result. */
+  /** Replaces the agents and channels that changed. Returns the changed keys that require a restart. */
   reload(config: Config): Promise<readonly string[]>;
-  /** Stops intake, lets running work end within `drainMs`, closes everything. */
+  /** Stops intake, waits up to `drainMs` for running work, and closes everything. */
   stop(drainMs: number): Promise<void>;
 }
 
 export interface AppOptions {
   readonly config: Config;
-  /** The platform's address: configured, or where the embedded one listens. */
+  /** URL of the platform: configured, or of the embedded one. */
   readonly platformUrl: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** Under which address providers reach the listener; known once it listens. */
+  /** Public URL of the listener for providers. Known once it listens. */
   publicUrl(): string;
-  /** Ends the sockets of a channel that goes; absent where nothing listens. */
+  /** Closes the sockets of a removed or replaced channel. Absent where no listener runs. */
   retire?(routes: readonly Route[]): Promise<void>;
-  /** Opened by openStore; when absent, opened here. Closed with the app, or when its start fails. */
+  /** Opened by `openStore`; opened here when absent. Closed with the app, or when its start fails. */
   readonly store?: OpenedStore;
 }
 
 export interface OpenedStore {
   readonly db: Database;
   readonly unlock: () => void;
-  /** Which state of which store it is. */
+  /** Identifies the installation and the generation of the store. */
   readonly installation: Installation;
 }
 
 const sendTimeout = 120_000;
 const fetchTimeout = 120_000;
-/** Of one attachment; an adapter's own limit is usually lower. */
+/** Limit of one attachment in bytes. An adapter's own limit is usually lower. */
 const mostBytes = 25 * 2 ** 20;
 
-/** The configured store as it is: no lock, no migration. For commands beside the running daemon. */
+/** Opens the configured store without a lock and without migrations. For commands that run in parallel
+ *  to the daemon. */
 export async function openDatabase({ store }: Pick<Config, "store">, clock: Clock): Promise<Database> {
   if (store.kind === "sqlite") return openSqlite(store.file, steadyNow(clock));
-  // Loaded only when wanted: most daemons do without its memory.
+  // Loaded on demand to save memory: most daemons use SQLite.
   const { openPostgres } = await import("./store/postgres.ts");
   return openPostgres(store.url, { clock });
 }
 
-/** Opens the store for this process alone (SQLite) or with others (PostgreSQL), brings its schema up to date, and finds
- *  out which state of which store it is. `steps` are the migrations; tests add their own. */
+/** Opens the store exclusively (SQLite) or shared (PostgreSQL), migrates its schema, and identifies the
+ *  installation and its generation. `steps` are the migrations; tests add their own. */
 export async function openStore(
   config: Pick<Config, "store">,
   clock: Clock,
@@ -114,7 +116,7 @@ export async function openStore(
     if (file !== null) await copyIfOutdated(db, file, steps, clock, log);
     const applied = await migrate(db, steps);
     if (applied.length > 0) log.info({ migrations: applied }, "the store's schema was brought up to date");
-    // Nobody else uses an SQLite store: whatever is leased, and whoever is connected, was so to a process that is gone.
+    // An SQLite store has one process, so all leases and sessions in it belong to a process that has ended.
     if (store.kind === "sqlite") {
       await db.tx(async (q) => {
         await endLeases(q);
@@ -132,7 +134,8 @@ export async function openStore(
   }
 }
 
-/** A migration cannot be undone, so an existing store is copied first. Throws, with nothing migrated, when that fails. */
+/** Copies an existing store before a migration, because migrations cannot be undone. Throws, with
+ *  nothing migrated, when the copy fails. */
 async function copyIfOutdated(
   db: Database,
   file: string,
@@ -146,7 +149,7 @@ async function copyIfOutdated(
   log.info({ copy, schema }, "the store was copied before its migration");
 }
 
-/** Resolves when every channel has been started (not: connected). */
+/** Resolves when every channel has been started. Channels may still be connecting. */
 export async function startApp(options: AppOptions): Promise<App> {
   const { clock, log } = options;
   let { config } = options;
@@ -203,7 +206,8 @@ export async function startApp(options: AppOptions): Promise<App> {
     concurrency: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
   });
 
-  /** Builds everything that differs before it touches what runs: what fails here leaves all as it is. */
+  /** Builds all changed components before it modifies running ones. A failure leaves the running state
+   *  unchanged. */
   async function apply(next: Config): Promise<void> {
     const nextAgents = await agents.prepare(next);
     let exchange: () => Promise<void>;
@@ -243,7 +247,8 @@ export async function startApp(options: AppOptions): Promise<App> {
   const registered = registering.run(lives.signal);
   const isAgent = (name: string) => agents.running().has(name);
 
-  /** What is open goes on by the policy of now, not from the next step on that an earlier one has set. */
+  /** Applies the current policy to open escalations at once, before the next step that an earlier policy
+   *  has scheduled. */
   async function reconsider(): Promise<void> {
     if (config.escalation === null) return;
     await db.tx(reconsiderEscalations).catch((error: unknown) => {
@@ -251,7 +256,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     });
   }
 
-  /** What is left of this node's calls need not wait until the others miss it. */
+  /** Releases the node lease, so that other nodes take over this node's calls before the lease expires. */
   async function leave(): Promise<void> {
     await db
       .tx((q) => dropLease(q, nodeLease(node), node))
@@ -297,7 +302,8 @@ export async function startApp(options: AppOptions): Promise<App> {
   };
 }
 
-/** The keys a running process cannot exchange; what is not named here it does: agents, channels, retention, log.level. */
+/** Returns the changed keys that require a restart. A running process can replace all others: agents,
+ *  channels, retention, log.level. */
 function needRestart(before: Config, after: Config): string[] {
   const keys = ["platform", "http", "store", "node"] as const;
   const different = keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));

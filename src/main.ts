@@ -1,5 +1,5 @@
-// argv -> command. The only place that ends the process, and the only one that looks at it from outside a command.
-// Nothing native is imported before Node's version is known to be good for it.
+// Maps argv to a command. Only this module ends the process and accesses process globals outside a command.
+// Native modules are imported after the Node.js version check.
 
 import { readFileSync } from "node:fs";
 import { exitCodeOf, exitCodes } from "./commands/exit-codes.ts";
@@ -32,7 +32,8 @@ function crash(error: unknown): never {
   process.exit(exitCodes.crashed);
 }
 
-/** The first signal asks, the second one ends. Replaces the launcher's handler for the time of loading. */
+/** The first signal aborts the returned signal, the second one ends the process. Replaces the launcher's
+ *  handler for the time of loading. */
 function interruption(): AbortSignal {
   const abort = new AbortController();
   process.removeAllListeners("SIGTERM");
@@ -52,7 +53,7 @@ function surroundings(): Io {
   const lines = (stream: NodeJS.WriteStream) => (text: string) => {
     stream.write(text.endsWith("\n") ? text : `${text}\n`);
   };
-  // A reader that went away (`| head`) is no defect.
+  // A closed pipe (`| head`) is not an internal error.
   for (const stream of [process.stdout, process.stderr])
     stream.on("error", () => process.exit(exitCodes.failed));
   return {
@@ -76,7 +77,7 @@ async function main(): Promise<number> {
     return await runProgram(process.argv.slice(2), io, packageVersion());
   } catch (error) {
     const { code, exitCode } = error as { code?: string; exitCode?: number };
-    // commander has already printed help, version or what is wrong with the command line.
+    // commander has already printed the help, the version or the usage error.
     if (code?.startsWith("commander.")) return exitCode === 0 ? exitCodes.ok : exitCodes.usage;
     io.err(`bridgehead: ${error instanceof Error ? error.message : JSON.stringify(error)}`);
     return exitCodeOf(error);
