@@ -1,5 +1,6 @@
-// The agents behind the channels, and their exchange at a reload: built first, begun when nothing can go wrong any more,
-// and the replaced ones end when nothing uses their connections. Also derives how many requests an agent's client needs.
+// The agents of the channels, and their replacement at a reload. New agents are built first and started
+// when no step can fail any more. Replaced agents are closed when their connections are unused. Also
+// derives the request limit of an agent's client.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { createAgentClient } from "../agent/index.ts";
@@ -8,13 +9,14 @@ import { type Agent, createAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import type { Rate } from "../store/rates.ts";
 
-/** Looks at conversations per channel (stage watch) that run beside its questions. */
+/** Polls of conversations per channel (stage watch) that run in parallel to its questions. */
 const looksPerChannel = 4;
 /** Requests that belong to no channel: settings, webhook registrations. */
 const requestsOfAgent = 4;
 
-/** Requests under way at most for an agent. Every enabled channel contributes its full `concurrency`, which the scheduler never
- *  exceeds, so that no channel can take the share of another: a flood of mails leaves the calls their connections. */
+/** Limit of concurrent requests of an agent. Every enabled channel contributes its full `concurrency`,
+ *  which the scheduler never exceeds. No channel can use the share of another one: a burst of mails
+ *  leaves connections for calls. */
 function connectionsOf(name: string, { channels }: Pick<Config, "channels">): number {
   const own = channels.filter(({ core }) => core.enabled && core.agent === name);
   return own.reduce((sum, { core }) => sum + core.concurrency + looksPerChannel, requestsOfAgent);
@@ -22,18 +24,18 @@ function connectionsOf(name: string, { channels }: Pick<Config, "channels">): nu
 
 export interface Agents {
   running(): ReadonlyMap<string, Agent>;
-  /** Builds what is new or different. Nothing changes yet; rejects when one cannot be built. */
+  /** Builds new and changed agents without changing the running ones. Rejects when one cannot be built. */
   prepare(config: Config): Promise<NextAgents>;
-  /** Ends them all. */
+  /** Closes all agents. */
   close(): Promise<void>;
 }
 
 export interface NextAgents {
   agent(name: string): Agent | undefined;
-  /** Names of running agents that will be replaced or go. */
+  /** Names of running agents that will be replaced or removed. */
   readonly replaced: readonly string[];
-  /** The new ones begin, the replaced ones read no settings any more. Call the result with what the last use of the
-   *  replaced ones waits for: their connections are closed then. */
+  /** Starts the new agents and stops the settings polling of the replaced ones. Call the result with a
+   *  promise that resolves when the replaced agents are unused; their connections are closed then. */
   begin(): (unused: Promise<unknown>) => void;
   discard(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// What an adapter is given: the contract's Channel, made of the pipeline and the channel's own state.
+// Creates the contract's Channel for an adapter, from the pipeline and the channel's own state.
 
 import { createHash } from "node:crypto";
 import {
@@ -28,30 +28,30 @@ export interface ChannelState {
   status: ChannelStatus;
   /** Clock milliseconds of the last change of `status.state`. */
   since: number;
-  /** Clock milliseconds of the last accepted event or proven look; null before the first. */
+  /** Clock milliseconds of the last accepted event or confirmed poll; null before the first. */
   heardAt: number | null;
-  /** What an operator must know while the channel works, by code. */
+  /** Warnings for the operator while the channel works, by code. */
   readonly warnings: Map<string, string>;
 }
 
 export function createChannel(options: {
   readonly id: ChannelId;
-  /** The adapter's name: its channels share their secrets. */
+  /** The adapter's name. All channels of an adapter share its secrets. */
   readonly adapter: string;
   readonly installation: Installation;
-  /** The channels that run on this store now. */
+  /** Ids of the channels that currently run on this store. */
   running(): readonly string[];
   readonly flow: Flow;
   readonly db: Database;
   readonly clock: Clock;
   readonly log: Log;
   readonly publicUrl: string;
-  /** This process among those that share the store. */
+  /** Id of this process among those that share the store. */
   readonly node: string;
   readonly state: ChannelState;
-  /** What the platform says of the agent on this channel now. */
+  /** The platform's current facts about the agent on this channel. */
   agent(): AgentFacts | null;
-  /** The lease under which this process reads the channel now. */
+  /** The lease under which this process currently reads the channel. */
   reader(): Reader | null;
 }): Channel {
   const { id, flow, db, clock, node, state } = options;
@@ -100,9 +100,9 @@ export function createChannel(options: {
       }
       const caughtUp = state.status.state === "connecting" && status.state !== "connecting";
       state.status = status;
-      // What was due has waited for this.
+      // Due work was delayed until the channel caught up.
       if (caughtUp) flow.wake();
-      // What waits for a connection or a login is tried now.
+      // Retries work that waits for a connection or a login.
       if (recovered)
         void flow
           .commit((q) => probeNow(q, id))
@@ -126,7 +126,7 @@ async function sessionFacts(q: Query, channel: string, id: SessionId): Promise<S
   };
 }
 
-/** The name under which one installation's channel leaves marks at the provider. */
+/** Returns the identifier that a channel of one installation uses in its marks at the provider. */
 const markOf = (installation: string, channel: string): string =>
   createHash("sha256").update(`${installation}/${channel}`).digest("hex").slice(0, 10);
 
@@ -156,7 +156,7 @@ function identityOf(
   };
 }
 
-/** The log with the channel's id in every line. */
+/** Adds the channel's id to every log record. */
 function inChannel(log: Log, channel: ChannelId): Log {
   return {
     debug: (fields, message) => log.debug({ channel, ...fields }, message),

@@ -1,12 +1,13 @@
-// Where the code of a foreign adapter starts, seen from the configuration's folder. Node's own `import` would look from
-// this file's folder instead.
+// Resolves the entry point of a foreign adapter relative to the configuration's folder. Node's own `import`
+// would resolve it relative to this file's folder.
 
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, findPackageJSON } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** A file, or a folder with a package.json or an index. Returns a file URL, or null when there is nothing. */
+/** Resolves a file, or a folder with a package.json or an index. Returns a file URL, or null when
+ *  nothing exists there. */
 export function pathEntry(path: string, fromFolder: string): string | null {
   const base = resolve(fromFolder, path);
   if (!existsSync(base)) return null;
@@ -19,7 +20,8 @@ export function pathEntry(path: string, fromFolder: string): string | null {
   return index === undefined ? null : pathToFileURL(index).href;
 }
 
-/** An installed package, with or without a subpath. Returns a file URL, or null when it is not installed. */
+/** Resolves an installed package, with or without a subpath. Returns a file URL, or null when it is not
+ *  installed. */
 export function packageEntry(name: string, fromFolder: string): string | null {
   const from = pathToFileURL(join(fromFolder, "config.js"));
   try {
@@ -45,7 +47,7 @@ function manifestEntry(manifest: string): string | null {
   return file === undefined ? null : pathToFileURL(file).href;
 }
 
-/** The main entry of an `exports` map, as `import` would choose it. */
+/** Returns the main entry of an `exports` map, with the conditions of `import`. */
 function exported(exports: unknown): string | undefined {
   if (typeof exports === "string") return exports;
   if (exports === null || typeof exports !== "object") return undefined;

@@ -1,4 +1,4 @@
-// What /metrics says of the channels and the store; sampled at every scrape.
+// Gauges of the channels and the store for /metrics, sampled at every scrape.
 
 import type { Clock } from "bridgehead/contract";
 import type { Metrics } from "../ops/metrics.ts";
@@ -20,7 +20,7 @@ export function defineGauges(
   },
   clock: Clock,
 ): void {
-  // The gauges of one scrape are sampled together: the first one looks, the others share what it sees.
+  // The gauges of one scrape share one query: the first gauge starts it, the others await its result.
   let looking: Promise<ChannelOverview[]> | null = null;
   const look = (): Promise<ChannelOverview[]> =>
     (looking ??= app.db.read(overview).finally(() => (looking = null)));
@@ -42,7 +42,7 @@ export function defineGauges(
     sample: (gauge) => {
       gauge.reset();
       for (const { config, state } of app.host.running()) {
-        // A channel of notices reads nothing: its silence says nothing.
+        // A channel for notifications reads nothing, so the age of its last event has no meaning.
         if (state.heardAt !== null && config.adapter.traits.platform !== null)
           gauge.set({ channel: config.id }, (clock.now() - state.heardAt) / 1000);
       }

@@ -1,4 +1,5 @@
-// The running channels: builds each one's adapter, supervises its inbound, and exchanges those that a reload changed.
+// The running channels: builds each channel's adapter, supervises its inbound, and replaces the channels
+// that a reload changed.
 
 import { createHash } from "node:crypto";
 import type { Adapter, ChannelStatus, Clock, Log, Route } from "bridgehead/contract";
@@ -18,32 +19,34 @@ export interface RunningChannel {
   readonly config: ChannelConfig;
   readonly adapter: Adapter;
   readonly state: ChannelState;
-  /** Clock milliseconds (monotonic) of the supervisor's last sign of life; null for a channel without inbound. */
+  /** Clock milliseconds (monotonic) of the supervisor's last tick; null for a channel without inbound. */
   tickedAt: number | null;
-  /** Failures in a row since the channel was last ready. */
+  /** Consecutive failures since the channel was last ready. */
   failures: number;
-  /** Another node reads the channel; this one asks, sends and serves its webhooks all the same. */
+  /** True when another node reads the channel. This node still asks, sends and serves the channel's
+   *  webhooks. */
   standby: boolean;
 }
 
 export interface Host {
-  /** Builds the channels that are new or different. Nothing changes yet; rejects when one cannot be built. Call the
-   *  result to start, exchange and stop channels so that exactly these run: it resolves when they have been started. */
+  /** Builds new and changed channels without changing the running ones. Rejects when one cannot be
+   *  built. Call the result to start, replace and stop channels until exactly these run; it resolves
+   *  when they have been started. */
   prepare(
     configs: readonly ChannelConfig[],
     agentOf: (name: string) => Agent | undefined,
   ): Promise<() => Promise<void>>;
   running(): readonly RunningChannel[];
-  /** The channels as the pipeline sees them. */
+  /** The channel runtimes for the pipeline. */
   lines(): ReadonlyMap<string, Line>;
-  /** Ends reading; what was accepted may still be answered. */
+  /** Stops reading. Replies to accepted messages may still be sent. */
   stop(): Promise<void>;
-  /** Ends the adapters, when no send is running any more. */
+  /** Closes the adapters. Call it when no send is running any more. */
   close(): Promise<void>;
 }
 
 const closeMs = 5000;
-/** How long replies wait for the channel's first look at what it missed. */
+/** Longest time in milliseconds that replies wait for the channel's first backfill. */
 const longestCatchUp = 30_000;
 
 interface Entry {
@@ -53,22 +56,23 @@ interface Entry {
   readonly abort: AbortController;
   /** Starts its inbound. */
   begin(): void;
-  /** Resolves when its inbound does not run any more. */
+  /** Resolves when its inbound has stopped. */
   ended(): Promise<void>;
 }
 
 export function createHost(options: {
   readonly db: Database;
   readonly installation: Installation;
-  /** Given late: the flow's stages look at this host's lines. */
+  /** A function, because the flow is created later: its stages use this host's `lines`. */
   flow(): Flow;
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
   publicUrl(): string;
-  /** Escalation handling for every channel. Absent only where no app runs. */
+  /** Escalation handling for every channel. Absent only when the host runs without an app. */
   readonly escalation?: Escalation;
-  /** Ends the sockets of routes whose channel goes; resolves when no adapter serves one any more. */
+  /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any
+   *  more. */
   retire?(routes: readonly Route[]): Promise<void>;
 }): Host {
   const entries = new Map<string, Entry>();
@@ -113,7 +117,8 @@ export function createHost(options: {
     let ended = Promise.resolve();
     const begin = () => {
       if (!inbound) {
-        // Its routes are served from now on; what it has reported of itself says more.
+        // A channel without inbound is ready once its routes are served. A state that the adapter reported
+        // takes precedence.
         if (state.status.state === "connecting") channel.report({ state: "ready" });
         return;
       }
@@ -131,7 +136,7 @@ export function createHost(options: {
           },
           isReady: () => state.status.state === "ready",
           tick: () => (running.tickedAt = clock.monotonic()),
-          // The state this node last saw is out of date.
+          // The last state that this node reported is outdated.
           standby: (held) => {
             running.standby = held;
             channel.report({ state: "connecting" });
@@ -169,7 +174,8 @@ export function createHost(options: {
     return { channel: running, digest: digest(config, agent), line, abort, begin, ended: () => ended };
   }
 
-  /** Resolves when it reads no more. Its replies may still be going out; its adapter is closed after them. */
+  /** Resolves when the channel reads no more. Its replies may still be in progress; the adapter is
+   *  closed after them. */
   async function end(entry: Entry): Promise<void> {
     entry.abort.abort();
     await entry.ended();
@@ -181,7 +187,8 @@ export function createHost(options: {
     closing.add(closed);
   }
 
-  /** The pipeline goes on with the new one at once; reading begins when the old one has ended, for they share a lease. */
+  /** The pipeline uses the new channel at once. Reading starts when the old channel has stopped, because
+   *  both use one lease. */
   async function exchange(id: string, next: Entry | null): Promise<void> {
     const old = entries.get(id);
     if (next) {
@@ -242,7 +249,7 @@ export function createHost(options: {
   };
 }
 
-/** The configuration's order is the one in which channels are shown. */
+/** Sorts the map in the order of the configuration, which is the display order. */
 function inOrder<T>(map: Map<string, T>, keys: readonly string[]): void {
   for (const key of keys) {
     const value = map.get(key);
@@ -261,7 +268,8 @@ const afterFall = (error: unknown): ChannelStatus => ({
 const agentNumbers = new WeakMap<Agent, number>();
 let nextAgentNumber = 1;
 
-/** What a channel was built from: a reload exchanges it only when this differs. */
+/** Hash of everything that a channel was built from. A reload replaces the channel only when this
+ *  differs. */
 function digest(config: ChannelConfig, agent: Agent): string {
   let number = agentNumbers.get(agent);
   if (number === undefined) {

@@ -1,5 +1,5 @@
-// Finds an adapter by the name in the configuration. Built-in and foreign ones come through this same door, and nothing
-// is asked by `instanceof`: an adapter may bring its own copy of our contract and of zod.
+// Loads an adapter by its name in the configuration. Built-in and foreign adapters use the same path. No
+// check uses `instanceof`, because an adapter may include its own copy of our contract and of zod.
 
 import { existsSync } from "node:fs";
 import { isAbsolute } from "node:path";
@@ -7,17 +7,18 @@ import type { AdapterDefinition } from "bridgehead/contract";
 import * as z from "zod";
 import { packageEntry, pathEntry } from "./entry.ts";
 
-/** The adapters that come with the daemon, by the names the file gives them. */
+/** Names of the built-in adapters, as used in the configuration file. */
 export const builtIn: readonly string[] = ["email", "sms", "voice"];
 const contractNumber = 1;
 
-/** What `loadAdapter` rejects with: a message and a cure for the operator. */
+/** Rejection of `loadAdapter`: a message and a fix for the operator. */
 export interface LoadError extends Error {
   readonly fix: string;
 }
 
-/** `email` -> the built-in one; `./path` or `@acme/fax` -> found from the configuration's folder.
- *  Rejects with a `LoadError` when there is none, or when it is not an adapter of this contract. */
+/** Loads an adapter: `email` is built-in, `./path` and `@acme/fax` are resolved from the configuration's
+ *  folder.
+ *  Rejects with a `LoadError` when it does not exist, or does not implement this contract. */
 export async function loadAdapter(name: string, fromFolder: string): Promise<AdapterDefinition> {
   const entry = builtIn.includes(name) ? builtInEntry(name) : foreignEntry(name, fromFolder);
   let module: { default?: unknown };
@@ -30,7 +31,7 @@ export async function loadAdapter(name: string, fromFolder: string): Promise<Ada
   return checked(name, unwrapped(module.default));
 }
 
-// This file and the adapters keep their distance in a checkout (.ts) and after a build (.js).
+// The relative path from this file to the adapters is the same in a checkout (.ts) and after a build (.js).
 function builtInEntry(name: string): string {
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   return new URL(`../../adapters/${name}/index.${extension}`, import.meta.url).href;
@@ -54,7 +55,7 @@ function foreignEntry(name: string, fromFolder: string): string {
   throw refusal(message, local);
 }
 
-/** CommonJS made from TypeScript carries its default export one level deeper. */
+/** CommonJS compiled from TypeScript nests the default export one level deeper. */
 function unwrapped(exported: unknown): unknown {
   if (exported === null || typeof exported !== "object" || !("__esModule" in exported)) return exported;
   return "default" in exported ? exported.default : undefined;
@@ -85,7 +86,7 @@ function checked(name: string, exported: unknown): AdapterDefinition {
   return exported as AdapterDefinition;
 }
 
-/** A key that is misspelled must be an error, so the schema has to be a strict object of zod 4. */
+/** Requires a strict object schema of zod 4, so that a misspelled key is an error. */
 function checkSchema(name: string, config: unknown): void {
   if (config === null || typeof config !== "object" || !("_zod" in config) || !("safeParse" in config)) {
     throw refusal(

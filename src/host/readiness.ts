@@ -1,4 +1,4 @@
-// What /readyz, the metrics and the service's status text say: one look at the running channels and agents.
+// State of the running channels and agents for /readyz, the metrics and the service's status text.
 
 import type { ChannelStatus, Clock } from "bridgehead/contract";
 import { whyNotAsk } from "../pipeline/line.ts";
@@ -13,20 +13,21 @@ export interface ChannelReport {
   /** The adapter's state, or `standby` while another node reads the channel. */
   readonly state: ChannelStatus["state"] | "standby";
   readonly reason: string | null;
-  /** Why nothing is asked although the channel reads: an inactive agent or skill, a refused key. */
+  /** Reason why the agent is not asked although the channel reads: an inactive agent or skill, a
+   *  rejected key. */
   readonly not_asking: string | null;
-  /** The platform rejects the agent's key: an operator has to act. */
+  /** True when the platform rejects the agent's key, which requires an operator. */
   readonly key_rejected: boolean;
   readonly since: string;
   readonly heard_at: string | null;
   readonly failures: number;
-  /** Carries notices to people, and no questions. */
+  /** True for a channel that carries notifications and no questions. */
   readonly notices_only: boolean;
-  /** What an operator must know although the channel works. */
+  /** Warnings for the operator while the channel works. */
   readonly warnings: readonly string[];
 }
 
-/** One entry a channel, in the configuration's order. */
+/** Returns one report per channel, in the configuration's order. */
 export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): ChannelReport[] {
   return host.running().map(({ config, state, failures, standby }) => {
     const line = host.lines().get(config.id);
@@ -48,7 +49,7 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): 
   });
 }
 
-/** How each channel does, for those who judge it. */
+/** Returns each channel's health for stage health. */
 export function pulsesOf(host: Host, clock: Clock): Pulse[] {
   return host.running().map(({ config, state: { status, since } }) => ({
     channel: config.id,
@@ -64,11 +65,12 @@ export interface Pulse {
   readonly agent: string;
   readonly state: ChannelStatus["state"];
   readonly reason: string | null;
-  /** How long it has been so, in milliseconds. */
+  /** Time in this state, in milliseconds. */
   readonly forMs: number;
 }
 
-/** How many turns, replies and drafts wait, in all channels. */
+/** Returns the number of pending turns, replies and drafts in all channels. Held and failed ones do not
+ *  count. */
 export function waitingIn(channels: readonly ChannelOverview[]): number {
   const counts = channels.flatMap(({ turns, replies, drafts }) =>
     [turns, replies, drafts].flatMap((one) => Object.entries(one)),
@@ -79,26 +81,27 @@ export function waitingIn(channels: readonly ChannelOverview[]): number {
   );
 }
 
-/** "3/4 channels ready, 12 waiting" */
+/** Returns the status text, such as "3/4 channels ready, 12 waiting". */
 export function statusText(channels: readonly ChannelReport[], waiting: number): string {
   const asking = channels.filter(isAsking);
   const ready = asking.filter(works).length;
   return `${ready}/${asking.length} channels ready, ${waiting} waiting`;
 }
 
-/** Ready means: at least one channel for customers works, or none is configured. An inactive agent does not count as a
- *  failure: an operator has made it so, and its messages are stored. */
+/** Returns true when at least one channel for customers works, or none is configured. An inactive agent
+ *  does not count as a failure: an operator deactivated it, and its messages are stored. */
 export function isReady(channels: readonly ChannelReport[]): boolean {
   const asking = channels.filter(isAsking);
   return asking.length === 0 || asking.some(works);
 }
 
-/** A node on standby asks, sends and serves webhooks: it is ready for what it does. */
+/** A node on standby asks, sends and serves webhooks, so it counts as working. */
 const works = ({ state, key_rejected: rejected }: ChannelReport): boolean =>
   (state === "ready" || state === "standby") && !rejected;
 
-/** Why the store cannot be written; null when it can. Called for /readyz; at most one fsync each. `freeBytes` looks at the
- *  disk of an SQLite store: a write that fits into the existing WAL file succeeds although the disk is full. */
+/** Returns the reason why the store is not writable; null when it is. Called for /readyz; costs at most
+ *  one fsync. `freeBytes` checks the disk of an SQLite store, because a write that fits into the
+ *  existing WAL file succeeds on a full disk. */
 export async function storeProblem(
   db: Database,
   clock: Clock,
@@ -118,12 +121,12 @@ export async function storeProblem(
 }
 
 const storePatienceMs = 5000;
-/** Less than one large message with its attachments. */
+/** Minimum free space in bytes. Smaller than one large message with its attachments. */
 const leastFreeBytes = 32 * 2 ** 20;
 
 const isAsking = (channel: ChannelReport): boolean => !channel.notices_only;
 
-/** The oldest supervisor tick must be younger than this for the watchdog. */
+/** Returns the channels whose last supervisor tick is older than `limitMs`. Used by the watchdog. */
 export function stuckChannels(host: Host, clock: Clock, limitMs: number): string[] {
   const now = clock.monotonic();
   return host

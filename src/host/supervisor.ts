@@ -1,5 +1,5 @@
-// Runs one channel's inbound for as long as the process lives: under the channel's lease, started again with back-off
-// and jitter when it ends. One owner of the connection's life: nothing else reconnects.
+// Runs one channel's inbound under the channel's lease until the process ends. Restarts it with backoff and
+// jitter when it ends. The supervisor alone reconnects; adapters do not.
 
 import type { Clock, Inbound, Log } from "bridgehead/contract";
 import { cursor } from "bridgehead/contract";
@@ -13,7 +13,7 @@ const leaseMs = 30_000;
 const renewMs = 10_000;
 const firstBackOff = 1000;
 const longestBackOff = 60_000;
-/** A run that lasted this long was well: the next failure starts at the first back-off again. */
+/** A run of this length in milliseconds resets the backoff. */
 const provenMs = 120_000;
 
 export interface Supervised {
@@ -23,19 +23,20 @@ export interface Supervised {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
-  /** Under which lease accept() may write the cursor; null while there is none. */
+  /** Sets the lease under which accept() may write the cursor; null without a lease. */
   setReader(reader: Reader | null): void;
-  /** Whether the adapter has said `ready` since the run began. */
+  /** True when the adapter has reported `ready` since the run started. */
   isReady(): boolean;
-  /** Called at every turn of the loop: the watchdog's proof that this supervisor lives. */
+  /** Called in every iteration. The watchdog uses it to detect a stuck supervisor. */
   tick(): void;
-  /** Called while this node does not read the channel. `held`: another node has its lease; false: the store did not say. */
+  /** Called while this node does not read the channel. `held`: another node has the lease; false: the
+   *  store did not answer. */
   standby(held: boolean): void;
-  /** The run ended without being asked to. */
+  /** Called when the run ended unexpectedly. `againInMs`: delay before the restart. */
   fell(error: unknown, againInMs: number): void;
 }
 
-/** Lives until the signal aborts; the running inbound has then ended. */
+/** Runs until the signal aborts and the running inbound has ended. */
 export async function supervise(one: Supervised, signal: AbortSignal): Promise<void> {
   const lease = `channel:${one.channel}`;
   let backOff = firstBackOff;
@@ -59,7 +60,8 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
   await one.db.tx((q) => dropLease(q, lease, one.node)).catch(() => undefined);
 }
 
-/** The lease's token; `held` when another node has it, `failed` when the store cannot be asked. */
+/** Returns the lease's token; `held` when another node has the lease, `failed` when the store cannot be
+ *  queried. */
 async function tryLease(one: Supervised, lease: string): Promise<number | "held" | "failed"> {
   try {
     return (await one.db.tx((q) => takeLease(q, lease, one.node, leaseMs))) ?? "held";
@@ -76,7 +78,7 @@ async function runOnce(one: Supervised, reader: Reader, signal: AbortSignal): Pr
   const renewing = renew(one, reader, life).finally(() => stop.abort());
   try {
     const position = await one.db.read((q) => readCursor(q, one.channel));
-    // Asked to end meanwhile: an adapter that only listens for the abort would never hear of it.
+    // The signal aborted during the query. An adapter that only listens for the abort event would miss it.
     if (life.aborted) return null;
     await one.inbound.run(position === null ? null : cursor(position), life);
     return new Error("the adapter's run ended by itself");
@@ -89,7 +91,8 @@ async function runOnce(one: Supervised, reader: Reader, signal: AbortSignal): Pr
   }
 }
 
-/** Renews at a third of the lease's life; ends when the lease is lost, judged by this process's own clock too. */
+/** Renews at a third of the lease's duration. Ends when the lease is lost, also according to this
+ *  process's own clock. */
 async function renew(one: Supervised, reader: Reader, life: AbortSignal): Promise<void> {
   let renewedAt = one.clock.monotonic();
   for (;;) {
