@@ -1,6 +1,6 @@
-// A request's body, bounded.
+// Reads a request's body with a size limit.
 
-/** The whole body, or null as soon as it exceeds the limit. */
+/** Returns the whole body, or null as soon as it exceeds the limit. */
 export async function readBody(request: Request, limit: number): Promise<Uint8Array<ArrayBuffer> | null> {
   if (Number(request.headers.get("content-length") ?? 0) > limit) return null;
   if (request.body === null) return new Uint8Array();
@@ -14,6 +14,6 @@ export async function readBody(request: Request, limit: number): Promise<Uint8Ar
   return new Uint8Array(Buffer.concat(chunks));
 }
 
-/** An answer of one line of text. */
+/** Creates a response with one line of text. */
 export const plain = (status: number, text: string, headers: Record<string, string> = {}): Response =>
   new Response(`${text}\n`, { status, headers: { "content-type": "text/plain; charset=utf-8", ...headers } });

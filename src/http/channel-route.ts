@@ -1,5 +1,5 @@
-// One webhook: finds the channel's route, bounds the body, and gives the handler a request whose address is our public
-// one, whatever the Host header said.
+// Serves one webhook: finds the channel's route, limits the body, and passes a request with the public URL
+// to the handler, independent of the Host header.
 
 import { type ChannelId, channelId, type HttpRoute, type Log, type Route } from "bridgehead/contract";
 import { plain, readBody } from "./body.ts";
@@ -12,7 +12,8 @@ export interface RouteOptions {
   routes(channel: ChannelId): readonly Route[] | null;
 }
 
-/** `request` is under /channels/<id>/. 404, 405, 413 are answered here; a handler that throws becomes 503. */
+/** `request` is under /channels/<id>/. Responds 404, 405 and 413 itself; a handler that throws yields
+ *  503. */
 export async function serveRoute(request: Request, options: RouteOptions): Promise<Response> {
   const { publicUrl, log } = options;
   const { pathname, search } = new URL(request.url);

@@ -1,25 +1,26 @@
-// What monitors ask. The public listener says only whether the daemon lives (/healthz) and can work (/readyz); reasons,
-// channels, escalations and metrics are served on the admin listener. The listener decides, never the peer's address or
-// the Host header: behind a proxy on the same machine every request comes from loopback.
+// Health endpoints. The public listener reports only whether the daemon runs (/healthz) and can work
+// (/readyz). Reasons, channels, escalations and metrics are served on the admin listener. The listener
+// decides, never the peer's address or the Host header: behind a proxy on the same machine every request
+// comes from loopback.
 
 import type { Clock } from "bridgehead/contract";
 import { Hono } from "hono";
 
 export interface Readiness {
   readonly ready: boolean;
-  /** Shown on the admin listener as it is: channels, store, oldest waiting item. */
+  /** Shown unchanged on the admin listener: channels, store, oldest waiting item. */
   readonly [detail: string]: unknown;
 }
 
 export interface HealthOptions {
-  /** What /readyz says. */
+  /** Data of /readyz. */
   ready(): Promise<Readiness>;
-  /** What /metrics says. */
+  /** Data of /metrics. */
   metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
 }
 
-/** For everybody who reaches the port: no reasons, no names. An answer of /readyz is reused for `reuseMs`, because anybody
- *  may ask and finding out costs a write to the store. */
+/** Public routes, without reasons and names. A response of /readyz is cached for `reuseMs`, because it
+ *  is unauthenticated and costs a write to the store. */
 export function publicHealth(
   app: Hono,
   options: Pick<HealthOptions, "ready"> & { readonly clock: Clock },
@@ -35,7 +36,7 @@ export function publicHealth(
   });
 }
 
-/** The admin listener's routes. */
+/** Returns the admin listener's routes. */
 export function adminHealth(options: HealthOptions): Hono {
   const app = new Hono();
   app.get("/healthz", (context) => context.json({ status: "ok" }));

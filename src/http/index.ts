@@ -1,4 +1,4 @@
-// http: the one listener of the daemon.
+// http: the daemon's HTTP listener.
 
 export { plain, readBody } from "./body.ts";
 export { type Listener, startListener } from "./listener.ts";

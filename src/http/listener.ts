@@ -1,6 +1,6 @@
-// The listener: channels' webhooks and sockets, the platform's webhooks and bare health checks; and beside it, on a port of
-// its own, the admin listener with reasons and metrics. It owns the ports, limits, access log and drain; what is behind a
-// route is looked up at each request, so a reload needs no new listener.
+// The public listener serves the channels' webhooks and sockets, the platform's webhooks and plain health
+// checks. The admin listener, on its own port, serves reasons and metrics. This module owns the ports,
+// limits, access log and drain. Routes are looked up at each request, so a reload needs no new listener.
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -14,41 +14,41 @@ import { createSockets, type SocketLimits, standardSockets } from "./sockets.ts"
 
 export interface ListenerOptions extends HealthOptions {
   readonly listen: ListenAddress;
-  /** Where reasons and metrics are served; absent: nowhere. */
+  /** Address of the admin listener with reasons and metrics; absent: disabled. */
   readonly adminListen?: ListenAddress | undefined;
   readonly clock: Clock;
   readonly log: Log;
-  /** Under which address providers reach us; default: where we listen. */
+  /** Public URL for providers; default: the listener's own URL. */
   readonly publicUrl?: string | undefined;
-  /** The routes of a running channel; null when there is no such channel. */
+  /** Returns the routes of a running channel; null when there is no such channel. */
   routes(channel: ChannelId): readonly Route[] | null;
-  /** False as long as no channel runs yet: providers are told to try again, not that there is nothing. Default: true. */
+  /** False until the channels run: providers get 503 with Retry-After instead of 404. Default: true. */
   serving?(): boolean;
-  /** Serves the platform's webhooks, everything under /platform/. Without it they are answered 404. */
+  /** Serves the platform's webhooks, everything under /platform/. Without it the response is 404. */
   readonly platform?: (request: Request) => Promise<Response>;
-  /** Serves the links that people are given, everything under /escalations/. The same without it. */
+  /** Serves the links in notifications, everything under /escalations/. Without it the response is 404. */
   readonly escalations?: (request: Request) => Promise<Response>;
   readonly limits?: Partial<Limits & SocketLimits>;
 }
 
 export interface ListenAddress {
   readonly host: string;
-  /** 0: any free one. */
+  /** Port 0 selects a free one. */
   readonly port: number;
 }
 
-/** Milliseconds and counts that keep a slow or endless client from holding the listener. */
+/** Limits in milliseconds and counts that keep a slow or endless client from blocking the listener. */
 export interface Limits {
-  /** Until the last header has arrived. */
+  /** Timeout for the last header. */
   readonly headersMs: number;
-  /** Until the whole request has arrived. */
+  /** Timeout for the whole request. */
   readonly requestMs: number;
   readonly idleMs: number;
   readonly headerBytes: number;
   readonly headers: number;
-  /** Without those that became sockets. */
+  /** Limit of open connections, without those that became sockets. */
   readonly connections: number;
-  /** For so long an answer of the public /readyz is reused. */
+  /** Cache time of a response of the public /readyz. */
   readonly readyMs: number;
 }
 
@@ -63,24 +63,24 @@ const standard: Limits = {
 };
 
 export interface Listener {
-  /** Where it listens, e.g. `http://127.0.0.1:8025`. */
+  /** URL of the listener, e.g. `http://127.0.0.1:8025`. */
   readonly url: string;
-  /** Where the admin listener listens; null without one. */
+  /** URL of the admin listener; null without one. */
   readonly adminUrl: string | null;
   readonly publicUrl: string;
-  /** Sockets open or being let in. */
+  /** Number of sockets that are open or in their handshake. */
   sockets(): number;
-  /** From now on upgrades are answered 503, and sockets may finish what they say within `talkMs`. When none is left and
-   *  their adapters have ended with them (webhooks are served till then, calls have a few), webhooks are answered 503
-   *  and connections end too; health and metrics go on. */
+  /** Rejects upgrades with 503 and lets sockets finish within `talkMs`. Webhooks are served until all
+   *  sockets and their adapters have ended, because calls have a few. After that, webhooks get 503 and
+   *  connections are closed. Health checks and metrics stay available. */
   drain(talkMs?: number): Promise<void>;
-  /** The same for the sockets of these routes alone: their channel goes or is exchanged. */
+  /** Drains only the sockets of these routes. Called when their channel is removed or replaced. */
   retire(routes: readonly Route[], talkMs?: number): Promise<void>;
-  /** Ends running requests within `graceMs`, then the listener. */
+  /** Waits up to `graceMs` for running requests, then closes the listener. */
   close(graceMs?: number): Promise<void>;
 }
 
-/** Resolves when the ports are bound. Rejects, with the key of the configuration, when one is not free. */
+/** Resolves when the ports are bound. Rejects, with the configuration key, when a port is not free. */
 export async function startListener(options: ListenerOptions): Promise<Listener> {
   const { clock, log } = options;
   const limits = { ...standard, ...standardSockets, ...options.limits };
@@ -93,7 +93,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     if (draining) context.header("connection", "close");
     await next();
     const { method } = context.req;
-    const path = shownPath(context.req.path); // never the query: it may carry what is nobody's business
+    const path = shownPath(context.req.path); // without the query, which may contain secrets
     const fields = { method, path, status: context.res.status, ms: Math.round(clock.monotonic() - began) };
     if (probes.has(path)) log.debug(fields, "request served");
     else log.info(fields, "request served");
@@ -120,7 +120,8 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     plain.delete(connection);
     sockets.upgrade(request, connection, head);
   });
-  /** A request that was running when we began to close leaves its connection open, for requests that we do not want. */
+  /** Closes idle connections repeatedly. A request that was running when the close started leaves its
+   *  connection open for further requests. */
   async function closeWhatIdles(done: AbortSignal): Promise<void> {
     while (!done.aborted) {
       server.closeIdleConnections();
@@ -173,10 +174,11 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   };
 }
 
-/** Connections to the admin listener at once. */
+/** Limit of connections to the admin listener. */
 const mostMonitors = 100;
 
-/** A server with the limits that keep a slow or endless client from holding it; `upgrade` is left to the caller. */
+/** Creates a server with the limits that keep a slow or endless client from blocking it. The caller
+ *  handles `upgrade`. */
 function serverOf(app: Hono, limits: Limits, log: Log): Server {
   app.onError((error, context) => {
     log.error({ err: error, path: shownPath(context.req.path) }, "a request failed");
@@ -191,7 +193,7 @@ function serverOf(app: Hono, limits: Limits, log: Log): Server {
       keepAliveTimeout: limits.idleMs,
       maxHeaderSize: limits.headerBytes,
       connectionsCheckingInterval: Math.min(1000, limits.headersMs),
-      // Some clients offer `Upgrade: h2c` with every request; that is no reason to refuse it.
+      // Some clients offer `Upgrade: h2c` with every request; these requests are served as HTTP/1.1.
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === "websocket",
     },
     (incoming, outgoing) => void serve(incoming, outgoing),
@@ -200,20 +202,21 @@ function serverOf(app: Hono, limits: Limits, log: Log): Server {
   return server;
 }
 
-/** A provider whose socket has ended asks at once how its call goes on: a 503 would end the call. */
+/** Delay in milliseconds before webhooks are rejected. A provider whose socket has ended requests the
+ *  next step of the call at once, and a 503 would end the call. */
 const lastQuestionsMs = 1500;
-/** Long enough for a sentence. */
+/** Time for about one sentence, in milliseconds. */
 const standardTalkMs = 8000;
 
 const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 
-/** The token of a link opens something. */
+/** Removes the token of an escalation link from a path, because it grants access. */
 const shownPath = (path: string): string => path.replace(/^(\/escalations\/).*/s, "$1...");
 
 const tryLater = (context: Context): Response =>
   context.text("not serving now, try again\n", 503, { "retry-after": "10", connection: "close" });
 
-/** `key`: which key of the configuration says so. */
+/** `key`: the configuration key of the address. */
 function bound(server: Server, { host, port }: ListenAddress, key: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) =>

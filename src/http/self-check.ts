@@ -1,11 +1,11 @@
-// Does the listener answer? Asked from outside of it, over a real connection, as a monitor would.
+// Checks that the listener answers, over a real connection like a monitor.
 
 import { request } from "node:http";
 
 /** Resolves when `url`'s /healthz answers 200. Rejects when it does not, or when the signal aborts. */
 export function askHealth(url: string, signal: AbortSignal): Promise<void> {
   const target = new URL("/healthz", url);
-  // Bound to every address: it must answer on loopback too.
+  // A listener on all addresses must answer on loopback too.
   if (target.hostname === "0.0.0.0") target.hostname = "127.0.0.1";
   if (target.hostname === "[::]") target.hostname = "[::1]";
   return new Promise((resolve, reject) => {

@@ -1,38 +1,39 @@
-// One socket as an adapter sees it: frames in order and no faster than they are read, sends that say when they have left,
-// and a core that pings, bounds and cuts.
+// The socket interface for adapters: frames in order with back-pressure, sends that resolve when the data
+// was written, and a core that sends pings, enforces limits and terminates connections.
 
 import type { Clock, Socket } from "bridgehead/contract";
 import type { RawData, WebSocket } from "ws";
 import { type UnreadBounds, unread } from "./unread.ts";
 
-/** What one peer may cost. */
+/** Limits for one peer. */
 export interface SocketBounds extends UnreadBounds {
-  /** Milliseconds between pings; a peer of which nothing came since the last one is cut. */
+  /** Milliseconds between pings. A peer that sent nothing since the last ping is disconnected. */
   readonly pingMs: number;
-  /** Frames a second, in the long run and in one burst (a provider that reconnects replays hundreds); above it 1008. */
+  /** Rate limit in frames per second, sustained and per burst (a provider that reconnects replays
+   *  hundreds). Excess closes the socket with 1008. */
   readonly framesPerSecond: number;
   readonly frameBurst: number;
-  /** Bytes that wait for a peer that does not read, before it is cut. */
+  /** Limit of buffered bytes for a peer that does not read. Above it the peer is disconnected. */
   readonly unsentBytes: number;
 }
 
 export interface LiveSocket {
   readonly socket: Socket;
-  /** Why the core cut or closed it; null when it did not. */
+  /** The reason why the core closed the socket; null when it did not. */
   readonly reason: () => string | null;
   /** Aborts `socket.draining`. */
   drain(): void;
-  /** Closes with `code`, if it is still open. */
+  /** Closes with `code` if the socket is open. */
   close(code: number, reason: string): void;
   terminate(): void;
-  /** Resolves with the close code when the connection is gone (1006: without a word). */
+  /** Resolves with the close code when the connection is gone (1006: without a close frame). */
   readonly closed: Promise<number>;
 }
 
 const open = 1;
 const tooMuch = 1008;
 
-/** Takes over an open `ws`. */
+/** Takes ownership of an open `ws`. */
 export function liveSocket(ws: WebSocket, bounds: SocketBounds, clock: Clock): LiveSocket {
   const gone = new AbortController();
   const draining = new AbortController();
@@ -54,7 +55,7 @@ export function liveSocket(ws: WebSocket, bounds: SocketBounds, clock: Clock): L
     ws.terminate();
   };
   const pings = keepAlive(ws, { clock, everyMs: bounds.pingMs, cut, paused: inbox.paused }, gone.signal);
-  /** Counts a frame of any kind; false when it is one too many. */
+  /** Counts a frame of any kind; false when the rate limit is exceeded. */
   const may = (): boolean => {
     pings.alive();
     if (flooded) return false;
@@ -62,16 +63,16 @@ export function liveSocket(ws: WebSocket, bounds: SocketBounds, clock: Clock): L
     flooded = true;
     inbox.drop();
     close(tooMuch, "too many frames");
-    ws.pause(); // what else is on its way is not worth reading
+    ws.pause(); // further frames are not read
     return false;
   };
   ws.on("message", (data: RawData, binary: boolean) => {
-    const bytes = data as Buffer; // ws makes nothing else unless told to
+    const bytes = data as Buffer; // ws creates Buffers by default
     if (may()) inbox.push(binary ? bytes : bytes.toString(), bytes.byteLength);
   });
   ws.on("ping", may);
   ws.on("pong", may);
-  // What a peer does wrong ws answers itself (1002, 1007, 1009); a close follows.
+  // ws responds to protocol errors of a peer itself (1002, 1007, 1009). A close event follows.
   ws.on("error", (error) => (reason ??= error.message));
   ws.on("close", (code) => {
     inbox.end();
@@ -97,10 +98,10 @@ export function liveSocket(ws: WebSocket, bounds: SocketBounds, clock: Clock): L
     },
     close(code = 1000, why = "") {
       if (ws.readyState === open) ws.close(code, why);
-      inbox.drop(); // who closes wants no more
+      inbox.drop(); // unread frames are dropped at a close
       inbox.end();
     },
-    [Symbol.asyncIterator]: () => ({ next: () => inbox.next() }), // no `return`: who breaks off may read on later
+    [Symbol.asyncIterator]: () => ({ next: () => inbox.next() }), // no `return`: reading can continue after a break
   };
   return {
     socket,
@@ -112,8 +113,9 @@ export function liveSocket(ws: WebSocket, bounds: SocketBounds, clock: Clock): L
   };
 }
 
-/** Pings while the connection lives. Whatever comes shows that the peer is there (its pong may wait behind it). A pause of
- *  ours is no fault of the peer's, nor is a machine that stood still: its answer may lie there unread. */
+/** Sends pings while the connection is open. Any frame shows that the peer is alive, because its pong
+ *  may be queued after it. A round in which we paused reading, or in which the machine was suspended,
+ *  does not count: the pong may be unread. */
 function keepAlive(
   ws: WebSocket,
   options: {
@@ -144,7 +146,7 @@ function keepAlive(
   return { alive: () => void (waiting = false) };
 }
 
-/** True as often as a frame is allowed. */
+/** Token bucket: the returned function is true when a frame is allowed. */
 function bucket({ framesPerSecond, frameBurst }: SocketBounds, clock: Clock): () => boolean {
   let tokens = frameBurst;
   let at = clock.monotonic();

@@ -1,4 +1,5 @@
-// The channels' websockets: lets them in, keeps them, and ends them when the daemon goes down or their channel does.
+// The channels' websockets: authorizes and tracks them, and closes them at shutdown or when their channel
+// is removed.
 
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
@@ -8,11 +9,11 @@ import { type LiveSocket, liveSocket, type SocketBounds } from "./socket.ts";
 import { askAdapter, findRoute, type Knock, refuse, type UpgradeOptions, unavailable } from "./upgrade.ts";
 
 export interface SocketLimits extends SocketBounds {
-  /** Counted apart from other connections, so that calls cannot starve webhooks. */
+  /** Limit of sockets. Counted separately from other connections, so that calls cannot block webhooks. */
   readonly sockets: number;
-  /** How long an adapter may take to let a socket in. */
+  /** Timeout of an adapter's `authorize`. */
   readonly authorizeMs: number;
-  /** How long a peer may take to answer our close. */
+  /** Timeout for the peer's close frame. */
   readonly closeMs: number;
 }
 
@@ -29,14 +30,14 @@ export const standardSockets: SocketLimits = {
 };
 
 export interface Sockets {
-  /** Those open and those being let in. */
+  /** Number of sockets that are open or in their handshake. */
   count(): number;
-  /** Takes over the connection of an upgrade request. */
+  /** Handles an upgrade request and takes ownership of its connection. */
   upgrade(incoming: IncomingMessage, connection: Duplex, head: Buffer): void;
-  /** No more are let in. */
+  /** Rejects all further upgrades. */
   refuse(): void;
-  /** Tells those of `routes` (of all) to finish, closes with 1012 what is still open after `talkMs`, and resolves when
-   *  their adapters have ended too, or could not in the time that a close may take. */
+  /** Drains the sockets of `routes`, or all. Closes those that are still open after `talkMs` with 1012.
+   *  Resolves when their adapters have ended too, or after the close timeout. */
   end(talkMs: number, routes?: readonly Route[]): Promise<void>;
 }
 
@@ -99,7 +100,7 @@ export function createSockets(options: UpgradeOptions, limits: SocketLimits): So
   async function serve({ channel, path, route, request }: Knock, live: LiveSocket, isEnding: () => boolean) {
     try {
       await route.serve(live.socket, request);
-      // A peer that was told 1000 takes the conversation for finished and does not come back.
+      // A peer that receives 1000 considers the conversation finished and does not reconnect.
       if (isEnding()) live.close(goingAway, "going down");
       else live.close(finished, "");
     } catch (error) {
@@ -113,12 +114,12 @@ export function createSockets(options: UpgradeOptions, limits: SocketLimits): So
 
   const since = (began: number): number => Math.round(clock.monotonic() - began);
 
-  /** Null when the client is gone meanwhile, or its handshake is none. */
+  /** Returns null when the client has disconnected, or its handshake is invalid. */
   async function shakeHands(
     { maxFrameBytes, protocol }: SocketRoute,
     { incoming, connection, head }: { incoming: IncomingMessage; connection: Duplex; head: Buffer },
   ): Promise<LiveSocket | null> {
-    const { WebSocketServer } = await import("ws"); // a daemon without calls does without its memory
+    const { WebSocketServer } = await import("ws"); // loaded on demand to save memory
     const settings: ServerOptions & { closeTimeout: number } = {
       noServer: true,
       clientTracking: false,
@@ -130,7 +131,7 @@ export function createSockets(options: UpgradeOptions, limits: SocketLimits): So
     };
     return new Promise((resolve) => {
       connection.once("close", () => resolve(null));
-      // Taken over at once: the first frames may be here already.
+      // Takes ownership at once, because the first frames may have arrived already.
       const taken = (ws: WebSocket) => resolve(liveSocket(ws, limits, clock));
       new WebSocketServer(settings).handleUpgrade(incoming, connection, head, taken);
     });
@@ -157,7 +158,8 @@ export function createSockets(options: UpgradeOptions, limits: SocketLimits): So
       const done = Promise.all(these.map((one) => one.done));
       await within(done, talkMs);
       for (const { live } of these) live.close(goingAway, "going down");
-      // Twice the time of a close: for the peer's answer, then for the adapter's last words to the store.
+      // Twice the close timeout: for the peer's close frame, and for the adapter's last writes to the
+      // store.
       await within(done, limits.closeMs * 2);
       for (const one of these.filter((one) => all.has(one))) {
         one.live.terminate();
@@ -166,7 +168,7 @@ export function createSockets(options: UpgradeOptions, limits: SocketLimits): So
     },
   };
 
-  /** Resolves when `work` has ended, or after `ms`. */
+  /** Resolves when `work` has ended, or after `ms` milliseconds. */
   async function within(work: Promise<unknown>, ms: number): Promise<void> {
     const over = new AbortController();
     await Promise.race([work, clock.sleep(ms, over.signal)]);

@@ -1,16 +1,16 @@
-// The frames of one socket that its adapter has not read yet: bounded, in order.
+// Bounded queue of the frames of one socket that its adapter has not read yet.
 
 import type { WebSocket } from "ws";
 
 type Frame = string | Uint8Array;
 
-/** How many bytes and frames wait for the adapter before reading pauses. */
+/** Limits of queued bytes and frames before reading pauses. */
 export interface UnreadBounds {
   readonly unreadBytes: number;
   readonly unreadFrames: number;
 }
 
-/** Above the bounds the connection is not read on, so the sender has to wait. */
+/** Applies back-pressure: above the limits the connection is not read, so the sender has to wait. */
 export function unread(ws: WebSocket, { unreadBytes, unreadFrames }: UnreadBounds) {
   let frames: { readonly frame: Frame; readonly size: number }[] = [];
   let size = 0;
@@ -21,7 +21,7 @@ export function unread(ws: WebSocket, { unreadBytes, unreadFrames }: UnreadBound
     if (ws.isPaused && frames.length <= unreadFrames / 2 && size <= unreadBytes / 2) ws.resume();
   };
   return {
-    /** How often reading was paused so far, the present pause included. */
+    /** Number of pauses so far, including the current one. */
     paused: () => ({ now: ws.isPaused, times: pauses }),
     push(frame: Frame, bytes: number): void {
       if (ended) return;
@@ -44,11 +44,11 @@ export function unread(ws: WebSocket, { unreadBytes, unreadFrames }: UnreadBound
       if (ended) return Promise.resolve({ done: true, value: undefined });
       return new Promise((resolve) => readers.push(resolve));
     },
-    /** Nothing is added any more; what is there may still be read. */
+    /** Stops accepting frames. Queued frames can still be read. */
     end(): void {
       ended = true;
       for (const reader of readers.splice(0)) reader({ done: true, value: undefined });
-      // The peer's answer to our close must be read, whoever lagged.
+      // Resumes reading, because the peer's close frame must be read in any case.
       if (ws.isPaused) ws.resume();
     },
     drop(): void {

@@ -1,4 +1,5 @@
-// Everything before the handshake: which route an upgrade is for, whether its adapter lets it in, and the refusal in words.
+// Handles an upgrade before the handshake: finds the route, calls the adapter's authorization, and writes
+// the error response.
 
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
@@ -15,22 +16,23 @@ export interface UpgradeOptions {
   readonly clock: Clock;
   readonly log: Log;
   publicUrl(): string;
-  /** False while the daemon starts: no channel has routes yet, so every upgrade is answered 503. Default: true. */
+  /** False while the daemon starts: no channel has routes yet, so every upgrade gets 503. Default: true. */
   serving?(): boolean;
   routes(channel: ChannelId): readonly Route[] | null;
 }
 
-/** An upgrade on its way to its route's `authorize`. */
+/** An upgrade request before its route's `authorize`. */
 export interface Knock {
   readonly channel: string;
   readonly route: SocketRoute;
-  /** With the public address, whatever the Host header said; aborts when the client goes away. */
+  /** Has the public URL, independent of the Host header; aborts when the client disconnects. */
   readonly request: Request;
-  /** For the log: the route's own path, for a wildcard's segment may be a secret. */
+  /** Path for the log: the route's own pattern, because a wildcard segment may be a secret. */
   readonly path: string;
 }
 
-/** Finds the route of a well-formed upgrade, or says why it is refused. `gone` becomes the request's signal. */
+/** Returns the route of a well-formed upgrade, or the error response. `gone` becomes the request's
+ *  signal. */
 export function findRoute(
   incoming: IncomingMessage,
   options: UpgradeOptions,
@@ -70,7 +72,8 @@ export function findRoute(
 /** 16 bytes in base64 (RFC 6455, 4.1). */
 const handshakeKey = /^[+/0-9A-Za-z]{22}==$/;
 
-/** The route with that path. A `*` of a route stands for one segment that is not empty; an exact path wins. */
+/** Returns the route with that path. A `*` in a route matches one non-empty segment; an exact path takes
+ *  precedence. */
 function match(routes: readonly Route[], rest: readonly string[]): SocketRoute | undefined {
   const sockets = routes.filter((route): route is SocketRoute => route.kind === "socket");
   const fits = ({ path }: SocketRoute) => {
@@ -87,7 +90,8 @@ function match(routes: readonly Route[], rest: readonly string[]): SocketRoute |
 const offered = (incoming: IncomingMessage): readonly string[] =>
   (incoming.headers["sec-websocket-protocol"] ?? "").split(",").map((name) => name.trim());
 
-/** What the adapter says: null lets it in. A throw is 503, so is an answer that takes longer than `ms`. */
+/** Returns the adapter's response; null accepts the socket. An exception or a timeout after `ms` yields
+ *  503. */
 export async function askAdapter(
   knock: Knock,
   options: UpgradeOptions,
@@ -110,7 +114,7 @@ export async function askAdapter(
   }
 }
 
-/** Answers in HTTP and ends the connection. Resolves with the status when nothing more is to be sent. */
+/** Writes the HTTP response and closes the connection. Resolves with the status when all data was sent. */
 export async function refuse(connection: Duplex, response: Response): Promise<number> {
   const { status } = response;
   const body = Buffer.from(await response.arrayBuffer().catch(() => new ArrayBuffer(0)));
