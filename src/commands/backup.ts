@@ -1,4 +1,5 @@
-// bridgehead backup, verify and restore: copies of the SQLite store, made online, read through, and put back.
+// bridgehead backup, verify and restore: creates online copies of the SQLite store, checks them, and
+// restores them.
 
 import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -41,7 +42,7 @@ export const backup: Command<BackupOptions> = {
   },
 };
 
-/** Reads a backup, or a store, as a whole and reports what is wrong with it. Changes nothing. */
+/** Checks a backup, or a store, completely and reports its defects. Changes nothing. */
 export const verify: Command<BackupOptions> = {
   run: async (options, io) =>
     guarded(io, () => {
@@ -53,7 +54,8 @@ export const verify: Command<BackupOptions> = {
     }),
 };
 
-/** Puts a verified backup in the place of the configured store, keeping the former one. Not while the daemon runs. */
+/** Replaces the configured store with a verified backup and keeps the former one. Refused while the
+ *  daemon runs. */
 export const restore: Command<BackupOptions> = {
   async run(options, io) {
     const store = await sqliteFile(options, io, postgresRestore);
@@ -97,7 +99,7 @@ const postgresBackup =
 const postgresRestore =
   "the store is PostgreSQL: stop every daemon, run pg_restore --clean --if-exists --dbname=DATABASE FILE, and start again; a store restored so is recognized at the start";
 
-/** The path of the configured store, or the code to end with. */
+/** Returns the path of the configured store, or the exit code. */
 async function sqliteFile(options: BackupOptions, io: Io, otherwise: string): Promise<string | number> {
   const loaded = await loadStore(resolve(io.cwd, options.config), { env: io.env });
   if (!loaded.ok) {
@@ -109,7 +111,7 @@ async function sqliteFile(options: BackupOptions, io: Io, otherwise: string): Pr
   return exitCodes.failed;
 }
 
-/** One line and its code for what an operator can do something about. */
+/** Prints errors that an operator can fix as one line, and returns their exit code. */
 function guarded(io: Io, work: () => number): number {
   try {
     return work();

@@ -1,4 +1,5 @@
-// bridgehead check: is the configuration right, and (--online) does everything it names answer? Sends nothing.
+// bridgehead check: validates the configuration and, with --online, probes everything that it names. Sends
+// nothing.
 
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -59,7 +60,8 @@ export async function run(options: CheckOptions, io: Io): Promise<number> {
 const findingLine = ({ subject, state, message, fix }: Finding): string =>
   `${state.padEnd(11)} ${subject}: ${message}${fix === undefined ? "" : ` (${fix})`}`;
 
-/** Not an error, for the agent may never need a human; but it must not be found out on the day it does. */
+/** Warns when no responders are configured. This is not an error, because the agent may never need a
+ *  human, but the operator should know before an escalation occurs. */
 function nobodyTold({ escalation, file }: Config): readonly Problem[] {
   if (escalation !== null) return [];
   const message = "is missing: when the agent cannot or must not answer, nobody is told";
@@ -75,7 +77,7 @@ function nobodyTold({ escalation, file }: Config): readonly Problem[] {
   ];
 }
 
-/** The embedded platform's agents live in a file of their own. */
+/** Checks the separate file with the embedded platform's agents. */
 async function agentsProblems({ platform }: Config): Promise<readonly string[]> {
   if (platform.embedded === undefined) return [];
   const path = platform.embedded.agents;

@@ -1,6 +1,7 @@
-// bridgehead demo: the daemon, the embedded platform, a small mail server and a phone network in one process. A first mail
-// is sent by itself; every stage and the reply are printed as they come; then the terminal is the customer's. Whatever is typed
-// is followed in the store until it is answered, or until it is known why not.
+// bridgehead demo: the daemon, the embedded platform, a small mail server and a phone network in one
+// process. The demo sends a first mail and prints every stage and the reply as they occur. Then the
+// terminal acts as the customer. Each input is tracked in the store until it is answered, or until the
+// reason for no answer is known.
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -35,7 +36,8 @@ import { messageFate, newestMessage } from "../store/inbox.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 
-/** Runs until interrupted; where nobody can type it plays a mail, a text, a call and an escalation, `once` the mail alone. */
+/** Runs until interrupted. Without a terminal it plays a mail, a text, a call and an escalation; with
+ *  `once` only the mail. */
 export async function run(options: { readonly once?: boolean }, io: Io): Promise<number> {
   const password = newToken();
   const screen = createScreen(io);
@@ -67,7 +69,7 @@ interface Stage {
   readonly screen: Screen;
 }
 
-/** The daemon as `run` composes it, with everything it needs of others. */
+/** Starts the daemon as `run` composes it, with all external services that it needs. */
 async function startDaemon(customer: Customer, password: string, io: Io) {
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-demo-"));
   const log = createLog({ level: "error", format: "text", out: { write: io.err }, clock: systemClock });
@@ -120,7 +122,7 @@ async function startDaemon(customer: Customer, password: string, io: Io) {
   };
 }
 
-/** What is shown where nobody can type. */
+/** Plays the scenario for runs without a terminal. */
 async function play(stage: Stage): Promise<void> {
   const { io, customer } = stage;
   const acts = [
@@ -133,7 +135,8 @@ async function play(stage: Stage): Promise<void> {
   for (const act of acts) if (!io.signal.aborted) await act();
 }
 
-/** A complaint that the agent hands over: the colleague is notified, answers, and the answer reaches the customer. */
+/** Plays a complaint that the agent hands over: the responder is notified, replies, and the reply
+ *  reaches the customer. */
 async function escalate(stage: Stage): Promise<void> {
   const { customer } = stage;
   await mail(stage, `Re: ${firstMail.subject}`, complaint);
@@ -146,7 +149,7 @@ async function escalate(stage: Stage): Promise<void> {
 const help = `A line is the customer's next mail. /sms hello sends a text; /call calls, then /say hello, and /hangup. A complaint is
 escalated to a colleague, for whom you answer with /colleague hello. Ctrl-C ends.`;
 
-/** Every line of standard input is a mail, a text, something said, or the colleague's answer. */
+/** Each line of standard input becomes a mail, a text, speech in a call, or the responder's reply. */
 async function converse(stage: Stage): Promise<void> {
   const { io, customer } = stage;
   io.out(`${help}\nAny SMTP client reaches ${support} on port ${customer.mailServer.smtpPort}.`);
@@ -183,7 +186,7 @@ const colleague = async (stage: Stage, body: string): Promise<void> => {
   await followed(stage, "support-mail", responder, () => stage.customer.respond(body));
 };
 
-/** The answer is heard while its stages pass: it is spoken as it comes. */
+/** The answer arrives while its stages are printed, because it is spoken as it is generated. */
 async function say({ customer, screen }: Stage, words: string): Promise<void> {
   try {
     await screen.follow(() => customer.say(words));
@@ -195,7 +198,8 @@ async function say({ customer, screen }: Stage, words: string): Promise<void> {
 const pollMs = 20;
 const patienceMs = 60_000;
 
-/** Sends a message and says what became of it; what arrives meanwhile is shown after its stages. Always ends. */
+/** Sends a message and prints its result. Messages that arrive in the same time are shown after its
+ *  stages. Always terminates, after `patienceMs` at the latest. */
 async function followed(
   { io, db, screen }: Stage,
   channel: string,
@@ -223,7 +227,7 @@ async function followed(
   io.out(`  ${sender === responder ? "Taken" : "No answer"}: ${says}.`);
 }
 
-/** Waits for one more mail to that address. */
+/** Waits for one more mail to the address. Returns false on a timeout or abort. */
 async function arrives({ io, customer }: Stage, address: string, before: number): Promise<boolean> {
   const until = systemClock.monotonic() + patienceMs;
   while (customer.received(address) <= before && systemClock.monotonic() < until && !io.signal.aborted)
@@ -237,7 +241,8 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     signal.addEventListener("abort", () => resolve(), { once: true });
   });
 
-/** In the order in which a message passes them. Each needs those before it, but `opened` and what an optional step leaves out. */
+/** The stages in the order in which a message passes them. Each requires the earlier ones, except
+ *  `opened` and the stages that an optional step skips. */
 const stages = [
   ["event.commit", "accepted   what came is on disk"],
   ["ask.record", "calling    the platform; written down first"],
@@ -248,16 +253,17 @@ const stages = [
 ] as const;
 
 interface Screen {
-  /** From now on every stage is printed once, in its order, until `flush`. */
+  /** Prints every following stage once, in order, until `flush`. */
   follow(doing: () => Promise<void>): Promise<void>;
-  /** Prints the stages that are left, then what has arrived. */
+  /** Prints the remaining stages, then the messages that arrived. */
   flush(): void;
-  /** Shows what reaches the people: at once, or after the stages of the message that is followed. */
+  /** Shows a message to a customer or responder: at once, or after the stages of the tracked message. */
   readonly arrived: (shown: string) => void;
   end(): void;
 }
 
-/** The points of one commit are published in an order of their own: they are collected, and printed in the order of work. */
+/** The failpoints of one commit are published in a different order. They are collected and printed in
+ *  stage order. */
 function createScreen(io: Io): Screen {
   const started = systemClock.monotonic();
   let passed: Map<number, number> | null = null;
@@ -270,7 +276,7 @@ function createScreen(io: Io): Screen {
     shownAt = Math.max(shownAt, at);
     io.out(`  ${String(shownAt).padStart(6)} ms  ${stages[index]?.[1] ?? ""}`);
   };
-  /** Prints what follows what was printed; a conversation is opened only once. */
+  /** Prints the stages that follow the printed ones. A conversation is opened only once. */
   const advance = (): void => {
     for (let next = printed + 1; next < stages.length; next += 1) {
       const at = passed?.get(next);
@@ -295,7 +301,7 @@ function createScreen(io: Io): Screen {
       await doing();
     },
     flush() {
-      // A word such as STOP passes only some of them.
+      // A keyword such as STOP passes only some stages.
       for (const [index, at] of [...(passed ?? [])].sort(([a], [b]) => a - b))
         if (index > printed) print(index, at);
       passed = null;

@@ -1,4 +1,4 @@
-// `platform.url: embedded`: the platform inside the daemon, for trying out.
+// `platform.url: embedded`: runs the platform inside the daemon, for trials.
 
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -6,11 +6,12 @@ import type { Clock, Log } from "bridgehead/contract";
 import type { Config } from "../config/index.ts";
 import type { Platform } from "../platform/index.ts";
 
-/** Starts it when the configuration says so; null otherwise. Rejects with the agents file's problems. */
+/** Starts the embedded platform when it is configured; returns null otherwise. Rejects with the problems
+ *  of the agents file. */
 export async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise<Platform | null> {
   const { embedded, rate } = config.platform;
   if (!embedded) return null;
-  // Loaded only when wanted: a daemon in front of a real platform does without it.
+  // Loaded on demand: a daemon with an external platform does not need it.
   const { readAgents, startPlatform } = await import("../platform/index.ts");
   const folder = dirname(config.file);
   const file = resolve(folder, embedded.agents);

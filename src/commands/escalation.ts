@@ -1,5 +1,5 @@
-// bridgehead escalation: what humans are needed for, as the operator sees it and answers it. Works beside the running daemon,
-// which sends what is left here.
+// bridgehead escalation: lists escalations and acts on them as the operator. Runs in parallel to the
+// daemon, which sends the enqueued messages.
 
 import { resolve } from "node:path";
 import type { Log } from "bridgehead/contract";
@@ -34,16 +34,16 @@ export interface EscalationOptions {
   readonly state?: "open" | "taken" | "closed";
   readonly channel?: string;
   readonly limit: number;
-  /** Who acts, as the others are told. */
+  /** Name of the actor, as shown to the responders. */
   readonly by: string;
   readonly text?: string;
-  /** note, reply: although the very same words were left a short time ago. */
+  /** note, reply: repeats a text that was already enqueued within `sameMs`. */
   readonly again?: boolean;
   readonly json?: boolean;
 }
 
-/** Within which time the very same words are taken for the same: whoever does not know whether a command went through
- *  repeats it. */
+/** Deduplication window for an identical text, in milliseconds. An operator repeats a command whose
+ *  result is unclear. */
 const sameMs = 600_000;
 
 export async function run(options: EscalationOptions, io: Io): Promise<number> {
@@ -126,7 +126,7 @@ async function act(
   const log = quiet;
   const outcome = await db.tx(async (q) => {
     const found = await escalationByNumber(q, number);
-    // As nobody else changes it now.
+    // The lock prevents concurrent changes.
     const row = found && (await lockEscalations(q, [found.id])).get(found.id);
     if (!row) return null;
     const said = await change(q, row, { ...options, text }, { kindOf, clock, log });
@@ -187,12 +187,14 @@ async function change(
     };
   const trouble = await relay(q, row, { text }, deps);
   if (trouble !== null) return { done: false, says: `not sent: ${trouble}` };
-  // Whoever is told of the customer's next words stays the one who had it.
+  // An escalation that is already acknowledged stays with its responder, who gets the customer's next
+  // messages.
   const taken = row.state === "open" && (await take(q, row, actor, deps));
   return { done: true, says: `will be sent to the customer${taken ? `; taken by ${by}` : ""}` };
 }
 
-/** Whoever closed it has left the agent silent: it may have the conversation back, while nobody needs it again. */
+/** Returns true when a closed escalation left the agent silent. The agent may then get the conversation
+ *  back, unless another escalation about it is open. */
 async function isLeftSilent(
   q: Query,
   { conversation, about, from_seq }: EscalationRow,
@@ -202,7 +204,7 @@ async function isLeftSilent(
   return !(await wasGivenBack(q, conversation, from_seq)) && !(await liveEscalation(q, about));
 }
 
-/** What the same person has done before is done. */
+/** Result of an action on a closed escalation. A repetition by the same actor succeeds. */
 async function afterClose(
   q: Query,
   { conversation, from_seq, closed_by }: EscalationRow,
@@ -222,7 +224,7 @@ function unknown(number: number, io: Io): number {
   return exitCodes.failed;
 }
 
-/** What the command says is its output. */
+/** Discards log records: the output of the command contains the result. */
 const quiet: Log = {
   debug: () => undefined,
   info: () => undefined,

@@ -1,8 +1,8 @@
-// What the process ends with. The unit file, the manual and the tests all read this table.
+// The exit codes of the process. The unit file, the manual and the tests read this table.
 
 export const exitCodes = {
   ok: 0,
-  /** The command could not do what it was asked; it has said why. */
+  /** The command failed and has printed the reason. */
   failed: 1,
   /** The command line is wrong. */
   usage: 2,
@@ -10,9 +10,9 @@ export const exitCodes = {
   newerSchema: 65,
   /** A file of the store is damaged (EX_DATAERR). A restart does not help. */
   damagedStore: 65,
-  /** `check --online`: a server or the platform did not answer (EX_UNAVAILABLE). Later it may. */
+  /** `check --online`: a server or the platform did not answer (EX_UNAVAILABLE). A retry may succeed. */
   unreachable: 69,
-  /** A defect: an uncaught exception (EX_SOFTWARE). A restart is right. */
+  /** An internal error: an uncaught exception (EX_SOFTWARE). A restart is appropriate. */
   crashed: 70,
   /** There is no usable Node.js: too old, or it cannot be started (EX_OSERR). A restart does not help. */
   oldNode: 71,
@@ -40,8 +40,9 @@ export function exitCodeHelp(): string {
   return `\nExit codes:\n${lines.join("\n")}`;
 }
 
-/** The code for an error that a command threw: main.ts calls it with whatever reached the top. Errors are recognized by
- *  name or code, because this table is loaded before anything native may be imported. */
+/** Returns the exit code for an error that a command threw. main.ts calls it for errors at the top
+ *  level. Errors are recognized by name or code, because this table is loaded before anything native may
+ *  be imported. */
 export function exitCodeOf(error: unknown): number {
   for (let at: unknown = error; at instanceof Error; at = at.cause) {
     if (at.name === "NewerSchema" || (at as { code?: string }).code === "PLATFORM_FILE_NEWER")

@@ -1,5 +1,5 @@
-// bridgehead inbox: messages that were not answered, each with its reason; `answer` lets them through all the same, `drop`
-// closes what is held since a restore.
+// bridgehead inbox: lists unanswered messages, each with its reason. `answer` releases them to the agent,
+// `drop` closes messages that were held since a restore.
 
 import type { Database } from "../store/driver.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../store/inbox.ts";
@@ -21,7 +21,7 @@ export interface InboxOptions {
   readonly json?: boolean;
 }
 
-/** So many are released in one transaction, beside a daemon that writes. */
+/** Number of messages released per transaction. Limits the time for which the daemon's writes wait. */
 const releaseBatch = 100;
 
 export function run(options: InboxOptions, io: Io): Promise<number> {
@@ -44,7 +44,7 @@ export function run(options: InboxOptions, io: Io): Promise<number> {
   });
 }
 
-/** Everything that is held because it may have been answered before a restore. */
+/** Releases every message that is held because it may have been answered before a restore. */
 async function releaseAll(
   db: Database,
   action: "answer" | "drop",

@@ -1,5 +1,5 @@
-// bridgehead migrate: brings the store's schema up to date. `run` does the same at its start; this is for operators who
-// want it done, and seen, before.
+// bridgehead migrate: migrates the store's schema. `run` does the same at its start; this command lets
+// operators migrate before it and see the result.
 
 import { resolve } from "node:path";
 import { openStore } from "../app.ts";

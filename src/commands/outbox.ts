@@ -1,5 +1,5 @@
-// bridgehead outbox: what is to be sent, as the operator sees and moves it. Works beside the running daemon, which sees
-// a change at its next sweep.
+// bridgehead outbox: lists the messages to be sent and changes their state for the operator. Runs in
+// parallel to the daemon, which reads a change at its next sweep.
 
 import type { Database } from "../store/driver.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../store/outbox.ts";
@@ -58,7 +58,8 @@ async function list(db: Database, options: OutboxOptions, io: Io): Promise<numbe
   return exitCodes.ok;
 }
 
-/** The path of a webhook is a key with many receivers, and terminals are shown around. JSON has all of it. */
+/** Masks the path of a webhook, because it often contains a secret key and terminals are shared. The
+ *  JSON output contains the full URL. */
 function shown(recipient: string): string {
   const url = URL.parse(recipient);
   return url?.protocol.startsWith("http") ? `${url.protocol}//${url.host}/...` : recipient;

@@ -1,5 +1,5 @@
-// bridgehead platform agent: the agents that live in the platform's own file. Works beside the running platform, which
-// sees a change at its next request.
+// bridgehead platform agent: manages the agents in the embedded platform's database. Runs in parallel to
+// the platform, which reads a change at its next request.
 
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -37,7 +37,7 @@ export async function administer(options: AgentOptions, io: Io): Promise<number>
     return exitCodes.config;
   }
   const database = resolve(io.cwd, options.database);
-  // Opening creates the file, and an agent that is to be listed or changed must exist already.
+  // Opening creates the file. Every action except `create` requires an existing one.
   if (action !== "create" && !existsSync(database)) {
     io.err(`there is no platform's file ${database} (name it with --database)`);
     return exitCodes.failed;
@@ -54,7 +54,7 @@ export async function administer(options: AgentOptions, io: Io): Promise<number>
   return exitCodes.ok;
 }
 
-/** The text of a YAML file of agents. Rejects with the file's name and a remedy when it cannot be read. */
+/** Reads a YAML file of agents. Rejects with the file's name and a fix when it cannot be read. */
 export async function readAgentFile(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
@@ -79,7 +79,7 @@ async function fieldsOf({ from, status, publicName, instructions }: AgentOptions
   };
 }
 
-/** The key alone on its line, once: it is kept as a hash only. */
+/** Prints the key once, on its own line: the database contains only its hash. */
 function tell(done: { readonly id: string; readonly key?: string }, { json }: AgentOptions, io: Io): void {
   if (json) return io.out(JSON.stringify(done));
   io.err(done.key === undefined ? `${done.id}: changed` : `${done.id}: its key, which is not shown again:`);

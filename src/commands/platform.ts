@@ -1,5 +1,5 @@
-// bridgehead platform: the embedded platform alone, from its file of agents until SIGTERM; and `platform agent ...`, which
-// changes its agents beside it.
+// bridgehead platform: runs the embedded platform alone, from its file of agents, until SIGTERM. `platform
+// agent ...` changes its agents in parallel.
 
 import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";

@@ -1,10 +1,11 @@
-// How a forecast of a policy is shown: as lines for people, as JSON for machines. Keys of webhooks are shown in neither.
+// Renders a forecast of an escalation policy: as lines for humans, or as JSON. Both mask the keys of
+// webhooks.
 
 import type { Look, Spared } from "../domain/forecast.ts";
 import type { About, Contact, Policy, Way } from "../domain/policy.ts";
 import { when } from "./store.ts";
 
-/** Of the agent's own ESCALATION skill. */
+/** The recipients of the agent's own ESCALATION skill. */
 export type Recipients =
   | { readonly known: true; readonly list: readonly Recipient[] }
   | { readonly known: false; readonly reason: string };
@@ -17,12 +18,12 @@ interface Recipient {
 
 export interface Told {
   readonly about: About;
-  /** Epoch ms. */
+  /** Time of the escalation in epoch milliseconds. */
   readonly at: number;
   readonly policy: Policy;
   readonly recipients: Recipients;
   readonly looks: readonly Look[];
-  /** False: there would be more looks than are shown. */
+  /** False when the forecast has more steps than are shown. */
   readonly complete: boolean;
 }
 
@@ -66,7 +67,7 @@ function title({ tier, tell }: Look, again: boolean, { fallback }: Policy): stri
   return `tier ${tier + 1}${again ? ", again" : ""}`;
 }
 
-/** By person, in the order they are told. */
+/** Groups contacts by responder, in the order of notification. */
 function peopleOf(contacts: readonly Contact[]): readonly (readonly Contact[])[] {
   return [...Map.groupBy(contacts, ({ person }) => person).values()];
 }
@@ -87,7 +88,7 @@ function sparedText({ person, duty }: Spared): string {
   return `${person.name}: ${what} ${until}`;
 }
 
-/** `Thu 2026-12-24 23:30 Europe/Berlin` */
+/** Formats a local time: `Thu 2026-12-24 23:30 Europe/Berlin`. */
 function localTime(at: number, timeZone: string): string {
   const parts = new Intl.DateTimeFormat("en-GB", {
     timeZone,
@@ -111,7 +112,7 @@ const units = [
   ["ms", 1],
 ] as const;
 
-/** `1h30m`; `0s` for nothing. */
+/** Formats a duration: `1h30m`; `0s` for zero. */
 function spell(ms: number): string {
   let rest = ms;
   const words = units.flatMap(([unit, size]) => {

@@ -1,4 +1,5 @@
-// bridgehead policy test: who would be told of an escalation that nobody acknowledges, when, and by what. Tells nobody.
+// bridgehead policy test: shows which responders an unacknowledged escalation would notify, when, and on
+// which channels. Sends nothing.
 
 import { resolve } from "node:path";
 import type { AgentSettings } from "../agent/index.ts";
@@ -68,7 +69,8 @@ function instant(text: string): number | null {
   return Number.isNaN(at) ? null : at;
 }
 
-/** What the command line leaves open is the file's first: a channel, and who answers there. Else why not. */
+/** Fills missing options from the configuration: the first channel, and its agent. Returns the reason
+ *  when that is impossible. */
 function aboutOf(
   { topic, agent, channel, cause }: PolicyOptions,
   { agents, channels }: Loaded,
@@ -88,7 +90,7 @@ function notEscalated({ causes }: Policy, { cause }: About): string | null {
   return causes.includes(cause) ? null : `the cause ${cause} is not among escalation.causes`;
 }
 
-/** Those of the agent's own ESCALATION skill, as the daemon read them last. */
+/** Returns the recipients of the agent's own ESCALATION skill, as the daemon last read them. */
 async function recipientsOf(loaded: Loaded, policy: Policy, about: About, io: Io): Promise<Recipients> {
   if (!policy.agentRecipients) return { known: true, list: [] };
   const reasons: string[] = [];

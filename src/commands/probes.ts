@@ -1,4 +1,5 @@
-// One look at everything a configuration names: the store, the platform under each agent's key, each channel.
+// Probes everything that a configuration names: the store, the platform with each agent's key, and each
+// channel.
 
 import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
@@ -18,19 +19,20 @@ import { readSecret, writeSecret } from "../store/secrets.ts";
 import { openSqlite } from "../store/sqlite.ts";
 
 export interface Finding {
-  /** `store`, `agent support`, `channel support-mail` */
+  /** For example `store`, `agent support`, `channel support-mail`. */
   readonly subject: string;
-  /** failed: somebody has to do something; unreachable: it may pass; newer: the store is ahead of this program. */
+  /** failed: an operator must act; unreachable: possibly temporary; newer: the store's schema is newer
+   *  than this program. */
   readonly state: "ok" | "warning" | "unreachable" | "failed" | "newer";
   readonly message: string;
-  /** What the operator has to do, in terms of the configuration's keys. */
+  /** The required action, in terms of the configuration's keys. */
   readonly fix?: string;
 }
 
 const patience = 30_000;
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** Probes all at once; `tell` is called with each finding as it comes in. */
+/** Runs all probes concurrently. Calls `tell` with each finding as it arrives. */
 export async function probeAll(
   config: Config,
   signal: AbortSignal,
@@ -57,7 +59,8 @@ export async function probeAll(
   return found.flat();
 }
 
-/** Binds the port and gives it back. One that a running Bridgehead has is in order: this command may run beside it. */
+/** Binds the port and releases it. A port in use by a running Bridgehead is accepted, because this
+ *  command may run in parallel to it. */
 async function probePort(
   key: "listen" | "admin_listen",
   { host, port }: { readonly host: string; readonly port: number },
@@ -158,7 +161,7 @@ async function probeAgent(config: Config, name: string, signal: AbortSignal): Pr
 const certain = ({ kind }: CallResult<unknown>): boolean =>
   ["unauthorized", "missing", "refused"].includes(kind);
 
-/** The platform's skills that the agent's channels speak through. */
+/** The skills of the platform that the agent's channels use. */
 const skillsOf = ({ channels }: Config, agent: string): ReadonlySet<"email" | "sms" | "voice"> =>
   new Set(
     channels
@@ -222,7 +225,8 @@ async function probeChannel(
   }
 }
 
-/** The secrets of the daemon's store, so that a login here neither fails with a token that was rotated, nor loses a new one. */
+/** Uses the secrets in the daemon's store. A login then neither fails because of a rotated token, nor
+ *  loses a new one. */
 function secretsOf(config: Config, adapter: string): Channel["secrets"] {
   const { store } = config;
   const use = async <T>(work: (db: Database) => Promise<T>): Promise<T | null> => {
@@ -240,7 +244,7 @@ function secretsOf(config: Config, adapter: string): Channel["secrets"] {
       void (await use((db) => db.tx((q) => writeSecret(q, `${adapter}/${name}`, value)))),
   };
 }
-/** An adapter names the keys of its own block. */
+/** Adapters report keys relative to their own block, so the channel's path is added. */
 const inChannel = (id: string, fix: string): string => `under channels.${id}: ${fix}`;
 
 function judgeChannel(subject: string, status: ChannelStatus): Finding {

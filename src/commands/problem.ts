@@ -1,4 +1,4 @@
-// How a problem of the configuration is said, by every command alike.
+// Formats a problem of the configuration for all commands.
 
 import type { Problem } from "../config/index.ts";
 

@@ -1,4 +1,4 @@
-// The command line: which commands there are and what they take. A command's code is loaded when it is called.
+// The command line: all commands with their options. A command's code is loaded on its call.
 
 import { InvalidArgumentError, Option, Command as Program } from "commander";
 import { causes } from "../domain/policy.ts";
@@ -14,7 +14,7 @@ const listedStates = ["ignored", "held", "failed", "stored"];
 const escalationActions = ["list", "show", "take", "close", "resume", "note", "reply"] as const;
 
 /** Parses `argv` (without node and script), runs the command, resolves to its exit code.
- *  Throws commander's CommanderError for a wrong command line, for --help and for --version. */
+ *  Throws commander's CommanderError for an invalid command line, for --help and for --version. */
 export async function runProgram(argv: readonly string[], io: Io, version: string): Promise<number> {
   let code = 0;
   const calls =

@@ -1,5 +1,5 @@
-// The store at the start of the daemon: a database server that is not there yet is waited for, as after a power cut when
-// both machines start at once.
+// Opens the store at the start of the daemon. Waits for an unreachable database server, for example after a
+// power cut when both machines start at once.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { type OpenedStore, openStore } from "../app.ts";
@@ -10,10 +10,11 @@ import { isUnreachable } from "../store/unreachable.ts";
 
 const firstPause = 1000;
 const longestPause = 30_000;
-/** What one attempt may take at most, and some time for the migrations after it. */
+/** Timeout of one attempt in milliseconds. Includes time for the migrations. */
 const attemptMs = 60_000;
 
-/** Opens it, however long it takes to be there; null when `signal` aborts before. Rejects when waiting does not help. */
+/** Retries until the store is reachable; null when `signal` aborts before. Rejects on an error that a
+ *  retry cannot fix. */
 export async function reachStore(
   config: Pick<Config, "store">,
   service: {
@@ -30,7 +31,7 @@ export async function reachStore(
   });
   for (let pause = firstPause; !signal.aborted; pause = Math.min(pause * 2, longestPause)) {
     const opening = openStore(config, clock, log);
-    // Nobody waits for an attempt that is under way when the daemon is to end.
+    // At shutdown a running attempt is abandoned.
     void opening.catch(() => undefined);
     try {
       return await Promise.race([opening, ended]);

@@ -1,6 +1,6 @@
-// bridgehead reload: what the unit's ExecReload= runs. It asks the running daemon to read its configuration again and ends
-// with the result, so that `systemctl reload` fails when the configuration is rejected. The daemon does the check, because
-// only its process is certain to have the service's environment and credentials.
+// bridgehead reload: run by the unit's ExecReload=. It requests a reload from the running daemon and ends
+// with the result, so that `systemctl reload` fails when the configuration is rejected. The daemon does the
+// check, because only its process is certain to have the service's environment and credentials.
 
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,30 +8,32 @@ import { systemClock as clock, newToken } from "../ops/clock.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 
-/** What became of a reload, for the operator. */
+/** Result of a reload for the operator. */
 export interface ReloadOutcome {
-  /** rejected: the configuration is wrong. failed: it could not be applied. In both cases the old one stays in use. */
+  /** rejected: the configuration is invalid. failed: it could not be applied. In both cases the old one
+   *  stays in use. */
   readonly result: "applied" | "rejected" | "failed";
-  /** The reasons, or after `applied` what the operator has to know. */
+  /** The reasons, or after `applied` the warnings for the operator. */
   readonly lines: readonly string[];
 }
 
 interface Recorded extends ReloadOutcome {
-  /** Differs for every outcome, also across restarts. */
+  /** Unique for every outcome, also across restarts. */
   readonly id: string;
 }
 
 const waitMs = 75_000; // below the unit's TimeoutStartSec=, which bounds ExecReload= too
 const pollMs = 50;
 
-/** The file in the unit's RuntimeDirectory= through which the daemon reports; null when systemd gave none. */
+/** Path of the file in the unit's RuntimeDirectory= that contains the daemon's result; null without a
+ *  RuntimeDirectory=. */
 function outcomeFile(env: Io["env"]): string | null {
   const folder = env["RUNTIME_DIRECTORY"]?.split(":")[0];
   return folder === undefined || folder === "" ? null : join(folder, "reload.json");
 }
 
-/** Called by the daemon when it can be reloaded, and after each reload. Replaces the file in one step. Does nothing
- *  without a RuntimeDirectory=. Throws when the file cannot be written. */
+/** Called by the daemon when it can be reloaded, and after each reload. Replaces the file atomically.
+ *  Does nothing without a RuntimeDirectory=. Throws when the file cannot be written. */
 export function recordReload(env: Io["env"], outcome: ReloadOutcome): void {
   const file = outcomeFile(env);
   if (file === null) return;

@@ -43,15 +43,15 @@ import { reachStore } from "./reach-store.ts";
 import { type ReloadOutcome, recordReload } from "./reload.ts";
 
 const drainMs = 20_000;
-/** How much of it sockets have to finish what is being said. */
+/** Part of `drainMs` in which sockets may finish speaking, in milliseconds. */
 const talkMs = 8000;
-/** READY is said when every channel's first connection has been tried, or after this. */
+/** READY is sent when every channel has tried its first connection, or after this time in milliseconds. */
 const firstTryMs = 20_000;
 const statusMs = 30_000;
 const retentionMs = 3_600_000;
 const stuckMs = 120_000;
 const generationMs = 60_000;
-/** So long a changed store is reported, even when nothing is held. */
+/** Time in milliseconds in which a changed store is reported even when nothing is held. */
 const changedMs = 24 * 3_600_000;
 
 export async function run(options: { readonly config: string }, io: Io): Promise<number> {
@@ -97,7 +97,7 @@ export async function run(options: { readonly config: string }, io: Io): Promise
     });
     const { publicUrl, url } = listener;
     log.info({ url, admin_url: listener.adminUrl }, "listening for http");
-    // Without a listener SIGHUP would end the process; waiting for the store may take long.
+    // Without a listener SIGHUP would end the process, and the wait for the store may take long.
     io.onHangup(() => {
       if (!app) log.warn({}, "the configuration was not reloaded: the daemon is still starting");
     });
@@ -120,7 +120,7 @@ export async function run(options: { readonly config: string }, io: Io): Promise
     return exitCodes.ok;
   } finally {
     const began = clock.monotonic();
-    // Calls end first: what they say last is still answered and stored.
+    // Calls end first: their last utterances are still answered and stored.
     await listener?.drain(talkMs);
     await app?.stop(Math.max(0, drainMs - (clock.monotonic() - began)));
     await listener?.close();
@@ -138,9 +138,9 @@ function defineSocketGauge(metrics: Metrics, listener: Listener): void {
 }
 
 interface Service {
-  /** As last loaded. */
+  /** The configuration as last loaded. */
   config: Config;
-  /** The listener's own address. */
+  /** URL of the listener itself. */
   readonly url: string;
   readonly load: () => ReturnType<typeof loadConfig>;
   readonly notifier: Notifier;
@@ -148,7 +148,8 @@ interface Service {
   readonly io: Io;
 }
 
-/** Everything beside the app that lives as long as the service does; resolves when it is asked to end. */
+/** Runs everything outside the app that lives as long as the service. Resolves when the service is asked
+ *  to stop. */
 async function serve(app: App, service: Service): Promise<void> {
   const { notifier, log, io } = service;
   const tasks = taskGroup(io.signal, { clock, log });
@@ -215,7 +216,7 @@ async function keepTidy(app: App, service: Service, signal: AbortSignal): Promis
   while (!signal.aborted) {
     const { raw, events } = service.config.retention;
     const ages = { rawMs: raw, eventsMs: events };
-    // One small batch a transaction: a large clean-up never holds the store for long.
+    // One small batch per transaction, so that a large clean-up never blocks the store for long.
     while (!signal.aborted && forgotSomething(await app.db.tx((q) => forget(q, ages))))
       await clock.sleep(50, signal);
     await clock.sleep(retentionMs, signal);
@@ -224,7 +225,8 @@ async function keepTidy(app: App, service: Service, signal: AbortSignal): Promis
 
 const forgotSomething = (counts: Forgotten): boolean => Object.values(counts).some((count) => count > 0);
 
-/** Lets the next start recognize a store that is older than the one it replaced. */
+/** Advances the generation regularly, so that the next start detects a store that was replaced by an
+ *  older copy. */
 async function keepGeneration(app: App, { config, log }: Service, signal: AbortSignal): Promise<void> {
   const { store } = config;
   if (store.kind !== "sqlite" || store.file === ":memory:") return;
@@ -237,7 +239,7 @@ async function keepGeneration(app: App, { config, log }: Service, signal: AbortS
   }
 }
 
-/** What an operator must know about the store itself. */
+/** Returns warnings about the store for the operator. */
 async function storeWarnings(app: App, installation: Installation): Promise<readonly string[]> {
   const held = await app.db.read(countHeld);
   const changed = installationWarning(installation);
@@ -251,7 +253,7 @@ async function storeWarnings(app: App, installation: Installation): Promise<read
   ];
 }
 
-/** What waits for a human comes first. */
+/** Data of /readyz; open escalations come first. */
 async function readiness(app: App | null, { store }: Config) {
   if (!app) return { ready: false, reason: "starting" };
   const channels = reportChannels(app.host, app.agents);
@@ -269,7 +271,7 @@ async function readiness(app: App | null, { store }: Config) {
   }
 }
 
-/** Bytes that an unprivileged process may still write to the file's disk. */
+/** Free bytes of the file's disk for an unprivileged process. */
 const freeBytes = (file: string) => async (): Promise<number> => {
   const { bavail, bsize } = await statfs(dirname(file));
   return bavail * bsize;
@@ -278,7 +280,7 @@ const freeBytes = (file: string) => async (): Promise<number> => {
 const told = (alarm: Alarm | null): { readonly escalations?: Alarm & { readonly says: string } } =>
   alarm === null ? {} : { escalations: { says: alarmText(alarm), ...alarm } };
 
-/** A channel that is not connected yet may still work. */
+/** A connecting channel does not count as down. */
 const alarmed = (app: App): AlarmDeps => ({
   db: app.db,
   policy: () => app.policy,
@@ -288,20 +290,20 @@ const alarmed = (app: App): AlarmDeps => ({
   },
 });
 
-/** The listener serves nothing of this before there is an app. */
+/** The listener does not serve these routes before the app has started. */
 function webOf(app: App | null): App["web"] {
   if (app === null) throw new Error("serving a request before the start");
   return app.web;
 }
 
-/** SIGHUP: what is wrong leaves everything as it is. Never rejects. */
+/** Handles SIGHUP. An error leaves the running state unchanged. Never rejects. */
 async function reload(app: App, service: Service): Promise<void> {
   const { notifier } = service;
   await notifier.reloading();
   const outcome = await tryReload(app, service);
   const channels = () => statusText(reportChannels(app.host, app.agents), 0);
   await notifier.ready(await statusOf(app, 0).catch(channels));
-  // Last: systemd ends its reload with this, and must have seen READY by then.
+  // Written last: it ends systemd's reload command, and systemd must have received READY before.
   noteReload(service, outcome);
 }
 

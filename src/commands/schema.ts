@@ -1,4 +1,4 @@
-// bridgehead schema: the configuration's JSON Schema, for editors.
+// bridgehead schema: prints the configuration's JSON Schema, for editors.
 
 import { jsonSchema } from "../config/index.ts";
 import { builtIn, loadAdapter } from "../host/loader.ts";

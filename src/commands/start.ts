@@ -1,5 +1,6 @@
-// bridgehead start: writes to (or calls) a person first. Leaves the opening in the store; the running daemon opens the
-// platform's conversation and sends the introduction. Needs the store and, of the file, the one channel's block alone.
+// bridgehead start: starts an outbound conversation by mail, text or call. Stores the opening; the running
+// daemon opens the platform's conversation and sends the introduction. Reads only the store and the
+// channel's block of the file.
 
 import { resolve } from "node:path";
 import { type AdapterDefinition, channelId } from "bridgehead/contract";
@@ -28,9 +29,9 @@ export interface StartOptions {
   readonly subject?: string;
   readonly introduction?: string;
   readonly context?: string;
-  /** Although the same words were left for that person within the last ten minutes. */
+  /** Repeats a text that was already enqueued for that person within the last ten minutes. */
   readonly again?: boolean;
-  /** A duration as in the configuration. */
+  /** A duration in the syntax of the configuration. */
   readonly wait?: string;
   readonly json?: boolean;
 }
@@ -97,7 +98,7 @@ const wantedForm = ({ traits }: AdapterDefinition): string =>
       ? "a number with its country, such as +15550111"
       : "an address of its channel";
 
-/** The settings that hold the first words, as the platform calls them; for calls it has none. */
+/** The platform's settings for the introduction. Calls have none. */
 const introductions = {
   email: ", or set defaultEmailIntroduction of its EMAIL skill",
   sms: ", or set defaultSmsIntroduction of its SMS skill",
@@ -128,8 +129,9 @@ async function whyNot(db: Database, wanted: Wanted, platform: Platform): Promise
   return null;
 }
 
-/** Begins the conversation, or tells of the one in which the same words were left before: two runs of one command are one,
- *  also when they run at the same time, and when the first was killed after its commit. */
+/** Starts the conversation, or returns the one that was already started with the same text. Two runs of
+ *  one command start one conversation, also when they run at the same time, and when the first was
+ *  killed after its commit. */
 function write(db: Database, wanted: Wanted, platform: Platform): Promise<Begun | Repeated> {
   const { channel, agent, address, name, subject, introduction, context, again } = wanted;
   const opening = {
@@ -150,7 +152,7 @@ function write(db: Database, wanted: Wanted, platform: Platform): Promise<Begun 
   });
 }
 
-/** What the agent says where the command says nothing. */
+/** Returns the agent's own introduction, for a command without one. */
 async function ownWords(q: Query, agent: string, platform: string) {
   const row = await readSettings(q, agent);
   const skill = row === null ? null : skillNamed(JSON.parse(row.settings) as AgentSettings, platform);

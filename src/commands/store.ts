@@ -1,4 +1,5 @@
-// The store for a command beside the running daemon: no lock, no migration, the same file or server.
+// Opens the store for a command that runs in parallel to the daemon: no lock, no migration, the same file
+// or server.
 
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
@@ -11,8 +12,9 @@ import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { problemLine } from "./problem.ts";
 
-/** Opens the configured store, runs `work`, closes it. A refused configuration or schema is printed and becomes the code.
- *  Of the configuration only `store` is read: secrets that systemd gives to the service alone are not needed. */
+/** Opens the configured store, runs `work`, closes it. Prints a rejected configuration or schema and
+ *  returns its exit code. Reads only the key `store`, so secrets that systemd gives to the service alone
+ *  are not needed. */
 export async function withStore(
   options: { readonly config: string },
   io: Io,
@@ -26,7 +28,7 @@ export async function withStore(
   return useStore(loaded, io, work);
 }
 
-/** Opens a store whose place is known. */
+/** Opens a store whose location is known. */
 export async function useStore(
   loaded: { readonly file: string; readonly store: StoreConfig },
   io: Io,
@@ -50,7 +52,7 @@ export async function useStore(
   }
 }
 
-/** Looking at a store must not create one where none is. */
+/** Returns an error when the file does not exist, because opening it would create a new store. */
 function whyNoFile(file: string): string | null {
   try {
     statSync(file);
@@ -61,10 +63,10 @@ function whyNoFile(file: string): string | null {
   }
 }
 
-/** `2026-11-20 10:00:00` (UTC) of epoch milliseconds. */
+/** Formats epoch milliseconds in UTC: `2026-11-20 10:00:00`. */
 export const when = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace("T", " ");
 
-/** Columns as wide as their widest cell; two spaces between. */
+/** Formats a table. Each column has the width of its widest cell, with two spaces between columns. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   return rows
