@@ -1,5 +1,5 @@
-// The channel blocks: which adapter each one names, what that adapter's kind of channel has for defaults, and what it
-// says about its own keys.
+// The channel blocks: loads their adapters, applies the adapters' defaults, and validates the adapters' own
+// keys.
 
 import type { AdapterDefinition, Remark, Surroundings } from "bridgehead/contract";
 import * as z from "zod";
@@ -16,12 +16,13 @@ export type Read = Pick<ChannelConfig, "adapter" | "settings">;
 
 const coreKeys = Object.keys(coreChannel.shape);
 
-/** The core's keys that an adapter may have defaults for: not those that name something in the file. */
+/** The core's keys for which an adapter may set defaults: all except those that name another item of the
+ *  file. */
 const settable = z.strictObject(
   coreChannel.omit({ adapter: true, agent: true, humans: true }).partial().shape,
 );
 
-/** The adapter of every channel that names one, loaded and with defaults that fit. */
+/** Loads the adapter of every channel that names one, and validates its defaults. */
 export async function findAdapters(
   root: Block,
   load: (name: string) => Promise<AdapterDefinition>,
@@ -54,7 +55,7 @@ function wrongDefaults({ traits }: AdapterDefinition): string | null {
   return found.map(({ path, message }) => `${path.join(".")} ${message}`).join("; ");
 }
 
-/** The file's content with what its channel blocks leave out filled in from their adapters' defaults. */
+/** Returns the file's content with missing channel keys set to their adapters' defaults. */
 export function withDefaults(root: unknown, adapters: Adapters): unknown {
   const whole = block(root);
   const channels = Object.entries(block(whole["channels"]));
@@ -63,7 +64,7 @@ export function withDefaults(root: unknown, adapters: Adapters): unknown {
   return { ...whole, channels: Object.fromEntries(filled) };
 }
 
-/** What is written wins, key by key; a list is one value. */
+/** Merges key by key; written values take precedence. A list counts as one value. */
 function under(defaults: unknown, written: unknown): unknown {
   if (!isBlock(defaults) || !isBlock(written)) return written;
   const known = Object.entries(defaults).map(([key, value]) => [
@@ -76,7 +77,8 @@ function under(defaults: unknown, written: unknown): unknown {
 const isBlock = (value: unknown): value is Block =>
   value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** What the adapters say of their running channels' blocks. `root` is the file, with references followed. */
+/** Collects the adapters' remarks about their enabled channels. `root` is the file with references
+ *  resolved. */
 export function remarksOn(
   root: Block,
   read: ReadonlyMap<string, Read>,
@@ -93,7 +95,7 @@ export function remarksOn(
       : (adapter.review?.(settings, around) ?? []).map(({ severity, path, message, fix }) => {
           const whole = path[0] === "..";
           const at = whole ? path.slice(1) : ["channels", id, ...path];
-          // A key of the whole file is the same problem for every channel that needs it.
+          // A key outside the channel's block is reported once for all channels that need it.
           const of = path.length === 0 ? ("key" as const) : ("value" as const);
           return { severity, finding: { path: at, of, message, fix } };
         }),
@@ -105,7 +107,8 @@ export function remarksOn(
   return { errors: of("error"), warnings: of("warning") };
 }
 
-/** The adapters' own keys of every channel block. `raw`: the file before its references were followed. */
+/** Validates the adapters' own keys of every channel block. `raw`: the file before references were
+ *  resolved. */
 export function readSettings(
   root: Block,
   raw: Block,

@@ -1,5 +1,5 @@
-// What the rest of the program sees of the configuration: checked, resolved, frozen. Durations are milliseconds, sizes
-// bytes, paths absolute, secrets plain strings (print it with `maskSecrets` only).
+// The configuration as the program uses it: validated, resolved, frozen. Durations are in milliseconds,
+// sizes in bytes, paths absolute, secrets plain strings (print it with `maskSecrets` only).
 
 import type { AdapterDefinition, ChannelId } from "bridgehead/contract";
 import type * as z from "zod";
@@ -16,7 +16,7 @@ export type AgentConfig = DeepReadonly<File["agents"][string]>;
 export type StoreConfig =
   /** An absolute path. */
   | { readonly kind: "sqlite"; readonly file: string }
-  /** A connection string with its secrets filled in. */
+  /** A connection string with its secrets inserted. */
   | { readonly kind: "postgres"; readonly url: string };
 
 export interface ChannelConfig {
@@ -34,7 +34,7 @@ export interface Config {
   readonly agents: { readonly [name: string]: AgentConfig };
   /** In the file's order, disabled ones included. */
   readonly channels: readonly ChannelConfig[];
-  /** Null: nobody is told of anything. */
+  /** Null when the configuration has no escalation policy. */
   readonly escalation: Policy | null;
   readonly http: DeepReadonly<Omit<File["http"], "admin_listen">> & {
     readonly admin_listen: DeepReadonly<File["http"]["listen"]>;
@@ -45,7 +45,7 @@ export interface Config {
   readonly node: string;
 }
 
-/** One thing that is wrong, with its place. */
+/** One problem of the configuration, with its position. */
 export interface Problem {
   readonly file: string;
   /** Counted from 1; 0 when the file could not be read at all. */

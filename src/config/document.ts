@@ -1,4 +1,4 @@
-// YAML with positions: what the file says, and where it says it.
+// YAML with positions: the values of the file, and the position of each.
 
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from "yaml";
 
@@ -12,18 +12,19 @@ export interface Fault extends Place {
   readonly key: string;
   readonly message: string;
   readonly fix: string;
-  /** False when what follows in the file cannot be trusted. */
+  /** False when the rest of the file cannot be interpreted. */
   readonly readable: boolean;
 }
 export interface Document {
   readonly value: unknown;
   readonly faults: readonly Fault[];
-  /** The place of a key or of its value; of the nearest enclosing key when it is not in the file. */
+  /** Returns the position of a key or of its value. For a key that is not in the file, returns that of
+   *  the nearest enclosing key. */
   locate(path: Path, of: "key" | "value"): Place;
 }
 
-// `${env:NAME}` is written without quotes inside `{ }` and `[ ]` too, where YAML would take its braces for its own. So
-// they are put out of sight, one character for one, which keeps every position.
+// `${env:NAME}` may be unquoted inside `{ }` and `[ ]` too, where YAML would interpret its braces. Its
+// characters are replaced before parsing, one for one, which keeps every position.
 const hidden = new Map([
   ["{", "\uFDD0"],
   ["}", "\uFDD1"],
@@ -52,7 +53,7 @@ const secondDocument = {
   readable: true,
 } as const;
 
-/** Reads YAML 1.2 (with `<<` merges). Never throws: what is wrong is in `faults`. */
+/** Reads YAML 1.2 (with `<<` merges). Never throws: errors are in `faults`. */
 export function readDocument(text: string): Document {
   const lines = new LineCounter();
   const document = parseDocument(hide(text), {

@@ -1,4 +1,5 @@
-// What no single key of `escalation` can know: who and what it names must be there, and every way must lead to somebody.
+// Rules for `escalation` that involve several keys: all named items must exist, and every notification must
+// reach a responder.
 
 import { isIP } from "node:net";
 import type { AdapterDefinition } from "bridgehead/contract";
@@ -15,7 +16,8 @@ type Kind = "email" | "sms";
 
 interface Scope {
   readonly people: Block;
-  /** The channel that carries a kind; null: none; undefined: it cannot be told, which is reported elsewhere. */
+  /** The channel that carries a kind; null: none; undefined: unknown because of an error that is
+   *  reported elsewhere. */
   readonly carriers: Readonly<Record<Kind, string | null | undefined>>;
   readonly channels: Block;
   readonly adapters: ReadonlyMap<string, AdapterDefinition>;
@@ -24,7 +26,7 @@ interface Scope {
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 const texts = (value: unknown): readonly string[] => list(value).filter((one) => typeof one === "string");
 
-/** `root`: the file with its references followed. What has another shape than the schema wants is left to the schema. */
+/** `root`: the file with its references resolved. Values with a wrong type are left to the schema. */
 export function brokenEscalation(
   root: Block,
   adapters: ReadonlyMap<string, AdapterDefinition>,
@@ -47,17 +49,16 @@ export function brokenEscalation(
   const findings = [
     ...Object.keys(scope.people).flatMap((id) => wrongPerson(id, own, scope)),
     ...steps,
-    // Where a step is wrong for the same reason, that is enough.
+    // Omitted when a step has an error, because the reason is usually the same.
     ...(steps.length === 0 ? unusedAddresses(scope) : []),
     ...(["email", "sms"] as const).flatMap((kind) => wrongVia(kind, own, channels, adapters)),
   ];
   return findings.map((finding) => ({ ...finding, path: ["escalation", ...finding.path] }));
 }
 
-/**
- * Responders answer by mail, and what they write is sent to customers. Where the channel does not check senders, anybody
- * who has seen a notification can write in a responder's name. A warning: `off` is a decision that an operator may take.
- */
+/** Warns when the mail channel for responders does not authenticate senders. Responders reply by mail,
+ *  and their text is sent to customers. Without the check, anyone who has seen a notification can write
+ *  in a responder's name. Only a warning: `off` is a decision that an operator may take. */
 export function unauthenticatedResponders(
   root: Block,
   adapters: ReadonlyMap<string, AdapterDefinition>,
@@ -68,7 +69,7 @@ export function unauthenticatedResponders(
   const carrier = carrierOf("email", block(root["escalation"]), channels, adapters);
   const adapter = typeof carrier === "string" ? adapters.get(carrier) : undefined;
   if (typeof carrier !== "string" || adapter === undefined) return [];
-  // Adapters of others may have no such check.
+  // Foreign adapters may have no such check.
   if (!knownKeys(shapeOf(adapter.config), []).includes("sender_auth")) return [];
   const { mode } = block(block(channels[carrier])["sender_auth"]);
   if (mode !== undefined && mode !== "off") return [];
@@ -178,7 +179,8 @@ function wrongPerson(id: string, own: Block, scope: Scope): readonly Finding[] {
   return findings;
 }
 
-/** A responder has an address that nothing can reach: the notification that the operator counts on is never sent. */
+/** Reports a responder's address that no channel can reach: the notification that the operator expects
+ *  is never sent. */
 const unusedAddresses = ({ people, carriers }: Scope): readonly Finding[] =>
   Object.entries(people).flatMap(([id, person]) =>
     (["email", "sms"] as const)
@@ -193,7 +195,8 @@ const unusedAddresses = ({ people, carriers }: Scope): readonly Finding[] =>
       ),
   );
 
-/** The channel whose own address it is: a policy that tells only ourselves reaches nobody. */
+/** Returns the channel that owns the address. A notification to one of the daemon's own channels reaches
+ *  no responder. */
 function readerOf(address: string, { channels, adapters }: Scope): string | undefined {
   return Object.keys(channels).find((id) => {
     const channel = block(channels[id]);
@@ -217,7 +220,7 @@ function wrongWebhook(text: unknown, path: Path, own: Block): readonly Finding[]
   ];
 }
 
-/** As far as the text says; what a name stands for is seen when it is called. */
+/** Judges by the text alone. The address behind a host name is checked at each request. */
 const isPrivate = (host: string): boolean => (isIP(host) === 0 ? isLocalName(host) : !isPublic(host));
 
 function wrongRoute(route: Block, path: Path, root: Block, scope: Scope): readonly Finding[] {
@@ -239,7 +242,7 @@ function wrongRoute(route: Block, path: Path, root: Block, scope: Scope): readon
 const wrongTiers = (tiers: unknown, path: Path, scope: Scope): readonly Finding[] =>
   list(tiers).flatMap((tier, index) => wrongTier(block(tier), [...path, index], scope));
 
-/** A tier, or the fallback. */
+/** Validates a tier, or the fallback. */
 function wrongTier(tier: Block, path: Path, scope: Scope): readonly Finding[] {
   const by = tier["by"] === undefined ? null : texts(tier["by"]);
   return list(tier["tell"]).flatMap((id, index): readonly Finding[] => {
@@ -286,7 +289,7 @@ export function silentFailures(
   return [at(["escalation", "people"], message, fix, "key")];
 }
 
-/** Why the person cannot be told that way. */
+/** Returns the reasons why the responder cannot be notified in this way. */
 function wrongWay(id: string, way: Way, path: Path, { people, carriers }: Scope): readonly Finding[] {
   if (block(people[id])[way] === undefined)
     return [

@@ -1,18 +1,18 @@
-// What the key `escalation` becomes: the policy the program works with, and the same fit to be shown.
+// Builds the escalation policy from the key `escalation`, and its masked form for display.
 
 import type { AdapterDefinition } from "bridgehead/contract";
 import type { Person, Policy, RouteOfPolicy, Tier } from "../domain/policy.ts";
 import type { EscalationFile } from "./schema/escalation.ts";
 
-/** A channel as far as carrying notices goes. */
+/** The part of a channel that notifications need. */
 interface Carrier {
   readonly id: string;
   readonly core: { readonly enabled: boolean };
   readonly adapter: AdapterDefinition;
 }
 
-/** `channels` in the file's order: the first enabled one of a kind carries what `via` does not say. Addresses get the form
- *  of the channel that carries them. */
+/** `channels` in the file's order: the first enabled channel of a kind carries notifications when `via`
+ *  names none. Addresses are normalized by the channel that carries them. */
 export function policyOf(file: EscalationFile, channels: readonly Carrier[]): Policy {
   const carrier = (kind: "email" | "sms"): Carrier | undefined =>
     channels.find(({ id, core, adapter }) =>
@@ -75,8 +75,8 @@ const routeOf = ({
   tiers: tiers.map(tierOf),
 });
 
-/** The policy as plain data without what opens anything: keys, and the paths of webhooks, which are keys with many
- *  receivers. */
+/** Returns the policy as plain data without secrets: keys, and the paths of webhooks, which often
+ *  contain a key. */
 export function shownPolicy(policy: Policy, mask: string): Record<string, unknown> {
   const masked = (record: Readonly<Record<string, string>>) =>
     Object.fromEntries(Object.keys(record).map((key) => [key, mask]));
@@ -99,7 +99,7 @@ export function shownPolicy(policy: Policy, mask: string): Record<string, unknow
   };
 }
 
-/** Every secret text of the policy. */
+/** Returns every secret string of the policy. */
 export function policySecrets(policy: Policy): readonly string[] {
   const theirs = [...policy.people.values()].flatMap(({ webhook }) =>
     webhook ? [webhook.url, webhook.secret ?? "", ...Object.values(webhook.headers)] : [],

@@ -1,11 +1,11 @@
-// zod's issues in words that say what to do.
+// Converts zod's issues to messages with a fix.
 
 import type * as z from "zod";
 import type { Path } from "./document.ts";
 import { nearest } from "./nearest.ts";
 import { descriptionAt, knownKeys, type Shape, unitAt } from "./shape.ts";
 
-/** Something wrong at a place that is not looked up yet. */
+/** A problem at a path whose position in the file is not resolved yet. */
 export interface Finding {
   readonly path: Path;
   readonly of: "key" | "value";
@@ -16,14 +16,14 @@ export interface Finding {
 type Issue = z.core.$ZodIssue;
 
 export interface Scope {
-  /** What was parsed. */
+  /** The parsed input. */
   readonly input: unknown;
   readonly shape: Shape;
-  /** Keys that are known besides those of the shape's top block. */
+  /** Known keys in addition to those of the shape's top block. */
   readonly otherKeys?: readonly string[];
 }
 
-/** One issue may be several findings: an object can have many unknown keys. */
+/** One issue may yield several findings: an object can have many unknown keys. */
 export function explain(issue: Issue, scope: Scope): readonly Finding[] {
   const path = issue.path.map((step) => (typeof step === "number" ? step : String(step)));
   const describe = descriptionAt(scope.shape, path);
@@ -80,7 +80,7 @@ const unitsOf: Readonly<Record<string, readonly string[]>> = {
   size: ["B", "KB", "MB", "GB"],
 };
 
-/** How to write the quantity that was probably meant. */
+/** Suggests the notation of the quantity that was probably meant. */
 function unitRemedy(unit: string, given: unknown): string | undefined {
   const known = unitsOf[unit];
   if (known === undefined) return undefined;
@@ -108,7 +108,7 @@ function wrongType(
     return ["is missing", `add ${key}${describe === undefined ? "" : ` (${describe})`}`, "key"];
   if (value === null) return ["is empty", "give it a value, or remove the key", "key"];
   const message = `must be ${words[expected] ?? expected}, not ${words[nameOfType(value)] ?? typeof value}`;
-  // A number to call has lost its plus by now.
+  // An unquoted phone number has lost its plus sign in YAML.
   if (expected === "string" && typeof value === "number" && value > 999_999)
     return [message, `put it in quotes, as it was written: "${value}", or "+${value}"`, "value"];
   if (expected === "string" && typeof value !== "object")
@@ -132,7 +132,8 @@ const words: Record<string, string> = {
 
 const nameOfType = (value: unknown): string => (Array.isArray(value) ? "array" : typeof value);
 
-/** Of several alternatives the one that got furthest; a block is compared with blocks, a text with texts. */
+/** Selects the alternative that matches best: same type first, then the deepest failure, then the fewest
+ *  issues. */
 function closestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] {
   const depth = (issues: readonly Issue[]): number =>
     Math.max(0, ...issues.map((issue) => issue.path.length));
@@ -145,7 +146,7 @@ function closestBranch(branches: readonly (readonly Issue[])[], value: unknown):
   return ranked[0] ?? [];
 }
 
-/** How little a value has to do with an alternative: 2 for another type, 1 for quite another word. */
+/** Distance of a value from an alternative: 2 for another type, 1 for an unrelated string, otherwise 0. */
 function misfitOf(issue: Issue, value: unknown): number {
   if (issue.path.length > 0) return 0;
   if (issue.code === "invalid_type") return 2;

@@ -1,4 +1,4 @@
-// config: one YAML file in, one frozen record or all its problems out.
+// config: reads one YAML file and returns one frozen record, or all its problems.
 
 export type { ChannelConfig, Config, Problem, StoreConfig } from "./config.ts";
 export { jsonSchema } from "./json-schema.ts";

@@ -5,8 +5,9 @@ import { coreChannel } from "./schema/channel.ts";
 import { file } from "./schema/file.ts";
 import { type Shape, shapeOf } from "./shape.ts";
 
-/** The schema of the whole file. A channel is one of the named adapters' blocks; one with any other adapter is checked
- *  as far as the core's keys go. `adapters`: the name written in the file -> its definition. */
+/** Returns the schema of the whole file. A channel is one of the named adapters' blocks; a channel with
+ *  any other adapter is checked only for the core's keys. `adapters`: the name in the file -> its
+ *  definition. */
 export function jsonSchema(adapters: Readonly<Record<string, AdapterDefinition>>): Shape {
   const root = shapeOf(file);
   const core = shapeOf(coreChannel);
@@ -30,7 +31,7 @@ export function jsonSchema(adapters: Readonly<Record<string, AdapterDefinition>>
   };
 }
 
-/** The same keys, with what an adapter's kind of channel has for defaults. */
+/** Adds the defaults of an adapter's kind of channel to the keys. */
 function withDefaults(shape: Shape, defaults: unknown): Shape {
   if (defaults === null || typeof defaults !== "object" || Array.isArray(defaults)) return shape;
   const changed = Object.entries(defaults).flatMap(([key, value]: [string, unknown]) => {

@@ -1,4 +1,5 @@
-// The file -> Config, or everything that is wrong with it at once. Reads the file and what it refers to; changes nothing.
+// Loads the file into a `Config`, or returns all its problems at once. Reads the file and its references;
+// changes nothing.
 
 import { hostname } from "node:os";
 import { resolve } from "node:path";
@@ -37,7 +38,7 @@ export type Loaded =
   | { readonly ok: true; readonly config: Config; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] };
 
-/** Reads the configuration at `path`. Never rejects for what is in the file. */
+/** Reads the configuration at `path`. Never rejects because of the file's content. */
 export async function loadConfig(path: string, options: LoadOptions): Promise<Loaded> {
   const opened = await openFile(path, options);
   if ("message" in opened) return { ok: false, warnings: [], problems: [opened] };
@@ -135,13 +136,13 @@ function assemble(file: string, folder: string, data: File, read: ReadonlyMap<st
   });
 }
 
-/** The default of http.admin_listen. Port 0 stays 0: any free one. */
+/** Default of http.admin_listen. Port 0 stays 0 and selects a free one. */
 const adminAddress = (port: number): { host: string; port: number } => ({
   host: "127.0.0.1",
   port: port === 0 ? 0 : port + (port + 1000 <= 65_535 ? 1000 : -1000),
 });
 
-/** With what follows from other keys. */
+/** Adds defaults that depend on other keys. */
 function complete(core: File["channels"][string], read: ReadonlyMap<string, Read>): CoreChannel {
   const on_newer = core.on_newer ?? (core.join > 0 ? "drop" : "send");
   if (!core.humans) return { ...core, on_newer };
@@ -150,7 +151,7 @@ function complete(core: File["channels"][string], read: ReadonlyMap<string, Read
   return { ...core, on_newer, humans: { channel, to: to.map((one) => adapter?.address?.(one) ?? one) } };
 }
 
-/** Freezes records and lists all the way down; adapters and other objects with an identity are left alone. */
+/** Freezes records and lists recursively. Adapters and other class instances are left unchanged. */
 function freeze<T>(value: T): T {
   if (value === null || typeof value !== "object" || Object.isFrozen(value)) return value;
   const prototype = Object.getPrototypeOf(value);

@@ -1,4 +1,4 @@
-// A configuration that can be shown.
+// Masks the secrets of a configuration for display.
 
 import type { Config } from "./config.ts";
 import type { Path } from "./document.ts";
@@ -8,7 +8,8 @@ import { secretPaths, shapeOf } from "./shape.ts";
 
 const mask = "********";
 
-/** The configuration as plain data, secrets replaced, adapters by their names. For printing and support. */
+/** Returns the configuration as plain data, with secrets replaced and adapters as names. For printing
+ *  and support. */
 export function maskSecrets(config: Config): Record<string, unknown> {
   const channels = config.channels.map(({ id, core, adapter, settings }) => [
     id,
@@ -25,7 +26,7 @@ export function maskSecrets(config: Config): Record<string, unknown> {
   };
 }
 
-/** Every secret text of a configuration, for the log to look out for. */
+/** Returns every secret string of a configuration, so that the log can mask them. */
 export function secretValues(config: Config): readonly string[] {
   const pick = (value: unknown, paths: readonly Path[]): string[] =>
     paths.map((path) => String(at(value, path)));

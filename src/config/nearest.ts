@@ -1,6 +1,6 @@
 // "Did you mean ...?"
 
-/** The word that is at most a few keystrokes away from `word`, if there is one. */
+/** Returns the entry of `words` that is at most a few keystrokes away from `word`, if there is one. */
 export function nearest(word: string, words: readonly string[]): string | undefined {
   let best: string | undefined;
   let least = Math.max(1, Math.floor(word.length / 3)) + 1;
@@ -14,10 +14,11 @@ export function nearest(word: string, words: readonly string[]): string | undefi
   return best;
 }
 
-/** `maxAge`, `max-age` and `max_age` are the same word written in different houses. */
+/** Normalizes naming styles: `maxAge`, `max-age` and `max_age` are equal. */
 const plain = (word: string): string => word.toLowerCase().replace(/[-_ ]/g, "");
 
-/** Insertions, deletions, replacements and swaps of neighbours between two words (optimal string alignment). */
+/** Edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string
+ *  alignment). */
 function keystrokes(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   const at = (i: number, j: number): number => rows[i]?.[j] ?? Number.POSITIVE_INFINITY;

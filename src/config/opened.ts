@@ -1,4 +1,4 @@
-// A configuration file that was read: its text, and the places in it that problems are told with.
+// An opened configuration file: its text, and functions that add positions to problems.
 
 import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
@@ -11,28 +11,29 @@ import { type Resolved, resolveReferences } from "./secrets.ts";
 
 export interface LoadOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Where systemd put the credentials; default: CREDENTIALS_DIRECTORY of `env`. */
+  /** Folder of systemd's credentials; default: CREDENTIALS_DIRECTORY of `env`. */
   readonly credentialsDirectory?: string;
-  /** Finds an adapter by the name in the file, from the file's folder. Rejects with a message for the operator; an
-   *  error's `fix`, if it has one, is shown as the cure. */
+  /** Loads an adapter by its name in the file, relative to the file's folder. Rejects with a message for
+   *  the operator; an error's `fix`, if present, is shown as the remedy. */
   readonly adapters: (name: string, fromFolder: string) => Promise<AdapterDefinition>;
-  /** Given where a missing folder of the store is a problem of the configuration (`check`); a start makes it. */
+  /** Set when a missing folder of the store is a problem (`check`). Without it, the folder is created at
+   *  the start. */
   readonly folderExists?: (path: string) => boolean;
 }
 
 export interface Opened {
-  /** Absolute. */
+  /** Absolute path. */
   readonly file: string;
   readonly folder: string;
   readonly document: Document;
-  /** What is wrong with its YAML. */
+  /** Converts YAML errors to problems with positions. */
   readonly told: (faults: readonly Fault[]) => Problem[];
   readonly located: (findings: readonly Finding[]) => Problem[];
-  /** With every reference in it followed. */
+  /** Resolves every reference in a value. */
   readonly resolve: (raw: unknown) => Resolved;
 }
 
-/** Reads the file at `path`; the one problem when that is not possible. */
+/** Reads the file at `path`. Returns one problem when that fails. */
 export async function openFile(
   path: string,
   options: Pick<LoadOptions, "env" | "credentialsDirectory">,
@@ -67,7 +68,7 @@ export async function openFile(
   };
 }
 
-/** A value that could not be found is reported once, not again for the shape it does not have. */
+/** An unresolved reference is reported once; findings about the type of its value are dropped. */
 export function withoutUnresolved(
   findings: readonly Finding[],
   unresolved: readonly Finding[],
@@ -76,7 +77,7 @@ export function withoutUnresolved(
   return findings.filter((finding) => !missing.has(finding.path.join("\0")));
 }
 
-/** As one reads the file. */
+/** Sorts problems by their position in the file. */
 export const inOrder = (problems: readonly Problem[]): Problem[] =>
   [...problems].sort((a, b) => a.line - b.line || a.column - b.column);
 
@@ -99,7 +100,7 @@ function notUtf8(file: string, line: number): Problem {
   return { file, line, column: 1, key: "", message: "is not UTF-8 text", fix: "save the file as UTF-8" };
 }
 
-/** The first line, counted from 1, that is not valid UTF-8; null when all are. */
+/** Returns the first line, counted from 1, that is not valid UTF-8; null when all are. */
 function lineOutsideUtf8(bytes: Buffer): number | null {
   if (isUtf8(bytes)) return null;
   for (let line = 1, from = 0; ; line++) {
@@ -109,11 +110,11 @@ function lineOutsideUtf8(bytes: Buffer): number | null {
   }
 }
 
-/** An absolute path, unless it is one that SQLite keeps in memory. */
+/** Returns an absolute path; SQLite's `:memory:` is unchanged. */
 export const databasePath = (folder: string, path: string): string =>
   path === ":memory:" ? path : resolve(folder, path);
 
-/** The value of the key `store`. */
+/** Parses the value of the key `store`. */
 export function storeConfig(text: string, folder: string): StoreConfig {
   if (!text.startsWith("sqlite:")) return { kind: "postgres", url: text };
   return { kind: "sqlite", file: databasePath(folder, text.slice("sqlite:".length)) };

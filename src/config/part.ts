@@ -1,5 +1,5 @@
-// A part of the configuration, for commands that need nothing else: whatever stands in the other keys, secrets that
-// cannot be had here included, does not stop them.
+// Loads a part of the configuration, for commands that need only that part. Errors in other keys, including
+// secrets that are unavailable here, do not stop them.
 
 import type { AdapterDefinition } from "bridgehead/contract";
 import * as z from "zod";
@@ -32,7 +32,7 @@ export type LoadedChannel =
       readonly ok: true;
       readonly file: string;
       readonly store: StoreConfig;
-      /** Every channel of the file. */
+      /** Ids of all channels in the file. */
       readonly ids: readonly string[];
       /** Null when the file has no such channel. */
       readonly channel: {
@@ -48,7 +48,7 @@ export type LoadedPolicy =
       readonly ok: true;
       readonly file: string;
       readonly store: StoreConfig;
-      /** By name. */
+      /** Names of the agents. */
       readonly agents: readonly string[];
       /** In the file's order. */
       readonly channels: readonly {
@@ -57,13 +57,13 @@ export type LoadedPolicy =
         readonly enabled: boolean;
         readonly platform: AdapterDefinition["traits"]["platform"];
       }[];
-      /** Without headers, keys and the platform's webhooks, and where a reference says to which URL one goes, without
-       *  that URL. Null when the file has no such key. */
+      /** The policy without headers, keys and the platform's webhooks. A webhook URL that is a reference
+       *  is omitted too. Null when the file has no such key. */
       readonly policy: Policy | null;
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** The key `store` of the configuration at `path`. */
+/** Loads the key `store` of the configuration at `path`. */
 export async function loadStore(path: string, options: Omit<LoadOptions, "adapters">): Promise<LoadedStore> {
   const opened = await openFile(path, options);
   if ("message" in opened) return { ok: false, problems: [opened] };
@@ -77,7 +77,7 @@ export async function loadStore(path: string, options: Omit<LoadOptions, "adapte
 const channelPart = coreChannel.pick({ adapter: true, agent: true, enabled: true });
 const channelParts = z.record(z.string(), channelPart);
 
-/** The key `store`, and of one channel who answers there and by which adapter. */
+/** Loads the key `store`, and the agent and adapter of one channel. */
 export async function loadChannel(path: string, id: string, options: LoadOptions): Promise<LoadedChannel> {
   const opened = await openFile(path, options);
   if ("message" in opened) return { ok: false, problems: [opened] };
@@ -98,7 +98,7 @@ export async function loadChannel(path: string, id: string, options: LoadOptions
   return { ...base, channel: { agent: channel.agent, enabled: channel.enabled, adapter } };
 }
 
-/** The keys `store` and `escalation`, and of every channel who answers there and by which adapter. */
+/** Loads the keys `store` and `escalation`, and the agent and adapter of every channel. */
 export async function loadPolicy(path: string, options: LoadOptions): Promise<LoadedPolicy> {
   const opened = await openFile(path, options);
   if ("message" in opened) return { ok: false, problems: [opened] };
@@ -136,7 +136,7 @@ export async function loadPolicy(path: string, options: LoadOptions): Promise<Lo
   };
 }
 
-/** `raw`: what is wanted of the file, as it stands there. `written`: the same with its references followed. */
+/** `raw`: the selected part of the file as written. `written`: the same with its references resolved. */
 function readPart<T extends z.ZodType>(
   opened: Opened,
   schema: T,
@@ -157,7 +157,7 @@ function readPart<T extends z.ZodType>(
   return { ok: false, problems: opened.located(all) };
 }
 
-/** Of the wanted channels, the keys of `channelPart` alone: the adapter's are not looked at. */
+/** Returns the keys of `channelPart` for the selected channels. The adapters' keys are ignored. */
 function coreParts(root: ReturnType<typeof block>, wanted: (id: string) => boolean): unknown {
   const keys = Object.keys(channelPart.shape);
   const channels = Object.entries(block(root["channels"])).filter(([id]) => wanted(id));
@@ -169,7 +169,7 @@ function coreParts(root: ReturnType<typeof block>, wanted: (id: string) => boole
   );
 }
 
-/** Without what only the service can read: it changes nothing about who is told when. */
+/** Removes values that only the service can read. They do not affect who is notified and when. */
 function withoutKeys(escalation: unknown): unknown {
   const { platform_webhook: _hook, ...rest } = block(escalation);
   const people = Object.entries(block(rest["people"])).map(([id, value]) => {

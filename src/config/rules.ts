@@ -1,4 +1,4 @@
-// What no single key can know: references between blocks, and rules that hold for every adapter.
+// Rules that involve several keys: references between blocks, and rules for all adapters.
 
 import { dirname, join, resolve } from "node:path";
 import type { AdapterDefinition, ExclusiveResource } from "bridgehead/contract";
@@ -12,14 +12,14 @@ import { type Shape, secretPaths } from "./shape.ts";
 
 type Block = { readonly [key: string]: unknown };
 
-/** A block of keys, or an empty one when something else stands there (which the schema reports). */
+/** Returns a block of keys, or an empty one for any other value, which the schema reports. */
 export function block(value: unknown): Block {
   return value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Block) : {};
 }
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
-/** The program's own channel has this name in the store. */
+/** Reports a channel with the name of the implicit webhook channel, which is reserved in the store. */
 export function takenNames(root: Block): readonly Finding[] {
   if (!Object.hasOwn(block(root["channels"]), webhookChannel)) return [];
   const message = "is the name of the channel that carries the webhooks of escalations";
@@ -44,7 +44,8 @@ export function undefinedAgents(root: Block): readonly Finding[] {
   });
 }
 
-/** An adapter that fails to name its resources has none: that must not keep the daemon from starting. */
+/** Returns an empty list when an adapter fails to name its resources: this error must not stop the
+ *  daemon's start. */
 function resourcesOf(channel: {
   readonly adapter: AdapterDefinition;
   readonly settings: unknown;
@@ -56,8 +57,9 @@ function resourcesOf(channel: {
   }
 }
 
-/** Two channels on one mailbox or phone number would both answer. Each adapter names what its channels use exclusively; a
- *  disabled channel uses nothing. Reported at the later of the two. */
+/** Reports shared resources: two channels on one mailbox or phone number would both answer. Each adapter
+ *  names the resources that its channels use exclusively; a disabled channel uses none. Reported at the
+ *  later of the two channels. */
 export function sharedResources(
   root: Block,
   read: ReadonlyMap<string, { readonly adapter: AdapterDefinition; readonly settings: unknown }>,
@@ -79,7 +81,8 @@ export function sharedResources(
   });
 }
 
-/** Where a message for people goes must be a channel that people read. Whether it can send is seen when it is built. */
+/** Messages for responders require a channel that responders read. Building the channel checks whether
+ *  it can send. */
 export function unreachableHumans(
   root: Block,
   adapters: ReadonlyMap<string, AdapterDefinition>,
@@ -117,7 +120,8 @@ export function unreachableHumans(
   });
 }
 
-/** A secret as plain text ends up in backups, tickets and screen shares. The embedded platform's keys open nothing else. */
+/** Warns about plain text secrets, which end up in backups, tickets and shared screens. The embedded
+ *  platform's keys are exempt, because they grant no other access. */
 export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly Finding[] {
   return secretPaths(shape, raw).flatMap((path) => {
     const text = path.reduce<unknown>(
@@ -132,7 +136,7 @@ export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly
   });
 }
 
-/** A password in the store's address, unless it is a reference. */
+/** Warns about a password in the store's URL, unless it is a reference. */
 export function literalStorePassword(root: Block): readonly Finding[] {
   const match = /^postgres(?:ql)?:\/\/[^/@:]*:(.*)@/.exec(textOf(root["store"]));
   if (match?.[1] === undefined || match[1] === "" || isReference(match[1])) return [];
@@ -140,7 +144,7 @@ export function literalStorePassword(root: Block): readonly Finding[] {
   return [{ path: ["store"], of: "value", message: "has a password written as plain text", fix }];
 }
 
-/** `tls: none` sends a password in the clear; on loopback there is nobody to read it. */
+/** Warns about `tls: none`, which sends a password unencrypted. Loopback addresses are exempt. */
 export function plainConnections(value: unknown, path: Path): readonly Finding[] {
   if (Array.isArray(value)) return value.flatMap((item, index) => plainConnections(item, [...path, index]));
   const here = block(value);
@@ -153,7 +157,8 @@ export function plainConnections(value: unknown, path: Path): readonly Finding[]
   ];
 }
 
-/** A key sent over http can be read on its way. Only a warning: the network between may be private. */
+/** Warns about a key sent over http, which can be read in transit. Only a warning: the network may be
+ *  private. */
 export function plainPlatform(root: Block): readonly Finding[] {
   const url = URL.parse(textOf(block(root["platform"])["url"]));
   if (url?.protocol !== "http:" || isLoopback(url.hostname)) return [];
@@ -167,7 +172,7 @@ export function plainPlatform(root: Block): readonly Finding[] {
   ];
 }
 
-/** The client adds the interface's own path to the platform's address. */
+/** Reports a path in the platform's URL, because the client adds the API's own path. */
 export function pathInPlatform(root: Block): readonly Finding[] {
   const text = textOf(block(root["platform"])["url"]);
   const [, base, path] = /^(https?:\/\/[^/]+(?:\/.*?)??)((?:\/api)?\/external(?:\/.*)?)$/.exec(text) ?? [];
@@ -184,13 +189,14 @@ export function pathInPlatform(root: Block): readonly Finding[] {
 
 const listenKeys = ["listen", "admin_listen"] as const;
 
-/** Where a `host:port` of http listens; null when it is no such text. */
+/** Parses a `host:port` of http; null for any other text. */
 function listenerOf(root: Block, key: (typeof listenKeys)[number]): { host: string; port: string } | null {
   const [, host, port] = /^(.*):(\d+)$/.exec(textOf(block(root["http"])[key])) ?? [];
   return host === undefined || port === undefined ? null : { host, port };
 }
 
-/** Both listeners speak plain http. Only a warning: in a container, or behind a proxy elsewhere, it may be right. */
+/** Warns about public addresses, because both listeners use plain http. Only a warning: it may be
+ *  correct in a container, or with a proxy on another machine. */
 export function wideListeners(root: Block): readonly Finding[] {
   return listenKeys.flatMap((key) => {
     const at = listenerOf(root, key);
@@ -209,7 +215,7 @@ export function wideListeners(root: Block): readonly Finding[] {
   });
 }
 
-/** Reasons and metrics need a port of their own. */
+/** The admin listener needs a port of its own. */
 export function sameListener(root: Block): readonly Finding[] {
   const [open, admin] = listenKeys.map((key) => listenerOf(root, key));
   if (!admin || admin.port === "0" || admin.port !== (open?.port ?? "8025")) return [];
@@ -223,7 +229,7 @@ export function sameListener(root: Block): readonly Finding[] {
   ];
 }
 
-/** `folder`: where a relative path starts. */
+/** `folder`: base of relative paths. */
 export function wrongStorePath(
   root: Block,
   folder: string,

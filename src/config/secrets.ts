@@ -1,4 +1,5 @@
-// References to values that live outside the file: ${env:NAME}, ${file:/path}, ${credential:name}. `$${` is a plain `${`.
+// References to values outside the file: ${env:NAME}, ${file:/path}, ${credential:name}. `$${` is a literal
+// `${`.
 
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -8,9 +9,9 @@ import { nearest } from "./nearest.ts";
 
 export interface Sources {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Where systemd put the unit's credentials. */
+  /** Folder of the unit's systemd credentials. */
   readonly credentialsDirectory: string | undefined;
-  /** Relative file references start here. */
+  /** Base of relative file references. */
   readonly folder: string;
 }
 
@@ -23,12 +24,12 @@ export interface Resolved {
 const reference = /\$\$\{|\$\{([^{}]*)\}/g;
 const kinds = ["env", "file", "credential"] as const;
 
-/** True when the text takes at least a part of its value from elsewhere. */
+/** True when the text contains a reference. */
 export function isReference(text: string): boolean {
   return [...text.matchAll(reference)].some((match) => match[1] !== undefined);
 }
 
-/** Replaces every reference in every string; one that cannot be found becomes a problem at its own place. */
+/** Replaces every reference in every string. An unresolved reference becomes a problem at its position. */
 export function resolveReferences(raw: unknown, sources: Sources): Resolved {
   const problems: Finding[] = [];
   const warnings: Finding[] = [];
@@ -109,7 +110,7 @@ function fromCredential(name: string, { credentialsDirectory }: Sources): Found 
     const path = join(credentialsDirectory, id);
     const found = fromFile(path);
     if ("text" in found) return { text: found.text };
-    // A file that is there but empty or unreadable needs another remedy than a missing one.
+    // An existing file that is empty or unreadable has another fix than a missing one.
     if (existsSync(path)) return found;
   }
   return { message: `needs the credential ${name}, which is not in ${credentialsDirectory}`, fix };

@@ -1,5 +1,5 @@
-// A zod schema seen from outside, as JSON Schema: which keys it knows, what it says about them, which are secret. Nothing
-// here asks what a schema "is", so schemas of another copy of zod do as well.
+// A zod schema as JSON Schema: its keys, their descriptions, and which are secret. No check uses
+// `instanceof`, so schemas of another copy of zod work too.
 
 import * as z from "zod";
 import type { Path } from "./document.ts";
@@ -10,7 +10,7 @@ export interface Shape {
   readonly type?: string;
   readonly description?: string;
   readonly secret?: boolean;
-  /** Which quantity the text is (`units` of the contract). */
+  /** Quantity of the value (`units` of the contract). */
   readonly unit?: string;
   readonly default?: unknown;
   readonly properties?: { readonly [key: string]: Shape };
@@ -24,12 +24,12 @@ export interface Shape {
   readonly [keyword: string]: unknown;
 }
 
-/** What may be written in the file for this schema: the input side of every transformation. */
+/** Returns the schema of the file's values: the input side of every transformation. */
 export function shapeOf(schema: z.ZodType): Shape {
   return z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as Shape;
 }
 
-/** Every alternative that the schema allows at a path; the schema itself for the empty path. */
+/** Returns every alternative of the schema at a path; the schema itself for the empty path. */
 function shapesAt(root: Shape, path: Path): readonly Shape[] {
   let here = alternatives(root, root);
   for (const step of path) {
@@ -53,22 +53,22 @@ function alternatives(shape: Shape, root: Shape): readonly Shape[] {
   return [shape, ...branches.flatMap((branch) => alternatives(branch, root))];
 }
 
-/** The keys that may stand in the block at a path. */
+/** Returns the valid keys of the block at a path. */
 export function knownKeys(root: Shape, path: Path): readonly string[] {
   return [...new Set(shapesAt(root, path).flatMap((shape) => Object.keys(shape.properties ?? {})))];
 }
 
-/** The question that a key answers. */
+/** Returns the description of a key. */
 export function descriptionAt(root: Shape, path: Path): string | undefined {
   return shapesAt(root, path).find((shape) => shape.description !== undefined)?.description;
 }
 
-/** `duration` or `size` where a quantity is expected, also as one of several alternatives. */
+/** Returns `duration` or `size` when a quantity is expected, also as one of several alternatives. */
 export function unitAt(root: Shape, path: Path): string | undefined {
   return shapesAt(root, path).find((shape) => shape.unit !== undefined)?.unit;
 }
 
-/** Where in `value` a text stands that the schema marks as secret. */
+/** Returns the paths in `value` of the strings that the schema marks as secret. */
 export function secretPaths(root: Shape, value: unknown, path: Path = []): readonly Path[] {
   if (typeof value === "string")
     return shapesAt(root, path).some((shape) => shape.secret === true) ? [path] : [];

@@ -1,4 +1,5 @@
-// channels.<id>: the keys that every channel has, whatever its adapter. All other keys of the block are the adapter's.
+// channels.<id>: the keys of every channel, independent of its adapter. All other keys of the block belong
+// to the adapter.
 
 import * as z from "zod";
 import { duration, name, pattern, span } from "./values.ts";
@@ -13,7 +14,7 @@ const humans = z.strictObject({
   to: z.array(z.string().min(1)).min(1).describe("At which addresses?"),
 });
 
-/** The longest time in which messages are joined: a person waits for the answer meanwhile. */
+/** Longest debounce time in milliseconds, because the customer waits for the answer during it. */
 const longestJoin = 60_000;
 
 const caps = z.strictObject({
@@ -38,8 +39,8 @@ const caps = z.strictObject({
     ),
 });
 
-/** The core's keys of a channel block, in the order the reference shows them. What the file leaves out may have another
- *  default for channels of a kind: see `Traits.defaults`. */
+/** The core's keys of a channel block, in the order of the reference. Missing keys may have other
+ *  defaults for some kinds of channel: see `Traits.defaults`. */
 export const coreChannel = z.object({
   adapter: z
     .string()

@@ -1,4 +1,4 @@
-// escalation: who is told when the agent cannot or must not answer.
+// escalation: the responders to notify when the agent cannot or must not answer.
 
 import { isIP } from "node:net";
 import * as z from "zod";
@@ -7,7 +7,7 @@ import { causes, ways } from "../../domain/policy.ts";
 import { nearest } from "../nearest.ts";
 import { duration, name, span } from "./values.ts";
 
-/** It ends up in the subjects and headers of mails. */
+/** One line, because it is used in the subjects and headers of mails. */
 const oneLine = z.string().regex(/^\P{Cc}*\S\P{Cc}*$/u, "must be one line of text");
 
 const window = z.string().transform((text, context) => {
@@ -29,7 +29,7 @@ const timeZone = z.string().superRefine((text, context) => {
   context.addIssue({ code: "custom", message: `is no time zone: ${text}`, params: { fix } });
 });
 
-/** Those that say how a request is carried, or that it is ours. */
+/** Headers that control the transport of a request, and the headers that the daemon sets. */
 const reserved =
   /^(host|connection|content-.*|transfer-encoding|upgrade|te|trailer|expect|keep-alive|proxy-.*|webhook-.*)$/i;
 
@@ -43,7 +43,7 @@ const headerValue = z
   .regex(/^[\t\x20-\x7e]+$/, "must be printable ASCII in one line")
   .meta({ secret: true });
 
-/** The key of Standard Webhooks: 24 to 64 bytes. */
+/** Signing secret of Standard Webhooks: 24 to 64 bytes. */
 const signingSecret = z
   .string()
   .refine(

@@ -1,4 +1,4 @@
-// The whole file.
+// Schema of the whole file.
 
 import * as z from "zod";
 import { channels } from "./channel.ts";

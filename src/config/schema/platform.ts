@@ -1,4 +1,4 @@
-// platform: and agents: whom the daemon asks.
+// platform: and agents: the platform and its agents that the daemon asks.
 
 import * as z from "zod";
 import { httpUrl, listen, name, secret, span } from "./values.ts";

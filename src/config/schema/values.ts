@@ -1,16 +1,16 @@
-// The kinds of value a configuration is made of. Every one is a string in the file and a number or a record in the
-// program, so that units are written where people read them.
+// The value types of a configuration. Each is a string in the file and a number or a record in the program,
+// so that the file shows the units.
 
 import { units } from "bridgehead/contract";
 import * as z from "zod";
 
-/** `"30s"`, `"1.5m"` -> milliseconds: the grammar of the contract. */
+/** `"30s"`, `"1.5m"` -> milliseconds, in the grammar of the contract. */
 export const { duration } = units(z);
 
 /** A duration of at least one millisecond. */
 export const span = duration.refine((ms) => ms > 0, "must be longer than 0");
 
-/** `"127.0.0.1:8025"` or `"[::1]:8025"` -> host and port; port 0 lets the system choose. */
+/** `"127.0.0.1:8025"` or `"[::1]:8025"` -> host and port; port 0 selects a free one. */
 export const listen = z
   .string()
   .regex(
@@ -30,7 +30,7 @@ function isPlainHttpUrl(text: string): boolean {
   return url.username === "" && url.password === "" && url.search === "" && url.hash === "";
 }
 
-/** An http(s) URL, handed on without a trailing slash. */
+/** An http(s) URL, without a trailing slash in the output. */
 export const httpUrl = z
   .string()
   .refine(isPlainHttpUrl, "must be an http(s) URL without user, query or fragment")
