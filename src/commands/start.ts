@@ -152,7 +152,7 @@ function write(db: Database, wanted: Wanted, platform: Platform): Promise<Begun 
   });
 }
 
-/** Returns the agent's own introduction, for a command without one. */
+/** Returns the agent's own introduction and subject, for a command without one. */
 async function ownWords(q: Query, agent: string, platform: string) {
   const row = await readSettings(q, agent);
   const skill = row === null ? null : skillNamed(JSON.parse(row.settings) as AgentSettings, platform);

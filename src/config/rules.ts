@@ -120,7 +120,7 @@ export function unreachableHumans(
   });
 }
 
-/** Warns about plain text secrets, which end up in backups, tickets and shared screens. The embedded
+/** Reports plain text secrets, which end up in backups, tickets and shared screens. The embedded
  *  platform's keys are exempt, because they grant no other access. */
 export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly Finding[] {
   return secretPaths(shape, raw).flatMap((path) => {
@@ -136,7 +136,7 @@ export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly
   });
 }
 
-/** Warns about a password in the store's URL, unless it is a reference. */
+/** Reports a password in the store's URL, unless it is a reference. */
 export function literalStorePassword(root: Block): readonly Finding[] {
   const match = /^postgres(?:ql)?:\/\/[^/@:]*:(.*)@/.exec(textOf(root["store"]));
   if (match?.[1] === undefined || match[1] === "" || isReference(match[1])) return [];
@@ -144,7 +144,7 @@ export function literalStorePassword(root: Block): readonly Finding[] {
   return [{ path: ["store"], of: "value", message: "has a password written as plain text", fix }];
 }
 
-/** Warns about `tls: none`, which sends a password unencrypted. Loopback addresses are exempt. */
+/** Reports `tls: none`, which sends a password unencrypted. Loopback addresses are exempt. */
 export function plainConnections(value: unknown, path: Path): readonly Finding[] {
   if (Array.isArray(value)) return value.flatMap((item, index) => plainConnections(item, [...path, index]));
   const here = block(value);
@@ -195,7 +195,7 @@ function listenerOf(root: Block, key: (typeof listenKeys)[number]): { host: stri
   return host === undefined || port === undefined ? null : { host, port };
 }
 
-/** Warns about public addresses, because both listeners use plain http. Only a warning: it may be
+/** Warns about non-loopback addresses, because both listeners use plain http. Only a warning: it may be
  *  correct in a container, or with a proxy on another machine. */
 export function wideListeners(root: Block): readonly Finding[] {
   return listenKeys.flatMap((key) => {
