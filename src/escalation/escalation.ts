@@ -38,8 +38,8 @@ import { customerText } from "./wording.ts";
 export interface EscalationDeps {
   /** Null when the current configuration has no policy. */
   readonly policy: () => Policy | null;
-  /** False while no responder was ever notified and none is configured: then no message can be a responder's reply, and the
-   *  look-up is skipped. Default: true. */
+  /** False while no responder was ever notified and none is configured: then no message can be a
+   *  responder's reply, and the look-up is skipped. Default: true. */
   readonly hasResponders?: () => boolean;
   readonly lines: () => Lines;
   readonly clock: Clock;

@@ -1,6 +1,6 @@
-// Delivers external messages: messages that appear on the platform without a request of ours, such as a
-// human's answer in the platform's interface or a scheduled message. Each goes to the customer once, on the
-// channel of the question. A human's answer acknowledges the escalation.
+// Delivers external messages: messages that appear on the platform without a request by this daemon, such
+// as a human's answer in the platform's interface or a scheduled message. Each goes to the customer once,
+// on the channel of the question. A human's answer acknowledges the escalation.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { PlatformMessage, PlatformMessages } from "../agent/calls.ts";
@@ -55,10 +55,10 @@ export async function deliverForeign(
   );
   for (const { id } of copies) unwanted.add(id);
   const marked = watch.mark === null ? -1 : said.findIndex(({ id }) => id === watch.mark);
-  // At the first poll, and when the mark is gone, agent messages count as known: an introduction has no id
-  // of ours. A human's messages count as new after our first question, because the platform may have
-  // continued an old conversation. A partial read that does not start with the conversation comes after our
-  // first question.
+  // At the first poll, and when the mark is gone, agent messages count as known: the daemon has no id for
+  // an introduction. A human's messages count as new after our first question, because the platform may
+  // have continued an old conversation. A partial read that does not start with the conversation comes
+  // after our first question.
   const begun = said.findIndex(({ id }) => known.has(id));
   const isOurs = (at: number) => start > 0 || (begun >= 0 && at > begun);
   const isNew = ({ role }: PlatformMessage, at: number) =>

@@ -46,7 +46,8 @@ export function headline({ row, person }: Matter): string {
  *  escalation. */
 export const subjectOf = (matter: Matter): string => `[Escalation ${matter.row.number}] ${headline(matter)}`;
 
-/** Returns the escalation number in a subject of ours, regardless of prefixes that a mail program added. */
+/** Returns the escalation number in the subject of a notification, regardless of prefixes that a mail
+ *  program added. */
 export function numberIn(subject: string): number | null {
   const [, number] = /\[Escalation (\d{1,9})\]/u.exec(subject) ?? [];
   return number === undefined ? null : Number(number);
