@@ -1,4 +1,4 @@
-// What the core gives an adapter for one configured channel.
+// The interface that the core provides to an adapter for one configured channel.
 
 import type { InboundEvent, Party } from "./events.ts";
 import type { ChannelId, Cursor, ExternalId, SessionId } from "./ids.ts";
@@ -9,57 +9,67 @@ export interface Channel {
   readonly id: ChannelId;
   readonly log: Log;
   readonly clock: Clock;
-  /** The public address of one of its routes, e.g. for signatures. Never built from the Host header. */
+  /** Returns the public address of one of the channel's routes, for example to verify signatures. Never
+   *  derived from the Host header. */
   url(path: RoutePath): URL;
-  /** Resolves once all events, and the cursor with them, are committed; only then tell the provider.
-   *  Rejects when nothing was committed: do not acknowledge, let the error out. */
+  /** Stores events. Resolves after all events, and the cursor with them, are committed; acknowledge to
+   *  the provider only then. Rejects when nothing was committed: do not acknowledge, and let the error
+   *  propagate. */
   accept(events: readonly InboundEvent[], cursor?: Cursor): Promise<readonly Accepted[]>;
-  /** Which of these ids are stored already, as an event's (saves fetching what `accept` would only call a duplicate) or as
-   *  what a draft of ours was sent under (it is no other draft's). */
+  /** Returns those ids that are already stored, either as an event's id or as the id under which one of
+   *  our drafts was sent. The first case saves fetching a message that `accept` would report as a
+   *  duplicate. In the second case the id belongs to no other draft. */
   known(ids: readonly ExternalId[]): Promise<ReadonlySet<ExternalId>>;
-  /** Our addresses at which this channel has received messages (the first of `MessageEvent.to`; channels of one conversation
-   *  a person only), newest first. One that another channel has received at since is left out. For finding what was missed. */
+  /** Returns our addresses at which this channel has received messages (the first of `MessageEvent.to`),
+   *  newest first. Only for channels with one conversation for each person. Omits an address at which
+   *  another channel has received a message since. Used to backfill missed messages. */
   addresses(): Promise<readonly string[]>;
-  /** What is stored about a session of this channel; null when it was never opened. Survives a restart, as a socket does not. */
+  /** Returns the stored facts about a session of this channel, or null when it was never opened. They
+   *  survive a restart, unlike the socket. */
   session(id: SessionId): Promise<SessionFacts | null>;
-  /** What the platform says of the agent on this channel; null until it was read once. */
+  /** Returns the platform's settings of the agent for this channel. Null until they were read for the
+   *  first time. */
   agent(): AgentFacts | null;
-  /** Who this channel is in its store. Stays the same for one run of `Inbound.run`. Rejects when the store cannot be read. */
+  /** Returns the identity of this channel in its store. It is constant for one run of `Inbound.run`.
+   *  Rejects when the store cannot be read. */
   identity(): Promise<ChannelIdentity>;
-  /** Small secrets that the provider issues at run time. */
+  /** Storage for small secrets that the provider issues at run time. */
   readonly secrets: SecretStore;
-  /** Call at every change of health; cheap, never throws. */
+  /** Reports the channel's health. Call it at every change. Cheap, never throws. */
   report(status: ChannelStatus): void;
-  /** A condition that needs an operator while the channel goes on working; null ends it. `code` is short and stable. The
-   *  sentence is shown by /readyz and logged when it changes. Cheap, never throws. */
+  /** Reports a condition that requires an operator while the channel keeps working. Null clears it.
+   *  `code` is short and stable. The sentence is shown by /readyz and logged when it changes. Cheap,
+   *  never throws. */
   warn(code: string, sentence: string | null): void;
 }
 
-/** How an adapter tells the traces it left at the provider from those of other installations. */
+/** Distinguishes the marks that this adapter left at the provider from those of other installations. */
 export interface ChannelIdentity {
-  /** When this store first ran the channel. What reaches the provider later is new, even when the first connection
-   *  succeeds hours afterwards; what was there before is history. */
+  /** The time when this store first ran the channel. Messages that reach the provider later are new,
+   *  even if the first connection succeeds hours afterwards. Earlier messages are history. */
   readonly since: Date;
-  /** Names this channel in this store, for marks at the provider. `[a-z0-9]{10}`. A restored store has another one. */
+  /** Identifies this channel of this store in marks at the provider. `[a-z0-9]{10}`. A restored store
+   *  has a different one. */
   readonly mark: string;
-  /** Who left a mark. `self`: this channel; `earlier`: this channel in an earlier state of the store, before a restore or a
-   *  loss; `sibling`: another channel that runs on this store; `foreign`: another installation. */
+  /** Returns the owner of a mark. `self`: this channel. `earlier`: this channel in an earlier state of
+   *  the store, before a restore or a loss. `sibling`: another channel that runs on this store.
+   *  `foreign`: another installation. */
   ownerOf(mark: string): MarkOwner;
 }
 
 export type MarkOwner = "self" | "earlier" | "sibling" | "foreign";
 
-/** Kept in the core's store, for all channels of one adapter, across restarts. */
+/** Key-value storage in the core's store, shared by all channels of one adapter. It survives restarts. */
 export interface SecretStore {
-  /** Null when nothing was stored under that name. Rejects when the store cannot be read. */
+  /** Returns null when no value is stored under that name. Rejects when the store cannot be read. */
   read(name: string): Promise<string | null>;
-  /** Resolves after the commit. Encrypt what must not be readable in a backup of the store. */
+  /** Resolves after the commit. Encrypt values that must not be readable in a backup of the store. */
   write(name: string, value: string): Promise<void>;
 }
 
 export interface Accepted {
   readonly id: ExternalId;
-  /** True when this id, or a message with the same fingerprint, was stored before. */
+  /** True when an event with this id, or a message with the same fingerprint, was already stored. */
   readonly duplicate: boolean;
 }
 
@@ -67,24 +77,25 @@ export interface SessionFacts {
   readonly state: "open" | "lost" | "closed";
   readonly from: Party;
   readonly openedAt: Date;
-  /** How often it was opened: above 1 after a resume. */
+  /** Number of times that the session was opened: above 1 after a resume. */
   readonly openings: number;
-  /** Why it is being given to a human; null when it is not. */
+  /** The reason of a transfer to a human in progress. Null when there is none. */
   readonly handingOver: string | null;
-  /** The newest message of the session while it waits for its answer. */
+  /** The newest message of the session while its answer is pending. */
   readonly pending: ExternalId | null;
 }
 
-/** The agent as its skill for this channel describes it. */
+/** The agent's settings from its skill for this channel. */
 export interface AgentFacts {
-  /** False: messages are stored, nothing is asked. */
+  /** False: messages are stored, and the agent is not asked. */
   readonly active: boolean;
   readonly name: string;
-  /** The first thing the agent says: a call's greeting, a text's introduction. */
+  /** The agent's first text: the greeting of a call, the introduction of a text message. */
   readonly introduction: string | null;
 }
 
-/** Structured log: fields are columns (`uid`, `attempt` ...), the message is a constant text. No bodies, no addresses, no secrets. */
+/** Structured log. Fields are columns (`uid`, `attempt` ...); the message is a constant text. Never log
+ *  bodies, addresses or secrets. */
 export interface Log {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;
@@ -93,11 +104,11 @@ export interface Log {
 }
 export type LogFields = { readonly [key: string]: unknown };
 
-/** The only door to time. */
+/** The clock of the daemon. Adapters must use it for all time operations. */
 export interface Clock {
   /** Wall-clock milliseconds since the epoch. */
   now(): number;
-  /** Milliseconds that only ever go forward; for measuring. */
+  /** Monotonic milliseconds, for measuring durations. */
   monotonic(): number;
   /** Resolves after `ms`, or at once (without throwing) when the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;

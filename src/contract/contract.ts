@@ -1,4 +1,5 @@
-// What an adapter is. Read this file and events.ts, then adapters/email/index.ts as the example.
+// The interface that an adapter implements. Read this file and events.ts first, then
+// adapters/email/index.ts as the example.
 
 import type * as z from "zod";
 import type { Accepted, Channel } from "./channel.ts";
@@ -11,132 +12,148 @@ export type { Accepted, Channel };
 
 /** The default export of an adapter package. */
 export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft extends Json = Json> {
-  /** For logs and metrics. */
+  /** The adapter's name in logs and metrics. */
   readonly name: string;
-  /** The number of this contract; any other is refused at load. */
+  /** The version of this contract. The loader rejects any other number. */
   readonly contract: 1;
-  /** One block of the configuration, without the keys that are the core's. Must be a `z.strictObject`. */
+  /** The schema of a channel's configuration block, without the keys that belong to the core. Must be a
+   *  `z.strictObject`. */
   readonly config: Config;
   readonly traits: Traits;
-  /** The canonical form of an address as a person writes it (a lower-cased mailbox, an E.164 number); null when no channel
-   *  of this adapter could reach it. Absent: whatever is written is taken. Pure; asked where no channel exists, too. */
+  /** Converts an address as a person writes it to its canonical form (a lower-cased mailbox, an E.164
+   *  number). Returns null when no channel of this adapter can reach it. Absent: every address is
+   *  accepted unchanged. Pure; also called where no channel exists. */
   address?(text: string): string | null;
-  /** What no second channel may use at the same time (a mailbox folder, a phone number). Two enabled channels of one file
-   *  whose resources have the same `id` are rejected by `check`, at start and at a reload. Pure. */
+  /** The resources that only one channel may use at a time (a mailbox folder, a phone number). Two
+   *  enabled channels of one file whose resources have the same `id` are rejected by `check`, at start
+   *  and at a reload. Pure. */
   exclusive?(config: z.output<Config>): readonly ExclusiveResource[];
-  /** What no single key can know. Called with a block that was parsed, by `check` and before every start and reload; an
-   *  error refuses the configuration. Pure. */
+  /** Validates relations between keys, which a schema of single keys cannot check. Called with a parsed
+   *  block by `check` and before every start and reload. A remark of severity `error` rejects the
+   *  configuration. Pure. */
   review?(config: z.output<Config>, around: Surroundings): readonly Remark[];
-  /** Called once per channel at start and after a reload that changed its block. No I/O, no timers. */
+  /** Creates the adapter of one channel. Called once per channel at start and after a reload that
+   *  changed its block. No I/O, no timers. */
   create(channel: Channel, config: z.output<Config>): Adapter<Draft>;
 }
 
 export interface ExclusiveResource {
-  /** The normalized name, compared across all channels: `imap:imap.example.com/support@example.com/INBOX`. */
+  /** The normalized name, compared across all channels:
+   *  `imap:imap.example.com/support@example.com/INBOX`. */
   readonly id: string;
-  /** The resource in the operator's words: `the mailbox INBOX of support@example.com`. */
+  /** The name of the resource for error messages: `the mailbox INBOX of support@example.com`. */
   readonly name: string;
-  /** The key in the channel's block that names it: `["imap", "user"]`. */
+  /** The key in the channel's block that selects the resource: `["imap", "user"]`. */
   readonly key: readonly (string | number)[];
 }
 
-/** What a channel's block depends on beside itself. */
+/** Settings outside a channel's block that the block depends on. */
 export interface Surroundings {
-  /** `http.public_url`: where providers reach us; null when it is not set. */
+  /** `http.public_url`: the base address at which providers reach the daemon. Null when it is not set. */
   readonly publicUrl: URL | null;
-  /** No provider reaches this daemon, because its port changes with every start (`http.listen` with port 0): a test or the
-   *  demo. */
+  /** True when no provider can reach this daemon because its port changes with every start
+   *  (`http.listen` with port 0): a test or the demo. */
   readonly trial: boolean;
 }
 
-/** Something wrong with a channel's block, and the remedy in terms of its keys. */
+/** A configuration error or warning for a channel's block. `fix` is the remedy in terms of its keys. */
 export interface Remark {
   readonly severity: "error" | "warning";
-  /** From the channel's block on: `["smtp", "port"]`; empty for the block itself; `["..", "http", "public_url"]` for a key of
-   *  the whole file that is there. */
+  /** Path relative to the channel's block: `["smtp", "port"]`. Empty for the block itself. `["..",
+   *  "http", "public_url"]` for an existing key of the whole file. */
   readonly path: readonly (string | number)[];
   readonly message: string;
   readonly fix: string;
 }
 
 export interface Traits {
-  /** Whether `send` carries the files of a reply (`Reply.attachments`). Where it does not, the core tells who attached them. */
+  /** Whether `send` supports the files of a reply (`Reply.attachments`). If not, the core informs the
+   *  person who attached them. */
   readonly attachments: boolean;
-  /** `thread`: a message that answers nothing opens a new conversation (e-mail). `person`: one conversation a person (SMS). */
+  /** How messages are grouped. `thread`: a message that answers no known message opens a new
+   *  conversation (e-mail). `person`: one conversation for each person (SMS). */
   readonly conversations: "thread" | "person";
-  /** What the core's keys of a channel block are when the file leaves them out, as one would write them there: `{ "join": "3s" }`. */
+  /** Default values for the core's keys of a channel block, written as in the file: `{ "join": "3s" }`.
+   *  They apply when the file omits the keys. */
   readonly defaults?: { readonly [key: string]: Json };
-  /** The platform's name of the channel: `email`, `sms` and `voice` are opened by its start call and need the agent's skill of
-   *  that name. Any other (`live_chat`, `matrix`) is opened without a channel of the platform, by the person's foreign key,
-   *  and follows the agent's skill of that name (in capitals) where it has one. Null: no agent is asked anything there; the
-   *  channel carries notifications to people, and their answers. */
+  /** The platform's name of the channel. `email`, `sms` and `voice` are opened by the platform's start
+   *  call and need the agent's skill of that name. Any other name (`live_chat`, `matrix`) is opened
+   *  without a platform channel, by the person's foreign key. It follows the agent's skill of that name
+   *  (in capitals), if there is one. Null: the channel never asks an agent; it carries notifications to
+   *  responders, and their replies. */
   readonly platform: PlatformChannel | null;
 }
 
-/** The channels that the platform can start itself, or the name of another one: lower case, digits and `_`. */
+/** A channel that the platform can start itself, or another name of lower-case letters, digits and `_`. */
 export type PlatformChannel = "email" | "sms" | "voice" | (string & {});
 
-/** A channel may read, send, serve, or any of the three. A missing part is a missing ability. A channel without `inbound`
- *  counts as ready when its routes are mounted, unless it has reported another state. */
+/** One channel at run time. A channel may read, send, serve, or any combination of the three; an absent
+ *  member means that it does not support that function. A channel without `inbound` counts as ready when
+ *  its routes are mounted, unless it has reported another state. */
 export interface Adapter<Draft extends Json = Json> {
   readonly inbound?: Inbound;
   readonly outbound?: Outbound<Draft>;
   readonly routes?: readonly Route[];
-  /** Fetches the bytes of an attachment that was announced with a `ref`, after its event was committed and beside
-   *  everything else; perhaps again after a failure or a kill. The core bounds size (25 MiB), time and number. Rejects to
-   *  be tried again later; with `finalError` when that is pointless. */
+  /** Fetches the bytes of an attachment that an event announced with a `ref`. The core calls it after
+   *  the event was committed, concurrently with other calls, and possibly again after a failure or a
+   *  crash. The core limits the size (25 MiB), the time and the number. A rejection is retried later,
+   *  unless it is a `finalError`, which is permanent. */
   open?(ref: Json, signal: AbortSignal): AsyncIterable<Uint8Array>;
-  /** Called once, when the channel ends (a reload, a shutdown) and no call of it is running any more: closes what is kept
-   *  open and finishes small things until the signal aborts. Never throws. */
+  /** Called once when the channel ends (a reload, a shutdown), after all its other calls have returned.
+   *  Closes open resources, and completes short tasks until the signal aborts. Never throws. */
   close?(signal: AbortSignal): Promise<void>;
-  /** For `check --online` and start-up: connects and logs in; sends nothing, changes nothing. A channel with several sides
-   *  probes all of them, answers as the worst one does, and says of each in `parts` what it found. */
+  /** Checks the connection for `check --online` and start-up: connects and logs in, but sends nothing
+   *  and changes nothing. A channel with several sides probes all of them, returns the worst status, and
+   *  lists the result of each in `parts`. */
   probe?(signal: AbortSignal): Promise<ChannelStatus & { readonly parts?: readonly Probed[] }>;
 }
 
 export interface Inbound {
-  /** Lives as long as the connection. Reads on from `cursor`; null on the very first run.
-   *  Returns when the signal aborts; throws to be started again, with back-off, by the core.
-   *  At most one node runs it at a time. */
+  /** Receives messages for as long as the connection lasts, starting from `cursor`. The cursor is null
+   *  on the very first run. Returns when the signal aborts. When it throws, the core restarts it with
+   *  backoff. At most one node runs it at a time. */
   run(cursor: Cursor | null, signal: AbortSignal): Promise<void>;
 }
 
 export interface Outbound<Draft extends Json = Json> {
-  /** How many bytes of files one reply may carry, all together, as this channel is configured; the core gives none more.
-   *  Default: 25 MiB. */
+  /** The maximum total size in bytes of the files of one reply, as this channel is configured. The core
+   *  never passes more. Default: 25 MiB. */
   readonly attachmentLimit?: number;
-  /** Renders the agent's Markdown where that takes too long for `compose`, for instance in a worker thread. The core calls it
-   *  outside any transaction before it stores the answer, and stores the result with it; `compose` gets it as
-   *  `Reply.rendered`. Must end soon after the signal aborts (a few seconds). Null, or a throw: there is no rendering, and
-   *  `compose` does without. */
+  /** Renders the agent's Markdown when that is too slow for `compose`, for instance in a worker thread.
+   *  The core calls it outside any transaction before it stores the answer, and stores the result with
+   *  the answer. `compose` receives the result as `Reply.rendered`. It must return within a few seconds
+   *  after the signal aborts. If it returns null or throws, `compose` is called without a rendering. */
   prepare?(markdown: string, signal: AbortSignal): Promise<Json | null>;
-  /** One reply -> what will be sent, part by part. The adapter renders the reply's Markdown and splits it where its provider
-   *  limits a message: it alone knows in which units. Pure: called inside a transaction, stored before anything is sent. Must
-   *  take linear time and a few milliseconds at most, whatever the text is. When it throws, the core calls it again with a
+  /** Converts one reply to the drafts to send, one for each part. The adapter renders the reply's
+   *  Markdown and splits it at the provider's message limit, in the provider's units. Pure: called
+   *  inside a transaction, and the drafts are stored before any is sent. It must run in linear time and
+   *  take a few milliseconds at most for any text. When it throws, the core calls it again with a
    *  shortened plain text, without signature and introduction. */
   compose(reply: Reply): readonly Draft[];
-  /** Called with the draft's lane leased; never twice at once for one conversation. Outcomes are values; a throw before
-   *  `crossing()` means nothing was sent, after it nobody knows. */
+  /** Sends one draft. The core holds the lease of the draft's lane, so calls for one conversation never
+   *  overlap. Outcomes are returned as values. A throw before `crossing()` means that nothing was sent;
+   *  a throw after it is an unknown outcome. */
   send(draft: Draft, attempt: Attempt): Promise<SendOutcome>;
-  /** Did that attempt go through? Absent means nobody can tell. */
+  /** Checks whether an attempt of unknown outcome was sent. Absent when the adapter cannot determine it. */
   reconcile?(draft: Draft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
-  /** Every address that the draft goes to, copies included; a bounce suppresses no other one. Pure. Default: the first
-   *  of the reply's `to`. */
+  /** Returns every address that the draft goes to, including copies; a bounce suppresses no other
+   *  address. Pure. Default: the first of the reply's `to`. */
   recipients?(draft: Draft): readonly string[];
 }
 
 export interface Attempt {
   readonly key: SendKey;
-  /** Counted from 1. */
+  /** The number of the attempt, counted from 1. */
   readonly number: number;
-  /** Deadline, end of the lease, or shutdown. */
+  /** Aborts at the deadline, at the end of the lease, or on shutdown. */
   readonly signal: AbortSignal;
-  /** Call just before the first byte that could have an effect.
-   *  Thrown before it: nothing was sent, try again. Thrown after it: nobody knows.
-   *  It may itself throw (the lease was lost): then send nothing. */
+  /** Call it immediately before the first byte that could have an effect at the provider. An error
+   *  thrown before this call means that nothing was sent, and the core retries. An error thrown after it
+   *  leaves the outcome unknown. `crossing` itself throws when the lease was lost: then send nothing. */
   crossing(): void;
-  /** The bytes of one of the reply's files, by its `ref`: the same at every attempt, in whichever process. Call it before
-   *  `crossing()`; rejects when they cannot be had now, and then nothing may be sent. */
+  /** Reads the bytes of one of the reply's files by its `ref`. The bytes are identical at every attempt
+   *  and in every process. Call it before `crossing()`. It rejects when the bytes are unavailable now;
+   *  then nothing may be sent. */
   read(ref: FileRef): Promise<Uint8Array>;
 }
 
@@ -146,58 +163,64 @@ export interface PastAttempt {
   readonly startedAt: Date;
 }
 
-/** One answer of the agent, ready to be dressed for the channel. Everything in it is frozen when it is made. */
+/** One answer of the agent, to be formatted for the channel. All its fields are fixed when it is
+ *  created. */
 export interface Reply {
-  /** `answer`: of the agent, to a message. `opening`: we write (or call) first. `notice`: words of the channel's own
-   *  (a HELP text) or for a human; sent as it is. Signature and introduction are null but for answers. */
+  /** `answer`: the agent's answer to a message. `opening`: the first message or call of an outbound
+   *  conversation. `notice`: a text of the channel itself (a HELP text) or for a human, sent unchanged.
+   *  Signature and introduction are null except for answers. */
   readonly kind: "answer" | "opening" | "notice";
-  /** True for an answer that a person wrote in place of the agent: no automatic mail. */
+  /** True for an answer that a human wrote instead of the agent: it must not be marked as automatic
+   *  mail. */
   readonly byHuman?: true;
-  /** True for an answer after which a call goes to a human: said first, then handed over, as the channel is configured to
-   *  (`handing-over`, reason `escalated`). A channel that can hand nothing over goes on as after any other answer. */
+  /** True when a call is to be transferred to a human after this answer. The channel first plays the
+   *  answer, then transfers the call as it is configured to (`handing-over`, reason `escalated`). A
+   *  channel that cannot transfer continues as after any other answer. */
   readonly handOver?: true;
-  /** The key of the first part; part n sends under `partKey(key, n)`. */
+  /** The key of the first part. Part n is sent under `partKey(key, n)`. */
   readonly key: SendKey;
   readonly createdAt: Date;
-  /** The address of ours to send from: the one the person wrote to (`MessageEvent.via`). Absent for the default. */
+  /** Our address to send from: the address that the person wrote to (`MessageEvent.via`). Absent for the
+   *  default address. */
   readonly from?: string;
   readonly to: readonly Party[];
   readonly cc: readonly Party[];
   readonly subject: string | null;
-  /** The agent's answer, Markdown, without signature; plain text where `plain` says so. */
+  /** The agent's answer as Markdown, without signature. It is plain text when `plain` is set. */
   readonly text: string;
-  /** The text is plain text: never interpret it as markup. Set for notices and for what a person wrote, because they quote
-   *  customers, and when `compose` has thrown. */
+  /** The text is plain text and must never be interpreted as markup. Set for notices and for text
+   *  written by a human, because both quote customers. Also set after `compose` has thrown. */
   readonly plain?: true;
-  /** What `prepare` made of the text. */
+  /** The result of `prepare` for the text. */
   readonly rendered?: Json;
-  /** Files that the person who wrote it has attached. Absent when there are none, and where `Traits.attachments` is false. */
+  /** Files attached by the human who wrote the reply. Absent when there are none, and when
+   *  `Traits.attachments` is false. */
   readonly attachments?: readonly ReplyAttachment[];
   /** The agent's signature from its skill's settings, or null. */
   readonly signature: string | null;
-  /** The agent's introduction, set for the first reply of a conversation that we opened. */
+  /** The agent's introduction. Set only for the first reply of an outbound conversation. */
   readonly introduction: string | null;
-  /** From the skill's settings; the adapter's configured name wins. */
+  /** The sender name from the skill's settings. A name in the adapter's configuration takes precedence. */
   readonly senderName: string | null;
-  /** In-Reply-To: the id of the message this answers. */
+  /** In-Reply-To: the id of the message that this reply answers. */
   readonly answers: ExternalId | null;
   /** References, oldest first, `answers` last. */
   readonly history: readonly ExternalId[];
-  /** What a person's answer may carry back to us, beside the ids. */
+  /** A token that a response may carry back in addition to the ids. */
   readonly token: ThreadToken;
-  /** What our loop header says: the hops of the message this answers, plus one. */
+  /** The value of our loop header: the hops of the answered message, plus one. */
   readonly hops: number;
-  /** The live session to answer in. Null for a channel of calls: place one. */
+  /** The live session to answer in. Null for a channel of calls: place a call. */
   readonly session: SessionId | null;
 }
 
-/** A file that goes out with a reply. Its bytes stay in the core's store until the reply is settled: a draft keeps the
- *  `ref`, and `send` reads them (`Attempt.read`). */
+/** A file that is sent with a reply. Its bytes stay in the core's store until the reply is settled. A
+ *  draft keeps the `ref`, and `send` reads the bytes (`Attempt.read`). */
 export interface ReplyAttachment {
-  /** As the person's program named it: data, never a path to open. */
+  /** The file name as the sender's program supplied it. Treat it as data; never open it as a path. */
   readonly name: string;
   readonly mediaType: string;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
   readonly ref: FileRef;
 }

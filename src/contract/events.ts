@@ -1,76 +1,88 @@
-// What a channel tells the core. Everything here is a fact the adapter observed, never a decision about the
-// conversation: those are the core's (src/domain).
+// The events that a channel reports to the core. Every field is a fact that the adapter observed. Decisions
+// about the conversation belong to the core (src/domain).
 
 import type { ExternalId, Json, SendKey, SessionId, ThreadToken } from "./ids.ts";
 
 export type InboundEvent = MessageEvent | DeliveryEvent | SessionEvent;
 
-/** A person (or a machine) wrote to us. */
+/** A message from a person or a machine. */
 export interface MessageEvent {
   readonly kind: "message";
-  /** The dedupe key: the same input gives the same id, for ever. E-mail: mailbox, UIDVALIDITY and UID. */
+  /** The deduplication key. The same input must always give the same id. E-mail: mailbox, UIDVALIDITY
+   *  and UID. */
   readonly id: ExternalId;
-  /** A second dedupe key over the content, for copies that arrive under another `id` (a UIDVALIDITY change). */
+  /** A second deduplication key over the content, for copies that arrive under another `id` (a
+   *  UIDVALIDITY change). */
   readonly fingerprint?: string;
-  /** The id that others cite when they answer this message (a Message-ID). Default: `id`. */
+  /** The id that later messages cite when they answer this message (a Message-ID). Default: `id`. */
   readonly cited?: ExternalId;
   readonly from: Party;
   readonly to: readonly Party[];
-  /** The address of ours that the person wrote to, when it is not the channel's default: a second number, `whatsapp:...`,
-   *  `rcs:...`. Each is a conversation of its own with that person, and answers go out from it (`Reply.from`). */
+  /** Our address that the message was sent to, when it is not the channel's default: a second number,
+   *  `whatsapp:...`, `rcs:...`. Each address has its own conversation with that person, and replies are
+   *  sent from it (`Reply.from`). */
   readonly via?: string;
-  /** Where an answer goes when that is not `from` (Reply-To). */
+  /** The address for replies when it differs from `from` (Reply-To). */
   readonly replyTo?: Party;
-  /** Others who take part (Cc without our own addresses). */
+  /** Other participants (Cc without our own addresses). */
   readonly cc?: readonly Party[];
   readonly thread: Thread;
   readonly sentAt: Date;
   readonly subject?: string;
-  /** What the person said. E-mail: without quoted mails of ours and without the signature, and the whole text when that is in doubt. */
+  /** The text that the sender wrote. E-mail: without quotes of our mails and without the signature; the
+   *  whole text when the adapter cannot separate them reliably. */
   readonly text: string;
   /** The whole text when trimming removed something. Stored, not sent to the agent. */
   readonly fullText?: string;
-  /** True when there are attachments, and nothing of `text` was written for this message: it is quoted, or a signature. */
+  /** True when there are attachments and no part of `text` was written for this message: it is all
+   *  quotes or signature. */
   readonly wordless?: true;
   readonly attachments?: readonly Attachment[];
-  /** Set when the message must never be answered: machine mail, bounces, lists, own mail, too old, denied ... Stored with this reason. */
+  /** Set when the message must never be answered: machine mail, bounces, lists, own mail, too old,
+   *  denied ... The core stores the message with this reason. */
   readonly refusal?: Refusal;
-  /** Set when traces at the provider show that the message was handled although this store does not know it. The core holds
-   *  it (`answered-before-restore`) until an operator decides. */
+  /** Set when traces at the provider show that the message was already handled, although this store has
+   *  no record of it. The core holds the message (`answered-before-restore`) until an operator decides. */
   readonly handledBefore?: HandledBefore;
-  /** The whole message is the person's word on being written to (STOP, START, HELP): acted on, never shown to the agent. */
+  /** Set when the whole message is an opt-out, opt-in or help keyword (STOP, START, HELP). The core acts
+   *  on it and never passes it to the agent. */
   readonly consent?: Consent;
-  /** Meant for people, not for the agent (a missed call, a voicemail): stored and told to the channel's `humans`, never
-   *  asked. From a channel of calls it is an escalation, too. With its session as the thread, which need not have been
-   *  opened, it is kept with the call. */
+  /** Set for a message for humans (a missed call, a voicemail). The core stores it, notifies the
+   *  channel's `humans`, and never asks the agent. From a channel of calls it is also an escalation.
+   *  With a session as its thread, it is stored with that call; the session need not have been opened. */
   readonly forHumans?: { readonly subject: string };
-  /** How many automatic answers of other agents this thread has seen, as their loop header counts them. Default 0. */
+  /** Number of automatic answers by other agents in this thread, according to their loop header. Default
+   *  0. */
   readonly hops?: number;
-  /** Facts the agent is told beside the text, such as the verdict on the sender: `{ "sender": "unverified" }`. */
+  /** Facts that the agent receives with the text, such as the sender verification: `{ "sender":
+   *  "unverified" }`. */
   readonly notes?: { readonly [name: string]: string };
-  /** Whether `from` is proven to be who wrote it; absent where the channel cannot tell, or was not asked to. */
+  /** Whether the sender address `from` was authenticated. Absent when the channel cannot check it or is
+   *  not configured to. */
   readonly sender?: "verified" | "unverified";
-  /** Kept for replay. */
+  /** The original bytes, kept for replay. */
   readonly raw?: Uint8Array;
 }
 
-/** `by`: `self` when this channel handled it in a later or earlier state of the store, so that the store is older than the
- *  provider's traces; `other` when another installation, or an unknown one, did. `reason` is for the operator. */
+/** `by` is `self` when this channel handled the message in an earlier or later state of the store: the
+ *  store is then older than the traces at the provider. It is `other` when another or an unknown
+ *  installation handled it. `reason` is for the operator. */
 export interface HandledBefore {
   readonly by: "self" | "other";
-  /** True when the only trace is an answer that cites the message's id. Senders choose ids and can use one twice, so this
-   *  trace counts only when the store has never seen the id. */
+  /** True when the only trace is a reply that cites the message's id. Senders choose ids and can reuse
+   *  them, so this trace counts only when the store has no record of the id. */
   readonly cited?: true;
   readonly reason: string;
 }
 
-/** `stop` suppresses the sender's address on this channel until `start`; `help` changes nothing. */
+/** `stop` suppresses the sender's address on this channel until `start`. `help` changes no state. */
 export interface Consent {
   readonly word: "stop" | "start" | "help";
-  /** True for a word that is also an everyday message (ALTA, ANMELDEN). As `start` it only counts for an address that is
-   *  suppressed; from anybody else it is a message like any other. */
+  /** True for a keyword that is also an everyday message (ALTA, ANMELDEN). As `start` it counts only for
+   *  an address that is suppressed. From any other address it is handled as a normal message. */
   readonly ambiguous?: true;
-  /** What the channel says in return: sent as it is, past a suppression. Absent when the provider says something itself. */
+  /** The text that the channel sends in response. It is sent unchanged, even to a suppressed address.
+   *  Absent when the provider sends its own response. */
   readonly answer?: string;
 }
 
@@ -78,18 +90,20 @@ export interface Consent {
 export interface Refusal {
   readonly code: string;
   readonly reason: string;
-  /** A human has to read the message (it is encrypted): it is held instead of ignored, and responders are notified. */
+  /** True when a human must read the message (for example, because it is encrypted). The core holds it
+   *  instead of ignoring it, and notifies responders. */
   readonly hold?: true;
 }
 
-/** Something became of what we sent: a status callback, a bounce. */
+/** A delivery receipt for a sent message: a status callback or a bounce (DSN). */
 export interface DeliveryEvent {
   readonly kind: "delivery";
   readonly id: ExternalId;
   readonly fingerprint?: string;
-  /** What it is about, tried in this order; `recipient` matches the newest draft sent to that address. `mentioned` are the
-   *  addresses in the text of a report that names no recipient in a machine-readable way. Only recipients of the draft
-   *  are ever suppressed. */
+  /** Identifies the draft that the event concerns; the core tries the fields in this order. `recipient`
+   *  matches the newest draft sent to that address. `mentioned` lists the addresses in the text of a
+   *  report that names no recipient in machine-readable form. Only recipients of the draft are ever
+   *  suppressed. */
   readonly about: {
     readonly key?: SendKey;
     readonly sent?: readonly ExternalId[];
@@ -97,63 +111,73 @@ export interface DeliveryEvent {
     readonly mentioned?: readonly string[];
   };
   readonly state: "accepted" | "delivered" | "read" | "failed";
-  /** failed: true when trying that address again is pointless (a hard bounce). Two of them suppress the address. */
+  /** failed: true when a retry to that address cannot succeed (a hard bounce). The second such event
+   *  suppresses the address. */
   readonly permanent?: boolean;
-  /** failed: why, as a refused outcome has it. `opted-out`: the person does not want to be written to; suppressed at once. */
+  /** failed: the error code, as in a refused outcome. `opted-out`: the recipient has opted out, and the
+   *  core suppresses the address at once. */
   readonly code?: string;
   readonly detail?: string;
   readonly raw?: Uint8Array;
 }
 
-/** A live conversation (a call) began or goes on over a new connection (`opened`), was interrupted, is given to a human
- *  (`handing-over`), lost its connection (`lost`: another may follow) or ended (`closed`: none will). */
+/** A state change of a live conversation (a call). `opened`: it began, or continues over a new
+ *  connection. `interrupted`: the caller interrupted a reply (barge-in). `handing-over`: it is being
+ *  transferred to a human. `lost`: its connection was lost and another may follow. `closed`: it ended
+ *  and no other connection follows. */
 export interface SessionEvent {
   readonly kind: "session";
   readonly id: ExternalId;
   readonly session: SessionId;
   readonly state: "opened" | "interrupted" | "handing-over" | "lost" | "closed";
   readonly from: Party;
-  /** interrupted: what the caller really heard of our answer. */
+  /** interrupted: the part of the reply that was played to the caller. */
   readonly heard?: string;
-  /** interrupted: the message whose answer was cut. */
+  /** interrupted: the message whose reply was cut off. */
   readonly about?: ExternalId;
-  /** handing-over, lost, closed: why; short and stable (`asked`, `hung-up`, `socket` ...). The core knows these: handing-over
-   *  `no-answer` (the agent did not answer in time) and `lost` (it cannot be reached), closed `no-answer` and `failed`
-   *  (nobody has served the caller): people are told, where they want to know. */
+  /** handing-over, lost, closed: the reason as a short stable code (`asked`, `hung-up`, `socket` ...).
+   *  The core interprets these codes: handing-over `no-answer` (the agent did not answer before its
+   *  timeout) and `lost` (the agent is unreachable); closed `no-answer` and `failed` (the caller was not
+   *  served). For these it notifies responders, if they are configured for it. */
   readonly reason?: string;
-  /** closed: how long the call was, in milliseconds. */
+  /** closed: the duration of the call in milliseconds. */
   readonly durationMs?: number;
 }
 
-/** `address` is the channel's canonical form: a lower-cased mailbox, an E.164 number with its prefix. */
+/** A participant. `address` is in the channel's canonical form: a lower-cased mailbox, an E.164 number
+ *  with its prefix. */
 export interface Party {
   readonly address: string;
   readonly name?: string;
 }
 
-/** Ids this message answers, nearest first, and tokens found in its addresses or body; or the live session it belongs to. */
+/** The ids that this message answers, nearest first, and the tokens found in its addresses or body; or
+ *  the live session that it belongs to. */
 export type Thread =
   | {
       readonly answers: readonly ExternalId[];
       readonly tokens?: readonly ThreadToken[];
-      /** Those of `answers` that the adapter itself made of a draft's key: they name the draft even when nobody has heard
-       *  what became of it, and say that it went out. */
+      /** Those of `answers` that the adapter derived from a draft's key. They identify the draft even
+       *  when its outcome is unknown, and prove that it was sent. */
       readonly ours?: readonly { readonly id: ExternalId; readonly key: SendKey }[];
     }
   | { readonly session: SessionId };
 
-/** Bytes in hand are stored in the event's own transaction; bytes elsewhere are fetched later through `Adapter.open()`. */
+/** Inline bytes are stored in the event's own transaction. Bytes behind a `ref` are fetched later
+ *  through `Adapter.open()`. */
 export type Attachment = {
   readonly name: string;
   readonly mediaType: string;
-  /** False: kept, but the agent is not told of it (pictures of a signature). */
+  /** False: the attachment is stored, but the agent is not informed of it (images of a signature). */
   readonly named?: boolean;
-  /** Whether the person meant to hand it over; false for what programs add (pictures of a signature, calendar and S/MIME
-   *  parts). Nothing else is passed on with a person's answer. Default: as `named`. */
+  /** Whether the sender attached it deliberately. False for parts that mail programs add (images of a
+   *  signature, calendar and S/MIME parts). Only deliberate attachments are forwarded with a human's
+   *  reply. Default: the value of `named`. */
   readonly meant?: boolean;
 } & (
   | { readonly bytes: Uint8Array }
   | { readonly size?: number; readonly ref: Json }
-  /** There will be no bytes, and why: it was too large to be kept. */
+  /** The bytes will never be available; `missing` is the reason, for example that the file exceeded the
+   *  size limit. */
   | { readonly size?: number; readonly missing: string }
 );

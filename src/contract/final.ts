@@ -1,7 +1,7 @@
-// Failures that no later try could mend, marked on the error itself: a class would be another one in every copy of this
-// package.
+// Permanent failures, marked by a property of the error. A class would not work, because every copy of this
+// package has its own class.
 
-/** An error that ends the matter: thrown by `Adapter.open`, it is noted and nothing is fetched again. */
+/** A permanent error. When `Adapter.open` throws it, the core records the failure and does not retry. */
 export interface FinalError extends Error {
   readonly final: true;
 }

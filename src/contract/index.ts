@@ -1,4 +1,4 @@
-// bridgehead/contract: everything an adapter may import from us.
+// bridgehead/contract: the complete public interface for adapters.
 
 export * from "./channel.ts";
 export * from "./contract.ts";

@@ -1,9 +1,11 @@
-// What became of an attempt, as values. There is no fifth case and no exception to interpret.
+// The outcomes of a send attempt, as values. The four cases are complete, and no exception has to be
+// interpreted.
 
 import type { ExternalId } from "./ids.ts";
 
-/** What a refusal or a deferral concerns. `sender` pauses the drafts that go out from the same address of ours
- *  (`MessageEvent.via`); `channel` pauses every draft of the channel: bad credentials, an unreachable provider. */
+/** The extent of a refusal or a deferral. `sender` pauses the drafts that are sent from the same address
+ *  of the channel (`MessageEvent.via`). `channel` pauses every draft of the channel: bad credentials, an
+ *  unreachable provider. */
 export type Scope = "draft" | "recipient" | "sender" | "channel";
 
 /** Why a sender or a channel cannot send now. It selects the backoff, which has a schedule for each kind of channel.
@@ -11,20 +13,22 @@ export type Scope = "draft" | "recipient" | "sender" | "channel";
  *  `set-up`: the account or the number may not send until the operator changes something. */
 export type DeferralCause = "unreachable" | "login" | "rate" | "set-up";
 
-/** What became of one attempt to send a draft. Certain or not. */
+/** The outcome of one attempt to send a draft. */
 export type SendOutcome =
-  /** The provider has it. `also`: further ids it may be cited under (the Message-ID the server put in place of ours). */
+  /** The provider has accepted it. `also`: further ids under which it may be cited (a Message-ID that
+   *  the server substituted). */
   | {
       readonly kind: "sent";
       readonly id: ExternalId;
       readonly also?: readonly ExternalId[];
       readonly detail?: string;
     }
-  /** Certain: no, and never. scope `recipient` counts towards suppressing the address. */
+  /** The provider has permanently rejected it. Scope `recipient` counts towards suppressing the address. */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string; readonly scope?: Scope }
-  /** Certain: not yet. Without `scope` only this draft waits. `retryAfterMs` is the provider's own Retry-After, or the
-   *  adapter's for this draft; without it the core backs off. A paused sender or channel is tried again with one draft,
-   *  and the first success ends the pause. */
+  /** The provider has not accepted it yet, and the core retries. Without `scope` only this draft waits.
+   *  `retryAfterMs` is the provider's Retry-After, or the adapter's own delay for this draft; without it
+   *  the core uses its backoff. The core retries a paused sender or channel with one draft, and the
+   *  first success ends the pause. */
   | {
       readonly kind: "deferred";
       readonly reason: string;
@@ -32,10 +36,10 @@ export type SendOutcome =
       readonly scope?: Scope;
       readonly cause?: DeferralCause;
     }
-  /** It may have gone out. */
+  /** The draft may or may not have been sent. */
   | { readonly kind: "unknown"; readonly reason: string };
 
-/** What a later look found out about an attempt of unknown outcome. */
+/** The result of a later check of an attempt with unknown outcome. */
 export type Verdict =
   | { readonly kind: "sent"; readonly id: ExternalId }
   | { readonly kind: "not-sent" }
@@ -48,11 +52,11 @@ export type ChannelStatus =
   | { readonly state: "degraded"; readonly code: string; readonly reason: string }
   | { readonly state: "unauthorized"; readonly code: string; readonly reason: string };
 
-/** What `probe` found out about one side of a channel. */
+/** The result of `probe` for one side of a channel. */
 export interface Probed {
-  /** For the operator: `imap`, `smtp`. */
+  /** The name of the side, for the operator: `imap`, `smtp`. */
   readonly part: string;
   readonly status: ChannelStatus;
-  /** What the operator has to change, in terms of the block's keys. */
+  /** The change that the operator has to make, in terms of the block's keys. */
   readonly fix?: string;
 }

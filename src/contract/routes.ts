@@ -1,8 +1,9 @@
-// Routes are data. The core owns port, TLS, limits, body size, access log and drain; it mounts a channel's routes
-// under /channels/<id>.
+// Routes are declared as data. The core manages the port, TLS, limits, body size, access log and draining.
+// It mounts a channel's routes under /channels/<id>.
 
-/** `/inbound`; of a socket also `/llm/*` or `/llm/*` + `/*`: each `*` is any one segment that is not empty, found in the
- *  request's URL. An exact path wins over one with `*`. */
+/** A path such as `/inbound`. A socket route may also use `/llm/*` or `/llm/*` + `/*`. Each `*` matches
+ *  one non-empty segment, which the handler reads from the request's URL. An exact path takes precedence
+ *  over one with `*`. */
 export type RoutePath = `/${string}`;
 export type Route = HttpRoute | SocketRoute;
 
@@ -10,33 +11,38 @@ export interface HttpRoute {
   readonly kind: "http";
   readonly method: "GET" | "POST";
   readonly path: RoutePath;
-  /** A larger body is answered 413 before the handler sees it. Default 64 KiB. */
+  /** Maximum size of a request body in bytes. The core answers a larger body with 413 without calling
+   *  the handler. Default 64 KiB. */
   readonly maxBodyBytes?: number;
-  /** Body unread and raw; a thrown error becomes 503 (the provider tries again). */
+  /** Handles a request. The body is raw and not read yet. A thrown error becomes a 503 response, and the
+   *  provider retries. */
   handle(request: Request): Promise<Response>;
 }
 
 export interface SocketRoute {
   readonly kind: "socket";
   readonly path: RoutePath;
-  /** A larger frame closes the socket with 1009. Default 64 KiB. */
+  /** Maximum size of a frame in bytes. A larger frame closes the socket with 1009. Default 64 KiB. */
   readonly maxFrameBytes?: number;
-  /** The subprotocol this route speaks (`ws.jambonz.org`); a client that does not offer it is refused with 400. */
+  /** The subprotocol of this route (`ws.jambonz.org`). A client that does not offer it is refused with
+   *  400. */
   readonly protocol?: string;
-  /** Before the upgrade; a Response refuses it. The request's URL is the public one, with the scheme `wss` (`ws`
-   *  where the public URL is http). */
+  /** Called before the upgrade; a returned Response refuses it. The request's URL is the public one,
+   *  with the scheme `wss` (`ws` when the public URL is http). */
   authorize(request: Request): Promise<Response | null>;
-  /** Lives as long as the socket; a throw closes it with 1011. The core pings, and cuts a socket that does not answer. */
+  /** Serves the socket until it is closed. A throw closes it with 1011. The core sends pings, and closes
+   *  a socket that does not respond. */
   serve(socket: Socket, request: Request): Promise<void>;
 }
 
-/** Iterating ends when the socket does, however it ends. Whoever does not read on slows the sender down. */
+/** An open WebSocket. Iteration ends when the socket closes for any reason. Applies back-pressure: an
+ *  unread socket pauses its peer. */
 export interface Socket extends AsyncIterable<string | Uint8Array> {
-  /** Resolves when the bytes have left; rejects when the socket is closed. */
+  /** Resolves when the bytes were written; rejects when the socket is closed. */
   send(data: string | Uint8Array): Promise<void>;
   close(code?: number, reason?: string): void;
   /** Aborts when the socket is closed. */
   readonly signal: AbortSignal;
-  /** Aborts when the daemon is going down: finish what is being said; a close with 1012 follows. */
+  /** Aborts when the daemon is shutting down: finish the current reply. A close with 1012 follows. */
   readonly draining: AbortSignal;
 }

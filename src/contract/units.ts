@@ -1,21 +1,22 @@
-// Durations and sizes as an operator writes them: one grammar for the core and for every adapter.
+// Durations and sizes in the configuration: one grammar for the core and for every adapter.
 
 import type * as z from "zod";
 
 const milliseconds = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const bytes = { B: 1, KB: 1000, MB: 1_000_000, GB: 1_000_000_000 } as const;
 
-/** The schemas of quantities, made with the adapter's own zod: `const { duration, size } = units(z)`. In the file each is a
- *  text, `"1.5m"` or `"25MB"`; a default is written alike: `duration.prefault("30s")`. The core recognizes them by their
- *  metadata and tells the operator which units there are. */
+/** Creates the schemas of durations and sizes with the adapter's own zod: `const { duration, size } =
+ *  units(z)`. In the file each is a string, `"1.5m"` or `"25MB"`. Write a default the same way:
+ *  `duration.prefault("30s")`. The core recognizes the schemas by their metadata and lists the valid
+ *  units in error messages. */
 export function units(zod: Pick<typeof z, "string">) {
-  /** `"500ms"`, `"30s"`, `"1.5m"`, `"2h"`, `"3d"` -> whole milliseconds. */
+  /** Parses `"500ms"`, `"30s"`, `"1.5m"`, `"2h"`, `"3d"` to whole milliseconds. */
   const duration = zod
     .string()
     .regex(/^\d{1,9}(\.\d{1,9})?(ms|s|m|h|d)$/, 'must be a duration such as "30s", "1.5m", "2h" or "3d"')
     .meta({ unit: "duration" })
     .transform((text) => scaled(text, milliseconds));
-  /** `"500B"`, `"64KB"`, `"1.5MB"`, `"1GB"` -> whole bytes; a kilobyte has 1000. */
+  /** Parses `"500B"`, `"64KB"`, `"1.5MB"`, `"1GB"` to whole bytes. A kilobyte has 1000 bytes. */
   const size = zod
     .string()
     .regex(/^\d{1,9}(\.\d{1,9})?(B|KB|MB|GB)$/, 'must be a size such as "64KB", "25MB" or "1GB"')
