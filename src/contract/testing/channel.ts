@@ -1,5 +1,5 @@
-// An in-memory channel: what the core would give an adapter, with the store replaced by arrays a test can read and
-// with an `accept` a test can hold up or fail.
+// An in-memory `Channel` for tests. Arrays that a test can read replace the store. A test can delay
+// `accept` or make it fail.
 
 import { setImmediate as turn } from "node:timers/promises";
 import type {
@@ -18,7 +18,7 @@ import type { ChannelStatus } from "../outcomes.ts";
 import { wallClock } from "./clock.ts";
 import { elapse } from "./patience.ts";
 
-/** One call of `accept`, from the moment it was made. */
+/** One call of `accept`, recorded when it is made. */
 export interface AcceptCall {
   readonly events: readonly InboundEvent[];
   readonly cursor: Cursor | undefined;
@@ -32,25 +32,27 @@ export interface LogLine {
 }
 
 export interface RecordingChannel extends Channel {
-  /** What was committed, in order, duplicates left out. */
+  /** The committed events in order, without duplicates. */
   readonly stored: readonly InboundEvent[];
-  /** Those of `stored` that are messages. */
+  /** The events of `stored` that are messages. */
   readonly messages: readonly MessageEvent[];
-  /** Every call of `accept`, also those that wait or were rejected. */
+  /** Every call of `accept`, including pending and rejected ones. */
   readonly calls: readonly AcceptCall[];
-  /** The last committed cursor: what the core would start `run` with. */
+  /** The last committed cursor, with which the core would start `run`. */
   readonly cursor: Cursor | null;
   readonly statuses: readonly ChannelStatus[];
-  /** What `warn` said last, by code. */
+  /** The last sentence of each `warn` code. */
   readonly warnings: ReadonlyMap<string, string>;
   readonly logged: readonly LogLine[];
-  /** From now on `accept` waits, with nothing committed, until `release`. */
+  /** Makes `accept` block before its commit until `release`. */
   hold(): void;
   release(): void;
-  /** The next `times` (1) calls of `accept` that carry events, held ones first, commit nothing and reject with `error`;
-   *  0 ends it. A call with a cursor alone goes through: two commits are not one. */
+  /** Makes the next `times` (1) calls of `accept` that carry events reject with `error` and commit
+   *  nothing. Held calls come first; 0 cancels it. A call with only a cursor succeeds, because it is a
+   *  separate commit. */
   reject(times?: number, error?: Error): void;
-  /** Resolves as soon as `test` holds, looked at after every change; rejects, naming `what`, after `ms` (a minute). */
+  /** Resolves as soon as `test` holds, which is checked after every change. Rejects with `what` in the
+   *  error after `ms` (default one minute). */
   until(what: string, test: (channel: RecordingChannel) => boolean, ms?: number): Promise<void>;
 }
 
@@ -58,23 +60,23 @@ export interface RecordingChannelOptions {
   /** Default `test-channel`. */
   readonly id?: string;
   readonly clock?: Clock;
-  /** Public address under which the routes would be mounted. Default `https://bridge.example/channels/<id>`. */
+  /** The public base address of the routes. Default `https://bridge.example/channels/<id>`. */
   readonly publicUrl?: string;
-  /** What an earlier life of this channel committed last. */
+  /** The last cursor that an earlier run of this channel committed. */
   readonly cursor?: Cursor | null;
-  /** What `agent()` says. Default: an active agent called Agent, without an introduction. */
+  /** The result of `agent()`. Default: an active agent named Agent, without an introduction. */
   readonly agent?: AgentFacts | null;
-  /** When the store first ran the channel. Default: now. */
+  /** The time when the store first ran the channel. Default: now. */
   readonly since?: Date;
   /** The channel's own mark. Default `testmark00`. */
   readonly mark?: string;
-  /** Whose any other mark is. Default: foreign. */
+  /** The owner of any other mark. Default: foreign. */
   readonly ownerOf?: (mark: string) => MarkOwner;
-  /** What an earlier life of an adapter's channels has stored. */
+  /** The secrets that an earlier run of an adapter's channels has stored. */
   readonly secrets?: Map<string, string>;
 }
 
-/** Makes a fresh channel: nothing stored, nothing held. */
+/** Creates a new channel without stored events or held calls. */
 export function recordingChannel(options: RecordingChannelOptions = {}): RecordingChannel {
   const id = channelId(options.id ?? "test-channel");
   const base = options.publicUrl ?? `https://bridge.example/channels/${id}`;
@@ -96,7 +98,7 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
   let planted = new Error();
   let gate = Promise.withResolvers<void>();
   gate.resolve();
-  // One commit after the other, in the order of the calls, as a database would do it.
+  // Serializes the commits in the order of the calls, as a database does.
   let queue: Promise<unknown> = Promise.resolve();
 
   const changed = () => {
@@ -199,7 +201,8 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
   return channel;
 }
 
-/** What the core would know of a session, from the events alone; it answers nothing, so every message is pending. */
+/** Derives the facts that the core would store about a session, from its events only. No message is ever
+ *  answered, so every message is pending. */
 function factsOf(stored: readonly InboundEvent[], id: SessionId): SessionFacts | null {
   const own = stored.filter((event) => event.kind === "session" && event.session === id);
   const openings = own.filter((event) => event.kind === "session" && event.state === "opened");
@@ -238,7 +241,7 @@ async function watch(
 ): Promise<void> {
   if (test()) return;
   const seen = new AbortController();
-  // Whoever waits goes on right after the change that he waited for, before others do.
+  // A waiting test resumes immediately after the change that it waits for, before other tasks run.
   await new Promise<void>((resolve, reject) => {
     const look = () => {
       if (!test()) return;

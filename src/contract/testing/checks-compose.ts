@@ -1,4 +1,4 @@
-// What must hold of `compose`: its drafts are stored, sent by another process perhaps, and compared when they are sent again.
+// Rules of `compose`. Its drafts are stored, possibly sent by another process, and compared on a retry.
 
 import assert from "node:assert/strict";
 import { externalId, sendKey, threadToken } from "../ids.ts";
@@ -7,7 +7,7 @@ import { wallClock } from "./clock.ts";
 import { type Check, letters, makeRig, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
 import { watchStillness } from "./stillness.ts";
 
-/** A reply to the peer's person with `text`, under a key of its own. */
+/** Creates a reply with `text` to the peer's address, under a new key. */
 export function replyWith(rig: Rig, text: string): Reply {
   const ours = present(rig.peer.reply, "the peer has no reply", "outbound");
   const key = `k${letters(12)}`;
@@ -30,7 +30,7 @@ export function replyWith(rig: Rig, text: string): Reply {
   };
 }
 
-/** Replies that differ in everything an adapter may look at. */
+/** Replies that differ in every field that an adapter may read. */
 function replies(rig: Rig): readonly Reply[] {
   const plain = replyWith(rig, "A short answer.");
   const words = "Some words of a long answer, sentence after sentence. ";
@@ -52,7 +52,7 @@ function replies(rig: Rig): readonly Reply[] {
 
 async function isDeterministic(subject: Subject): Promise<void> {
   await withRig(subject, async (rig) => {
-    // Another process, an hour later.
+    // Simulates another process, one hour later.
     const later = await makeRig(subject, rig.peer, { clock: wallClock(3_600_000) });
     for (const reply of replies(rig)) {
       const drafts = outboundOf(rig).compose(structuredClone(reply));

@@ -1,4 +1,4 @@
-// What must hold of every event an adapter hands over, wherever it comes from.
+// Rules of every event that an adapter passes to `accept`, from any source.
 
 import assert from "node:assert/strict";
 import type { InboundEvent } from "../index.ts";
@@ -9,7 +9,7 @@ import { serveTest } from "./socket.ts";
 const named = (text: unknown): boolean => typeof text === "string" && text.trim() === text && text !== "";
 const dated = (date: unknown): boolean => date instanceof Date && !Number.isNaN(date.getTime());
 
-/** What is wrong with an event, in words; null when nothing is. */
+/** Returns a description of an event's defect, or null when the event is valid. */
 function flawOf(event: InboundEvent): string | null {
   if (!named(event.id) || event.id.length > 500) return `an id that is none: ${JSON.stringify(event.id)}`;
   if (event.kind === "delivery") {
@@ -33,7 +33,7 @@ function flawOf(event: InboundEvent): string | null {
   return bad ? `an attachment of type ${bad.mediaType}` : null;
 }
 
-/** Lets the peer do everything the harness can show, once. */
+/** Makes the peer exercise every function of the harness once. */
 async function provoke(rig: Rig): Promise<void> {
   const { peer, channel, adapter } = rig;
   const url = channel.url.bind(channel);

@@ -1,4 +1,4 @@
-// What must hold of files that go out with a reply: they arrive whole, or nothing does.
+// Rules of files that are sent with a reply: either all files arrive complete, or nothing is sent.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -10,7 +10,7 @@ import type { TakenFile } from "./harness.ts";
 import { eventually, throughout } from "./patience.ts";
 import { type Check, makeRig, mark, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
 
-/** Every byte there is, line ends of all kinds, and an end without one. */
+/** Contains every byte value, all kinds of line ends, and a last line without one. */
 const everyByte = Uint8Array.from({ length: 1024 }, (_, at) => at % 256);
 const lines = new TextEncoder().encode("one\ntwo\r\n\r\n.\r\n--\rend ");
 
@@ -29,7 +29,7 @@ interface Parcel extends Letter {
   readonly read: Attempt["read"];
 }
 
-/** One composed draft with files, as it would come back from the store. */
+/** Composes one draft with files, as it would be read from the store. */
 function compose(rig: Rig): Parcel {
   const text = mark("with files");
   const { attachments, read } = keptFiles(files);
@@ -44,7 +44,8 @@ const arrived = (rig: Rig, text: string) =>
 
 async function carriesThemWhole(subject: Subject): Promise<void> {
   await withRig(subject, async (rig) => {
-    // Another process may send it: nothing may hang on what the one that composed it had in its memory.
+    // Another process may send the draft, so sending must not depend on the memory of the composing
+    // process.
     const later = await makeRig(subject, rig.peer);
     for (const one of [rig, later]) {
       const parcel = compose(rig);
@@ -52,7 +53,7 @@ async function carriesThemWhole(subject: Subject): Promise<void> {
       assert.equal(ending.kind, "sent", `all was well, and send came to ${ending.told}`);
       const there = async () => (await taken(rig, parcel.text)) > 0;
       await eventually("the message at the peer", there, rig.patienceMs);
-      // A message that was sent twice is another rule's.
+      // Another check covers messages that were sent twice.
       const found = (await arrived(rig, parcel.text)).slice(0, files.length);
       assert.deepEqual(found.map(summary), files.map(summary), "the files did not arrive as they were");
     }

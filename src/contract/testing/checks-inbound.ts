@@ -1,4 +1,5 @@
-// What must hold of `inbound`: nothing lost, nothing twice, and the peer is told only what is true.
+// Rules of `inbound`: no message is lost or stored twice, and the adapter acknowledges only committed
+// messages.
 
 import assert from "node:assert/strict";
 import type { MessageEvent } from "../index.ts";
@@ -28,7 +29,7 @@ const acknowledged = async (rig: Rig, text: string) => {
   return (await list()).some((one) => one.includes(text));
 };
 
-/** Every message with this text that was ever handed to `accept`, committed or not. */
+/** Returns every message with this text that was passed to `accept`, committed or not. */
 const handedOver = (channel: RecordingChannel, text: string): readonly MessageEvent[] =>
   channel.calls.flatMap((call) =>
     call.events.filter((event) => event.kind === "message").filter((event) => event.text.includes(text)),

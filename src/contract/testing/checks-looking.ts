@@ -1,4 +1,4 @@
-// What must hold of looking without acting: `reconcile` and `probe`.
+// Rules of the functions without side effects: `reconcile` and `probe`.
 
 import assert from "node:assert/strict";
 import type { ChannelStatus, PastAttempt, Verdict } from "../index.ts";
@@ -7,7 +7,7 @@ import { noFiles } from "./files.ts";
 import { attempt, deadline, eventually } from "./patience.ts";
 import { type Check, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
 
-/** The verdict on an attempt of an hour ago; a throw reads as "unsure", as it does in the core. */
+/** Returns the verdict on an attempt made an hour ago. A throw counts as "unsure", as in the core. */
 async function lookUp(rig: Rig, letter: Letter): Promise<Verdict> {
   const outbound = outboundOf(rig);
   const look = present(outbound.reconcile?.bind(outbound), "the adapter has no reconcile", "reconcile");

@@ -1,4 +1,4 @@
-// What must hold before anything is sent or read: the definition, its configuration, its `create`.
+// Rules that apply before anything is sent or read: the definition, its configuration and its `create`.
 
 import assert from "node:assert/strict";
 import type { Adapter, Traits } from "../index.ts";
@@ -38,7 +38,8 @@ async function configIsStrict(subject: Subject): Promise<void> {
   }
 }
 
-/** Copies of `block`, each with one unknown key in one of its objects, and the dotted path of that object. */
+/** Returns copies of `block`, each with one unknown key in one of its objects, and the dotted path of
+ *  that object. */
 function withStrangeKey(block: unknown, path = ""): (readonly [string, unknown])[] {
   if (block === null || typeof block !== "object" || Array.isArray(block)) return [];
   const inner = Object.entries(block).flatMap(([key, value]) =>

@@ -1,4 +1,5 @@
-// What must hold of routes: the answer to a request is the acknowledgement, and nobody unsigned gets in.
+// Rules of routes: a success response acknowledges the request, and requests without a valid signature are
+// rejected.
 
 import assert from "node:assert/strict";
 import type { HttpRoute, Route, SocketRoute } from "../index.ts";
@@ -8,7 +9,7 @@ import { type Check, mark, present, type Rig, type Subject, withRig } from "./ri
 
 interface Door {
   readonly sample: RequestSample;
-  /** The status the core would answer: a throw becomes 503. */
+  /** Returns the status that the core would send. A throw becomes 503. */
   readonly knock: (request: Request) => Promise<number>;
 }
 

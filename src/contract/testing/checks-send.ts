@@ -1,4 +1,4 @@
-// What must hold of `send`: its outcome is the truth as far as it can be known, at every place where the line can break.
+// Rules of `send`: its outcome matches what the peer received, wherever the connection can break.
 
 import assert from "node:assert/strict";
 import type { Attempt, Json, SendKey, SendOutcome } from "../index.ts";
@@ -14,7 +14,7 @@ export interface Letter {
   readonly text: string;
 }
 
-/** One composed draft, as it would come back from the store. */
+/** Composes one draft, as it would be read from the store. */
 export function compose(rig: Rig, word: string): Letter {
   const text = mark(word);
   const reply = replyWith(rig, text);
@@ -23,17 +23,17 @@ export function compose(rig: Rig, word: string): Letter {
   return { draft: JSON.parse(JSON.stringify(drafts[0])) as Json, key: reply.key, text };
 }
 
-/** How often the peer has taken this text. */
+/** Returns how often the peer has accepted this text. */
 export async function taken(rig: Rig, text: string): Promise<number> {
   const list = present(rig.peer.delivered?.bind(rig.peer), "the peer has no delivered()", "outbound");
   return (await list()).filter((one) => one.includes(text)).length;
 }
 
-/** How a send ended, read as the core reads it. */
+/** The result of a `send`, interpreted like the core does. */
 interface Ending {
   readonly kind: SendOutcome["kind"];
   readonly crossed: boolean;
-  /** For messages: the outcome, or what was thrown. */
+  /** The outcome or the thrown error, for failure messages. */
   readonly told: string;
 }
 
@@ -69,7 +69,7 @@ export async function send(rig: Rig, letter: Letter, conditions: Conditions = {}
   return ended.value;
 }
 
-/** Rejects outcomes that are none; returns the outcome as text. */
+/** Throws on an invalid outcome; returns a valid one as text. */
 function inspect(outcome: SendOutcome): string {
   const text = JSON.stringify(outcome);
   const wants: Record<SendOutcome["kind"], readonly string[]> = {
@@ -108,7 +108,8 @@ async function crossesBeforeTheEffect(subject: Subject): Promise<void> {
     const letter = compose(rig, "crossed");
     const { crossed } = await send(rig, letter);
     assert.ok(crossed, "send never called crossing()");
-    // Whoever calls it after the first byte has sent the message by now, and cannot take it back.
+    // An adapter that calls `crossing()` after the first byte has already sent the message and cannot
+    // cancel it.
     const stopped = compose(rig, "stopped");
     const crossing = () => {
       throw new Error("crossing: the lease is over (planted)");
@@ -129,7 +130,7 @@ const endsAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: Subject) =
     await tookIt(rig, letter, fault);
   });
 
-/** At a peer that has fallen silent, `send` ends soon after its signal. */
+/** Asserts that `send` returns soon after its signal aborts when the peer stops responding. */
 const endsSilenceAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: Subject) =>
   withRig(subject, async (rig) => {
     const letter = compose(rig, fault);
@@ -146,7 +147,7 @@ const endsSilenceAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: Sub
     await tookIt(rig, letter, fault);
   });
 
-/** The outcome is judged against what the peer really has. */
+/** Compares the outcome with what the peer actually received. */
 async function tookIt(rig: Rig, letter: Letter, fault: Fault): Promise<void> {
   if (fault === "cut-after" || fault === "hang-after") {
     const what = `the message at the peer (the harness's "${fault}" takes it)`;

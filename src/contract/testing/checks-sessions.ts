@@ -1,4 +1,4 @@
-// What must hold of sessions over a socket: what is said is stored in order, and whoever cuts the line, at any time, leaves
+// Rules of sessions over a socket: utterances are stored in order, and a lost connection at any time leaves
 // nothing running.
 
 import assert from "node:assert/strict";
@@ -49,7 +49,7 @@ const heard = (rig: Rig, words: string) => text(rig.channel.messages).includes(w
 const arrives = (rig: Rig, words: string) =>
   rig.channel.until(`"${words}", said in a session`, () => heard(rig, words), rig.patienceMs);
 
-/** Begins a session and waits until it is stored. */
+/** Starts a session and waits until it is stored. */
 async function begin(rig: Rig, sample: SessionSample): Promise<Call> {
   const before = opened(rig).length;
   const call = await dial(rig, sample);
@@ -132,7 +132,7 @@ async function cutsInOpening(rig: Rig, sample: SessionSample): Promise<void> {
   }
 }
 
-/** A cut while `accept` is under way: it ends with that, and what was said is stored. */
+/** The connection is lost during `accept`: `serve` ends after that call, and the utterance is stored. */
 async function finishesAccepting(subject: Subject): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const sample of samples(rig)) {
@@ -152,7 +152,7 @@ async function finishesAccepting(subject: Subject): Promise<void> {
   });
 }
 
-/** What the store does not take must come again, or somebody must notice. */
+/** A message that the store rejects must be sent again, or the failure must be visible. */
 async function noticesRejection(subject: Subject): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const sample of samples(rig)) {
@@ -173,7 +173,7 @@ async function noticesRejection(subject: Subject): Promise<void> {
       const words = mark("rejected");
       rig.channel.reject();
       sayAll(call, call.caller.say(words));
-      // Counted in the moment of the rejection: an adapter may speak in the next one.
+      // Counted at the moment of the rejection, because an adapter may send frames right after it.
       let spoken = Number.POSITIVE_INFINITY;
       const refused = () => {
         const is = ({ state, events }: AcceptCall) => state === "rejected" && mentions(events, words);
@@ -193,7 +193,7 @@ async function noticesRejection(subject: Subject): Promise<void> {
 }
 const mentions = (events: readonly { readonly kind: string; readonly text?: string }[], words: string) =>
   events.some((event) => event.kind === "message" && (event.text ?? "").includes(words));
-/** Whether the adapter has ended the session. */
+/** Returns a function that reports whether the adapter has ended the session. */
 function watch(call: Call): () => boolean {
   let over = false;
   void call.done.then(() => (over = true));
@@ -221,7 +221,7 @@ async function answersInSession(subject: Subject): Promise<void> {
   });
 }
 
-/** Sends one answer to the newest message; what became of it, read as the core reads it. */
+/** Sends one answer to the newest message and returns its outcome, interpreted like the core does. */
 async function sendInto(rig: Rig, words: string): Promise<string> {
   const message = rig.channel.messages.at(-1);
   assert.ok(message && "session" in message.thread, "no message of a session");

@@ -12,7 +12,7 @@ import { sessionChecks } from "./checks-sessions.ts";
 import type { Harness } from "./harness.ts";
 import type { Check } from "./rig.ts";
 
-/** The conformance suite as plain functions; `describeAdapter` makes tests of them. */
+/** The conformance suite as plain functions; `describeAdapter` turns them into tests. */
 export const checks: readonly Check[] = [
   ...makingChecks,
   ...inboundChecks,
@@ -25,7 +25,8 @@ export const checks: readonly Check[] = [
   ...eventChecks,
 ];
 
-/** Why this check does not apply to the harness's adapter (`<ability>: <reason>`), or null when it does. */
+/** Returns the reason why this check does not apply to the harness's adapter (`<ability>: <reason>`), or
+ *  null when it applies. */
 export function exemption(check: Check, harness: Harness): string | null {
   const missing = check.needs.find((ability) => harness.lacks?.[ability] !== undefined);
   return missing === undefined ? null : `${missing}: ${harness.lacks?.[missing]}`;

@@ -1,16 +1,17 @@
-// The suite as vitest tests. The only file here that needs vitest, an optional peer of the package.
+// The suite as vitest tests. Only this file needs vitest, an optional peer dependency of the package.
 
 import { describe, expect, it } from "vitest";
 import type { AdapterDefinition } from "../index.ts";
 import { checks, exemption } from "./checks.ts";
 import type { Harness } from "./harness.ts";
 
-// Every wait inside a check is bounded by the harness's patience; this only ends what hangs in the harness itself.
+// Milliseconds. The harness's timeouts bound every wait inside a check; this limit ends only a harness that
+// hangs.
 const limitMs = 120_000;
 
-/** One test for every rule of the contract. Rules of abilities declared lacking are no tests (a skipped test would say
- *  that something could not be tried here); one more test names those abilities and why they are lacking. That the
- *  adapter really has no such part is a rule of its own. */
+/** Defines one test for every rule of the contract. Rules of lacking abilities are omitted instead of
+ *  skipped, because a skip means that a check could not run here. One more test names those abilities
+ *  and their reasons. A separate rule checks that the adapter really lacks the part. */
 export function describeAdapter(definition: AdapterDefinition, harness: Harness): void {
   describe(`adapter ${definition.name}`, () => {
     for (const check of checks) {

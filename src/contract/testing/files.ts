@@ -1,12 +1,13 @@
-// Files of a reply, as the core would keep them.
+// Files of a reply, stored as in the core.
 
 import { createHash } from "node:crypto";
 import { type Attempt, fileRef, type ReplyAttachment } from "../index.ts";
 
-/** `Attempt.read` of a reply that has no files. */
+/** `Attempt.read` for a reply without files. */
 export const noFiles: Attempt["read"] = (ref) => Promise.reject(new Error(`there is no file ${ref}`));
 
-/** What a reply says of such a file, and how an attempt reads them. */
+/** Returns the `attachments` of a reply with these files, and the function with which an attempt reads
+ *  them. */
 export function keptFiles(files: readonly { readonly name: string; readonly bytes: Uint8Array }[]): {
   readonly attachments: readonly ReplyAttachment[];
   readonly read: Attempt["read"];

@@ -1,32 +1,36 @@
-// What the author of an adapter brings to the conformance suite: a peer (the provider's server, real or made for the
-// test, on a real socket) and how to watch it and to break it.
+// The interface that an adapter's author implements for the conformance suite: a peer (the provider's
+// server, real or a fake on a real socket), with methods to observe it and to inject faults.
 
 import type { Adapter, Channel, Party, Reply, RoutePath } from "../index.ts";
 
-/** What can be wrong with the peer. Each holds from the call of `Peer.fault` to the next one. */
+/** A fault of the peer. Each applies from the call of `Peer.fault` until the next call. */
 export type Fault =
-  /** Nothing listens: connections are refused, and those open when it begins are closed. The port must come back: one
-   *  that the system dealt out (port 0) may be another process's by then. */
+  /** Connections are refused, and open connections are closed when the fault begins. The peer must later
+   *  listen on the same port. A port assigned by the system (port 0) may belong to another process by
+   *  then. */
   | "refuse-connection"
-  /** The peer answers a message that it will never take it (SMTP 5xx, HTTP 400). */
+  /** The peer permanently rejects each message (SMTP 5xx, HTTP 400). */
   | "refuse-message"
-  /** The peer answers a message "not now" (SMTP 4xx, HTTP 429). */
+  /** The peer temporarily rejects each message (SMTP 4xx, HTTP 429). */
   | "later"
-  /** The connection is taken and cut before a message could have been handed over (in greeting, TLS or login). */
+  /** The peer accepts the connection and closes it before a message can be transferred (in greeting, TLS
+   *  or login). */
   | "cut-before"
-  /** The peer takes a message, `delivered` shows it, and the line is cut in place of the answer. */
+  /** The peer accepts a message, `delivered` returns it, and the connection is closed instead of a
+   *  response. */
   | "cut-after"
-  /** The connection is taken and not one byte is answered. */
+  /** The peer accepts the connection and never sends a byte. */
   | "hang-before"
-  /** The peer takes a message, `delivered` shows it, and no answer comes. */
+  /** The peer accepts a message, `delivered` returns it, and no response is sent. */
   | "hang-after";
 
-/** What an adapter or its protocol may lack. Whatever is not declared missing is asserted. */
+/** An ability that an adapter or its protocol may lack. The suite asserts every ability that is not
+ *  declared as lacking. */
 export type Ability =
   | Fault
   /** Has `inbound`. */
   | "inbound"
-  /** Tells the peer what it has taken over (a flag, an ack); without it only the cursor moves. */
+  /** Acknowledges received messages to the peer (a flag, an ack). Without it only the cursor advances. */
   | "acknowledge"
   /** Has `outbound`. */
   | "outbound"
@@ -34,7 +38,7 @@ export type Ability =
   | "attachments"
   /** Has `outbound.reconcile`. */
   | "reconcile"
-  /** `reconcile` can tell that something was not sent; without it it must stay unsure. */
+  /** `reconcile` can prove that a draft was not sent. Without this ability it must return `unsure`. */
   | "absence"
   /** Has `probe`. */
   | "probe"
@@ -43,40 +47,49 @@ export type Ability =
   /** Has a route of kind `http`, or of kind `socket`. */
   | "http"
   | "socket"
-  /** Its sockets carry sessions: each opens one, and what is said in it becomes messages of that session. */
+  /** The adapter's sockets carry sessions: each socket opens one, and each utterance becomes a message
+   *  of that session. */
   | "session";
 
 export interface Harness {
-  /** Starts a peer for one check, on a free port. Nothing of an earlier check shows in it; several run at once. */
+  /** Starts a peer for one check, on a free port. It has no state of an earlier check; several peers run
+   *  at once. */
   start(): Promise<Peer>;
-  /** Abilities this adapter lacks, each with the reason, which is printed with every check it costs. */
+  /** The abilities that this adapter lacks, each with the reason. The reason is printed with every check
+   *  that is omitted. */
   readonly lacks?: { readonly [ability in Ability]?: string };
-  /** Dotted paths of configuration objects whose keys the operator makes up (`z.record`), exempt from "unknown key". */
+  /** Dotted paths of configuration objects with arbitrary keys (`z.record`). They are exempt from the
+   *  "unknown key" check. */
   readonly openKeys?: readonly string[];
-  /** How long the suite waits for what must come. Default 30 s. */
+  /** Timeout of the suite for an expected event. Default 30 s. */
   readonly patienceMs?: number;
-  /** How long the suite looks on for what must not come. Default 200 ms; above the adapter's quickest reaction. */
+  /** How long the suite watches for an event that must not occur. Default 200 ms. It must exceed the
+   *  adapter's fastest reaction. */
   readonly quietMs?: number;
 }
 
-/** The far side of one check. All members but the first three belong to an ability and may be absent with it. */
+/** The provider in one check. All members except the first three belong to an ability, and may be absent
+ *  when it is lacking. */
 export interface Peer {
-  /** The block an operator would write to reach this peer, before the schema; `wrong`: the peer rejects the login. */
+  /** The configuration block for this peer as an operator writes it, before the schema. `wrong`: the
+   *  peer rejects the login. */
   config(credentials: "right" | "wrong"): unknown;
   fault(fault: Fault | "none"): Promise<void> | void;
-  /** Ends everything that `start` began, open connections too. */
+  /** Stops everything that `start` began, including open connections. */
   stop(): Promise<void>;
-  /** For a peer that calls us: told of every adapter made for it, so that it can mount the routes or open a session. */
+  /** For a peer that connects to the adapter. Called with every adapter created for it, to mount the
+   *  routes or open a session. */
   attach?(adapter: Adapter, channel: Channel): Promise<void>;
-  /** inbound: a person sends one message with exactly this text; resolves when the peer has it, read or not. */
+  /** inbound: sends one message with exactly this text. Resolves when the peer has stored it, whether or
+   *  not it was read. */
   say?(text: string): Promise<void>;
-  /** acknowledge: the texts of what the adapter has told the peer it took over. */
+  /** acknowledge: the texts of the messages that the adapter has acknowledged to the peer. */
   acknowledged?(): Promise<readonly string[]> | readonly string[];
-  /** outbound: what the suite's replies need for this peer: `to` at least. */
+  /** outbound: the fields of a reply that this peer needs: at least `to`. */
   readonly reply?: Partial<Reply> & { readonly to: readonly Party[] };
-  /** outbound: the texts the peer has taken from us, one entry for each time. */
+  /** outbound: the texts that the peer has accepted, one entry for each delivery. */
   delivered?(): Promise<readonly string[]> | readonly string[];
-  /** attachments: the files the peer has taken with the message that has this text, in their order. */
+  /** attachments: the files that the peer received with the message of this text, in order. */
   files?(text: string): Promise<readonly TakenFile[]> | readonly TakenFile[];
   /** http: one sample for every http route of the adapter. */
   requests?(url: (path: RoutePath) => URL): readonly RequestSample[];
@@ -86,7 +99,7 @@ export interface Peer {
   sessions?(url: (path: RoutePath) => URL): readonly SessionSample[];
 }
 
-/** A file as it arrived. */
+/** A file as the peer received it. */
 export interface TakenFile {
   readonly name: string;
   readonly bytes: Uint8Array;
@@ -94,27 +107,29 @@ export interface TakenFile {
 
 export interface RequestSample {
   readonly path: RoutePath;
-  /** Whether a good request makes the adapter call `accept`. */
+  /** Whether a valid request makes the adapter call `accept`. */
   readonly accepts: boolean;
-  /** What the provider would send, signed; the same text gives the same request. */
+  /** Returns a request as the provider sends it, with a valid signature. The same text gives the same
+   *  request. */
   good(text: string): Request;
-  /** The same with a signature that does not hold. */
+  /** Returns the same request with an invalid signature. */
   forged(text: string): Request;
 }
 
 export interface SessionSample {
   readonly path: RoutePath;
-  /** A new session for each call, up to its upgrade; what must happen before (a webhook that makes a token) happens here. */
+  /** Creates a new session for each call, up to its upgrade. It also performs any earlier step, such as
+   *  a webhook that issues a token. */
   begin(adapter: Adapter): Promise<Caller>;
 }
 
-/** One session as the provider holds it. */
+/** The provider's side of one session. */
 export interface Caller {
-  /** The good upgrade. */
+  /** A valid upgrade request. */
   readonly request: Request;
-  /** The frames with which it begins: after them the session is `opened`. */
+  /** The first frames of the session. After them the session is `opened`. */
   readonly opening: readonly (string | Uint8Array)[];
-  /** The frames with which the person says exactly this text. */
+  /** Returns the frames that transmit exactly this text as the caller's utterance. */
   say(text: string): readonly (string | Uint8Array)[];
 }
 

@@ -1,4 +1,4 @@
-// bridgehead/contract/testing: the conformance suite for adapters and what tests of an adapter need besides.
+// bridgehead/contract/testing: the conformance suite for adapters, and helpers for their tests.
 
 export * from "./channel.ts";
 export * from "./checks.ts";

@@ -1,5 +1,6 @@
-// Waiting for what must come, and looking on for what must not. Time counts in short naps: a machine that stands still
-// for seconds makes nobody late, and between two naps everything that has come is seen.
+// Waits for expected events, and watches for events that must not occur. Time is counted in short sleeps. A
+// machine that stalls for seconds therefore causes no timeout, and every pending event is processed between
+// two sleeps.
 
 import { setTimeout as pass } from "node:timers/promises";
 
@@ -9,17 +10,17 @@ const napMs = 20;
 
 interface Elapsing {
   readonly signal?: AbortSignal;
-  /** False: does not keep the process alive. */
+  /** False: the timer does not keep the process alive. */
   readonly ref?: boolean;
 }
 
-/** Resolves when `ms` have passed in which this process ran; at once when the signal aborts. */
+/** Resolves after `ms` of running time of this process, or at once when the signal aborts. */
 export async function elapse(ms: number, options: Elapsing): Promise<void> {
   for (let left = ms; left > 0 && !options.signal?.aborted; left -= napMs)
     await pass(Math.min(left, napMs), undefined, options).catch(() => undefined);
 }
 
-/** A signal that aborts when `ms` have passed in which this process ran. */
+/** Returns a signal that aborts after `ms` of running time of this process. */
 export function deadline(ms: number): AbortSignal {
   const end = new AbortController();
   void elapse(ms, { ref: false }).then(() =>
@@ -28,7 +29,7 @@ export function deadline(ms: number): AbortSignal {
   return end.signal;
 }
 
-/** Resolves as soon as `test` holds; rejects after `ms`, naming `what` the suite waited for. */
+/** Resolves as soon as `test` holds. Rejects after `ms` with an error that names `what`. */
 export async function eventually(what: string, test: Test, ms: number): Promise<void> {
   for (let left = ms; !(await test()); left -= napMs / 2) {
     if (left <= 0) throw new Error(`waited ${ms} ms in vain for: ${what}`);
@@ -36,11 +37,11 @@ export async function eventually(what: string, test: Test, ms: number): Promise<
   }
 }
 
-/** Rejects with `broken` if `test` fails to hold at any look within `ms`. Nothing can prove a never; this catches
- *  what happens without waiting. */
+/** Rejects with `broken` if `test` fails at any check within `ms`. It cannot prove that an event never
+ *  occurs; it detects events that occur without delay. */
 export async function throughout(broken: string, test: Test, ms: number): Promise<void> {
   const end = performance.now() + ms;
-  // A machine that stands still for a while shows nothing: so many looks at least.
+  // The minimum number of checks, because a machine that stalls would otherwise check too rarely.
   let looks = ms / 20;
   do {
     if (!(await test())) throw new Error(broken);
@@ -49,12 +50,13 @@ export async function throughout(broken: string, test: Test, ms: number): Promis
   } while (looks > 0 || performance.now() < end);
 }
 
-/** Calls `body`; what it throws at once comes as a rejection too. */
+/** Calls `body`, and converts a synchronous throw to a rejection. */
 export async function attempt<T>(body: () => Promise<T>): Promise<T> {
   return body();
 }
 
-/** What `work` comes to, or null when it has not ended within `ms`. Its rejection is passed on. */
+/** Returns the result of `work`, or null when it has not settled within `ms`. A rejection of `work`
+ *  propagates. */
 export async function within<T>(work: Promise<T>, ms: number): Promise<{ readonly value: T } | null> {
   const waiting = new AbortController();
   try {

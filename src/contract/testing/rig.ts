@@ -1,4 +1,4 @@
-// What one check works with: a fresh peer, a fresh channel, a fresh adapter, all taken down at its end.
+// The fixture of one check: a new peer, channel and adapter, all stopped at the end of the check.
 
 import { randomBytes } from "node:crypto";
 import { setTimeout as pass } from "node:timers/promises";
@@ -7,13 +7,13 @@ import { type RecordingChannel, recordingChannel } from "./channel.ts";
 import type { Ability, Harness, Peer } from "./harness.ts";
 import { attempt, within } from "./patience.ts";
 
-/** An adapter under test and how to reach it. */
+/** An adapter under test and its harness. */
 export interface Subject {
   readonly definition: AdapterDefinition;
   readonly harness: Harness;
 }
 
-/** One rule. `run` resolves when the adapter keeps it and rejects with what it did instead. */
+/** One rule. `run` resolves when the adapter conforms, and rejects with its actual behaviour otherwise. */
 export interface Check {
   readonly name: string;
   /** The rule is asserted unless the harness declares one of these lacking. */
@@ -29,15 +29,17 @@ export interface Rig extends Subject {
   readonly quietMs: number;
 }
 
-/** `run` kept alive as the core does it: started with the last committed cursor, and again when it throws. */
+/** A supervised `run`, as in the core: started with the last committed cursor, and restarted when it
+ *  throws. */
 export interface Running {
-  /** How `run` ended so far without being told to: what it threw, or `null` when it just returned. */
+  /** How each `run` ended before it was stopped: the thrown error, or `null` when it returned. */
   readonly ends: readonly unknown[];
-  /** Aborts; the milliseconds until `run` had ended, or null when it had not after `graceMs`. */
+  /** Aborts `run`. Returns the milliseconds until it ended, or null when it was still running after
+   *  `graceMs`. */
   stop(graceMs?: number): Promise<number | null>;
 }
 
-/** An abort must be obeyed within this time. */
+/** The time in milliseconds within which an adapter must react to an abort. */
 export const graceMs = 1000;
 
 interface RigOptions {
@@ -45,7 +47,7 @@ interface RigOptions {
   readonly clock?: Clock;
 }
 
-/** Builds a rig, hands it to `body`, and takes it down whatever comes of it. */
+/** Creates a fixture, passes it to `body`, and stops it also when `body` fails. */
 export async function withRig(
   subject: Subject,
   body: (rig: Rig) => Promise<void>,
@@ -60,7 +62,7 @@ export async function withRig(
   }
 }
 
-/** An adapter at `peer` with a channel of its own. */
+/** Creates an adapter with its own channel for `peer`. */
 export async function makeRig(subject: Subject, peer: Peer, options: RigOptions = {}): Promise<Rig> {
   const { definition, harness } = subject;
   const channel = recordingChannel(options.clock ? { clock: options.clock } : {});
@@ -77,7 +79,7 @@ export async function makeRig(subject: Subject, peer: Peer, options: RigOptions 
   };
 }
 
-/** Starts the adapter's `run` for the time of `body`, and stops it after it whatever happens. */
+/** Runs the adapter's `run` while `body` executes, and stops it afterwards also when `body` fails. */
 export async function whileRunning(rig: Rig, body: (running: Running) => Promise<void>): Promise<void> {
   const inbound: Inbound = present(rig.adapter.inbound, "the adapter has no inbound", "inbound");
   const abort = new AbortController();
@@ -106,7 +108,7 @@ export async function whileRunning(rig: Rig, body: (running: Running) => Promise
   }
 }
 
-/** Resolves when the running adapter says that what comes from now on will be seen. */
+/** Resolves when the running adapter reports `ready`: it receives every message from then on. */
 export function ready(rig: Rig): Promise<void> {
   const isReady = (channel: RecordingChannel) => channel.statuses.at(-1)?.state === "ready";
   return rig.channel.until("a report of ready", isReady, rig.patienceMs);
@@ -116,18 +118,18 @@ export function outboundOf(rig: Rig): Outbound {
   return present(rig.adapter.outbound, "the adapter has no outbound", "outbound");
 }
 
-/** `part`, or an error that says what to declare. */
+/** Returns `part`. Throws an error that names the ability to declare when it is missing. */
 export function present<T>(part: T | undefined, what: string, ability: Ability): T {
   if (part === undefined) throw new Error(`${what}, and the harness does not declare "${ability}" lacking`);
   return part;
 }
 
-/** A text nobody else writes: `word` and some letters. */
+/** Returns a unique text: `word` and some random letters. */
 export function mark(word: string): string {
   return `${word} ${letters(8)}`;
 }
 
-/** `[a-z]{length}`, at random. */
+/** Returns random letters: `[a-z]{length}`. */
 export function letters(length: number): string {
   return Array.from(randomBytes(length), (byte) => String.fromCharCode(97 + (byte % 26))).join("");
 }

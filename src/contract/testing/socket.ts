@@ -1,4 +1,4 @@
-// A socket without a network: what the core would give `serve`, and its far end in the hands of a test.
+// An in-memory socket: the one that the core passes to `serve`, with its remote end controlled by a test.
 
 import type { Socket, SocketRoute } from "../routes.ts";
 import { attempt } from "./patience.ts";
@@ -6,21 +6,23 @@ import { attempt } from "./patience.ts";
 export type Frame = string | Uint8Array;
 
 export interface TestSocket {
-  /** For `serve`. */
+  /** The socket to pass to `serve`. */
   readonly socket: Socket;
-  /** What the adapter sent, in order. */
+  /** The frames that the adapter sent, in order. */
   readonly sent: readonly Frame[];
-  /** How the socket was closed, by whichever side (a cut: 1006); null while it is open. */
+  /** The close code and reason, from either side (1006 for a lost connection). Null while the socket is
+   *  open. */
   readonly closed: { readonly code: number; readonly reason: string } | null;
-  /** The far end sends one frame; nothing after the close. */
+  /** Sends one frame from the remote end. Ignored after the close. */
   say(frame: Frame): void;
-  /** The far end closes, or is gone without a word (1006, the default). */
+  /** Closes the socket from the remote end. The default 1006 is a lost connection without a close frame. */
   cut(code?: number): void;
-  /** The daemon is going down. */
+  /** Signals that the daemon is shutting down. */
   drain(): void;
 }
 
-/** Makes an open one. Nothing of it waits: `send` resolves at once, or rejects when the socket is closed. */
+/** Creates an open socket. It never blocks: `send` resolves at once, or rejects when the socket is
+ *  closed. */
 export function testSocket(): TestSocket {
   const gone = new AbortController();
   const draining = new AbortController();
@@ -70,11 +72,12 @@ export function testSocket(): TestSocket {
 }
 
 export interface Serving extends TestSocket {
-  /** Resolves when `serve` has ended and the socket is closed: what it threw, or null. */
+  /** Resolves when `serve` has returned and the socket is closed, with the thrown error or null. */
   readonly done: Promise<{ readonly error: unknown } | null>;
 }
 
-/** A fresh socket served by `route`, closed as the core closes it: 1000 when `serve` returns, 1011 when it throws. */
+/** Serves a new socket with `route`, and closes it like the core: 1000 when `serve` returns, 1011 when
+ *  it throws. */
 export function serveTest(route: SocketRoute, request: Request): Serving {
   const far = testSocket();
   const done = attempt(() => route.serve(far.socket, request)).then(

@@ -1,4 +1,4 @@
-// Sees whether code does anything but compute: I/O and timers, begun at once or from a promise later on.
+// Detects whether code does more than compute: I/O and timers, started at once or later from a promise.
 
 import { AsyncLocalStorage, createHook } from "node:async_hooks";
 import childProcess from "node:child_process";
@@ -6,17 +6,18 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { setImmediate as turn } from "node:timers/promises";
 
-// Promises, ticks and immediates are computing; so is everything a package names itself with AsyncResource.
+// Promises, ticks and immediates count as computing, and so does any resource that a package names itself
+// with AsyncResource.
 const doing = /^(Timeout|WORKER|STATWATCHER|FILEHANDLE\w*|FSREQ\w*|HTTP\w+|\w+WRAP)$/;
 const turns = 5;
 
-/** Runs `body` and names everything it did, also in the first turns of the event loop after it. */
+/** Runs `body` and lists all its actions, including those in the first turns of the event loop after it. */
 export async function watchStillness<T>(
   body: () => T,
 ): Promise<{ readonly value: T; readonly acts: readonly string[] }> {
   const acts: string[] = [];
   const inside = new AsyncLocalStorage<true>();
-  // Only what descends from `body` counts: other tests of the process go on meanwhile.
+  // Counts only resources created by `body`, because other tests of the process run concurrently.
   const hook = createHook({
     init: (_id, type) => {
       if (inside.getStore() && doing.test(type)) acts.push(type);
@@ -32,8 +33,8 @@ export async function watchStillness<T>(
   }
 }
 
-// Blocking calls leave no asynchronous trace, so they are replaced for as long as `body` runs, which nothing else can
-// do at the same time.
+// Blocking calls leave no asynchronous trace. They are therefore replaced while `body` runs; no other code
+// can run at that time.
 function watchingBlockingCalls<T>(acts: string[], body: () => T): T {
   const undo = [fs, childProcess].flatMap((module) => spyOnBlockingCalls(module as never, acts));
   syncBuiltinESMExports();
@@ -55,7 +56,7 @@ function spyOnBlockingCalls(module: Functions, acts: string[]): (() => void)[] {
       acts.push(`${name}(${typeof args[0] === "string" ? args[0] : ""})`);
       return original(...args);
     };
-    // `realpathSync.native` and the like hang on the function.
+    // Keeps properties of the function such as `realpathSync.native`.
     module[name] = Object.assign(spy, original);
     return () => {
       module[name] = original;
