@@ -1,4 +1,4 @@
-// The agent, its people, its colleagues, what it used (External API 4.2).
+// Operations on the agent, its users, its admins and its usage (External API 4.2).
 
 import { agent } from "../wire/agent.ts";
 import { escalation } from "../wire/escalation.ts";
@@ -14,32 +14,34 @@ import type { Agent, Escalation, PlatformUser, Statistic, User } from "./records
 import type { CallResult } from "./result.ts";
 
 export interface Agents {
-  /** GET /external/agents/by-api-key: the agent behind the key, with its configuration and skills (2.4). */
+  /** GET /external/agents/by-api-key: returns the agent of the key, with its configuration and skills
+   *  (2.4). */
   get(options?: CallOptions): Promise<CallResult<Agent>>;
-  /** GET /external/agents/users: one page of the people the agent talks to (2.2). */
+  /** GET /external/agents/users: returns one page of the agent's users (2.2). */
   users(query?: QueryOf<"listAgentUsers">, options?: CallOptions): Promise<CallResult<Page<User>>>;
-  /** GET /external/agents/admin-users: one page of its owners and admins, and active ones of its organization (2.3). */
+  /** GET /external/agents/admin-users: returns one page of its owners and admins, and active ones of its
+   *  organization (2.3). */
   adminUsers(
     query?: QueryOf<"listAdminUsers">,
     options?: CallOptions,
   ): Promise<CallResult<Page<PlatformUser>>>;
-  /** GET /external/agents/statistic: what it used, in a period or with one person (2.7). */
+  /** GET /external/agents/statistic: returns the usage of a period or of one user (2.7). */
   statistic(query?: QueryOf<"getStatistic">, options?: CallOptions): Promise<CallResult<Statistic>>;
-  /** GET /external/agents/escalations: what was escalated and who was told. Bridgehead's own platform keeps it; the
-   *  interface names no such list. */
+  /** GET /external/agents/escalations: returns past escalations and the notified recipients.
+   *  Bridgehead's own platform provides this list; the interface does not define it. */
   escalations(
     query?: QueryOf<"listEscalations">,
     options?: CallOptions,
   ): Promise<CallResult<Page<Escalation>>>;
-  /** GET /external/agents/{id}/users: the people of one of the organization's agents. Needs the organization's key;
-   *  `missing`: the organization has no such agent. */
+  /** GET /external/agents/{id}/users: returns the users of one of the organization's agents. Requires
+   *  the organization's key. `missing`: the organization has no such agent. */
   usersOf(
     agentId: string,
     query?: QueryOf<"listUsersOfAgent">,
     options?: CallOptions,
   ): Promise<CallResult<Page<User>>>;
-  /** GET /external/agents/{id}/platform-users: everyone with access to one of the organization's agents (4.2, rule 1).
-   *  Needs the organization's key. */
+  /** GET /external/agents/{id}/platform-users: returns all platform users with access to one of the
+   *  organization's agents (4.2, rule 1). Requires the organization's key. */
   platformUsersOf(
     agentId: string,
     query?: QueryOf<"listPlatformUsers">,

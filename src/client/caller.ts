@@ -1,8 +1,8 @@
-// One operation under a key: its turn in the rate, headers, deadline, tries, reading of the answer.
+// Performs one operation under a key: rate limit, headers, deadline, retries, and parsing of the response.
 
 import type { Clock } from "bridgehead/contract";
 import PQueue from "p-queue";
-// Only the pool: the whole of undici is a third of an idle daemon's own memory.
+// Imports only the pool: all of undici would take a third of an idle daemon's own memory.
 import Pool from "undici/lib/dispatcher/pool.js";
 import { once } from "../wire/record.ts";
 import { exchange } from "./exchange.ts";
@@ -14,11 +14,12 @@ import type { ListReader, Reader } from "./reading.ts";
 import { type CallResult, stopped } from "./result.ts";
 import { tryUpTo } from "./tries.ts";
 
-/** Nothing that the interface returns as JSON comes near it. */
+/** Maximum size of a JSON response in bytes. No response of the interface comes near it. */
 const maxJsonBytes = 10 * 1024 * 1024;
-/** A list whose items are read one by one may be longer: platforms that do not page send all of it. */
+/** Maximum size in bytes of a list whose items are parsed one at a time. It is larger because platforms
+ *  without paging send the complete list. */
 const maxListBytes = 64 * 1024 * 1024;
-/** And so may a document. */
+/** Maximum size of a document in bytes. */
 const maxDocumentBytes = 256 * 1024 * 1024;
 const maxBytes = {
   json: maxJsonBytes,
@@ -33,7 +34,7 @@ const never = new AbortController().signal;
 
 /** One call of an operation. */
 interface Request<T> {
-  /** What stands for the braces of the path. */
+  /** Values for the parameters in braces of the path. */
   readonly names?: { readonly [name: string]: string };
   readonly query?: { readonly [name: string]: string | number | undefined } | undefined;
   readonly body?: object | undefined;
@@ -52,16 +53,16 @@ export interface Caller {
     request: Request<T>,
     options: CallOptions | undefined,
   ) => Promise<CallResult<T>>;
-  /** The answer is JSON, read by `reader`; what it drops is told once. */
+  /** The response is JSON, parsed by `reader`. Each dropped field is reported once. */
   readonly json: <T>(reader: Reader<T>) => Content<T>;
-  /** The answer is a JSON list, the field that is named first; its items are read one by one. */
+  /** The response is a JSON list in the first of the named fields. Its items are parsed one at a time. */
   readonly list: <T>(names: readonly string[], reader: ListReader<T>) => Content<T>;
-  /** Changes the number of requests under way at most; those beyond wait. */
+  /** Changes the maximum number of concurrent requests; further requests are queued. */
   setConnections(count: number): void;
   close(): Promise<void>;
 }
 
-/** Opens no connection before the first call. Throws when `url` is not an address. */
+/** Creates a caller. Opens no connection before the first call. Throws when `url` is not an address. */
 export function createCaller(
   options: ClientOptions & { readonly url: string; readonly clock: Clock },
 ): Caller {
@@ -73,10 +74,10 @@ export function createCaller(
   const poolOf = (size: number) =>
     new Pool(base.origin, {
       connections: size,
-      // One request per connection: requests that share a connection also break together.
+      // One request per connection: a connection error would fail all requests that share the connection.
       allowH2: false,
       connect: { timeout: connectionWaitMs },
-      // The exchange has its own deadline, for the whole response.
+      // Disabled: `exchange` has its own deadline for the whole response.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -120,7 +121,7 @@ export function createCaller(
       if (!headers) return { kind: "unauthorized", reason: `no ${line.key} key was given` };
       const body = request.form?.bytes ?? (request.body ? JSON.stringify(request.body) : undefined);
       const sent = { path: prefix + path, headers, ...(body === undefined ? {} : { body }) };
-      // A caller that records crossings decides itself whether to try again.
+      // A caller that records crossings decides itself whether to retry.
       if (most <= 1 || given.crossing) return send(line, request, sent, given);
       let crossed = false;
       const watched = { ...given, crossing: () => void (crossed = true) };
@@ -144,8 +145,8 @@ export function createCaller(
 
 type Headers = { readonly [name: string]: string };
 
-/** The headers of a request, by the credential it needs (External API 5) and the type of its body; undefined without
- *  that credential. */
+/** Returns the headers of a request for the credential that it needs (External API 5) and the type of
+ *  its body. Undefined when that credential is not configured. */
 function headersUnder(options: ClientOptions) {
   const headers = (name: string, key: string | undefined) =>
     key ? { [name]: key, accept: "application/json" } : undefined;

@@ -1,4 +1,4 @@
-// The client of the External API: every operation, grouped as the interface groups them.
+// The client of the External API: every operation, grouped like the interface.
 
 import { systemClock } from "../ops/clock.ts";
 import { type Agents, agentsOf } from "./agents.ts";
@@ -9,20 +9,21 @@ import type { ClientOptions, Place } from "./options.ts";
 import { type Users, usersOf } from "./users.ts";
 import { type Webhooks, webhooksOf } from "./webhooks.ts";
 
-/** Every operation gives a `CallResult`; none throws. */
+/** The client. Every operation returns a `CallResult`; none throws. */
 export interface Client {
   readonly agents: Agents;
   readonly conversations: Conversations;
   readonly users: Users;
   readonly files: Files;
   readonly webhooks: Webhooks;
-  /** Changes `ClientOptions.connections`. Requests under way are not affected. */
+  /** Changes `ClientOptions.connections`. Requests in progress are not affected. */
   setConnections(count: number): void;
-  /** Ends the connections; calls still open come back as they would on a reset. */
+  /** Closes the connections. Calls in progress return the same result as after a connection reset. */
   close(): Promise<void>;
 }
 
-/** Opens no connection before the first call. Throws when the address is none, or the region has none. */
+/** Creates a client. Opens no connection before the first call. Throws when the address is invalid, or
+ *  the region has no address. */
 export function createClient(options: ClientOptions & Place): Client {
   const { clock = systemClock } = options;
   const caller = createCaller({ ...options, clock, url: baseOf(options) });

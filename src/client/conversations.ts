@@ -1,4 +1,5 @@
-// Conversations and their messages (External API 4.3; what it leaves open, from the public description).
+// Operations on conversations and their messages (External API 4.3; the public description where it is
+// silent).
 
 import { conversation, conversationState } from "../wire/conversation.ts";
 import { message, responseOn } from "../wire/message.ts";
@@ -21,59 +22,69 @@ import type {
 import type { CallResult } from "./result.ts";
 
 export interface Conversations {
-  /** POST /external/conversations/start: opens a conversation by e-mail, SMS or voice; the platform may message the
-   *  person itself. There is no idempotency key: after `unknown` look before trying again. */
+  /** POST /external/conversations/start: opens a conversation by e-mail, SMS or voice. The platform may
+   *  message the person itself. There is no idempotency key: after `unknown`, search for the
+   *  conversation before a retry. */
   start(body: BodyOf<"startConversation">, options?: CallOptions): Promise<CallResult<Started>>;
-  /** POST /external/conversations: opens one that no channel is attached to. `missing`: there is no such user. */
+  /** POST /external/conversations: opens a conversation without a channel. `missing`: the user does not
+   *  exist. */
   create(body: BodyOf<"createConversation">, options?: CallOptions): Promise<CallResult<Conversation>>;
-  /** GET /external/conversations: one page; `pages` goes through them all. */
+  /** GET /external/conversations: returns one page; `pages` iterates over all pages. */
   list(query?: QueryOf<"listConversations">, options?: CallOptions): Promise<CallResult<Page<Conversation>>>;
-  /** DELETE /external/conversations: removes all conversations of one person. The interface removes no single one. */
+  /** DELETE /external/conversations: deletes all conversations of one user. The interface cannot delete
+   *  a single one. */
   deleteAll(body: BodyOf<"deleteConversations">, options?: CallOptions): Promise<CallResult<void>>;
-  /** GET /external/conversations/states: the labels the organization gives conversations. */
+  /** GET /external/conversations/states: returns the organization's labels for conversations. */
   states(options?: CallOptions): Promise<CallResult<Page<ConversationState>>>;
-  /** GET /external/conversations/{id}. `missing`: there is none. */
+  /** GET /external/conversations/{id}. `missing`: the conversation does not exist. */
   get(id: string, options?: CallOptions): Promise<CallResult<Conversation>>;
-  /** PUT /external/conversations/{id}: title, context, status or label; what is left out stays. */
+  /** PUT /external/conversations/{id}: changes title, context, status or label. Omitted fields keep
+   *  their values. */
   update(
     id: string,
     body: BodyOf<"updateConversation">,
     options?: CallOptions,
   ): Promise<CallResult<Conversation>>;
-  /** PUT /external/conversations/{id}/mode: to a person (`manual`) or back to the agent (`ai`). */
+  /** PUT /external/conversations/{id}/mode: assigns the conversation to a human (`manual`) or back to
+   *  the agent (`ai`). */
   setMode(id: string, mode: "manual" | "ai", options?: CallOptions): Promise<CallResult<Conversation>>;
-  /** POST /external/conversations/{id}/messages: a person's message. The answer is the agent's reply; in manual mode it
-   *  is the message itself (`senderRole` conversation_user). Has no idempotency key: after `unknown`, look it up. */
+  /** POST /external/conversations/{id}/messages: sends a user's message. The response is the agent's
+   *  reply. In manual mode it is the message itself (`senderRole` conversation_user). There is no
+   *  idempotency key: after `unknown`, search for the message. */
   send(id: string, body: BodyOf<"sendMessage">, options?: CallOptions): Promise<CallResult<Message>>;
-  /** GET /external/conversations/{id}/messages: one page, oldest first unless asked otherwise; `pages` goes through them
-   *  all. Platforms that do not page answer with all of them, whatever page is asked for. */
+  /** GET /external/conversations/{id}/messages: returns one page, oldest first by default; `pages`
+   *  iterates over all pages. Platforms without paging return all messages for any requested page. */
   messages(
     id: string,
     query?: QueryOf<"listMessages">,
     options?: CallOptions,
   ): Promise<CallResult<MessagePage>>;
-  /** POST .../messages/async: does not wait for the reply. The answer is the message; its id is `response`'s. */
+  /** POST .../messages/async: returns without waiting for the reply. The response is the message; pass
+   *  its id to `response`. */
   sendAsync(
     id: string,
     body: BodyOf<"sendMessageAsync">,
     options?: CallOptions,
   ): Promise<CallResult<Message>>;
-  /** GET .../messages/{messageId}/response-on: pending, completed with the reply, or failed with an error. */
+  /** GET .../messages/{messageId}/response-on: returns pending, completed with the reply, or failed with
+   *  an error. */
   response(id: string, messageId: string, options?: CallOptions): Promise<CallResult<Response>>;
-  /** POST .../send-manual-message: a colleague's answer. `refused` outside manual mode, and in a call. */
+  /** POST .../send-manual-message: sends a platform user's reply. `refused` outside manual mode, and in
+   *  a call. */
   sendManual(
     id: string,
     body: BodyOf<"sendManualMessage">,
     options?: CallOptions,
   ): Promise<CallResult<Message>>;
-  /** POST .../message-files/upload-url: an address to PUT a file's bytes to, without a key and soon; then name it by its
-   *  `storagePath` in `files` of `send`. */
+  /** POST .../message-files/upload-url: returns a URL that accepts the file's bytes by PUT. The URL
+   *  needs no key and expires soon. Then name the file by its `storagePath` in `files` of `send`. */
   uploadUrl(
     id: string,
     body: BodyOf<"createUploadUrl">,
     options?: CallOptions,
   ): Promise<CallResult<UploadUrl>>;
-  /** GET .../message-files/{fileId}/signed-url: an address to GET a message's file from, without a key and soon. */
+  /** GET .../message-files/{fileId}/signed-url: returns a URL to GET a message's file. The URL needs no
+   *  key and expires soon. */
   fileUrl(id: string, fileId: string, options?: CallOptions): Promise<CallResult<DownloadUrl>>;
 }
 

@@ -1,5 +1,5 @@
-// One HTTP exchange over undici's dispatch interface, which alone reports the instant before the first byte is written:
-// everything that fails earlier was certainly not done.
+// Performs one HTTP exchange over undici's dispatch interface. Only that interface reports the moment
+// before the first byte is written. A request that fails earlier certainly had no effect.
 
 import type { Readable } from "node:stream";
 import type PQueue from "p-queue";
@@ -12,21 +12,21 @@ export interface Outgoing {
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
   readonly body?: string | Uint8Array;
-  /** Larger answers are not read on. */
+  /** Maximum size of a response in bytes. Reading stops when it is exceeded. */
   readonly maxResponseBytes: number;
-  /** Takes the body of a success in place of `body`, chunk by chunk. */
+  /** Receives the body of a successful response in chunks, instead of `body`. */
   readonly sink?: { push(chunk: Buffer): void };
   readonly signal: AbortSignal;
-  /** For a connection: to be opened, or to come free. */
+  /** Timeout in milliseconds until a connection is open or available. */
   readonly connectionWaitMs: number;
-  /** From the first byte that leaves to the last that comes back. */
+  /** Timeout in milliseconds from the first byte sent to the last byte received. */
   readonly timeoutMs: number;
   /** Called when the connection is available, before the first byte is written. With a body the first byte waits for the
    *  promise; without one the promise is not awaited. An error or rejection stops the request unsent. */
   crossing?(): void | Promise<void>;
 }
 
-/** `broken`: why the body is not whole. `failed` without `crossed`: no byte has left. */
+/** `broken`: the reason why the body is incomplete. `failed` without `crossed`: no byte was sent. */
 export type Exchange =
   | {
       readonly kind: "answered";
@@ -34,7 +34,7 @@ export type Exchange =
       readonly retryAfter: string | undefined;
       readonly body: Buffer;
       readonly broken?: string;
-      /** The body is not whole because it exceeds `maxResponseBytes`. */
+      /** The body is incomplete because it exceeds `maxResponseBytes`. */
       readonly tooLarge?: true;
     }
   | { readonly kind: "failed"; readonly crossed: boolean; readonly reason: string };
@@ -44,15 +44,16 @@ type Headers = { readonly [name: string]: string | string[] | undefined };
 /** The queue bounds the requests under way: each occupies it until it is settled. The pool is as large as the queue. Its own
  *  queue only covers the moment in which a connection becomes reusable, because a request cannot be removed from it. */
 export interface Connections {
-  /** Exchanged when the bound changes, so it is read when a request begins. */
+  /** Replaced when the limit changes, so each request reads it at its start. */
   pool: Pool;
   readonly queue: PQueue;
 }
 
-/** Sends one request and reads the whole answer. Never rejects, never sends twice, never follows a redirect. */
+/** Sends one request and reads the complete response. Never rejects, never sends twice, never follows a
+ *  redirect. */
 export async function exchange(connections: Connections, outgoing: Outgoing): Promise<Exchange> {
   const { signal, connectionWaitMs } = outgoing;
-  // Not Promise.withResolvers: programs on Node.js 20 use this client too.
+  // Promise.withResolvers is not available: this client also supports Node.js 20.
   let resolve!: (exchange: Exchange) => void;
   const promise = new Promise<Exchange>((done) => (resolve = done));
   const state = new ExchangeState(outgoing, resolve);
@@ -94,7 +95,7 @@ function whyAborted(signal: AbortSignal): string {
   return reason?.name === "TimeoutError" ? "the caller's time is up" : stopped;
 }
 
-/** What is known about one request while it is under way. */
+/** The state of one request in progress. */
 class ExchangeState implements Dispatcher.DispatchHandler {
   #crossed = false;
   #settled = false;
@@ -117,7 +118,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     return this.#settled;
   }
 
-  /** Gives up after `ms` from now. Takes the place of the limit before. */
+  /** Sets a timeout of `ms` from now. Replaces the previous timeout. */
   limit(ms: number, reason: string): void {
     this.#lift();
     const timer = AbortSignal.timeout(ms);
@@ -127,7 +128,8 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    // Settled: it was stopped while it waited for a connection. Crossed: the client is about to send it again.
+    // Settled: the request was stopped while it waited for a connection. Crossed: undici is about to send
+    // it again.
     if (this.#settled || this.#crossed) return controller.abort(new Error("must not be sent"));
     this.#controller = controller;
     if (this.#outgoing.body !== undefined) return;
@@ -147,7 +149,8 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     yield bytes;
   }
 
-  /** From here on the effect is possible. The time for the answer begins now, whatever the wait for a connection took. */
+  /** Marks the request as possibly effective. The response timeout starts now, independent of the wait
+   *  for a connection. */
   #cross(): void {
     this.#crossed = true;
     this.limit(this.#outgoing.timeoutMs, `no answer within ${this.#outgoing.timeoutMs} ms`);
@@ -186,14 +189,14 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     );
   }
 
-  /** Gives up: settles now and tears the request down, or never lets it start. */
+  /** Cancels the request: settles now, and aborts the request or prevents its start. */
   stop(reason: string): void {
     const controller = this.#controller;
     this.#finish(reason);
     controller?.abort(new Error(reason));
   }
 
-  /** Once the status is known it is an answer, however little of its body arrived. */
+  /** Once the status was received the result is a response, even if the body is incomplete. */
   #finish(broken?: string): void {
     if (this.#settled) return;
     this.#settled = true;

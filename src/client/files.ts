@@ -1,4 +1,5 @@
-// Agent files, the documents an agent answers from (External API 4.3; the forms from the public description).
+// Operations on agent files, the documents that an agent answers from (External API 4.3; record formats
+// from the public description).
 
 import { agentFile } from "../wire/file.ts";
 import type { Page } from "../wire/page.ts";
@@ -11,32 +12,36 @@ import type { CallResult } from "./result.ts";
 
 export interface Upload {
   readonly fileName: string;
-  /** Held in memory as a whole. */
+  /** The whole file, held in memory. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Default: told by the name, which most platforms go by. */
+  /** Default: derived from the file name, which most platforms use. */
   readonly mediaType?: string;
-  /** Makes it searchable at once. */
+  /** Adds the file to the search index immediately. */
   readonly autoAddToVectorStore?: boolean;
 }
 
 export interface Files {
-  /** POST /external/agent-files/upload, a form with one file. It is searchable after `addToAssistant`. */
+  /** POST /external/agent-files/upload: uploads one file as a form. It is searchable after
+   *  `addToAssistant`. */
   upload(file: Upload, options?: CallOptions): Promise<CallResult<AgentFile>>;
-  /** GET /external/agent-files/by-api-key: one page. */
+  /** GET /external/agent-files/by-api-key: returns one page. */
   list(query?: QueryOf<"listFiles">, options?: CallOptions): Promise<CallResult<Page<AgentFile>>>;
-  /** GET /external/agent-files/{id}/content: the document as it was uploaded. */
+  /** GET /external/agent-files/{id}/content: returns the document as it was uploaded. */
   content(id: string, options?: CallOptions): Promise<CallResult<Uint8Array>>;
-  /** PUT /external/agent-files/{id}/add-to-assistant: the agent answers from it. */
+  /** PUT /external/agent-files/{id}/add-to-assistant: makes the document available to the agent's
+   *  answers. */
   addToAssistant(id: string, options?: CallOptions): Promise<CallResult<void>>;
-  /** PUT /external/agent-files/{id}/add-to-vector-store: the same under its other name. */
+  /** PUT /external/agent-files/{id}/add-to-vector-store: another name of the same operation. */
   addToVectorStore(id: string, options?: CallOptions): Promise<CallResult<void>>;
-  /** PUT /external/agent-files/{id}/add-to-vector-store/async: the same, without waiting until it is read. */
+  /** PUT /external/agent-files/{id}/add-to-vector-store/async: the same operation, without waiting until
+   *  the document is read. */
   addToVectorStoreAsync(id: string, options?: CallOptions): Promise<CallResult<void>>;
-  /** DELETE /external/agent-files/{id}/delete-from-vector-store: the agent forgets it; the document stays. */
+  /** DELETE /external/agent-files/{id}/delete-from-vector-store: removes it from the agent's index. The
+   *  document remains stored. */
   removeFromVectorStore(id: string, options?: CallOptions): Promise<CallResult<void>>;
-  /** DELETE /external/agent-files/{id}/delete. `missing`: there is none. */
+  /** DELETE /external/agent-files/{id}/delete. `missing`: the file does not exist. */
   delete(id: string, options?: CallOptions): Promise<CallResult<void>>;
-  /** DELETE /external/agent-files: several; ids that name nothing are passed over. */
+  /** DELETE /external/agent-files: deletes several files. Unknown ids are ignored. */
   deleteMany(ids: readonly string[], options?: CallOptions): Promise<CallResult<void>>;
 }
 
@@ -100,7 +105,7 @@ export function filesOf({ call, json }: Caller): Files {
   };
 }
 
-/** The form's bytes and their type, with its boundary. */
+/** Returns the form's bytes and its content type with the boundary. */
 async function formOf({ fileName, bytes, mediaType, autoAddToVectorStore }: Upload) {
   const form = new FormData();
   form.set("file", new File([bytes], fileName, mediaType === undefined ? {} : { type: mediaType }));

@@ -1,4 +1,4 @@
-// bridgehead/client: the External API, typed, on its own.
+// bridgehead/client: a typed client of the External API, usable without the daemon.
 
 export type { Agents } from "./agents.ts";
 export { type Client, createClient } from "./client.ts";

@@ -1,4 +1,5 @@
-// From an exchange to a `CallResult`: the one table of what a status, a broken line or an unreadable body means.
+// Converts an exchange to a `CallResult`. It contains the single mapping of status codes, connection errors
+// and unreadable bodies.
 
 import { failureDetails, failureReason, notFound } from "../wire/failure.ts";
 import type { Reading } from "../wire/record.ts";
@@ -7,24 +8,25 @@ import type { ListSplitter, SplitList } from "./list-splitter.ts";
 import { brief, discreet } from "./reason.ts";
 import type { CallResult } from "./result.ts";
 
-/** No platform's word makes us wait longer than this before the next try. */
+/** Maximum delay in milliseconds that a Retry-After header can impose before the next attempt. */
 const maxRetryAfterMs = 15 * 60_000;
 
-/** Said by a proxy, or by a platform that is being deployed: about the line or the moment, not about the request. */
+/** Status codes of a proxy, or of a platform during a deployment. They are temporary, and do not concern
+ *  the request. */
 const passing = new Set([405, 407, 408, 421, 425]);
 
 interface Expectation<T> {
   /** Wall-clock milliseconds, for a Retry-After given as a date. */
   readonly now: number;
-  /** The request names something that may not be there. */
+  /** The request names an object that may not exist. */
   readonly mayBeMissing: boolean;
   readonly answer: Content<T>;
-  /** Of an answer of the form `list`. */
+  /** Set for content of the form `list`. */
   readonly splitter?: ListSplitter | undefined;
 }
 
-/** What a success carries: JSON, a JSON list that is taken apart as it arrives, a document's own bytes, or nothing that is
- *  read. */
+/** The content of a successful response: JSON, a JSON list parsed item by item as it arrives, the bytes
+ *  of a document, or nothing that is read. */
 export type Content<T> =
   | { readonly form: "json"; readonly read: (body: unknown) => Reading<T> }
   | {
@@ -37,7 +39,8 @@ export type Content<T> =
 
 type Answered = Exchange & { kind: "answered" };
 
-/** What the exchange means for the caller. Every reason is one short line without addresses or telephone numbers. */
+/** Interprets the exchange for the caller. Every reason is one short line without addresses or telephone
+ *  numbers. */
 export function interpret<T>(result: Exchange, expected: Expectation<T>): CallResult<T> {
   const meaning = result.kind === "failed" ? interpretSilence(result) : interpretAnswer(result, expected);
   return meaning.kind === "ok" ? meaning : { ...meaning, reason: brief(meaning.reason) };
@@ -55,7 +58,7 @@ function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallRes
   const reason = said ? `HTTP ${status}: ${said}` : `HTTP ${status}`;
   if (status === 401 || status === 403) return { kind: "unauthorized", reason };
   if (status === 404) {
-    // Anything before the platform answers 404 as well, for paths it does not know at the moment.
+    // A proxy in front of the platform also answers 404, for paths that it does not know at the moment.
     const kind = expected.mayBeMissing && isNotFound(failure) ? "missing" : "deferred";
     return { kind, reason };
   }
@@ -67,7 +70,8 @@ function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallRes
   return { kind: "refused", status, reason, ...(details ? { details } : {}) };
 }
 
-/** The platform did it; when what it says about it cannot be read, only a look can tell what. */
+/** The platform has performed the operation. When the response cannot be parsed, only a later read can
+ *  determine its effect. */
 function interpretSuccess<T>(result: Answered, { answer, splitter }: Expectation<T>): CallResult<T> {
   if (answer.form === "nothing") return { kind: "ok", value: answer.value };
   if (result.broken !== undefined)
@@ -88,7 +92,7 @@ function interpretSuccess<T>(result: Answered, { answer, splitter }: Expectation
   return { kind: "ok", value: reading.value };
 }
 
-/** Undefined when it is not JSON; JSON itself has no undefined. */
+/** Returns undefined when the body is not JSON; JSON itself has no undefined. */
 function parseJson(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString("utf8"));
@@ -97,7 +101,7 @@ function parseJson(body: Buffer): unknown {
   }
 }
 
-/** The fields of an error body, each without what it repeats of people. */
+/** Returns the fields of an error body with personal data removed from each. */
 function discreetly(failure: unknown): unknown {
   if (typeof failure !== "object" || failure === null) return failure;
   const fields = Object.entries(failure).map(([name, value]) => [
@@ -107,12 +111,13 @@ function discreetly(failure: unknown): unknown {
   return Object.fromEntries(fields);
 }
 
-/** The interface's own 404 (External API 7). */
+/** Recognizes the interface's own 404 (External API 7). */
 function isNotFound(failure: unknown): boolean {
   return (failure as { name?: unknown } | null | undefined)?.name === notFound.name;
 }
 
-/** RFC 9110 section 10.2.3: seconds or a date. What is neither, or gone by, says nothing; what is absurd is capped. */
+/** Parses Retry-After (RFC 9110 section 10.2.3): seconds or a date. Other values and past dates are
+ *  ignored; too large values are capped. */
 function retryAfter(header: string | undefined, now: number): { retryAfterMs?: number } {
   const text = header?.trim();
   if (!text) return {};

@@ -1,23 +1,24 @@
-// One line of the table of operations, as far as a request needs it. The table itself is only looked at by the compiler:
-// with it the client would load the platform's half of every record, which an idle daemon has no use for.
+// One entry of the operation table, reduced to the fields that a request needs. Only the compiler uses the
+// table itself. Loading it would load the platform's half of every record, which an idle daemon does not
+// need.
 
 import type * as z from "zod";
 import type { operations } from "../wire/operations/index.ts";
 
 type Table = typeof operations;
-/** The operations of the interface, by their names in its description. */
+/** The names of the interface's operations in its description. */
 export type OperationId = keyof Table;
 
-/** What the table says of the operation: a wrong path or method does not compile. */
+/** The fields of the table for one operation. A wrong path or method does not compile. */
 export interface Line<Id extends OperationId> {
   readonly method: Table[Id]["method"];
   readonly path: Table[Id]["path"];
   readonly key: Table[Id]["key"];
-  /** The interface's own 404 tells that something named by the request is not there. */
+  /** True when the interface's own 404 means that an object named by the request does not exist. */
   readonly mayBeMissing: 404 extends Table[Id]["errors"][number] ? true : false;
 }
 
-/** Any line. */
+/** An entry of any operation. */
 export interface AnyLine {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   readonly path: string;
@@ -25,19 +26,19 @@ export interface AnyLine {
   readonly mayBeMissing: boolean;
 }
 
-/** The operation's body as a caller may write it. */
+/** The operation's request body, as a caller writes it. */
 export type BodyOf<Id extends OperationId> = Table[Id] extends { readonly body: infer B extends z.ZodType }
   ? z.input<B>
   : never;
 
-/** The operation's query parameters; those left out, or undefined, are not sent. */
+/** The operation's query parameters. Omitted or undefined ones are not sent. */
 export type QueryOf<Id extends OperationId> = Table[Id] extends { readonly query: infer Q extends z.ZodType }
   ? z.input<Q>
   : never;
 
 type Query = { readonly [name: string]: string | number | undefined };
 
-/** Path and query of one request; null when an id is none (it would change the path). */
+/** Returns path and query of one request. Null when an id is invalid, because it would change the path. */
 export function addressOf(
   path: string,
   names: { readonly [name: string]: string } = {},
@@ -55,5 +56,5 @@ export function addressOf(
   return full + search;
 }
 
-/** Half a character, as a text cut in the middle has, is no reason to throw. */
+/** A lone surrogate, as in a text cut in the middle of a character, must not throw. */
 const encoded = (value: string): string => encodeURIComponent(value.toWellFormed());

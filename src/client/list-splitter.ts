@@ -1,18 +1,19 @@
-// Reads a JSON list as it arrives and takes it apart into its items, so that neither the size of a list nor that of one item
-// decides whether the others can be read: an item above the limit is counted and dropped, the rest never waits in one string.
+// Parses a JSON list incrementally and splits it into its items. The size of the list or of one item
+// therefore cannot prevent reading the other items. An item above the limit is counted and dropped; the
+// list is never buffered as one string.
 
-/** Bytes of one item. No platform seen takes a message as long as half of it. */
+/** Maximum size of one item in bytes. No known platform accepts a message of half this length. */
 const maxItemBytes = 4 * 1024 * 1024;
-/** Bytes of a list's other fields. */
+/** Maximum size in bytes of the list's other fields. */
 const maxEnvelopeBytes = 256 * 1024;
 
-/** A list that was read to its end. */
+/** A completely read list. */
 export interface SplitList {
   /** The JSON around the items: the page envelope. */
   readonly envelope: { readonly [name: string]: unknown };
-  /** Null when there is no list in it. */
+  /** Null when the body contains no list. */
   readonly items: readonly unknown[] | null;
-  /** Items above the limit. */
+  /** Number of items above the size limit. */
   readonly skipped: number;
 }
 
@@ -22,21 +23,21 @@ const comma = 0x2c;
 const isOpening = (byte: number) => byte === 0x5b || byte === 0x7b;
 const isClosing = (byte: number) => byte === 0x5d || byte === 0x7d;
 
-/** Fed with the chunks of one response body by the exchange. The list is the first of `names` in the top object that is an
- *  array, or the body itself; a second one is read over. */
+/** Receives the chunks of one response body from the exchange. The list is the first of `names` in the
+ *  top object that is an array, or the body itself. A second list is skipped. */
 export class ListSplitter {
   readonly #names: readonly string[];
   #depth = 0;
   #inString = false;
   #escaped = false;
-  /** Depth of the items' own brackets; 0 outside of a list. */
+  /** Nesting depth of the items' brackets; 0 outside of a list. */
   #listDepth = 0;
   #taken = false;
   #keeping = false;
-  /** The top object's text outside of lists. */
+  /** The text of the top object outside of lists. */
   readonly #outside: Buffer[] = [];
   #outsideBytes = 0;
-  /** The last string seen at depth 1, in quotes: before an array it is its name. */
+  /** The last string at depth 1, with quotes. Before an array it is the array's name. */
   #key: Buffer[] = [];
   #inKey = false;
   #item: Buffer[] = [];
@@ -49,7 +50,7 @@ export class ListSplitter {
     this.#names = names;
   }
 
-  /** Linear in the chunk; JSON is parsed item by item. */
+  /** Processes a chunk in linear time; JSON is parsed item by item. */
   push(chunk: Buffer): void {
     let from = 0;
     let keyFrom = 0;
@@ -95,7 +96,7 @@ export class ListSplitter {
     if (this.#inKey) this.#key.push(chunk.subarray(keyFrom));
   }
 
-  /** Null when the body is no JSON, or its envelope is too large. */
+  /** Returns null when the body is not JSON, or its envelope is too large. */
   end(): SplitList | null {
     if (this.#broken || this.#depth !== 0 || this.#inString) return null;
     try {
@@ -111,7 +112,8 @@ export class ListSplitter {
     }
   }
 
-  /** Its bracket is already counted: depth 1 is the body itself, depth 2 a field of the top object. */
+  /** Whether an opening bracket starts the list. The bracket is already counted: depth 1 is the body
+   *  itself, depth 2 a field of the top object. */
   #opensList(): boolean {
     if (this.#listDepth > 0) return false;
     if (this.#depth === 1) return true;

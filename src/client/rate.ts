@@ -1,32 +1,37 @@
-// The organization's rate, kept on this side of the line: requests wait for their turn instead of being refused. The
-// generic cell rate algorithm, in memory: for all clients of one process that share an organization.
+// Enforces the organization's rate limit in the client: requests wait for their turn, so that the platform
+// does not refuse them. It implements the generic cell rate algorithm in memory, for all clients of one
+// process that share an organization.
 
 import type { Clock } from "bridgehead/contract";
 import { systemClock } from "../ops/clock.ts";
 
 export interface Rate {
-  /** Resolves when a request may leave, in the order of asking: true; false when the signal aborted before. */
+  /** Resolves to true when a request may be sent, in the order of the calls. Resolves to false when the
+   *  signal aborts first. */
   turn(signal: AbortSignal): Promise<boolean>;
-  /** The platform said 429: nobody's turn comes for so long, in milliseconds. */
+  /** Blocks all requests for `ms` milliseconds, after a 429 response of the platform. */
   pause(ms: number): void;
 }
 
 export interface RateOptions {
-  /** Requests in any span of `perSeconds`, both ends included. Default: the interface's 1000 in 60 s (External API 8). */
+  /** Maximum number of requests in any span of `perSeconds`, both ends included. Default: the
+   *  interface's 1000 in 60 s (External API 8). */
   readonly requests?: number;
   readonly perSeconds?: number;
-  /** How many may leave at once after a rest; the others are spread over the span. Default: a tenth of `requests`. */
+  /** Maximum number of requests sent at once after an idle time; the others are spread over the span.
+   *  Default: a tenth of `requests`. */
   readonly burst?: number;
   readonly clock?: Clock;
 }
 
-/** Give the same one to every client of an organization. Throws when the burst leaves nothing to spread. */
+/** Creates a rate limiter. Share one between all clients of an organization. Throws when the burst
+ *  leaves no requests to spread. */
 export function createRate(options: RateOptions = {}): Rate {
   const { requests = 1000, perSeconds = 60, clock = systemClock } = options;
   const burst = options.burst ?? Math.max(1, Math.floor(requests / 10));
   if (burst < 1 || burst >= requests)
     throw new RangeError("the burst must be at least 1 and below the requests");
-  // In a span of s there are at most s/interval + burst.
+  // A span of s contains at most s/interval + burst requests.
   const interval = (perSeconds * 1000) / (requests - burst);
   const tolerance = (burst - 1) * interval;
   let theoretical = -Infinity;
@@ -34,13 +39,14 @@ export function createRate(options: RateOptions = {}): Rate {
   const waiting = new Set<() => void>();
   let watch: AbortController | undefined;
 
-  /** Milliseconds until the next one may leave; at most 0 when it may now. */
+  /** Milliseconds until the next request may be sent; 0 or less when it may be sent now. */
   const wait = () => Math.max(theoretical - tolerance, closedUntil) - clock.monotonic();
   const take = () => {
     theoretical = Math.max(theoretical, clock.monotonic()) + interval;
   };
 
-  /** Lets them go one by one, counted when they leave: a process that stood still must not make up for it. */
+  /** Releases requests one at a time, and counts each when it is released. A stalled process must not
+   *  catch up on missed turns. */
   async function release(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const [first] = waiting;
@@ -68,7 +74,7 @@ export function createRate(options: RateOptions = {}): Rate {
       const go = () => resolve(true);
       const leave = () => {
         waiting.delete(go);
-        // No timer for nobody.
+        // Stops the timer when the queue is empty.
         if (waiting.size === 0) watch?.abort();
         resolve(false);
       };

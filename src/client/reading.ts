@@ -1,4 +1,4 @@
-// How answers become values: leniently, record by record (see wire/record.ts).
+// Parses responses to values: leniently, record by record (see wire/record.ts).
 
 import * as z from "zod";
 import { type Message, message } from "../wire/message.ts";
@@ -8,14 +8,14 @@ import type { SplitList } from "./list-splitter.ts";
 
 export type Reader<T> = (body: unknown, dropped: Dropped) => Reading<T>;
 
-/** Reads one record. */
+/** Parses one record. */
 export const one =
   <S extends z.ZodType>(schema: S): Reader<z.output<S>> =>
   (body, dropped) =>
     read(schema, body, dropped);
 
-/** Reads a page of records (External API 2.1). A bare array is taken for the only page; so are envelopes' numbers that
- *  are missing. */
+/** Parses a page of records (External API 2.1). A bare array counts as the only page. Missing numbers of
+ *  the envelope are derived in the same way. */
 export function pageOf<S extends z.ZodType>(item: S): Reader<Page<z.output<S>>> {
   let schema: ReturnType<typeof envelopeOf<S>> | undefined;
   return (body, dropped) => {
@@ -53,15 +53,16 @@ function envelopeOf<S extends z.ZodType>(item: S) {
   return record("page", { data: z.array(item) }, { ...numbers, ...more }, {}).read;
 }
 
-/** Reads one page of a list that was taken apart. */
+/** Parses one page of a list that was split into items. */
 export type ListReader<T> = (list: SplitList, dropped: Dropped) => Reading<T>;
 
-/** One page of a conversation's messages. `skipped`: messages of the page that are too long to be read. */
+/** One page of a conversation's messages. `skipped`: the number of its messages that exceed the size
+ *  limit. */
 export type MessagePage = Page<Message> & { readonly skipped: number };
 
 const readMessagePage = pageOf(message.read);
 
-/** A platform that does not page answers without an envelope: then this page is the only one. */
+/** A platform without paging sends no envelope: this page is then the only one. */
 export const messages: ListReader<MessagePage> = ({ envelope, items, skipped }, dropped) => {
   const size = (items?.length ?? 0) + skipped;
   const counts = { pageSize: size, totalItems: size, ...envelope, data: items ?? undefined };

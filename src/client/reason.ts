@@ -1,10 +1,12 @@
-// The words of a reason. Reasons are stored and logged, and error texts may repeat what they complain about.
+// Formats the text of a reason. Reasons are stored and logged, and the platform's error texts may quote the
+// input.
 
 const longest = 200;
-/** What is looked through before cutting, so that no cut leaves half an address behind. */
+/** Characters that are searched for personal data before the cut, so that the cut leaves no partial
+ *  address. */
 const looked = 1000;
 
-/** One line, bounded. */
+/** Returns the text as one line of limited length. */
 export function brief(text: string): string {
   return text
     .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
@@ -12,8 +14,8 @@ export function brief(text: string): string {
     .trim();
 }
 
-/** A text of the platform's without the addresses and telephone numbers it may repeat, as they are or as parts of a
- *  URL. Rather too much is taken than too little. */
+/** Removes addresses and telephone numbers from a text of the platform, also when they are part of a
+ *  URL. In doubt it removes more. */
 export function discreet(text: string): string {
   return text
     .slice(0, looked)

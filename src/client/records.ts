@@ -1,5 +1,6 @@
-// The records of the External API as the client gives them: what nothing works without is there, what the interface
-// promises besides may be undefined (it was not sent, or had a wrong type), and unknown fields are passed through.
+// The records of the External API as the client returns them. Required fields are always present. Fields
+// that the interface promises may be undefined, because they were not sent or had a wrong type. Unknown
+// fields are passed through.
 
 import type * as z from "zod";
 import type { agent } from "../wire/agent.ts";
@@ -25,18 +26,18 @@ export type UserSearch = Read<typeof userSearch>;
 export type PlatformUser = Read<typeof platformUser>;
 /** External API 2.7. */
 export type Statistic = Read<typeof statistic>;
-/** An escalation that happened. */
+/** A past escalation. */
 export type Escalation = Read<typeof escalation>;
 export type Started = Read<typeof startResponse>;
 export type Conversation = Read<typeof conversation>;
 export type ConversationState = Read<typeof conversationState>;
-/** What became of a message that was sent without waiting. */
+/** The status of a message that was sent asynchronously. */
 export type Response = Read<typeof responseOn>;
 export type UploadUrl = Read<typeof uploadUrl>;
 export type DownloadUrl = Read<typeof downloadUrl>;
 export type AgentFile = Read<typeof agentFile>;
 export type Webhook = Read<typeof webhook>;
-/** A line of a webhook's log. */
+/** An entry of a webhook's delivery log. */
 export type Delivery = Read<typeof delivery>;
 export type { Message } from "../wire/message.ts";
 export type { Page } from "../wire/page.ts";

@@ -1,41 +1,45 @@
-// What every operation of the client gives: a value that says what is certain, never an exception to interpret.
+// The result of every operation of the client: a value that states what is certain. No exception has to be
+// interpreted.
 
-/** What became of one call. It survives JSON wherever its value does. */
+/** The outcome of one call. It can be serialized as JSON if its value can. */
 export type CallResult<T> =
   | { readonly kind: "ok"; readonly value: T }
-  /** 401 or 403: the key is refused. Certain: not done. */
+  /** 401 or 403: the key was rejected. The operation was certainly not performed. */
   | { readonly kind: "unauthorized"; readonly reason: string }
-  /** 404 in the interface's own form, about something the request names. Certain: not done. */
+  /** 404 in the interface's own format, for an object that the request names. The operation was
+   *  certainly not performed. */
   | { readonly kind: "missing"; readonly reason: string }
-  /** Another 4xx (400, 409, 413, 422 ...). Certain: no, and never. `details`: which fields were why, where the platform
-   *  says so; unlike `reason` they may repeat what was sent. */
+  /** Another 4xx (400, 409, 413, 422 ...): a permanent rejection. `details`: the rejected fields, if the
+   *  platform names them. Unlike `reason`, they may quote the request. */
   | {
       readonly kind: "refused";
       readonly status: number;
       readonly reason: string;
       readonly details?: readonly { readonly path: string; readonly message: string }[];
     }
-  /** Certain: not done, worth another try: no connection, 429 (`limited`; `retryAfterMs` above 0 where it says so), or
-   *  not the platform's own word: a redirect, 405, 408, 425, any other 404. */
+  /** The operation was certainly not performed, and a retry may succeed: no connection, or 429
+   *  (`limited`; with `retryAfterMs` above 0 if the platform sends it). Also a response that the
+   *  platform did not generate itself: a redirect, 405, 408, 425, any other 404. */
   | {
       readonly kind: "deferred";
       readonly reason: string;
       readonly retryAfterMs?: number;
       readonly limited?: true;
     }
-  /** May have been done: time-out, reset after the request left, 5xx, a success that cannot be read. `tooLarge`: because the
-   *  response exceeds the client's limit; a smaller page may not. */
+  /** The operation may have been performed: a timeout, a reset after the request was sent, 5xx, or an
+   *  unreadable success. `tooLarge`: the response exceeds the client's size limit; a smaller page may
+   *  not. */
   | { readonly kind: "unknown"; readonly reason: string; readonly tooLarge?: true };
 
-/** The reason of a call whose signal its caller has aborted. */
+/** The reason of a call whose caller aborted its signal. */
 export const stopped = "stopped by the caller";
 
-/** The result with another value; what is not `ok` stays as it is. */
+/** Maps the value of an `ok` result; returns any other result unchanged. */
 export function mapped<T, U>(result: CallResult<T>, part: (value: T) => U): CallResult<U> {
   return result.kind === "ok" ? { kind: "ok", value: part(result.value) } : result;
 }
 
-/** A result that is not `ok`, as an error: for those who iterate over items and want no results in between. */
+/** A result that is not `ok`, as an error. Thrown to callers that iterate over items. */
 export class CallFailure extends Error {
   override readonly name = "CallFailure";
   readonly result: Exclude<CallResult<never>, { kind: "ok" }>;

@@ -1,5 +1,5 @@
-// Whether a request is sent again. Only where a second one cannot do a thing twice: a read, or a request that certainly
-// was not done.
+// Decides whether a request is retried. A retry is allowed only when it cannot repeat an effect: for a
+// read, or for a request that certainly had no effect.
 
 import type { Clock } from "bridgehead/contract";
 import { jitter } from "../ops/clock.ts";
@@ -7,17 +7,19 @@ import type { CallResult } from "./result.ts";
 
 const firstPauseMs = 250;
 const longestPauseMs = 10_000;
-/** Told to come back later than this, the caller decides, not we. */
+/** Maximum delay in milliseconds before a retry. For a longer Retry-After the result is returned, and
+ *  the caller decides. */
 const longestWaitMs = 60_000;
 
 interface Try {
-  /** A GET: whatever became of it, it can be repeated. */
+  /** A GET request: it can be repeated after any outcome. */
   readonly reads: boolean;
-  /** The first byte has left. */
+  /** Whether the first byte was sent. */
   readonly crossed: () => boolean;
 }
 
-/** Milliseconds until the next try, or null when this was the last: `tried` is how many there were. */
+/** Returns the milliseconds until the next attempt, or null after the last one. `tried` is the number of
+ *  attempts so far. */
 function pauseBefore(result: CallResult<unknown>, { reads, crossed }: Try, tried: number): number | null {
   const again =
     result.kind === "deferred"
@@ -29,7 +31,7 @@ function pauseBefore(result: CallResult<unknown>, { reads, crossed }: Try, tried
   return jitter(Math.min(longestPauseMs, firstPauseMs * 2 ** (tried - 1)));
 }
 
-/** Calls `once` up to `most` times, with pauses. A signal that aborts ends it with the last result. */
+/** Calls `once` up to `most` times, with pauses. When the signal aborts, it returns the last result. */
 export async function tryUpTo<T>(
   most: number,
   once: () => Promise<CallResult<T>>,

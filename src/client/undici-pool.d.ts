@@ -1,4 +1,4 @@
-// The one part of undici that is loaded; the package describes its parts only as a whole.
+// The only loaded module of undici. The package has types only for its main module.
 
 declare module "undici/lib/dispatcher/pool.js" {
   import { Pool } from "undici";

@@ -1,4 +1,5 @@
-// Agent users, the people an agent talks to (External API 2.2; the operations, from the public description).
+// Operations on agent users, the persons an agent talks to (External API 2.2; the operations from the
+// public description).
 
 import { user, userSearch } from "../wire/user.ts";
 import type { Caller } from "./caller.ts";
@@ -9,14 +10,15 @@ import type { User, UserSearch } from "./records.ts";
 import type { CallResult } from "./result.ts";
 
 export interface Users {
-  /** POST /external/users: makes a person known, by fkId, e-mail address or phone number. `refused` (400) when they are
-   *  known already, or not acceptable. */
+  /** POST /external/users: creates a user by fkId, e-mail address or phone number. `refused` (400) when
+   *  the user already exists or the data is invalid. */
   create(body: BodyOf<"createUser">, options?: CallOptions): Promise<CallResult<User>>;
-  /** GET /external/users/search: a person and the ids of their conversations, by one of the three. `missing`: nobody. */
+  /** GET /external/users/search: returns a user and the ids of their conversations, by one of the three.
+   *  `missing`: no such user exists. */
   search(query: QueryOf<"searchUser">, options?: CallOptions): Promise<CallResult<UserSearch>>;
-  /** GET /external/users/{id}. `missing`: nobody. */
+  /** GET /external/users/{id}. `missing`: the user does not exist. */
   get(id: string, options?: CallOptions): Promise<CallResult<User>>;
-  /** DELETE /external/users/{id}: removes a person and everything that was said with them. */
+  /** DELETE /external/users/{id}: deletes a user with all their conversations. */
   delete(id: string, options?: CallOptions): Promise<CallResult<void>>;
 }
 

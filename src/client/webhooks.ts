@@ -1,4 +1,5 @@
-// Webhooks: registering them (External API 4.3, 6), and their log, which Bridgehead's own platform keeps besides.
+// Operations on webhooks: their registration (External API 4.3, 6) and their delivery log, an addition of
+// Bridgehead's own platform.
 
 import type { Page } from "../wire/page.ts";
 import { accepted, delivery, webhook } from "../wire/webhook.ts";
@@ -12,20 +13,21 @@ import type { CallResult } from "./result.ts";
 type Accepted = { readonly id: string };
 
 export interface Webhooks {
-  /** POST /external/agents/webhooks. Only this answer tells the secret that deliveries are signed with. `refused`: the
-   *  address is not a public one over HTTPS. */
+  /** POST /external/agents/webhooks: registers a webhook. Only this response contains the secret that
+   *  signs deliveries. `refused`: the address is not a public HTTPS address. */
   register(body: BodyOf<"registerWebhook">, options?: CallOptions): Promise<CallResult<Webhook>>;
   /** GET /external/agents/webhooks. */
   list(options?: CallOptions): Promise<CallResult<Page<Webhook>>>;
-  /** DELETE /external/agents/webhooks/{id}: with its log. */
+  /** DELETE /external/agents/webhooks/{id}: deletes a webhook with its log. */
   delete(id: string, options?: CallOptions): Promise<CallResult<void>>;
-  /** GET /external/agents/webhooks/{id}/deliveries: what was delivered or will be, newest first; one page. */
+  /** GET /external/agents/webhooks/{id}/deliveries: returns one page of past and pending deliveries,
+   *  newest first. */
   deliveries(
     id: string,
     query?: QueryOf<"listDeliveries">,
     options?: CallOptions,
   ): Promise<CallResult<Page<Delivery>>>;
-  /** POST /external/agents/webhooks/{id}/fire: tells it about a conversation now. */
+  /** POST /external/agents/webhooks/{id}/fire: sends a delivery for a conversation now. */
   fire(id: string, conversationId: string, options?: CallOptions): Promise<CallResult<Accepted>>;
   /** POST /external/agents/webhooks/deliveries/{id}/resend. */
   resend(deliveryId: string, options?: CallOptions): Promise<CallResult<Accepted>>;
