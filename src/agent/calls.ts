@@ -1,5 +1,6 @@
-// What the agent's side offers the pipeline: one function an operation, one result type for all of them. Everything
-// but `PastQuestion` and `Call` survives JSON, so that it can be stored beside the turn it belongs to.
+// The interface of the platform client to the pipeline: one function for each operation, and one result
+// type for all. Everything except `PastQuestion` and `Call` can be serialized as JSON, so that it can be
+// stored with its turn.
 
 import type { CallResult } from "../client/index.ts";
 import type { Trigger } from "../wire/webhook.ts";
@@ -8,54 +9,58 @@ import type { Part, ReadCall } from "./transcript.ts";
 export { type CallResult, stopped } from "../client/index.ts";
 export type { ReadCall } from "./transcript.ts";
 
-/** What an effectful call needs from its caller. */
+/** The options of a call that has an effect. */
 export interface Call {
-  /** End of the lease, or shutdown. The client has its own deadline for each request. */
+  /** Aborts at the end of the lease or on shutdown. The client has its own timeout for each request. */
   readonly signal: AbortSignal;
   /** Called when a connection is available for the request that can have the effect, before its first byte is written; the
    *  request waits for the promise. At most once. A rejection keeps it from being sent (the result is `deferred`). */
   crossing(): void | Promise<void>;
 }
 
-/** Every operation gives a `CallResult`; none throws, none tries twice. */
+/** Every operation returns a `CallResult`; none throws, none retries. */
 export interface AgentClient {
-  /** The agent behind the key, with its channels' settings. */
+  /** Returns the agent of the key, with the settings of its channels. */
   describe(signal: AbortSignal): Promise<CallResult<AgentSettings>>;
   /** Opens a conversation through the start call: the platform may message the person itself. */
   start(request: StartRequest, call: Call): Promise<CallResult<Started>>;
-  /** Opens a conversation no channel of the platform is attached to: finds or makes the user, then the conversation. */
+  /** Opens a conversation without a platform channel: finds or creates the user, then creates the
+   *  conversation. */
   create(request: CreateRequest, call: Call): Promise<CallResult<Started>>;
-  /** The conversations of the user with this foreign key, in the platform's order; none when there is no such user. */
+  /** Returns the conversations of the user with this foreign key, in the platform's order. Empty when no
+   *  such user exists. */
   findConversations(fkId: string, signal: AbortSignal): Promise<CallResult<readonly string[]>>;
-  /** Puts one question. There is no idempotency key: after `unknown`, look it up before asking again. */
+  /** Sends one question. There is no idempotency key: after `unknown`, search for the question before a
+   *  retry. */
   ask(conversationId: string, question: Question, call: Call): Promise<CallResult<Answer>>;
-  /** Was the question put, and what was the answer? Reads only. */
+  /** Checks whether the question was stored, and returns its answer. Reads only. */
   lookUp(conversationId: string, question: PastQuestion, call: ReadCall): Promise<CallResult<Found>>;
-  /** Who answers in this conversation: the agent or a person. */
+  /** Returns who answers in this conversation: the agent or a human. */
   mode(conversationId: string, signal: AbortSignal): Promise<CallResult<"ai" | "manual">>;
-  /** Says who answers from now on. The same however often it is said. */
+  /** Sets who answers from now on. Idempotent. */
   setMode(conversationId: string, mode: "ai" | "manual", call: Call): Promise<CallResult<null>>;
-  /** Puts a person's words; only in mode manual. The message's id. */
+  /** Stores a human's reply; only in manual mode. Returns the message's id. */
   say(conversationId: string, text: string, call: Call): Promise<CallResult<string>>;
-  /** The id of a person's words that may have been put; null when they are not there. Reads only. */
+  /** Returns the id of a human's reply of unknown outcome, or null when it was not stored. Reads only. */
   findSaid(conversationId: string, words: PastQuestion, call: ReadCall): Promise<CallResult<string | null>>;
-  /** What was said in the conversation from about the `from`th message on, as far as it can be read. */
+  /** Returns the messages of the conversation from about the `from`th on, as far as they can be read. */
   read(conversationId: string, from: number, call: ReadCall): Promise<PlatformMessages>;
-  /** Asks to be told of what happens. There is no idempotency key: after `unknown`, look first (`registered`). */
+  /** Registers a webhook. There is no idempotency key: after `unknown`, check `registered` first. */
   register(webhook: NewWebhook, call: Call): Promise<CallResult<Registered>>;
-  /** What is registered, with ids where the platform tells them. `deferred`: perhaps there is no such list. */
+  /** Returns the registered webhooks, with ids if the platform returns them. `deferred`: the platform
+   *  may not support the list. */
   registered(signal: AbortSignal): Promise<CallResult<readonly ListedWebhook[]>>;
-  /** Not to be told any more. `missing`: there is none of that id. */
+  /** Deletes a webhook. `missing`: no webhook has that id. */
   unregister(id: string, signal: AbortSignal): Promise<CallResult<null>>;
-  /** Changes the number of requests under way at most. */
+  /** Changes the maximum number of concurrent requests. */
   setConnections(count: number): void;
-  /** Ends the connections; calls still open come back as they would on a reset. */
+  /** Closes the connections. Calls in progress return the same result as after a connection reset. */
   close(): Promise<void>;
 }
 
 export type Started = { readonly conversationId: string };
 
-/** The agent as far as the daemon acts on it. A channel is null when the agent has no such skill. */
+/** The agent's settings that the daemon uses. A channel is null when the agent has no such skill. */
 export type AgentSettings = {
   readonly agentId: string;
   readonly organizationId: string;
@@ -64,13 +69,13 @@ export type AgentSettings = {
   readonly email: ChannelSettings | null;
   readonly sms: ChannelSettings | null;
   readonly voice: ChannelSettings | null;
-  /** The other skills by their names in lower case: for channels that are none of the three. Absent in what an earlier version has
-   *  stored. */
+  /** The other skills by lower-case name, for channels other than the three. Absent in records stored by
+   *  an earlier version. */
   readonly skills?: { readonly [name: string]: ChannelSettings };
-  /** When a human is called, as the agent's active ESCALATION skill has it; none without that. Absent in what an earlier
-   *  version has stored. */
+  /** The conditions for an escalation, from the agent's active ESCALATION skill; empty without that
+   *  skill. Absent in records stored by an earlier version. */
   readonly escalations?: readonly EscalationSettings[];
-  /** What the WEBHOOK skill lists, whatever its status; none without that skill. Absent as above. */
+  /** The entries of the WEBHOOK skill, for any status; empty without that skill. Absent as above. */
   readonly webhooks?: readonly { readonly url: string; readonly trigger: string }[];
 };
 
@@ -84,12 +89,12 @@ export type NewWebhook = {
 
 export type ListedWebhook = { readonly id: string; readonly url: string; readonly trigger: string };
 
-/** `secret`: with which it signs what it delivers, where it says so; only this once. */
+/** `secret`: the key that signs the deliveries, if the platform returns it. It is returned only here. */
 export type Registered = { readonly id: string; readonly secret: string | null };
 
 export type EscalationSettings = {
   readonly topic: string;
-  /** What the person is told. */
+  /** The text for the customer. */
   readonly response: string;
   readonly recipients: readonly {
     readonly channel: "sms" | "email" | "webhook";
@@ -100,27 +105,27 @@ export type EscalationSettings = {
 
 export type ChannelSettings = {
   readonly status: "active" | "inactive";
-  /** Seconds, 0..3600; the platform's null is 0. */
+  /** Seconds, 0..3600; the platform's null becomes 0. */
   readonly responseDelaySeconds: number;
   readonly signature: string | null;
   readonly senderName: string | null;
   readonly defaultSubject: string | null;
   readonly introduction: string | null;
-  /** The mailbox or the number the skill names. */
+  /** The mailbox or number that the skill names. */
   readonly address: string | null;
 };
 
 type StartCommon = {
   readonly firstName: string;
   readonly lastName: string;
-  /** About the person. */
+  /** Data about the user. */
   readonly context?: string;
   readonly conversationContext?: string;
   readonly source?: string;
   readonly fkId?: string;
   readonly fkUserId?: string;
   readonly customData?: { readonly [key: string]: string };
-  /** True archives the person's current conversation and opens a new one. */
+  /** True archives the user's current conversation and opens a new one. */
   readonly resetConversation?: boolean;
   readonly skipEmailValidation?: boolean;
   readonly skipPhoneNumberValidation?: boolean;
@@ -147,11 +152,12 @@ export type StartRequest =
       readonly channel: "voice";
       readonly phoneNumber: string;
       readonly email?: string;
-      /** What the assistant says first. */
+      /** The assistant's first message. */
       readonly firstMessage: string;
     });
 
-/** A person, by at least one of fkId, email and phoneNumber, and the conversation to open with them. */
+/** A user, identified by at least one of fkId, email and phoneNumber, and the conversation to open with
+ *  them. */
 export type CreateRequest = {
   readonly firstName: string;
   readonly lastName: string;
@@ -160,11 +166,11 @@ export type CreateRequest = {
   readonly email?: string;
   readonly phoneNumber?: string;
   readonly source?: string;
-  /** About the person. */
+  /** Data about the user. */
   readonly context?: string;
-  /** At most 255 characters; longer is cut. */
+  /** At most 255 characters; longer text is truncated. */
   readonly title?: string;
-  /** About the conversation. */
+  /** Data about the conversation. */
   readonly conversationContext?: string;
 };
 
@@ -174,21 +180,22 @@ export type PlatformMessage = {
   readonly id: string;
   readonly role: "person" | "agent" | "human";
   readonly text: string;
-  /** Of the question it answers; null when it names none. */
+  /** The id of the question that this message answers; null when it names none. */
   readonly answers: string | null;
 };
 
-/** Messages that follow each other, oldest first: those from `start` (the first message has place 0) up to `end`. */
+/** Consecutive messages, oldest first, from position `start` (the first message has 0) up to `end`. */
 export type PlatformMessages = Omit<Part, "messages"> & { readonly messages: readonly PlatformMessage[] };
 
-/** A question that may or may not have been put. */
+/** A question whose outcome is unknown. */
 export interface PastQuestion {
   readonly text: string;
   /** Ids of messages that belong to earlier turns: questions and replies. */
   readonly knownIds: ReadonlySet<string>;
 }
 
-/** `text` null: nobody answered now (manual mode, or the person's own message came back). */
+/** `text` is null when there is no answer now (manual mode, or the platform returned the user's own
+ *  message). */
 export type Answer = {
   readonly questionId: string | null;
   readonly replyId: string | null;

@@ -1,5 +1,6 @@
-// One agent as the daemon talks to it: every operation it uses, over the client of the External API. A request is tried
-// once; whether to try again is the pipeline's to decide, because only it knows what a second try would do.
+// The platform client for one agent: every operation of the daemon, over the client of the External API. A
+// request is attempted once. The pipeline decides about retries, because only it knows the effect of a
+// second attempt.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { createClient, mapped } from "../client/index.ts";
@@ -15,19 +16,21 @@ export interface AgentClientOptions {
   /** The platform's base address, with or without a path; operations live under its `/external/`. */
   readonly url: string;
   readonly agentKey: string;
-  /** For operations addressed by an agent's id. None that the daemon uses is, so it is never sent. */
+  /** For operations addressed by an agent's id. The daemon uses none of them, so the key is never sent. */
   readonly organizationKey?: string;
-  /** For one request, from its first byte to the answer's last. A call's signal may end later. */
+  /** Timeout of one request in milliseconds, from its first byte to the last byte of the response. A
+   *  call's signal may abort later. */
   readonly timeoutMs: number;
-  /** For a connection, before a request can leave: to be opened, or to come free. Default 10 s. */
+  /** Timeout in milliseconds until a connection is open or available. Default 10 s. */
   readonly connectionWaitMs?: number;
   readonly clock: Clock;
   readonly log: Log;
-  /** Requests under way at most; requests beyond wait. Default 128; the daemon derives it from its channels. */
+  /** Maximum number of concurrent requests; further requests are queued. Default 128; the daemon derives
+   *  it from its channels. */
   readonly connections?: number;
 }
 
-/** Opens no connection before the first call. Throws when `url` is not an address. */
+/** Creates the client. Opens no connection before the first call. Throws when `url` is not an address. */
 export function createAgentClient({ log, ...options }: AgentClientOptions): AgentClient {
   const dropped: Dropped = (record, field) =>
     log.warn({ record, field }, "the platform sent a field of the wrong type; it is ignored");
@@ -43,12 +46,12 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
       return mapped(started, ({ conversationId }) => ({ conversationId }));
     },
     async create(request, call) {
-      // One limit for all of it, so that finding the person takes no longer than one call.
+      // One timeout for all requests, so that finding the user takes no longer than one call.
       const finding = AbortSignal.any([call.signal, AbortSignal.timeout(options.timeoutMs)]);
       const person = await findOrMakeUser(client, request, finding);
       if (person.kind !== "ok") return person;
       const made = await conversations.create(conversationBody(person.value, request), crossed(call));
-      // A moment ago they were there.
+      // The user existed a moment ago.
       if (made.kind === "missing") return repeatable(made.reason);
       return mapped(made, ({ id }) => ({ conversationId: id }));
     },
@@ -115,14 +118,14 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
   };
 }
 
-/** The question is not there, unless it is one of the messages that are too long to be read. */
+/** The question was not stored, unless it is one of the messages that exceed the size limit. */
 function certain(found: Found, { skipped }: Part, { text }: PastQuestion): CallResult<Found> {
   if (found.state !== "absent" || skipped === 0 || text.length < shortText)
     return { kind: "ok", value: found };
   return { kind: "unknown", reason: `${skipped} messages of the conversation are too long to be read` };
 }
 
-/** Characters of a question that cannot have made its message too long to be read. */
+/** A question up to this number of characters cannot make its message exceed the size limit. */
 const shortText = 250_000;
 
 const crossed = (call: Call) => ({ signal: call.signal, crossing: () => call.crossing() });

@@ -1,4 +1,4 @@
-// The agent behind a channel: what it says, what became of a question, how its channels are set.
+// The agent of a channel: its answers, the outcome of a question, and the settings of its channels.
 
 export type * from "./calls.ts";
 export { type AgentClientOptions, createAgentClient } from "./client.ts";

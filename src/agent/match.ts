@@ -1,11 +1,11 @@
-// Was a question put, and what was its answer? The interface has no idempotency key, so the text and the ids of
-// earlier turns are all there is to recognise a question by.
+// Determines whether a question was stored, and finds its answer. The interface has no idempotency key.
+// Questions are therefore recognized by their text and the ids of earlier turns.
 
 import type { Message } from "../client/index.ts";
 import { squeeze } from "../domain/squeeze.ts";
 import type { Answer, Found, PastQuestion, PlatformMessage } from "./calls.ts";
 
-/** Looks for the newest message of the person with this text that belongs to no earlier turn, and for its answer. */
+/** Finds the user's newest message with this text that belongs to no earlier turn, and its answer. */
 export function findQuestion(messages: readonly Message[], question: PastQuestion): Found {
   const ordered = inOrder(messages);
   const index = ordered.findLastIndex((message) => isQuestion(message, question));
@@ -17,18 +17,19 @@ export function findQuestion(messages: readonly Message[], question: PastQuestio
     : { state: "pending", questionId: asked.id };
 }
 
-/** Whether older messages cannot change what `findQuestion` says of these, which are the newest of the conversation. */
+/** Whether older messages cannot change the result of `findQuestion` for these messages, the newest of
+ *  the conversation. */
 export function isCertain(messages: readonly Message[], question: PastQuestion): boolean {
   const found = findQuestion(messages, question);
   if (found.state !== "answered") return found.state === "pending";
-  // A reply that names a question is another one's, when that question turns up.
+  // A reply that names a question id belongs to another question when that question is found.
   const reply = messages.find(({ id }) => id === found.answer.replyId);
   const named = reply?.conversationMessageId;
   return !named || messages.some(({ id }) => id === named);
 }
 
-/** What a message call's own answer says: a reply, whatever the role of who gave it, or the person's own message back
- *  when nobody replied. */
+/** Interprets the response of a message call: a reply of any role, or the user's own message when there
+ *  is no reply. */
 export function answerOf(record: Message): Answer {
   if (record.senderRole === "conversation_user") return { questionId: record.id, replyId: null, text: null };
   const questionId = record.conversationMessageId;
@@ -39,7 +40,7 @@ export function answerOf(record: Message): Answer {
   };
 }
 
-/** The id of the newest words of a person in place of the agent that say this and belong to nothing earlier. */
+/** Returns the id of a human's newest reply with this text that belongs to no earlier turn. */
 export function findWords(messages: readonly Message[], words: PastQuestion): string | null {
   const text = squeeze(words.text);
   const found = inOrder(messages).findLast(
@@ -65,7 +66,7 @@ export function platformMessages(messages: readonly Message[]): readonly Platfor
   }));
 }
 
-/** By time; messages without a readable time stay where the platform put them. */
+/** Sorts by time. Messages without a readable time keep the platform's position. */
 function inOrder(messages: readonly Message[]): Message[] {
   const times = new Map(messages.map((message) => [message, Date.parse(message.createdAt ?? "")]));
   if ([...times.values()].some(Number.isNaN)) return [...messages];
@@ -78,7 +79,8 @@ function isQuestion(message: Message, question: PastQuestion): boolean {
   return squeeze(message.message) === text || squeeze(message.rawMessage ?? "") === text;
 }
 
-/** The reply that names the question wins; else the next one that names no other question. */
+/** Prefers the reply that names the question; otherwise takes the next reply that names no other
+ *  question. */
 function replyTo(
   asked: Message,
   later: readonly Message[],
@@ -98,7 +100,7 @@ function isReply(message: Message): boolean {
   return message.senderRole === "assistant" || message.senderRole === "manual_assistant";
 }
 
-/** An empty reply says nothing, so there is nothing to send. */
+/** An empty reply has no text to send. */
 function spoken(reply: Message): string | null {
   return reply.message.trim() ? reply.message : null;
 }

@@ -1,4 +1,4 @@
-// The users of the agent: found by what the channel knows about a person, made when nobody is found.
+// Finds the agent's users by the identifiers that a channel knows, and creates missing ones.
 
 import { type CallResult, type Client, mapped } from "../client/index.ts";
 import type { CreateRequest } from "./calls.ts";
@@ -9,7 +9,7 @@ export interface FoundUser {
 }
 type Identifier = { readonly [name in "fkId" | "email" | "phoneNumber"]?: string };
 
-/** By one identifier; `missing` when there is no such user. */
+/** Finds a user by one identifier; `missing` when no such user exists. */
 export async function searchUser(
   client: Client,
   by: Identifier,
@@ -19,7 +19,7 @@ export async function searchUser(
   return mapped(found, ({ user, conversationIds }) => ({ id: user.id, conversationIds }));
 }
 
-/** The person's id. A person is never made twice (the platform refuses it), so an unknown outcome is worth a retry. */
+/** Returns the user's id. The platform refuses duplicate users, so an unknown outcome can be retried. */
 export async function findOrMakeUser(
   client: Client,
   request: CreateRequest,
@@ -31,7 +31,7 @@ export async function findOrMakeUser(
   return made.kind === "refused" ? findUser(client, request, made, signal) : made;
 }
 
-/** Refused means: exists already, or is not acceptable. The search tells which. */
+/** Refused means that the user exists already, or the data is invalid. The search distinguishes the two. */
 async function findUser(
   client: Client,
   request: CreateRequest,
@@ -51,7 +51,7 @@ async function findUser(
 
 const findingFailed = (reason: string) => repeatable(`finding the user: ${reason}`);
 
-/** Certain: nothing was opened, and another try may. */
+/** No conversation was opened, and a retry may succeed. */
 export function repeatable(reason: string): CallResult<never> {
   return { kind: "deferred", reason };
 }

@@ -1,4 +1,4 @@
-// From the agent's record to the settings the daemon acts on.
+// Converts the agent's record to the settings of the daemon.
 
 import * as z from "zod";
 import type { Agent } from "../client/index.ts";
@@ -9,7 +9,7 @@ import type { AgentSettings, ChannelSettings, EscalationSettings } from "./calls
 
 type Skill = Agent["skills"][number];
 
-/** Never fails: what the record does not say is null, and a status nobody knows counts as inactive. */
+/** Never fails: missing values become null, and an unknown status counts as inactive. */
 export function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
   const skill = (name: string) => record.skills.find((each) => each.systemName === name);
   return {
@@ -64,7 +64,7 @@ function emailSettings(skill: Skill, dropped: Dropped): Partial<ChannelSettings>
   };
 }
 
-/** The interface lists no first words among this skill's fields; a platform that has them is believed. */
+/** The interface defines no introduction for this skill; a platform that sends one is accepted. */
 function voiceSettings(skill: Skill): Partial<ChannelSettings> {
   const reading = textOrObject.safeParse((skill as { readonly firstMessage?: unknown }).firstMessage);
   return { introduction: reading.success ? plainText(reading.data) : null };
@@ -87,7 +87,7 @@ function escalationSettings(skill: Skill | undefined, dropped: Dropped): readonl
 
 const listed = z.object({ url: z.string(), triggerCondition: z.string() });
 
-/** Each that says where and when: one that says less does not hide the others. */
+/** Returns every complete entry; an incomplete entry does not invalidate the others. */
 function webhookSettings(skill: Skill | undefined): AgentSettings["webhooks"] & {} {
   const all: unknown = (skill as { readonly webhooks?: unknown } | undefined)?.webhooks;
   return (Array.isArray(all) ? all : []).flatMap((one) => {

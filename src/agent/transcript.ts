@@ -1,38 +1,40 @@
-// Reads a conversation's messages page by page. A conversation may be larger than one response, a page may fail after
-// others were read, and a platform may not page at all: what was read is kept, and the rest is read later.
+// Reads a conversation's messages page by page. A conversation may exceed the size of one response, a page
+// may fail after others were read, and a platform may not support paging. The messages read so far are
+// kept, and the rest is read later.
 
 import type { CallResult, Conversations, Message } from "../client/index.ts";
 
-/** What reading needs from its caller. */
+/** The options of a read. */
 export interface ReadCall {
   readonly signal: AbortSignal;
-  /** Asked before each request but the first: false when the platform's rate leaves no room for it. */
+  /** Called before each request except the first. Returns false when the platform's rate limit leaves no
+   *  capacity for it. */
   more(): Promise<boolean>;
 }
 
-/** Messages that follow each other in the platform's order, oldest first. */
+/** Consecutive messages in the platform's order, oldest first. */
 export interface Part {
   readonly messages: readonly Message[];
-  /** Places in the conversation, from 0: of the first message, and behind the last. */
+  /** Positions in the conversation, from 0: of the first message, and after the last. */
   readonly start: number;
   readonly end: number;
-  /** Messages among them that are too long to be read. */
+  /** Number of messages among them that exceed the size limit. */
   readonly skipped: number;
-  /** Why it was not read on; null at the end of the conversation. */
+  /** The reason why reading stopped; null at the end of the conversation. */
   readonly failure: Exclude<CallResult<unknown>, { kind: "ok" }> | null;
 }
 
 type Pages = Pick<Conversations, "messages">;
 
 const pageSize = 64;
-/** A page that is too large is read in so many parts. */
+/** A page that is too large is read in this number of parts. */
 const split = 8;
 
 interface Block extends Part {
-  /** How many messages a page has: the platform may allow fewer than we want. */
+  /** Number of messages of a page. The platform may allow fewer than requested. */
   readonly size: number;
   readonly hasNext: boolean;
-  /** Messages of the whole conversation, as the platform says. */
+  /** Number of messages in the whole conversation, as reported by the platform. */
   readonly total: number;
 }
 
@@ -48,7 +50,8 @@ class PageReader {
     this.#call = call;
   }
 
-  /** The block of `size` messages at `start`, a multiple of it; or what the platform makes of that. */
+  /** Requests the block of `size` messages at `start`, a multiple of it. The platform may return another
+   *  range. */
   async block(start: number, size: number): Promise<Block> {
     const nothing = { messages: [], start, end: start, skipped: 0, size, hasNext: false, total: 0 };
     if (this.#asked && !(await this.#call.more()))
@@ -60,9 +63,10 @@ class PageReader {
     if (result.kind !== "ok") return { ...nothing, failure: result };
     const { data: messages, skipped, currentPage, totalItems: total, ...page } = result.value;
     const count = messages.length + skipped;
-    // A platform that always announces another page must not keep us for ever.
+    // Bounds the loop, in case a platform always announces another page.
     const hasNext = page.hasNextPage && count > 0;
-    // A page with another one behind it is full: that is the size the platform uses, whatever it was asked for.
+    // A page that is followed by another one is full. Its length is the platform's page size, regardless of
+    // the requested size.
     const used = hasNext ? count : Math.max(count, Math.min(size, page.pageSize));
     const at = (currentPage - 1) * used;
     return { messages, start: at, end: at + count, skipped, failure: null, size: used, hasNext, total };
@@ -80,7 +84,7 @@ class PageReader {
   }
 }
 
-/** Two parts that follow each other, or overlap. */
+/** Joins two adjacent or overlapping parts. */
 function joined(first: Part, second: Part): Part {
   const known = new Set(first.messages.map(({ id }) => id));
   return {
@@ -92,7 +96,8 @@ function joined(first: Part, second: Part): Part {
   };
 }
 
-/** From the page with the message at `from` to the end. A platform that does not page gives all, from 0. */
+/** Reads from the page with the message at `from` to the end. A platform without paging returns all
+ *  messages, from 0. */
 export async function readFrom(pages: Pages, id: string, from: number, call: ReadCall): Promise<Part> {
   const reader = new PageReader(pages, id, call);
   return readOn(reader, await reader.block(from - (from % pageSize), pageSize));
@@ -102,7 +107,7 @@ async function readOn(reader: PageReader, first: Block): Promise<Part> {
   let read: Part = first;
   for (let block = first; block.failure === null && block.hasNext; ) {
     const next = await reader.block(block.end - (block.end % block.size), block.size);
-    // It gives the same page again.
+    // The platform returned the same page again.
     if (next.failure === null && next.end <= block.end) break;
     read = joined(read, next);
     block = next;
@@ -110,8 +115,8 @@ async function readOn(reader: PageReader, first: Block): Promise<Part> {
   return read;
 }
 
-/** From the end back, until `enough` is satisfied with what was read or all was read. `failure` null: either of them. The
- *  parts are joined, so what is before them may be missing. */
+/** Reads backwards from the end, until `enough` accepts the messages or all were read; `failure` is null
+ *  in both cases. The parts are joined, so messages before them may be missing. */
 export async function readBack(
   pages: Pages,
   id: string,
@@ -124,12 +129,12 @@ export async function readBack(
   const { size } = first;
   let at = Math.max(first.end, first.total - 1);
   let read = await readOn(reader, await reader.block(at - (at % size), size));
-  // There is nothing where the end should be: the platform counts more messages than it has.
+  // The last page is empty: the platform counts more messages than it has.
   if (read.failure === null && read.end <= read.start) return readOn(reader, first);
   while (read.failure === null && !enough(read.messages) && read.start > first.end) {
     at = Math.max(first.end, read.start - size);
     const block = await reader.block(at - (at % size), size);
-    // Contiguous only with what is behind it: a block that was cut off has a gap.
+    // A block that was cut off leaves a gap, so it does not join the messages after it.
     if (block.failure !== null) return { ...read, failure: block.failure };
     if (block.start >= read.start) return { ...read, failure: sameAgain };
     const { failure } = read;
