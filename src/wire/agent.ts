@@ -1,4 +1,4 @@
-// The agent behind a key (External API 2.4, 2.5), as GET /external/agents/by-api-key returns it.
+// The agent of a key (External API 2.4, 2.5), as GET /external/agents/by-api-key returns it.
 
 import * as z from "zod";
 import { record } from "./record.ts";
@@ -11,14 +11,15 @@ const suffixes =
   `4.1 4.1-nano 4.1-mini 3.5-turbo 5-nano 5 5-mini 5.1 5.2 5.4 5.4-mini 5.4-nano 5.5 5.6 5.6-terra
   5.6-luna`.split(/\s+/);
 
-/** The seventeen models of the interface. The family's name is its product's; the interface writes a placeholder, which
- *  stands for any name here. */
+/** The seventeen models of the interface. The real family name is a product name; the interface uses a
+ *  placeholder, which stands for any name here. */
 export const listedModel = new RegExp(`^(?:o3-mini|.+-(?:${suffixes.join("|").replaceAll(".", "\\.")}))$`);
 
-/** What is shown of an agent that has no model of the list: the interface has no word for none. */
+/** The value returned for an agent without a model of the list, because the interface has no value for
+ *  none. */
 export const unlistedModel = "<model_family>-4.1";
 
-/** Read, `model` is any string: a model outside the list still answers. */
+/** When read, `model` is any string: an agent with an unlisted model is still usable. */
 const aiConfig = z.looseObject({
   id: z.string(),
   model: z.string(),
@@ -58,8 +59,8 @@ const lenient = record(
   },
 );
 
-/** Read, `status` is any string, so that a new state does not stop the reader; served, it is one of three, and each skill
- *  and model is one of the interface's. */
+/** When read, `status` is any string, so that a new state does not fail the client. When served, it is
+ *  one of three, and each skill and model is one of the interface's. */
 export const agent = {
   read: lenient.read,
   exact: lenient.exact.extend({

@@ -4,7 +4,7 @@ import * as z from "zod";
 import { record } from "./record.ts";
 import { user } from "./user.ts";
 
-/** `mode` is `ai` or `manual`; read as any string, since only "manual" is named by the interface. */
+/** `mode` is `ai` or `manual`. It is read as any string, because the interface names only "manual". */
 export const conversation = record(
   "conversation",
   { id: z.string() },
@@ -29,7 +29,7 @@ export const conversation = record(
   },
 );
 
-/** Who answers: a person when, and only when, the platform says "manual". */
+/** Returns who answers: a human if, and only if, the platform returns "manual". */
 export function modeOf(record: { readonly mode?: string | undefined }): "ai" | "manual" {
   return record.mode?.toLowerCase() === "manual" ? "manual" : "ai";
 }
@@ -46,7 +46,7 @@ export const createConversationRequest = z.looseObject({
   conversationStateId: z.string().optional(),
 });
 
-/** PUT /external/conversations/{id}. The status is an input only; no record shows it. */
+/** PUT /external/conversations/{id}. The status is write-only; no record contains it. */
 export const updateConversationRequest = z.looseObject({
   title: z.string().max(titleLimit).optional(),
   context: z.string().max(contextLimit).optional(),
@@ -54,10 +54,10 @@ export const updateConversationRequest = z.looseObject({
   conversationStateId: z.string().optional(),
 });
 
-/** DELETE /external/conversations: all of one user, within the agent. */
+/** DELETE /external/conversations: deletes all conversations of one user, within the agent. */
 export const deleteConversationsRequest = z.looseObject({ conversationUserId: z.string().min(1) });
 
-/** A label that an organization gives conversations; not the mode. */
+/** A label that an organization assigns to conversations; independent of the mode. */
 export const conversationState = record(
   "conversation state",
   { id: z.string() },
@@ -72,5 +72,5 @@ export const conversationState = record(
   {},
 );
 
-/** PUT /external/conversations/{id}/mode; the body is declared optional. */
+/** PUT /external/conversations/{id}/mode; the interface declares the body optional. */
 export const modeRequest = z.looseObject({ mode: z.enum(["manual", "ai"]).optional() });

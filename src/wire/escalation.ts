@@ -1,10 +1,12 @@
-// Escalations that happened: ours, for the interface only tells how they are configured (External API 2.6, ESCALATION).
+// Past escalations. This record is Bridgehead's own: the interface only defines their configuration
+// (External API 2.6, ESCALATION).
 
 import * as z from "zod";
 import { record } from "./record.ts";
 
-/** A notification's state: `stored` is for whoever sends texts and mails; a webhook's is its delivery's, `removed` when
- *  that is gone. `messageId` is the question that called for it. */
+/** The state of a notification. `stored`: another system has to send the text or mail. A webhook's state
+ *  is that of its delivery, or `removed` when the delivery was deleted. `messageId` is the question that
+ *  triggered the escalation. */
 export const escalation = record(
   "escalation",
   { id: z.string() },

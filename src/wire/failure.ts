@@ -1,14 +1,15 @@
-// Error bodies (External API 7). The 400 form is the public description's; the body of a 429 is nowhere described.
+// Error bodies (External API 7). The 400 format is from the public description; the body of a 429 is not
+// documented.
 
 import * as z from "zod";
 
-/** An error body as a reader may meet it: nothing in it is certain. */
+/** An error body as a client may receive it: every field is optional. */
 const failure = z.looseObject({
   name: z.string().optional().catch(undefined),
   message: z.string().optional().catch(undefined),
 });
 
-/** What an error body says about itself, in a few words; empty when it says nothing readable. */
+/** Returns a short message from an error body; empty when it contains no readable one. */
 export function failureReason(input: unknown): string {
   const reading = failure.safeParse(input);
   if (!reading.success) return "";
@@ -20,7 +21,8 @@ const detailed = z.looseObject({
   details: z.array(z.looseObject({ path: z.string(), message: z.string() })).min(1),
 });
 
-/** Which fields an error body complains about, where it says so in our own form (the interface leaves it open). */
+/** Returns the fields that an error body rejects, if it uses our own format (the interface leaves it
+ *  open). */
 export function failureDetails(input: unknown): readonly FailureDetail[] | undefined {
   const reading = detailed.safeParse(input);
   return reading.success ? reading.data.details.map(({ path, message }) => ({ path, message })) : undefined;
@@ -52,11 +54,11 @@ export const tooManyRequests: Failure = {
   message: "RATE_LIMIT_EXCEEDED",
   details: [],
 };
-/** Not described either; a body this large has no business here. */
+/** Not documented either; bounds the size of the body. */
 export const tooLarge: Failure = { ...badRequest([{ path: "", message: "too large" }]), status: 413 };
 export const internalError: Failure = { status: 500, message: "Internal Server Error" };
 
-/** A request that cannot be accepted, and which of its fields are why. */
+/** A request that is rejected, with the fields that are the reason. */
 export function badRequest(details: readonly FailureDetail[]): Failure {
   return { status: 400, name: "BAD_REQUEST", message: "INVALID_REQUEST", details };
 }

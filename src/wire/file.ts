@@ -1,10 +1,12 @@
-// Agent files, the documents an agent answers from (External API 4.3; fields from the public description).
+// Agent files, the documents that an agent answers from (External API 4.3; fields from the public
+// description).
 
 import * as z from "zod";
 import { record } from "./record.ts";
 
-/** `vectorStoreUploadStatus`: null is not added to the agent; `failed` leaves `isUploadedToVectorStore` null.
- *  `vectorStoreUploadError`: why it failed. Bridgehead's own platform serves it; the interface names no such field. */
+/** `vectorStoreUploadStatus`: null means not added to the agent; `failed` leaves
+ *  `isUploadedToVectorStore` null. `vectorStoreUploadError`: the reason of the failure. Bridgehead's own
+ *  platform returns it; the interface defines no such field. */
 export const agentFile = record(
   "agent file",
   { id: z.string() },

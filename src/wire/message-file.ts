@@ -1,10 +1,10 @@
-// Files of messages (from the public description): an address to upload to, and one to download from. A message then
-// names the file by its `storagePath`.
+// Files of messages (from the public description): a URL for the upload and a URL for the download. A
+// message then names the file by its `storagePath`.
 
 import * as z from "zod";
 import { record } from "./record.ts";
 
-/** As a message lists them; `openAIFileId` is the id at the model's provider. */
+/** A file in a message's list; `openAIFileId` is the id at the model's provider. */
 export const messageFile = z.looseObject({
   id: z.string(),
   fileName: z.string(),
@@ -20,8 +20,8 @@ export const uploadUrlRequest = z.looseObject({
   contentType: z.string().min(1).max(255),
 });
 
-/** The address takes the file's bytes by PUT, without a key, for a while. */
+/** The URL accepts the file's bytes by PUT, without a key, for a limited time. */
 export const uploadUrl = record("upload address", { signedUrl: z.string(), storagePath: z.string() }, {}, {});
 
-/** The address gives the file's bytes by GET, without a key, for a while. */
+/** The URL returns the file's bytes by GET, without a key, for a limited time. */
 export const downloadUrl = record("download address", { signedUrl: z.string(), fileId: z.string() }, {}, {});

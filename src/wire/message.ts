@@ -1,11 +1,12 @@
-// Messages: the record and the requests that add one. The list is `{messages: [...]}` on the platforms seen, while the
-// interface's general sentence promises the page envelope: we read either and serve both in one object.
+// Messages: the record and the requests that add one. The list is `{messages: [...]}` on the known
+// platforms, but the interface's general rule promises the page envelope. The client accepts both, and the
+// platform serves both in one object.
 
 import * as z from "zod";
 import { messageFile } from "./message-file.ts";
 import { record } from "./record.ts";
 
-/** `conversationMessageId` is the id of the question, on the question and on its answer. */
+/** `conversationMessageId` is the id of the question, both on the question and on its answer. */
 export const message = record(
   "message",
   { id: z.string().min(1), message: z.string(), senderRole: z.string() },
@@ -18,7 +19,7 @@ export const message = record(
   },
   {
     rawMessage: z.string(),
-    /** Only where the list was asked for it. */
+    /** Present only when the request of the list asks for it. */
     conversationMessageFeedbacks: z.array(z.looseObject({})),
     fullAIResponse: z.looseObject({
       reasoning: z.array(z.string()).nullish(),
@@ -47,7 +48,7 @@ export const manualMessageRequest = z.looseObject({
   files,
 });
 
-/** GET .../messages/{questionId}/response-on: what became of a question put by .../messages/async. */
+/** GET .../messages/{questionId}/response-on: the status of a question sent with .../messages/async. */
 export const responseOn = record(
   "response",
   { status: z.enum(["pending", "completed", "failed"]) },

@@ -1,4 +1,4 @@
-// The page envelope of every list (External API 2.1) and the query parameters that choose a page (4.1).
+// The page envelope of every list (External API 2.1), and the query parameters that select a page (4.1).
 
 import * as z from "zod";
 
@@ -8,7 +8,8 @@ const count = z.coerce.number().int().min(1);
 const pageNumber = count.max(1_000_000);
 const pageSize = count.transform((size) => Math.min(size, maxPageSize));
 
-/** A query string's page; the interface names no defaults, these are ours. A larger page than ours is cut to it. */
+/** The page parameters of a query string. The interface defines no defaults; these are Bridgehead's. A
+ *  larger page size is reduced to our maximum. */
 export const pageQuery = z.looseObject({
   page: pageNumber.default(1),
   pageSize: pageSize.default(defaultPageSize),
@@ -16,7 +17,7 @@ export const pageQuery = z.looseObject({
   orderDirection: z.enum(["ASC", "DESC"]).default("DESC"),
 });
 
-/** As above, for a list that is served whole unless a page is asked for. */
+/** As above, for a list that is returned complete unless a page is requested. */
 export const optionalPageQuery = z.looseObject({
   page: pageNumber.optional(),
   pageSize: pageSize.optional(),

@@ -1,4 +1,4 @@
-// Platform users, the colleagues with access to an agent (External API 2.3).
+// Platform users, the members of the organization with access to an agent (External API 2.3).
 
 import * as z from "zod";
 import { record } from "./record.ts";
@@ -29,7 +29,7 @@ export const platformUser = record(
   },
   {
     avatarUrl: z.string().nullable(),
-    /** Null without a direct assignment to the agent, and so is its status. */
+    /** Null without a direct assignment to the agent, like its status. */
     agentRole: z.enum(agentRoles).nullable(),
     agentAccessStatus: status,
     organizationRole: z.enum(organizationRoles).nullable(),

@@ -1,6 +1,6 @@
-// How records of the External API are read. The interface promises more than anybody needs, and real platforms keep
-// less than they promise: what a reader cannot do without is an error that names its path; everything else that has
-// the wrong type is dropped, and said once. Unknown extra fields pass through.
+// Parses records of the External API. The interface promises more fields than clients need, and real
+// platforms omit some of them. A missing required field is an error that names its path. Any other field of
+// a wrong type is dropped and reported once. Unknown extra fields pass through.
 
 import * as z from "zod";
 
@@ -8,30 +8,31 @@ type Fields = { readonly [name: string]: z.ZodType };
 type Lenient<F extends Fields> = { [K in keyof F]: z.ZodCatch<z.ZodOptional<F[K]>> };
 type Optional<F extends Fields> = { [K in keyof F]: z.ZodOptional<F[K]> };
 
-/** Told about a field that was dropped for its type: the record's name and the field's. */
+/** Called for a field that was dropped for its type, with the names of the record and the field. */
 export type Dropped = (record: string, field: string) => void;
 
-/** A record read from outside: its value, or a sentence naming the path that made it unreadable. */
+/** The result of parsing a record: its value, or an error sentence with the path that made it
+ *  unreadable. */
 export type Reading<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly reason: string };
 
-/** One record: `read` is the lenient schema for what others send, `exact` the strict one for what we serve. */
+/** One record: `read` is the lenient schema for data of others, `exact` the strict one for data that we
+ *  serve. */
 export interface RecordOf<Needs extends Fields, Promises extends Fields, May extends Fields> {
   readonly read: z.ZodObject<Needs & Lenient<Promises & May>, z.core.$loose>;
   readonly exact: z.ZodObject<Needs & Promises & Optional<May>, z.core.$loose>;
 }
 
-/** What a record looks like to us when it is served: every promised field is there. */
+/** The type of a record that we serve: every promised field is present. */
 export type Served<R extends { readonly exact: z.ZodType }> = z.input<R["exact"]>;
 
-// Zod hands a schema no context, and reading is synchronous: whoever reads now listens here until it has read.
+// Zod passes no context to a schema, and parsing is synchronous. The current reader therefore sets its
+// callback here until it has finished.
 let listener: Dropped | undefined;
 
-/**
- * Declares a record. `needs`: required, and nothing works without them. `promises`: required by the interface, but a
- * reader gets by without. `may`: optional.
- */
+/** Declares a record. `needs`: required fields, without which the record is unusable. `promises`:
+ *  required by the interface, but a client can work without them. `may`: optional fields. */
 export function record<N extends Fields, P extends Fields, M extends Fields>(
   name: string,
   needs: N,
@@ -49,7 +50,7 @@ function lenient<F extends Fields>(name: string, fields: F): Lenient<F> {
   const entries = Object.entries<z.ZodType>(fields).map(([key, type]) => [
     key,
     type.optional().catch((broken: z.core.$ZodCatchCtx) => {
-      // Null is how many platforms write "none": not worth a word.
+      // Many platforms send null for an absent value, so null is not reported.
       if (broken.input !== null) listener?.(name, key);
       return undefined;
     }),
@@ -57,7 +58,7 @@ function lenient<F extends Fields>(name: string, fields: F): Lenient<F> {
   return Object.fromEntries(entries) as Lenient<F>;
 }
 
-/** Reads `input`; every dropped field is told to `dropped`. Never throws. */
+/** Parses `input` and reports every dropped field to `dropped`. Never throws. */
 export function read<S extends z.ZodType>(schema: S, input: unknown, dropped: Dropped): Reading<z.output<S>> {
   listener = dropped;
   try {
@@ -70,7 +71,7 @@ export function read<S extends z.ZodType>(schema: S, input: unknown, dropped: Dr
   }
 }
 
-/** Passes each record's field on once, whatever happens afterwards. */
+/** Passes each pair of record and field on only once, also across calls. */
 export function once(dropped: Dropped): Dropped {
   const told = new Set<string>();
   return (name, field) => {
@@ -81,7 +82,8 @@ export function once(dropped: Dropped): Dropped {
   };
 }
 
-/** The first few problems as one sentence: `skills.0.status: Invalid input: expected string, received number`. */
+/** Formats the first few problems as one sentence: `skills.0.status: Invalid input: expected string,
+ *  received number`. */
 function describe(issues: readonly z.core.$ZodIssue[]): string {
   const lines = issues.slice(0, 3).map((issue) => `${issue.path.join(".") || "body"}: ${issue.message}`);
   const more = issues.length - lines.length;

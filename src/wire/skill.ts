@@ -1,5 +1,5 @@
-// Skills of an agent (External API 2.6). Every skill has the base fields; `systemName` selects the rest. A name we
-// do not know is read like any other: by its base fields.
+// Skills of an agent (External API 2.6). Every skill has the base fields; `systemName` selects the rest. An
+// unknown name is parsed by its base fields.
 
 import * as z from "zod";
 import { record } from "./record.ts";
@@ -24,7 +24,8 @@ import { chatWorkspaceSkill, teamsChatSkill } from "./skills/workspaces.ts";
 
 export { apiSkill, emailSkill, escalationSkill, smsSkill, voiceSkill };
 
-/** Any skill, as far as all skills agree. `status` is read as any string: what is not "active" is not active. */
+/** The fields that all skills share. `status` is read as any string: every value except "active" is
+ *  inactive. */
 export const skill = record("skill", { systemName: z.string(), status: z.string() }, {}, {});
 
 /** All skills of the interface, by system name. */

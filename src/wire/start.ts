@@ -1,4 +1,4 @@
-// POST /external/conversations/start (External API 4.3): one body per channel, one field in the answer.
+// POST /external/conversations/start (External API 4.3): one body per channel, one field in the response.
 
 import * as z from "zod";
 import { record } from "./record.ts";

@@ -1,10 +1,11 @@
-// What an agent used in a period (External API 2.7), and which period and whom is asked about (4.2).
+// An agent's usage in a period (External API 2.7), and the query that selects the period and the user
+// (4.2).
 
 import * as z from "zod";
 import { instant } from "./instant.ts";
 import { record } from "./record.ts";
 
-/** Of seconds of calls, texts, mails and tokens: the sum, and the mean of a conversation. */
+/** For seconds of calls, texts, mails and tokens: the sum, and the mean per conversation. */
 export const statistic = record(
   "statistic",
   {},
@@ -21,7 +22,7 @@ export const statistic = record(
   {},
 );
 
-/** Bounds are inclusive; the four ids narrow it to one conversation user. */
+/** Bounds are inclusive; the four ids restrict the result to one conversation user. */
 export const statisticQuery = z.looseObject({
   startDate: instant.optional(),
   endDate: instant.optional(),

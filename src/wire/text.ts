@@ -2,16 +2,16 @@
 
 import * as z from "zod";
 
-/** A string, an object with the text under a usual name, or an object of texts by language. */
+/** A string, an object with the text under a common field name, or an object of texts by language. */
 export const textOrObject = z.union([z.string(), z.record(z.string(), z.unknown())]);
 
 const usualNames = ["text", "value", "message", "content", "default", "en", "en-US", "en_US"];
 
-/** A text under a usual name may itself be given by language; deeper than this is no text. */
+/** A text under a common field name may itself be an object by language. Deeper nesting is ignored. */
 const deepest = 2;
 
-/** The text itself, trimmed; null when there is none. Of several languages English wins, else the first that says
- *  something. */
+/** Returns the trimmed text, or null when there is none. Of several languages it returns English, else
+ *  the first that is not empty. */
 export function plainText(value: z.output<typeof textOrObject> | null | undefined): string | null {
   return textIn(value, deepest);
 }

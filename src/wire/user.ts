@@ -1,11 +1,12 @@
-// Agent users, the people an agent talks to (External API 2.2), and the calls that make and find them.
+// Agent users, the persons an agent talks to (External API 2.2), and the requests that create and find
+// them.
 
 import * as z from "zod";
 import { record } from "./record.ts";
 
 const names = { firstName: z.string(), lastName: z.string() };
 
-/** `customData` of a request comes back as `metadata.customData`. */
+/** `customData` of a request is returned as `metadata.customData`. */
 export const user = record(
   "user",
   { id: z.string() },
@@ -21,7 +22,7 @@ export const user = record(
   },
 );
 
-/** What every request about a person may carry. */
+/** Fields that every request about a user may contain. */
 export const personFields = {
   ...names,
   context: z.string().optional(),
@@ -41,7 +42,7 @@ export const createUserRequest = z
     path: ["fkId"],
   });
 
-/** GET /external/users/search: the user and their conversations. */
+/** GET /external/users/search: returns the user and their conversations. */
 export const userSearch = record(
   "users/search",
   { user: user.read, conversationIds: z.array(z.string()) },

@@ -1,5 +1,6 @@
-// Webhooks: when they fire (External API 6), how a skill lists them (2.6), how they are registered (4.3), what they
-// deliver (nowhere described: the interface's own records, beside the five flat names that clients have been seen to read).
+// Webhooks: their triggers (External API 6), their entries in a skill (2.6), their registration (4.3), and
+// their payload. The payload is not documented. It contains the interface's own records and the five flat
+// names that known clients read.
 
 import * as z from "zod";
 import { conversation } from "./conversation.ts";
@@ -17,13 +18,13 @@ export const triggers = [
 ] as const;
 export type Trigger = (typeof triggers)[number];
 
-/** What a delivery tells of: a trigger, or an escalation whose recipient is a webhook. */
+/** The events of a delivery: a trigger, or an escalation whose recipient is a webhook. */
 const occasions = [...triggers, "escalation"] as const;
 export type Occasion = (typeof occasions)[number];
 
 const headers = z.record(z.string(), z.string());
 
-/** As the WEBHOOK skill lists it. */
+/** A webhook as the WEBHOOK skill lists it. */
 export const webhookConfig = z.looseObject({
   status: z.enum(["active", "inactive"]),
   title: z.string(),
@@ -42,7 +43,8 @@ export const registerWebhookRequest = z.looseObject({
   headers: headers.optional(),
 });
 
-/** `secret`: ours, told once, at registration; with it deliveries are verified (Standard Webhooks). */
+/** `secret`: Bridgehead's own field, returned only by the registration. It verifies deliveries (Standard
+ *  Webhooks). */
 export const webhook = record(
   "webhook",
   { id: z.string() },
@@ -59,7 +61,8 @@ export const webhook = record(
   { headers, secret: z.string() },
 );
 
-/** A line of a webhook's log: what was delivered or will be, with the last answer's status or the last error. */
+/** An entry of a webhook's log: a past or pending delivery, with the last response's status or the last
+ *  error. */
 export const delivery = record(
   "delivery",
   { id: z.string() },
@@ -76,7 +79,7 @@ export const delivery = record(
   {},
 );
 
-/** A delivery that was put into the queue. */
+/** A delivery that was queued. */
 export const accepted = record("accepted delivery", { id: z.string() }, {}, {});
 
 /** The body of a delivery. `messageId` and `message` name the newest turn; `messages` is the whole transcript. */
@@ -95,6 +98,6 @@ export const webhookDelivery = record(
     messages: z.array(message.exact),
     score: z.number().nullable(),
   },
-  /** `messageId`: the question that called for it. */
+  /** `messageId`: the question that triggered the escalation. */
   { escalation: z.looseObject({ topic: z.string(), response: z.string(), messageId: z.string() }) },
 );

@@ -1,4 +1,5 @@
-// Agents, the people they talk to and the colleagues with access (External API 4.2), and webhooks (4.3).
+// Operations on agents, their users and the platform users with access (External API 4.2), and on webhooks
+// (4.3).
 
 import * as z from "zod";
 import { agent } from "../agent.ts";

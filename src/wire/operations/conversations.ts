@@ -1,4 +1,5 @@
-// Conversations and their messages (External API 4.3, the forms from the public description).
+// Operations on conversations and their messages (External API 4.3; record formats from the public
+// description).
 
 import * as z from "zod";
 import {

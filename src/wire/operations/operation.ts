@@ -1,13 +1,13 @@
-// What an operation of the External API is: the one table from which the description is generated and the client is held
-// against the platform.
+// The definition of an operation of the External API. The description is generated from the operation
+// table, and the client is checked against the platform with it.
 
 import * as z from "zod";
 
 export interface Operation {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** Parameters in braces. */
+  /** Contains parameters in braces. */
   readonly path: `/external/${string}`;
-  /** Which credential opens it (External API 5). */
+  /** The credential that the operation requires (External API 5). */
   readonly key: "agent" | "organization";
   readonly summary: string;
   readonly tag: "agents" | "conversations" | "users" | "files" | "webhooks";
@@ -17,14 +17,14 @@ export interface Operation {
   readonly upload?: true;
   readonly answer: {
     readonly status: 200 | 201 | 202 | 204;
-    /** JSON, nothing at all, or a document's own bytes. */
+    /** JSON, no content, or the bytes of a document. */
     readonly record: z.ZodType | null | "bytes";
   };
-  /** Beside 403, 429 and 500, which every operation has. */
+  /** In addition to 403, 429 and 500, which every operation has. */
   readonly errors: readonly (400 | 404 | 413)[];
 }
 
-/** A request's date and time. */
+/** Date and time in a request. */
 export const dateTime = z.string().meta({ format: "date-time" });
 
 const numbers = { page: z.int().min(1).optional(), pageSize: z.int().min(1).optional() };

@@ -1,4 +1,4 @@
-// Agent users and agent files (External API 4.3, the forms from the public description).
+// Operations on agent users and agent files (External API 4.3; record formats from the public description).
 
 import * as z from "zod";
 import { agentFile, deleteFilesRequest } from "../file.ts";

@@ -1,4 +1,4 @@
-// The skills by which people reach the agent: EMAIL, SMS, VOICE, API, WEBHOOK.
+// Skills of the channels to the agent: EMAIL, SMS, VOICE, API, WEBHOOK.
 
 import * as z from "zod";
 import { textOrObject } from "../text.ts";
@@ -17,7 +17,7 @@ const email = skillOf(
   },
 );
 
-/** Read, its texts are strings or objects; served, they are strings, as the interface has it. */
+/** When read, its texts are strings or objects; when served, they are strings, as in the interface. */
 export const emailSkill = {
   read: email.read,
   exact: email.exact.extend({
@@ -34,14 +34,14 @@ const sms = skillOf(
 
 const smsText = z.looseObject({}).optional();
 
-/** Read, its texts are strings or objects; served, they are objects, as the interface has it. */
+/** When read, its texts are strings or objects; when served, they are objects, as in the interface. */
 export const smsSkill = {
   read: sms.read,
   exact: sms.exact.extend({ defaultSmsIntroduction: smsText, smsSignature: smsText }),
 };
 
-/** The names of the two ids carry the voice provider's; the interface writes a placeholder, and so do we. Under another
- *  name they pass through. */
+/** The real names of the two ids contain the voice provider's name. The interface uses a placeholder,
+ *  and so does this schema. Ids under another name pass through. */
 export const voiceSkill = skillOf("VOICE", { vXAssistantId: z.string(), vXPhoneNumberId: z.string() }, {});
 
 export const apiSkill = skillOf("API", { apiKey: z.string() }, {});

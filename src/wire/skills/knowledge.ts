@@ -1,5 +1,5 @@
-// The skills by which the agent knows more than its instructions: SCRAPING, EXTERNAL_RETRIEVERS, WEB_SEARCH, MEMORY,
-// CALENDAR.
+// Skills that provide knowledge in addition to the instructions: SCRAPING, EXTERNAL_RETRIEVERS, WEB_SEARCH,
+// MEMORY, CALENDAR.
 
 import * as z from "zod";
 import { skillOf, status } from "./kinds.ts";
@@ -10,7 +10,7 @@ const scrapingConfig = z.looseObject({
   url: z.string(),
   startCrawledAt: date.nullable(),
   endCrawledAt: date.nullable(),
-  /** One of two crawler providers; their names are theirs. */
+  /** One of two crawler providers, under their own names. */
   crawlerType: z.string(),
   crawlFormat: z.enum(["JSON", "MARKDOWN", "HTML", "CONTENT"]),
   excludeUrls: z.array(z.string()).nullable(),

@@ -1,4 +1,4 @@
-// LIVE_CHAT: a widget on a web page.
+// LIVE_CHAT: a chat widget on a web page.
 
 import * as z from "zod";
 import { skillOf } from "./kinds.ts";
@@ -39,7 +39,7 @@ export const liveChatSkill = skillOf(
     widgetButtonConfig,
     titleLine1: z.string(),
     titleLine2: z.string(),
-    /** The same as titleLine2, kept for older readers. */
+    /** Same value as titleLine2, kept for older clients. */
     intro: z.string(),
     links: z.array(z.looseObject({ name: z.string(), url: z.string() })),
     disclaimer: z.string(),

@@ -1,4 +1,4 @@
-// The skills by which people watch over the agent: ESCALATION, SCORING, FEEDBACK, AGENT_REPORT, DATA_RETENTION.
+// Skills for human supervision of the agent: ESCALATION, SCORING, FEEDBACK, AGENT_REPORT, DATA_RETENTION.
 
 import * as z from "zod";
 import { skillOf } from "./kinds.ts";
@@ -12,9 +12,9 @@ const recipient = z.looseObject({
 const escalation = z.looseObject({
   topic: z.string(),
   escalationPrompt: z.string(),
-  /** True: the conversation is a human's from then on. */
+  /** True: a human handles the conversation from then on. */
   autoChangeConversationMode: z.boolean(),
-  /** What the person is told. */
+  /** The text for the customer. */
   response: z.string(),
   recipients: z.array(recipient),
 });

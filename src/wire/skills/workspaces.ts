@@ -1,14 +1,14 @@
-// The skills by which colleagues reach the agent inside their chat applications. Their system names are the products';
-// the interface writes placeholders, and so do we.
+// Skills by which platform users reach the agent in their chat applications. The real system names are
+// product names; the interface uses placeholders, and so does this file.
 
 import * as z from "zod";
 import { skillOf } from "./kinds.ts";
 
 const mode = z.enum(["ALL_ENABLED", "CUSTOM"]);
-/** The ids count only under CUSTOM. */
+/** The ids apply only under CUSTOM. */
 const channels = z.looseObject({ mode, channelIds: z.array(z.string()) });
 const users = z.looseObject({ mode, userIds: z.array(z.string()) });
-/** True: only senders whose address belongs to a platform user get an answer. */
+/** True: only senders whose address belongs to a platform user receive an answer. */
 const known = { requireKnownRaiaUser: z.boolean() };
 
 const tenant = z.looseObject({
