@@ -79,7 +79,7 @@ export interface SessionFacts {
   readonly openedAt: Date;
   /** Number of times that the session was opened: above 1 after a resume. */
   readonly openings: number;
-  /** The reason of a transfer to a human in progress. Null when there is none. */
+  /** The reason of a transfer to a human in progress, or null. */
   readonly handingOver: string | null;
   /** The newest message of the session while its answer is pending. */
   readonly pending: ExternalId | null;
