@@ -15,7 +15,7 @@ export const one =
     read(schema, body, dropped);
 
 /** Parses a page of records (External API 2.1). A bare array counts as the only page. Missing numbers of
- *  the envelope are derived in the same way. */
+ *  the envelope default to those of an only page. */
 export function pageOf<S extends z.ZodType>(item: S): Reader<Page<z.output<S>>> {
   let schema: ReturnType<typeof envelopeOf<S>> | undefined;
   return (body, dropped) => {
