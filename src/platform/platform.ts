@@ -1,5 +1,5 @@
-// The embedded platform: the External API over real HTTP, from one SQLite file. It sends nothing to anybody: whom its
-// conversations reach is the matter of whoever calls it.
+// The embedded platform: the External API over HTTP, with one SQLite file as its store. It sends no
+// messages to customers; its clients deliver them.
 
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -32,7 +32,7 @@ import { createTurns, type Turns } from "./turns.ts";
 import { startDelivering } from "./webhooks/delivering.ts";
 import { type Patience, standardPatience, watchIdle } from "./webhooks/idle.ts";
 
-/** The longest field anybody names is a context of 256,000 characters. */
+/** Maximum body size in bytes. The longest documented field is a context of 256,000 characters. */
 const maxBodyBytes = 2 * 1024 * 1024;
 
 const uploadPath = "/external/agent-files/upload";
@@ -42,37 +42,39 @@ const notDoneMessage = "these skills and settings are kept and served, but do no
 const closeWithinMs = 5_000;
 
 export interface PlatformOptions {
-  /** The SQLite file; ":memory:" keeps nothing. */
+  /** The SQLite file; ":memory:" stores nothing on disk. */
   readonly file: string;
   readonly listen: { readonly host: string; readonly port: number };
   readonly agents: readonly AgentDefinition[];
   readonly clock: Clock;
   readonly log: Log;
-  /** Per organization. Default: the interface's 1000 in 60 seconds. */
+  /** Rate limit for each organization. Default: the interface's 1000 in 60 seconds. */
   readonly rate?: Rate;
-  /** Webhooks may reach private addresses, over plain http too: for receivers on the operator's own machines. */
+  /** Allows webhooks to private addresses and over plain http, for receivers on the operator's own
+   *  machines. */
   readonly allowPrivateWebhooks?: boolean;
-  /** Where callers reach it, such as a proxy's address over https; its own addresses begin so. Default: where each
-   *  request says that it came in, which says nothing of a proxy's https. */
+  /** The base URL for clients, such as a proxy's https address; the platform's own URLs begin with it.
+   *  Default: the URL of each request, which does not show a proxy's https. */
   readonly publicUrl?: string;
-  /** How much time and room a client has. */
+  /** Timeouts and size limits for clients. */
   readonly limits?: Partial<ServerLimits>;
-  /** What parsing an uploaded document may use. */
+  /** Resource limits for parsing an uploaded document. */
   readonly documents?: Partial<ReadingLimits>;
-  /** When dialogs end and conversations are archived by inactivity. */
+  /** The idle times after which dialogs end and conversations are archived. */
   readonly patience?: Patience;
-  /** Default `full`: what was answered survives a power cut. */
+  /** Default `full`: a write that was acknowledged survives a power failure. */
   readonly durability?: Durability;
 }
 
 export interface Platform {
   readonly url: string;
   readonly port: number;
-  /** Refuses new requests, lets the open ones end, closes the file. */
+  /** Refuses new requests, waits for open ones, and closes the file. */
   close(): Promise<void>;
 }
 
-/** Resolves when it listens and answers. Rejects when the file or the address cannot be had. */
+/** Starts the platform. Resolves when it accepts requests. Rejects when the file or the address is
+ *  unavailable. */
 export async function startPlatform(options: PlatformOptions): Promise<Platform> {
   const { clock, log } = options;
   const store = openPlatformStore(options.file, options.durability ?? "full");
@@ -122,7 +124,7 @@ function createApp(
   const app = new Hono<Env>();
   app.use(async (c, next) => {
     await next();
-    // A kept connection would keep the server from closing.
+    // A keep-alive connection would keep the server from closing.
     if (stopping.aborted) c.header("connection", "close");
   });
   const publicUrl = options.publicUrl?.replace(/\/+$/, "");
@@ -134,7 +136,7 @@ function createApp(
   app.route("/api/external/docs/", docsRoutes());
   app.use("/external/*", gate(roster, limiter, clock));
   const limit = bounded(maxBodyBytes);
-  // A document may be larger, and has a limit of its own.
+  // A document may be larger, and its route has its own limit.
   app.use("/external/*", (c, next) => (c.req.path === uploadPath ? next() : limit(c, next)));
   app.route("/external/agents", agentRoutes(store));
   app.route("/external/agents/webhooks", webhookRoutes(store, clock, options.allowPrivateWebhooks ?? false));
@@ -156,12 +158,12 @@ function createApp(
   return app;
 }
 
-/** In the middle of its request: nothing of ours is broken. */
+/** Whether the client disconnected during its request, which is not a server error. */
 function isGone({ destroyed, complete }: HttpBindings["incoming"]): boolean {
   return destroyed && !complete;
 }
 
-/** A client that keeps half a request back must not keep us up. */
+/** Closes the server. A client that sends only part of a request must not block the shutdown. */
 async function closeServer(server: Server, clock: Clock): Promise<void> {
   const closed = new AbortController();
   const cut = clock.sleep(closeWithinMs, closed.signal).then(() => server.closeAllConnections());

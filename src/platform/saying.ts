@@ -1,4 +1,4 @@
-// A message takes its place in a conversation.
+// Appends a message to a conversation.
 
 import { newUuid } from "./names.ts";
 import { countMessage } from "./statistics.ts";
@@ -15,13 +15,13 @@ export interface Said {
   readonly citations?: string | null;
   readonly open?: boolean;
   readonly tokens?: number;
-  /** Counts against the agent's quota. */
+  /** The message counts against the agent's quota. */
   readonly counted?: boolean;
   readonly patient?: boolean;
 }
 
-/** Inside a transaction: the message with the conversation's next time, stored. After a dialog's end whoever speaks
- *  begins another; the answer to a question that was thought about for so long does not. */
+/** Stores the message with the conversation's next time. Called inside a transaction. A message after
+ *  the end of a dialog starts a new dialog. An answer to a question from before that end does not. */
 export function say(
   store: PlatformStore,
   now: number,

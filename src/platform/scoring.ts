@@ -1,5 +1,5 @@
-// How well a dialog went (the SCORING skill): judged by the agent's model when the dialog ends, from 0 to 10. An agent
-// without a model gives no score: there is no honest rule for it.
+// Scores dialogs from 0 to 10 (the SCORING skill). The agent's model judges a dialog when it ends. An agent
+// without a model gives no score, because no rule could replace it.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { type Asking, complete } from "./brain/model.ts";
@@ -15,11 +15,12 @@ const transcriptLength = 16_000;
 
 export interface Verdict {
   readonly score: number | null;
-  /** What the model took for it. */
+  /** The tokens that the model used. */
   readonly tokens: number;
 }
 
-/** Verdicts by conversation id. A model that fails gives none; it holds no dialog's end up for longer than a minute. */
+/** Returns verdicts by conversation id. A failed model request gives no verdict. The end of the dialogs
+ *  is delayed by one minute at most. */
 export async function judge(
   store: PlatformStore,
   roster: Roster,
@@ -71,7 +72,7 @@ async function verdictOn(
   return { score: score >= 0 && score <= 10 ? score : null, tokens: answer.tokens };
 }
 
-/** The newest part of what was said. */
+/** Returns the newest part of the dialog. */
 function transcript(store: PlatformStore, { id }: ConversationRow): string {
   const lines = store.messages
     .list(id)

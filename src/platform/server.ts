@@ -1,5 +1,5 @@
-// The platform's HTTP server: how much time and room a client has, and the interface's own error form for what is refused
-// before any operation sees it.
+// The platform's HTTP server. It enforces timeouts and size limits, and uses the interface's error format
+// for requests that are refused before they reach an operation.
 
 import {
   createServer,
@@ -14,38 +14,38 @@ import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import type { Clock } from "bridgehead/contract";
 import { badRequest, type Failure, internalError, notFound } from "../wire/failure.ts";
 
-/** Milliseconds and counts that keep a slow or endless client from holding the server. */
+/** Limits in milliseconds and counts that protect the server from slow or endless requests. */
 export interface ServerLimits {
-  /** Until the last header has arrived. */
+  /** Timeout until the last header has arrived. */
   readonly headersMs: number;
-  /** Until the whole request has arrived. */
+  /** Timeout until the whole request has arrived. */
   readonly requestMs: number;
   readonly connections: number;
 }
 
-/** A document of the largest size arrives in time over 1.5 Mbit/s. */
+/** A document of the maximum size arrives before the timeout over 1.5 Mbit/s. */
 const standard: ServerLimits = { headersMs: 10_000, requestMs: 120_000, connections: 2_000 };
 
-/** How long what a client still sends is thrown away after it was answered early. */
+/** Milliseconds for which further input is read and discarded after an early response. */
 const lingerMs = 2_000;
 
 type Fetch = (request: Request, env: HttpBindings) => Response | Promise<Response>;
 type Exchange = { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse };
 
-/** A server that does not listen yet. */
+/** Creates a server that is not listening yet. */
 export function createHttpServer(fetch: Fetch, clock: Clock, given: Partial<ServerLimits> = {}): Server {
   const limits = { ...standard, ...given };
   const newest = new WeakMap<Duplex, Exchange>();
   const serve = getRequestListener(
     async (request, env) => {
       const response = await fetch(request, env as HttpBindings);
-      // What is left of the request stands where the next one would begin.
+      // The rest of the request would otherwise be read as the next request.
       if (!(env as HttpBindings).incoming.complete) response.headers.set("connection", "close");
       return response;
     },
     {
       errorHandler: (error) => {
-        // An address or a Host that is none.
+        // The URL or the Host header is invalid.
         const failure =
           error instanceof Error && error.name === "RequestError" ? refusal(400) : internalError;
         return Response.json(failure, { status: failure.status });
@@ -56,9 +56,11 @@ export function createHttpServer(fetch: Fetch, clock: Clock, given: Partial<Serv
     {
       headersTimeout: limits.headersMs,
       requestTimeout: limits.requestMs,
-      // Longer than clients keep theirs: a connection that ends as the next request leaves makes its outcome unknown.
+      // Longer than the keep-alive timeout of clients. If the server closed a connection while the next
+      // request is sent, its outcome would be unknown.
       keepAliveTimeout: 65_000,
-      // Without one it is refused like any other that is none, in our own form.
+      // A request without Host is refused like one with an invalid Host, in the platform's own error
+      // format.
       requireHostHeader: false,
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     },
@@ -79,7 +81,8 @@ export function createHttpServer(fetch: Fetch, clock: Clock, given: Partial<Serv
   server.on("connect", (_incoming, socket: Duplex) => say(socket, notFound));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
     const last = newest.get(socket);
-    // It was answered before all of it was there: a second answer would be taken for the next request's.
+    // The response was sent before the request was complete. The client would take a second response for
+    // that of its next request.
     const answered = last?.incoming.complete === false && last.outgoing.headersSent;
     if (answered || !socket.writable) socket.destroy();
     else say(socket, refusal(statuses[error.code ?? ""] ?? 400));
@@ -87,7 +90,7 @@ export function createHttpServer(fetch: Fetch, clock: Clock, given: Partial<Serv
   return server;
 }
 
-/** What Node calls the ends of a client's patience or room; everything else is not HTTP. */
+/** Node's error codes for timeouts and exceeded limits. Any other code means that the input is not HTTP. */
 const statuses: { readonly [code: string]: number } = {
   ERR_HTTP_REQUEST_TIMEOUT: 408,
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
@@ -99,7 +102,7 @@ function refusal(status: number): Failure {
   return { ...badRequest([{ path: "", message }]), status };
 }
 
-/** Answers on a connection that has no exchange, and ends it. */
+/** Sends a response on a connection without an exchange, and closes it. */
 function say(socket: Duplex, failure: Failure): void {
   const body = JSON.stringify(failure);
   const head = [
@@ -111,8 +114,9 @@ function say(socket: Duplex, failure: Failure): void {
   socket.end(`${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }
 
-/** Closing while something arrives resets the connection, and the client may lose the answer before it has read it. So
- *  our side is ended first, and theirs read on for a while. */
+/** Closes a connection that is still receiving. An immediate close would reset it, and the client may
+ *  lose the response before it has read it. The sending side is therefore ended first, and input is read
+ *  for a while. */
 function closeGently(socket: Socket, clock: Clock, isArriving: () => boolean): void {
   const close = socket.destroySoon.bind(socket);
   let lingering = false;

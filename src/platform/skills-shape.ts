@@ -1,12 +1,12 @@
-// The skills of an agent in its definition, beside those of the channels: each as the interface has it, under its name
-// in lower case, active unless it says otherwise.
+// The skills in an agent's definition, except those of the channels. Each has the fields of the interface,
+// under its lower-case name, and is active by default.
 
 import * as z from "zod";
 import { skills } from "../wire/skill.ts";
 import { headerProblem } from "./webhooks/headers.ts";
 
-/** One skill as it will be served, with `defaults` for what it does not say. A function of the name, so that the paths of
- *  its mistakes are the file's own. */
+/** Returns the schema of one skill, with `defaults` for missing fields. It is a function of the name, so
+ *  that error paths refer to the file's own keys. */
 function block<Name extends keyof typeof skills>(name: Name, defaults: object = {}) {
   const exact: (typeof skills)[Name]["exact"] = skills[name].exact;
   return z
@@ -24,7 +24,7 @@ const webhookUrl = z.url({ protocol: /^https?$/ });
 
 type Complain = (path: (string | number)[], message: string) => void;
 
-/** What the interface says of a skill in words, beside its types. */
+/** Adds the rules that the interface states as text, in addition to its types. */
 function checked<T extends z.ZodType>(schema: T, check: (skill: z.output<T>, complain: Complain) => void): T {
   return schema.superRefine((skill, context) => {
     if (skill !== undefined)
@@ -47,7 +47,7 @@ const escalation = checked(block("ESCALATION"), (skill, complain) => {
   }
 });
 
-/** Available at all times is what a widget is that says nothing else. */
+/** By default a widget is available at all times. */
 const everyDay = { limitUnavailableDates: false, unavailableDates: [], unavailableDatesMessage: "" };
 const colour = /^#(?:[0-9a-fA-F]{3,4}){1,2}$/;
 
@@ -83,9 +83,9 @@ export const skillBlocks = {
   message_quota: z
     .strictObject({
       status,
-      /** Questions in a calendar month (UTC). */
+      /** Number of questions in a calendar month (UTC). */
       limit: z.int().min(0),
-      /** What is answered beyond it. */
+      /** The answer to questions beyond the limit. */
       response: z.string().min(1),
     })
     .optional(),
@@ -107,7 +107,8 @@ export const skillBlocks = {
   teams_chat: block("<TEAMS_CHAT>"),
 } as const;
 
-/** Skills that are kept and served here while what they do needs a service that is not here. */
+/** Skills that are stored and served here, but need a service that the embedded platform does not
+ *  provide. */
 export const onlyKept = [
   "live_chat",
   "function",

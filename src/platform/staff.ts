@@ -1,4 +1,5 @@
-// Colleagues with access to an agent: who they are, and why they have it (External API 2.3, 4.2 rules 1 and 2).
+// Platform users with access to an agent, and the source of their access (External API 2.3, 4.2 rules 1 and
+// 2).
 
 import type { agentRoles, organizationRoles, platformUser } from "../wire/platform-user.ts";
 import type { Served } from "../wire/record.ts";
@@ -6,7 +7,7 @@ import type { AgentDefinition } from "./definition.ts";
 
 type Status = "active" | "inactive";
 
-/** A member of the organization, as its definition says. */
+/** A member of the organization, from its definition. */
 export interface Member {
   readonly email: string;
   readonly firstName: string;
@@ -23,7 +24,7 @@ export interface Assignment {
   readonly status: Status;
 }
 
-/** A member as they are stored: known since when, and by which id. */
+/** A stored member, with id and creation time. */
 export interface KnownMember {
   readonly id: string;
   readonly created_at: number;
@@ -33,14 +34,16 @@ type Access = Served<typeof platformUser>;
 
 const leading: ReadonlySet<string> = new Set(["owner", "admin"]);
 
-/** Everyone with access: a direct assignment in any role, or owner or admin of the organization. */
+/** Returns all members with access: a direct assignment in any role, or owner or admin of the
+ *  organization. */
 export function withAccess(agent: AgentDefinition, known: ReadonlyMap<string, KnownMember>): Access[] {
   return accesses(agent, known).filter(
     ({ agentRole, organizationRole }) => Boolean(agentRole) || leading.has(organizationRole ?? ""),
   );
 }
 
-/** Those in charge: owner or admin of the agent, and active owners and admins of the organization. */
+/** Returns the administrators: owner or admin of the agent, and active owners and admins of the
+ *  organization. */
 export function inCharge(agent: AgentDefinition, known: ReadonlyMap<string, KnownMember>): Access[] {
   return accesses(agent, known).flatMap((access): Access[] => {
     if (leading.has(access.agentRole ?? "")) return [{ ...access, accessSource: "agent" }];
@@ -49,7 +52,7 @@ export function inCharge(agent: AgentDefinition, known: ReadonlyMap<string, Know
   });
 }
 
-/** Every member with both of their roles; `known` by e-mail address in lower case. */
+/** Returns every member with both of their roles. `known` is keyed by lower-case e-mail address. */
 function accesses(agent: AgentDefinition, known: ReadonlyMap<string, KnownMember>): Access[] {
   return agent.organization.members.flatMap((member) => {
     const stored = known.get(member.email.toLowerCase());

@@ -1,5 +1,6 @@
-// What an agent used, counted as it happens. A text or a mail is what the agent or a person in its place said in a
-// conversation of that channel; a call lasts from its opening to its last word; tokens are what the model's own answer says.
+// Counts an agent's usage when it occurs. A text or a mail is a reply of the agent or of a human in a
+// conversation of that channel. A call lasts from its opening to its last message. Tokens are the numbers
+// of the model's own response.
 
 import type * as z from "zod";
 import type { Served } from "../wire/record.ts";
@@ -8,7 +9,7 @@ import type { ConversationRow } from "./store/conversations.ts";
 import type { PlatformStore } from "./store/store.ts";
 import { sum, type Totals } from "./store/usage.ts";
 
-/** Inside a transaction: a conversation was opened. */
+/** Counts an opened conversation. Called inside a transaction. */
 export function countOpening(
   store: PlatformStore,
   { agent_id, person_id, channel, created_at }: ConversationRow,
@@ -21,7 +22,8 @@ export function countOpening(
   });
 }
 
-/** Inside a transaction: a message was said at `at`; `previousAt` is when the one before it was. */
+/** Counts a message sent at `at`; `previousAt` is the time of the message before it. Called inside a
+ *  transaction. */
 export function countMessage(
   store: PlatformStore,
   conversation: ConversationRow,
@@ -43,7 +45,7 @@ export function countMessage(
   });
 }
 
-/** The statistic of an agent, or of the people the query names: those whom all of its ids fit. */
+/** Returns the statistic of an agent, or of the users that match all ids of the query. */
 export function statisticOf(
   store: PlatformStore,
   agentId: string,

@@ -1,4 +1,5 @@
-// Agents that the administrator's command keeps in the platform's own file, beside the running platform or without one.
+// Agents that the administrator's command stores in the platform's own file, while the platform runs or
+// not.
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -13,7 +14,7 @@ import type { AgentRow } from "./store/agents.ts";
 import { openPlatformStore } from "./store/store.ts";
 import { readYaml } from "./yaml-file.ts";
 
-/** The agent of a row; null when an earlier or later version wrote what we cannot read. */
+/** Returns the agent of a row; null when an earlier or later version wrote an unreadable definition. */
 export function madeAgent(
   row: AgentRow,
   organization: AgentDefinition["organization"],
@@ -29,7 +30,7 @@ export function madeAgent(
   });
 }
 
-/** An agent as the command lists it. */
+/** An agent in the command's list. */
 export interface ListedAgent {
   readonly id: string;
   readonly name: string;
@@ -42,16 +43,18 @@ export type Fields = { readonly [name: string]: unknown };
 
 export interface Administration {
   list(): ListedAgent[];
-  /** The new agent and its key, which is told here and never again. Throws when the name is taken or a field is wrong. */
+  /** Creates an agent. Returns its key, which cannot be read again. Throws when the name is taken or a
+   *  field is invalid. */
   create(fields: Fields): { readonly id: string; readonly key: string };
-  /** Changes the fields given, of an agent that the command made. Throws like `create`. */
+  /** Changes the given fields of an agent that the command created. Throws like `create`. */
   update(which: string, fields: Fields): { readonly id: string };
-  /** A new key; the old one opens nothing from this moment on. Agents of a file may be named, too. */
+  /** Creates a new key and revokes the old one immediately. Also accepts agents that are defined in a
+   *  file. */
   rotateKey(which: string): { readonly id: string; readonly key: string };
   close(): void;
 }
 
-/** Opens the platform's file, or makes it. Agents are named by name or id. */
+/** Opens or creates the platform's file. Agents are identified by name or id. */
 export function openAdministration(file: string, clock: Clock): Administration {
   const store = openPlatformStore(file, "full");
   const { agents } = store;
@@ -119,8 +122,8 @@ export function openAdministration(file: string, clock: Clock): Administration {
   };
 }
 
-/** The fields of one agent from a YAML text, with the documents it names read in: `file` is its path. Throws one Error
- *  with a line for each problem. */
+/** Reads the fields of one agent from a YAML text, including the documents it refers to. `file` is the
+ *  path of the text. Throws one Error with a line for each problem. */
 export function readFields(text: string, file: string): Fields {
   const { written, refuse } = readYaml(storedAgent.partial(), text, file);
   const fields = written as Fields;
@@ -140,5 +143,5 @@ export function readFields(text: string, file: string): Fields {
   return { ...fields, knowledge: whole };
 }
 
-/** A random UUID, as the interface shows keys (External API 2.6, API): 122 bits that nobody guesses. */
+/** Returns a random UUID, the format of keys in the interface (External API 2.6, API): 122 random bits. */
 const newKey = (): string => randomUUID();

@@ -1,6 +1,7 @@
-// One question and its answer. The question is durable before anybody thinks about it, the answer before anybody is
-// told. When the agent fails the question is taken back: a 500 leaves nothing behind, so asking again is safe. When the
-// process dies in between, the question stays marked open and is answered at the next start.
+// Processes one question and its answer. The question is committed before the agent is asked, and the
+// answer before it is returned. When the agent fails, the question is removed: a 500 leaves no state, so a
+// retry is safe. When the process dies in between, the question stays marked open and is answered at the
+// next start.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { BrainAnswer } from "./brain/brain.ts";
@@ -22,34 +23,37 @@ import { fire } from "./webhooks/fire.ts";
 
 const historyLength = 20;
 
-/** What a person says. */
+/** The content of a message. */
 export interface Words {
   readonly text: string;
   readonly context: string | null;
-  /** Uploaded before, and nobody else's. */
+  /** Files that were uploaded before and that no other message names. */
   readonly files: readonly MessageFileRow[];
 }
 
 export interface Turns {
-  /** The message to return: the agent's answer, or the question itself when a person answers here. Undefined: no such
-   *  conversation. Throws when the agent failed, or when `gone` (whoever asked) aborts before its model has answered. */
+  /** Returns the agent's answer, or the question itself in manual mode. Undefined: the conversation does
+   *  not exist. Throws when the agent fails, or when `gone` (the client's disconnect) aborts before its
+   *  model has answered. */
   ask(
     agent: AgentDefinition,
     conversationId: string,
     words: Words,
     gone: AbortSignal | null,
   ): Promise<MessageRow | undefined>;
-  /** Like `ask`, without waiting: the question itself, to be answered in the background, also by a later process. */
+  /** Like `ask`, without waiting. Returns the question itself; it is answered in the background,
+   *  possibly by a later process. */
   askLater(agent: AgentDefinition, conversationId: string, words: Words): Promise<MessageRow | undefined>;
-  /** A person's message in place of the agent's. */
+  /** Stores a human's reply in place of the agent's. */
   sayManually(
     conversation: ConversationRow,
     words: Omit<Words, "context">,
     questionId: string | null,
   ): Promise<MessageRow>;
-  /** Resolves when nothing is being answered in the background. */
+  /** Resolves when no question is being answered in the background. */
   settled(): Promise<void>;
-  /** Answers what an earlier process left open; those that fail are taken back. Ends early when `signal` aborts. */
+  /** Answers the questions that an earlier process left open. Failed ones are removed. Ends early when
+   *  `signal` aborts. */
   resume(): Promise<void>;
 }
 
@@ -66,7 +70,7 @@ export function createTurns(
 
   const said = (conversation: ConversationRow, what: Said) => say(store, clock.now(), conversation, what);
 
-  /** A question nobody waits for stays, with the reason; any other leaves nothing behind. */
+  /** Handles a failed question. An asynchronous question is kept with the reason; any other is removed. */
   function giveUp({ conversation, question, none }: Asked): void {
     if (question.patient) messages.fail(question.id, "the agent failed");
     else messages.remove(question.id);
@@ -74,7 +78,7 @@ export function createTurns(
       store.usage.add(conversation.agent_id, conversation.person_id, clock.now(), { questions: -1 });
   }
 
-  /** Stores the question; undefined when there is no such conversation. */
+  /** Stores the question. Returns undefined when the conversation does not exist. */
   function put(
     agent: AgentDefinition,
     conversationId: string,
@@ -84,23 +88,24 @@ export function createTurns(
       const conversation = conversations.byId(agent.id, conversationId);
       if (!conversation) return undefined;
       const answered = agent.status === "active" && conversation.mode === "ai";
-      // Counted before it is answered, so that no number of askers at once gets more.
+      // Counted before it is answered, so that concurrent requests cannot exceed the quota.
       const none = exhausted(store, agent, clock.now());
       const counted = answered && none === null;
       const question = said(conversation, { role: "conversation_user", ...words, open: answered, counted });
       for (const file of files) store.messageFiles.attach(file.id, question.id);
-      // A turn is told of when it is whole: with its answer, or at once when none will come by itself.
+      // A webhook fires when the turn is complete: with the answer, or now if the agent will not answer.
       if (!answered) fire(store, clock.now(), "each_message", conversation);
       if (agent.status !== "active") fire(store, clock.now(), "chat_currently_unavailable", conversation);
       return { agent, conversation, question, none };
     });
   }
 
-  /** An escalation's response comes before all else, also when the quota is exhausted: then words alone call for it. */
+  /** The response of an escalation takes precedence over any other answer. With an exhausted quota the
+   *  model is not asked, and only keywords trigger an escalation. */
   async function think({ agent, conversation, question, none }: Asked, until: AbortSignal): Promise<Thought> {
     const asking = { clock, signal: until };
     const watched = await watch(agent, question.text, none === null ? agent.model : null, asking);
-    // Words would decide what the model was no longer asked.
+    // Stops here: without the model's decision, keywords alone would decide about the escalation.
     if (agent.model && until.aborted) throw new Error(`asking ${agent.name}: nobody waits for it`);
     const { escalation, tokens } = watched;
     if (escalation) return { text: escalation.response, sources: [], tokens, escalation };
@@ -127,12 +132,12 @@ export function createTurns(
     try {
       thought = await think(asked, gone ? AbortSignal.any([signal, gone]) : signal);
     } catch (error) {
-      // On the way down the question stays open instead, for the next start.
+      // During a shutdown the question stays open instead, for the next start.
       if (!signal.aborted) await commits.write(() => giveUp(asked));
       throw error;
     }
     return commits.write(() => {
-      // Deleted while the agent was thinking: nobody is left to be answered.
+      // The question was deleted while the agent was answering.
       if (!messages.byId(conversation.id, question.id)) return undefined;
       messages.close(question.id);
       const { text, tokens, sources, escalation } = thought;
@@ -189,7 +194,8 @@ export function createTurns(
     async resume() {
       for (const question of messages.open()) {
         if (signal.aborted) return;
-        // Whether it was within the quota was decided when it was stored; whoever was cut off gets an answer.
+        // The quota was checked when the question was stored, so an interrupted question is always
+        // answered.
         const found = roster.all().flatMap((agent) => {
           const conversation = conversations.byId(agent.id, question.conversation_id);
           return conversation ? { agent, conversation } : [];
@@ -211,7 +217,7 @@ interface Asked {
   readonly agent: AgentDefinition;
   readonly conversation: ConversationRow;
   readonly question: MessageRow;
-  /** What is said instead, when the quota is exhausted. */
+  /** The answer to return when the quota is exhausted. */
   readonly none: string | null;
 }
 

@@ -1,4 +1,4 @@
-// A YAML text by a schema, with all its mistakes at once: file, line, key and what is wrong.
+// Validates a YAML text with a schema and reports all errors at once: file, line, key and problem.
 
 import { LineCounter, parseDocument } from "yaml";
 import type * as z from "zod";
@@ -6,7 +6,7 @@ import { locate, type Problem } from "./locate.ts";
 
 export interface Read<T> {
   readonly value: T;
-  /** As it was written, before the schema. */
+  /** The parsed value before validation. */
   readonly written: unknown;
   /** Throws when there are problems. */
   readonly refuse: (problems: readonly Problem[]) => void;

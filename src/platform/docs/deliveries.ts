@@ -1,4 +1,4 @@
-// What the platform sends by itself: a webhook's deliveries, for the description and for the page.
+// Describes the webhook deliveries of the platform, for the OpenAPI description and the page.
 
 import { recordExamples } from "./examples.ts";
 import type { Json } from "./schemas.ts";
@@ -12,7 +12,7 @@ const header = (name: string, description: string, example: string): Json => ({
   example,
 });
 
-/** The description's part for those who receive. `body` refers to the record. */
+/** Returns the `webhooks` part of the description, for receivers. `body` is a reference to the record. */
 export function describeDeliveries(body: Json): Json {
   return {
     delivery: {
@@ -50,7 +50,8 @@ export function describeDeliveries(body: Json): Json {
   };
 }
 
-/** How a receiver in Node checks that a delivery is ours; shown on the page, and run by a test. */
+/** Sample code that verifies a delivery's signature in a Node receiver. Shown on the page, and run by a
+ *  test. */
 export const verifying = `import { createHmac, timingSafeEqual } from "node:crypto";
 
 // headers: in lower case. body: as it came, not parsed. secret: whsec_...

@@ -1,5 +1,5 @@
-// One example for each record, request and answer of the description: one story, so that they fit each other. Tests hold
-// them against the schemas, and send the page's requests.
+// One example for each record, request and response of the description. All are consistent with one
+// scenario. Tests validate them against the schemas, and send the page's requests.
 
 import { pageOf } from "../../wire/page.ts";
 
@@ -176,7 +176,7 @@ const webhookDelivery = {
   score: null,
 };
 
-/** By the record's name. */
+/** Examples by record name. */
 export const recordExamples: { readonly [record: string]: unknown } = {
   Agent: agent,
   AgentFile: file,
@@ -194,7 +194,7 @@ export const recordExamples: { readonly [record: string]: unknown } = {
 
 const person = { firstName: "Anna", lastName: "Berg" };
 
-/** By operation, each under a few words. */
+/** Request examples by operation, each under a short title. */
 export const requestExamples: { readonly [operation: string]: { readonly [words: string]: unknown } } = {
   startConversation: {
     "By e-mail": {
@@ -235,7 +235,7 @@ export const requestExamples: { readonly [operation: string]: { readonly [words:
 const address = "https://platform.example.com/message-files/4e6f?expires=1772444772000&signature=kF3w";
 const pageWith = (item: unknown): object => pageOf([item], 1, 20, 1);
 
-/** By operation: what comes back when all is well. */
+/** Examples of successful responses by operation. */
 export const answerExamples: { readonly [operation: string]: unknown } = {
   getAgent: agent,
   listAgentUsers: pageWith(user),

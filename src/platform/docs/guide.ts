@@ -1,5 +1,4 @@
-// What somebody who connects a program has to know beside the operations: the first calls, keys, errors, limits, lists,
-// webhooks.
+// The guide for developers of clients: first calls, keys, errors, limits, lists, webhooks.
 
 import { html } from "hono/html";
 import { triggers } from "../../wire/webhook.ts";
@@ -7,7 +6,7 @@ import { verifying } from "./deliveries.ts";
 import { jsonView, type Page, prose } from "./schema-view.ts";
 import type { Description } from "./shape.ts";
 
-/** The sections of the guide, as the table of contents names them. */
+/** The sections of the guide, with their titles in the table of contents. */
 export const guideSections: { readonly [id: string]: string } = {
   begin: "First calls",
   keys: "Keys",
@@ -34,7 +33,7 @@ export function guide({ paths, webhooks, components }: Description): Page {
 const origin = html`<span class="origin">https://platform.example.com</span>`;
 const code = (label: string, text: Page): Page =>
   html`<pre tabindex="0" role="region" aria-label="${label}">${text}</pre>`;
-/** A call with the agent's key; a body makes it a POST. */
+/** Renders a curl call with the agent's key. A body makes it a POST. */
 const curl = (label: string, path: string, body = ""): Page => html`<pre
   class="shell"
   tabindex="0"

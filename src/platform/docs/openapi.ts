@@ -1,4 +1,4 @@
-// The machine-readable description: OpenAPI 3.1, generated from the table of operations and the records themselves.
+// The machine-readable description: OpenAPI 3.1, generated from the operation table and the records.
 
 import * as z from "zod";
 import {
@@ -31,7 +31,8 @@ const refusals: { readonly [status: number]: { readonly words: string; readonly 
   500: { words: "Unexpected; try again later", example: internalError },
 };
 
-/** Title and version as the interface states them (External API 9). Where its paths begin, whoever serves it adds. */
+/** Generates the description. Title and version are those of the interface (External API 9). The caller
+ *  adds the base URL of the paths. */
 export function describeApi(): Json {
   const schemas = createSchemas();
   const paths: { [path: string]: { [method: string]: Json } } = {};

@@ -1,4 +1,4 @@
-// One operation on the page: what it takes and answers, and a form that calls it.
+// Renders one operation on the page: its parameters and responses, and a form that calls it.
 
 import { html } from "hono/html";
 import { jsonView, nameOf, type Page, prose, resolved, schemaView } from "./schema-view.ts";
@@ -14,7 +14,8 @@ const headers: { readonly [key: string]: string } = {
   organization: "Organization-Secret-Key",
 };
 
-/** Which field of an operation's answer later paths ask for; the script fills it in there. */
+/** The response field of an operation that later paths need as a parameter. The script copies its value
+ *  to those forms. */
 const makes: { readonly [operation: string]: readonly [field: string, path: string] } = {
   startConversation: ["conversationId", "/external/conversations/{id}"],
   createConversation: ["id", "/external/conversations/{id}"],
@@ -65,7 +66,7 @@ export function operationView(operation: Placed, all: Schemas): Page {
   </details>`;
 }
 
-/** A long path may be broken behind its slashes. */
+/** Allows a line break after each slash of a long path. */
 function breakable(path: string): Page {
   return html`${path.split("/").map((part, index) => (index > 0 ? html`/<wbr />${part}` : part))}`;
 }
@@ -129,7 +130,7 @@ function form(id: string, { properties = {} }: Schema): Page {
   </div>`;
 }
 
-/** Each member of a union; anything else as it is. */
+/** Renders each member of a union, or any other schema directly. */
 function bodyView(schema: Schema, all: Schemas): Page {
   const found = resolved(schema, all);
   if (!found.oneOf) return schemaView(found, all);
@@ -159,12 +160,14 @@ function answerView(id: string, status: string, { description, content = {} }: A
   </details>`;
 }
 
-/** Records have a place of their own; what is only an answer is shown here. */
+/** Renders a link to a record, which has its own section, or the fields of a schema that only a response
+ *  uses. */
 function record(schema: Schema, all: Schemas): Page {
   const name = nameOf(schema);
   if (isRecord(name)) return html`<p>The record <a href="#record-${name}">${name}</a>.</p>`;
   return schemaView(resolved(schema, all), all);
 }
 
-/** Bodies and answers of single operations are shown with them. */
+/** Whether the schema has its own section. Bodies and responses of single operations are shown with the
+ *  operation. */
 export const isRecord = (name: string): boolean => !/(Request|Answer)$/.test(name);

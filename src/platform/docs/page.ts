@@ -1,5 +1,6 @@
-// The interactive page, rendered from the description: a guide, every operation with a form that calls it, every record.
-// One file without a build: it loads nothing, and its style and script are the two that its policy names by their hashes.
+// The interactive page, rendered from the description: a guide, every operation with a form that calls it,
+// every record. It is one file without a build step and loads no resources. Its policy allows only its own
+// style and script, by their hashes.
 
 import { createHash } from "node:crypto";
 import { html, raw } from "hono/html";
@@ -12,7 +13,8 @@ import { style } from "./style.ts";
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-/** The Content-Security-Policy of the page: itself, its own origin to call, and nothing else. */
+/** The Content-Security-Policy of the page. It allows the page's own style and script, and requests to
+ *  its own origin. */
 export const pagePolicy = [
   "default-src 'none'",
   `script-src ${hash(script)}`,
@@ -26,7 +28,7 @@ export const pagePolicy = [
   "trusted-types 'none'",
 ].join("; ");
 
-/** Holds nothing of whoever asks for it: one text for all. */
+/** Renders the page. It is the same for every request and contains no data of the caller. */
 export function docsPage(description: Description): Page {
   const { info, paths, tags, components } = description;
   const operations: Placed[] = Object.entries(paths).flatMap(([path, methods]) =>

@@ -1,4 +1,4 @@
-// /api/external/docs/: the interface described, for people and for machines. No key is needed to read it.
+// Serves /api/external/docs/: the description of the interface, as a page and as JSON. It requires no key.
 
 import { Hono } from "hono";
 import type { Env } from "../routes/exchange.ts";
@@ -7,7 +7,7 @@ import { docsPage, pagePolicy } from "./page.ts";
 import type { Description } from "./shape.ts";
 
 export function docsRoutes(): Hono<Env> {
-  // Made when first asked for: most platforms run without anybody reading this.
+  // Generated on the first request, because most platforms never serve it.
   let description: ReturnType<typeof describeApi> | undefined;
   let page: Promise<string> | undefined;
   const described = () => (description ??= describeApi());

@@ -1,30 +1,31 @@
-// A schema as people read it: its fields with their types and meanings, records as links to where they are shown.
+// Renders a schema for readers: its fields with types and descriptions, and links to records.
 
 import { html } from "hono/html";
 import type { Schema, Schemas } from "./shape.ts";
 
 export type Page = ReturnType<typeof html>;
 
-/** The record that the schema refers to. */
+/** Returns the name of the record that the schema refers to. */
 export const nameOf = ({ $ref = "" }: Schema): string => $ref.slice($ref.lastIndexOf("/") + 1);
 
-/** The schema itself, where it is only referred to. */
+/** Resolves a reference to the schema itself. */
 export function resolved(schema: Schema, all: Schemas): Schema {
   return schema.$ref === undefined ? schema : (all[nameOf(schema)] ?? {});
 }
 
-/** Words, with what stands between backquotes as code. */
+/** Renders text, with the parts between backquotes as code. */
 export function prose(text: string): Page {
   const parts = text.split("`");
   return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`;
 }
 
-/** A value as JSON that can be scrolled, by keyboard too. `label` says what it is. */
+/** Renders a value as JSON that can be scrolled, also by keyboard. `label` is the accessible name. */
 export function jsonView(value: unknown, label: string): Page {
   return html`<pre tabindex="0" role="region" aria-label="${label}">${JSON.stringify(value, null, 2)}</pre>`;
 }
 
-/** All fields of an object; of a union, each member's; of anything else, its type. */
+/** Renders all fields of an object, the fields of each member of a union, or the type of any other
+ *  schema. */
 export function schemaView(schema: Schema, all: Schemas): Page {
   const { oneOf, properties } = schema;
   if (oneOf) {
@@ -52,7 +53,7 @@ function fields({ properties = {}, required = [] }: Schema, all: Schemas): Page 
   </dl>`;
 }
 
-/** The fields of an object inside a record, or of a list's items. */
+/** Renders the fields of an object inside a record, or of a list's items. */
 function nested(schema: Schema, all: Schemas): Page | "" {
   const inner = [
     schema,
@@ -63,7 +64,7 @@ function nested(schema: Schema, all: Schemas): Page | "" {
   return object ? html`<dd>${fields(object, all)}</dd>` : "";
 }
 
-/** In a few words; a record's name is a link. */
+/** Renders a type briefly; a record's name is a link. */
 function typeView(schema: Schema): Page {
   const { $ref, anyOf, items, additionalProperties } = schema;
   if ($ref !== undefined) return html`<a href="#record-${nameOf(schema)}">${nameOf(schema)}</a>`;

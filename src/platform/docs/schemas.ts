@@ -1,4 +1,4 @@
-// The records as JSON Schema in the dialect of OpenAPI 3.1, each once and under a name of its own.
+// Generates the records as JSON Schema in the dialect of OpenAPI 3.1, each once and under its own name.
 
 import * as z from "zod";
 import { agent } from "../../wire/agent.ts";
@@ -31,7 +31,7 @@ const camel = (name: string): string =>
     return first.toUpperCase() + rest;
   });
 
-/** Records that are described once, under these names. */
+/** The records that are described once, by name. */
 const named: { readonly [id: string]: z.ZodType } = {
   Agent: agent.exact,
   AgentFile: agentFile.exact,
@@ -55,16 +55,16 @@ const named: { readonly [id: string]: z.ZodType } = {
   ),
 };
 
-/** Unions whose members a field tells apart. */
+/** The discriminator field of each union. */
 const discriminators: { readonly [id: string]: string } = {
   Skill: "systemName",
   StartConversationRequest: "channel",
 };
 
 export interface Schemas {
-  /** A reference to the record; one without a name of its own gets `id`. */
+  /** Returns a reference to the record. A record without a name is registered as `id`. */
   refer(schema: z.ZodType, id: string): Json;
-  /** Every record that has a name by now. */
+  /** Returns all records registered so far. */
   all(): { readonly [id: string]: Json };
 }
 
@@ -94,7 +94,8 @@ export function createSchemas(): Schemas {
   };
 }
 
-/** A record that shows its user reads it leniently, but serves it whole. */
+/** Replaces the schema with a reference to `AgentUser`. A record that contains its user reads it
+ *  leniently, but serves it complete. */
 function become(schema: { [name: string]: unknown }): void {
   for (const key of Object.keys(schema)) delete schema[key];
   schema["$ref"] = pointer("AgentUser");
@@ -114,7 +115,7 @@ function finished(id: string, schema: Json, all: { readonly [id: string]: unknow
   };
 }
 
-/** Which value of the field `by` stands for which member of a union. */
+/** Maps each value of the discriminator `by` to its member of the union. */
 function mapping(members: readonly Json[], by: string, all: { readonly [id: string]: unknown }): Json {
   return Object.fromEntries(
     members.map(({ $ref }) => {
@@ -136,7 +137,7 @@ function withWords(id: string, schema: Json): Json {
 
 const times = /(At|^startDate|^endDate|^timestamp)$/;
 
-/** Without what says nothing, and with what a field's name says of its form. */
+/** Removes redundant keywords from a schema, and adds the format that a field's name implies. */
 export function tidy(value: unknown, name = ""): unknown {
   if (Array.isArray(value)) return value.map((each) => tidy(each));
   if (value === null || typeof value !== "object") return value;
@@ -152,7 +153,8 @@ export function tidy(value: unknown, name = ""): unknown {
   return { ...Object.fromEntries(inside), ...(timed ? { format: "date-time" } : {}) };
 }
 
-/** Anything goes by default, a name is a string, and a number is one that JavaScript can count to. */
+/** Whether a keyword only states a default: any additional property, names that are strings, or the
+ *  maximum safe integer. */
 function isNoise(key: string, said: unknown): boolean {
   if (key === "additionalProperties") return typeof said === "object" && Object.keys(said ?? {}).length === 0;
   if (key === "propertyNames") return JSON.stringify(said) === '{"type":"string"}';

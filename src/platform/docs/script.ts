@@ -1,5 +1,5 @@
-// What the page does: builds a request from a form, shows it as curl, sends it, shows the answer; finds operations.
-// Nothing that came from outside is ever read as markup, and its policy would not let it.
+// The script of the page: builds a request from a form, shows it as curl, sends it, shows the response, and
+// searches operations. External data is never inserted as markup, and the page's policy would block it.
 
 export const script = String.raw`
 "use strict";

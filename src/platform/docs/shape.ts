@@ -1,4 +1,4 @@
-// The parts of the description that the page reads; see openapi.ts for how they come about.
+// Types of the parts of the description that the page reads; openapi.ts generates them.
 
 export interface Description {
   readonly info: { readonly title: string; readonly version: string; readonly description: string };

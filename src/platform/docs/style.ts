@@ -1,4 +1,4 @@
-// How the page looks: by day and by night, and as narrow as a phone.
+// The style sheet of the page: light and dark mode, and widths down to a phone.
 
 export const style = `
 :root {

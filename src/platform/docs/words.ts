@@ -1,9 +1,9 @@
-// What the description says in words: of operations what their summary leaves open, of fields and parameters what their
-// names do not say.
+// The texts of the description: what an operation's summary omits, and what the names of fields and
+// parameters do not explain.
 
 import { pageQuery } from "../../wire/page.ts";
 
-/** By field, or by record and field where the same name means different things. */
+/** By field name, or by record and field where one name has several meanings. */
 const fields: { readonly [field: string]: string } = {
   createdAt: "When it was made.",
   updatedAt: "When it was last changed.",
@@ -110,16 +110,16 @@ const fields: { readonly [field: string]: string } = {
   "WebhookDelivery.userId": "The person, as in `user.id`.",
 };
 
-/** Undefined where the name says it all. */
+/** Returns the description of a field; undefined where the name is sufficient. */
 export const fieldWords = (record: string, field: string): string | undefined =>
   fields[`${record}.${field}`] ?? fields[field];
 
-/** Every name there are words for, so that a test finds those that nothing has any more. */
+/** All names with a description, so that a test finds those that no record uses any more. */
 export const wordedFields: readonly string[] = Object.keys(fields);
 
 const defaults: { readonly [name: string]: unknown } = pageQuery.parse({});
 
-/** By name, or by operation and name. */
+/** By parameter name, or by operation and name. */
 const parameters: { readonly [name: string]: string } = {
   id: "The id that an earlier answer gave.",
   messageId: "The question: the id that `sendMessageAsync` gave.",
@@ -141,7 +141,7 @@ const parameters: { readonly [name: string]: string } = {
   "searchUser.fkId": "The person with this id of yours.",
 };
 
-/** A parameter's description, and what it is when it is left out. */
+/** Returns a parameter's description, and its default value. */
 export function parameterWords(operation: string, name: string): { description: string; default?: unknown } {
   const description = parameters[`${operation}.${name}`] ?? parameters[name] ?? name;
   const fallback = operation === "listMessages" ? "ASC" : defaults[name];
@@ -150,7 +150,7 @@ export function parameterWords(operation: string, name: string): { description: 
 
 const webhookSecret = "The answer's `secret` is told this once: with it you check that a delivery is ours.";
 
-/** By operation: what there is to know beside the summary. */
+/** Additional information on each operation, which its summary omits. */
 export const operationWords: { readonly [operation: string]: string } = {
   getAgent: "A good first call: it tells whether the key is right.",
   startConversation:
@@ -177,7 +177,7 @@ export const operationWords: { readonly [operation: string]: string } = {
   deleteConversations: "Messages and files with them. The person stays known.",
 };
 
-/** What a tag's operations are about. */
+/** The subject of each tag's operations. */
 export const tagWords: { readonly [tag: string]: string } = {
   agents: "The agent behind the key: its settings, the people it talks to, who looks after it, what it used.",
   conversations: "Begin a conversation, speak in it, read it, and decide who answers.",

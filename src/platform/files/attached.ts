@@ -1,4 +1,5 @@
-// The files that a message names: found by what the upload's answer called them, and read for the agent's model.
+// Finds the files that a message names, by the name that the upload returned, and reads them for the
+// agent's model.
 
 import type * as z from "zod";
 import type { FailureDetail } from "../../wire/failure.ts";
@@ -9,18 +10,18 @@ import type { DocumentReader } from "./reading.ts";
 
 type Named = NonNullable<z.output<typeof sendRequest>["files"]>;
 
-/** Of one message. */
+/** Maximum number of files of one message. */
 const filesAtMost = 10;
-/** Characters of one file, and of all of a message's. */
+/** Maximum characters of one file, and of all files of a message. */
 const eachLength = 20_000;
 const allLength = 60_000;
 
-/** What a message calls a file. */
+/** Returns the name of a file in messages. */
 export function storagePath({ conversation_id, id, name }: Omit<MessageFileRow, "size">): string {
   return `conversations/${conversation_id}/${id}/${name}`;
 }
 
-/** The files a message of the conversation names, or what is wrong with them. */
+/** Returns the files that a message of the conversation names, or the problems with them. */
 export function findAttached(
   store: PlatformStore,
   conversationId: string,
@@ -53,7 +54,7 @@ function problemOf(file: MessageFileRow | undefined): string | null {
   return file.message_id === null ? null : "another message has it";
 }
 
-/** What the files say, for a model; a file that cannot be read is named with the reason. */
+/** Returns the text of the files for a model. A file that cannot be read is named with the reason. */
 export async function readAttached(
   store: PlatformStore,
   documents: DocumentReader,

@@ -1,5 +1,5 @@
-// The agent's documents: stored, parsed, made searchable, removed. A file whose parsing was cut off is parsed again at the
-// next start.
+// The agent's documents: stores, parses, indexes and removes them. A file whose parsing was interrupted is
+// parsed again at the next start.
 
 import type { Clock } from "bridgehead/contract";
 import { passagesOf } from "../knowledge.ts";
@@ -8,8 +8,9 @@ import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DocumentReader } from "./reading.ts";
 
-/** What became of making a file searchable. `failed`: the document cannot be read, and why. `busy`: too many are being
- *  read; nothing was changed. `gone`: the file was removed meanwhile. `stopped`: shutdown; the next start goes on. */
+/** The result of indexing a file. `failed`: the document cannot be read, with the reason. `busy`: the
+ *  queue is full and nothing was changed. `gone`: the file was deleted in the meantime. `stopped`:
+ *  shutdown; the next start resumes. */
 export type Added =
   | { readonly kind: "done" }
   | { readonly kind: "failed"; readonly reason: string }
@@ -18,20 +19,20 @@ export type Added =
   | { readonly kind: "stopped" };
 
 export interface Library {
-  /** Stores a document; its id. */
+  /** Stores a document and returns its row. */
   take(agentId: string, name: string, mediaType: string, bytes: Uint8Array): Promise<FileRow>;
-  /** Makes it searchable. Resolves when it is, or when it turned out to be unreadable (`failed`). */
+  /** Indexes the file. Resolves when it is searchable, or when it is unreadable (`failed`). */
   add(file: FileRow): Promise<Added>;
-  /** Marks it `processing` and parses it in the background: `done` means that this has begun. */
+  /** Marks the file `processing` and parses it in the background. `done` means that this has started. */
   addLater(file: FileRow): Promise<Added>;
-  /** True when `add` would answer `busy`. */
+  /** True when `add` would return `busy`. */
   readonly full: boolean;
-  /** The agent answers from it no more; the document stays. */
+  /** Removes the file from the agent's index; the document stays stored. */
   withdraw(file: FileRow): Promise<void>;
   remove(files: readonly FileRow[]): Promise<void>;
-  /** Reads what an earlier process left half read. */
+  /** Parses the files whose parsing an earlier process did not finish. */
   resume(): Promise<void>;
-  /** Resolves when nothing is being read. */
+  /** Resolves when no file is being parsed. */
   settled(): Promise<void>;
 }
 
@@ -41,12 +42,13 @@ export function createLibrary(store: PlatformStore, clock: Clock, documents: Doc
 
   async function read(file: FileRow): Promise<Added> {
     const document = await documents.read(file.name, () => files.bytes(file.id));
-    // It stays `processing`, for the next start.
+    // The file stays `processing`, for the next start.
     if (document.kind === "stopped") return document;
     return commits.write((): Added => {
       const row = files.byId(file.agent_id, file.id);
       if (!row) return { kind: "gone" };
-      // Withdrawn while it was read: after it had been added, as it seems to both callers.
+      // The file was withdrawn while it was parsed. Both callers see the same result as if it was withdrawn
+      // after the add.
       if (row.status !== "processing") return { kind: "done" };
       if (document.kind === "busy") {
         files.setStatus(file.id, file.status, file.reason, file.added_at);
@@ -68,7 +70,7 @@ export function createLibrary(store: PlatformStore, clock: Clock, documents: Doc
     await commits.write(() => files.setStatus(file.id, "processing", null, null));
   }
 
-  /** One reading of a file at a time: further requests wait for it. */
+  /** Parses a file once at a time; concurrent requests for it share the result. */
   function readOnce(file: FileRow): Promise<Added> {
     const running = reading.get(file.id);
     if (running) return running;
@@ -113,7 +115,7 @@ export function createLibrary(store: PlatformStore, clock: Clock, documents: Doc
         }
       }),
     async resume() {
-      // One after the other: the queue has room for those who ask now.
+      // Sequential, so that the queue has capacity for current requests.
       for (const file of files.processing()) await readOnce(file);
     },
     async settled() {

@@ -1,14 +1,15 @@
-// What a file is called here, and where it is saved.
+// Formats the names of files, for storage and for downloads.
 
-/** The last part of a path, without what is no name. */
+/** Returns the last part of a path, without control characters. */
 export function fileName(given: string): string {
   // oxlint-disable-next-line no-control-regex
   const name = (given.split(/[\\/]/).at(-1) ?? "").replace(/[\u0000-\u001f\u007f]/g, "").trim();
-  // What the end cut through is no character any more.
+  // The cut can leave a lone surrogate at the end.
   return name.slice(0, 255).toWellFormed() || "file";
 }
 
-/** The header that has a browser save a file under its name, whatever is in that (RFC 6266, RFC 8187). */
+/** Returns the Content-Disposition header that makes a browser save the file under any name (RFC 6266,
+ *  RFC 8187). */
 export function savedAs(name: string): string {
   const encoded = encodeURIComponent(name).replace(
     /['()*]/g,

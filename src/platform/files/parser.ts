@@ -1,15 +1,18 @@
-// The process that parses one document, and exits. The main thread enforces the limits, because a parser that loops or
-// allocates without end never returns to its own event loop; the parser itself runs in a worker thread of this process.
+// The process that parses one document and exits. The main thread enforces the limits. A parser that loops
+// or allocates without end never returns to its own event loop, so it runs in a worker thread of this
+// process.
 //
-// stdin: the document's bytes. argv[2]: its format and limits, as JSON (`Job`). stdout: one JSON object, `Parsed`.
-// The IPC channel only tells that the parent lives: it closes when the parent exits or is killed, and then so does this.
+// stdin: the document's bytes. argv[2]: its format and limits, as JSON (`Job`). stdout: one JSON object,
+// `Parsed`. The IPC channel only detects the end of the parent: it closes when the parent exits or is
+// killed, and then this process exits.
 
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { systemClock } from "../../ops/clock.ts";
 import type { Job, Parsed } from "./reading.ts";
 import { textOf } from "./text-of.ts";
 
-/** Between two looks at the limits. Memory grows by some 50 MB in that time at the worst. */
+/** Interval between two checks of the limits in milliseconds. Memory grows by some 50 MB in that time in
+ *  the worst case. */
 const checkMs = 20;
 const mebibyte = 1024 * 1024;
 

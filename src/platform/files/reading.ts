@@ -1,28 +1,30 @@
-// The text of an uploaded document. Documents are untrusted input to large parsers: each is parsed by a process of its own
-// with limits on memory, processor time, duration and output. Few run at a time, and the queue before them is bounded.
+// Extracts the text of an uploaded document. Documents are untrusted input to large parsers. Each is parsed
+// by its own process, with limits on memory, processor time, duration and output. The number of processes
+// is limited, and so is the queue before them.
 
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { type Format, formatOf } from "./text-of.ts";
 
-/** Beside this file, and with the same ending: the source runs as it is, what was built is JavaScript. */
+/** The parser is in the same directory and has the same extension: `.ts` when run from source, `.js`
+ *  after the build. */
 const source = new URL("./parser.ts", import.meta.url);
 const parserFile = fileURLToPath(
   import.meta.url.endsWith(".ts") ? source : new URL(source.href.replace(/ts$/, "js")),
 );
 
-/** What one document may use, and how many are parsed or wait at a time. */
+/** Resource limits of one document, and the number of documents that are parsed or queued at a time. */
 export interface ReadingLimits {
-  /** Of the whole process (its resident set), in MiB. Node.js itself takes about 80. */
+  /** Resident set of the whole process in MiB. Node.js itself takes about 80. */
   readonly memoryMb: number;
   readonly cpuMs: number;
-  /** From the start of its process; time in the queue does not count. */
+  /** Milliseconds from the start of the process; time in the queue does not count. */
   readonly wallMs: number;
-  /** Characters of text; the rest is cut off. */
+  /** Maximum characters of text; longer text is truncated. */
   readonly maxLength: number;
   readonly processes: number;
-  /** Documents that wait for a process; more are refused as `busy`. */
+  /** Maximum number of queued documents; more are refused as `busy`. */
   readonly queue: number;
 }
 
@@ -35,13 +37,13 @@ const standardLimits: ReadingLimits = {
   queue: 32,
 };
 
-/** What the parser's process is asked for. */
+/** The request to the parser's process. */
 export type Job = { readonly format: Format } & Pick<ReadingLimits, "memoryMb" | "cpuMs" | "maxLength">;
-/** What it answers. */
+/** The response of the parser's process. */
 export type Parsed = { readonly text: string } | { readonly error: string };
 
-/** `failed`: the document cannot be read, now or later; the reason is a sentence for the person who uploaded it.
- *  `busy`: nothing was tried, try again later. `stopped`: the signal aborted. */
+/** `failed`: the document is permanently unreadable; the reason is a sentence for the person who
+ *  uploaded it. `busy`: nothing was attempted, retry later. `stopped`: the signal aborted. */
 export type ReadDocument =
   | { readonly kind: "read"; readonly text: string }
   | { readonly kind: "failed"; readonly reason: string }
@@ -54,7 +56,7 @@ export class DocumentReader {
   readonly #waiting: (() => void)[] = [];
   #running = 0;
 
-  /** `signal`: shutdown. Ends every process; reads that are under way or wait resolve as `stopped`. */
+  /** `signal`: shutdown. Ends every process; running and queued reads resolve as `stopped`. */
   constructor(signal: AbortSignal, limits: Partial<ReadingLimits> = {}) {
     this.#limits = { ...standardLimits, ...limits };
     this.#signal = signal;
@@ -63,13 +65,14 @@ export class DocumentReader {
     });
   }
 
-  /** True when `read` would answer `busy`. */
+  /** True when `read` would return `busy`. */
   get full(): boolean {
     return this.#waiting.length >= this.#limits.queue;
   }
 
-  /** Reads one document; resolves when its process has exited. `load` is called when its turn comes, so that documents
-   *  in the queue take no memory; undefined from it means that the document is gone. Never rejects, unless `load` throws. */
+  /** Reads one document; resolves when its process has exited. `load` is called when the document leaves
+   *  the queue, so that queued documents take no memory. It returns undefined when the document was
+   *  deleted. Never rejects, unless `load` throws. */
   async read(
     fileName: string,
     load: () => Uint8Array | undefined,
@@ -86,7 +89,7 @@ export class DocumentReader {
       if (!bytes) return { kind: "failed", reason: "it was removed" };
       return await this.#parse(fileName, bytes, stopped);
     } finally {
-      // The place goes to the next in the queue, or is free.
+      // Passes the slot to the next document in the queue, or frees it.
       const next = this.#waiting.shift();
       if (next) next();
       else this.#running -= 1;
@@ -106,7 +109,8 @@ export class DocumentReader {
   async #inProcess(format: Format, bytes: Uint8Array, stopped: AbortSignal): Promise<Parsed> {
     const { memoryMb, cpuMs, wallMs, maxLength } = this.#limits;
     const job: Job = { format, memoryMb, cpuMs, maxLength };
-    // Neither secrets of the environment nor write access: a document may take over its parser.
+    // The process gets neither secrets of the environment nor write access, because a document may exploit
+    // its parser.
     const child = spawn(
       process.execPath,
       ["--permission", "--allow-worker", "--allow-fs-read=*", parserFile, JSON.stringify(job)],
@@ -125,7 +129,7 @@ export class DocumentReader {
     late.addEventListener("abort", onLate, { once: true });
     const chunks: Buffer[] = [];
     let size = 0;
-    // Six bytes a character is the most that JSON takes.
+    // JSON takes at most six bytes for a character.
     const maxBytes = maxLength * 6 + 4096;
     child.stdout?.on("data", (chunk: Buffer) => {
       size += chunk.length;
@@ -137,7 +141,8 @@ export class DocumentReader {
       if (child.pid === undefined) resolve(verdict);
     });
     child.on("close", () => resolve(verdict ?? parsedOf(Buffer.concat(chunks))));
-    // Where memory runs out all the same, the kernel ends the parser before the daemon (Linux; best effort).
+    // If the system still runs out of memory, the kernel kills the parser before the daemon (Linux; best
+    // effort).
     if (child.pid !== undefined)
       void writeFile(`/proc/${child.pid}/oom_score_adj`, "1000").catch(() => undefined);
     child.stdin?.on("error", () => undefined); // it ended before it had read everything
@@ -153,14 +158,14 @@ export class DocumentReader {
 
 const failed = (reason: string) => ({ kind: "failed", reason }) as const;
 
-/** The answer of a process that has ended; one that crashed has given none. */
+/** Parses the output of a process that has exited. A crashed process has no valid output. */
 function parsedOf(output: Buffer): Parsed {
   try {
     const { text, error } = JSON.parse(output.toString("utf8")) as { text?: unknown; error?: unknown };
     if (typeof text === "string") return { text };
     if (typeof error === "string") return { error };
   } catch {
-    // Cut off, or empty.
+    // The output is truncated or empty.
   }
   return { error: "its parser failed" };
 }

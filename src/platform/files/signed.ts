@@ -1,4 +1,5 @@
-// Addresses that open one file for a while, to whoever has them: no key travels with an upload or a download.
+// Signed URLs, which give access to one file for a limited time without a key. Uploads and downloads use
+// them.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 
@@ -6,14 +7,14 @@ const goodForMs = 15 * 60_000;
 
 export type Purpose = "upload" | "download";
 
-/** The path and query of an address that is good from now on for a quarter of an hour. */
+/** Returns the path and query of a URL that is valid for 15 minutes from now. */
 export function signedPath(secret: Uint8Array, purpose: Purpose, fileId: string, now: number): string {
   const expires = now + goodForMs;
   const signature = sign(secret, purpose, fileId, expires);
   return `/message-files/${fileId}/${purpose}?${new URLSearchParams({ expires: String(expires), signature }).toString()}`;
 }
 
-/** Is it ours, for this, and still good? */
+/** Verifies the signature, the purpose and the expiry of a URL. */
 export function isSigned(
   secret: Uint8Array,
   { purpose, fileId, expires, signature }: Claim,

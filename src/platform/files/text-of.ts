@@ -1,13 +1,14 @@
-// The text of a document: plain text, Markdown, HTML, PDF or Word. Runs in the parser's process (parser.ts), because a
-// document is untrusted input to a large parser.
+// Extracts the text of a document: plain text, Markdown, HTML, PDF or Word. Runs in the parser's process
+// (parser.ts), because a document is untrusted input to a large parser.
 
 import { createInflateRaw } from "node:zlib";
 import { compile } from "html-to-text";
 
-/** What a document is, by its name and its first bytes; the declared type of an upload says little. */
+/** The format of a document, determined by its name and its first bytes. The declared media type of an
+ *  upload is unreliable. */
 export type Format = "text" | "html" | "pdf" | "docx";
 
-/** Null when it is none of the formats that can be read. */
+/** Returns null when the format is not supported. */
 export function formatOf(fileName: string, bytes: Uint8Array): Format | null {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 1024));
   if (head.subarray(0, 5).toString("latin1") === "%PDF-") return "pdf";
@@ -21,7 +22,7 @@ export function formatOf(fileName: string, bytes: Uint8Array): Format | null {
 
 const headings = ["h1", "h2", "h3", "h4", "h5", "h6"];
 
-/** Headings as Markdown writes them, so that each begins a section. */
+/** Headings are written as in Markdown, so that each begins a section. */
 const html = compile({
   wordwrap: false,
   formatters: {
@@ -39,10 +40,11 @@ const html = compile({
   ],
 });
 
-/** What a Word document may unpack to, pictures included. */
+/** Maximum unpacked size of a Word document in bytes, including images. */
 const maxUnpackedBytes = 100 * 1024 * 1024;
 
-/** Throws when the document cannot be read. May return somewhat more than `maxLength` characters. */
+/** Extracts the text. Throws when the document cannot be read. May return slightly more than `maxLength`
+ *  characters. */
 export async function textOf(format: Format, bytes: Uint8Array, maxLength: number): Promise<string> {
   switch (format) {
     case "text":
@@ -54,7 +56,7 @@ export async function textOf(format: Format, bytes: Uint8Array, maxLength: numbe
     case "docx": {
       await checkUnpacked(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), maxUnpackedBytes);
       const { default: mammoth } = await import("mammoth");
-      // Pictures have no text: unread they take no memory.
+      // Images contain no text; skipping them saves memory.
       const convertImage = mammoth.images.imgElement(async () => ({ src: "" }));
       const { value } = await mammoth.convertToHtml({ buffer: Buffer.from(bytes) }, { convertImage });
       return html(value);
@@ -62,7 +64,7 @@ export async function textOf(format: Format, bytes: Uint8Array, maxLength: numbe
   }
 }
 
-/** Page by page, as far as `maxLength`. */
+/** Reads page by page until `maxLength` is reached. */
 async function pdfText(bytes: Uint8Array, maxLength: number): Promise<string> {
   const { getDocumentProxy } = await import("unpdf");
   const document = await getDocumentProxy(new Uint8Array(bytes));
@@ -79,10 +81,9 @@ async function pdfText(bytes: Uint8Array, maxLength: number): Promise<string> {
   return pages.join("\n\n");
 }
 
-/**
- * Throws when a ZIP archive (APPNOTE 4.3) unpacks to more than `most` bytes, by what its directory declares or in fact.
- * Strict: anything before the archive, ZIP64 and encryption are refused, so that no other reader of it finds other members.
- */
+/** Throws when a ZIP archive (APPNOTE 4.3) unpacks to more than `most` bytes, according to its directory
+ *  or in fact. It rejects data before the archive, ZIP64 and encryption. Otherwise another reader of the
+ *  archive could find other members. */
 async function checkUnpacked(archive: Buffer, most: number): Promise<void> {
   const damaged = new Error("the archive is damaged");
   const tooLarge = new Error(`it unpacks to more than ${most / 1024 / 1024} MB`);
@@ -115,7 +116,8 @@ async function checkUnpacked(archive: Buffer, most: number): Promise<void> {
   }
 }
 
-/** Bytes that deflated data unpacks to, without keeping them; stops soon after `most`. */
+/** Returns the number of bytes that deflated data unpacks to, without keeping them. Stops soon after
+ *  `most`. */
 async function inflatedSize(data: Buffer, most: number): Promise<number> {
   const inflate = createInflateRaw();
   inflate.end(data);

@@ -1,4 +1,4 @@
-// The agent's documents over HTTP (External API 4.3; the forms of the answers from the public description).
+// HTTP routes of the agent's documents (External API 4.3; response formats from the public description).
 
 import { Hono } from "hono";
 import * as z from "zod";
@@ -19,7 +19,8 @@ const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("cre
 
 export function fileRoutes(store: PlatformStore, library: Library): Hono<Env> {
   const named = (c: Exchange) => store.files.byId(c.var.agent.id, c.req.param("id") ?? "");
-  /** Runs `work` on the named file and answers 200 without a body, or says why the file was not added. */
+  /** Runs `work` on the named file. Answers 200 without a body, or the reason why the file was not
+   *  added. */
   const on = (work: (file: FileRow) => Promise<Added | void>) => async (c: Exchange) => {
     const file = named(c);
     if (!file) return fail(c, notFound);
@@ -47,7 +48,7 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<Env> {
       const file = named(c);
       const bytes = file && store.files.bytes(file.id);
       if (!file || !bytes) return fail(c, notFound);
-      // Never shown by a browser as a page of ours.
+      // This type keeps a browser from rendering the file as a page of this origin.
       return c.body(new Uint8Array(bytes), 200, {
         "content-type": "application/octet-stream",
         "content-disposition": savedAs(file.name),
@@ -100,12 +101,12 @@ async function upload(c: Exchange, store: PlatformStore, library: Library): Prom
   if (adding && library.full) return notAdded(c, { kind: "busy" });
   const bytes = new Uint8Array(await file.arrayBuffer());
   const row = await library.take(agentId, fileName(file.name), file.type, bytes);
-  // The file is stored whether or not it can be added: its record tells that, and why not.
+  // The file is stored even if it cannot be added; its record contains the status and the reason.
   if (adding) await library.add(row);
   return c.json(shown(c, store.files.byId(agentId, row.id) ?? row));
 }
 
-/** Seconds after which a full queue is worth another try. */
+/** Seconds in Retry-After when the queue is full. */
 const retryAfter = "10";
 
 function notAdded(c: Exchange, added: Exclude<Added, { kind: "done" }>): Response {

@@ -1,17 +1,19 @@
-// A body's bytes as JSON (RFC 8259): UTF-8, with a byte order mark or without.
+// Parses a body's bytes as JSON (RFC 8259): UTF-8, with or without a byte order mark.
 
 type Reading =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly reason: string };
 
-/** Deeper ones could be read, but not written again: that would exhaust the stack. */
+/** Maximum nesting depth. A deeper value could be parsed, but serializing it would exhaust the stack. */
 const deepest = 100;
-/** To say what is wrong with each of a million values would hold everybody else up. */
+/** Maximum number of values. Reporting a problem with each of a million values would delay all other
+ *  requests. */
 const mostValues = 20_000;
 
 const surrogate = /\\u[dD][89a-fA-F]/;
 
-/** An empty body is `{}`. Halves of characters, which only an escape can write, become U+FFFD: no database keeps them. */
+/** An empty body is `{}`. Lone surrogates, which only an escape can write, become U+FFFD, because no
+ *  database stores them. */
 export function readJson(bytes: Uint8Array): Reading {
   let text: string;
   try {
@@ -33,7 +35,7 @@ function wellFormed(_key: string, value: unknown): unknown {
   return typeof value === "string" ? value.toWellFormed() : value;
 }
 
-/** Level by level, for what is too deep cannot be walked by recursion either. */
+/** Iterates by level, because recursion over a too deep value would exhaust the stack. */
 function excessOf(value: unknown): string | null {
   let level = [value];
   let count = 0;

@@ -1,4 +1,5 @@
-// Files of messages: addresses to upload to and to download from, under a key; the addresses themselves need none.
+// Routes for files of messages. A key is required to get upload and download URLs; the URLs themselves need
+// none.
 
 import type { Clock } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
@@ -14,10 +15,10 @@ import { bounded } from "./bounded.ts";
 import { type Env, type Exchange, fail, readBody, refused } from "./exchange.ts";
 
 const maxFileBytes = 20 * 1024 * 1024;
-/** Announced and not named by a message yet, in one conversation. */
+/** Maximum number of announced files in one conversation that no message names yet. */
 const looseAtMost = 20;
 
-/** Under an agent's key. */
+/** The routes that require an agent's key. */
 export function messageFileRoutes(store: PlatformStore, clock: Clock): Hono<Env> {
   const signed = (c: Exchange, purpose: Purpose, id: string) =>
     c.var.base + signedPath(store.messageFiles.secret, purpose, id, clock.now());
@@ -52,9 +53,9 @@ export function messageFileRoutes(store: PlatformStore, clock: Clock): Hono<Env>
     });
 }
 
-/** Behind the signed addresses. */
+/** The routes of the signed URLs. */
 export function signedRoutes(store: PlatformStore, clock: Clock): Hono {
-  /** The file that the address opens, or the refusal. */
+  /** Returns the file of the URL, or the error response. */
   function opened(c: Context, purpose: Purpose): MessageFileRow | Response {
     const fileId = c.req.param("id") ?? "";
     const { expires = "", signature = "" } = c.req.query();
@@ -68,7 +69,7 @@ export function signedRoutes(store: PlatformStore, clock: Clock): Hono {
       if (file instanceof Response) return file;
       const bytes = new Uint8Array(await c.req.arrayBuffer());
       const stored = await store.commits.write(() => store.messageFiles.fill(file.id, bytes, clock.now()));
-      // A message has it by now: what was said stays as it was.
+      // A message already names the file, and its content must not change.
       return stored ? c.body(null, 200) : fail(c, forbidden);
     })
     .get("/:id/download", (c) => {

@@ -1,4 +1,5 @@
-// The messages of a conversation: asking the agent, reading along, answering in its place.
+// Routes for the messages of a conversation: asking the agent, listing messages, and replies of platform
+// users.
 
 import { Hono } from "hono";
 import * as z from "zod";
@@ -17,7 +18,7 @@ type Saying = Pick<z.output<typeof sendRequest>, "message" | "files"> & {
   readonly context?: string | undefined;
 };
 
-/** Without `page` and `pageSize` all messages are one page, as the public description has it. */
+/** Without `page` and `pageSize` all messages are one page, as in the public description. */
 const listQuery = optionalPageQuery.extend({
   orderBy: z.enum(["createdAt"]).default("createdAt"),
   orderDirection: z.enum(["ASC", "DESC"]).default("ASC"),
@@ -25,11 +26,12 @@ const listQuery = optionalPageQuery.extend({
 });
 
 export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
-  /** What a request says in the conversation of its path, or the 400. */
+  /** Returns the message of a request to the conversation of its path, or the 400 response. */
   const wordsOf = (c: Exchange, { message, context, files }: Saying): Parsed<Words> => {
     const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id") ?? "");
     const found = findAttached(store, conversation?.id ?? "", files ?? []);
-    // Without the conversation nothing is wrong with the files: it is what is missing.
+    // If the conversation does not exist, the files are not reported; the conversation is reported as
+    // missing.
     if (conversation && found.problems.length > 0) return refused(c, found.problems);
     return { value: { text: message, context: context ?? null, files: found.files } };
   };
@@ -39,7 +41,8 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
       if ("response" in body) return body.response;
       const words = wordsOf(c, body.value);
       if ("response" in words) return words.response;
-      // A model that nobody waits for is not worth its price; all other answers are there before anybody can go.
+      // When the client disconnects, a model request is cancelled to save its cost. Other answers are ready
+      // before a client can disconnect.
       const gone = c.var.agent.model ? c.req.raw.signal : null;
       const said = await turns.ask(c.var.agent, c.req.param("id"), words.value, gone);
       return said ? c.json(shownMessage(store, said), 201) : fail(c, notFound);
@@ -93,7 +96,7 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
     });
 }
 
-/** Unanswered in manual mode means pending: a person may still answer. */
+/** An unanswered question in manual mode is pending: a platform user may still answer. */
 function responseTo(
   store: PlatformStore,
   question: MessageRow,

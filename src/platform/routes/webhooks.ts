@@ -1,5 +1,5 @@
-// Webhooks over HTTP. Registration is the interface's; listing, the log, firing by hand, sending again and removing are
-// ours, for nobody else can.
+// HTTP routes of webhooks. Registration is part of the interface. The list, the log, manual firing,
+// resending and deleting are Bridgehead's additions, because only the platform can provide them.
 
 import { randomBytes } from "node:crypto";
 import type { Clock } from "bridgehead/contract";
@@ -90,7 +90,7 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
     });
 }
 
-/** As Standard Webhooks wants it: 32 random bytes. */
+/** 32 random bytes, as Standard Webhooks requires. */
 const newSecret = (): string => `whsec_${randomBytes(32).toString("base64")}`;
 
 function headerProblems(headers: { readonly [name: string]: unknown }): FailureDetail[] {
@@ -115,7 +115,7 @@ function shown(row: ListedWebhook): Served<typeof webhook> {
   };
 }
 
-/** One line of the log. */
+/** Formats one entry of the log. */
 function logged(row: DeliveryRow) {
   return {
     id: row.id,
