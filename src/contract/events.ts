@@ -86,7 +86,8 @@ export interface Consent {
   readonly answer?: string;
 }
 
-/** Why a message is not answered. `code` is short and stable (`auto-reply`, `list`, `bounce`, `own`, `too-large` ...). */
+/** Why a message is not answered. `code` is short and stable (`auto-reply`, `list`, `bounce`, `own`,
+ *  `too-large` ...). */
 export interface Refusal {
   readonly code: string;
   readonly reason: string;

@@ -8,9 +8,10 @@ import type { ExternalId } from "./ids.ts";
  *  unreachable provider. */
 export type Scope = "draft" | "recipient" | "sender" | "channel";
 
-/** Why a sender or a channel cannot send now. It selects the backoff, which has a schedule for each kind of channel.
- *  `unreachable`: no connection, the default. `login`: the credentials are rejected. `rate`: too many requests, a quota.
- *  `set-up`: the account or the number may not send until the operator changes something. */
+/** Why a sender or a channel cannot send now. It selects the backoff, which has a schedule for each kind
+ *  of channel. `unreachable`: no connection, the default. `login`: the credentials are rejected. `rate`:
+ *  too many requests, a quota. `set-up`: the account or the number may not send until the operator
+ *  changes something. */
 export type DeferralCause = "unreachable" | "login" | "rate" | "set-up";
 
 /** The outcome of one attempt to send a draft. */

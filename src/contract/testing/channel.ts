@@ -114,7 +114,7 @@ export function recordingChannel(options: RecordingChannelOptions = {}): Recordi
   };
   const commit = async (call: (typeof calls)[number]): Promise<readonly Accepted[]> => {
     await gate.promise;
-    await turn(); // a commit is never instantaneous: code that does not wait for it shows
+    await turn(); // makes the commit asynchronous, to expose callers that do not await it
     call.state = rejections > 0 && call.events.length > 0 ? "rejected" : "committed";
     if (call.state === "rejected") {
       rejections--;
