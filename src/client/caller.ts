@@ -135,7 +135,7 @@ export function createCaller(
       connections.pool = poolOf(count);
       connections.queue.concurrency = count;
       retired.add(former);
-      void former.close().finally(() => retired.delete(former)); // its requests under way end first
+      void former.close().finally(() => retired.delete(former)); // its requests in progress complete first
     },
     async close() {
       await Promise.all([connections.pool, ...retired].map((pool) => pool.destroy()));

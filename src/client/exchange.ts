@@ -21,8 +21,9 @@ export interface Outgoing {
   readonly connectionWaitMs: number;
   /** Timeout in milliseconds from the first byte sent to the last byte received. */
   readonly timeoutMs: number;
-  /** Called when the connection is available, before the first byte is written. With a body the first byte waits for the
-   *  promise; without one the promise is not awaited. An error or rejection stops the request unsent. */
+  /** Called when the connection is available, before the first byte is written. With a body the first
+   *  byte waits for the promise; without one the promise is not awaited. An error or rejection stops the
+   *  request unsent. */
   crossing?(): void | Promise<void>;
 }
 
@@ -41,8 +42,9 @@ export type Exchange =
 
 type Headers = { readonly [name: string]: string | string[] | undefined };
 
-/** The queue bounds the requests under way: each occupies it until it is settled. The pool is as large as the queue. Its own
- *  queue only covers the moment in which a connection becomes reusable, because a request cannot be removed from it. */
+/** The queue bounds the requests under way: each occupies it until it is settled. The pool is as large
+ *  as the queue. Its own queue only covers the moment in which a connection becomes reusable, because a
+ *  request cannot be removed from it. */
 export interface Connections {
   /** Replaced when the limit changes, so each request reads it at its start. */
   pool: Pool;
@@ -141,7 +143,8 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** The request's body. undici asks for it when the connection is available, and writes nothing before the first chunk. */
+  /** The request's body. undici asks for it when the connection is available, and writes nothing before
+   *  the first chunk. */
   async *bodyAfterCrossing(bytes: Buffer): AsyncGenerator<Buffer> {
     await this.#outgoing.crossing?.();
     if (this.#settled) throw new Error("must not be sent");

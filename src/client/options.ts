@@ -4,7 +4,8 @@ import type { Clock } from "bridgehead/contract";
 import type { Dropped } from "../wire/record.ts";
 import type { Rate } from "./rate.ts";
 
-/** The regions of the service (External API 1). Each has its own base address, which you know from your contract. */
+/** The regions of the service (External API 1). Each has its own base address, which you know from your
+ *  contract. */
 export type Region = "us" | "eu";
 
 /** The location of the platform: its base address, with or without a path (operations live under its
@@ -44,7 +45,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** Overrides the client's `timeoutMs`. */
   readonly timeoutMs?: number;
-  /** Called when a connection is available, before the first byte is written. A request with a body waits for the promise, for
-   *  example until the attempt is recorded. An error or rejection keeps the request from being sent (`deferred`). */
+  /** Called when a connection is available, before the first byte is written. A request with a body
+   *  waits for the promise, for example until the attempt is recorded. An error or rejection keeps the
+   *  request from being sent (`deferred`). */
   readonly crossing?: () => void | Promise<void>;
 }
