@@ -13,8 +13,9 @@ export type { ReadCall } from "./transcript.ts";
 export interface Call {
   /** Aborts at the end of the lease or on shutdown. The client has its own timeout for each request. */
   readonly signal: AbortSignal;
-  /** Called when a connection is available for the request that can have the effect, before its first byte is written; the
-   *  request waits for the promise. At most once. A rejection keeps it from being sent (the result is `deferred`). */
+  /** Called when a connection is available for the request that can have the effect, before its first
+   *  byte is written; the request waits for the promise. At most once. A rejection keeps it from being
+   *  sent (the result is `deferred`). */
   crossing(): void | Promise<void>;
 }
 

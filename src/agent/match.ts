@@ -66,7 +66,7 @@ export function platformMessages(messages: readonly Message[]): readonly Platfor
   }));
 }
 
-/** Sorts by time. Messages without a readable time keep the platform's position. */
+/** Sorts by time. If any message has no readable time, all keep the platform's order. */
 function inOrder(messages: readonly Message[]): Message[] {
   const times = new Map(messages.map((message) => [message, Date.parse(message.createdAt ?? "")]));
   if ([...times.values()].some(Number.isNaN)) return [...messages];

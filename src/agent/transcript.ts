@@ -77,7 +77,7 @@ class PageReader {
     let read = await this.block(start, part);
     while (read.failure === null && read.hasNext && read.end < start + size) {
       const next = await this.block(read.end, part);
-      if (next.start !== read.end) break; // it does not page as it said
+      if (next.start !== read.end) break; // the pages do not adjoin
       read = { ...next, ...joined(read, next) };
     }
     return { ...read, size };
