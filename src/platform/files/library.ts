@@ -96,7 +96,7 @@ export function createLibrary(store: PlatformStore, clock: Clock, documents: Doc
       if (reading.has(file.id)) return { kind: "done" };
       if (documents.full) return { kind: "busy" };
       await begin(file);
-      void readOnce(file).catch(() => undefined); // still `processing`: the next start reads it
+      void readOnce(file).catch(() => undefined); // still `processing`: parsed at the next start
       return { kind: "done" };
     },
     get full() {

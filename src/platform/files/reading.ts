@@ -145,7 +145,7 @@ export class DocumentReader {
     // effort).
     if (child.pid !== undefined)
       void writeFile(`/proc/${child.pid}/oom_score_adj`, "1000").catch(() => undefined);
-    child.stdin?.on("error", () => undefined); // it ended before it had read everything
+    child.stdin?.on("error", () => undefined); // the parser exited before reading all input
     child.stdin?.end(bytes);
     try {
       return await promise;
