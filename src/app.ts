@@ -2,47 +2,47 @@
 // reload changed.
 
 import type { Clock, Log, Route } from "bridgehead/contract";
+import { presenceStage } from "./calls/node-heartbeat.ts";
+import { createAgents } from "./channels/agents.ts";
+import { createHost, type Host } from "./channels/host.ts";
+import { pulsesOf } from "./channels/readiness.ts";
 import type { Config } from "./config/index.ts";
 import type { Policy } from "./domain/policy.ts";
+import { createScheduler, type Scheduler } from "./engine/scheduler.ts";
 import { createEscalation } from "./escalation/escalation.ts";
-import { healthStage } from "./escalation/health.ts";
-import { intakeHandler } from "./escalation/intake.ts";
-import { intakeStage } from "./escalation/intake-stage.ts";
-import { linkTo } from "./escalation/links.ts";
-import { pageHandler } from "./escalation/page.ts";
-import { createRegistering } from "./escalation/registering.ts";
-import { tellStage } from "./escalation/tell.ts";
-import { watchStage } from "./escalation/watch.ts";
+import { linkTo } from "./escalation/notify/links.ts";
+import { pageHandler } from "./escalation/notify/page.ts";
+import { tellStage } from "./escalation/notify/stage.ts";
+import { watchStage } from "./escalation/poll/stage.ts";
+import { healthStage } from "./escalation/trigger/health.ts";
+import { intakeHandler } from "./escalation/trigger/platform-webhook.ts";
+import { createRegistering } from "./escalation/trigger/webhook-registration.ts";
+import { intakeStage } from "./escalation/trigger/webhook-stage.ts";
 import { webhookChannels } from "./escalation/webhook/channel.ts";
-import { createAgents } from "./host/agents.ts";
-import { createHost, type Host } from "./host/host.ts";
-import { pulsesOf } from "./host/readiness.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
-import { askStage } from "./pipeline/ask.ts";
-import { composeStage } from "./pipeline/compose.ts";
-import { fetchStage } from "./pipeline/fetch.ts";
-import { presenceStage } from "./pipeline/presence.ts";
-import { routeStage } from "./pipeline/route.ts";
-import { sendStage } from "./pipeline/send.ts";
+import { askStage } from "./pipeline/ask/stage.ts";
+import { composeStage } from "./pipeline/compose/stage.ts";
+import { fetchStage } from "./pipeline/fetch/stage.ts";
+import { routeStage } from "./pipeline/route/stage.ts";
+import { sendStage } from "./pipeline/send/stage.ts";
 import type { Agent } from "./pipeline/settings.ts";
-import { createFlow, type Flow } from "./pipeline/step.ts";
 import { copyBeforeMigration, stampOf } from "./store/backup.ts";
-import { wasTold } from "./store/contacts.ts";
 import type { Database } from "./store/driver.ts";
-import { reconsiderEscalations } from "./store/escalations.ts";
 import { type Installation, identifyInstallation, installationWarning } from "./store/installation.ts";
 import { endLeases } from "./store/lanes.ts";
 import { dropLease } from "./store/leases.ts";
 import { lockStore } from "./store/lock.ts";
 import { type Migration, migrate, migrations, schemaVersion } from "./store/migrate.ts";
 import { rateOf } from "./store/rates.ts";
-import { loseSessions, nodeLease } from "./store/sessions.ts";
 import { openSqlite } from "./store/sqlite.ts";
+import { wasTold } from "./store/tables/contacts.ts";
+import { reconsiderEscalations } from "./store/tables/escalations.ts";
+import { loseSessions, nodeLease } from "./store/tables/sessions.ts";
 
 export interface App {
   readonly db: Database;
   readonly installation: Installation;
-  readonly flow: Flow;
+  readonly scheduler: Scheduler;
   readonly host: Host;
   /** The running agents. A reload replaces the map. */
   readonly agents: ReadonlyMap<string, Agent>;
@@ -170,7 +170,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     db,
     installation: store.installation,
     escalation,
-    flow: () => flow,
+    scheduler: () => scheduler,
     clock,
     log,
     node,
@@ -178,14 +178,14 @@ export async function startApp(options: AppOptions): Promise<App> {
     retire: async (routes) => options.retire?.(routes),
   });
   const { platformUrl } = options;
-  const agents = createAgents({ db, platformUrl, rate, clock, log, changed: () => flow.wake() });
+  const agents = createAgents({ db, platformUrl, rate, clock, log, changed: () => scheduler.wake() });
   const deps = { lines: () => host.lines(), db, clock, log, node };
-  const flow: Flow = createFlow({
+  const scheduler: Scheduler = createScheduler({
     db,
     clock,
     log,
     pure: [
-      routeStage({ ...deps, cancel: (key) => flow.cancel(key) }),
+      routeStage({ ...deps, cancel: (key) => scheduler.cancel(key) }),
       intakeStage(escalating),
       tellStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
       composeStage(deps),
@@ -222,7 +222,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     const using = [...host.lines().values()].filter((line) => nextAgents.replaced.includes(line.agent));
     const retire = nextAgents.begin();
     await exchange();
-    retire(Promise.all(using.map(({ channel }) => flow.settled(channel))));
+    retire(Promise.all(using.map(({ channel }) => scheduler.settled(channel))));
   }
 
   try {
@@ -234,7 +234,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     throw error;
   }
   await reconsider();
-  const sweeping = flow.run(lives.signal);
+  const sweeping = scheduler.run(lives.signal);
   const registering = createRegistering({
     db,
     policy: escalating.policy,
@@ -266,7 +266,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   return {
     db,
     installation: store.installation,
-    flow,
+    scheduler,
     host,
     get agents() {
       return agents.running();
@@ -275,8 +275,8 @@ export async function startApp(options: AppOptions): Promise<App> {
       return config.escalation;
     },
     web: {
-      platform: intakeHandler({ policy: escalating.policy, isAgent, db, flow, clock, log }),
-      escalations: pageHandler({ db, flow, clock, log }),
+      platform: intakeHandler({ policy: escalating.policy, isAgent, db, scheduler, clock, log }),
+      escalations: pageHandler({ db, scheduler, clock, log }),
     },
     async reload(next) {
       const restart = needRestart(options.config, next);
@@ -284,13 +284,13 @@ export async function startApp(options: AppOptions): Promise<App> {
       told ||= config.escalation !== null;
       config = next;
       await reconsider();
-      flow.wake();
+      scheduler.wake();
       registering.wake();
       return restart;
     },
     async stop(drainMs) {
       await host.stop();
-      await flow.drain(drainMs);
+      await scheduler.drain(drainMs);
       await host.close();
       lives.abort();
       await Promise.all([sweeping, registered]);

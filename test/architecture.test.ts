@@ -44,15 +44,15 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ],
   [
     "directions",
-    "src/host/a.ts",
+    "src/channels/a.ts",
     'import "../../adapters/email/index.ts";',
-    "src/host/a.ts: host may not import adapters/email/index.ts",
+    "src/channels/a.ts: channels may not import adapters/email/index.ts",
   ],
   [
     "directions",
-    "src/host/a.ts",
+    "src/channels/a.ts",
     'const x = await import("../platform/b.ts");',
-    "src/host/a.ts: host may not import src/platform/b.ts",
+    "src/channels/a.ts: channels may not import src/platform/b.ts",
   ],
   [
     "directions",
@@ -111,9 +111,9 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ],
   [
     "packageHomes",
-    "src/host/a.ts",
+    "src/channels/a.ts",
     'const x = require("@hono/node-server");',
-    "src/host/a.ts: @hono/node-server lives in src/http/, src/platform/",
+    "src/channels/a.ts: @hono/node-server lives in src/http/, src/platform/",
   ],
   ["packageHomes", "src/store/a.ts", 'import x from "left-pad";', "src/store/a.ts: left-pad has no home"],
   ["packageHomes", "src/store/a.ts", 'import fs from "fs";', "src/store/a.ts: fs has no home"],

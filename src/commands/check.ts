@@ -4,8 +4,8 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { loadAdapter } from "../channels/loader.ts";
 import { type Config, loadConfig, maskSecrets, type Problem } from "../config/index.ts";
-import { loadAdapter } from "../host/loader.ts";
 import { readAgents } from "../platform/index.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";

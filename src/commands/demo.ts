@@ -9,8 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { type App, startApp } from "../app.ts";
+import { loadAdapter } from "../channels/loader.ts";
 import { loadConfig } from "../config/index.ts";
-import { loadAdapter } from "../host/loader.ts";
 import { startListener } from "../http/index.ts";
 import { newToken, systemClock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
@@ -32,7 +32,7 @@ import {
   support,
 } from "../sandbox/story.ts";
 import type { Database } from "../store/driver.ts";
-import { messageFate, newestMessage } from "../store/inbox.ts";
+import { messageFate, newestMessage } from "../store/tables/inbox.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 

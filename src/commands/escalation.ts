@@ -3,25 +3,25 @@
 
 import { resolve } from "node:path";
 import type { Log } from "bridgehead/contract";
+import { loadAdapter } from "../channels/loader.ts";
 import { loadPolicy } from "../config/index.ts";
 import { looksLikeCommand } from "../domain/instructions.ts";
-import { matterOf } from "../escalation/matter.ts";
-import { relay } from "../escalation/relay.ts";
-import { close, resume, take } from "../escalation/take.ts";
-import { loadAdapter } from "../host/loader.ts";
+import { matterOf } from "../escalation/notify/details.ts";
+import { close, resume, take } from "../escalation/reply/acknowledge.ts";
+import { relay } from "../escalation/reply/relay.ts";
 import { systemClock as clock, newId } from "../ops/clock.ts";
-import { point } from "../ops/points.ts";
-import { contactsOf, toldOf } from "../store/contacts.ts";
+import { failpoint } from "../ops/failpoints.ts";
 import type { Database, Query } from "../store/driver.ts";
+import { contactsOf, toldOf } from "../store/tables/contacts.ts";
 import {
   type EscalationRow,
   escalationByNumber,
   listEscalations,
   liveEscalation,
   lockEscalations,
-} from "../store/escalations.ts";
-import { addSource, isNoted } from "../store/sources.ts";
-import { saidBefore, wasGivenBack } from "../store/takeover.ts";
+} from "../store/tables/escalations.ts";
+import { addSource, isNoted } from "../store/tables/sources.ts";
+import { saidBefore, wasGivenBack } from "../store/tables/takeover.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { problemLine } from "./problem.ts";
@@ -130,11 +130,11 @@ async function act(
     const row = found && (await lockEscalations(q, [found.id])).get(found.id);
     if (!row) return null;
     const said = await change(q, row, { ...options, text }, { kindOf, clock, log });
-    point("take.commit", "before", { escalation: row.id });
+    failpoint("take.commit", "before", { escalation: row.id });
     await db.wake(q);
     return said;
   });
-  point("take.commit", "after", { number });
+  failpoint("take.commit", "after", { number });
   if (outcome === null) return unknown(number, io);
   (outcome.done ? io.out : io.err)(`${number}: ${outcome.says}`);
   return outcome.done ? exitCodes.ok : exitCodes.failed;

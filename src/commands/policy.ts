@@ -3,13 +3,13 @@
 
 import { resolve } from "node:path";
 import type { AgentSettings } from "../agent/index.ts";
+import { loadAdapter } from "../channels/loader.ts";
 import { loadPolicy } from "../config/index.ts";
 import { forecast } from "../domain/forecast.ts";
 import type { About, Cause, Policy } from "../domain/policy.ts";
-import { escalationsFor } from "../escalation/recipients.ts";
-import { loadAdapter } from "../host/loader.ts";
+import { escalationsFor } from "../escalation/notify/recipients.ts";
 import { systemClock as clock } from "../ops/clock.ts";
-import { readSettings } from "../store/agents.ts";
+import { readSettings } from "../store/tables/agents.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { forecastJson, forecastText, type Recipients } from "./policy-text.ts";

@@ -11,7 +11,7 @@ import { openDatabase } from "../app.ts";
 import type { ChannelConfig, Config } from "../config/index.ts";
 import { askHealth } from "../http/index.ts";
 import { systemClock } from "../ops/clock.ts";
-import { startable } from "../pipeline/line.ts";
+import { startable } from "../pipeline/channel-runtime.ts";
 import type { Database } from "../store/driver.ts";
 import { migrations, schemaVersion } from "../store/migrate.ts";
 import { openPostgres } from "../store/postgres.ts";

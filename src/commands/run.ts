@@ -3,6 +3,16 @@
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { type App, startApp } from "../app.ts";
+import { defineGauges } from "../channels/gauges.ts";
+import { loadAdapter } from "../channels/loader.ts";
+import {
+  isReady,
+  reportChannels,
+  statusText,
+  storeProblem,
+  stuckChannels,
+  waitingIn,
+} from "../channels/readiness.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
 import {
   type Alarm,
@@ -13,16 +23,6 @@ import {
   keepSaying,
   lookForAlarm,
 } from "../escalation/alarm.ts";
-import { defineGauges } from "../host/gauges.ts";
-import { loadAdapter } from "../host/loader.ts";
-import {
-  isReady,
-  reportChannels,
-  statusText,
-  storeProblem,
-  stuckChannels,
-  waitingIn,
-} from "../host/readiness.ts";
 import { askHealth, type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, type RunningLog } from "../ops/log.ts";
@@ -32,9 +32,9 @@ import { createNotifier, isJournal, type Notifier } from "../ops/notify.ts";
 import { taskGroup } from "../ops/tasks.ts";
 import { runWatchdog } from "../ops/watchdog.ts";
 import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
-import { overview } from "../store/overview.ts";
 import { answeredBefore, countHeld } from "../store/restored.ts";
 import { type Forgotten, forget } from "../store/retention.ts";
+import { overview } from "../store/tables/overview.ts";
 import { embeddedPlatform } from "./embedded.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";

@@ -1,7 +1,7 @@
 // bridgehead schema: prints the configuration's JSON Schema, for editors.
 
+import { builtIn, loadAdapter } from "../channels/loader.ts";
 import { jsonSchema } from "../config/index.ts";
-import { builtIn, loadAdapter } from "../host/loader.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 

@@ -4,8 +4,8 @@
 import type { Clock, Log } from "bridgehead/contract";
 import { type Policy, webhookChannel } from "../domain/policy.ts";
 import type { Metrics } from "../ops/metrics.ts";
-import { type AlarmRows, alarmRows } from "../store/alarm.ts";
 import type { Database } from "../store/driver.ts";
+import { type AlarmRows, alarmRows } from "../store/tables/alarm.ts";
 
 export interface Alarm {
   /** Number of unacknowledged escalations, and their numbers: oldest first, at most ten. */

@@ -7,8 +7,9 @@ import type { Answer } from "../agent/calls.ts";
 import { type Policy, pollingOf } from "../domain/policy.ts";
 import { squeeze } from "../domain/squeeze.ts";
 import { newId } from "../ops/clock.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../pipeline/channel-runtime.ts";
 import type { Escalation, Raised } from "../pipeline/escalation.ts";
-import type { Line, Lines } from "../pipeline/line.ts";
+import type { Query } from "../store/driver.ts";
 import {
   addNotice,
   type ContactRow,
@@ -17,9 +18,8 @@ import {
   type NoticeRow,
   noticesOf,
   readContact,
-} from "../store/contacts.ts";
-import type { ConversationRow } from "../store/conversations.ts";
-import type { Query } from "../store/driver.ts";
+} from "../store/tables/contacts.ts";
+import type { ConversationRow } from "../store/tables/conversations.ts";
 import {
   type EscalationRow,
   hastenEscalation,
@@ -27,13 +27,13 @@ import {
   lockEscalations,
   readEscalation,
   reopenEscalation,
-} from "../store/escalations.ts";
-import { isHumans } from "../store/takeover.ts";
-import type { TurnRow } from "../store/turns.ts";
-import { watchIn } from "../store/watches.ts";
-import { hear } from "./hear.ts";
-import { aboutConversation, logUnnotified, raise } from "./raise.ts";
-import { customerText } from "./wording.ts";
+} from "../store/tables/escalations.ts";
+import { isHumans } from "../store/tables/takeover.ts";
+import type { TurnRow } from "../store/tables/turns.ts";
+import { watchIn } from "../store/tables/watches.ts";
+import { customerText } from "./notify/templates.ts";
+import { hear } from "./reply/route.ts";
+import { aboutConversation, logUnnotified, raise } from "./trigger/open.ts";
 
 export interface EscalationDeps {
   /** Null when the current configuration has no policy. */
@@ -41,7 +41,7 @@ export interface EscalationDeps {
   /** False while no responder was ever notified and none is configured: then no message can be a
    *  responder's reply, and the look-up is skipped. Default: true. */
   readonly hasResponders?: () => boolean;
-  readonly lines: () => Lines;
+  readonly lines: () => ChannelRuntimes;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -64,7 +64,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
    *  escalation, or raises an escalation. */
   async function unanswered(
     q: Query,
-    line: Line,
+    line: ChannelRuntime,
     conversation: ConversationRow,
     turn: TurnRow,
   ): Promise<void> {
@@ -91,7 +91,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
   /** Returns true when the answer is a configured escalation response. Raises the escalation then. */
   async function heed(
     q: Query,
-    line: Line,
+    line: ChannelRuntime,
     conversation: ConversationRow,
     turn: TurnRow,
     answer: Answer,
@@ -187,7 +187,7 @@ async function listenersOf(q: Query, row: EscalationRow): Promise<readonly Conta
   return (await contactsOf(q, row.id)).filter(({ conversation }) => conversation !== null);
 }
 
-const about = ({ channel, agent }: Line, { id }: ConversationRow) => ({
+const about = ({ channel, agent }: ChannelRuntime, { id }: ConversationRow) => ({
   channel,
   agent,
   conversation: id,

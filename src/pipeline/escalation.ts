@@ -4,12 +4,12 @@
 import type { MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
 import type { Cause } from "../domain/policy.ts";
-import type { ConversationRow } from "../store/conversations.ts";
-import type { DraftRow } from "../store/drafts.ts";
 import type { Query } from "../store/driver.ts";
-import type { EventRow } from "../store/events.ts";
-import type { TurnRow } from "../store/turns.ts";
-import type { Line } from "./line.ts";
+import type { ConversationRow } from "../store/tables/conversations.ts";
+import type { DraftRow } from "../store/tables/drafts.ts";
+import type { EventRow } from "../store/tables/events.ts";
+import type { TurnRow } from "../store/tables/turns.ts";
+import type { ChannelRuntime } from "./channel-runtime.ts";
 
 export interface Raised {
   /** Idempotency key of the trigger, unique for all time: `turn:<id>`, `response:<platform message>`,
@@ -40,20 +40,20 @@ export interface Escalation {
   raise(q: Query, raised: Raised): Promise<void>;
   /** Handles a message that the adapter would have answered. Returns true when it is a responder's reply
    *  to an escalation. Its event is then settled, and the agent never receives it. */
-  hear(q: Query, line: Line, row: EventRow, event: MessageEvent): Promise<boolean>;
+  hear(q: Query, line: ChannelRuntime, row: EventRow, event: MessageEvent): Promise<boolean>;
   /** Called when the platform has accepted a question: detects an escalating answer and schedules a poll
    *  of the platform's conversation. Returns true when the call must be handed over after the answer.
    *  Independent of the policy. */
   answered(
     q: Query,
-    line: Line,
+    line: ChannelRuntime,
     about: { readonly conversation: ConversationRow; readonly turn: TurnRow },
     answer: Answer,
   ): Promise<boolean>;
   /** Called when a draft will no longer be sent without an operator. */
   stuck(
     q: Query,
-    line: Line,
+    line: ChannelRuntime,
     draft: Pick<DraftRow, "id" | "conversation" | "reply">,
     why: { readonly state: "failed" | "held" | "dropped"; readonly reason: string },
   ): Promise<void>;

@@ -5,10 +5,10 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { AgentClient, AgentSettings } from "../agent/calls.ts";
 import { jitter } from "../ops/clock.ts";
-import { point } from "../ops/points.ts";
-import { readSettings, writeSettings } from "../store/agents.ts";
+import { failpoint } from "../ops/failpoints.ts";
 import type { Database } from "../store/driver.ts";
 import { penalise, type Rate, takeRate } from "../store/rates.ts";
+import { readSettings, writeSettings } from "../store/tables/agents.ts";
 import { rateName } from "./rate.ts";
 
 export interface Agent {
@@ -68,9 +68,9 @@ export function createAgent(options: {
     if (text !== JSON.stringify(settings)) {
       await db.tx(async (q) => {
         await writeSettings(q, name, text);
-        point("settings.commit", "before", { agent: name });
+        failpoint("settings.commit", "before", { agent: name });
       });
-      point("settings.commit", "after", { agent: name });
+      failpoint("settings.commit", "after", { agent: name });
       log.info({ agent: name, status: next.status }, "the agent's settings changed");
     }
     settings = next;

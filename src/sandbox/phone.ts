@@ -81,7 +81,7 @@ export interface PhoneCall {
   hears(what: string | RegExp, withinMs?: number): Promise<Spoken>;
 }
 
-/** State of a running call flow. */
+/** State of a running call scheduler. */
 export interface Line {
   readonly options: PhoneOptions;
   readonly dialing: Dialing;

@@ -18,7 +18,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import Sqlite from "better-sqlite3";
-import { point } from "../ops/points.ts";
+import { failpoint } from "../ops/failpoints.ts";
 import { damaged } from "./damaged.ts";
 
 export interface StoreSummary {
@@ -47,7 +47,7 @@ export function copyStore(file: string, destination: string): StoreSummary {
     throw new Error(`copying the store to ${target}: the file exists; name another one`);
   const partial = `${target}.partial`;
   vacuumInto(file, partial);
-  point("backup.copy", "after", { partial });
+  failpoint("backup.copy", "after", { partial });
   const summary = verifyStore(partial);
   if (summary.problems.length > 0) {
     rmSync(partial, { force: true });
@@ -105,12 +105,12 @@ export function replaceStore(source: string, file: string, stamp: string): strin
     for (const suffix of ["", "-wal"]) if (existsSync(target + suffix)) keep(target + suffix, aside + suffix);
     syncFolder(target);
   }
-  point("restore.swap", "before", { file: target });
+  failpoint("restore.swap", "before", { file: target });
   // The WAL of the former store must never be applied to the restored one.
   for (const suffix of ["-wal", "-shm"]) rmSync(target + suffix, { force: true });
   renameSync(partial, target);
   syncFolder(target);
-  point("restore.swap", "after", { file: target });
+  failpoint("restore.swap", "after", { file: target });
   return aside;
 }
 

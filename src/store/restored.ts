@@ -3,10 +3,10 @@
 // operator.
 
 import type { Query } from "./driver.ts";
-import { releaseEvent } from "./inbox.ts";
 import { type Direction, refreshLane } from "./lanes.ts";
-import { dropDraft, resendDraft } from "./outbox.ts";
-import { allKnown } from "./watches.ts";
+import { releaseEvent } from "./tables/inbox.ts";
+import { dropDraft, resendDraft } from "./tables/outbox.ts";
+import { allKnown } from "./tables/watches.ts";
 
 /** Code of every message that is held for this reason. */
 export const answeredBefore = "answered-before-restore";

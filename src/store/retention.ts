@@ -3,8 +3,8 @@
 
 import { forgetEscalations, forgetIntakes } from "./closed-escalations.ts";
 import type { Query } from "./driver.ts";
-import { lockChannel } from "./events.ts";
-import { forgetFiles } from "./files.ts";
+import { lockChannel } from "./tables/events.ts";
+import { forgetFiles } from "./tables/files.ts";
 
 /** Rows per batch. A small batch hardly delays other transactions. */
 const batch = 200;

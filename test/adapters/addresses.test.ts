@@ -1,7 +1,7 @@
 // How addresses are written by people, and as each channel knows them.
 
 import { describe, expect, it } from "vitest";
-import { loadAdapter } from "../../src/host/loader.ts";
+import { loadAdapter } from "../../src/channels/loader.ts";
 
 const cases: Readonly<Record<string, readonly (readonly [string, string | null])[]>> = {
   email: [

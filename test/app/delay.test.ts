@@ -40,7 +40,7 @@ describeReal("the response delay", missing, () => {
     await eventually(async () => expect(await delays(world)).toEqual([hour, hour]));
     expect(world.questions(), "both are asked before the first reply is due").toHaveLength(2);
     clock.forward(hour / 2);
-    await world.app().flow.sweep();
+    await world.app().scheduler.sweep();
     expect(await world.replies()).toEqual([]);
     clock.forward(hour / 2);
     await world.settled([first, second]);
@@ -58,7 +58,7 @@ describeReal("the response delay", missing, () => {
     await world.stop();
     await world.start();
     await world.reports({ state: "ready" });
-    await world.app().flow.sweep();
+    await world.app().scheduler.sweep();
     expect(await delays(world)).toEqual([hour]);
     expect(await world.replies()).toEqual([]);
     clock.forward(hour);

@@ -3,7 +3,7 @@
 
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { wholeChannel, writePause } from "../../src/store/pauses.ts";
+import { wholeChannel, writePause } from "../../src/store/tables/pauses.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { customer, type Desk, type DeskOptions, dora, emil, openDesk } from "./escalation-world.ts";
@@ -76,8 +76,8 @@ async function told(desk: Desk): Promise<string> {
 /** The channel sends nothing, or everything again. */
 async function pause(desk: Desk, forMs: number): Promise<void> {
   const base = { sender: wholeChannel, cause: "rate", failures: 1, told: true, reason: "test" } as const;
-  await desk.app().flow.commit((q) => writePause(q, "mail", { ...base, forMs }));
-  await desk.app().flow.sweep();
+  await desk.app().scheduler.commit((q) => writePause(q, "mail", { ...base, forMs }));
+  await desk.app().scheduler.sweep();
 }
 
 async function carriesFiles(desk: Desk, notice: Reply): Promise<void> {
@@ -89,7 +89,7 @@ async function carriesFiles(desk: Desk, notice: Reply): Promise<void> {
   expect(draft?.body.length, "the draft holds no bytes").toBeLessThan(5000);
   await desk.restart(0);
   // The mail it came with may be forgotten meanwhile.
-  await desk.app().flow.commit((q) => q.run("UPDATE attachments SET blob = NULL"));
+  await desk.app().scheduler.commit((q) => q.run("UPDATE attachments SET blob = NULL"));
   await pause(desk, 0);
   const answer = await desk.mailTo(customer, 1);
   expect(bare(answer.files)).toEqual(same(pdf, lines));

@@ -1,7 +1,7 @@
 // Whoever was not told gets nothing through, however it looks; nor does a machine that answers for somebody who was.
 
 import { expect, it } from "vitest";
-import { releaseEvent } from "../../src/store/inbox.ts";
+import { releaseEvent } from "../../src/store/tables/inbox.ts";
 import { echoed } from "./echo.ts";
 import { colleague, customer, type Desk, type DeskOptions, dora, openDesk } from "./escalation-world.ts";
 import { eventually } from "./eventually.ts";
@@ -168,7 +168,7 @@ it.concurrent("a held answer goes out when an operator releases it (review 10)",
   const sql = "SELECT id FROM events WHERE state = 'held'";
   await eventually(async () => expect(await desk.rows(sql)).toHaveLength(1));
   const [row] = await desk.rows(sql);
-  await desk.app().flow.commit((q) => releaseEvent(q, Number(row?.["id"])));
+  await desk.app().scheduler.commit((q) => releaseEvent(q, Number(row?.["id"])));
   expect(await desk.textTo(anna, 1)).toBe(text);
 });
 

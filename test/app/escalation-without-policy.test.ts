@@ -25,7 +25,7 @@ async function onPlatform(world: LinesWorld, method: string, path: string, body:
 
 /** Makes the next look at the only conversation due. */
 const look = (world: LinesWorld): Promise<void> =>
-  world.app().flow.commit(async (q) => {
+  world.app().scheduler.commit(async (q) => {
     await q.run("UPDATE watches SET due_at = now_ms()");
     q.touched.add("watches");
   });

@@ -217,7 +217,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
       return one;
     },
     async quiet() {
-      await world.app().flow.sweep();
+      await world.app().scheduler.sweep();
       await eventually(async () => expect([await world.rows(idleSql), unread]).toEqual([[], 0]));
     },
     escalations,
@@ -241,7 +241,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
       void (await call("POST", `${await platformId(person)}/messages`, { message })),
     async look(person) {
       const { id } = await conversationOf(person);
-      await world.app().flow.commit(async (q) => {
+      await world.app().scheduler.commit(async (q) => {
         await q.run("UPDATE watches SET due_at = now_ms() WHERE conversation = $1", id);
         q.touched.add("watches");
       });

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { App } from "../../src/app.ts";
-import { lockChannel } from "../../src/store/events.ts";
+import { lockChannel } from "../../src/store/tables/events.ts";
 import { adminOf, startDaemon } from "../process/daemon.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";

@@ -1,7 +1,7 @@
 // What is not answered, and what follows from it: machines, loops, caps, age, lists of senders, strangers, bounces.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { listEvents, releaseEvent } from "../../src/store/inbox.ts";
+import { listEvents, releaseEvent } from "../../src/store/tables/inbox.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import type { ReceivedMail } from "../real/smtp-peer.ts";
@@ -180,7 +180,7 @@ describeReal("what is not answered", missing, () => {
       .app()
       .db.read((q) => listEvents(q, { state: "held", limit: 10 }).then((all) => all.toReversed()));
     await world.app().db.tx((q) => releaseEvent(q, held?.id ?? 0));
-    world.app().flow.wake();
+    world.app().scheduler.wake();
     await world.settled([...letters, third]);
 
     clock.forward(11 * 60_000);

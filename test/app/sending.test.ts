@@ -1,8 +1,8 @@
 // What becomes of replies that the SMTP server does not simply take.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { listDrafts, resendDraft } from "../../src/store/outbox.ts";
-import { overview } from "../../src/store/overview.ts";
+import { listDrafts, resendDraft } from "../../src/store/tables/outbox.ts";
+import { overview } from "../../src/store/tables/overview.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { startTcpProxy } from "../real/tcp-proxy.ts";
@@ -69,7 +69,7 @@ describeReal("replies that are not simply taken", missing, () => {
     await world.replyTo(next);
     const id = String((await draft(world))?.["id"]);
     await world.app().db.tx((q) => resendDraft(q, id));
-    world.app().flow.wake();
+    world.app().scheduler.wake();
     await world.settled([mail, next]);
   });
 
@@ -89,7 +89,7 @@ describeReal("replies that are not simply taken", missing, () => {
     );
     const id = String((await draft(world))?.["id"]);
     await world.app().db.tx((q) => resendDraft(q, id));
-    world.app().flow.wake();
+    world.app().scheduler.wake();
     await world.settled([mail, next]);
     expect((await world.replies()).map((reply) => reply.inReplyTo)).toEqual([mail.messageId, next.messageId]);
   });
@@ -128,11 +128,11 @@ describeReal("replies that are not simply taken", missing, () => {
     await eventually(async () =>
       expect(await world.rows("SELECT cause FROM pauses")).toEqual([{ cause: "unreachable" }]),
     );
-    const { flow } = world.app();
+    const { scheduler } = world.app();
     const passes = async (ms: number) => {
-      await eventually(() => expect(flow.running()).toBe(0));
+      await eventually(() => expect(scheduler.running()).toBe(0));
       clock.forward(ms);
-      await flow.sweep();
+      await scheduler.sweep();
     };
     for (let gone = 0; gone < 600_000; gone += 10_000) await passes(10_000);
     world.smtp.heal();
@@ -237,7 +237,7 @@ describeReal("replies that are not simply taken", missing, () => {
     const next = await world.write({ answers: { messageId: world.smtp.arrived[0]?.messageId ?? "" } });
     await world.replyTo(next);
     clock.forward(13 * 3_600_000);
-    await world.app().flow.sweep();
+    await world.app().scheduler.sweep();
     const last = await world.write({ answers: next });
     await world.replyTo(last);
     expect(await draft(world)).toMatchObject({ state: "sent", attempts: 1 });

@@ -98,9 +98,9 @@ describe("how long others wait (review 19)", () => {
   const secondsUntil = async (world: LinesWorld, clock: MovableClock, count: number): Promise<number> => {
     const began = clock.now();
     while (world.api.sent.length < count && clock.now() - began < 600_000) {
-      await eventually(() => expect(world.app().flow.running()).toBe(0));
+      await eventually(() => expect(world.app().scheduler.running()).toBe(0));
       clock.forward(500);
-      await world.app().flow.sweep();
+      await world.app().scheduler.sweep();
     }
     expect(world.api.sent).toHaveLength(count);
     return (clock.now() - began) / 1000;
@@ -122,9 +122,9 @@ describe("how long others wait (review 19)", () => {
     world.api.fault({ code: 20003 });
     await world.text("Hello?");
     for (let step = 0; step < 20; step++) {
-      await eventually(() => expect(world.app().flow.running()).toBe(0));
+      await eventually(() => expect(world.app().scheduler.running()).toBe(0));
       clock.forward(20_000);
-      await world.app().flow.sweep();
+      await world.app().scheduler.sweep();
     }
     expect(world.api.creates.length).toBeGreaterThan(2);
     world.api.heal();

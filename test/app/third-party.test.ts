@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import type { AgentSettings, ChannelSettings } from "../../src/agent/calls.ts";
-import { type Line, whyNotAsk } from "../../src/pipeline/line.ts";
+import { type ChannelRuntime, whyNotAsk } from "../../src/pipeline/channel-runtime.ts";
 import { closeServer, listen } from "../agent/fault-server.ts";
 import { lineOf } from "../pipeline/rig.ts";
 import { openLines } from "./lines-world.ts";
@@ -123,7 +123,7 @@ describe("a third-party adapter (review 18)", () => {
       voice: null,
       skills: { live_chat: { ...skill, status: "inactive" }, matrix: skill },
     };
-    const lineTo = (platform: string): Line => {
+    const lineTo = (platform: string): ChannelRuntime => {
       const line = lineOf({});
       return { ...line, traits: { ...line.traits, platform }, settings: () => settings, problem: () => null };
     };

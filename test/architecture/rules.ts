@@ -8,6 +8,8 @@ const contract = "bridgehead/contract";
 const tools = ["domain", "ops"];
 const parts = [...tools, "config", "store", "wire", "client", "agent", "http"];
 
+const stages = [...parts, "engine", "pipeline", "calls", "escalation", "channels"];
+
 /** Who may import whom, by folder of src. The contract is imported by its name and is not listed. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   contract: [],
@@ -19,13 +21,16 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   client: [...tools, "wire"],
   agent: [...tools, "wire", "client"],
   http: tools,
-  pipeline: parts,
-  escalation: [...parts, "pipeline"],
-  host: [...parts, "pipeline"],
-  "app.ts": [...parts, "pipeline", "escalation", "host"],
+  engine: parts,
+  // The stages route, ask and send hand rows of live sessions to `calls`.
+  pipeline: [...parts, "engine", "calls"],
+  calls: [...parts, "engine", "pipeline"],
+  escalation: [...parts, "engine", "pipeline"],
+  channels: [...parts, "engine", "pipeline"],
+  "app.ts": stages,
   platform: [...tools, "wire"],
   sandbox: tools,
-  commands: [...parts, "pipeline", "escalation", "host", "app.ts", "platform", "sandbox"],
+  commands: [...stages, "app.ts", "platform", "sandbox"],
   "main.ts": ["commands"],
 };
 
@@ -38,7 +43,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   pg: ["src/store/"],
   pino: ["src/ops/"],
   "prom-client": ["src/ops/"],
-  hono: ["src/http/", "src/platform/", "src/escalation/page-html.ts"],
+  hono: ["src/http/", "src/platform/", "src/escalation/notify/page-html.ts"],
   "@hono/node-server": ["src/http/", "src/platform/"],
   undici: ["src/client/", "src/platform/brain/", "src/platform/webhooks/", "adapters/"],
   yaml: ["src/config/", "src/platform/"],
@@ -106,7 +111,7 @@ const contractIsTypes: Rule = (files) =>
 /** Adapters come through the loader, which alone imports what a configuration names. */
 const computedImports: Rule = (files) =>
   importsIn(files)
-    .filter(({ to, from }) => to === "?" && from !== "src/host/loader.ts")
+    .filter(({ to, from }) => to === "?" && from !== "src/channels/loader.ts")
     .map(({ from }) => `${from}: imports what is only known at run time`);
 
 const sizes: Rule = (files) =>

@@ -3,8 +3,8 @@
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { lookForAlarm } from "../../src/escalation/alarm.ts";
-import { listEscalations } from "../../src/store/escalations.ts";
-import { overview } from "../../src/store/overview.ts";
+import { listEscalations } from "../../src/store/tables/escalations.ts";
+import { overview } from "../../src/store/tables/overview.ts";
 import { median, printFigure, printTally, sum } from "./report.ts";
 import { clock, sleep, type Tally } from "./rig.ts";
 import { groupMs, repeatMs, type Storm, startStorm } from "./storm.ts";
@@ -95,7 +95,7 @@ async function idle(storm: Storm, count: number): Promise<void> {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   const before = { statements: storm.statements(), cpu: process.cpuUsage() };
   delay.enable();
-  const running = storm.flow.run(over.signal);
+  const running = storm.scheduler.run(over.signal);
   await sleep(idleMs);
   over.abort();
   await running;

@@ -7,27 +7,27 @@ import { join } from "node:path";
 import { channelId, externalId, type Log, type MessageEvent, type Outbound } from "bridgehead/contract";
 import type { AgentClient } from "../../src/agent/calls.ts";
 import { causes, type Policy } from "../../src/domain/policy.ts";
+import { createScheduler, type Scheduler } from "../../src/engine/scheduler.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
-import { tellStage } from "../../src/escalation/tell.ts";
-import { watchStage } from "../../src/escalation/watch.ts";
+import { tellStage } from "../../src/escalation/notify/stage.ts";
+import { watchStage } from "../../src/escalation/poll/stage.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { accept } from "../../src/pipeline/accept.ts";
-import { composeStage } from "../../src/pipeline/compose.ts";
-import type { Line } from "../../src/pipeline/line.ts";
-import { openFor } from "../../src/pipeline/notice.ts";
-import { routeStage } from "../../src/pipeline/route.ts";
-import { sendStage } from "../../src/pipeline/send.ts";
-import { createFlow, type Flow } from "../../src/pipeline/step.ts";
-import { bindPlatform } from "../../src/store/conversations.ts";
+import { accept } from "../../src/pipeline/accept/stage.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { composeStage } from "../../src/pipeline/compose/stage.ts";
+import { openFor } from "../../src/pipeline/route/notices.ts";
+import { routeStage } from "../../src/pipeline/route/stage.ts";
+import { sendStage } from "../../src/pipeline/send/stage.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { ensureChannel } from "../../src/store/events.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { rateOf } from "../../src/store/rates.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
+import { bindPlatform } from "../../src/store/tables/conversations.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
 
 export interface Storm {
   readonly db: Database;
-  readonly flow: Flow;
+  readonly scheduler: Scheduler;
   readonly policy: Policy;
   /** Statements that were run so far. */
   statements(): number;
@@ -61,12 +61,12 @@ export async function startStorm(customers: number): Promise<Storm> {
   );
   await migrate(db);
   const policy = { ...basis, people: new Map([["dora", dora]]) };
-  const lines = new Map<string, Line>();
+  const lines = new Map<string, ChannelRuntime>();
   const deps = { policy: () => policy, lines: () => lines, clock, log, node: "bench" };
   const escalation = createEscalation(deps);
   for (const channel of ["customers", "pager"])
     lines.set(channel, { ...lineOf(channel), escalation: () => escalation });
-  const flow: Flow = createFlow({
+  const scheduler: Scheduler = createScheduler({
     db,
     clock,
     log,
@@ -91,8 +91,8 @@ export async function startStorm(customers: number): Promise<Storm> {
 
   async function settle(): Promise<void> {
     for (;;) {
-      await flow.sweep();
-      while (flow.running() > 0) await new Promise<void>((resolve) => setImmediate(resolve));
+      await scheduler.sweep();
+      while (scheduler.running() > 0) await new Promise<void>((resolve) => setImmediate(resolve));
       if ((await db.read((q) => q.one(dueSql))) === undefined) return;
     }
   }
@@ -109,14 +109,14 @@ export async function startStorm(customers: number): Promise<Storm> {
 
   return {
     db,
-    flow,
+    scheduler,
     policy,
     statements: () => statements,
     async raise() {
       const left = conversations.values();
       const one = async () => {
         for (const conversation of left)
-          await flow.commit((q) =>
+          await scheduler.commit((q) =>
             escalation.raise(q, {
               key: `silent:${conversation}`,
               source: "ours",
@@ -135,7 +135,7 @@ export async function startStorm(customers: number): Promise<Storm> {
     settle,
     async says(text) {
       said += 1;
-      await accept(flow, "pager", [message(`said-${said}`, text)], null, "bench");
+      await accept(scheduler, "pager", [message(`said-${said}`, text)], null, "bench");
       await settle();
     },
     async look() {
@@ -154,7 +154,7 @@ export async function startStorm(customers: number): Promise<Storm> {
       return row;
     },
     async close() {
-      await flow.drain(0);
+      await scheduler.drain(0);
       await db.close();
       rmSync(directory, { recursive: true, force: true });
     },
@@ -216,7 +216,7 @@ const outbound: Outbound = {
   },
 };
 
-const lineOf = (channel: string): Omit<Line, "escalation"> => ({
+const lineOf = (channel: string): Omit<ChannelRuntime, "escalation"> => ({
   channel: channelId(channel),
   agent: "agent",
   traits: {

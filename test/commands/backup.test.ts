@@ -20,10 +20,10 @@ import { openStore } from "../../src/app.ts";
 import { exitCodes } from "../../src/commands/exit-codes.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { copyStore, verifyStore } from "../../src/store/backup.ts";
-import { ensureChannel, insertEvent } from "../../src/store/events.ts";
 import { lockStore } from "../../src/store/lock.ts";
 import { migrations } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
+import { ensureChannel, insertEvent } from "../../src/store/tables/events.ts";
 import { bridgehead, root } from "./process.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

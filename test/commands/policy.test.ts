@@ -8,9 +8,9 @@ import { exitCodes } from "../../src/commands/exit-codes.ts";
 import type { Io } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { writeSettings } from "../../src/store/agents.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
+import { writeSettings } from "../../src/store/tables/agents.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "policy-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -11,7 +11,7 @@ import { exitCodes } from "../../src/commands/exit-codes.ts";
 import type { Io } from "../../src/commands/io.ts";
 import { run, type StartOptions } from "../../src/commands/start.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { suppress } from "../../src/store/suppressions.ts";
+import { suppress } from "../../src/store/tables/suppressions.ts";
 import { type Daemon, startDaemon } from "../process/daemon.ts";
 import { bridgehead } from "./process.ts";
 

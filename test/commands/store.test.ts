@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/exit-codes.ts";
 import { run } from "../../src/commands/inbox.ts";
-import { ensureChannel, insertEvent, settleEvent } from "../../src/store/events.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
+import { ensureChannel, insertEvent, settleEvent } from "../../src/store/tables/events.ts";
 import { bridgehead, root, start } from "./process.ts";
 
 /** The service's secrets are not to be had in a shell. */

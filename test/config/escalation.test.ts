@@ -4,8 +4,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AdapterDefinition } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig, loadPolicy, maskSecrets, secretValues } from "../../src/config/index.ts";
-import { loadAdapter } from "../../src/host/loader.ts";
 import { configFile, numbers, support } from "../../src/sandbox/story.ts";
 import { fax, folder, line } from "./files.ts";
 

@@ -7,10 +7,10 @@ import { fileURLToPath } from "node:url";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { builtIn, loadAdapter } from "../../src/channels/loader.ts";
 import { jsonSchema, loadConfig } from "../../src/config/index.ts";
 import { coreChannel } from "../../src/config/schema/channel.ts";
 import { type Shape, shapeOf } from "../../src/config/shape.ts";
-import { builtIn, loadAdapter } from "../../src/host/loader.ts";
 import { folder, line } from "./files.ts";
 
 const example = fileURLToPath(new URL("../../config.example.yaml", import.meta.url));

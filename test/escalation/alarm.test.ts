@@ -9,9 +9,9 @@ import {
   lookForAlarm,
 } from "../../src/escalation/alarm.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
-import { addNotice, endNotice, ensureContact } from "../../src/store/contacts.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { insertEscalation } from "../../src/store/escalations.ts";
+import { addNotice, endNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import { eventually } from "../app/eventually.ts";
 import { testClock } from "../pipeline/house.ts";
 import { conversation, draft, fresh, sqlitePlace } from "../store/rig.ts";

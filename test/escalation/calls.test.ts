@@ -5,8 +5,8 @@ import { externalId, type InboundEvent, type Reply, type SessionEvent, sessionId
 import { expect, it } from "vitest";
 import { missedCall, untaken, voicemail } from "../../adapters/voice/for-humans.ts";
 import type { Policy } from "../../src/domain/policy.ts";
-import type { Line } from "../../src/pipeline/line.ts";
-import { closeEscalation, takeEscalation } from "../../src/store/escalations.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { closeEscalation, takeEscalation } from "../../src/store/tables/escalations.ts";
 import { callOf } from "../pipeline/call.ts";
 import { type House, openHouse } from "../pipeline/house.ts";
 import { activeSettings } from "../pipeline/rig.ts";
@@ -28,10 +28,10 @@ let events = 0;
 
 /** A channel of calls. `wrap`: what else becomes of its line. */
 async function exchange(
-  wrap: (line: Line) => Line = raising(policy),
-  rules: Partial<Line["rules"]> = {},
+  wrap: (line: ChannelRuntime) => ChannelRuntime = raising(policy),
+  rules: Partial<ChannelRuntime["rules"]> = {},
 ): Promise<Exchange> {
-  const asCalls = (line: Line): Line => ({
+  const asCalls = (line: ChannelRuntime): ChannelRuntime => ({
     ...line,
     traits: { ...line.traits, conversations: "person", platform: "voice" },
   });
@@ -182,7 +182,7 @@ it("raises nothing for callers who are to have no answer, for other causes, or w
 const response = "answer to refund";
 
 /** A call in which the agent answers; what its adapter was given to say. A person is a mailbox to the platform here. */
-async function talk(wrap: (line: Line) => Line) {
+async function talk(wrap: (line: ChannelRuntime) => ChannelRuntime) {
   const replies: Reply[] = [];
   const escalations = [{ topic: "refund", response, recipients: [] }];
   const house = await openHouse({

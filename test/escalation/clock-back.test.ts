@@ -1,12 +1,12 @@
 // The clock is put back by an hour while people are called: nothing is lost, and nothing is raised or told twice.
 
 import { expect, it } from "vitest";
-import { healthStage } from "../../src/escalation/health.ts";
-import { raise } from "../../src/escalation/raise.ts";
-import { tellStage } from "../../src/escalation/tell.ts";
+import { tellStage } from "../../src/escalation/notify/stage.ts";
+import { healthStage } from "../../src/escalation/trigger/health.ts";
+import { raise } from "../../src/escalation/trigger/open.ts";
 import type { Raised } from "../../src/pipeline/escalation.ts";
 import type { Query } from "../../src/store/driver.ts";
-import { closeEscalation, listEscalations } from "../../src/store/escalations.ts";
+import { closeEscalation, listEscalations } from "../../src/store/tables/escalations.ts";
 import { testClock } from "../pipeline/house.ts";
 import { lineOf, listen } from "../pipeline/rig.ts";
 import { conversation, fresh, sqlitePlace, turn } from "../store/rig.ts";

@@ -2,9 +2,9 @@
 
 import { expect, it } from "vitest";
 import { readInstructions } from "../../src/domain/instructions.ts";
-import { handOn, namesOf } from "../../src/escalation/files.ts";
-import type { Line } from "../../src/pipeline/line.ts";
-import type { MeantFile } from "../../src/store/files.ts";
+import { handOn, namesOf } from "../../src/escalation/reply/files.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import type { MeantFile } from "../../src/store/tables/files.ts";
 import { lineOf } from "../pipeline/rig.ts";
 
 const file = (name: string, size: number, over: Partial<MeantFile> = {}): MeantFile => ({
@@ -19,7 +19,7 @@ const about = { conversation: "k", channel: "c" };
 
 const outbound = { compose: () => [], send: () => Promise.reject(new Error("nothing is sent here")) };
 
-function carrying(attachmentLimit?: number): Line {
+function carrying(attachmentLimit?: number): ChannelRuntime {
   const limit = attachmentLimit === undefined ? {} : { attachmentLimit };
   const line = lineOf({ outbound: { ...outbound, ...limit } });
   return { ...line, traits: { ...line.traits, attachments: true } };
@@ -28,7 +28,7 @@ function carrying(attachmentLimit?: number): Line {
 const goes = (
   words: string,
   files: readonly MeantFile[],
-  line: Line | undefined = carrying(),
+  line: ChannelRuntime | undefined = carrying(),
   to = about,
 ) => {
   const handed = handOn(files, readInstructions(words), to, line);

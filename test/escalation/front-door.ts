@@ -1,20 +1,20 @@
-// The listener with what an escalation needs of it: the platform's webhooks and people's links, over a real store and flow.
+// The listener with what an escalation needs of it: the platform's webhooks and people's links, over a real store and scheduler.
 
 import { createHmac } from "node:crypto";
 import { type Clock, channelId } from "bridgehead/contract";
 import { onTestFinished } from "vitest";
 import type { Person, Policy } from "../../src/domain/policy.ts";
-import { intakeHandler } from "../../src/escalation/intake.ts";
-import { intakeStage } from "../../src/escalation/intake-stage.ts";
-import { hashOf } from "../../src/escalation/links.ts";
-import { pageHandler } from "../../src/escalation/page.ts";
+import { createScheduler, type Scheduler } from "../../src/engine/scheduler.ts";
+import { hashOf } from "../../src/escalation/notify/links.ts";
+import { pageHandler } from "../../src/escalation/notify/page.ts";
+import { intakeHandler } from "../../src/escalation/trigger/platform-webhook.ts";
+import { intakeStage } from "../../src/escalation/trigger/webhook-stage.ts";
 import { startListener } from "../../src/http/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { createFlow, type Flow } from "../../src/pipeline/step.ts";
-import { ensureContact, giveLink } from "../../src/store/contacts.ts";
-import { bindPlatform } from "../../src/store/conversations.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { type EscalationRow, insertEscalation, liveEscalation } from "../../src/store/escalations.ts";
+import { ensureContact, giveLink } from "../../src/store/tables/contacts.ts";
+import { bindPlatform } from "../../src/store/tables/conversations.ts";
+import { type EscalationRow, insertEscalation, liveEscalation } from "../../src/store/tables/escalations.ts";
 import { lineOf } from "../pipeline/rig.ts";
 import { conversation, fresh, sqlitePlace } from "../store/rig.ts";
 
@@ -56,7 +56,7 @@ export function policyOf(over: Partial<Policy> = {}): Policy {
 export interface FrontDoor {
   readonly url: string;
   readonly db: Database;
-  readonly flow: Flow;
+  readonly scheduler: Scheduler;
   /** What was logged. */
   readonly logged: readonly { readonly message: string; readonly [field: string]: unknown }[];
   /** Time passes. */
@@ -91,14 +91,21 @@ export async function openFrontDoor(
   const log = { debug: note, info: note, warn: note, error: note };
   const db = faulty(await fresh(() => sqlitePlace(now)));
   const deps = { policy: () => policy, lines: () => new Map([["c", lineOf()]]), clock, log };
-  const flow = createFlow({ db, clock, log, pure: [intakeStage(deps)], stages: [], concurrency: () => 0 });
+  const scheduler = createScheduler({
+    db,
+    clock,
+    log,
+    pure: [intakeStage(deps)],
+    stages: [],
+    concurrency: () => 0,
+  });
   const listener = await startListener({
     listen: { host: "127.0.0.1", port: 0 },
     clock,
     log,
     routes: (id) => (id === channelId("c") ? [] : null),
-    platform: intakeHandler({ ...deps, isAgent: (name) => name === "agent", db, flow }),
-    escalations: pageHandler({ db, flow, clock, log }),
+    platform: intakeHandler({ ...deps, isAgent: (name) => name === "agent", db, scheduler }),
+    escalations: pageHandler({ db, scheduler, clock, log }),
     ready: async () => ({ ready: true }),
     metrics: async () => ({ contentType: "text/plain", body: "" }),
   });
@@ -106,7 +113,7 @@ export async function openFrontDoor(
   return {
     url: listener.url,
     db,
-    flow,
+    scheduler,
     logged,
     forward: (ms) => void (offset += ms),
     now,

@@ -1,9 +1,9 @@
 // A channel that stays down is told of once a fall; when it works again, that is told, too.
 
 import { expect, it } from "vitest";
-import { healthStage, type Pulse } from "../../src/escalation/health.ts";
+import { healthStage, type Pulse } from "../../src/escalation/trigger/health.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { closeEscalation } from "../../src/store/escalations.ts";
+import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { type TestClock, testClock } from "../pipeline/house.ts";
 import { listen } from "../pipeline/rig.ts";
 import { fresh, sqlitePlace } from "../store/rig.ts";

@@ -8,8 +8,8 @@ import { config as schema } from "../../adapters/email/config.ts";
 import { identity } from "../../adapters/email/identity.ts";
 import { compose } from "../../adapters/email/smtp/compose.ts";
 import { messageBytes } from "../../adapters/email/smtp/message.ts";
-import { webhookText } from "../../src/escalation/payload.ts";
-import { longText, type Matter, shortText, subjectOf } from "../../src/escalation/wording.ts";
+import { webhookText } from "../../src/escalation/notify/payload.ts";
+import { longText, type Matter, shortText, subjectOf } from "../../src/escalation/notify/templates.ts";
 import { replyTo } from "../adapters/email/core.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;

@@ -1,7 +1,7 @@
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
-import { agentRecipients } from "../../src/escalation/recipients.ts";
-import type { EscalationRow } from "../../src/store/escalations.ts";
+import { agentRecipients } from "../../src/escalation/notify/recipients.ts";
+import type { EscalationRow } from "../../src/store/tables/escalations.ts";
 import { activeSettings, lineOf } from "../pipeline/rig.ts";
 import { key, openFrontDoor, policyOf, signed, signingSecret } from "./front-door.ts";
 
@@ -216,12 +216,12 @@ describe("what becomes of it", () => {
     await door.post("agent/escalation", body);
     for (const passed of [1000, 60_000, 500_000]) {
       door.forward(passed);
-      await door.flow.sweep();
+      await door.scheduler.sweep();
       expect(await door.rows(escalations)).toEqual([]);
     }
     await door.bound("k", "platform-2");
     door.forward(15_000);
-    await door.flow.sweep();
+    await door.scheduler.sweep();
     expect(await door.rows(escalations)).toMatchObject([{ about: "conversation:k", topic: "refund" }]);
     expect(await door.rows("SELECT state FROM intakes")).toEqual([{ state: "done" }]);
   });
@@ -237,7 +237,7 @@ describe("what becomes of it", () => {
     };
     await door.post("agent/escalation", JSON.stringify(payload));
     door.forward(600_000);
-    await door.flow.sweep();
+    await door.scheduler.sweep();
     await door.post("agent/escalation", "who is there?");
     expect(await door.rows(escalations)).toEqual([
       {
@@ -263,7 +263,7 @@ describe("what becomes of it", () => {
     const door = await openFrontDoor();
     await door.post("agent/message", '{"conversationId":"platform-4"}');
     door.forward(60_000);
-    await door.flow.sweep();
+    await door.scheduler.sweep();
     expect(await door.rows("SELECT state, due_at FROM intakes")).toEqual([{ state: "done", due_at: null }]);
     expect(await door.rows(escalations)).toEqual([]);
   });
@@ -284,7 +284,7 @@ describe("what becomes of it", () => {
     expect(await door.rows(escalations), "a step that failed leaves nothing").toEqual([]);
     await door.db.tx((q) => q.run("ALTER TABLE elsewhere RENAME TO sources"));
     door.forward(15_000);
-    await door.flow.sweep();
+    await door.scheduler.sweep();
     expect(await door.rows(escalations)).toMatchObject([{ about: "conversation:k" }]);
   });
 });

@@ -5,20 +5,20 @@ import type { MessageEvent, Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createEscalation } from "../../src/escalation/escalation.ts";
-import { close, take } from "../../src/escalation/take.ts";
-import { tellStage } from "../../src/escalation/tell.ts";
-import { watchStage } from "../../src/escalation/watch.ts";
-import type { Line } from "../../src/pipeline/line.ts";
-import { addNotice, endNotice, ensureContact } from "../../src/store/contacts.ts";
-import { bindPlatform } from "../../src/store/conversations.ts";
-import type { DraftRow } from "../../src/store/drafts.ts";
+import { tellStage } from "../../src/escalation/notify/stage.ts";
+import { watchStage } from "../../src/escalation/poll/stage.ts";
+import { close, take } from "../../src/escalation/reply/acknowledge.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { type EscalationRow, readEscalation } from "../../src/store/escalations.ts";
-import { ensureChannel } from "../../src/store/events.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { rateOf } from "../../src/store/rates.ts";
-import { watchIn } from "../../src/store/watches.ts";
+import { addNotice, endNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { bindPlatform } from "../../src/store/tables/conversations.ts";
+import type { DraftRow } from "../../src/store/tables/drafts.ts";
+import { type EscalationRow, readEscalation } from "../../src/store/tables/escalations.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
+import { watchIn } from "../../src/store/tables/watches.ts";
 import { clock, lineOf, listen } from "../pipeline/rig.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
@@ -30,7 +30,7 @@ const number = "+12025550191";
 const { log } = listen();
 
 /** Channel `c`: one conversation a person. */
-const line: Line = {
+const line: ChannelRuntime = {
   ...lineOf({ outbound: {} as Outbound }), // nothing is composed here, nor sent
   traits: {
     attachments: false,

@@ -4,11 +4,11 @@
 import type { Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { begin } from "../../src/pipeline/beginning.ts";
-import type { Line } from "../../src/pipeline/line.ts";
-import { insertNotice, openFor } from "../../src/pipeline/notice.ts";
-import { endNotice } from "../../src/store/contacts.ts";
-import { suppress } from "../../src/store/suppressions.ts";
+import { begin } from "../../src/pipeline/ask/outbound.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { insertNotice, openFor } from "../../src/pipeline/route/notices.ts";
+import { endNotice } from "../../src/store/tables/contacts.ts";
+import { suppress } from "../../src/store/tables/suppressions.ts";
 import { type House, type HouseOptions, openHouse } from "../pipeline/house.ts";
 import { receipt } from "../pipeline/rig.ts";
 import { refusing } from "../pipeline/scripted-platform.ts";
@@ -46,7 +46,7 @@ const troubles: readonly {
       house.platform.faults.start = refusing(400);
       const opening = { introduction: null, subject: null, context: null, speak: true };
       const wanted = { channel: "c", agent: "agent", address: "ada@example.org", name: null, opening };
-      await house.flow.commit((q) => begin(q, house.clock, wanted));
+      await house.scheduler.commit((q) => begin(q, house.clock, wanted));
       await house.settles();
     },
   },
@@ -134,7 +134,7 @@ for (const { what, cause, reason, options, happens } of troubles) {
   });
 
   it.each([
-    ["nobody wants to know", (line: Line) => line],
+    ["nobody wants to know", (line: ChannelRuntime) => line],
     ["it is no cause", raising({ causes: ["topic"] })],
   ])(`${what} raises nothing where %s`, async (_, line) => {
     const house = await openHouse({ ...options, line });
@@ -171,7 +171,7 @@ async function telling(house: House): Promise<string> {
   const [row] = await escalationsIn(house.db);
   const id = row?.id ?? "";
   await told(house.db, id, "dora");
-  await house.flow.commit(async (q) => {
+  await house.scheduler.commit(async (q) => {
     const whom = { channel: "c", agent: "agent", person, subject: "s" };
     const conversation = await openFor(q, whom, house.clock);
     const address = {

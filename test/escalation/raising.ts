@@ -3,10 +3,10 @@
 import type { Policy } from "../../src/domain/policy.ts";
 import { causes } from "../../src/domain/policy.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Escalation } from "../../src/pipeline/escalation.ts";
-import type { Line } from "../../src/pipeline/line.ts";
-import { addNotice, ensureContact } from "../../src/store/contacts.ts";
 import type { Database } from "../../src/store/driver.ts";
+import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
 import { clock, listen } from "../pipeline/rig.ts";
 
 /** One person, who is told by mail over channel `c`. */
@@ -29,8 +29,8 @@ export const policyOf = (over: Partial<Policy> = {}): Policy => ({
 });
 
 /** Makes lines raise. */
-export function raising(over: Partial<Policy> = {}): (line: Line) => Line {
-  const lines = new Map<string, Line>();
+export function raising(over: Partial<Policy> = {}): (line: ChannelRuntime) => ChannelRuntime {
+  const lines = new Map<string, ChannelRuntime>();
   const { log } = listen();
   const policy = policyOf(over);
   const escalation: Escalation = createEscalation({ policy: () => policy, lines: () => lines, clock, log });

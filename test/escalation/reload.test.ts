@@ -3,8 +3,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
+import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig } from "../../src/config/index.ts";
-import { loadAdapter } from "../../src/host/loader.ts";
 import { movableClock } from "../app/clock.ts";
 import { chief, customer, type Desk, dora, emil, openDesk, policy } from "../app/escalation-world.ts";
 import { eventually } from "../app/eventually.ts";
@@ -132,7 +132,7 @@ it.concurrent("who waits for a text gets it from the number that carries texts n
     withoutTexts(file);
   });
   expect(await desk.textTo(dora.sms)).toContain("Escalation 1:");
-  await desk.app().flow.sweep();
+  await desk.app().scheduler.sweep();
   expect(await desk.rows("SELECT kind FROM notices ORDER BY id")).toEqual([
     { kind: "told" },
     { kind: "again" },

@@ -83,7 +83,7 @@ it.concurrent("mode ai ends nothing that the platform knows nothing of", async (
   await desk.text("Hello");
   await desk.textTo(anna);
   await desk.quiet();
-  await desk.app().flow.commit((q) => q.run("UPDATE watches SET mode = 'manual'"));
+  await desk.app().scheduler.commit((q) => q.run("UPDATE watches SET mode = 'manual'"));
   desk.api.fault({ code: 21211 }, { times: 1 });
   await desk.text("Where is my lamp?");
   await desk.textTo(dora.sms);

@@ -2,12 +2,12 @@
 
 import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../src/agent/calls.ts";
-import { deliverForeign } from "../../src/escalation/foreign.ts";
-import { openFor } from "../../src/pipeline/notice.ts";
-import { addNotice, dueNotices, ensureContact } from "../../src/store/contacts.ts";
-import { bindPlatform, readConversation } from "../../src/store/conversations.ts";
-import { insertEscalation } from "../../src/store/escalations.ts";
-import { changeTurn, endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/turns.ts";
+import { deliverForeign } from "../../src/escalation/poll/external.ts";
+import { openFor } from "../../src/pipeline/route/notices.ts";
+import { addNotice, dueNotices, ensureContact } from "../../src/store/tables/contacts.ts";
+import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
+import { insertEscalation } from "../../src/store/tables/escalations.ts";
+import { changeTurn, endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { openHouse } from "../pipeline/house.ts";
 import { lineOf, listen } from "../pipeline/rig.ts";
 

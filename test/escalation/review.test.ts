@@ -1,11 +1,11 @@
 // A person's answer reaches the customer, or the person learns that it did not; and nothing else of ours reaches anybody.
 
 import { expect, it } from "vitest";
-import { matterOf } from "../../src/escalation/matter.ts";
-import { carriesNotice, longText } from "../../src/escalation/wording.ts";
+import { matterOf } from "../../src/escalation/notify/details.ts";
+import { carriesNotice, longText } from "../../src/escalation/notify/templates.ts";
 import { newId } from "../../src/ops/clock.ts";
-import { insertReply } from "../../src/store/drafts.ts";
-import { escalationByNumber } from "../../src/store/escalations.ts";
+import { insertReply } from "../../src/store/tables/drafts.ts";
+import { escalationByNumber } from "../../src/store/tables/escalations.ts";
 import { movableClock } from "../app/clock.ts";
 import { colleague, customer, type Desk, dora, emil, openDesk, topic } from "../app/escalation-world.ts";
 import { eventually } from "../app/eventually.ts";
@@ -207,7 +207,7 @@ it.concurrent("a conversation that is manual from its first word is looked at", 
   await desk.quiet();
   await desk.setMode(anna, "manual");
   // Whatever was known of it was forgotten with the day.
-  await desk.app().flow.commit((q) => q.run("DELETE FROM watches"));
+  await desk.app().scheduler.commit((q) => q.run("DELETE FROM watches"));
   await desk.text("Are you there?");
   await desk.escalated("open");
   await desk.quiet();

@@ -1,10 +1,10 @@
 // Looks at a conversation of the platform, over HTTP: what was read counts, whatever cannot be read.
 
 import { describe, expect, it } from "vitest";
-import { watchStage } from "../../src/escalation/watch.ts";
-import type { Line } from "../../src/pipeline/line.ts";
+import { watchStage } from "../../src/escalation/poll/stage.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
-import { readWatch, watchIn } from "../../src/store/watches.ts";
+import { readWatch, watchIn } from "../../src/store/tables/watches.ts";
 import { messageRecord } from "../agent/records.ts";
 import { openHouse } from "../pipeline/house.ts";
 import { listen } from "../pipeline/rig.ts";
@@ -13,7 +13,7 @@ import { escalationsIn, policyOf, raising } from "./raising.ts";
 
 /** A conversation in which one question was asked and answered, and a hand that looks at it. */
 async function watched({ asksTwice = false } = {}) {
-  const lines = new Map<string, Line>();
+  const lines = new Map<string, ChannelRuntime>();
   const raised = raising();
   const house = await openHouse({
     line(line) {

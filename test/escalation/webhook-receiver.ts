@@ -17,7 +17,7 @@ import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/con
 import type { AgentSettings, EscalationSettings } from "../../src/agent/calls.ts";
 import type { Person, Policy } from "../../src/domain/policy.ts";
 import { type WebhookDeps, webhookAdapter } from "../../src/escalation/webhook/adapter.ts";
-import type { Line } from "../../src/pipeline/line.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { certificate } from "../real/certificate.ts";
 
 export interface Delivered {
@@ -124,12 +124,12 @@ export const policyWith = (people: readonly Person[], allowPrivate: readonly str
   ({ people: new Map(people.map((one) => [one.id, one])), allowPrivate }) as Partial<Policy> as Policy;
 
 /** A line of an agent with these recipients; null: its settings were never read. */
-export const lineWith = (recipients: EscalationSettings["recipients"] | null): Line =>
+export const lineWith = (recipients: EscalationSettings["recipients"] | null): ChannelRuntime =>
   ({
     settings: () =>
       recipients &&
       ({ escalations: [{ topic: "refund", response: "", recipients }] } as unknown as AgentSettings),
-  }) as Line;
+  }) as ChannelRuntime;
 
 export interface Bench {
   readonly channel: RecordingChannel;
@@ -147,7 +147,7 @@ export interface Sent {
 
 export interface BenchOptions extends Pick<WebhookDeps, "resolve" | "answerMs"> {
   readonly people?: readonly Person[];
-  readonly lines?: readonly Line[];
+  readonly lines?: readonly ChannelRuntime[];
   /** Default: this machine. */
   readonly allow?: readonly string[];
   readonly clock?: Clock;

@@ -2,8 +2,8 @@
 
 import { externalId, type MessageEvent, threadToken } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { isReady, reportChannels, statusText } from "../../src/host/readiness.ts";
-import { accept } from "../../src/pipeline/accept.ts";
+import { isReady, reportChannels, statusText } from "../../src/channels/readiness.ts";
+import { accept } from "../../src/pipeline/accept/stage.ts";
 import { chief, colleague, type Desk, dora, emil, openDesk, policy, topic } from "../app/escalation-world.ts";
 import { eventually } from "../app/eventually.ts";
 import { anna } from "../app/lines-world.ts";
@@ -170,7 +170,7 @@ it.concurrent("what answers no notice is asked nobody", async ({ onTestFinished 
     sentAt: new Date(),
     text: "I want a refund",
   };
-  await accept(desk.app().flow, "escalations", [event], null, "n");
+  await accept(desk.app().scheduler, "escalations", [event], null, "n");
   await desk.quiet();
   expect(await desk.rows(sources)).toEqual([{ kind: "message", state: "ignored", code: "not-asked" }]);
   expect(await desk.rows("SELECT id FROM turns")).toEqual([]);

@@ -56,12 +56,12 @@ export const cases: Cases = {
     chooseConversation: (f, text) => f(text, [{ conversation: "k", participants: new Set(["a"]) }]),
     references: (f, text) => f(eventWith(text)),
   },
-  "src/escalation/files.ts": { namesOf: (f, text) => f(text.split(" ").map((name) => ({ name }))) },
-  "src/escalation/recipients.ts": {
+  "src/escalation/reply/files.ts": { namesOf: (f, text) => f(text.split(" ").map((name) => ({ name }))) },
+  "src/escalation/notify/recipients.ts": {
     escalationsFor: (f, text) => f(text, [{ topic: text, response: text, recipients: [] }]),
   },
-  "src/escalation/links.ts": { hashOf: one },
-  "src/escalation/intake-proof.ts": {
+  "src/escalation/notify/links.ts": { hashOf: one },
+  "src/escalation/trigger/webhook-proof.ts": {
     isSame: (f, text) => f(text, "wanted"),
     isSignedBy: (f, text) =>
       f(
@@ -71,19 +71,19 @@ export const cases: Cases = {
         0,
       ),
   },
-  "src/escalation/payload-in.ts": {
+  "src/escalation/trigger/webhook-payload.ts": {
     readPayload: (f, text) => [
       f(text),
       f(JSON.stringify({ conversationId: text, escalation: { topic: text }, message: text })),
     ],
   },
-  "src/escalation/payload.ts": {
+  "src/escalation/notify/payload.ts": {
     webhookText: (f, text) => f(matterWith(text), { kind: "said", text }, { name: text }, null),
   },
-  "src/escalation/page-html.ts": {
+  "src/escalation/notify/page-html.ts": {
     pageResponse: (f, text) => f(200, { title: text, facts: [["What", text]], words: text }),
   },
-  "src/escalation/wording.ts": {
+  "src/escalation/notify/templates.ts": {
     headline: (f, text) => f(matterWith(text)),
     subjectOf: (f, text) => f(matterWith(text)),
     numberIn: one,

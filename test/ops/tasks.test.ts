@@ -25,7 +25,7 @@ describe("a task group", () => {
     const parent = new AbortController();
     const events: string[] = [];
     const group = taskGroup(parent.signal, { clock: quickClock(), log });
-    for (const name of ["store", "flow", "listener"]) {
+    for (const name of ["store", "scheduler", "listener"]) {
       group.start(name, async (signal) => {
         await untilAborted(signal);
         events.push(`${name} asked`);

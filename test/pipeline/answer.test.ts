@@ -1,15 +1,15 @@
 // What stage ask leaves behind: every transition of a turn, under its lease, on a real store.
 
 import { describe, expect, it } from "vitest";
-import * as leave from "../../src/pipeline/answer.ts";
-import type { Asking } from "../../src/pipeline/asking.ts";
-import { tenure } from "../../src/pipeline/tenure.ts";
-import { bindPlatform, readConversation } from "../../src/store/conversations.ts";
+import { leaseDeadline } from "../../src/engine/lease-deadline.ts";
+import type { Asking } from "../../src/pipeline/ask/asking.ts";
+import * as leave from "../../src/pipeline/ask/outcomes.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { endLeases, LeaseLost, leaseLanes } from "../../src/store/lanes.ts";
-import { attemptsOn } from "../../src/store/outbox.ts";
 import { takeRate } from "../../src/store/rates.ts";
-import { headTurn, readTurn, recordAsking } from "../../src/store/turns.ts";
+import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
+import { attemptsOn } from "../../src/store/tables/outbox.ts";
+import { headTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { conversation, turn } from "../store/rig.ts";
 import { clock, lineOf, watched } from "./rig.ts";
 
@@ -24,7 +24,7 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
     return {
       line,
       lease,
-      tenure: tenure(clock, 60_000),
+      leaseDeadline: leaseDeadline(clock, 60_000),
       turn: row,
       conversation: await readConversation(q, "k"),
       clock,

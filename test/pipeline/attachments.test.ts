@@ -62,7 +62,7 @@ const there = (bytes: string, attempts = 1): Kept => ({
 
 /** The process dies and another begins on the same store. */
 async function reborn(house: House, options: HouseOptions): Promise<House> {
-  await house.flow.drain(0);
+  await house.scheduler.drain(0);
   await house.db.tx(endLeases);
   return openHouse({ ...options, clock: house.clock, db: house.db, platform: house.platform });
 }
@@ -89,7 +89,7 @@ it("holds up neither the intake nor the answer, however long it takes", async ()
   house.sweeps();
   await house.accepts("c", mail({ text: "look", attachments: [picture("a"), picture("b"), picture("c")] }));
   await expect.poll(() => house.sent).toHaveLength(1);
-  await expect.poll(() => house.flow.running(), { message: "two at once" }).toBe(2);
+  await expect.poll(() => house.scheduler.running(), { message: "two at once" }).toBe(2);
   expect((await kept(house.db)).map(({ attempts }) => attempts)).toEqual([1, 1, 0]);
 });
 
@@ -161,7 +161,7 @@ it("keeps no shutdown waiting, and is begun at once by the next process", async 
   const house = await openHouse({ open: endless });
   await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
   await expect.poll(() => house.sent).toHaveLength(1);
-  await house.flow.drain(60_000);
+  await house.scheduler.drain(60_000);
   expect(await kept(house.db)).toMatchObject([{ attempts: 1, due: true, reason: "interrupted" }]);
   const { clock, db, platform } = house;
   const next = await openHouse({ clock, db, platform, node: "m", open: mediaStore({ a: "picture" }).open });
@@ -206,7 +206,7 @@ it("does not let one that kills the process each time do so for ever", async () 
   await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
   for (let lives = 0; lives < 12; lives++) {
     house = await reborn(house, { open: endless });
-    await house.flow.sweep();
+    await house.scheduler.sweep();
   }
   expect(await kept(house.db)).toMatchObject([{ due: false, reason: expect.stringMatching(/^given up/) }]);
 });
@@ -226,7 +226,7 @@ it("lets one node fetch; another takes over when the claim is over, and the firs
   const media = mediaStore({ a: "fresh" });
   const { db, platform } = slow;
   const other = await openHouse({ clock, db, platform, node: "m", open: media.open });
-  await other.flow.sweep();
+  await other.scheduler.sweep();
   await other.passes(30_000, 10_000);
   expect(media.asked).toEqual([]);
   await other.passes(50_000, 10_000);

@@ -4,10 +4,10 @@
 import { externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import type { Opening } from "../../src/domain/opening.ts";
-import { begin } from "../../src/pipeline/beginning.ts";
-import { conversationWith } from "../../src/store/conversations.ts";
-import { openingOutcome } from "../../src/store/openings.ts";
-import { suppress } from "../../src/store/suppressions.ts";
+import { begin } from "../../src/pipeline/ask/outbound.ts";
+import { conversationWith } from "../../src/store/tables/conversations.ts";
+import { openingOutcome } from "../../src/store/tables/openings.ts";
+import { suppress } from "../../src/store/tables/suppressions.ts";
 import type { Asked } from "./scripted-platform.ts";
 import { cutting, refusing } from "./scripted-platform.ts";
 import { ann, openTexts, type TextOptions, type Texts } from "./texts.ts";
@@ -154,7 +154,7 @@ it("goes on after a death in the middle of the start call", async () => {
     reached.resolve(); // and never answers
   };
   const { turn } = await starts(house);
-  await house.flow.sweep();
+  await house.scheduler.sweep();
   await reached.promise;
   delete house.platform.faults.start;
   const next = await house.reborn();

@@ -10,9 +10,9 @@ import {
   sessionId,
 } from "bridgehead/contract";
 import { expect } from "vitest";
-import type { Line } from "../../src/pipeline/line.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { endLeases } from "../../src/store/lanes.ts";
-import { loseSessions, readSession, sessionParty } from "../../src/store/sessions.ts";
+import { loseSessions, readSession, sessionParty } from "../../src/store/tables/sessions.ts";
 import { type House, type HouseOptions, mail, openHouse } from "./house.ts";
 import { activeSettings } from "./rig.ts";
 
@@ -54,7 +54,7 @@ export async function callHouse(
   const house = await openHouse({
     ...options,
     outbound: { ...outbound, ...options.outbound },
-    line: (line): Line => ({
+    line: (line): ChannelRuntime => ({
       ...line,
       traits: { ...line.traits, conversations: "person" },
       settings: () => ({ ...settings, status: options.status?.() ?? "active" }),

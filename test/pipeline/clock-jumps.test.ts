@@ -4,17 +4,17 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Outbound, SendOutcome } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
-import type { PointName } from "../../src/ops/points.ts";
+import type { FailpointName } from "../../src/ops/failpoints.ts";
 import { endLeases } from "../../src/store/lanes.ts";
-import { attemptsOn } from "../../src/store/outbox.ts";
+import { attemptsOn } from "../../src/store/tables/outbox.ts";
 import { type House, mail, openHouse, testClock } from "./house.ts";
 import { type Asked, cutting } from "./scripted-platform.ts";
 
 const minutes = 60_000;
 
-/** Some looks of the flow at what is due; what has begun may still be running. */
+/** Some looks of the scheduler at what is due; what has begun may still be running. */
 async function looks(house: House): Promise<void> {
-  for (let i = 0; i < 5; i++) await house.flow.sweep();
+  for (let i = 0; i < 5; i++) await house.scheduler.sweep();
 }
 
 /** Holds the platform's questions back: `begun` resolves with each. */
@@ -25,7 +25,7 @@ function holding(house: House): { begun: Promise<Asked> } {
 }
 
 /** At the next such point, once. */
-function when(name: PointName, act: () => void): void {
+function when(name: FailpointName, act: () => void): void {
   const once = (message: unknown) => {
     if ((message as { phase: string }).phase !== "after") return;
     unsubscribe(`bridgehead:${name}`, once);

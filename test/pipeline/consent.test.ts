@@ -3,7 +3,7 @@
 import type { Consent } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { suppression } from "../../src/store/suppressions.ts";
+import { suppression } from "../../src/store/tables/suppressions.ts";
 import { mail, testClock } from "./house.ts";
 import { ann, openTexts, type Texts } from "./texts.ts";
 
@@ -118,7 +118,7 @@ it("takes no notice of a copy", async () => {
 
 it("answers once though the process dies right after the commit", async () => {
   const house = await openTexts();
-  await house.flow.drain(0); // claims nothing any more
+  await house.scheduler.drain(0); // claims nothing any more
   await house.accepts("c", { ...mail({ text: "", from: { address: ann } }), ...word("stop", "Bye.") });
   expect(house.texts).toEqual([]);
   const next = await house.reborn();
@@ -265,7 +265,7 @@ describe("somebody to whom nothing may be sent (review 13)", () => {
 
   it("is not asked about when the process dies before the question is put", async () => {
     const house = await openTexts();
-    await house.flow.drain(0);
+    await house.scheduler.drain(0);
     const text = (over: object) => ({ ...mail({ text: "", from: { address: ann } }), ...over });
     await house.accepts("c", text({ text: "Where is my order?" }), text(word("stop")));
     const next = await house.reborn();

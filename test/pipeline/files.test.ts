@@ -9,15 +9,18 @@ import {
   type SendOutcome,
 } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { relay } from "../../src/escalation/relay.ts";
-import type { Line } from "../../src/pipeline/line.ts";
-import { meantFiles, type ReadyFile } from "../../src/store/files.ts";
+import { relay } from "../../src/escalation/reply/relay.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { meantFiles, type ReadyFile } from "../../src/store/tables/files.ts";
 import { type House, openHouse } from "./house.ts";
 import { listen } from "./rig.ts";
 
 const sent: SendOutcome = { kind: "sent", id: externalId("<sent>") };
 const invoice = { name: "invoice.pdf", mediaType: "application/pdf", bytes: Buffer.from("the invoice\r\n") };
-const carries = (line: Line): Line => ({ ...line, traits: { ...line.traits, attachments: true } });
+const carries = (line: ChannelRuntime): ChannelRuntime => ({
+  ...line,
+  traits: { ...line.traits, attachments: true },
+});
 
 /** What each attempt has read, and what comes of it. */
 function parcels(

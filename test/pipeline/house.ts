@@ -5,20 +5,20 @@ import type { Adapter, Clock, InboundEvent, MessageEvent, Outbound } from "bridg
 import { externalId } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
+import { presenceStage } from "../../src/calls/node-heartbeat.ts";
+import { createScheduler, type Scheduler } from "../../src/engine/scheduler.ts";
 import { steadyNow } from "../../src/ops/clock.ts";
-import { accept } from "../../src/pipeline/accept.ts";
-import { askStage } from "../../src/pipeline/ask.ts";
-import { composeStage } from "../../src/pipeline/compose.ts";
-import { fetchStage } from "../../src/pipeline/fetch.ts";
-import type { Line, LineRules } from "../../src/pipeline/line.ts";
-import { presenceStage } from "../../src/pipeline/presence.ts";
-import { routeStage } from "../../src/pipeline/route.ts";
-import { sendStage } from "../../src/pipeline/send.ts";
-import { createFlow, type Flow } from "../../src/pipeline/step.ts";
+import { accept } from "../../src/pipeline/accept/stage.ts";
+import { askStage } from "../../src/pipeline/ask/stage.ts";
+import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { composeStage } from "../../src/pipeline/compose/stage.ts";
+import { fetchStage } from "../../src/pipeline/fetch/stage.ts";
+import { routeStage } from "../../src/pipeline/route/stage.ts";
+import { sendStage } from "../../src/pipeline/send/stage.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { ensureChannel } from "../../src/store/events.ts";
-import { type EventSummary, listEvents, releaseEvent } from "../../src/store/inbox.ts";
 import { type Rate, rateOf } from "../../src/store/rates.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
+import { type EventSummary, listEvents, releaseEvent } from "../../src/store/tables/inbox.ts";
 import { sleepersOn } from "../real/sleepers.ts";
 import { sqlitePlace } from "../store/rig.ts";
 import { lineOf, listen, watched } from "./rig.ts";
@@ -55,7 +55,7 @@ export function testClock(still = false): TestClock {
 
 export interface HouseOptions {
   readonly channels?: readonly string[];
-  readonly rules?: Partial<LineRules>;
+  readonly rules?: Partial<ChannelRules>;
   readonly outbound?: Partial<Outbound>;
   /** Serves attachments that were announced with a `ref`. */
   readonly open?: Adapter["open"];
@@ -68,7 +68,7 @@ export interface HouseOptions {
   /** The store as the pipeline meets it. */
   readonly db?: Database;
   readonly faulty?: (db: Database) => Database;
-  readonly line?: (line: Line) => Line;
+  readonly line?: (line: ChannelRuntime) => ChannelRuntime;
   /** Nobody ends what became obsolete: it ends by itself. */
   readonly deaf?: boolean;
 }
@@ -77,8 +77,8 @@ export interface House {
   readonly platform: ScriptedPlatform;
   readonly clock: TestClock;
   readonly db: Database;
-  readonly flow: Flow;
-  readonly client: Line["client"];
+  readonly scheduler: Scheduler;
+  readonly client: ChannelRuntime["client"];
   readonly rate: Rate;
   readonly heard: readonly string[];
   /** The texts that went out. */
@@ -136,7 +136,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     },
     ...options.outbound,
   };
-  const wrap = options.line ?? ((line: Line) => line);
+  const wrap = options.line ?? ((line: ChannelRuntime) => line);
   const lines = new Map(
     channels.map((channel) => [
       channel,
@@ -149,12 +149,12 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     ]),
   );
   const deps = { lines: () => lines, db, clock, log, node: options.node ?? "n" };
-  const flow: Flow = createFlow({
+  const scheduler: Scheduler = createScheduler({
     db: options.faulty?.(db) ?? db,
     clock,
     log,
     pure: [
-      routeStage({ ...deps, cancel: (key) => void (options.deaf || flow.cancel(key)) }),
+      routeStage({ ...deps, cancel: (key) => void (options.deaf || scheduler.cancel(key)) }),
       composeStage(deps),
       presenceStage(deps),
     ],
@@ -166,14 +166,14 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     concurrency: (_, channel) => lines.get(channel)?.rules.concurrency ?? 0,
   });
   onTestFinished(async () => {
-    await flow.drain(0);
+    await scheduler.drain(0);
     await client.close();
   });
 
   /** Work beyond a stage's room begins when what runs has ended. */
-  async function settles(running = () => flow.running()): Promise<void> {
+  async function settles(running = () => scheduler.running()): Promise<void> {
     for (;;) {
-      await flow.sweep();
+      await scheduler.sweep();
       if (running() === 0) return;
       await expect.poll(running, { interval: 1 }).toBe(0);
     }
@@ -182,24 +182,24 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     platform,
     clock,
     db,
-    flow,
+    scheduler,
     client,
     rate,
     heard,
     sent,
     settles: () => settles(),
     async accepts(channel, ...events) {
-      await accept(flow, channel, events, null, deps.node);
+      await accept(scheduler, channel, events, null, deps.node);
     },
     async arrives(...mails) {
-      await accept(flow, "c", mails.map(mail), null, deps.node);
+      await accept(scheduler, "c", mails.map(mail), null, deps.node);
       await settles();
     },
     async passes(ms, step = ms / 10) {
       for (let gone = 0; gone < ms; gone += step) {
         clock.forward(step);
         // What waits for its turn in the rate waits for the next step.
-        await settles(() => Math.max(0, flow.running() - clock.sleeping()));
+        await settles(() => Math.max(0, scheduler.running() - clock.sleeping()));
       }
     },
     turns: () =>
@@ -213,12 +213,12 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
         ({ code }) => code,
       ),
     async releases(event = 1) {
-      await flow.commit((q) => releaseEvent(q, event));
+      await scheduler.commit((q) => releaseEvent(q, event));
       await settles();
     },
     sweeps() {
       const abort = new AbortController();
-      const swept = flow.run(abort.signal);
+      const swept = scheduler.run(abort.signal);
       onTestFinished(async () => {
         abort.abort();
         await swept;

@@ -3,8 +3,8 @@
 import type { Outbound, Reply } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { answerTo } from "../../src/domain/address.ts";
-import type { Line } from "../../src/pipeline/line.ts";
-import { insertNotice } from "../../src/pipeline/notice.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { insertNotice } from "../../src/pipeline/route/notices.ts";
 import { conversation } from "../store/rig.ts";
 import { mail } from "./house.ts";
 import { ann, openTexts, type TextOptions } from "./texts.ts";
@@ -14,7 +14,7 @@ const telling = (over: TextOptions = {}) =>
   openTexts({
     channels: ["c", "m"],
     ...over,
-    line: (line): Line => ({
+    line: (line): ChannelRuntime => ({
       ...line,
       rules: { ...line.rules, ...(line.channel === "c" ? { humans } : {}) },
       traits:
@@ -76,7 +76,7 @@ it("names what is attached", async () => {
 
 it("is told once, whatever dies", async () => {
   const house = await telling();
-  await house.flow.drain(0);
+  await house.scheduler.drain(0);
   const event = mail({ ...voicemail, to: [] });
   await house.accepts("c", event);
   const next = await house.reborn();
@@ -113,7 +113,7 @@ it("is told when it is released after somebody was named", async () => {
   const house = await openTexts({ channels: ["c", "m"] });
   await house.say(voicemail);
   const { db, clock, platform } = house;
-  await house.flow.drain(0);
+  await house.scheduler.drain(0);
   const next = await telling({ db, clock, platform });
   await next.releases(1);
   expect([next.texts.length, await next.listed("held")]).toEqual([2, []]);
@@ -122,7 +122,7 @@ it("is told when it is released after somebody was named", async () => {
 it("is a reply like any other where it cannot be sent: listed nowhere, logged", async () => {
   const house = await openTexts({ line: (line) => ({ ...line, outbound: null }) });
   const address = answerTo(mail({ text: "" }));
-  await house.flow.commit(async (q) => {
+  await house.scheduler.commit(async (q) => {
     await conversation(q, "k");
     await insertNotice(q, house.clock, {
       channel: "c",
@@ -139,7 +139,7 @@ describe("a throw in compose makes nothing undeliverable (review 1)", () => {
   /** Composes plain texts alone, or none but a certain one. */
   const picky = (accepts: (reply: Reply) => boolean): TextOptions => ({
     channels: ["c", "m"],
-    line: (line): Line => ({
+    line: (line): ChannelRuntime => ({
       ...line,
       rules: { ...line.rules, ...(line.channel === "c" ? { humans } : {}) },
       outbound: line.outbound && {
@@ -182,7 +182,7 @@ describe("a throw in compose makes nothing undeliverable (review 1)", () => {
 
 describe("an answer is rendered before the transaction that stores it (review 1)", () => {
   const rendering = (prepare: NonNullable<Outbound["prepare"]>): TextOptions => ({
-    line: (line): Line => ({ ...line, outbound: line.outbound && { ...line.outbound, prepare } }),
+    line: (line): ChannelRuntime => ({ ...line, outbound: line.outbound && { ...line.outbound, prepare } }),
   });
 
   it("and composed with what the adapter made of it", async () => {

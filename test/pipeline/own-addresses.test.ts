@@ -2,9 +2,9 @@
 
 import type { MessageEvent, Reply, SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { begin } from "../../src/pipeline/beginning.ts";
-import { noteOwnAddress, ownAddresses } from "../../src/store/conversations.ts";
-import { suppress } from "../../src/store/suppressions.ts";
+import { begin } from "../../src/pipeline/ask/outbound.ts";
+import { noteOwnAddress, ownAddresses } from "../../src/store/tables/conversations.ts";
+import { suppress } from "../../src/store/tables/suppressions.ts";
 import { testClock } from "./house.ts";
 import { ann, openTexts, type TextOptions, type Texts } from "./texts.ts";
 
@@ -52,7 +52,7 @@ describe("answers from the address that was written to (review 23)", () => {
     const house = await openTexts();
     const opening = { introduction: "Hello!", subject: null, context: null, speak: true };
     const wanted = { channel: "c", agent: "agent", address: ann, name: null, opening };
-    const begun = await house.flow.commit((q) => begin(q, house.clock, wanted));
+    const begun = await house.scheduler.commit((q) => begin(q, house.clock, wanted));
     await house.settles();
     await house.say(written(ann, second, "who is this?"));
     await house.say(written(ann, second, "and now?"));

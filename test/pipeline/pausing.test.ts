@@ -3,7 +3,7 @@
 
 import type { SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { pausesOf, probeNow, wholeChannel } from "../../src/store/pauses.ts";
+import { pausesOf, probeNow, wholeChannel } from "../../src/store/tables/pauses.ts";
 import { testClock } from "./house.ts";
 import { openTexts, type TextOptions, type Texts } from "./texts.ts";
 
@@ -75,7 +75,7 @@ describe("backoff of a phone number (review 19)", () => {
     await house.says("first");
     state.says = null;
     await everybodyWrites(house);
-    await house.flow.commit((q) => probeNow(q, "c"));
+    await house.scheduler.commit((q) => probeNow(q, "c"));
     const seconds = await secondsUntil(house, 7);
     expect(seconds).toBeGreaterThanOrEqual(7);
     expect(seconds).toBeLessThan(9);
@@ -108,7 +108,7 @@ describe("backoff of a phone number (review 19)", () => {
     await house.passes(100_000, 1000);
     expect((await house.db.read((q) => pausesOf(q, "c")))[0]?.remaining).toBeGreaterThan(0);
     state.says = null;
-    await house.flow.commit((q) => probeNow(q, "c"));
+    await house.scheduler.commit((q) => probeNow(q, "c"));
     await house.settles();
     expect(house.texts).toHaveLength(2 * people.length);
   });
@@ -137,10 +137,10 @@ describe("backoff of a phone number (review 19)", () => {
     const atOnce = tries;
     state.says = null;
     house.clock.forward(2000);
-    await house.flow.sweep();
-    await house.flow.sweep();
+    await house.scheduler.sweep();
+    await house.scheduler.sweep();
     expect(tries).toBe(atOnce + 1);
-    expect(house.flow.running()).toBe(1);
+    expect(house.scheduler.running()).toBe(1);
     release();
     await house.settles();
     expect(house.texts).toHaveLength(people.length);

@@ -2,14 +2,14 @@
 
 import { type DeliveryEvent, externalId, sendKey } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { matchReceipt } from "../../src/pipeline/receipt.ts";
-import { cite } from "../../src/store/conversations.ts";
-import { readDraft, recordSending } from "../../src/store/drafts.ts";
+import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { storedEvents } from "../../src/store/events.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
-import { attemptsOn } from "../../src/store/outbox.ts";
-import { suppression } from "../../src/store/suppressions.ts";
+import { cite } from "../../src/store/tables/conversations.ts";
+import { readDraft, recordSending } from "../../src/store/tables/drafts.ts";
+import { storedEvents } from "../../src/store/tables/events.ts";
+import { attemptsOn } from "../../src/store/tables/outbox.ts";
+import { suppression } from "../../src/store/tables/suppressions.ts";
 import { conversation, draft, stateOf, storeEvent } from "../store/rig.ts";
 import { lineOf, listen, put, receipt, watched } from "./rig.ts";
 

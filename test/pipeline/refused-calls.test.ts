@@ -28,7 +28,7 @@ async function withAgent(): Promise<{ house: House; agent: Agent; platform: Scri
     rate: house.rate,
     clock: house.clock,
     log: listen().log,
-    changed: () => house.flow.wake(),
+    changed: () => house.scheduler.wake(),
   });
   const abort = new AbortController();
   const running = agent.run(abort.signal);

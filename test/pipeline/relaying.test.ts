@@ -1,7 +1,7 @@
 // A person's words for the platform, which misbehaves: they hold the conversation's lane, so they never wait for ever.
 
 import { expect, it } from "vitest";
-import { enqueueTurn } from "../../src/store/turns.ts";
+import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { openHouse } from "./house.ts";
 
 it("words of unknown outcome do not block the customer when the platform has lost the conversation", async () => {

@@ -6,7 +6,7 @@ import { expect, onTestFinished } from "vitest";
 import type { AgentClient, AgentSettings } from "../../src/agent/calls.ts";
 import { draftStates, eventStates, replyStates, turnStates } from "../../src/domain/states.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import type { Line, LineRules } from "../../src/pipeline/line.ts";
+import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { fresh, type NewPlace, sqlitePlace } from "../store/rig.ts";
 
@@ -63,7 +63,7 @@ export function listen(): Heard {
   return { lines, log: { debug: () => undefined, info: hear, warn: hear, error: hear } };
 }
 
-const rules: LineRules = {
+const rules: ChannelRules = {
   max_age: 3_600_000,
   allow: [],
   deny: [],
@@ -97,8 +97,8 @@ export const activeSettings = (over: { delay?: number } = {}): AgentSettings => 
 
 /** Channel `c` with an outbound that is given, or none. */
 export function lineOf(
-  over: { rules?: Partial<LineRules>; outbound?: Outbound; settings?: AgentSettings } = {},
-): Line {
+  over: { rules?: Partial<ChannelRules>; outbound?: Outbound; settings?: AgentSettings } = {},
+): ChannelRuntime {
   return {
     channel: channelId("c"),
     agent: "agent",

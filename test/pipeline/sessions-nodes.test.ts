@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { migrate } from "../../src/store/migrate.ts";
-import { nodeLease } from "../../src/store/sessions.ts";
+import { nodeLease } from "../../src/store/tables/sessions.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
 import { postgresPlace } from "../store/rig.ts";
@@ -28,7 +28,7 @@ describeReal("a call on two nodes", await needPostgres(), () => {
     await migrate(dbs[0]);
     const a = await callHouse({ platform, db: dbs[0], node: "a", timeout: 30_000 });
     const b = await callHouse({ platform, db: dbs[1], node: "b" });
-    await Promise.all([a.flow.sweep(), b.flow.sweep()]);
+    await Promise.all([a.scheduler.sweep(), b.scheduler.sweep()]);
     const pins = () => a.db.read((q) => q.all<{ node: string | null }>("SELECT DISTINCT node FROM lanes"));
     /** Its process is gone, or cannot reach the store, for longer than its lease. */
     const silence = (node: string) =>

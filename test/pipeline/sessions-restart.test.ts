@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../src/app.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { insertSession, readSession } from "../../src/store/sessions.ts";
+import { insertSession, readSession } from "../../src/store/tables/sessions.ts";
 import { conversation } from "../store/rig.ts";
 import { listen } from "./rig.ts";
 

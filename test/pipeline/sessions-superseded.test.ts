@@ -60,7 +60,7 @@ it("never says a late answer, and asks the newer question when the older one has
   await call.says("one");
   await house.called("ask", 1);
   await call.says("two");
-  await house.flow.sweep();
+  await house.scheduler.sweep();
   expect(house.asked()).toEqual(["one"]);
   held[0]?.answer(200, held[0].perform());
   await house.called("ask", 2);

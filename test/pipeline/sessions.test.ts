@@ -3,9 +3,9 @@
 import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { writeOpening } from "../../src/domain/opening.ts";
-import { accept } from "../../src/pipeline/accept.ts";
-import { changeDraft } from "../../src/store/drafts.ts";
-import { enqueueTurn } from "../../src/store/turns.ts";
+import { accept } from "../../src/pipeline/accept/stage.ts";
+import { changeDraft } from "../../src/store/tables/drafts.ts";
+import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { callHouse, callOf } from "./call.ts";
 import { testClock } from "./house.ts";
 import { refusing } from "./scripted-platform.ts";
@@ -150,7 +150,7 @@ describe("a call", () => {
     const house = await callHouse();
     await callOf(house).opens();
     const enqueue = (id: string, introduction: string | null) =>
-      house.flow.commit(async (q) => {
+      house.scheduler.commit(async (q) => {
         const row = await q.one<{ id: string }>("SELECT id FROM conversations");
         await enqueueTurn(q, {
           id,
@@ -210,7 +210,7 @@ describe("what is to be said", () => {
     expect(house.said.at(-1)?.text).toBe("answer to still here");
     expect(await call.facts()).toMatchObject({ state: "open", openings: 2 });
     await call.tells("lost");
-    await accept(house.flow, "c", [call.words("from before")], null, "dead");
+    await accept(house.scheduler, "c", [call.words("from before")], null, "dead");
     await house.settles();
     expect((await call.facts())?.state).toBe("lost");
     expect(await house.drafts()).toEqual(["sent", "sent", "queued"]);
@@ -222,7 +222,7 @@ describe("what is to be said", () => {
     await call.opens();
     const session = { kind: "session", session: call.session, from: { address: "ada@example.org" } } as const;
     const lost = { ...session, id: externalId("late"), state: "lost" } as const;
-    await accept(house.flow, "c", [lost], null, "another node");
+    await accept(house.scheduler, "c", [lost], null, "another node");
     expect((await call.facts())?.state).toBe("open");
     await call.says("hello");
     await house.settles();
@@ -252,7 +252,7 @@ describe("what is to be said", () => {
     await call.says("another thing");
     await house.called("ask", 2);
     house.clock.forward(1000);
-    await house.flow.sweep();
+    await house.scheduler.sweep();
     expect([house.said, await house.drafts()]).toEqual([[], ["dropped"]]);
   });
 

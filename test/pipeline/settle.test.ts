@@ -3,17 +3,17 @@
 import type { Attempt, Outbound, Reply, SendOutcome, Verdict } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { composeStage } from "../../src/pipeline/compose.ts";
-import type { LineRules } from "../../src/pipeline/line.ts";
-import { sendStage } from "../../src/pipeline/send.ts";
-import { changeAfter } from "../../src/pipeline/settle.ts";
-import { createFlow } from "../../src/pipeline/step.ts";
-import { insertReply, readDraft, recordSending } from "../../src/store/drafts.ts";
+import { createScheduler } from "../../src/engine/scheduler.ts";
+import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
+import { composeStage } from "../../src/pipeline/compose/stage.ts";
+import { changeAfter } from "../../src/pipeline/reconcile/stage.ts";
+import { sendStage } from "../../src/pipeline/send/stage.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { refreshLane } from "../../src/store/lanes.ts";
-import { attemptsOn, resendDraft } from "../../src/store/outbox.ts";
-import { pausesOf, wholeChannel } from "../../src/store/pauses.ts";
-import { strike, suppression } from "../../src/store/suppressions.ts";
+import { insertReply, readDraft, recordSending } from "../../src/store/tables/drafts.ts";
+import { attemptsOn, resendDraft } from "../../src/store/tables/outbox.ts";
+import { pausesOf, wholeChannel } from "../../src/store/tables/pauses.ts";
+import { strike, suppression } from "../../src/store/tables/suppressions.ts";
 import { conversation, draft, stateOf, turn } from "../store/rig.ts";
 import { activeSettings, clock, lineOf, listen, put, watched } from "./rig.ts";
 
@@ -31,10 +31,10 @@ function outboundOf(
 }
 
 /** One look at what is due; ends when what began has ended. */
-async function round(db: Database, outbound: Outbound, rules: Partial<LineRules> = {}): Promise<string[]> {
+async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRules> = {}): Promise<string[]> {
   const heard = listen();
   const lines = () => new Map([["c", lineOf({ outbound, rules })]]);
-  const flow = createFlow({
+  const scheduler = createScheduler({
     db,
     clock,
     log: heard.log,
@@ -42,8 +42,8 @@ async function round(db: Database, outbound: Outbound, rules: Partial<LineRules>
     stages: [sendStage({ lines, db, clock, log: heard.log, node: "n", timeout: 1000 })],
     concurrency: () => 1,
   });
-  await flow.sweep();
-  await flow.drain(5000);
+  await scheduler.sweep();
+  await scheduler.drain(5000);
   return heard.lines;
 }
 
@@ -218,11 +218,11 @@ describe("send", () => {
 });
 
 describe("settle", () => {
-  const rules = (on_unknown: LineRules["on_unknown"], on_dead: LineRules["on_dead"] = "skip") =>
+  const rules = (on_unknown: ChannelRules["on_unknown"], on_dead: ChannelRules["on_dead"] = "skip") =>
     lineOf({ rules: { on_unknown, on_dead } }).rules;
   const found: Verdict = { kind: "sent", id: externalId("x") };
 
-  it.each<[Verdict, number, number, LineRules, object]>([
+  it.each<[Verdict, number, number, ChannelRules, object]>([
     [found, 0, 1000, rules("hold"), { state: "sent", open: 0, externalId: "x" }],
     [found, 9, -1, rules("drop"), { state: "sent", open: 0, externalId: "x" }],
     [{ kind: "not-sent" }, 0, -1, rules("drop"), { state: "queued", open: 1 }],
@@ -239,7 +239,7 @@ describe("settle", () => {
   });
 
   it.each<
-    ["unknown" | "sending", Verdict | undefined, Partial<LineRules>, number | null, string, string | null]
+    ["unknown" | "sending", Verdict | undefined, Partial<ChannelRules>, number | null, string, string | null]
   >([
     ["unknown", found, {}, 60_000, "sent", "sent"],
     ["sending", found, {}, null, "sent", "sent"],

@@ -2,9 +2,8 @@
 
 import type { Clock } from "bridgehead/contract";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { Claimed, PureStage, Stage } from "../../src/pipeline/stage.ts";
-import { createFlow, type Flow } from "../../src/pipeline/step.ts";
-import { writeSettings } from "../../src/store/agents.ts";
+import { createScheduler, type Scheduler } from "../../src/engine/scheduler.ts";
+import type { Claimed, Stage, TransactionalStage } from "../../src/engine/stage.ts";
 import type { Database } from "../../src/store/driver.ts";
 import {
   abandonLane,
@@ -13,7 +12,14 @@ import {
   leaseLanes,
   releaseLane,
 } from "../../src/store/lanes.ts";
-import { changeTurn, endAttempt, headTurn, recordAsking, type TurnRow } from "../../src/store/turns.ts";
+import { writeSettings } from "../../src/store/tables/agents.ts";
+import {
+  changeTurn,
+  endAttempt,
+  headTurn,
+  recordAsking,
+  type TurnRow,
+} from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, startPostgres } from "../real/postgres.ts";
 import { conversation, fresh, postgresPlace, turn } from "../store/rig.ts";
@@ -53,13 +59,13 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
   };
 }
 
-function flowOf(
+function schedulerOf(
   db: Database,
   stages: readonly Stage[],
-  over: { pure?: PureStage[]; room?: () => number; clock?: Clock } = {},
+  over: { pure?: TransactionalStage[]; room?: () => number; clock?: Clock } = {},
 ) {
   const heard = listen();
-  const flow = createFlow({
+  const scheduler = createScheduler({
     db,
     clock: over.clock ?? clock,
     log: heard.log,
@@ -67,7 +73,7 @@ function flowOf(
     stages,
     concurrency: over.room ?? (() => 10),
   });
-  return { flow, heard };
+  return { scheduler, heard };
 }
 
 /** Who sleeps on it sleeps until he is woken, unless `allow` lets sleeps end by themselves. */
@@ -86,24 +92,24 @@ function drowsyClock() {
 }
 
 /** Sweeps until the test ends. */
-function sweep(flow: Flow): void {
+function sweep(scheduler: Scheduler): void {
   const abort = new AbortController();
-  const swept = flow.run(abort.signal);
+  const swept = scheduler.run(abort.signal);
   onTestFinished(async () => {
     abort.abort();
-    await flow.drain(1000);
+    await scheduler.drain(1000);
     await swept;
   });
 }
 
-const put = (flow: Flow, count: number, from = 0) =>
-  flow.commit(async (q) => {
+const put = (scheduler: Scheduler, count: number, from = 0) =>
+  scheduler.commit(async (q) => {
     for (let i = from; i < from + count; i++) await turn(q, `t${i}`, await conversation(q, `k${i}`));
   });
 const left = async (db: Database) =>
   (await db.read((q) => q.all("SELECT 1 FROM turns WHERE open = 1"))).length;
 
-describe("flow", () => {
+describe("scheduler", () => {
   it("starts what a commit made ready, at most as much as there is room for, and all in the end", async () => {
     const db = await watched();
     let [now, most] = [0, 0];
@@ -112,10 +118,10 @@ describe("flow", () => {
       await new Promise<void>((resolve) => setImmediate(resolve));
       now -= 1;
     });
-    const { flow, heard } = flowOf(db, [stage], { room: () => 3 });
-    sweep(flow);
-    await put(flow, 40);
-    expect(flow.running()).toBe(3);
+    const { scheduler, heard } = schedulerOf(db, [stage], { room: () => 3 });
+    sweep(scheduler);
+    await put(scheduler, 40);
+    expect(scheduler.running()).toBe(3);
     await expect.poll(() => left(db)).toBe(0);
     expect(most).toBe(3);
     expect(heard.lines).toEqual([]);
@@ -124,11 +130,11 @@ describe("flow", () => {
   it("does nothing on a channel without room, until there is some", async () => {
     const db = await watched();
     let room = 0;
-    const { flow } = flowOf(db, [answering(async () => undefined)], { room: () => room });
-    await put(flow, 1);
-    expect([flow.running(), await left(db)]).toEqual([0, 1]);
+    const { scheduler } = schedulerOf(db, [answering(async () => undefined)], { room: () => room });
+    await put(scheduler, 1);
+    expect([scheduler.running(), await left(db)]).toEqual([0, 1]);
     room = 1;
-    sweep(flow);
+    sweep(scheduler);
     await expect.poll(() => left(db)).toBe(0);
   });
 
@@ -139,9 +145,9 @@ describe("flow", () => {
       calls += 1;
       if (calls === 1) throw new Error("a defect");
     }, 100);
-    const { flow, heard } = flowOf(db, [stage], { room: () => 1 });
-    sweep(flow);
-    await put(flow, 1);
+    const { scheduler, heard } = schedulerOf(db, [stage], { room: () => 1 });
+    sweep(scheduler);
+    await put(scheduler, 1);
     await expect.poll(() => left(db)).toBe(0);
     expect([calls, heard.lines]).toEqual([2, ["a stage failed"]]);
     const [attempt] = await db.read((q) => q.all("SELECT number, outcome FROM attempts"));
@@ -151,7 +157,7 @@ describe("flow", () => {
   it("keeps what was written when what follows from it fails, and tries that again", async () => {
     const db = await watched();
     let [broken, told] = [true, 0];
-    const pure: PureStage = {
+    const pure: TransactionalStage = {
       takes: "turns",
       async run(q) {
         await writeSettings(q, "half", "{}");
@@ -159,13 +165,13 @@ describe("flow", () => {
         return [() => told++];
       },
     };
-    const { flow, heard } = flowOf(db, [answering(async () => undefined)], { pure: [pure] });
-    await put(flow, 1);
+    const { scheduler, heard } = schedulerOf(db, [answering(async () => undefined)], { pure: [pure] });
+    await put(scheduler, 1);
     expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([]);
     expect(heard.lines).toEqual(["a pure stage failed"]);
     await expect.poll(() => left(db)).toBe(0);
     broken = false;
-    await flow.sweep();
+    await scheduler.sweep();
     expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([{ id: "half" }]);
     expect(told).toBe(1);
   });
@@ -193,25 +199,28 @@ describe("flow", () => {
     };
     for (const stages of [[stage], [good, after]]) {
       broken = true;
-      const { flow, heard } = flowOf(db, stages, { room: () => 1 });
-      await put(flow, 1, stages.length);
-      expect([flow.running(), heard.lines]).toEqual([0, ["claiming work failed"]]);
+      const { scheduler, heard } = schedulerOf(db, stages, { room: () => 1 });
+      await put(scheduler, 1, stages.length);
+      expect([scheduler.running(), heard.lines]).toEqual([0, ["claiming work failed"]]);
       expect(await db.read((q) => q.all("SELECT 1 FROM lanes WHERE lease_until > 0"))).toEqual([]);
       broken = false;
-      await flow.sweep();
+      await scheduler.sweep();
       await expect.poll(() => left(db)).toBe(0);
-      await flow.drain(1000);
+      await scheduler.drain(1000);
     }
   });
 
   it("rejects a write that throws, gives room back, and follows up on the others of its commit", async () => {
     const db = await watched();
     const { drowsy, resting } = drowsyClock();
-    const { flow } = flowOf(db, [answering(async () => undefined)], { room: () => 1, clock: drowsy });
-    sweep(flow);
+    const { scheduler } = schedulerOf(db, [answering(async () => undefined)], {
+      room: () => 1,
+      clock: drowsy,
+    });
+    sweep(scheduler);
     await expect.poll(resting, { interval: 5 }).toBe(1);
-    const good = put(flow, 1);
-    const bad = flow.commit(async () => {
+    const good = put(scheduler, 1);
+    const bad = scheduler.commit(async () => {
       throw new Error("no");
     });
     await expect(bad).rejects.toThrow("no");
@@ -223,26 +232,26 @@ describe("flow", () => {
     const db = await watched();
     let finish = () => undefined as void;
     const gate = new Promise<void>((resolve) => (finish = resolve));
-    const { flow } = flowOf(db, [answering(() => gate)], { room: () => 1 });
-    await put(flow, 2);
-    const drained = flow.drain(60_000);
+    const { scheduler } = schedulerOf(db, [answering(() => gate)], { room: () => 1 });
+    await put(scheduler, 2);
+    const drained = scheduler.drain(60_000);
     finish();
     await drained;
-    expect([flow.running(), await left(db)]).toEqual([0, 1]);
-    await flow.sweep();
-    expect(flow.running()).toBe(0);
+    expect([scheduler.running(), await left(db)]).toEqual([0, 1]);
+    await scheduler.sweep();
+    expect(scheduler.running()).toBe(0);
   });
 
   it("drains: after the given time the signal aborts", async () => {
     const db = await watched();
-    const { flow } = flowOf(db, [
+    const { scheduler } = schedulerOf(db, [
       answering(
         (_, signal) => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
       ),
     ]);
-    await put(flow, 1);
-    await flow.drain(20);
-    expect([flow.running(), await left(db)]).toEqual([0, 0]);
+    await put(scheduler, 1);
+    await scheduler.drain(20);
+    expect([scheduler.running(), await left(db)]).toEqual([0, 0]);
   });
 
   it("drains: waits for what a commit under way has claimed", async () => {
@@ -257,12 +266,12 @@ describe("flow", () => {
       ...stage,
       async claim(q, channel, room) {
         const claimed = await stage.claim(q, channel, room);
-        begun.resolve(flow.drain(60_000));
+        begun.resolve(scheduler.drain(60_000));
         return claimed;
       },
     };
-    const { flow } = flowOf(db, [draining]);
-    const written = put(flow, 1);
+    const { scheduler } = schedulerOf(db, [draining]);
+    const written = put(scheduler, 1);
     await begun.promise;
     expect(worked).toBe(true);
     await written;
@@ -277,29 +286,29 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const store = await postgresPlace(server);
     const db = await fresh(async () => store);
     const looks: number[] = [];
-    const idle: PureStage = {
+    const idle: TransactionalStage = {
       takes: "turns",
       async run() {
         looks.push(performance.now());
         return [];
       },
     };
-    const busy = flowOf(db, [answering(async () => undefined)], { room: () => 0, pure: [idle] });
+    const busy = schedulerOf(db, [answering(async () => undefined)], { room: () => 0, pure: [idle] });
     const { drowsy, resting, allow } = drowsyClock();
     allow(true);
-    const free = flowOf(await store.open(), [answering(async () => undefined)], {
+    const free = schedulerOf(await store.open(), [answering(async () => undefined)], {
       pure: [idle],
       clock: drowsy,
     });
-    sweep(busy.flow);
-    sweep(free.flow);
+    sweep(busy.scheduler);
+    sweep(free.scheduler);
     await expect.poll(() => looks.length).toBeGreaterThan(5);
     // Two nodes that look once a second: six looks take two seconds. Waking each other, they would take none.
     expect((looks[5] ?? 0) - (looks[0] ?? 0)).toBeGreaterThan(1500);
     // From now on the free one wakes when it is woken, or not at all.
     allow(false);
     await expect.poll(resting, { interval: 5 }).toBe(1);
-    await put(busy.flow, 5);
+    await put(busy.scheduler, 5);
     await expect.poll(() => left(db), { interval: 5 }).toBe(0);
   });
 });

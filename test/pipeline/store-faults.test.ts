@@ -1,7 +1,7 @@
 // A store that fails for a moment, or for long.
 
 import { expect, it, onTestFinished } from "vitest";
-import { createFlow } from "../../src/pipeline/step.ts";
+import { createScheduler } from "../../src/engine/scheduler.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { openHouse, testClock } from "./house.ts";
 import { listen } from "./rig.ts";
@@ -110,9 +110,16 @@ it("looks once a second at a store that is gone, and says so each time", async (
     wake: async () => undefined,
     close: async () => undefined,
   };
-  const flow = createFlow({ db, clock, log: heard.log, pure: [], stages: [], concurrency: () => 1 });
+  const scheduler = createScheduler({
+    db,
+    clock,
+    log: heard.log,
+    pure: [],
+    stages: [],
+    concurrency: () => 1,
+  });
   const abort = new AbortController();
-  const swept = flow.run(abort.signal);
+  const swept = scheduler.run(abort.signal);
   onTestFinished(async () => {
     abort.abort();
     await swept;
@@ -120,7 +127,7 @@ it("looks once a second at a store that is gone, and says so each time", async (
   for (let i = 1; i <= 3; i++) {
     await expect.poll(() => tries, { interval: 1 }).toBe(i);
     // Whoever commits in vain meanwhile does not make it look again either.
-    await expect(flow.commit(async () => undefined)).rejects.toThrow("ECONNREFUSED");
+    await expect(scheduler.commit(async () => undefined)).rejects.toThrow("ECONNREFUSED");
     for (let turns = 0; turns < 200; turns++) await new Promise((resolve) => setImmediate(resolve));
     expect(tries).toBe(i + 1);
     tries -= 1;

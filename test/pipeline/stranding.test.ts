@@ -3,15 +3,15 @@
 
 import { sendKey } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { joinTurn } from "../../src/pipeline/join.ts";
-import { matchReceipt } from "../../src/pipeline/receipt.ts";
-import { enqueueDraft, insertReply, readDraft, recordSending } from "../../src/store/drafts.ts";
+import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
+import { joinTurn } from "../../src/pipeline/route/debounce.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { type EventRow, storedEvents } from "../../src/store/events.ts";
-import { releaseEvent } from "../../src/store/inbox.ts";
 import { leaseLanes } from "../../src/store/lanes.ts";
-import { dropDraft } from "../../src/store/outbox.ts";
-import { changeTurn, headTurn, readTurn, recordAsking } from "../../src/store/turns.ts";
+import { enqueueDraft, insertReply, readDraft, recordSending } from "../../src/store/tables/drafts.ts";
+import { type EventRow, storedEvents } from "../../src/store/tables/events.ts";
+import { releaseEvent } from "../../src/store/tables/inbox.ts";
+import { dropDraft } from "../../src/store/tables/outbox.ts";
+import { changeTurn, headTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
 import { conversation, draft, fresh, postgresPlace, storeEvent, turn } from "../store/rig.ts";

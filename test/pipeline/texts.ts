@@ -3,7 +3,7 @@
 import type { MessageEvent, Outbound, Reply, SendOutcome } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import type { AgentSettings, ChannelSettings } from "../../src/agent/calls.ts";
-import type { Line } from "../../src/pipeline/line.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { endLeases } from "../../src/store/lanes.ts";
 import { type House, type HouseOptions, mail, openHouse } from "./house.ts";
 import { activeSettings } from "./rig.ts";
@@ -58,8 +58,8 @@ export async function openTexts(options: TextOptions = {}): Promise<Texts> {
     },
   };
   const settings = smsSettings(options);
-  const wrap = options.line ?? ((line: Line) => line);
-  const line = (given: Line): Line =>
+  const wrap = options.line ?? ((line: ChannelRuntime) => line);
+  const line = (given: ChannelRuntime): ChannelRuntime =>
     wrap({
       ...given,
       settings: () => settings,
@@ -85,7 +85,7 @@ export async function openTexts(options: TextOptions = {}): Promise<Texts> {
     say,
     says: (words, over) => say({ text: words, ...over }),
     async reborn() {
-      await house.flow.drain(0);
+      await house.scheduler.drain(0);
       await house.db.tx(endLeases);
       const { clock, db, platform } = house;
       return openTexts({ ...options, clock, db, platform });

@@ -36,7 +36,7 @@ describe("a question that has not been sent (review 22)", () => {
     await house.says("hi");
     await occupied(house);
     const waiting = house.say({ text: "two" });
-    await expect.poll(() => house.flow.running(), { interval: 2 }).toBe(1);
+    await expect.poll(() => house.scheduler.running(), { interval: 2 }).toBe(1);
     expect(await turns(house)).toEqual(["answered 2", "waiting 0"]);
     // The process dies here, and another begins on the same store.
     await house.db.tx(endLeases);
@@ -45,7 +45,7 @@ describe("a question that has not been sent (review 22)", () => {
     await next.settles();
     expect(next.texts).toEqual(["+15550111: answer to two"]);
     expect([asked(next), platform.count("look")]).toEqual([["ask hi", "ask two"], 0]);
-    await house.flow.drain(0);
+    await house.scheduler.drain(0);
     await waiting;
     expect(asked(next)).toEqual(["ask hi", "ask two"]);
   });
@@ -57,11 +57,11 @@ describe("a question that has not been sent (review 22)", () => {
     const release = await occupied(house);
     await house.accepts("c", mail({ text: "two", from: { address: ann } }));
     house.clock.forward(100);
-    await house.flow.sweep();
-    await expect.poll(() => house.flow.running(), { interval: 2 }).toBe(1);
+    await house.scheduler.sweep();
+    await expect.poll(() => house.scheduler.running(), { interval: 2 }).toBe(1);
     await house.accepts("c", mail({ text: "three", from: { address: ann } }));
     await release();
-    await expect.poll(() => house.flow.running(), { interval: 2 }).toBe(0);
+    await expect.poll(() => house.scheduler.running(), { interval: 2 }).toBe(0);
     await house.passes(1000);
     expect(asked(house)).toEqual(["ask hi", "ask two\nthree"]);
     expect(house.texts.at(-1)).toBe("+15550111: answer to two\nthree");
@@ -73,7 +73,7 @@ describe("a question that has not been sent (review 22)", () => {
     await call.opens();
     const release = await occupied(house);
     await call.says("one");
-    await expect.poll(() => house.flow.running(), { interval: 2 }).toBe(1);
+    await expect.poll(() => house.scheduler.running(), { interval: 2 }).toBe(1);
     await call.says("two");
     await release();
     await house.settles();

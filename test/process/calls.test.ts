@@ -1,7 +1,7 @@
 // Calls: the daemon dies in the middle of one, and the next process goes on with it.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { PointName } from "../../src/ops/points.ts";
+import type { FailpointName } from "../../src/ops/failpoints.ts";
 import { startDaemon } from "./daemon.ts";
 import {
   type LinesPlace,
@@ -15,7 +15,7 @@ import { lastWords, until, within } from "./story.ts";
 import { read } from "./text-invariants.ts";
 
 interface Death {
-  readonly point: PointName;
+  readonly point: FailpointName;
   readonly hit: number;
   /** True where the first question is stored by then, and its answer not yet on its way: it is certainly heard. A
    *  sentence that may have been spoken is not said again. */
@@ -25,7 +25,7 @@ const always: Death["kept"] = [
   ["before", true],
   ["after", true],
 ];
-const death = (point: PointName, hit = 1, kept = always): Death => ({ point, hit, kept });
+const death = (point: FailpointName, hit = 1, kept = always): Death => ({ point, hit, kept });
 
 const deaths: readonly Death[] = [
   // Of sms's look for missed texts, of the call's beginning, of the first question.

@@ -1,6 +1,6 @@
 // The matrix: at which point the daemon dies, and in what world.
 
-import { type PointName, pointNames } from "../../src/ops/points.ts";
+import { type FailpointName, failpointNames } from "../../src/ops/failpoints.ts";
 import type { Story } from "./story.ts";
 import type { Place, PlaceOptions } from "./world.ts";
 
@@ -10,7 +10,7 @@ export interface Case {
   readonly story: Pick<Story, "deaths" | "holds" | "meanwhile" | "plant" | "stalls">;
 }
 
-type Point = PointName | "email.mark" | "email.sent-copy";
+type Point = FailpointName | "email.mark" | "email.sent-copy";
 const phases = ["before", "after"] as const;
 
 function both(point: Point, hit: number, variant = "", more: Partial<Case> = {}): Case[] {
@@ -35,11 +35,11 @@ const holding = (point: Point, hit = 1): Case[] =>
 const renumber = (place: Place) => place.world.dovecot.changeUidValidity(place.options.user);
 
 /** What the world must do for the point to be reached at all. */
-const worlds: { readonly [point in PointName]?: Case["place"] } = { "verdict.commit": { resets: 1 } };
+const worlds: { readonly [point in FailpointName]?: Case["place"] } = { "verdict.commit": { resets: 1 } };
 
 /** No call comes by mail, a mail brings its attachments along, nobody is told of anything here, and backups are made by a
  *  command (test/commands/backup.test.ts kills it). */
-const elsewhere: ReadonlySet<PointName> = new Set([
+const elsewhere: ReadonlySet<FailpointName> = new Set([
   "session.commit",
   "fetch.commit",
   "notice.commit",
@@ -51,7 +51,7 @@ const elsewhere: ReadonlySet<PointName> = new Set([
 ]);
 
 export const cases: readonly Case[] = [
-  ...pointNames
+  ...failpointNames
     .filter((point) => !elsewhere.has(point))
     .flatMap((point) => both(point, 1, "", { place: worlds[point] ?? {} })),
   ...both("email.mark", 1),

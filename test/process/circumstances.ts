@@ -2,7 +2,7 @@
 
 import type { Edit } from "./planting.ts";
 
-const ask = "src/pipeline/ask.ts";
+const ask = "src/pipeline/ask/stage.ts";
 
 export const circumstances: { readonly [name: string]: readonly Edit[] } = {
   /** A lease that hardly holds one call. */
@@ -33,7 +33,7 @@ export const circumstances: { readonly [name: string]: readonly Edit[] } = {
   /** Nobody waits for three quarters of a minute in doubt whether somebody was told. */
   "short-doubt": [
     {
-      file: "src/pipeline/settle.ts",
+      file: "src/pipeline/reconcile/stage.ts",
       find: "const noticeWindowMs = 45_000;",
       put: "const noticeWindowMs = 300;",
     },
@@ -41,7 +41,7 @@ export const circumstances: { readonly [name: string]: readonly Edit[] } = {
   /** What is sent again and again, because the daemon dies each time, does not wait longer each time. */
   "no-patience": [
     {
-      file: "src/pipeline/settle.ts",
+      file: "src/pipeline/reconcile/stage.ts",
       find: "return draft.attempts < 2 ? change",
       put: "return draft.attempts < 99 ? change",
     },

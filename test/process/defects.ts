@@ -4,12 +4,12 @@
 import type { Invariant } from "./invariants.ts";
 import { type Defects, keepDatabase } from "./planting.ts";
 
-const ask = "src/pipeline/ask.ts";
-const answer = "src/pipeline/answer.ts";
-const concluding = "src/pipeline/concluding.ts";
-const accept = "src/pipeline/accept.ts";
-const send = "src/pipeline/send.ts";
-const settle = "src/pipeline/settle.ts";
+const ask = "src/pipeline/ask/stage.ts";
+const answer = "src/pipeline/ask/outcomes.ts";
+const concluding = "src/pipeline/ask/crossing.ts";
+const accept = "src/pipeline/accept/stage.ts";
+const send = "src/pipeline/send/stage.ts";
+const settle = "src/pipeline/reconcile/stage.ts";
 const lanes = "src/store/lanes.ts";
 const intake = "adapters/email/imap/intake.ts";
 
@@ -36,8 +36,8 @@ export const defects: Defects<Invariant> = {
       { file: accept, find: "if (position) await writeCursor(q, channel, position.cursor);", put: "" },
       {
         file: accept,
-        find: "const accepted = await flow.commit(",
-        put: "if (position) await flow.commit((q) => writeCursor(q, channel, position.cursor));\n  const accepted = await flow.commit(",
+        find: "const accepted = await scheduler.commit(",
+        put: "if (position) await scheduler.commit((q) => writeCursor(q, channel, position.cursor));\n  const accepted = await scheduler.commit(",
       },
     ],
   },
@@ -50,7 +50,7 @@ export const defects: Defects<Invariant> = {
       {
         file: accept,
         find: "  return accepted;",
-        put: "  if (position) await flow.commit((q) => writeCursor(q, channel, position.cursor));\n  return accepted;",
+        put: "  if (position) await scheduler.commit((q) => writeCursor(q, channel, position.cursor));\n  return accepted;",
       },
       { file: accept, find: "externalId: event.id,", put: "externalId: `${event.id}?${Math.random()}`," },
       {
@@ -148,7 +148,7 @@ export const defects: Defects<Invariant> = {
     by: ["bounce"],
     edits: [
       {
-        file: "src/pipeline/receipt.ts",
+        file: "src/pipeline/reconcile/receipts.ts",
         find: "await apply(q, line, draft, found.certain, event, log);",
         put: "setTimeout(() => void globalThis.plantedDb.tx((later) => apply(later, line, draft, found.certain, event, log)), 50);",
       },
@@ -161,7 +161,7 @@ export const defects: Defects<Invariant> = {
     by: ["phantom"],
     edits: [
       {
-        file: "src/store/drafts.ts",
+        file: "src/store/tables/drafts.ts",
         find: "UPDATE drafts SET state = 'sending', attempts",
         put: "UPDATE drafts SET state = 'sent', open = 0, attempts",
       },
@@ -255,7 +255,7 @@ export const defects: Defects<Invariant> = {
     by: ["order"],
     edits: [
       {
-        file: "src/store/turns.ts",
+        file: "src/store/tables/turns.ts",
         find: "FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1",
         put: "FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
       },

@@ -1,6 +1,6 @@
 // The matrix of escalations: in which act the daemon dies, and at which point.
 
-import type { PointName } from "../../src/ops/points.ts";
+import type { FailpointName } from "../../src/ops/failpoints.ts";
 import type { Act, EscalationStory } from "./escalation-story.ts";
 
 export interface EscalationCase {
@@ -12,7 +12,7 @@ const phases = ["before", "after"] as const;
 
 function at(
   act: Act,
-  point: PointName,
+  point: FailpointName,
   hits: readonly number[] = [1],
   in_: readonly (typeof phases)[number][] = phases,
   by: EscalationStory["by"] = "text",

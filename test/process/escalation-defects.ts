@@ -3,7 +3,7 @@
 import type { EscalationInvariant } from "./escalation-invariants.ts";
 import { type Defects, keepDatabase } from "./planting.ts";
 
-const ask = "src/pipeline/ask.ts";
+const ask = "src/pipeline/ask/stage.ts";
 
 export const escalationDefects: Defects<EscalationInvariant> = {
   "told-in-advance": {
@@ -13,7 +13,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     endless: true,
     edits: [
       {
-        file: "src/escalation/saying.ts",
+        file: "src/escalation/notify/render.ts",
         find: ".savepoint(() => write(q, policy, group.toSorted(byNumber), deps))",
         put: `.savepoint(async () => {
         for (const one of group) await endNotice(q, one.notice.id, null);
@@ -35,7 +35,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     by: ["untaken"],
     edits: [
       {
-        file: "src/escalation/heed.ts",
+        file: "src/escalation/reply/handle.ts",
         find: 'if (words.acknowledge || text !== "" || attached) await take(q, row, by, deps);',
         put: 'if (words.acknowledge || text !== "" || attached) setTimeout(() => void globalThis.plantedDb.tx((later) => take(later, row, by, deps)), 60_000);',
       },
@@ -62,12 +62,12 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     by: ["answered-twice"],
     edits: [
       {
-        file: "src/pipeline/answer.ts",
+        file: "src/pipeline/ask/outcomes.ts",
         find: 'await leave(q, asking, "sent", { state: "answered", open: 0, questionId: id });',
         put: 'await leave(q, asking, "sent", { state: "answered", open: 0 });',
       },
       {
-        file: "src/pipeline/answer.ts",
+        file: "src/pipeline/ask/outcomes.ts",
         find: "await namePlatformId(q, asking.turn.id, id);",
         put: "void id;",
       },

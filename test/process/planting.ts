@@ -22,7 +22,7 @@ export interface Defect<Invariant extends string> {
 
 export type Defects<Invariant extends string> = { readonly [name: string]: Defect<Invariant> };
 
-const ask = "src/pipeline/ask.ts";
+const ask = "src/pipeline/ask/stage.ts";
 
 /** For edits that write where no transaction is at hand. */
 export const keepDatabase: Edit = {

@@ -1,6 +1,6 @@
 // The matrix of texts: at which point the daemon dies, and in what world.
 
-import type { PointName } from "../../src/ops/points.ts";
+import type { FailpointName } from "../../src/ops/failpoints.ts";
 import type { PlaceOptions } from "./lines-world.ts";
 import type { TextStory } from "./text-story.ts";
 
@@ -11,7 +11,7 @@ export interface TextCase {
 }
 
 function both(
-  point: PointName,
+  point: FailpointName,
   hit: number,
   variant = "",
   place: PlaceOptions = {},

@@ -79,7 +79,7 @@ export const textDefects: Defects<TextInvariant> = {
     by: ["unwanted"],
     edits: [
       {
-        file: "src/pipeline/send.ts",
+        file: "src/pipeline/send/stage.ts",
         find: "draft.forced ? null : await suppression(q, line.channel, draft.recipient);",
         put: "draft.forced || draft.attempts === 0 ? null : await suppression(q, line.channel, draft.recipient);",
       },

@@ -8,7 +8,7 @@ import {
   endFetch,
   keepFetched,
   postponeFetch,
-} from "../../src/store/attachments.ts";
+} from "../../src/pipeline/fetch/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { LeaseLost } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";

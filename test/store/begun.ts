@@ -3,9 +3,12 @@
 import { describe, expect, it } from "vitest";
 import type { Opening } from "../../src/domain/opening.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { begin, begunBefore } from "../../src/pipeline/beginning.ts";
-import { postponeChannel } from "../../src/store/capped.ts";
-import { addParticipant, participantsOf, readConversation } from "../../src/store/conversations.ts";
+import { begin, begunBefore } from "../../src/pipeline/ask/outbound.ts";
+import { extendTurn, joinableTurn } from "../../src/pipeline/route/debounce-rows.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { leaseLanes } from "../../src/store/lanes.ts";
+import { postponeChannel } from "../../src/store/tables/capped.ts";
+import { addParticipant, participantsOf, readConversation } from "../../src/store/tables/conversations.ts";
 import {
   changeDraft,
   changeReply,
@@ -17,14 +20,17 @@ import {
   isSuperseded,
   readDraft,
   readyReplies,
-} from "../../src/store/drafts.ts";
-import type { Database, Query } from "../../src/store/driver.ts";
-import { exempt, insertEvent, settleEvent, settleEventsOf, storedEvents } from "../../src/store/events.ts";
-import { extendTurn, joinableTurn } from "../../src/store/joining.ts";
-import { leaseLanes } from "../../src/store/lanes.ts";
-import { openingOutcome } from "../../src/store/openings.ts";
-import { lift, strike, suppress, suppression } from "../../src/store/suppressions.ts";
-import { changeTurn, enqueueTurn, headTurn, readTurn } from "../../src/store/turns.ts";
+} from "../../src/store/tables/drafts.ts";
+import {
+  exempt,
+  insertEvent,
+  settleEvent,
+  settleEventsOf,
+  storedEvents,
+} from "../../src/store/tables/events.ts";
+import { openingOutcome } from "../../src/store/tables/openings.ts";
+import { lift, strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
+import { changeTurn, enqueueTurn, headTurn, readTurn } from "../../src/store/tables/turns.ts";
 import { conversation, draft, event, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
 
 const person = "a@example.org";

@@ -4,7 +4,13 @@ import { describe, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { type Lease, LeaseLost, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { changeTurn, endAttempt, headTurn, recordAsking, type TurnRow } from "../../src/store/turns.ts";
+import {
+  changeTurn,
+  endAttempt,
+  headTurn,
+  recordAsking,
+  type TurnRow,
+} from "../../src/store/tables/turns.ts";
 import { conversation, type NewPlace } from "./rig.ts";
 
 const [jobs, lanes, workers] = [10_000, 500, 4];

@@ -1,7 +1,9 @@
 // Escalations and those who are told of them: one for each trouble, whoever notices it; links that are good once.
 
 import { describe, expect, it } from "vitest";
-import { raise } from "../../src/escalation/raise.ts";
+import { raise } from "../../src/escalation/trigger/open.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { migrate } from "../../src/store/migrate.ts";
 import {
   addNotice,
   bindContact,
@@ -18,10 +20,9 @@ import {
   sentIds,
   toldOf,
   useLink,
-} from "../../src/store/contacts.ts";
-import { cite } from "../../src/store/conversations.ts";
-import { changeDraft } from "../../src/store/drafts.ts";
-import type { Database, Query } from "../../src/store/driver.ts";
+} from "../../src/store/tables/contacts.ts";
+import { cite } from "../../src/store/tables/conversations.ts";
+import { changeDraft } from "../../src/store/tables/drafts.ts";
 import {
   closeEscalation,
   dueEscalations,
@@ -34,11 +35,10 @@ import {
   newestEscalation,
   readEscalation,
   takeEscalation,
-} from "../../src/store/escalations.ts";
-import { ensureChannel } from "../../src/store/events.ts";
-import { migrate } from "../../src/store/migrate.ts";
-import { addSource, isNoticed, sourcesOf } from "../../src/store/sources.ts";
-import { lastTold, waitsToBeRead } from "../../src/store/telling.ts";
+} from "../../src/store/tables/escalations.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
+import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.ts";
+import { lastTold, waitsToBeRead } from "../../src/store/tables/telling.ts";
 import { clock, listen } from "../pipeline/rig.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 

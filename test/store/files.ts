@@ -1,13 +1,13 @@
 // Files that go out with a person's answer: read by their reply alone, and kept for as long as a draft may need them.
 
 import { describe, expect, it } from "vitest";
-import { changeDraft, changeReply } from "../../src/store/drafts.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { settleEvent } from "../../src/store/events.ts";
-import { filesOf, insertFiles, meantFiles, type ReadyFile, readFile } from "../../src/store/files.ts";
 import { migrate, migrations } from "../../src/store/migrate.ts";
-import { dropDraft, resendDraft } from "../../src/store/outbox.ts";
 import { forget } from "../../src/store/retention.ts";
+import { changeDraft, changeReply } from "../../src/store/tables/drafts.ts";
+import { settleEvent } from "../../src/store/tables/events.ts";
+import { filesOf, insertFiles, meantFiles, type ReadyFile, readFile } from "../../src/store/tables/files.ts";
+import { dropDraft, resendDraft } from "../../src/store/tables/outbox.ts";
 import { conversation, draft, fresh, type NewPlace, stateOf, storeEvent } from "./rig.ts";
 
 const day = 86_400_000;

@@ -1,13 +1,19 @@
 // Escalations are forgotten when they have been closed for long: words, names and addresses, never what dedupe needs.
 
 import { describe, expect, it } from "vitest";
-import { bindContact, contactsIn, contactsToldBy, endNotice, giveLink } from "../../src/store/contacts.ts";
-import { addParticipant, cite } from "../../src/store/conversations.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { closeEscalation, newestEscalation, takeEscalation } from "../../src/store/escalations.ts";
 import { forget } from "../../src/store/retention.ts";
-import { addSource, isNoticed } from "../../src/store/sources.ts";
-import { watchIn } from "../../src/store/watches.ts";
+import {
+  bindContact,
+  contactsIn,
+  contactsToldBy,
+  endNotice,
+  giveLink,
+} from "../../src/store/tables/contacts.ts";
+import { addParticipant, cite } from "../../src/store/tables/conversations.ts";
+import { closeEscalation, newestEscalation, takeEscalation } from "../../src/store/tables/escalations.ts";
+import { addSource, isNoticed } from "../../src/store/tables/sources.ts";
+import { watchIn } from "../../src/store/tables/watches.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 

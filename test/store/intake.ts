@@ -12,7 +12,7 @@ import {
   participantsOf,
   readConversation,
   unbindPlatform,
-} from "../../src/store/conversations.ts";
+} from "../../src/store/tables/conversations.ts";
 import {
   attachmentsOf,
   channelsToRoute,
@@ -25,7 +25,7 @@ import {
   settleEvent,
   storedEvents,
   writeCursor,
-} from "../../src/store/events.ts";
+} from "../../src/store/tables/events.ts";
 import { conversation, event, fresh, type NewPlace, stateOf, storeEvent } from "./rig.ts";
 
 const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) });

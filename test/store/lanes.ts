@@ -1,8 +1,6 @@
 // Lanes, leases and turns: strict order, fencing, caps.
 
 import { describe, expect, it } from "vitest";
-import { bindPlatform } from "../../src/store/conversations.ts";
-import { insertReply } from "../../src/store/drafts.ts";
 import type { Database } from "../../src/store/driver.ts";
 import {
   channelsWithDueLanes,
@@ -16,7 +14,9 @@ import {
   releaseLane,
 } from "../../src/store/lanes.ts";
 import { dropLease, holdsLease, takeLease } from "../../src/store/leases.ts";
-import { attemptsOn } from "../../src/store/outbox.ts";
+import { bindPlatform } from "../../src/store/tables/conversations.ts";
+import { insertReply } from "../../src/store/tables/drafts.ts";
+import { attemptsOn } from "../../src/store/tables/outbox.ts";
 import {
   capUse,
   changeTurn,
@@ -27,7 +27,7 @@ import {
   platformIds,
   readTurn,
   recordAsking,
-} from "../../src/store/turns.ts";
+} from "../../src/store/tables/turns.ts";
 import { conversation, fresh, type NewPlace, turn } from "./rig.ts";
 
 const minute = 60_000;

@@ -1,18 +1,30 @@
 // What operators, health and retention see and move.
 
 import { describe, expect, it } from "vitest";
-import { addParticipant } from "../../src/store/conversations.ts";
-import { changeDraft, changeReply, headDraft, readDraft, recordSending } from "../../src/store/drafts.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { countHeld, insertEvent, settleEvent, storedEvents, writeCursor } from "../../src/store/events.ts";
-import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/inbox.ts";
 import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
-import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/outbox.ts";
-import { overview } from "../../src/store/overview.ts";
-import { writePause } from "../../src/store/pauses.ts";
 import { forget } from "../../src/store/retention.ts";
-import { strike } from "../../src/store/suppressions.ts";
-import { changeTurn, endAttempt } from "../../src/store/turns.ts";
+import { addParticipant } from "../../src/store/tables/conversations.ts";
+import {
+  changeDraft,
+  changeReply,
+  headDraft,
+  readDraft,
+  recordSending,
+} from "../../src/store/tables/drafts.ts";
+import {
+  countHeld,
+  insertEvent,
+  settleEvent,
+  storedEvents,
+  writeCursor,
+} from "../../src/store/tables/events.ts";
+import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/tables/inbox.ts";
+import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/tables/outbox.ts";
+import { overview } from "../../src/store/tables/overview.ts";
+import { writePause } from "../../src/store/tables/pauses.ts";
+import { strike } from "../../src/store/tables/suppressions.ts";
+import { changeTurn, endAttempt } from "../../src/store/tables/turns.ts";
 import { conversation, draft, event, fresh, type NewPlace, stateOf, storeEvent, turn } from "./rig.ts";
 
 const day = 86_400_000;

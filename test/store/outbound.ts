@@ -1,7 +1,9 @@
 // Replies, drafts, pauses, suppressions: what stages compose, send and settle stand on.
 
 import { describe, expect, it } from "vitest";
-import { cite } from "../../src/store/conversations.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
+import { cite } from "../../src/store/tables/conversations.ts";
 import {
   changeDraft,
   changeReply,
@@ -16,11 +18,16 @@ import {
   readDraft,
   readyReplies,
   recordSending,
-} from "../../src/store/drafts.ts";
-import type { Database } from "../../src/store/driver.ts";
-import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
-import { endPause, pausesOf, probeNow, takeProbe, wholeChannel, writePause } from "../../src/store/pauses.ts";
-import { strike, suppression } from "../../src/store/suppressions.ts";
+} from "../../src/store/tables/drafts.ts";
+import {
+  endPause,
+  pausesOf,
+  probeNow,
+  takeProbe,
+  wholeChannel,
+  writePause,
+} from "../../src/store/tables/pauses.ts";
+import { strike, suppression } from "../../src/store/tables/suppressions.ts";
 import { conversation, draft, fresh, type NewPlace, turn } from "./rig.ts";
 
 const hour = 3_600_000;

@@ -1,24 +1,24 @@
 // What the platform has told us and what we have asked it for: each once, on either database, and what is waited for.
 
 import { describe, expect, it } from "vitest";
-import { alarmRows } from "../../src/store/alarm.ts";
-import { addNotice, endNotice, ensureContact } from "../../src/store/contacts.ts";
-import { bindPlatform } from "../../src/store/conversations.ts";
-import { insertEscalation } from "../../src/store/escalations.ts";
+import { alarmRows } from "../../src/store/tables/alarm.ts";
+import { addNotice, endNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { bindPlatform } from "../../src/store/tables/conversations.ts";
+import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import {
   conversationBoundTo,
   dueIntakes,
   endIntake,
   insertIntake,
   postponeIntake,
-} from "../../src/store/intakes.ts";
+} from "../../src/store/tables/intakes.ts";
 import {
   beginRegistration,
   dropRegistration,
   endRegistration,
   registrationsOf,
   signingSecretsOf,
-} from "../../src/store/registrations.ts";
+} from "../../src/store/tables/registrations.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;

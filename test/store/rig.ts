@@ -4,14 +4,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFailed, onTestFinished } from "vitest";
-import { insertConversation } from "../../src/store/conversations.ts";
-import { enqueueDraft, insertReply } from "../../src/store/drafts.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { ensureChannel, insertEvent, type NewEvent } from "../../src/store/events.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { enqueueTurn } from "../../src/store/turns.ts";
+import { insertConversation } from "../../src/store/tables/conversations.ts";
+import { enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
+import { ensureChannel, insertEvent, type NewEvent } from "../../src/store/tables/events.ts";
+import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import type { Postgres } from "../real/postgres.ts";
 
 export interface Place {

@@ -1,23 +1,23 @@
 // What is asked often reads what is open, never the history: proven by the databases' own plans over a history.
 
 import { describe, expect, it } from "vitest";
-import { channelsToFetch } from "../../src/store/attachments.ts";
-import * as contacts from "../../src/store/contacts.ts";
-import { bindContact, endNotice, giveLink } from "../../src/store/contacts.ts";
-import { addParticipant, cite, conversationsCiting } from "../../src/store/conversations.ts";
-import { channelsToCompose } from "../../src/store/drafts.ts";
+import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
-import * as escalations from "../../src/store/escalations.ts";
-import { closeEscalation } from "../../src/store/escalations.ts";
-import { channelsToRoute } from "../../src/store/events.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
-import { overview } from "../../src/store/overview.ts";
 import { forget } from "../../src/store/retention.ts";
-import { addSource, isNoticed, sourcesOf } from "../../src/store/sources.ts";
-import { lastTold, waitsToBeRead } from "../../src/store/telling.ts";
-import { acquaintanceOf, hasWrittenSince, transcriptOf } from "../../src/store/transcript.ts";
-import * as watches from "../../src/store/watches.ts";
-import { watchIn } from "../../src/store/watches.ts";
+import * as contacts from "../../src/store/tables/contacts.ts";
+import { bindContact, endNotice, giveLink } from "../../src/store/tables/contacts.ts";
+import { addParticipant, cite, conversationsCiting } from "../../src/store/tables/conversations.ts";
+import { channelsToCompose } from "../../src/store/tables/drafts.ts";
+import * as escalations from "../../src/store/tables/escalations.ts";
+import { closeEscalation } from "../../src/store/tables/escalations.ts";
+import { channelsToRoute } from "../../src/store/tables/events.ts";
+import { overview } from "../../src/store/tables/overview.ts";
+import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.ts";
+import { lastTold, waitsToBeRead } from "../../src/store/tables/telling.ts";
+import { acquaintanceOf, hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
+import * as watches from "../../src/store/tables/watches.ts";
+import { watchIn } from "../../src/store/tables/watches.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
 

@@ -8,10 +8,10 @@ import {
   replyStates,
   turnStates,
 } from "../../src/domain/states.ts";
-import { insertConversation } from "../../src/store/conversations.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { insertEscalation } from "../../src/store/escalations.ts";
 import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
+import { insertConversation } from "../../src/store/tables/conversations.ts";
+import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import type { NewPlace } from "./rig.ts";
 
 /** The schema as the database itself tells it. */

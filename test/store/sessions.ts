@@ -1,11 +1,12 @@
 // Sessions and what hangs on them: pins, nodes that fall silent, what is not wanted any more.
 
 import { describe, expect, it } from "vitest";
+import { dropDrafts, dropRest, noteHeard } from "../../src/calls/superseded.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { channelsWithDueLanes, leaseLanes } from "../../src/store/lanes.ts";
 import { takeLease } from "../../src/store/leases.ts";
-import { overview } from "../../src/store/overview.ts";
 import { forget } from "../../src/store/retention.ts";
+import { overview } from "../../src/store/tables/overview.ts";
 import {
   closeSession,
   endLost,
@@ -23,8 +24,7 @@ import {
   reclaimSessions,
   resumeSession,
   type SessionRow,
-} from "../../src/store/sessions.ts";
-import { dropDrafts, dropRest, noteHeard } from "../../src/store/superseded.ts";
+} from "../../src/store/tables/sessions.ts";
 import { conversation, draft, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
 
 const minute = 60_000;

@@ -1,7 +1,7 @@
 // A node that stops in the middle of a transaction, as a machine that is suspended does: its locks are held by nobody.
 
-import { writeSettings } from "../../src/store/agents.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
+import { writeSettings } from "../../src/store/tables/agents.ts";
 
 const [, , url = "", schema = "", idleMs = ""] = process.argv;
 const db = await openPostgres(url, { schema, patience: { idleMs: Number(idleMs) } });

@@ -1,9 +1,9 @@
 // Transactions, savepoints, reads and wake-ups.
 
 import { describe, expect, it } from "vitest";
-import { readSettings, writeSettings } from "../../src/store/agents.ts";
 import type { Query } from "../../src/store/driver.ts";
-import { readCursor, writeCursor } from "../../src/store/events.ts";
+import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
+import { readCursor, writeCursor } from "../../src/store/tables/events.ts";
 import { fresh, type NewPlace } from "./rig.ts";
 
 const names = async (q: Query) =>

@@ -1,13 +1,13 @@
 // Looks at the platform's conversations, what a person's words take the place of, and what was said.
 
 import { describe, expect, it } from "vitest";
-import { changeDraft, enqueueDraft, insertReply } from "../../src/store/drafts.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type Lease, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
-import { insertSession } from "../../src/store/sessions.ts";
-import { dropWaitingAnswers, namePlatformId } from "../../src/store/takeover.ts";
-import { hasWrittenSince, transcriptOf } from "../../src/store/transcript.ts";
-import { changeTurn, enqueueTurn } from "../../src/store/turns.ts";
+import { changeDraft, enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
+import { insertSession } from "../../src/store/tables/sessions.ts";
+import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
+import { hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
+import { changeTurn, enqueueTurn } from "../../src/store/tables/turns.ts";
 import {
   activityIn,
   channelsToWatch,
@@ -17,7 +17,7 @@ import {
   readWatch,
   unwantedQuestions,
   watchIn,
-} from "../../src/store/watches.ts";
+} from "../../src/store/tables/watches.ts";
 import { opens } from "./escalations.ts";
 import { conversation, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
 

@@ -14,7 +14,7 @@ import {
 import * as z from "zod";
 import type { Policy } from "../../domain/policy.ts";
 import { judge, type Resolve } from "../../ops/address.ts";
-import type { Lines } from "../../pipeline/line.ts";
+import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { connectMs, openConnection } from "./connection.ts";
 import { post } from "./exchange.ts";
 import { deferred, failureIn, type Said, saidIn } from "./reading.ts";
@@ -26,7 +26,7 @@ export interface WebhookDeps {
    *  configuration has no policy. */
   readonly policy: () => Policy | null;
   /** Channel runtimes, whose agents may have recipients of their own. */
-  readonly lines: () => Lines;
+  readonly lines: () => ChannelRuntimes;
   /** Name resolution, and response timeout in milliseconds. Default: the system's resolver, and 20 s. */
   readonly resolve?: Resolve;
   readonly answerMs?: number;

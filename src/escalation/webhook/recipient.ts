@@ -4,7 +4,7 @@
 
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Policy } from "../../domain/policy.ts";
-import type { Lines } from "../../pipeline/line.ts";
+import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 
 export interface Recipient {
   readonly headers: Readonly<Record<string, string>>;
@@ -17,7 +17,7 @@ export interface Recipient {
 export function recipientAt(
   url: string,
   policy: Policy | null,
-  lines: Lines,
+  lines: ChannelRuntimes,
 ): Recipient | "stranger" | "unread" {
   if (policy === null) return "stranger";
   for (const { webhook } of policy.people.values()) if (webhook?.url === url) return webhook;

@@ -1,0 +1,44 @@
+// Stage presence.
+// Input: sessions of nodes that share the store, at every sweep.
+// Effect: renews this node's heartbeat lease; marks open sessions of nodes with an expired lease as lost.
+// Output: sessions `lost`, for another node to resume; those that no node resumes are finally `closed`.
+// Failure: retried at the next sweep.
+// Crash: the other nodes detect it when the node's lease expires.
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { TransactionalStage } from "../engine/stage.ts";
+import type { Database } from "../store/driver.ts";
+import { takeLease } from "../store/leases.ts";
+import { endLost, forgetNodes, loseOrphans, nodeLease, reclaimSessions } from "../store/tables/sessions.ts";
+
+/** A node without a heartbeat for this time, in milliseconds, counts as dead. */
+const leaseMs = 20_000;
+const renewalMs = 5000;
+/** After this time, in milliseconds, a lost session is closed without its end event. */
+const lostLifetime = 6 * 3_600_000;
+
+export function presenceStage(deps: {
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+}): TransactionalStage {
+  let nextAt = Number.NEGATIVE_INFINITY;
+  return {
+    takes: "sessions",
+    async run(q) {
+      const now = deps.clock.monotonic();
+      if (now < nextAt) return [];
+      const committed = [() => void (nextAt = now + renewalMs)];
+      await endLost(q, lostLifetime);
+      // An SQLite store has one node: the sessions that were open at its start are already lost.
+      if (deps.db.kind === "sqlite") return committed;
+      if ((await takeLease(q, nodeLease(deps.node), deps.node, leaseMs)) !== null)
+        await reclaimSessions(q, deps.node);
+      await forgetNodes(q);
+      const lost = await loseOrphans(q);
+      if (lost > 0) deps.log.warn({ sessions: lost }, "calls of a silent node are lost");
+      return committed;
+    },
+  };
+}

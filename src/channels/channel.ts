@@ -1,0 +1,167 @@
+// Creates the contract's Channel for an adapter, from the pipeline and the channel's own state.
+
+import { createHash } from "node:crypto";
+import {
+  type AgentFacts,
+  type Channel,
+  type ChannelId,
+  type ChannelIdentity,
+  type ChannelStatus,
+  type Clock,
+  type ExternalId,
+  externalId,
+  type Log,
+  type SessionFacts,
+  type SessionId,
+} from "bridgehead/contract";
+import type { Scheduler } from "../engine/scheduler.ts";
+import { accept, type Reader } from "../pipeline/accept/stage.ts";
+import type { Database, Query } from "../store/driver.ts";
+import type { Installation } from "../store/installation.ts";
+import { readSecret, writeSecret } from "../store/secrets.ts";
+import { ownAddresses } from "../store/tables/conversations.ts";
+import { channelsSince, knownEvents } from "../store/tables/events.ts";
+import { probeNow } from "../store/tables/pauses.ts";
+import { readSession, sessionParty } from "../store/tables/sessions.ts";
+
+export interface ChannelState {
+  status: ChannelStatus;
+  /** Clock milliseconds of the last change of `status.state`. */
+  since: number;
+  /** Clock milliseconds of the last accepted event or confirmed poll; null before the first. */
+  heardAt: number | null;
+  /** Warnings for the operator while the channel works, by code. */
+  readonly warnings: Map<string, string>;
+}
+
+export function createChannel(options: {
+  readonly id: ChannelId;
+  /** The adapter's name. All channels of an adapter share its secrets. */
+  readonly adapter: string;
+  readonly installation: Installation;
+  /** Ids of the channels that currently run on this store. */
+  running(): readonly string[];
+  readonly scheduler: Scheduler;
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly publicUrl: string;
+  /** Id of this process among those that share the store. */
+  readonly node: string;
+  readonly state: ChannelState;
+  /** The platform's current facts about the agent on this channel. */
+  agent(): AgentFacts | null;
+  /** The lease under which this process currently reads the channel. */
+  reader(): Reader | null;
+}): Channel {
+  const { id, scheduler, db, clock, node, state } = options;
+  const log = inChannel(options.log, id);
+  const startedAt = clock.now();
+  return {
+    id,
+    log,
+    clock,
+    url: (path) => new URL(`${options.publicUrl.replace(/\/$/, "")}/channels/${id}${path}`),
+    async accept(events, cursor) {
+      if (cursor === undefined) return accept(scheduler, id, events, null, node, startedAt);
+      const reader = options.reader();
+      if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
+      const accepted = await accept(scheduler, id, events, { cursor, reader }, node, startedAt);
+      state.heardAt = clock.now();
+      return accepted;
+    },
+    async known(ids) {
+      return (await db.read((q) => knownEvents(q, id, ids))) as Set<ExternalId>;
+    },
+    addresses: () => db.read((q) => ownAddresses(q, id)),
+    session: (session) => db.read((q) => sessionFacts(q, id, session)),
+    agent: () => options.agent(),
+    identity: async () =>
+      identityOf(id, options.installation, await db.read(channelsSince), new Set(options.running())),
+    secrets: {
+      read: (name) => db.read((q) => readSecret(q, `${options.adapter}/${name}`)),
+      write: (name, value) => db.tx((q) => writeSecret(q, `${options.adapter}/${name}`, value)),
+    },
+    warn(code, sentence) {
+      if ((state.warnings.get(code) ?? null) === sentence) return;
+      if (sentence === null) state.warnings.delete(code);
+      else state.warnings.set(code, sentence);
+      if (sentence === null) log.info({ code }, "channel warning cleared");
+      else log.warn({ code, reason: sentence }, "channel warning");
+    },
+    report(status) {
+      const recovered = status.state === "ready" && state.status.state !== "ready";
+      if (status.state !== state.status.state) {
+        state.since = clock.now();
+        const fields = { state: status.state, ...("reason" in status ? { reason: status.reason } : {}) };
+        if (status.state === "unauthorized") log.error(fields, "the channel's credentials are refused");
+        else if (status.state === "degraded") log.warn(fields, "the channel is degraded");
+        else log.info(fields, "the channel's state changed");
+      }
+      const caughtUp = state.status.state === "connecting" && status.state !== "connecting";
+      state.status = status;
+      // Due work was delayed until the channel caught up.
+      if (caughtUp) scheduler.wake();
+      // Retries work that waits for a connection or a login.
+      if (recovered)
+        void scheduler
+          .commit((q) => probeNow(q, id))
+          .catch((error: unknown) => log.warn({ err: error }, "ending the pauses of a channel failed"));
+      if (status.state === "ready") state.heardAt = clock.now();
+    },
+  };
+}
+
+async function sessionFacts(q: Query, channel: string, id: SessionId): Promise<SessionFacts | null> {
+  const row = await readSession(q, channel, id);
+  if (!row) return null;
+  const { person, pending } = await sessionParty(q, row);
+  return {
+    state: row.state,
+    from: { address: person },
+    openedAt: new Date(row.opened_at),
+    openings: row.openings,
+    handingOver: row.handing_over,
+    pending: pending === null ? null : externalId(pending),
+  };
+}
+
+/** Returns the identifier that a channel of one installation uses in its marks at the provider. */
+const markOf = (installation: string, channel: string): string =>
+  createHash("sha256").update(`${installation}/${channel}`).digest("hex").slice(0, 10);
+
+function identityOf(
+  id: string,
+  installation: Installation,
+  since: ReadonlyMap<string, number>,
+  running: ReadonlySet<string>,
+): ChannelIdentity {
+  const mark = markOf(installation.id, id);
+  const channels = new Set([id, ...since.keys()]);
+  const all = [...channels].flatMap((channel) =>
+    [installation.id, ...installation.earlier].map((one) => ({ channel, mark: markOf(one, channel) })),
+  );
+  const siblings = new Set(
+    [...running].filter((channel) => channel !== id).map((one) => markOf(installation.id, one)),
+  );
+  const known = new Set(all.map((one) => one.mark));
+  return {
+    since: new Date(since.get(id) ?? 0),
+    mark,
+    ownerOf(other) {
+      if (other === mark) return "self";
+      if (siblings.has(other)) return "sibling";
+      return known.has(other) ? "earlier" : "foreign";
+    },
+  };
+}
+
+/** Adds the channel's id to every log record. */
+function inChannel(log: Log, channel: ChannelId): Log {
+  return {
+    debug: (fields, message) => log.debug({ channel, ...fields }, message),
+    info: (fields, message) => log.info({ channel, ...fields }, message),
+    warn: (fields, message) => log.warn({ channel, ...fields }, message),
+    error: (fields, message) => log.error({ channel, ...fields }, message),
+  };
+}

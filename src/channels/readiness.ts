@@ -1,0 +1,136 @@
+// State of the running channels and agents for /readyz, the metrics and the service's status text.
+
+import type { ChannelStatus, Clock } from "bridgehead/contract";
+import { whyNotAsk } from "../pipeline/channel-runtime.ts";
+import type { Agent } from "../pipeline/settings.ts";
+import type { Database } from "../store/driver.ts";
+import { type ChannelOverview, proveWritable } from "../store/tables/overview.ts";
+import type { Host } from "./host.ts";
+
+export interface ChannelReport {
+  readonly id: string;
+  readonly adapter: string;
+  /** The adapter's state, or `standby` while another node reads the channel. */
+  readonly state: ChannelStatus["state"] | "standby";
+  readonly reason: string | null;
+  /** Reason why the agent is not asked although the channel reads: an inactive agent or skill, a
+   *  rejected key. */
+  readonly not_asking: string | null;
+  /** True when the platform rejects the agent's key, which requires an operator. */
+  readonly key_rejected: boolean;
+  readonly since: string;
+  readonly heard_at: string | null;
+  readonly failures: number;
+  /** True for a channel that carries notifications and no questions. */
+  readonly notices_only: boolean;
+  /** Warnings for the operator while the channel works. */
+  readonly warnings: readonly string[];
+}
+
+/** Returns one report per channel, in the configuration's order. */
+export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): ChannelReport[] {
+  return host.running().map(({ config, state, failures, standby }) => {
+    const line = host.lines().get(config.id);
+    const refused = agents.get(config.core.agent)?.problem() ?? null;
+    const noticesOnly = config.adapter.traits.platform === null;
+    return {
+      id: config.id,
+      adapter: config.adapter.name,
+      state: standby ? "standby" : state.status.state,
+      reason: "reason" in state.status ? state.status.reason : null,
+      not_asking: noticesOnly ? null : (refused ?? (line ? whyNotAsk(line) : null)),
+      key_rejected: !noticesOnly && refused !== null,
+      since: new Date(state.since).toISOString(),
+      heard_at: state.heardAt === null ? null : new Date(state.heardAt).toISOString(),
+      failures,
+      notices_only: noticesOnly,
+      warnings: [...state.warnings.values()],
+    };
+  });
+}
+
+/** Returns each channel's health for stage health. */
+export function pulsesOf(host: Host, clock: Clock): Pulse[] {
+  return host.running().map(({ config, state: { status, since } }) => ({
+    channel: config.id,
+    agent: config.core.agent,
+    state: status.state,
+    reason: "reason" in status ? status.reason : null,
+    forMs: clock.now() - since,
+  }));
+}
+
+export interface Pulse {
+  readonly channel: string;
+  readonly agent: string;
+  readonly state: ChannelStatus["state"];
+  readonly reason: string | null;
+  /** Time in this state, in milliseconds. */
+  readonly forMs: number;
+}
+
+/** Returns the number of pending turns, replies and drafts in all channels. Held and failed ones do not
+ *  count. */
+export function waitingIn(channels: readonly ChannelOverview[]): number {
+  const counts = channels.flatMap(({ turns, replies, drafts }) =>
+    [turns, replies, drafts].flatMap((one) => Object.entries(one)),
+  );
+  return counts.reduce(
+    (sum, [state, count]) => (state === "held" || state === "failed" ? sum : sum + count),
+    0,
+  );
+}
+
+/** Returns the status text, such as "3/4 channels ready, 12 waiting". */
+export function statusText(channels: readonly ChannelReport[], waiting: number): string {
+  const asking = channels.filter(isAsking);
+  const ready = asking.filter(works).length;
+  return `${ready}/${asking.length} channels ready, ${waiting} waiting`;
+}
+
+/** Returns true when at least one channel for customers works, or none is configured. An inactive agent
+ *  does not count as a failure: an operator deactivated it, and its messages are stored. */
+export function isReady(channels: readonly ChannelReport[]): boolean {
+  const asking = channels.filter(isAsking);
+  return asking.length === 0 || asking.some(works);
+}
+
+/** A node on standby asks, sends and serves webhooks, so it counts as working. */
+const works = ({ state, key_rejected: rejected }: ChannelReport): boolean =>
+  (state === "ready" || state === "standby") && !rejected;
+
+/** Returns the reason why the store is not writable; null when it is. Called for /readyz; costs at most
+ *  one fsync. `freeBytes` checks the disk of an SQLite store, because a write that fits into the
+ *  existing WAL file succeeds on a full disk. */
+export async function storeProblem(
+  db: Database,
+  clock: Clock,
+  freeBytes: (() => Promise<number>) | null,
+): Promise<string | null> {
+  const patience = new AbortController();
+  const late = clock.sleep(storePatienceMs, patience.signal).then(() => "does not answer");
+  const written = db.tx(proveWritable).then(
+    () => null,
+    (error: unknown) => `cannot be written: ${error instanceof Error ? error.message : String(error)}`,
+  );
+  const problem = await Promise.race([written, late]).finally(() => patience.abort());
+  if (problem !== null || freeBytes === null) return problem;
+  const free = await freeBytes().catch(() => leastFreeBytes);
+  if (free >= leastFreeBytes) return null;
+  return `its disk is nearly full: ${Math.floor(free / 2 ** 20)} MiB are free, at least ${leastFreeBytes / 2 ** 20} are needed`;
+}
+
+const storePatienceMs = 5000;
+/** Minimum free space in bytes. Smaller than one large message with its attachments. */
+const leastFreeBytes = 32 * 2 ** 20;
+
+const isAsking = (channel: ChannelReport): boolean => !channel.notices_only;
+
+/** Returns the channels whose last supervisor tick is older than `limitMs`. Used by the watchdog. */
+export function stuckChannels(host: Host, clock: Clock, limitMs: number): string[] {
+  const now = clock.monotonic();
+  return host
+    .running()
+    .filter((channel) => channel.tickedAt !== null && now - channel.tickedAt > limitMs)
+    .map((channel) => channel.config.id);
+}

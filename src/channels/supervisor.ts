@@ -1,0 +1,109 @@
+// Runs one channel's inbound under the channel's lease until the process ends. Restarts it with backoff and
+// jitter when it ends. The supervisor alone reconnects; adapters do not.
+
+import type { Clock, Inbound, Log } from "bridgehead/contract";
+import { cursor } from "bridgehead/contract";
+import { jitter } from "../ops/clock.ts";
+import type { Reader } from "../pipeline/accept/stage.ts";
+import type { Database } from "../store/driver.ts";
+import { dropLease, takeLease } from "../store/leases.ts";
+import { readCursor } from "../store/tables/events.ts";
+
+const leaseMs = 30_000;
+const renewMs = 10_000;
+const firstBackOff = 1000;
+const longestBackOff = 60_000;
+/** A run of this length in milliseconds resets the backoff. */
+const provenMs = 120_000;
+
+export interface Supervised {
+  readonly channel: string;
+  readonly inbound: Inbound;
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+  /** Sets the lease under which accept() may write the cursor; null without a lease. */
+  setReader(reader: Reader | null): void;
+  /** True when the adapter has reported `ready` since the run started. */
+  isReady(): boolean;
+  /** Called in every iteration. The watchdog uses it to detect a stuck supervisor. */
+  tick(): void;
+  /** Called while this node does not read the channel. `held`: another node has the lease; false: the
+   *  store did not answer. */
+  standby(held: boolean): void;
+  /** Called when the run ended unexpectedly. `againInMs`: delay before the restart. */
+  fell(error: unknown, againInMs: number): void;
+}
+
+/** Runs until the signal aborts and the running inbound has ended. */
+export async function supervise(one: Supervised, signal: AbortSignal): Promise<void> {
+  const lease = `channel:${one.channel}`;
+  let backOff = firstBackOff;
+  while (!signal.aborted) {
+    one.tick();
+    const token = await tryLease(one, lease);
+    if (typeof token !== "number") {
+      one.standby(token === "held");
+      await one.clock.sleep(jitter(renewMs), signal);
+      continue;
+    }
+    const began = one.clock.monotonic();
+    const error = await runOnce(one, { lease, token }, signal);
+    if (signal.aborted) break;
+    if (one.isReady() || one.clock.monotonic() - began > provenMs) backOff = firstBackOff;
+    const pause = jitter(backOff);
+    one.fell(error, pause);
+    await one.clock.sleep(pause, signal);
+    backOff = Math.min(backOff * 2, longestBackOff);
+  }
+  await one.db.tx((q) => dropLease(q, lease, one.node)).catch(() => undefined);
+}
+
+/** Returns the lease's token; `held` when another node has the lease, `failed` when the store cannot be
+ *  queried. */
+async function tryLease(one: Supervised, lease: string): Promise<number | "held" | "failed"> {
+  try {
+    return (await one.db.tx((q) => takeLease(q, lease, one.node, leaseMs))) ?? "held";
+  } catch (error) {
+    one.log.error({ channel: one.channel, err: error }, "taking the channel's lease failed");
+    return "failed";
+  }
+}
+
+async function runOnce(one: Supervised, reader: Reader, signal: AbortSignal): Promise<unknown> {
+  const stop = new AbortController();
+  const life = AbortSignal.any([signal, stop.signal]);
+  one.setReader(reader);
+  const renewing = renew(one, reader, life).finally(() => stop.abort());
+  try {
+    const position = await one.db.read((q) => readCursor(q, one.channel));
+    // The signal aborted during the query. An adapter that only listens for the abort event would miss it.
+    if (life.aborted) return null;
+    await one.inbound.run(position === null ? null : cursor(position), life);
+    return new Error("the adapter's run ended by itself");
+  } catch (error) {
+    return error;
+  } finally {
+    stop.abort();
+    await renewing;
+    one.setReader(null);
+  }
+}
+
+/** Renews at a third of the lease's duration. Ends when the lease is lost, also according to this
+ *  process's own clock. */
+async function renew(one: Supervised, reader: Reader, life: AbortSignal): Promise<void> {
+  let renewedAt = one.clock.monotonic();
+  for (;;) {
+    await one.clock.sleep(renewMs, life);
+    if (life.aborted) return;
+    one.tick();
+    const token = await tryLease(one, reader.lease);
+    if (token === reader.token) renewedAt = one.clock.monotonic();
+    else if (token !== "failed" || one.clock.monotonic() - renewedAt > leaseMs - renewMs) {
+      one.log.warn({ channel: one.channel }, "the channel's lease is lost");
+      return;
+    }
+  }
+}

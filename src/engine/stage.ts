@@ -1,0 +1,46 @@
+// Stage interfaces: transactional stages (`TransactionalStage`) and stages with effects (`Stage`). The scheduler in
+// step.ts runs them.
+
+import type { Query, Work } from "../store/driver.ts";
+
+/** The writes of one finished piece of work. Begins with the guard of its lease. */
+export type Transition = (q: Query) => Promise<void>;
+
+/** The key of work that a shutdown cancels immediately: it has no external effect, and is retried by
+ *  another node or later. */
+export const whenever = "whenever";
+
+export interface Claimed {
+  readonly channel: string;
+  /** The key for `Scheduler.cancel`; absent when no event makes the work obsolete. */
+  readonly key?: string | undefined;
+  /** Performs all I/O. Never throws for an expected failure; writes nothing to the store. */
+  work(signal: AbortSignal): Promise<Transition>;
+  /** Reports the "before" and "after" failpoints of the transition's commit. */
+  committing(phase: "before" | "after"): void;
+  /** Milliseconds left of the lease. */
+  left(): number;
+  /** Releases the lane when the work ended without a transition that could be written. */
+  abandon(q: Query): Promise<void>;
+  /** Called before and after the commit of the claim. Stages that record the attempt in the claim report
+   *  their failpoints here. */
+  recorded(phase: "before" | "after"): void;
+}
+
+export interface Stage {
+  readonly name: string;
+  readonly takes: Work;
+  /** Maximum concurrent work per channel, where that is less than the channel's concurrency. */
+  readonly atOnce?: number;
+  /** Returns the channels with due work. */
+  channels(q: Query): Promise<readonly string[]>;
+  /** Leases at most `room` lanes (or attachments) of that channel and records their attempts. */
+  claim(q: Query, channel: string, room: number): Promise<readonly Claimed[]>;
+}
+
+/** A transactional stage: runs inside a transaction and processes all due work; returns quickly when
+ *  there is none. The returned callbacks are called after the commit is on disk. */
+export interface TransactionalStage {
+  readonly takes: Work;
+  run(q: Query): Promise<readonly (() => void)[]>;
+}

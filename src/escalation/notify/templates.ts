@@ -1,0 +1,231 @@
+// Texts of notifications, for SMS and mail. Plain text, never Markdown. Text of customers and agents is
+// quoted as data and bounded: one line in an SMS, several thousand characters of each message in a mail.
+
+import type { EscalationRow } from "../../store/tables/escalations.ts";
+import type { SourceRow } from "../../store/tables/sources.ts";
+import type { Acquaintance, Said } from "../../store/tables/transcript.ts";
+
+/** The data of a notification. */
+export interface Matter {
+  readonly row: EscalationRow;
+  readonly sources: readonly SourceRow[];
+  /** The customer; null when it is about a channel. */
+  readonly person: {
+    readonly address: string;
+    readonly name: string | null;
+    readonly known?: Acquaintance | null;
+  } | null;
+  /** The platform's id of the conversation. */
+  readonly platformId?: string | null;
+  readonly subject: string | null;
+  readonly said: readonly Said[];
+  /** True when earlier messages were left out. */
+  readonly cut?: boolean;
+}
+
+/** Normalizes to one line and removes control characters, including those that change the text
+ *  direction. */
+const oneLine = (text: string): string =>
+  text
+    .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
+    .replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, "")
+    .trim();
+const cut = (text: string, most: number): string => {
+  const whole = oneLine(text);
+  return whole.length <= most ? whole : `${whole.slice(0, most - 3).toWellFormed()}...`;
+};
+
+/** Summarizes the escalation in one line. */
+export function headline({ row, person }: Matter): string {
+  const what = row.topic ?? row.reason;
+  const who = person === null ? `channel ${row.channel}` : `${person.name ?? person.address}, ${row.channel}`;
+  return `${cut(what, 80)} (${cut(who, 60)})`;
+}
+
+/** Returns the subject of the mail. It contains the number, so that mail programs group the mails of one
+ *  escalation. */
+export const subjectOf = (matter: Matter): string => `[Escalation ${matter.row.number}] ${headline(matter)}`;
+
+/** Returns the escalation number in the subject of a notification, regardless of prefixes that a mail
+ *  program added. */
+export function numberIn(subject: string): number | null {
+  const [, number] = /\[Escalation (\d{1,9})\]/u.exec(subject) ?? [];
+  return number === undefined ? null : Number(number);
+}
+
+/** Renders an SMS: headline, customer, last message, how to answer. `link`: page that acknowledges with
+ *  one tap. */
+export function shortText(matter: Matter, link: string | null, again: boolean): string {
+  return [...headOf(matter, again), howToAnswer(matter.row, matter.person !== null, link)].join("\n");
+}
+
+/** Headline, customer, last message. */
+function headOf(matter: Matter, again: boolean): readonly string[] {
+  const last = matter.said.findLast(({ who }) => who === "person");
+  return [
+    `${again ? "Still open: " : ""}Escalation ${matter.row.number}: ${headline(matter)}`,
+    ...(last === undefined
+      ? []
+      : [`${last.other ? `${oneLine(last.other)}: ` : ""}"${cut(last.text, 140)}"`]),
+  ];
+}
+
+/** Renders a text for a chat that shows only `text` and cannot reply. */
+export const chatText = (matter: Matter, link: string | null, again: boolean): string =>
+  [...headOf(matter, again).map(harmless), ...(link === null ? [] : [`To take it: ${link}`])].join("\n");
+
+/** Escapes the characters that chats interpret as mentions or named links. */
+export const harmless = (text: string): string =>
+  text
+    .replaceAll("<", "‹")
+    .replaceAll(">", "›")
+    .replaceAll("](", "] (")
+    .replace(/(?<![\p{L}\p{N}._+-])@/gu, "＠");
+
+function howToAnswer(row: EscalationRow, relayed: boolean, link: string | null): string {
+  const word = `Reply "ok ${row.number}" to take it${relayed ? ", or your answer for the customer" : ""}`;
+  return link === null ? `${word}.` : `${word}: ${link}`;
+}
+
+/** Limit of escalations with a line of their own in one digest. */
+export const mostHeadlines = 50;
+
+/** Renders a digest of `count` escalations: the lines of some of them, and how to name one. */
+export function digestText(matters: readonly Matter[], count: number): string {
+  const more = count - matters.length;
+  const lines = matters.map((matter) => `${matter.row.number}: ${headline(matter)}`);
+  return [
+    `${count} escalations are open.`,
+    ...lines,
+    ...(more > 0 ? [`And ${more} more.`] : []),
+    'Reply "ok" and a number to take one ("ok" alone takes all), or a number, a colon and your answer for the customer.',
+  ].join("\n");
+}
+
+/** Truncates to `most` characters and adds a note with the missing count and the command that shows all.
+ *  `number`: of the escalation. */
+export function clipped(text: string, most: number, number: number): string {
+  return text.length <= most
+    ? text
+    : `${text.slice(0, most).toWellFormed()}\n${cutNote(text.length - most, number)}`;
+}
+
+const cutNote = (count: number, number: number): string =>
+  `[${count} more characters: bridgehead escalation show ${number}]`;
+
+/** Truncates a text to the length of an SMS notification. The platform has the full text. */
+export const bounded = (text: string): string =>
+  text.length <= 900 ? text : `${text.slice(0, 897).toWellFormed()}...`;
+
+/** Limit of one fact in a mail, in characters. */
+const mostFact = 500;
+const names = { person: "Customer", agent: "Agent", human: "Human" } as const;
+
+/** Renders the mail: all known facts, and how to answer. */
+export function longText(matter: Matter, link: string | null, again: boolean): string {
+  const { row, person, subject, sources, said } = matter;
+  const facts = [
+    `Number: ${row.number}`,
+    `Why: ${cut(row.reason, mostFact)}`,
+    ...(row.topic === null ? [] : [`Topic: ${cut(row.topic, mostFact)}`]),
+    ...(person === null
+      ? []
+      : [
+          `Customer: ${[person.name, person.address]
+            .filter(Boolean)
+            .map((one) => cut(String(one), mostFact))
+            .join(", ")}`,
+          ...(person.known ? [acquaintance(person.known)] : []),
+        ]),
+    `Channel: ${row.channel}`,
+    `Agent: ${row.agent}`,
+    ...(subject === null ? [] : [`Subject: ${cut(subject, mostFact)}`]),
+    `Since: ${utc(row.opened_at)}`,
+    ...(row.conversation === null ? [] : [`Conversation: ${row.conversation}`]),
+    ...(matter.platformId ? [`On the platform: ${oneLine(matter.platformId)}`] : []),
+    ...(sources.length > 1 ? [`Noticed by: ${sources.map(({ source }) => source).join(", ")}`] : []),
+  ];
+  const transcript = said.map(
+    ({ at, who, text, other, cut: left }) =>
+      `${utc(at)} ${other ? cut(other, mostFact) : names[who]}:\n${quoted(text)}${left ? `\n${cutNote(left, row.number)}` : ""}`,
+  );
+  const answer =
+    person === null
+      ? [`Answer "ok" to take it, or #close in a line of its own when it is settled.`]
+      : [
+          'Answer "ok" to take it. Whatever else you write or attach goes to the customer, in the thread and under the name of the agent (files where the channel carries them); quotes and your signature are removed.',
+          "In a line of its own: #resume ends this and gives the conversation back to the agent, #close ends this and leaves the agent silent, #note keeps what follows to ourselves.",
+        ];
+  return [
+    ...(again ? ["Nobody has taken this yet."] : []),
+    facts.join("\n"),
+    ...(transcript.length === 0
+      ? []
+      : [
+          matter.cut
+            ? `What was said, the newest ${said.length} of it (the rest: bridgehead escalation show ${row.number}, or the platform):`
+            : "What was said:",
+          transcript.join("\n\n"),
+        ]),
+    ...answer,
+    ...(link === null ? [] : [`To take it without a word: ${link}`]),
+  ].join("\n\n");
+}
+
+const acquaintance = ({ since, conversations, escalations }: Acquaintance): string =>
+  `Known since: ${utc(since)} (${counted(conversations, "conversation")}, ${counted(escalations, "escalation")} before this)`;
+
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+
+/** Formats a time for humans: `2026-11-21 23:36 UTC`. */
+export const utc = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+
+/** Quotes a text, so that no line of it looks like a line of the notification. */
+const quoted = (text: string): string =>
+  text
+    // A marker in the customer's text would be confused with our own marker in the reply.
+    .replaceAll("[ref:", "[ref ")
+    .split(lineEnd)
+    .map((line) => `> ${line}`)
+    .join("\n");
+
+/** Informs the other contacts that a responder has acknowledged the escalation. */
+export const takenText = (row: EscalationRow, by: string): string =>
+  `Escalation ${row.number} is taken by ${oneLine(by)}. Nothing to do for you.`;
+
+/** The same for several escalations. */
+export const allTakenText = (numbers: readonly number[], by: string): string =>
+  `${numbers.length} escalations are taken by ${oneLine(by)}: ${cut(numbers.join(", "), 200)}. Nothing to do for you.`;
+
+/** Renders a customer's message for the responder who has acknowledged the escalation. */
+export const customerText = (row: EscalationRow, who: string, text: string): string =>
+  `${row.number}, ${oneLine(who)}: ${text}`;
+
+/** Every character that a mail program, a phone or a chat renders as a line end. */
+const lineEnd = /\r\n?|[\n\v\f\u0085\u2028\u2029]/gu;
+
+/** Quotes all lines but the first: a line of the customer could look like one of ours. */
+export const customerQuote = (text: string): string => text.replace(lineEnd, "\n> ");
+
+/** Matched anywhere in a line. */
+const ownWords = [/\[ref:[^\]\s]{1,200}\]/u, /\/escalations\/[\w-]{20}/u, /To take it without a word:/u];
+/** Matched at the start of a line, after quote characters. */
+const ownLines = [
+  /^(?:Still open: )?\[?Escalation \d{1,9}[\]:]/u,
+  /^What was said(?:, the newest \d{1,9} of it .*)?:\s*$/u,
+  /^Answer "ok" to take it/u,
+];
+
+/** True when a text contains a link, a marker or a fixed line of our own notifications. A mail client,
+ *  or the responder, has then left the notification in the answer. Linear: every line is checked once. */
+export function carriesNotice(text: string): boolean {
+  let numbered = false;
+  for (const line of text.split(/[\n\r\u2028\u2029]/u)) {
+    const words = line.replace(/^[>\s"“„«]+/u, "");
+    if (ownWords.some((pattern) => pattern.test(line)) || ownLines.some((pattern) => pattern.test(words)))
+      return true;
+    if (numbered && words.startsWith("Why: ")) return true;
+    if (words !== "") numbered = /^Number: \d{1,9}\s*$/u.test(words);
+  }
+  return false;
+}

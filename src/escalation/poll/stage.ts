@@ -1,0 +1,218 @@
+// Stage watch.
+// Input: conversations with a due poll of the platform, while no question is running in them.
+// Effect: reads the platform's mode and messages; both may have changed without us.
+// Output: an escalation when a human is needed, or its end; external messages as replies, each once.
+// Failure: retried later; messages read until then count. Crash: the lease expires, and the poll is still
+// due.
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { CallResult, PlatformMessages } from "../../agent/calls.ts";
+import { type Policy, pollingOf } from "../../domain/policy.ts";
+import { lookDelay } from "../../domain/retry.ts";
+import { leaseDeadline } from "../../engine/lease-deadline.ts";
+import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
+import { failpoint } from "../../ops/failpoints.ts";
+import { readCall } from "../../pipeline/ask/asking.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import { rateName } from "../../pipeline/rate.ts";
+import type { Database, Query } from "../../store/driver.ts";
+import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../../store/lanes.ts";
+import { type Rate, takeRate } from "../../store/rates.ts";
+import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
+import {
+  activityIn,
+  beginWatch,
+  channelsToWatch,
+  dueWatch,
+  dueWatches,
+  failWatch,
+  leaseIdle,
+  noteWatch,
+  postponeWatch,
+  type WatchRow,
+} from "../../store/tables/watches.ts";
+import { deliverForeign } from "./external.ts";
+import { noteModeChange } from "./mode.ts";
+
+export interface WatchDeps {
+  /** Null when the configuration has no policy: conversations are polled at the default intervals. */
+  readonly policy: () => Policy | null;
+  readonly lines: () => ChannelRuntimes;
+  readonly db: Database;
+  readonly rate: Rate;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+}
+
+/** Timeout in milliseconds for two quick reads. */
+const timeout = 20_000;
+const leaseMs = 2 * timeout + 15_000;
+const calls = 2;
+/** Delay when the lane is busy, or when questions have used up the rate limit. Questions have priority. */
+const laterMs = 1000;
+/** Longest pause in milliseconds between two polls of a conversation in which something may still
+ *  happen. */
+const longestPause = 3_600_000;
+const watchedFor = 24 * 3_600_000;
+
+interface Look {
+  readonly line: ChannelRuntime;
+  readonly lease: Lease;
+  readonly watch: WatchRow;
+  readonly conversation: ConversationRow;
+  readonly platformId: string;
+  /** Identifies this poll, as returned by `beginWatch`. */
+  readonly until: number;
+}
+
+export function watchStage(deps: WatchDeps): Stage {
+  return {
+    name: "watch",
+    takes: "watches",
+    atOnce: 4,
+    async channels(q) {
+      const channels = await channelsToWatch(q);
+      return channels.filter((channel) => deps.lines().get(channel)?.problem() === null);
+    },
+    async claim(q, channel, room) {
+      const claimed: Claimed[] = [];
+      const line = deps.lines().get(channel);
+      if (!line) return claimed;
+      for (const { conversation } of await dueWatches(q, channel, room)) {
+        const look = await claimLook(q, line, await readConversation(q, conversation), deps);
+        if (look) claimed.push(piece(look, deps));
+      }
+      return claimed;
+    },
+  };
+}
+
+async function claimLook(
+  q: Query,
+  line: ChannelRuntime,
+  conversation: ConversationRow,
+  deps: WatchDeps,
+): Promise<Look | null> {
+  const { id, platform_id: platformId } = conversation;
+  // Another node may be polling the conversation, or has just done so, and then the poll is no longer due.
+  // The lock is not waited for: its holder may wait for a lock of this transaction.
+  if (!(await tryLane(q, id, "in"))) return null;
+  const watch = await dueWatch(q, id);
+  if (watch === null) return null;
+  // The platform has no conversation yet. An answer schedules the next poll.
+  if (platformId === null) await failWatch(q, id, longestPause);
+  if (platformId === null) return null;
+  const lease = await leaseIdle(q, id, deps.node, leaseMs);
+  const rate = lease && (await takeRate(q, rateName, deps.rate, calls, 0));
+  if (lease && rate?.taken) {
+    const until = await beginWatch(q, id, leaseMs);
+    return { line, lease, watch, conversation, platformId, until };
+  }
+  if (lease) await releaseLane(q, lease, "in");
+  await postponeWatch(q, id, laterMs);
+  return null;
+}
+
+function piece(look: Look, deps: WatchDeps): Claimed {
+  const fields = { channel: look.line.channel, conversation: look.conversation.id };
+  const held = leaseDeadline(deps.clock, leaseMs);
+  return {
+    channel: look.line.channel,
+    left: () => held.left(),
+    abandon: (q) => abandonLane(q, look.lease),
+    recorded: () => undefined,
+    committing: (phase) => failpoint("watch.commit", phase, fields),
+    work: (signal) => read(look, held.signal(signal), deps),
+  };
+}
+
+async function read(look: Look, signal: AbortSignal, deps: WatchDeps): Promise<Transition> {
+  const { client } = look.line;
+  const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeout)]);
+  const mode = await client.mode(look.platformId, deadline);
+  if (mode.kind !== "ok") return failed(look, mode, deps);
+  const from = look.watch.mark === null ? 0 : Math.max(0, look.watch.position - overlap);
+  const said = await client.read(look.platformId, from, readCall(deadline, deps));
+  return (q) => found(q, look, mode.value, said, deps);
+}
+
+/** Number of messages before the mark that are read again: the platform may insert a message before
+ *  others. */
+const overlap = 32;
+
+async function found(
+  q: Query,
+  look: Look,
+  mode: "ai" | "manual",
+  said: PlatformMessages,
+  deps: WatchDeps,
+): Promise<void> {
+  const { watch, conversation } = look;
+  await guardLease(q, look.lease);
+  // A partial read without the mark does not show which messages are new. The next poll reads the whole
+  // conversation.
+  const astray = said.start > 0 && !said.messages.some(({ id }) => id === watch.mark);
+  if (!astray) await deliverForeign(q, look, said, deps);
+  // No mark is set before the first complete poll: earlier messages would be treated as new.
+  const whole = said.failure === null || watch.mark !== null;
+  const newest = astray || !whole ? null : (said.messages.at(-1)?.id ?? null);
+  const at = newest ?? watch.mark;
+  // A mode that changes again while messages cannot be read is a separate change.
+  const occasion = said.failure === null ? at : `${at ?? ""}:${look.until}`;
+  await noteModeChange(q, look, mode, occasion, deps);
+  warnOf(look, said, deps);
+  const failed = said.failure !== null || astray;
+  const nextMs = failed ? retryIn(watch) : await pauseFor(q, conversation.id, mode, deps.policy());
+  const isEmpty = newest === null && said.failure === null;
+  const position = newest !== null ? said.end : astray || isEmpty ? 0 : watch.position;
+  await noteWatch(q, conversation.id, { mode, mark: newest, position, nextMs, until: look.until, failed });
+  await releaseLane(q, look.lease, "in");
+}
+
+function warnOf({ line, conversation }: Look, { failure, skipped }: PlatformMessages, deps: WatchDeps): void {
+  const fields = { channel: line.channel, conversation: conversation.id };
+  if (skipped > 0) deps.log.warn({ ...fields, skipped }, "platform messages skipped: too large to be read");
+  if (failure === null) return;
+  deps.log.warn(
+    { ...fields, result: failure.kind, reason: failure.reason },
+    "reading the platform's messages failed; its mode was read",
+  );
+  if (failure.kind === "unauthorized") line.report(failure.reason);
+}
+
+const retryIn = ({ looks }: WatchRow) => Math.max(lookDelay(looks), laterMs);
+
+/** Returns the milliseconds until the next poll, or null for none. The pause is short while a human may
+ *  be answering, and grows with the idle time of the conversation. Manual mode counts like an open
+ *  escalation, which without a policy is never stored. */
+async function pauseFor(
+  q: Query,
+  conversation: string,
+  mode: "ai" | "manual",
+  policy: Policy | null,
+): Promise<number | null> {
+  const { poll, pollOpen } = pollingOf(policy);
+  const { quiet, escalated } = await activityIn(q, conversation);
+  if (escalated > 0) return pollOpen;
+  if (quiet === null || quiet > watchedFor) return null;
+  if (mode === "manual") return Math.min(Math.max(pollOpen, quiet / 20), longestPause);
+  return Math.min(Math.max(poll, quiet / 4), longestPause);
+}
+
+/** Handles a conversation that is gone, or cannot be read now. */
+function failed(
+  look: Look,
+  result: Exclude<CallResult<unknown>, { kind: "ok" }>,
+  deps: WatchDeps,
+): Transition {
+  const { line, watch } = look;
+  const fields = { channel: line.channel, conversation: look.conversation.id, result: result.kind };
+  deps.log.warn({ ...fields, reason: result.reason }, "looking at a conversation of the platform failed");
+  if (result.kind === "unauthorized") line.report(result.reason);
+  return async (q) => {
+    await guardLease(q, look.lease);
+    await failWatch(q, watch.conversation, retryIn(watch));
+    await releaseLane(q, look.lease, "in");
+  };
+}

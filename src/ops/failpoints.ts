@@ -1,0 +1,46 @@
+// Failpoints: the instants of durable steps as node:diagnostics_channel channels. Tests wait for them and
+// kill the process at them. In production there are no subscribers and a failpoint costs one lookup.
+
+import { channel } from "node:diagnostics_channel";
+
+/** All durable steps. "before" is published after the writes and before the commit (or the external
+ *  call); "after" is published when the step is complete. */
+export const failpointNames = [
+  "event.commit",
+  "route.commit",
+  "ask.record",
+  "open.cross",
+  "open.commit",
+  "ask.cross",
+  "answer.commit",
+  "draft.commit",
+  "send.record",
+  "send.cross",
+  "outcome.commit",
+  "verdict.commit",
+  "receipt.commit",
+  "settings.commit",
+  "session.commit",
+  "fetch.commit",
+  "notice.commit",
+  "watch.commit",
+  "intake.commit",
+  "take.commit",
+  "backup.copy",
+  "restore.swap",
+] as const;
+
+export type FailpointName = (typeof failpointNames)[number];
+export type Phase = "before" | "after";
+
+const channels = new Map(failpointNames.map((name) => [name, channel(`bridgehead:${name}`)]));
+
+/** Publishes one failpoint; subscribers run synchronously. */
+export function failpoint(
+  name: FailpointName,
+  phase: Phase,
+  fields: { readonly [key: string]: unknown } = {},
+): void {
+  const found = channels.get(name);
+  if (found?.hasSubscribers) found.publish({ phase, ...fields });
+}

@@ -1,0 +1,138 @@
+// The channel runtime (`Line`): a configured channel with its agent, as the pipeline uses it.
+
+import type { Adapter, AgentFacts, Clock, Log, Outbound, Traits } from "bridgehead/contract";
+import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
+import type { Cap, Rules } from "../domain/guards.ts";
+import type { Escalation } from "./escalation.ts";
+
+export interface ChannelRules extends Rules {
+  readonly opening: "start" | "create";
+  readonly caps: {
+    readonly sender: readonly Cap[];
+    readonly conversation: readonly Cap[];
+    readonly channel: readonly Cap[];
+  };
+  /** Sent to a customer whose messages are held by a cap. Absent or empty: nothing is sent. */
+  readonly cap_text?: string | undefined;
+  readonly on_unknown: "hold" | "resend" | "drop";
+  readonly unknown_window: number;
+  /** Milliseconds after an unanswered call before a question counts as not asked. The default is the
+   *  platform's `settle_after`. */
+  readonly settle_after?: number | undefined;
+  readonly on_dead: "skip" | "block";
+  readonly on_newer: "send" | "drop";
+  /** Debounce time in milliseconds: the customer's next message within it joins the previous one; 0
+   *  disables it. */
+  readonly join: number;
+  /** The notification targets for messages that are not for the agent, and the channel that carries
+   *  them. */
+  readonly humans?: { readonly channel: string; readonly to: readonly string[] } | undefined;
+  readonly concurrency: number;
+  /** Rate limit: at most `messages` from one sender address in any `per` milliseconds. */
+  readonly rate?: { readonly messages: number; readonly per: number } | undefined;
+}
+
+export interface ChannelRuntime {
+  readonly channel: string;
+  /** The agent's name in the configuration. */
+  readonly agent: string;
+  readonly traits: Traits;
+  readonly rules: ChannelRules;
+  readonly outbound: Outbound | null;
+  /** Fetches an attachment's bytes; null when the adapter announces no attachments. */
+  readonly open: Adapter["open"] | null;
+  readonly client: AgentClient;
+  /** Returns the canonical form of an address; null when this channel cannot reach it. */
+  address(text: string): string | null;
+  /** Never null in the daemon, with or without an escalation policy. Null for a `Line` that is built
+   *  without an app. */
+  escalation(): Escalation | null;
+  /** True after the start until the channel has finished its backfill. A STOP that arrived during the
+   *  outage is thus applied before replies that became due in it. */
+  catchingUp(): boolean;
+  /** The settings from the last successful read of the platform; null until the first read succeeds. */
+  settings(): AgentSettings | null;
+  /** Why the platform refuses the agent's key; null while it is accepted. */
+  problem(): string | null;
+  /** Called with each call's result: the reason of the refusal, or null. Forwards it to the agent this
+   *  `Line` was built with. */
+  report(problem: string | null): void;
+}
+
+/** Returns the settings of the channel's skill; null when the agent has no such skill, or no settings
+ *  were read yet. */
+export function skillOf(line: ChannelRuntime): ChannelSettings | null {
+  const { platform } = line.traits;
+  const settings = line.settings();
+  return platform === null || settings === null ? null : skillNamed(settings, platform);
+}
+
+/** True for the platforms that the start call can open and that need a skill of the agent. */
+export const startable = (platform: string | null): platform is "email" | "sms" | "voice" =>
+  platform === "email" || platform === "sms" || platform === "voice";
+
+/** Returns the agent's skill for a channel of the platform, in any status; null when it has none. */
+export const skillNamed = (settings: AgentSettings, platform: string): ChannelSettings | null =>
+  startable(platform)
+    ? settings[platform]
+    : (Object.entries(settings.skills ?? {}).find(([name]) => name === platform)?.[1] ?? null);
+
+/** Returns the facts about the agent that the adapter receives. */
+export function agentFacts(line: ChannelRuntime): AgentFacts | null {
+  const settings = line.settings();
+  if (!settings) return null;
+  return {
+    active: whyNotAsk(line) === null,
+    name: settings.name,
+    introduction: skillOf(line)?.introduction ?? null,
+  };
+}
+
+/** Returns the reason why no question may be asked now, or null. Messages are stored until then. A call
+ *  needs no VOICE skill, because that skill describes the platform's own telephony. A VOICE skill that
+ *  the operator has set to inactive still disables calls. */
+export function whyNotAsk(line: ChannelRuntime): string | null {
+  const { platform } = line.traits;
+  if (platform === null) return "the channel carries notices only";
+  const problem = line.problem();
+  if (problem !== null) return problem;
+  const settings = line.settings();
+  if (!settings) return "the agent's settings were never read: the platform has not answered yet";
+  if (settings.status !== "active") return `the agent is ${settings.status}`;
+  const skill = skillNamed(settings, platform);
+  if (!skill)
+    return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
+  if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
+  return null;
+}
+
+const prepareMs = 8000;
+
+/** Calls the adapter to render an agent's Markdown before the transaction that stores the answer.
+ *  Returns JSON for `Reply.rendered`. Returns null when the adapter does not render ahead, fails, or
+ *  exceeds the timeout; the reply is then composed without it. */
+export async function prepared(
+  { channel, outbound }: ChannelRuntime,
+  text: string | null,
+  signal: AbortSignal,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+): Promise<string | null> {
+  if (text === null || !outbound?.prepare) return null;
+  const done = new AbortController();
+  const limit = AbortSignal.any([signal, done.signal]);
+  try {
+    const rendered = await Promise.race([
+      outbound.prepare(text, limit),
+      clock.sleep(prepareMs, limit).then(() => null),
+    ]);
+    return rendered === null ? null : JSON.stringify(rendered);
+  } catch (error) {
+    log.warn({ channel, err: error }, "rendering an answer failed");
+    return null;
+  } finally {
+    done.abort();
+  }
+}
+
+/** The running channel runtimes by channel. A configuration reload replaces entries. */
+export type ChannelRuntimes = ReadonlyMap<string, ChannelRuntime>;

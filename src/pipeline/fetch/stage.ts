@@ -1,0 +1,148 @@
+// Stage fetch.
+// Input: attachments that were announced with a `ref` and are due.
+// Effect: calls the adapter to fetch their bytes, limited in size, time and number. It runs in parallel to
+// the other stages: the agent is asked with the attachment's name before the fetch ends.
+// Output: the bytes as a blob, or the attachment due for a retry, or the reason why it is permanently
+// missing.
+// Failure: depends on the error: a retry later, or never.
+// Crash: the fetch starts again when the claim's lease expires.
+
+import { createHash } from "node:crypto";
+import { type Clock, finalError, isFinal, type Json, type Log } from "bridgehead/contract";
+import { fetchDelay, fetchLimit } from "../../domain/retry.ts";
+import { type LeaseDeadline, leaseDeadline } from "../../engine/lease-deadline.ts";
+import { type Claimed, type Stage, type Transition, whenever } from "../../engine/stage.ts";
+import { jitter } from "../../ops/clock.ts";
+import { failpoint } from "../../ops/failpoints.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import {
+  abandonFetch,
+  channelsToFetch,
+  claimFetches,
+  endFetch,
+  type Fetch,
+  keepFetched,
+  postponeFetch,
+} from "./rows.ts";
+
+const leaseMargin = 15_000;
+/** Each fetch may hold a whole attachment in memory. */
+const atOnce = 2;
+
+export interface FetchDeps {
+  readonly lines: () => ChannelRuntimes;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+  /** Timeout of one attempt, in milliseconds. */
+  readonly timeout: number;
+  /** Size limit of one attachment, in bytes. */
+  readonly mostBytes: number;
+}
+
+interface Fetching {
+  readonly channel: string;
+  readonly open: NonNullable<ChannelRuntime["open"]>;
+  readonly row: Fetch;
+  readonly leaseDeadline: LeaseDeadline;
+}
+
+export function fetchStage(deps: FetchDeps): Stage {
+  return {
+    name: "fetch",
+    takes: "attachments",
+    atOnce,
+    async channels(q) {
+      const channels = await channelsToFetch(q);
+      return channels.filter((channel) => deps.lines().get(channel)?.open);
+    },
+    async claim(q, channel, room) {
+      const { open } = deps.lines().get(channel) ?? {};
+      if (!open) return [];
+      const claimed: Claimed[] = [];
+      const leaseMs = deps.timeout + leaseMargin;
+      for (const row of await claimFetches(q, channel, deps.node, leaseMs, room)) {
+        // Ends the fetch of an attachment that crashes the process on each attempt.
+        if (row.attempts > fetchLimit) await endFetch(q, row, "given up: every attempt was interrupted");
+        else
+          claimed.push(
+            piece({ channel, open, row, leaseDeadline: leaseDeadline(deps.clock, leaseMs) }, deps),
+          );
+      }
+      return claimed;
+    },
+  };
+}
+
+function piece(fetching: Fetching, deps: FetchDeps): Claimed {
+  const { channel, row } = fetching;
+  return {
+    channel,
+    key: whenever,
+    left: () => fetching.leaseDeadline.left(),
+    abandon: (q) => abandonFetch(q, row),
+    recorded: () => undefined,
+    committing: (phase) => failpoint("fetch.commit", phase, { channel, event: row.event }),
+    work: (signal) => fetch(fetching, signal, deps),
+  };
+}
+
+async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): Promise<Transition> {
+  const { open, row } = fetching;
+  const most = deps.mostBytes;
+  const signal = AbortSignal.any([fetching.leaseDeadline.signal(ending), AbortSignal.timeout(deps.timeout)]);
+  try {
+    if ((row.size ?? 0) > most) throw tooLarge(most);
+    const bytes = await collect(open(JSON.parse(row.ref) as Json, signal), most, signal);
+    const id = createHash("sha256").update(bytes).digest("hex");
+    return (q) => keepFetched(q, row, { id, bytes });
+  } catch (error) {
+    return afterFailure(fetching, error, ending.aborted, deps);
+  }
+}
+
+function afterFailure(fetching: Fetching, error: unknown, ending: boolean, deps: FetchDeps): Transition {
+  const { row, channel } = fetching;
+  const reason = (error instanceof Error ? error.message : String(error)).slice(0, 300);
+  // The process is shutting down: another process, or the restarted one, retries immediately.
+  if (ending) return (q) => postponeFetch(q, row, 0, "interrupted");
+  const over = isFinal(error) || row.attempts >= fetchLimit;
+  const fields = { channel, event: row.event, position: row.position, attempts: row.attempts, reason };
+  deps.log.warn(fields, over ? "an attachment will never be there" : "an attachment was not fetched yet");
+  if (over) return (q) => endFetch(q, row, reason);
+  const delayMs = jitter(fetchDelay(row.attempts));
+  return (q) => postponeFetch(q, row, delayMs, reason);
+}
+
+/** Reads all bytes within the time and size limits. An adapter that ignores its signal does not block
+ *  the caller. */
+async function collect(
+  source: AsyncIterable<Uint8Array>,
+  most: number,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const iterator = source[Symbol.asyncIterator]();
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  ended.catch(() => undefined);
+  const end = () => reject(new Error("it took too long"));
+  if (signal.aborted) end();
+  signal.addEventListener("abort", end, { once: true });
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for (;;) {
+      const next = await Promise.race([iterator.next(), ended]);
+      if (next.done) return Buffer.concat(chunks, size);
+      size += next.value.byteLength;
+      if (size > most) throw tooLarge(most);
+      chunks.push(next.value);
+    }
+  } catch (error) {
+    void Promise.resolve(iterator.return?.()).catch(() => undefined);
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", end);
+  }
+}
+
+const tooLarge = (most: number) => finalError(`it is larger than ${most} bytes`);

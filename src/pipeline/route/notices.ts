@@ -1,0 +1,201 @@
+// Replies that answer no question: the channel's own texts and notifications to humans. Part of stage
+// route. Each is written in the event's own transaction, and therefore exactly once.
+
+import type { Clock, Log, MessageEvent, Refusal } from "bridgehead/contract";
+import { type Address, answerTo, firstTo, type NoticeAddress } from "../../domain/address.ts";
+import { type Cap, isShortCode } from "../../domain/guards.ts";
+import { attachmentLines } from "../../domain/question.ts";
+import { newId, newToken } from "../../ops/clock.ts";
+import type { Query } from "../../store/driver.ts";
+import { addParticipant, insertConversation } from "../../store/tables/conversations.ts";
+import { hasNotice, insertReply } from "../../store/tables/drafts.ts";
+import { attachmentsOf, countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+
+export interface Notice {
+  readonly channel: string;
+  readonly conversation: string;
+  readonly address: Address;
+  readonly text: string;
+  /** Sent despite a suppression, and before other queued drafts of the conversation. */
+  readonly forced: boolean;
+}
+
+/** Inserts a reply in state `ready` that is sent unchanged: without signature, introduction or delay.
+ *  Returns its id. */
+export async function insertNotice(q: Query, clock: Clock, notice: Notice): Promise<string> {
+  const { address, forced, ...rest } = notice;
+  const id = newId(clock.now());
+  await insertReply(q, {
+    id,
+    ...rest,
+    turn: null,
+    kind: "notice",
+    address: JSON.stringify({ ...address, forced } satisfies NoticeAddress),
+    platformId: null,
+  });
+  return id;
+}
+
+const hourMs = 3_600_000;
+
+/** Notifies a customer that their messages are held: once per window of the cap, and at most once an
+ *  hour. Recognized machines get no such message. A suppression drops it like any other draft. Called by
+ *  stage route. */
+export async function tellHeld(
+  q: Query,
+  line: ChannelRuntime,
+  event: MessageEvent,
+  cap: Cap,
+  conversation: string,
+  clock: Clock,
+): Promise<void> {
+  const text = line.rules.cap_text?.trim();
+  if (!text || !line.outbound || (event.hops ?? 0) > 0 || isShortCode(event.from.address)) return;
+  const { channel } = line;
+  const told = { channel, conversation, person: event.from.address.toLowerCase() };
+  if (await hasNotice(q, told, text, Math.max(cap.per, hourMs))) return;
+  const address = { ...answerTo(event), cc: [] };
+  await insertNotice(q, clock, { channel, conversation, address, text, forced: false });
+}
+
+/** Forwards a message for humans (a voicemail) to each of the channel's `humans`, in separate
+ *  conversations. Without `humans` it is held, and `inbox` lists it. */
+export async function tellHumans(
+  q: Query,
+  line: ChannelRuntime,
+  row: EventRow,
+  event: MessageEvent & Required<Pick<MessageEvent, "forHumans">>,
+  conversation: string,
+  deps: NoticeDeps,
+): Promise<void> {
+  const text = await textFor(q, line, row, event, event.text);
+  if (await notifyHumans(q, line, { subject: event.forHumans.subject, text }, deps))
+    return settleEvent(q, row.id, { state: "routed", code: "for-humans", conversation });
+  deps.log.warn({ channel: line.channel, event: row.id }, "a message for people has nobody to go to");
+  const reason = "it is for people, and the channel has no humans";
+  return settleEvent(q, row.id, { state: "held", code: "for-humans", reason, conversation });
+}
+
+interface NoticeDeps {
+  readonly lines: () => ChannelRuntimes;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Sends the text to each of the channel's `humans`, in separate conversations. Returns false when the
+ *  channel has none. */
+async function notifyHumans(
+  q: Query,
+  line: ChannelRuntime,
+  { subject, text }: { readonly subject: string; readonly text: string },
+  deps: NoticeDeps,
+): Promise<boolean> {
+  const { humans } = line.rules;
+  if (humans === undefined) return false;
+  const agent = deps.lines().get(humans.channel)?.agent ?? line.agent;
+  for (const person of humans.to) {
+    const whom = { channel: humans.channel, agent, person, subject };
+    const opened = await openFor(q, whom, deps.clock);
+    await insertNotice(q, deps.clock, {
+      channel: humans.channel,
+      conversation: opened,
+      address: firstTo({ address: person }, subject),
+      text,
+      forced: false,
+    });
+  }
+  return true;
+}
+
+/** From this number of held messages per hour, one escalation about the channel replaces those about
+ *  conversations. */
+const heldPerHour = 20;
+
+/**
+ * A message that only a human can read (encrypted mail). It is held, `inbox list` shows it with its reason, and `inbox
+ * answer` releases it. The channel's `humans` and the responders of the escalation policy are notified. A flood of such
+ * messages does not become a flood of notifications.
+ */
+export async function holdForHuman(
+  q: Query,
+  line: ChannelRuntime,
+  row: EventRow,
+  event: MessageEvent,
+  { code, reason }: Refusal,
+  conversation: string,
+  deps: NoticeDeps,
+): Promise<void> {
+  const flood = (await countHeld(q, line.channel, 3_600_000, heldPerHour)) >= heldPerHour;
+  await settleEvent(q, row.id, { state: "held", code, reason, conversation });
+  deps.log.warn({ channel: line.channel, event: row.id, code }, "message held for a human");
+  const what = `${reason}; it is held as number ${row.id} (see bridgehead inbox list)`;
+  if (!flood) {
+    const subject = `A message needs a human: ${event.subject ?? "(no subject)"}`
+      .slice(0, 200)
+      .toWellFormed();
+    await notifyHumans(q, line, { subject, text: await textFor(q, line, row, event, `${what}.`) }, deps);
+  }
+  await line.escalation()?.raise(q, {
+    key: `event:${row.id}`,
+    source: "ours",
+    cause: "held",
+    channel: line.channel,
+    agent: line.agent,
+    conversation: flood ? null : conversation,
+    topic: null,
+    reason: what,
+    ...(flood ? {} : { news: true as const }),
+  });
+}
+
+/** Inserts a conversation for a message that we send without an inbound message. The agent takes no part
+ *  in it. */
+export async function openFor(
+  q: Query,
+  whom: {
+    readonly channel: string;
+    readonly agent: string;
+    readonly person: string;
+    readonly subject: string | null;
+  },
+  clock: Clock,
+): Promise<string> {
+  const id = newId(clock.now());
+  const person = whom.person.toLowerCase();
+  await insertConversation(q, { id, ...whom, person, person_name: null, token: newToken() });
+  await addParticipant(q, id, person);
+  return id;
+}
+
+/** Joins `words`, the names of the attachments and the sender. The recipients of the notification see
+ *  nothing else. */
+async function textFor(
+  q: Query,
+  line: ChannelRuntime,
+  row: EventRow,
+  event: MessageEvent,
+  words: string,
+): Promise<string> {
+  const { name, address } = event.from;
+  const parts = [
+    words.trim(),
+    attachmentLines(await attachmentsOf(q, row.id)),
+    `From: ${name ? `${name}, ` : ""}${address} (${line.channel})`,
+  ];
+  return parts.filter((part) => part !== "").join("\n\n");
+}
+
+/** Opens an escalation for a held message that only an operator can release. It is about the channel,
+ *  because a loop has many conversations. */
+export async function raiseHeld(
+  q: Query,
+  line: ChannelRuntime,
+  row: EventRow,
+  reason: string,
+): Promise<void> {
+  const { channel, agent } = line;
+  const about = { channel, agent, conversation: null, topic: null };
+  const key = `event:${row.id}`;
+  await line.escalation()?.raise(q, { ...about, key, source: "ours", cause: "cap", reason });
+}

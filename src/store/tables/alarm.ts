@@ -1,0 +1,53 @@
+// Summary of open escalations and their notifications, for health and metrics. Reads only rows that are not
+// closed.
+
+import type { Query } from "../driver.ts";
+
+/** Delivery state of the notifications of one unclosed escalation on one channel. */
+export interface NoticesOn {
+  readonly escalation: string;
+  readonly state: "open" | "taken";
+  /** 1 when a step of the escalation policy has run for it. */
+  readonly told: number;
+  /** Null while the escalation has no notification. */
+  readonly channel: string | null;
+  /** First and repeated notifications: accepted by the provider (`went`), and failed, or still not
+   *  accepted after an attempt (`failed`). */
+  readonly went: number;
+  readonly failed: number;
+  /** Notifications of all kinds that will not be sent, or whose first attempt failed. */
+  readonly stuck: number;
+}
+
+export interface AlarmRows {
+  readonly notices: readonly NoticesOn[];
+  /** Milliseconds since the oldest unacknowledged escalation was opened; null if none exists. */
+  readonly oldest: number | null;
+  /** Numbers of the unacknowledged escalations, the oldest first; at most ten. */
+  readonly numbers: readonly number[];
+}
+
+const stuck = `(drafts.state IN ('failed', 'held', 'dropped', 'unknown') OR (drafts.state = 'queued' AND drafts.attempts > 0)
+  OR (drafts.state = 'sending' AND drafts.attempts > 1) OR replies.state = 'failed')`;
+const telling = "notices.kind IN ('told', 'again')";
+
+export async function alarmRows(q: Query): Promise<AlarmRows> {
+  const notices = await q.all<NoticesOn>(
+    `SELECT escalations.id AS escalation, escalations.state, contacts.channel,
+       MAX(CASE WHEN escalations.told_at IS NULL THEN 0 ELSE 1 END) AS told,
+       COALESCE(SUM(CASE WHEN ${telling} AND drafts.state IN ('sent', 'delivered') THEN 1 ELSE 0 END), 0) AS went,
+       COALESCE(SUM(CASE WHEN ${telling} AND ${stuck} THEN 1 ELSE 0 END), 0) AS failed,
+       COALESCE(SUM(CASE WHEN ${stuck} THEN 1 ELSE 0 END), 0) AS stuck
+     FROM escalations
+     LEFT JOIN contacts ON contacts.escalation = escalations.id
+     LEFT JOIN notices ON notices.contact = contacts.id
+     LEFT JOIN replies ON replies.id = notices.reply
+     LEFT JOIN drafts ON drafts.reply = replies.id
+     WHERE escalations.state IN ('open', 'taken')
+     GROUP BY escalations.id, escalations.state, contacts.channel`,
+  );
+  const open = await q.all<{ number: number; age: number }>(
+    "SELECT number, now_ms() - opened_at AS age FROM escalations WHERE state = 'open' ORDER BY number LIMIT 10",
+  );
+  return { notices, oldest: open[0]?.age ?? null, numbers: open.map(({ number }) => number) };
+}

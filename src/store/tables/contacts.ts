@@ -1,0 +1,280 @@
+// Contacts: a responder's address for one escalation and one transport. Notifications: messages to
+// contacts; one without a reply is waiting to be rendered.
+
+import type { Query } from "../driver.ts";
+
+export type Way = "sms" | "email" | "webhook";
+export type NoticeKind = "told" | "again" | "taken" | "customer" | "said";
+
+export interface ContactRow {
+  readonly id: string;
+  readonly escalation: string;
+  /** The responder's name in the escalation policy; `agent:<address>` for a recipient from the agent's
+   *  skill. */
+  readonly person: string;
+  readonly name: string;
+  readonly way: Way;
+  /** In the carrying channel's canonical form. */
+  readonly address: string;
+  /** The channel that sends the notifications. */
+  readonly channel: string;
+  /** Our conversation with this contact on that channel; null until the first notification is written. */
+  readonly conversation: string | null;
+  readonly link_until: number | null;
+  readonly link_used_at: number | null;
+}
+
+const columns = "id, escalation, person, name, way, address, channel, conversation, link_until, link_used_at";
+
+/** Finds or creates the contact for that transport and address. */
+export async function ensureContact(
+  q: Query,
+  contact: Omit<ContactRow, "conversation" | "link_until" | "link_used_at">,
+): Promise<ContactRow> {
+  await q.run(
+    `INSERT INTO contacts (id, escalation, person, name, way, address, channel) VALUES ($1, $2, $3, $4, $5, $6, $7)
+     ON CONFLICT (escalation, way, address) DO NOTHING`,
+    contact.id,
+    contact.escalation,
+    contact.person,
+    contact.name,
+    contact.way,
+    contact.address,
+    contact.channel,
+  );
+  const row = await q.one<ContactRow>(
+    `SELECT ${columns} FROM contacts WHERE escalation = $1 AND way = $2 AND address = $3`,
+    contact.escalation,
+    contact.way,
+    contact.address,
+  );
+  if (!row) throw new Error(`telling ${contact.person} of escalation ${contact.escalation}: no contact`);
+  return row;
+}
+
+/** Moves the contact to another channel, in a separate conversation. */
+export async function moveContact(q: Query, contact: ContactRow, channel: string): Promise<ContactRow> {
+  await q.run("UPDATE contacts SET channel = $2, conversation = NULL WHERE id = $1", contact.id, channel);
+  return { ...contact, channel, conversation: null };
+}
+
+export async function readContact(q: Query, id: string): Promise<ContactRow> {
+  const row = await q.one<ContactRow>(`SELECT ${columns} FROM contacts WHERE id = $1`, id);
+  if (!row) throw new Error(`reading contact ${id}: there is none`);
+  return row;
+}
+
+export async function contactsOf(q: Query, escalation: string): Promise<ContactRow[]> {
+  return q.all<ContactRow>(`SELECT ${columns} FROM contacts WHERE escalation = $1 ORDER BY id`, escalation);
+}
+
+/** Returns contacts of escalations that are not closed, or were closed within `closedMs`. Newest first. */
+export async function contactsAt(
+  q: Query,
+  channel: string,
+  address: string,
+  closedMs: number,
+): Promise<ContactRow[]> {
+  return q.all<ContactRow>(
+    `SELECT ${columns} FROM contacts WHERE channel = $1 AND address = $2 AND EXISTS (
+       SELECT 1 FROM escalations WHERE escalations.id = contacts.escalation
+         AND (state <> 'closed' OR closed_at > now_ms() - $3)) ORDER BY id DESC`,
+    channel,
+    address,
+    closedMs,
+  );
+}
+
+/** Returns the contacts notified in that conversation, newest first. There are several when one message
+ *  covers several escalations. */
+export async function contactsIn(q: Query, conversation: string): Promise<ContactRow[]> {
+  return q.all<ContactRow>(
+    `SELECT ${columns} FROM contacts WHERE id IN (
+       SELECT id FROM contacts WHERE conversation = $1
+       UNION SELECT notices.contact FROM replies JOIN notices ON notices.reply = replies.id WHERE replies.conversation = $1
+     ) ORDER BY id DESC`,
+    conversation,
+  );
+}
+
+/** Returns the contacts notified by our message with that id, for any sender that references it. Newest
+ *  first; empty when the message is not a notification. */
+export async function contactsToldBy(q: Query, channel: string, externalId: string): Promise<ContactRow[]> {
+  return q.all<ContactRow>(
+    `SELECT ${columns} FROM contacts WHERE id IN (
+       SELECT notices.contact FROM citations JOIN drafts ON drafts.id = citations.draft
+         JOIN notices ON notices.reply = drafts.reply
+       WHERE citations.channel = $1 AND citations.external_id = $2) ORDER BY id DESC`,
+    channel,
+    externalId,
+  );
+}
+
+/** Binds the contact to the conversation that later notifications use. */
+export async function bindContact(q: Query, id: string, conversation: string): Promise<void> {
+  await q.run("UPDATE contacts SET conversation = $2 WHERE id = $1", id, conversation);
+}
+
+/** Stores an acknowledgement link. `link` is the SHA-256 of the token in the URL; the token itself is
+ *  not stored. */
+export async function giveLink(q: Query, id: string, link: string, forMs: number): Promise<void> {
+  await q.run(
+    "UPDATE contacts SET link = $2, link_until = now_ms() + $3, link_used_at = NULL WHERE id = $1",
+    id,
+    link,
+    forMs,
+  );
+}
+
+/** Finds a contact by the hash of the token; `left`: milliseconds until the link expires. */
+export async function contactByLink(
+  q: Query,
+  link: string,
+): Promise<(ContactRow & { readonly left: number }) | null> {
+  const row = await q.one<ContactRow & { left: number }>(
+    `SELECT ${columns}, link_until - now_ms() AS left FROM contacts WHERE link = $1`,
+    link,
+  );
+  return row ?? null;
+}
+
+/** Consumes the link. Returns false when it was used or has expired. */
+export async function useLink(q: Query, id: string): Promise<boolean> {
+  const changed = await q.run(
+    "UPDATE contacts SET link_used_at = now_ms() WHERE id = $1 AND link_used_at IS NULL AND link_until > now_ms()",
+    id,
+  );
+  return changed === 1;
+}
+
+export interface NoticeRow {
+  readonly id: string;
+  readonly contact: string;
+  readonly kind: NoticeKind;
+  readonly subject: string;
+  readonly text: string | null;
+  readonly reply: string | null;
+}
+
+/** Work due later than this is left to the sweep. Milliseconds. */
+const soonMs = 4000;
+
+const noticeColumns = "id, contact, kind, subject, text, reply";
+
+/** Enqueues a notification that is due in `inMs` milliseconds. Returns false for a duplicate (same
+ *  contact, kind and subject). */
+export async function addNotice(q: Query, notice: Omit<NoticeRow, "reply">, inMs: number): Promise<boolean> {
+  const added = await q.run(
+    `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
+     VALUES ($1, $2, $3, $4, $5, now_ms() + $6, now_ms()) ON CONFLICT (contact, kind, subject) DO NOTHING`,
+    notice.id,
+    notice.contact,
+    notice.kind,
+    notice.subject,
+    notice.text,
+    Math.ceil(inMs),
+  );
+  if (added === 1 && inMs <= 0) q.touched.add("escalations");
+  else if (added === 1 && inMs < soonMs) q.waits.add(inMs);
+  return added === 1;
+}
+
+/** Counts our answers to the contact's own messages within the last `withinMs`. */
+export async function countSaid(
+  q: Query,
+  { address, channel }: ContactRow,
+  withinMs: number,
+): Promise<number> {
+  const row = await q.one<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM notices JOIN contacts ON contacts.id = notices.contact
+     WHERE contacts.channel = $1 AND contacts.address = $2 AND notices.kind = 'said' AND made_at > now_ms() - $3`,
+    channel,
+    address,
+    withinMs,
+  );
+  return row?.count ?? 0;
+}
+
+/** Returns due notifications, oldest first. Includes rows dated in the future, which exist after a
+ *  backward clock step. Locked for this transaction. There are two statements because a combined one
+ *  would read all waiting rows at every sweep. */
+export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> {
+  const due = await q.all<NoticeRow>(
+    `SELECT ${noticeColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    limit,
+  );
+  if (due.length === limit) return due;
+  const ahead = await q.all<NoticeRow>(
+    `SELECT ${noticeColumns} FROM notices WHERE due_at IS NOT NULL AND made_at > now_ms() + 60000 AND due_at > now_ms()
+     ORDER BY made_at LIMIT $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    limit - due.length,
+  );
+  return [...due, ...ahead];
+}
+
+/** Postpones a notification that could not be written by `ms`, so that it does not delay the others. */
+export async function postponeNotice(q: Query, id: string, ms: number): Promise<void> {
+  await q.run("UPDATE notices SET due_at = now_ms() + $2 WHERE id = $1", id, ms);
+}
+
+/** Marks the notification as written with that reply; null when it is no longer needed. */
+export async function endNotice(q: Query, id: string, reply: string | null): Promise<void> {
+  await q.run("UPDATE notices SET due_at = NULL, reply = $2, written_at = now_ms() WHERE id = $1", id, reply);
+}
+
+/** A notification for a contact of an escalation, with its delivery state. */
+export interface ToldRow {
+  readonly contact: string;
+  readonly kind: NoticeKind;
+  readonly made_at: number;
+  /** State of the draft that carries it; null without a draft. */
+  readonly state: string | null;
+  readonly reason: string | null;
+}
+
+export async function toldOf(q: Query, escalation: string): Promise<ToldRow[]> {
+  return q.all<ToldRow>(
+    `SELECT notices.contact, notices.kind, notices.made_at, drafts.state, drafts.reason FROM notices
+     JOIN contacts ON contacts.id = notices.contact LEFT JOIN drafts ON drafts.reply = notices.reply
+     WHERE contacts.escalation = $1 ORDER BY notices.made_at, notices.id`,
+    escalation,
+  );
+}
+
+/** Returns the notifications that a reply carries. There are several when one message covers several
+ *  escalations, and none when the reply is not a notification. */
+export async function noticesOf(q: Query, reply: string): Promise<NoticeRow[]> {
+  return q.all<NoticeRow>(`SELECT ${noticeColumns} FROM notices WHERE reply = $1 ORDER BY id`, reply);
+}
+
+/** Returns whether a responder of the escalation has received the customer's message, or still may
+ *  receive it. */
+export async function isHeard(q: Query, escalation: string, subject: string): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM notices JOIN contacts ON contacts.id = notices.contact
+     LEFT JOIN replies ON replies.id = notices.reply LEFT JOIN drafts ON drafts.reply = notices.reply
+     WHERE contacts.escalation = $1 AND notices.kind = 'customer' AND notices.subject = $2
+       AND (notices.due_at IS NOT NULL OR replies.state = 'ready'
+         OR drafts.state IN ('queued', 'sending', 'unknown', 'sent', 'delivered')) LIMIT 1`,
+    escalation,
+    subject,
+  );
+  return row !== undefined;
+}
+
+/** Returns whether any contact exists in the store. */
+export async function wasTold(q: Query): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM contacts LIMIT 1")) !== undefined;
+}
+
+/** Returns the external ids of our sent messages in a conversation, oldest first. */
+export async function sentIds(q: Query, conversation: string): Promise<string[]> {
+  const rows = await q.all<{ id: string }>(
+    `SELECT external_id AS id FROM drafts WHERE conversation = $1 AND external_id IS NOT NULL AND state IN ('sent', 'delivered')
+     ORDER BY seq`,
+    conversation,
+  );
+  return rows.map(({ id }) => id);
+}

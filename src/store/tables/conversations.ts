@@ -1,0 +1,215 @@
+// Conversations, their participants, and the message ids that belong to them.
+
+import type { Query } from "../driver.ts";
+
+export interface ConversationRow {
+  readonly id: string;
+  readonly channel: string;
+  readonly agent: string;
+  readonly person: string;
+  readonly person_name: string | null;
+  /** Our address that the customer writes to; null for the channel's default. */
+  readonly via: string | null;
+  readonly subject: string | null;
+  readonly token: string;
+  readonly platform_id: string | null;
+}
+
+const columns = "id, channel, agent, person, person_name, via, subject, token, platform_id";
+
+export async function readConversation(q: Query, id: string): Promise<ConversationRow> {
+  const row = await q.one<ConversationRow>(`SELECT ${columns} FROM conversations WHERE id = $1`, id);
+  if (!row) throw new Error(`reading conversation ${id}: there is none`);
+  return row;
+}
+
+/** Opens a conversation with its two lanes. */
+export async function insertConversation(
+  q: Query,
+  row: Omit<ConversationRow, "platform_id" | "via"> & Partial<Pick<ConversationRow, "via">>,
+): Promise<void> {
+  const via = row.via ?? null;
+  await q.run(
+    `INSERT INTO conversations (id, channel, agent, person, person_name, subject, token, via, opened_at, seen_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now_ms(), now_ms())`,
+    row.id,
+    row.channel,
+    row.agent,
+    row.person,
+    row.person_name,
+    row.subject,
+    row.token,
+    via,
+  );
+  await q.run(
+    `INSERT INTO lanes (id, conversation, channel, direction, sender)
+     VALUES ($1, $3, $4, 'in', $5), ($2, $3, $4, 'out', $5)`,
+    `${row.id}/in`,
+    `${row.id}/out`,
+    row.id,
+    row.channel,
+    via ?? "",
+  );
+}
+
+export async function addParticipant(q: Query, conversation: string, address: string): Promise<void> {
+  await q.run(
+    "INSERT INTO participants (conversation, address) VALUES ($1, $2) ON CONFLICT (conversation, address) DO NOTHING",
+    conversation,
+    address.toLowerCase(),
+  );
+}
+
+export async function participantsOf(q: Query, conversation: string): Promise<Set<string>> {
+  const rows = await q.all<{ address: string }>(
+    "SELECT address FROM participants WHERE conversation = $1",
+    conversation,
+  );
+  return new Set(rows.map((row) => row.address));
+}
+
+/** Records that `externalId` belongs to the conversation; `draft` is set for our own messages. */
+export async function cite(
+  q: Query,
+  channel: string,
+  externalId: string,
+  conversation: string,
+  draft: string | null,
+): Promise<void> {
+  await q.run(
+    `INSERT INTO citations (channel, external_id, conversation, draft) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (channel, external_id, conversation) DO NOTHING`,
+    channel,
+    externalId,
+    conversation,
+    draft,
+  );
+}
+
+/** Returns whether any conversation of the channel contains that id. */
+export async function isCited(q: Query, channel: string, externalId: string): Promise<boolean> {
+  const row = await q.one(
+    "SELECT 1 FROM citations WHERE channel = $1 AND external_id = $2 LIMIT 1",
+    channel,
+    externalId,
+  );
+  return row !== undefined;
+}
+
+/** Returns conversations that contain that id and in which `sender` takes part, newest first. Unrelated
+ *  senders that reference the id have separate conversations with it; these must not hide the intended
+ *  one. */
+export async function conversationsCiting(
+  q: Query,
+  channel: string,
+  externalId: string,
+  sender: string,
+): Promise<string[]> {
+  const rows = await q.all<{ conversation: string }>(
+    `SELECT citations.conversation FROM citations
+     JOIN participants ON participants.conversation = citations.conversation AND participants.address = $3
+     WHERE citations.channel = $1 AND citations.external_id = $2 ORDER BY citations.conversation DESC LIMIT 5`,
+    channel,
+    externalId,
+    sender.toLowerCase(),
+  );
+  return rows.map((row) => row.conversation);
+}
+
+export async function conversationByToken(q: Query, channel: string, token: string): Promise<string | null> {
+  const row = await q.one<{ id: string }>(
+    "SELECT id FROM conversations WHERE channel = $1 AND token = $2",
+    channel,
+    token,
+  );
+  return row?.id ?? null;
+}
+
+/** Returns the newest conversation with that person on the channel, for channels with one conversation
+ *  per person. `via`: only with that address of the channel, null for the default; any address when
+ *  absent. */
+export async function conversationWith(
+  q: Query,
+  channel: string,
+  person: string,
+  via?: string | null,
+): Promise<string | null> {
+  const row = await q.one<{ id: string }>(
+    `SELECT id FROM conversations WHERE channel = $1 AND person = $2 ${via === undefined ? "" : "AND COALESCE(via, '') = $3"}
+     ORDER BY id DESC LIMIT 1`,
+    channel,
+    person,
+    ...(via === undefined ? [] : [via ?? ""]),
+  );
+  return row?.id ?? null;
+}
+
+/** Binds an outbound conversation without inbound messages to the channel address that the customer
+ *  replied to. A messaging service chooses the number that it sends from. Returns null when there is no
+ *  such conversation. Until the platform's conversation is bound nothing has been sent, and the start
+ *  call may still be looked up under the old key. */
+export async function bindVia(
+  q: Query,
+  channel: string,
+  person: string,
+  via: string,
+): Promise<string | null> {
+  const conversation = await conversationWith(q, channel, person, null);
+  if (conversation === null) return null;
+  const changed = await q.run(
+    `UPDATE conversations SET via = $2 WHERE id = $1 AND platform_id IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $1 AND turns.event IS NOT NULL)
+       AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.conversation = $1)`,
+    conversation,
+    via,
+  );
+  if (changed === 0) return null;
+  await q.run("UPDATE lanes SET sender = $2 WHERE conversation = $1", conversation, via);
+  return conversation;
+}
+
+const hourMs = 3_600_000;
+
+/** Records that the channel has received a message at that address; accurate to the hour. */
+export async function noteOwnAddress(q: Query, channel: string, address: string): Promise<void> {
+  const known = await q.one(
+    "SELECT 1 FROM own_addresses WHERE address = $1 AND channel = $2 AND received_at > now_ms() - $3",
+    address,
+    channel,
+    hourMs,
+  );
+  if (known) return;
+  await q.run(
+    `INSERT INTO own_addresses (address, channel, received_at) VALUES ($1, $2, now_ms())
+     ON CONFLICT (address, channel) DO UPDATE SET received_at = excluded.received_at`,
+    address,
+    channel,
+  );
+}
+
+/** Returns the addresses at which this channel was the last one to receive a message, newest first. */
+export async function ownAddresses(q: Query, channel: string): Promise<string[]> {
+  const rows = await q.all<{ address: string }>(
+    `SELECT address FROM own_addresses WHERE channel = $1 AND NOT EXISTS (
+       SELECT 1 FROM own_addresses other WHERE other.address = own_addresses.address
+         AND other.channel <> $1 AND other.received_at >= own_addresses.received_at)
+     ORDER BY received_at DESC LIMIT 50`,
+    channel,
+  );
+  return rows.map(({ address }) => address);
+}
+
+/** Binds the conversation to the platform's; replaces an existing binding, because the platform lost the
+ *  old conversation. */
+export async function bindPlatform(q: Query, conversation: string, platformId: string): Promise<void> {
+  await q.run("UPDATE conversations SET platform_id = $2 WHERE id = $1", conversation, platformId);
+}
+
+export async function unbindPlatform(q: Query, conversation: string): Promise<void> {
+  await q.run("UPDATE conversations SET platform_id = NULL WHERE id = $1", conversation);
+}
+
+/** Returns whether a conversation in this store is bound to that platform conversation. */
+export async function isBound(q: Query, platformId: string): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM conversations WHERE platform_id = $1", platformId)) !== undefined;
+}

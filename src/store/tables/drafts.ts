@@ -1,0 +1,314 @@
+// Stages compose, send and settle: replies, drafts in their lanes, and delivery outcomes.
+
+import type { Query } from "../driver.ts";
+import { type Lease, nextSeq, refreshLane } from "../lanes.ts";
+import { channelsIn } from "./stepping.ts";
+
+export interface ReplyRow {
+  readonly id: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly turn: string | null;
+  /** `human`: text written by a human instead of the agent. */
+  readonly kind: "answer" | "opening" | "notice" | "human";
+  /** 1: a call is transferred to a human after this reply. */
+  readonly hand_over: number;
+  /** Address (JSON) of a reply without a turn. Null: the address of the turn. */
+  readonly address: string | null;
+  readonly text: string;
+  /** Result of the adapter's `prepare` (JSON), kept until the reply is composed; null when there is
+   *  none. */
+  readonly rendered: string | null;
+  readonly created_at: number;
+}
+
+export async function insertReply(
+  q: Query,
+  reply: {
+    id: string;
+    conversation: string;
+    channel: string;
+    turn: string | null;
+    text: string;
+    platformId: string | null;
+    /** Default: `answer`. */
+    kind?: ReplyRow["kind"];
+    /** Default: the address of the turn. */
+    address?: string;
+    /** Transfers a call to a human after this reply. */
+    handOver?: boolean;
+    /** JSON. Default: null. */
+    rendered?: string | null;
+    /** `composed`: already sent by a lost state of the store. Default: `ready`, to be composed and sent. */
+    state?: "ready" | "composed";
+  },
+): Promise<void> {
+  await q.run(
+    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, hand_over, rendered, created_at)
+     VALUES ($1, $2, $3, $4, $11, $5, $6, $7, $8, $9, $10, now_ms())`,
+    reply.id,
+    reply.conversation,
+    reply.channel,
+    reply.turn,
+    reply.text,
+    reply.platformId,
+    reply.kind ?? "answer",
+    reply.address ?? null,
+    reply.handOver ? 1 : 0,
+    reply.rendered ?? null,
+    reply.state ?? "ready",
+  );
+  q.touched.add("replies");
+}
+
+/** Counts the channel's own notices in the conversation within the last `withinMs`. */
+export async function countNotices(q: Query, conversation: string, withinMs: number): Promise<number> {
+  const row = await q.one<{ count: number }>(
+    "SELECT COUNT(*) AS count FROM replies WHERE conversation = $1 AND kind = 'notice' AND created_at > now_ms() - $2",
+    conversation,
+    withinMs,
+  );
+  return row?.count ?? 0;
+}
+
+/** Returns whether the same notice was written within the last `withinMs`. Covers this conversation and
+ *  all others of the person (lower case) on the channel, because each email can start a new one. */
+export async function hasNotice(
+  q: Query,
+  told: { readonly channel: string; readonly conversation: string; readonly person: string },
+  text: string,
+  withinMs: number,
+): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM replies
+     WHERE conversation IN (SELECT $1 UNION ALL SELECT id FROM conversations WHERE channel = $2 AND person = $3)
+       AND kind = 'notice' AND text = $4 AND created_at > now_ms() - $5 LIMIT 1`,
+    told.conversation,
+    told.channel,
+    told.person,
+    text,
+    withinMs,
+  );
+  return row !== undefined;
+}
+
+export async function channelsToCompose(q: Query): Promise<string[]> {
+  const rows = await q.all<{ channel: string }>(channelsIn("replies", "state = 'ready'"));
+  return rows.map((row) => row.channel);
+}
+
+/** Returns a channel's replies to compose, oldest first. Locked for this transaction. */
+export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
+  return q.all<ReplyRow>(
+    `SELECT id, conversation, channel, turn, kind, hand_over, address, text, rendered, created_at FROM replies
+     WHERE state = 'ready' AND channel = $1 ORDER BY id LIMIT $2
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    channel,
+    limit,
+  );
+}
+
+export async function changeReply(q: Query, id: string, state: string, reason: string | null): Promise<void> {
+  await q.run("UPDATE replies SET state = $2, reason = $3, rendered = NULL WHERE id = $1", id, state, reason);
+}
+
+/** Returns whether the agent has already replied in the conversation; then no introduction is needed. */
+export async function hasEarlierReply(q: Query, conversation: string, reply: string): Promise<boolean> {
+  return (
+    (await q.one(
+      `SELECT 1 FROM drafts JOIN replies ON replies.id = drafts.reply
+       WHERE drafts.conversation = $1 AND drafts.reply <> $2 AND replies.kind <> 'notice' LIMIT 1`,
+      conversation,
+      reply,
+    )) !== undefined
+  );
+}
+
+export interface DraftRow {
+  readonly id: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly reply: string;
+  readonly recipient: string;
+  /** The live session (call) that the draft is spoken in, or null. */
+  readonly session: string | null;
+  /** 1 when it is sent in spite of a suppression. */
+  readonly forced: number;
+  readonly seq: number;
+  readonly state: string;
+  readonly body: string;
+  readonly attempts: number;
+  readonly looks: number;
+  /** Milliseconds left to reconcile an unknown outcome; null when the outcome is not unknown. */
+  readonly settle_left: number | null;
+  /** Milliseconds since the first attempt of this round; null before that attempt. A resend starts a new
+   *  round. */
+  readonly trying_for: number | null;
+  /** Milliseconds until the draft may be sent; zero or less when it is due. */
+  readonly due_in: number;
+  readonly created_at: number;
+  readonly updated_at: number;
+}
+
+const columns =
+  "id, conversation, channel, reply, recipient, session, forced, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, due_at - now_ms() AS due_in, created_at, updated_at";
+
+/** Subtracted from the sequence number of forced drafts. The result is lower than all regular numbers of
+ *  a lane and keeps the order of the forced ones. */
+const ahead = 2 ** 40;
+
+/** Enqueues a draft at the end of its conversation's outbound lane. A forced draft goes before all
+ *  drafts that wait there, because those may be scheduled for a later hour. */
+export async function enqueueDraft(
+  q: Query,
+  draft: {
+    id: string;
+    conversation: string;
+    channel: string;
+    reply: string;
+    recipient: string;
+    body: string;
+    dueAt: number;
+    forced?: boolean;
+    session?: string | null;
+  },
+): Promise<void> {
+  const seq = await nextSeq(q, draft.conversation, "out");
+  await q.run(
+    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, created_at, updated_at)
+     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, now_ms(), now_ms())`,
+    draft.id,
+    draft.conversation,
+    draft.channel,
+    draft.reply,
+    draft.recipient,
+    draft.forced ? seq - ahead : seq,
+    draft.body,
+    draft.dueAt,
+    draft.forced ? 1 : 0,
+    draft.session ?? null,
+  );
+  await refreshLane(q, draft.conversation, "out");
+}
+
+export async function headDraft(q: Query, lease: Lease): Promise<DraftRow | null> {
+  const row = await q.one<DraftRow>(
+    `SELECT ${columns} FROM drafts WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1`,
+    lease.conversation,
+  );
+  return row ?? null;
+}
+
+/** Records the attempt before it is made; this ends the reconcile period of an earlier attempt. */
+export async function recordSending(q: Query, draft: DraftRow, node: string, token: number): Promise<void> {
+  await q.run(
+    "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'send', $3, $4, now_ms())",
+    draft.id,
+    draft.attempts + 1,
+    node,
+    token,
+  );
+  await q.run(
+    "UPDATE drafts SET state = 'sending', attempts = attempts + 1, settle_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms() WHERE id = $1",
+    draft.id,
+  );
+}
+
+export interface DraftChange {
+  readonly state: string;
+  /** 1 while the draft occupies the head of its lane. */
+  readonly open: 0 | 1;
+  readonly dueInMs?: number;
+  readonly reason?: string | null;
+  readonly externalId?: string | null;
+  readonly looks?: number;
+  /** Milliseconds for which an unknown outcome is reconciled; unchanged when absent. */
+  readonly settleForMs?: number | null;
+}
+
+export async function changeDraft(q: Query, id: string, change: DraftChange): Promise<void> {
+  await q.run(
+    `UPDATE drafts SET state = $2, open = $3, due_at = now_ms() + $4, reason = $5, external_id = COALESCE($6, external_id),
+       looks = $7, settle_until = COALESCE(now_ms() + $8, settle_until), updated_at = now_ms() WHERE id = $1`,
+    id,
+    change.state,
+    change.open,
+    Math.ceil(change.dueInMs ?? 0),
+    change.reason ?? null,
+    change.externalId ?? null,
+    change.looks ?? 0,
+    change.settleForMs ?? null,
+  );
+}
+
+/** Returns the number and start time of the newest attempt. */
+export async function lastAttempt(
+  q: Query,
+  draft: string,
+): Promise<{ number: number; started_at: number } | null> {
+  const row = await q.one<{ number: number; started_at: number }>(
+    "SELECT number, started_at FROM attempts WHERE subject = $1 ORDER BY number DESC LIMIT 1",
+    draft,
+  );
+  return row ?? null;
+}
+
+/** Reason of a draft that an operator resends. A newer message of the customer does not supersede it,
+ *  because the operator knows of that message. */
+export const resent = "sent again by an operator";
+
+/** Returns whether the customer has written again since the question that the draft answers; stage send
+ *  uses it. Always false for replies that answer no question, for later parts of a reply that is partly
+ *  sent, and for drafts that an operator resends. */
+export async function isSuperseded(q: Query, draft: DraftRow): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM turns later JOIN turns own ON own.conversation = later.conversation AND later.seq > own.seq
+     JOIN replies ON replies.turn = own.id WHERE replies.id = $1 AND replies.kind = 'answer' AND later.opening IS NULL AND later.kind = 'question'
+       AND NOT EXISTS (SELECT 1 FROM drafts WHERE reply = $1 AND (CASE WHEN id = $2 THEN COALESCE(reason, '') = '${resent}'
+         ELSE state IN ('sending', 'unknown', 'sent', 'delivered') END))`,
+    draft.reply,
+    draft.id,
+  );
+  return row !== undefined;
+}
+
+export async function readDraft(q: Query, id: string): Promise<DraftRow | null> {
+  return (await q.one<DraftRow>(`SELECT ${columns} FROM drafts WHERE id = $1`, id)) ?? null;
+}
+
+/** Finds the draft of a delivery receipt by an external id that it was sent under. */
+export async function draftBySent(q: Query, channel: string, externalId: string): Promise<DraftRow | null> {
+  const row = await q.one<{ draft: string }>(
+    "SELECT draft FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1",
+    channel,
+    externalId,
+  );
+  return row ? readDraft(q, row.draft) : null;
+}
+
+/** Returns the newest draft that was, or may have been, sent to that address within the last `withinMs`. */
+export async function draftByRecipient(
+  q: Query,
+  channel: string,
+  recipient: string,
+  withinMs: number,
+): Promise<DraftRow | null> {
+  const row = await q.one<DraftRow>(
+    `SELECT ${columns} FROM drafts WHERE channel = $1 AND recipient = $2 AND updated_at > now_ms() - $3
+       AND state IN ('sent', 'unknown', 'held', 'delivered') ORDER BY updated_at DESC LIMIT 1`,
+    channel,
+    recipient.toLowerCase(),
+    withinMs,
+  );
+  return row ?? null;
+}
+
+/** Returns whether a send attempt of the channel is running now. */
+export async function isSending(q: Query, channel: string): Promise<boolean> {
+  return (
+    (await q.one(
+      "SELECT 1 FROM drafts WHERE channel = $1 AND state = 'sending' AND open = 1 LIMIT 1",
+      channel,
+    )) !== undefined
+  );
+}

@@ -1,0 +1,254 @@
+// Escalations: incidents that a human must know of, with all their triggers. At most one unclosed
+// escalation exists per subject (`about`).
+
+import type { Query } from "../driver.ts";
+
+export interface EscalationRow {
+  readonly id: string;
+  /** Number for commands such as "ok 417". Increasing, with possible gaps. */
+  readonly number: number;
+  /** `conversation:<id>`, `channel:<id>:<cause>` or `agent:<name>:<what it named>`. */
+  readonly about: string;
+  readonly conversation: string | null;
+  readonly channel: string;
+  readonly agent: string;
+  readonly state: "open" | "taken" | "closed";
+  readonly cause: string;
+  readonly topic: string | null;
+  readonly reason: string;
+  readonly tier: number;
+  readonly entered_at: number;
+  readonly told_at: number | null;
+  readonly due_at: number | null;
+  /** The name of the responder who acknowledged it. */
+  readonly taken_by: string | null;
+  /** Contact of that responder; null when it was acknowledged by a command. */
+  readonly taken_contact: string | null;
+  readonly taken_at: number | null;
+  readonly opened_at: number;
+  /** Turns of its conversation with this sequence number or a higher one came after it. Sequence numbers
+   *  are used because the clock may step backward. */
+  readonly from_seq: number;
+  readonly closed_at: number | null;
+  readonly closed_by: string | null;
+}
+
+const columns =
+  "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, from_seq, closed_at, closed_by";
+
+/** Delay in milliseconds before the last step of the policy is repeated after a failure. */
+const againMs = 300_000;
+
+/** The database's clock, in milliseconds. */
+export async function nowMs(q: Query): Promise<number> {
+  const row = await q.one<{ now: number }>("SELECT now_ms() AS now");
+  return row?.now ?? 0;
+}
+
+export async function readEscalation(q: Query, id: string): Promise<EscalationRow> {
+  const row = await q.one<EscalationRow>(`SELECT ${columns} FROM escalations WHERE id = $1`, id);
+  if (!row) throw new Error(`reading escalation ${id}: there is none`);
+  return row;
+}
+
+/** Number of ids per statement. A fixed number keeps the SQL text constant. */
+const chunk = 50;
+const places = Array.from({ length: chunk }, (_, index) => `$${index + 1}`).join(", ");
+
+/** Locks the escalations with these ids for this transaction and returns their current rows. `free`
+ *  skips rows locked by other transactions instead of waiting. The rows are locked in a fixed order, so
+ *  that concurrent callers cannot deadlock. */
+export async function lockEscalations(
+  q: Query,
+  ids: Iterable<string>,
+  which: "all" | "free" = "all",
+): Promise<ReadonlyMap<string, EscalationRow>> {
+  const sorted = [...new Set(ids)].toSorted();
+  const rows = new Map<string, EscalationRow>();
+  for (let at = 0; at < sorted.length; at += chunk) {
+    const found = await q.all<EscalationRow>(
+      `SELECT ${columns} FROM escalations WHERE id IN (${places}) ORDER BY id
+       FOR UPDATE${which === "free" ? " SKIP LOCKED" : ""} -- only: postgres`,
+      ...Array.from({ length: chunk }, (_, index) => sorted[at + index] ?? null),
+    );
+    for (const row of found) rows.set(row.id, row);
+  }
+  return rows;
+}
+
+export async function escalationByNumber(q: Query, number: number): Promise<EscalationRow | null> {
+  return (await q.one<EscalationRow>(`SELECT ${columns} FROM escalations WHERE number = $1`, number)) ?? null;
+}
+
+/** Returns the newest escalation about that subject, in any state. */
+export async function newestEscalation(q: Query, about: string): Promise<EscalationRow | null> {
+  const row = await q.one<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE about = $1 ORDER BY number DESC LIMIT 1`,
+    about,
+  );
+  return row ?? null;
+}
+
+/** Returns the unclosed escalation about that subject, locked for this transaction. A concurrent close
+ *  either commits first, and then nothing is found, or waits for this transaction. */
+export async function liveEscalation(q: Query, about: string): Promise<EscalationRow | null> {
+  const row = await q.one<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE about = $1 AND state <> 'closed'
+     FOR UPDATE -- only: postgres`,
+    about,
+  );
+  return row ?? null;
+}
+
+/** Opens an escalation that is due at once. When two nodes open one about the same subject at the same
+ *  time, the second insert conflicts with the first and returns null. */
+export async function insertEscalation(
+  q: Query,
+  row: Pick<
+    EscalationRow,
+    "id" | "about" | "conversation" | "channel" | "agent" | "cause" | "topic" | "reason"
+  >,
+): Promise<EscalationRow | null> {
+  // A counter row would stay locked until the commit, so all transactions that open escalations would wait
+  // for each other.
+  const counter = await q.one<{ value: number }>(
+    `SELECT nextval('escalation_numbers') AS value -- only: postgres
+     INSERT INTO counters (name, value) VALUES ('escalation', 1) -- only: sqlite
+     ON CONFLICT (name) DO UPDATE SET value = counters.value + 1 RETURNING value -- only: sqlite`,
+  );
+  const made = await q.one<EscalationRow>(
+    `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, topic, reason, entered_at, due_at, opened_at, from_seq)
+     VALUES ($1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, now_ms(), now_ms(), now_ms(),
+       COALESCE((SELECT next_seq FROM lanes WHERE id = $10), 0))
+     ON CONFLICT (about) WHERE state <> 'closed' DO NOTHING RETURNING ${columns}`,
+    row.id,
+    counter?.value ?? 0,
+    row.about,
+    row.conversation,
+    row.channel,
+    row.agent,
+    row.cause,
+    row.topic,
+    row.reason,
+    `${row.conversation}/in`,
+  );
+  if (made) q.touched.add("escalations");
+  return made ?? null;
+}
+
+/** Must match the expression of the index. */
+const lastStep = "(CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END)";
+
+/** Returns escalations whose next policy step is due, longest due first. Includes rows whose last step
+ *  is dated in the future, which exist after a backward clock step. Locked for this transaction. There
+ *  are two statements because a combined one would read all open escalations at every sweep. */
+export async function dueEscalations(q: Query, limit: number): Promise<EscalationRow[]> {
+  const due = await q.all<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    limit,
+  );
+  if (due.length === limit) return due;
+  const ahead = await q.all<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE due_at IS NOT NULL AND ${lastStep} > now_ms() AND due_at > now_ms()
+     ORDER BY ${lastStep} LIMIT $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    limit - due.length,
+  );
+  return [...due, ...ahead];
+}
+
+/** Updates the position in the policy. Changes nothing when the escalation was acknowledged or closed
+ *  since it was read. */
+export async function moveEscalation(
+  q: Query,
+  id: string,
+  to: Pick<EscalationRow, "tier" | "entered_at" | "told_at" | "due_at">,
+): Promise<void> {
+  await q.run(
+    "UPDATE escalations SET tier = $2, entered_at = $3, told_at = $4, due_at = $5 WHERE id = $1 AND state = 'open'",
+    id,
+    to.tier,
+    to.entered_at,
+    to.told_at,
+    to.due_at,
+  );
+}
+
+/** Postpones a failed step by `ms`, so that it does not delay other escalations. */
+export async function postponeEscalation(q: Query, id: string, ms: number): Promise<void> {
+  await q.run("UPDATE escalations SET due_at = now_ms() + $2 WHERE id = $1 AND due_at IS NOT NULL", id, ms);
+}
+
+/** Ends the current tier after a notification failed. If no step was scheduled, the last one is repeated
+ *  after a delay, because it has just failed. */
+export async function hastenEscalation(q: Query, id: string): Promise<void> {
+  const changed = await q.run(
+    `UPDATE escalations SET entered_at = 0,
+       told_at = CASE WHEN due_at IS NULL THEN NULL ELSE told_at END,
+       due_at = CASE WHEN due_at IS NULL THEN now_ms() + $2 ELSE now_ms() END
+     WHERE id = $1 AND state = 'open'`,
+    id,
+    againMs,
+  );
+  if (changed > 0) q.touched.add("escalations");
+}
+
+/** Makes all open escalations due after a change of the policy or of the notification channels. Each
+ *  next step is then scheduled again by the current configuration. */
+export async function reconsiderEscalations(q: Query): Promise<void> {
+  const changed = await q.run("UPDATE escalations SET due_at = now_ms() WHERE state = 'open'");
+  if (changed > 0) q.touched.add("escalations");
+}
+
+/** Acknowledges the escalation. Returns false when it is closed, or already acknowledged by that
+ *  contact. */
+export async function takeEscalation(
+  q: Query,
+  id: string,
+  by: { readonly name: string; readonly contact: string | null },
+): Promise<boolean> {
+  const changed = await q.run(
+    `UPDATE escalations SET state = 'taken', taken_by = $2, taken_contact = $3, taken_at = now_ms(), due_at = NULL
+     WHERE id = $1 AND state <> 'closed' AND (state = 'open' OR taken_by <> $2 OR COALESCE(taken_contact, '') <> COALESCE($3, ''))`,
+    id,
+    by.name,
+    by.contact,
+  );
+  return changed === 1;
+}
+
+/** Reopens the escalation when the responder who acknowledged it is unreachable; the policy starts
+ *  again. */
+export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
+  const changed = await q.run(
+    `UPDATE escalations SET state = 'open', taken_by = NULL, taken_contact = NULL, taken_at = NULL, tier = 0,
+       entered_at = now_ms(), told_at = NULL, due_at = now_ms() WHERE id = $1 AND state = 'taken'`,
+    id,
+  );
+  if (changed > 0) q.touched.add("escalations");
+  return changed > 0;
+}
+
+/** Closes the escalation. Returns false when it was closed before. */
+export async function closeEscalation(q: Query, id: string, by: string): Promise<boolean> {
+  const changed = await q.run(
+    "UPDATE escalations SET state = 'closed', closed_at = now_ms(), closed_by = $2, due_at = NULL WHERE id = $1 AND state <> 'closed'",
+    id,
+    by,
+  );
+  return changed === 1;
+}
+
+/** Newest first. */
+export async function listEscalations(
+  q: Query,
+  filter: { readonly state?: string; readonly channel?: string; readonly limit: number },
+): Promise<EscalationRow[]> {
+  return q.all<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE ($1 = '' OR state = $1) AND ($2 = '' OR channel = $2) ORDER BY number DESC LIMIT $3`,
+    filter.state ?? "",
+    filter.channel ?? "",
+    filter.limit,
+  );
+}

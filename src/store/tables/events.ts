@@ -1,0 +1,359 @@
+// Stages accept and route: events, their raw bytes, and the cursor of the channel.
+
+import type { Query } from "../driver.ts";
+import { channelsIn } from "./stepping.ts";
+
+export interface NewEvent {
+  readonly channel: string;
+  readonly externalId: string;
+  readonly fingerprint: string | null;
+  readonly kind: "message" | "delivery" | "session";
+  readonly sender: string | null;
+  readonly subject: string | null;
+  /** The event without its bytes, as JSON. */
+  readonly body: string;
+  readonly sentAt: number | null;
+  readonly raw: { readonly id: string; readonly bytes: Uint8Array } | null;
+  readonly attachments: readonly NewAttachment[];
+  /** True for an event that is not subject to the channel's cap and never waits for it. */
+  readonly exempt?: boolean;
+  /** Whether the sender is authenticated; absent where the channel cannot determine it. */
+  readonly verified?: boolean;
+  /** Ids of the messages that it replies to. */
+  readonly answers?: readonly string[];
+}
+
+/** Code of a stored message that waits for capacity under the channel's cap. */
+export const cappedCode = "cap-channel";
+/** A sender counts as known after this time in milliseconds. The delay keeps the addresses of a flood
+ *  unknown, even if some of its messages were answered. */
+const knownAfterMs = 24 * 3_600_000;
+
+/** Code of a stored event that is exempt from the channel's cap. */
+export const exempt = "exempt";
+
+export interface NewAttachment {
+  readonly name: string;
+  readonly mediaType: string;
+  readonly size: number | null;
+  readonly blob: { readonly id: string; readonly bytes: Uint8Array } | null;
+  readonly ref: string | null;
+  /** Whether the agent gets the name of the attachment. */
+  readonly named: boolean;
+  /** Whether the sender attached the file intentionally. Default: same as `named`. */
+  readonly meant?: boolean;
+  /** Reason why the bytes will not be available. */
+  readonly reason?: string;
+}
+
+export interface EventRow {
+  readonly id: number;
+  readonly channel: string;
+  readonly kind: "message" | "delivery" | "session";
+  readonly state: string;
+  readonly code: string | null;
+  readonly reason: string | null;
+  readonly body: string;
+  readonly attempts: number;
+  readonly received_at: number;
+  /** 1: the sender is authenticated or known, so it has priority under the channel's cap. */
+  readonly preferred: 0 | 1;
+  /** Queue key for fair scheduling under the channel's cap: the sender, or the domain of unauthenticated
+   *  senders. */
+  readonly queue: string | null;
+}
+
+/** Stores one event in state `stored`. Returns false when its id or its fingerprint is already stored. A
+ *  duplicate by fingerprint still gets a row (`ignored`, `duplicate`), so that every id has an outcome. */
+export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
+  const copy =
+    event.fingerprint !== null &&
+    (await q.one(
+      "SELECT 1 FROM events WHERE channel = $1 AND fingerprint = $2",
+      event.channel,
+      event.fingerprint,
+    )) !== undefined;
+  const { preferred, queue } = await standingOf(q, event);
+  const row = await q.one<{ id: number }>(
+    `INSERT INTO events (channel, external_id, fingerprint, kind, state, code, sender, subject, body, due_at, sent_at, received_at, preferred, queue)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms(), $11, $12)
+     ON CONFLICT (channel, external_id) DO NOTHING RETURNING id`,
+    event.channel,
+    event.externalId,
+    copy ? null : event.fingerprint,
+    event.kind,
+    copy ? "ignored" : "stored",
+    copy ? "duplicate" : event.exempt ? exempt : null,
+    event.sender,
+    event.subject,
+    event.body,
+    event.sentAt,
+    preferred ? 1 : 0,
+    queue,
+  );
+  if (!row || copy) return false;
+  q.touched.add("events");
+  if (event.raw) {
+    await insertBlob(q, event.raw);
+    await q.run("UPDATE events SET raw = $2 WHERE id = $1", row.id, event.raw.id);
+  }
+  for (const [position, attachment] of event.attachments.entries()) {
+    if (attachment.blob) await insertBlob(q, attachment.blob);
+    const elsewhere = attachment.ref !== null && attachment.blob === null;
+    if (elsewhere) q.touched.add("attachments");
+    await q.run(
+      `INSERT INTO attachments (event, position, channel, name, media_type, size, blob, ref, named, meant, reason, due_at)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ${elsewhere ? "now_ms()" : "NULL"})`,
+      row.id,
+      position,
+      event.channel,
+      attachment.name,
+      attachment.mediaType,
+      attachment.size,
+      attachment.blob?.id ?? null,
+      attachment.ref,
+      attachment.named ? 1 : 0,
+      (attachment.meant ?? attachment.named) ? 1 : 0,
+      attachment.reason ?? null,
+    );
+  }
+  return true;
+}
+
+/** Returns the priority and the queue key under the channel's cap. Authenticated and known senders come
+ *  first, with one queue per sender; other senders share one queue per domain. A sender is known after
+ *  an earlier conversation, as a notification target, or when it references a message that we sent. */
+async function standingOf(
+  q: Query,
+  { kind, channel, sender, verified, answers = [] }: NewEvent,
+): Promise<{ readonly preferred: boolean; readonly queue: string | null }> {
+  if (kind !== "message" || sender === null || verified) return { preferred: true, queue: sender };
+  const known = await q.one(
+    `SELECT 1 FROM conversations WHERE channel = $1 AND person = $2 AND opened_at < now_ms() - $3
+     UNION ALL SELECT 1 FROM contacts WHERE channel = $1 AND address = $2 LIMIT 1`,
+    channel,
+    sender,
+    knownAfterMs,
+  );
+  if (known) return { preferred: true, queue: sender };
+  for (const id of answers.slice(0, citedAtMost)) {
+    const cited = await q.one(
+      "SELECT 1 FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1",
+      channel,
+      id,
+    );
+    if (cited) return { preferred: true, queue: sender };
+  }
+  return { preferred: false, queue: sender.slice(sender.lastIndexOf("@") + 1) };
+}
+/** Maximum number of referenced ids to look up per message; the nearest come first. */
+const citedAtMost = 5;
+
+/** Stores bytes under their digest; identical bytes are shared. */
+export async function insertBlob(
+  q: Query,
+  blob: { readonly id: string; readonly bytes: Uint8Array },
+): Promise<void> {
+  await q.run(
+    "INSERT INTO blobs (id, bytes, stored_at) VALUES ($1, $2, now_ms()) ON CONFLICT (id) DO NOTHING",
+    blob.id,
+    blob.bytes,
+  );
+}
+
+/** Returns the ids that are stored, as ids of events or as provider ids of sent messages. */
+export async function knownEvents(q: Query, channel: string, ids: readonly string[]): Promise<Set<string>> {
+  const known = new Set<string>();
+  for (const id of ids) {
+    const row = await q.one(
+      `SELECT 1 FROM events WHERE channel = $1 AND external_id = $2
+       UNION ALL SELECT 1 FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1`,
+      channel,
+      id,
+    );
+    if (row) known.add(id);
+  }
+  return known;
+}
+
+export async function readCursor(q: Query, channel: string): Promise<string | null> {
+  const row = await q.one<{ cursor: string | null }>("SELECT cursor FROM channels WHERE id = $1", channel);
+  return row?.cursor ?? null;
+}
+
+export async function writeCursor(q: Query, channel: string, cursor: string): Promise<void> {
+  await q.run("UPDATE channels SET cursor = $2, cursor_at = now_ms() WHERE id = $1", channel, cursor);
+}
+
+/** Ensures that a configured channel has a row with the time of its first run on this store. Called at
+ *  start. */
+export async function ensureChannel(q: Query, channel: string): Promise<void> {
+  await q.run("INSERT INTO channels (id, since) VALUES ($1, now_ms()) ON CONFLICT (id) DO NOTHING", channel);
+}
+
+/** Returns every channel that ever ran on this store, with the time of its first run (epoch
+ *  milliseconds). */
+export async function channelsSince(q: Query): Promise<Map<string, number>> {
+  const rows = await q.all<{ id: string; since: number }>("SELECT id, since FROM channels");
+  return new Map(rows.map((row) => [row.id, row.since]));
+}
+
+/** Serializes the transactional stages of a channel, so that two nodes cannot reorder the messages of
+ *  one person. Returns false without waiting when another transaction has the lock, or when the channel
+ *  does not exist. Waiting could deadlock, because the caller may hold locks that the other transaction
+ *  needs. */
+export async function lockChannel(q: Query, channel: string): Promise<boolean> {
+  const row = await q.one(
+    `SELECT id FROM channels WHERE id = $1
+     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    channel,
+  );
+  return row !== undefined;
+}
+
+export async function channelsToRoute(q: Query): Promise<string[]> {
+  const rows = await q.all<{ channel: string }>(
+    channelsIn("events", "state = 'stored'", "due_at <= now_ms()"),
+  );
+  return rows.map((row) => row.channel);
+}
+
+/** Returns the oldest stored events of a channel, in order of arrival. */
+export async function storedEvents(q: Query, channel: string, limit: number): Promise<EventRow[]> {
+  return q.all<EventRow>(
+    `SELECT ${eventColumns} FROM events
+     WHERE channel = $1 AND state = 'stored' AND due_at <= now_ms() ORDER BY id LIMIT $2`,
+    channel,
+    limit,
+  );
+}
+
+/** The columns of an `EventRow`. */
+export const eventColumns =
+  "id, channel, kind, state, code, reason, body, attempts, received_at, preferred, queue";
+
+/** Returns the current state of an event; a stage uses it to detect a concurrent change. */
+export async function stateOf(q: Query, id: number): Promise<string | null> {
+  return (await q.one<{ state: string }>("SELECT state FROM events WHERE id = $1", id))?.state ?? null;
+}
+
+export async function settleEvent(
+  q: Query,
+  id: number,
+  outcome: {
+    state: string;
+    code?: string | null;
+    reason?: string | null;
+    conversation?: string | null;
+    /** The turn that asks it; unchanged when absent. */
+    turn?: string;
+  },
+): Promise<void> {
+  await q.run(
+    `UPDATE events SET state = $2, code = $3, reason = $4, conversation = COALESCE($5, conversation),
+       turn = COALESCE($6, turn) WHERE id = $1`,
+    id,
+    outcome.state,
+    outcome.code ?? null,
+    outcome.reason ?? null,
+    outcome.conversation ?? null,
+    outcome.turn ?? null,
+  );
+}
+
+/** Schedules routing again in `delayMs`, if the event was received within the last `withinMs`; else
+ *  returns false. */
+export async function awaitDraft(
+  q: Query,
+  event: number,
+  delayMs: number,
+  withinMs: number,
+): Promise<boolean> {
+  const changed = await q.run(
+    "UPDATE events SET due_at = now_ms() + $2 WHERE id = $1 AND received_at > now_ms() - $3",
+    event,
+    delayMs,
+    withinMs,
+  );
+  return changed === 1;
+}
+
+/** Returns whether the person sent the keyword (an event with that code) on the channel after `sentAt`. */
+export async function hasSaidSince(
+  q: Query,
+  channel: string,
+  person: string,
+  code: "opt-out" | "opt-in",
+  sentAt: number,
+): Promise<boolean> {
+  const row = await q.one(
+    `SELECT 1 FROM events WHERE channel = $1 AND sender = $2 AND code IN ('opt-out', 'opt-in') AND code = $3
+       AND sent_at > $4 LIMIT 1`,
+    channel,
+    person,
+    code,
+    sentAt,
+  );
+  return row !== undefined;
+}
+
+/** Counts the held messages of the channel that were received in the last `perMs`, up to `limit`. */
+export async function countHeld(q: Query, channel: string, perMs: number, limit: number): Promise<number> {
+  const row = await q.one<{ count: number }>(
+    `SELECT count(*) AS count FROM (SELECT 1 AS one FROM events WHERE state IN ('held', 'failed') AND state = 'held'
+       AND channel = $1 AND kind = 'message' AND received_at > now_ms() - $2 ORDER BY id DESC LIMIT $3) AS held`,
+    channel,
+    perMs,
+    limit,
+  );
+  return row?.count ?? 0;
+}
+
+/** Records the outcome of every message that the turn asks. */
+export async function settleEventsOf(
+  q: Query,
+  turn: string,
+  outcome: { state: string; code: string | null; reason: string | null },
+): Promise<void> {
+  await q.run(
+    "UPDATE events SET state = $2, code = $3, reason = $4 WHERE turn = $1",
+    turn,
+    outcome.state,
+    outcome.code,
+    outcome.reason,
+  );
+}
+
+/** Schedules a retry after routing threw; after `limit` attempts the event fails. */
+export async function postponeEvent(
+  q: Query,
+  id: number,
+  delayMs: number,
+  limit: number,
+  reason: string,
+): Promise<void> {
+  await q.run(
+    `UPDATE events SET attempts = attempts + 1, due_at = now_ms() + $2, reason = $4,
+       state = CASE WHEN attempts + 1 >= $3 THEN 'failed' ELSE state END,
+       code = CASE WHEN attempts + 1 >= $3 AND code = '${exempt}' OR code = '${cappedCode}' THEN NULL ELSE code END
+     WHERE id = $1`,
+    id,
+    delayMs,
+    limit,
+    reason,
+  );
+}
+
+export interface AttachmentRow {
+  readonly name: string;
+  readonly media_type: string;
+  readonly size: number | null;
+}
+
+/** Returns the attachments whose names the agent gets. */
+export async function attachmentsOf(q: Query, event: number): Promise<AttachmentRow[]> {
+  return q.all<AttachmentRow>(
+    "SELECT name, media_type, size FROM attachments WHERE event = $1 AND named = 1 ORDER BY position",
+    event,
+  );
+}

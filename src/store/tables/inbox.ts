@@ -1,0 +1,181 @@
+// Operator commands for events: list unanswered events, show one, release one.
+
+import type { Query } from "../driver.ts";
+import { settleEventsOf } from "./events.ts";
+import { reviveTurn } from "./turns.ts";
+
+export interface EventSummary {
+  readonly id: number;
+  readonly channel: string;
+  readonly external_id: string;
+  readonly kind: "message" | "delivery" | "session";
+  readonly state: string;
+  readonly code: string | null;
+  readonly reason: string | null;
+  readonly sender: string | null;
+  readonly subject: string | null;
+  readonly attempts: number;
+  readonly sent_at: number | null;
+  readonly received_at: number;
+}
+
+const columns =
+  "id, channel, external_id, kind, state, code, reason, sender, subject, attempts, sent_at, received_at";
+
+/** Newest first. */
+export async function listEvents(
+  q: Query,
+  wanted: {
+    readonly state: "ignored" | "held" | "failed" | "stored";
+    readonly code?: string;
+    readonly channel?: string;
+    readonly limit: number;
+  },
+): Promise<EventSummary[]> {
+  // Repeats the condition of the partial index; without it the databases would scan all events.
+  const indexed = wanted.state === "stored" ? "state = 'stored'" : "state IN ('ignored', 'held', 'failed')";
+  return q.all<EventSummary>(
+    `SELECT ${columns} FROM events WHERE ${indexed} AND state = $1 AND (code = $2 OR $2 = '')
+       AND (channel = $3 OR $3 = '') ORDER BY id DESC LIMIT $4`,
+    wanted.state,
+    wanted.code ?? "",
+    wanted.channel ?? "",
+    wanted.limit,
+  );
+}
+
+/** Returns an event with its body (JSON; `{}` after retention erased it) and the names of its
+ *  attachments. */
+export async function showEvent(
+  q: Query,
+  id: number,
+): Promise<
+  | (EventSummary & {
+      readonly body: string;
+      readonly conversation: string | null;
+      readonly attachments: readonly { name: string; media_type: string; size: number | null }[];
+    })
+  | null
+> {
+  const event = await q.one<EventSummary & { body: string; conversation: string | null }>(
+    `SELECT ${columns}, body, conversation FROM events WHERE id = $1`,
+    id,
+  );
+  if (!event) return null;
+  const attachments = await q.all<{ name: string; media_type: string; size: number | null }>(
+    "SELECT name, media_type, size FROM attachments WHERE event = $1 ORDER BY position",
+    id,
+  );
+  return { ...event, attachments };
+}
+
+/** Routes a message that was ignored, held or failed, or that waits under its channel's cap; the guards
+ *  do not apply to it. Throws when the id is unknown, when the event is not a message or is a duplicate,
+ *  and when retention has erased its text. */
+export async function releaseEvent(q: Query, id: number): Promise<void> {
+  if (await reviveAsked(q, id)) return;
+  const changed = await q.run(
+    `UPDATE events SET state = 'stored', code = 'released', reason = NULL, attempts = 0, due_at = now_ms()
+     WHERE id = $1 AND kind = 'message' AND (state IN ('ignored', 'held', 'failed') OR code = 'cap-channel') AND body <> '{}'
+       AND COALESCE(code, '') NOT IN ('duplicate', 'opt-out', 'opt-in', 'help')`,
+    id,
+  );
+  if (changed === 1) {
+    q.touched.add("events");
+    return;
+  }
+  const event = await q.one<{ kind: string; state: string; code: string | null; body: string }>(
+    "SELECT kind, state, code, body FROM events WHERE id = $1",
+    id,
+  );
+  if (!event) throw new Error(`releasing event ${id}: there is none`);
+  if (event.kind !== "message")
+    throw new Error(`releasing event ${id}: it is no message but a ${event.kind}`);
+  if (event.code === "duplicate") throw new Error(`releasing event ${id}: it is a copy of another message`);
+  if (["opt-out", "opt-in", "help"].includes(event.code ?? ""))
+    throw new Error(`releasing event ${id}: it is a word on being written to, which no agent answers`);
+  if (event.body === "{}") throw new Error(`releasing event ${id}: its words were forgotten (retention)`);
+  throw new Error(`releasing event ${id}: it is ${event.state}`);
+}
+
+/** Resumes a message at the stage where it stopped: its question failed or got no answer, or its reply
+ *  could not be composed. Returns false for a message that never reached those stages. */
+async function reviveAsked(q: Query, id: number): Promise<boolean> {
+  const event = await q.one<{ turn: string | null }>(
+    "SELECT turn FROM events WHERE id = $1 AND state IN ('ignored', 'held', 'failed') AND body <> ''",
+    id,
+  );
+  if (!event?.turn) return false;
+  const composed = await q.run(
+    "UPDATE replies SET state = 'ready', reason = NULL WHERE state = 'failed' AND turn = $1",
+    event.turn,
+  );
+  if (composed === 0 && !(await reviveTurn(q, event.turn))) return false;
+  if (composed > 0) q.touched.add("replies");
+  // Messages that were debounced into one turn are asked and released together.
+  await settleEventsOf(q, event.turn, { state: "routed", code: "released", reason: null });
+  return true;
+}
+
+/** Returns the raw message from the provider; null when the channel stored none, or retention has erased
+ *  it. */
+export async function readRaw(q: Query, event: number): Promise<Uint8Array | null> {
+  const row = await q.one<{ bytes: Uint8Array }>(
+    "SELECT blobs.bytes FROM events JOIN blobs ON blobs.id = events.raw WHERE events.id = $1",
+    event,
+  );
+  return row?.bytes ?? null;
+}
+
+/** Result of a message so far. `reason` says why there is no answer; null when there is one, or may
+ *  still be. */
+export interface Fate {
+  readonly state: "pending" | "answered" | "unanswered";
+  readonly reason: string | null;
+}
+
+/** Returns the id of the newest message of a sender on a channel; 0 if none exists. */
+export async function newestMessage(q: Query, channel: string, sender: string): Promise<number> {
+  const row = await q.one<{ id: number }>(
+    `SELECT id FROM events WHERE channel = $1 AND sender = $2 AND kind = 'message' ORDER BY id DESC LIMIT 1`,
+    channel,
+    sender,
+  );
+  return row?.id ?? 0;
+}
+
+/** Derives the result of a message from its question, its reply and the drafts that carry the answer. */
+export async function messageFate(q: Query, id: number): Promise<Fate> {
+  const event = await q.one<{
+    state: string;
+    code: string | null;
+    reason: string | null;
+    turn: string | null;
+  }>("SELECT state, code, reason, turn FROM events WHERE id = $1", id);
+  if (!event || event.state === "stored") return pending;
+  if (event.state !== "routed") return unanswered(event.reason ?? event.code ?? event.state);
+  if (event.turn === null) return unanswered("it belongs to an escalation");
+  const turn = await q.one<{ state: string; reason: string | null }>(
+    "SELECT state, reason FROM turns WHERE id = $1",
+    event.turn,
+  );
+  if (!turn || ["waiting", "asking", "unknown"].includes(turn.state)) return pending;
+  if (turn.state !== "answered") return unanswered(turn.reason ?? `the agent is ${turn.state}`);
+  const reply = await q.one<{ id: string; state: string; reason: string | null }>(
+    "SELECT id, state, reason FROM replies WHERE turn = $1",
+    event.turn,
+  );
+  if (reply?.state === "failed") return unanswered(reply.reason ?? "its answer could not be composed");
+  if (reply?.state !== "composed") return pending;
+  const drafts = await q.all<{ state: string; reason: string | null }>(
+    "SELECT state, reason FROM drafts WHERE reply = $1",
+    reply.id,
+  );
+  if (drafts.some(({ state }) => ["queued", "sending", "unknown"].includes(state))) return pending;
+  const unsent = drafts.find(({ state }) => !["sent", "delivered"].includes(state));
+  if (unsent) return unanswered(unsent.reason ?? `its answer is ${unsent.state}`);
+  return { state: "answered", reason: null };
+}
+
+const pending: Fate = { state: "pending", reason: null };
+const unanswered = (reason: string): Fate => ({ state: "unanswered", reason });

@@ -1,0 +1,131 @@
+// Operator commands for drafts: list, show, resend, drop.
+
+import type { Query } from "../driver.ts";
+import { lockLane, refreshLane } from "../lanes.ts";
+import { resent } from "./drafts.ts";
+import { resumeRest } from "./parts.ts";
+
+export interface DraftSummary {
+  readonly id: string;
+  readonly channel: string;
+  readonly conversation: string;
+  readonly recipient: string;
+  readonly state: string;
+  readonly attempts: number;
+  readonly reason: string | null;
+  readonly external_id: string | null;
+  readonly due_at: number;
+  readonly created_at: number;
+  readonly updated_at: number;
+}
+
+export interface AttemptRow {
+  readonly number: number;
+  readonly kind: "ask" | "send";
+  readonly node: string;
+  readonly outcome: "sent" | "refused" | "deferred" | "unknown" | null;
+  readonly detail: string | null;
+  readonly started_at: number;
+  readonly ended_at: number | null;
+}
+
+const columns =
+  "id, channel, conversation, recipient, state, attempts, reason, external_id, due_at, created_at, updated_at";
+
+/** Newest first. */
+export async function listDrafts(
+  q: Query,
+  wanted: { readonly state?: string; readonly channel?: string; readonly limit: number },
+): Promise<DraftSummary[]> {
+  const order = wanted.state === undefined ? "id DESC" : "updated_at DESC, id DESC";
+  return q.all<DraftSummary>(
+    `SELECT ${columns} FROM drafts WHERE ${wanted.state === undefined ? "state <> $1" : "state = $1"}
+       AND (channel = $2 OR $2 = '') ORDER BY ${order} LIMIT $3`,
+    wanted.state ?? "",
+    wanted.channel ?? "",
+    wanted.limit,
+  );
+}
+
+/** Returns a draft with its content (the adapter's JSON; empty after retention erased it) and its
+ *  attempts, oldest first. */
+export async function showDraft(
+  q: Query,
+  id: string,
+): Promise<(DraftSummary & { readonly body: string; readonly tries: readonly AttemptRow[] }) | null> {
+  const draft = await q.one<DraftSummary & { body: string }>(
+    `SELECT ${columns}, body FROM drafts WHERE id = $1`,
+    id,
+  );
+  if (!draft) return null;
+  return { ...draft, tries: await attemptsOn(q, id) };
+}
+
+/** Returns the attempts on a draft or a turn, oldest first. */
+export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[]> {
+  return q.all<AttemptRow>(
+    "SELECT number, kind, node, outcome, detail, started_at, ended_at FROM attempts WHERE subject = $1 ORDER BY number",
+    subject,
+  );
+}
+
+/** Sends a held, failed or dropped draft (again) with the same idempotency key, before the later drafts
+ *  of its conversation. The parts of its reply that were held with it follow.
+ *  Throws when the id is unknown, when the draft is in another state, and when retention has erased its
+ *  text. */
+export async function resendDraft(q: Query, id: string): Promise<void> {
+  await move(
+    q,
+    id,
+    "resending",
+    `state = 'queued', open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, reason = '${resent}'`,
+    `state IN ('held', 'failed', 'dropped') AND body <> ''
+       AND NOT EXISTS (SELECT 1 FROM files WHERE files.reply = drafts.reply AND files.blob IS NULL)`,
+    (draft) => resumeRest(q, draft),
+  );
+}
+
+/** Drops a draft that has not certainly been sent. Throws when the id is unknown, or when the draft is
+ *  in another state. */
+export async function dropDraft(q: Query, id: string): Promise<void> {
+  await move(
+    q,
+    id,
+    "dropping",
+    "state = 'dropped', open = 0, reason = 'dropped by an operator'",
+    "state IN ('queued', 'unknown', 'held', 'failed')",
+  );
+}
+
+async function move(
+  q: Query,
+  id: string,
+  what: string,
+  change: string,
+  from: string,
+  then?: (draft: { readonly reply: string; readonly seq: number }) => Promise<void>,
+): Promise<void> {
+  const before = await q.one<{ conversation: string; reply: string; seq: number }>(
+    "SELECT conversation, reply, seq FROM drafts WHERE id = $1",
+    id,
+  );
+  if (!before) throw new Error(`${what} draft ${id}: there is none`);
+  await lockLane(q, before.conversation, "out");
+  const changed = await q.run(
+    `UPDATE drafts SET ${change}, updated_at = now_ms() WHERE id = $1 AND ${from}`,
+    id,
+  );
+  if (changed === 1) {
+    await then?.(before);
+    return refreshLane(q, before.conversation, "out");
+  }
+  const draft = await q.one<{ state: string; body: string; gone: number }>(
+    `SELECT state, body, (SELECT COUNT(*) FROM files WHERE files.reply = drafts.reply AND blob IS NULL) AS gone
+     FROM drafts WHERE id = $1`,
+    id,
+  );
+  if (draft?.body === "") throw new Error(`${what} draft ${id}: its words were forgotten (retention)`);
+  if (draft && draft.gone > 0 && what === "resending")
+    throw new Error(`${what} draft ${id}: its files were forgotten (retention)`);
+  throw new Error(`${what} draft ${id}: it is ${draft?.state}`);
+}

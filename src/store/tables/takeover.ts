@@ -1,0 +1,93 @@
+// Human takeover: a human answers in place of the agent, and unsent answers of the agent are dropped.
+
+import type { Query } from "../driver.ts";
+import { lockLane, refreshLane } from "../lanes.ts";
+import { endRest } from "./parts.ts";
+
+/** Records the platform's id of a human's message, found by the turn that relayed it. */
+export async function namePlatformId(q: Query, turn: string, platformId: string): Promise<void> {
+  await q.run("UPDATE replies SET platform_id = $2 WHERE turn = $1", turn, platformId);
+}
+
+/** Drops the agent's answers that still wait for their delay. Keeps answers that are being sent or may
+ *  have been sent, and answers whose text is in `except` (the agent's message at the handover). */
+export async function dropWaitingAnswers(
+  q: Query,
+  conversation: string,
+  reason: string,
+  except: ReadonlySet<string> = new Set(),
+): Promise<void> {
+  await lockLane(q, conversation, "out");
+  const rows = await q.all<{ id: string; text: string }>(
+    `SELECT drafts.id, replies.text FROM drafts JOIN replies ON replies.id = drafts.reply
+     WHERE drafts.conversation = $1 AND drafts.open = 1 AND drafts.state = 'queued' AND drafts.attempts = 0
+       AND drafts.due_at > now_ms() AND replies.kind = 'answer'
+       AND NOT EXISTS (SELECT 1 FROM drafts other WHERE other.reply = drafts.reply AND other.attempts > 0)`,
+    conversation,
+  );
+  for (const { id } of rows.filter(({ text }) => !except.has(text.trim())))
+    await q.run(
+      "UPDATE drafts SET state = 'dropped', open = 0, reason = $2, updated_at = now_ms() WHERE id = $1",
+      id,
+      reason,
+    );
+  await refreshLane(q, conversation, "out");
+}
+
+/** Unblocks the lanes for a human's reply: failed or held work no longer occupies the head. It keeps its
+ *  state, so that operators can see it. */
+export async function unblock(q: Query, conversation: string): Promise<void> {
+  await lockLane(q, conversation, "in");
+  await q.run(
+    "UPDATE turns SET open = 0 WHERE conversation = $1 AND open = 1 AND state = 'failed'",
+    conversation,
+  );
+  await refreshLane(q, conversation, "in");
+  await lockLane(q, conversation, "out");
+  const stuck = await q.all<{ id: string; reply: string; seq: number; state: string }>(
+    "SELECT id, reply, seq, state FROM drafts WHERE conversation = $1 AND open = 1 AND state IN ('held', 'failed')",
+    conversation,
+  );
+  for (const draft of stuck) {
+    await q.run("UPDATE drafts SET open = 0 WHERE id = $1", draft.id);
+    await endRest(q, draft, draft.state === "held" ? "held" : "dropped");
+  }
+  await refreshLane(q, conversation, "out");
+}
+
+/** Returns whether a reply was written by a human instead of the agent. */
+export async function isHumans(q: Query, reply: string): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM replies WHERE id = $1 AND kind = 'human'", reply)) !== undefined;
+}
+
+/** Finds the same text from a human in that conversation within the last `withinMs`. Returns its age
+ *  (ms) and the state of its newest draft (null: no draft yet). Returns null if none exists, or none
+ *  that was sent or will be. */
+export async function saidBefore(
+  q: Query,
+  conversation: string,
+  text: string,
+  withinMs: number,
+): Promise<{ readonly ago: number; readonly state: string | null } | null> {
+  const row = await q.one<{ ago: number; state: string | null }>(
+    `SELECT now_ms() - replies.created_at AS ago, drafts.state FROM replies LEFT JOIN drafts ON drafts.reply = replies.id
+     WHERE replies.conversation = $1 AND replies.kind = 'human' AND replies.text = $2 AND replies.state <> 'failed'
+       AND replies.created_at > now_ms() - $3 AND COALESCE(drafts.state, 'queued') NOT IN ('held', 'failed', 'dropped')
+     ORDER BY replies.created_at DESC LIMIT 1`,
+    conversation,
+    text,
+    withinMs,
+  );
+  return row ?? null;
+}
+
+/** Returns whether a turn with that sequence number or a higher one sets the platform's mode back to the
+ *  agent. Counts completed and pending turns. */
+export async function wasGivenBack(q: Query, conversation: string, seq: number): Promise<boolean> {
+  const row = await q.one(
+    "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'mode' AND question = 'ai' AND seq >= $2 LIMIT 1",
+    conversation,
+    seq,
+  );
+  return row !== undefined;
+}

@@ -1,0 +1,300 @@
+// Stage ask: turns in their lanes, and the attempts to ask the platform.
+
+import type { Query } from "../driver.ts";
+import type { Lease } from "../lanes.ts";
+import { lockLane, nextSeq, refreshLane } from "../lanes.ts";
+
+export interface TurnRow {
+  readonly id: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly person: string;
+  readonly seq: number;
+  /** `relayed`: a human's message to store on the platform; `mode`: sets on the platform whether the
+   *  agent or a human answers (ai, manual). */
+  readonly kind: "question" | "relayed" | "mode";
+  readonly state: string;
+  readonly question: string;
+  readonly context: string | null;
+  readonly address: string;
+  readonly attempts: number;
+  readonly looks: number;
+  /** The event that caused it. */
+  readonly event: number | null;
+  /** The live session (call) in which it was spoken, or null. */
+  readonly session: string | null;
+  /** Set for a turn without a question: an outbound conversation (domain/opening.ts). */
+  readonly opening: string | null;
+  /** Milliseconds since the end of the newest attempt (answered, aborted, or found dead); null while its
+   *  end is unknown. */
+  readonly over_ago: number | null;
+  /** Milliseconds since the first attempt of this round; null before that attempt. A release starts a
+   *  new round. */
+  readonly trying_for: number | null;
+  /** Milliseconds since the customer's message was accepted. */
+  readonly age: number;
+  readonly question_id: string | null;
+  readonly reason: string | null;
+  readonly received_at: number;
+}
+
+const columns = `id, conversation, channel, person, seq, kind, event, session, opening, state, question, context, address, attempts, looks,
+   (SELECT now_ms() - ended_at FROM attempts WHERE subject = turns.id AND number = turns.attempts) AS over_ago,
+   now_ms() - tried_at AS trying_for, now_ms() - received_at AS age, question_id, reason, received_at`;
+
+export interface NewTurn {
+  readonly id: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly person: string;
+  readonly event: number | null;
+  readonly question: string;
+  readonly context: string | null;
+  readonly address: string;
+  readonly receivedAt: number;
+  /** By the database's clock; default and minimum: now. */
+  readonly dueAt?: number;
+  readonly session?: string | null;
+  readonly opening?: string | null;
+  /** Default: `question`. */
+  readonly kind?: TurnRow["kind"];
+  /** Copied from its event. Default: preferred, without a queue key. */
+  readonly preferred?: 0 | 1;
+  readonly queue?: string | null;
+}
+
+/** Enqueues a turn at the end of its conversation's inbound lane. */
+export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
+  const seq = await nextSeq(q, turn.conversation, "in");
+  await q.run(
+    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at, session, opening, kind, preferred, queue)
+     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, CASE WHEN $13 > now_ms() THEN $13 ELSE now_ms() END, $10, now_ms(), now_ms(), $11, $12, $14, $15, $16)`,
+    turn.id,
+    turn.conversation,
+    turn.channel,
+    turn.person,
+    seq,
+    turn.event,
+    turn.question,
+    turn.context,
+    turn.address,
+    turn.receivedAt,
+    turn.session ?? null,
+    turn.opening ?? null,
+    turn.dueAt ?? 0,
+    turn.kind ?? "question",
+    turn.preferred ?? 1,
+    turn.queue ?? null,
+  );
+  await refreshLane(q, turn.conversation, "in");
+}
+
+/** Returns the head of a leased lane, or null. */
+export async function headTurn(q: Query, lease: Lease): Promise<TurnRow | null> {
+  const row = await q.one<TurnRow>(
+    `SELECT ${columns} FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1`,
+    lease.conversation,
+  );
+  return row ?? null;
+}
+
+/** Records the attempt before it is made. Call with the lane's row locked (`guardLease`). Returns false
+ *  when the turn has changed since the claim: it was dropped, or a later message was added to it. Its
+ *  claimed text must then not be asked. */
+export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<boolean> {
+  const changed = await q.run(
+    `UPDATE turns SET state = 'asking', attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()
+     WHERE id = $1 AND state = 'waiting' AND open = 1 AND question = $2 AND COALESCE(opening, '') = $3`,
+    turn.id,
+    turn.question,
+    turn.opening ?? "",
+  );
+  if (changed !== 1) return false;
+  await q.run(
+    "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'ask', $3, $4, now_ms())",
+    turn.id,
+    turn.attempts + 1,
+    node,
+    token,
+  );
+  return true;
+}
+
+/** Counts an attempt that failed before the request was sent, such as a refused connection; backoff and
+ *  lifetime depend on the count. The turn is `asking` afterwards, and the next transition in the same
+ *  transaction sets its state. */
+export async function countUnsent(
+  q: Query,
+  turn: TurnRow,
+  attempt: {
+    readonly node: string;
+    readonly token: number;
+    readonly outcome: string;
+    readonly detail: string | null;
+  },
+): Promise<void> {
+  await q.run(
+    `INSERT INTO attempts (subject, number, kind, node, token, started_at, ended_at, outcome, detail)
+     SELECT id, attempts + 1, 'ask', $2, $3, now_ms(), now_ms(), $4, $5 FROM turns WHERE id = $1`,
+    turn.id,
+    attempt.node,
+    attempt.token,
+    attempt.outcome,
+    attempt.detail,
+  );
+  await q.run(
+    `UPDATE turns SET attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()),
+       state = CASE WHEN state = 'waiting' THEN 'asking' ELSE state END WHERE id = $1`,
+    turn.id,
+  );
+}
+
+/** Records the outcome of the newest attempt; a recorded final outcome and its end time stay unchanged. */
+export async function endAttempt(
+  q: Query,
+  subject: string,
+  outcome: string,
+  detail: string | null,
+): Promise<void> {
+  await q.run(
+    `UPDATE attempts SET outcome = $2, detail = $3, ended_at = COALESCE(ended_at, now_ms())
+     WHERE subject = $1 AND number = (SELECT MAX(number) FROM attempts WHERE subject = $1) AND (outcome IS NULL OR outcome = 'unknown')`,
+    subject,
+    outcome,
+    detail,
+  );
+}
+
+export interface TurnChange {
+  readonly state: string;
+  /** 1 while the turn occupies the head of its lane. */
+  readonly open: 0 | 1;
+  readonly dueInMs?: number;
+  readonly reason?: string | null;
+  readonly questionId?: string | null;
+  readonly looks?: number;
+}
+
+export async function changeTurn(q: Query, id: string, change: TurnChange): Promise<void> {
+  await q.run(
+    `UPDATE turns SET state = $2, open = $3, due_at = now_ms() + $4, reason = $5,
+       question_id = COALESCE($6, question_id), looks = $7, updated_at = now_ms() WHERE id = $1`,
+    id,
+    change.state,
+    change.open,
+    Math.ceil(change.dueInMs ?? 0),
+    change.reason ?? null,
+    change.questionId ?? null,
+    change.looks ?? 0,
+  );
+}
+
+export async function isDropped(q: Query, id: string): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM turns WHERE id = $1 AND state = 'dropped'", id)) !== undefined;
+}
+
+/** Records the platform's question id of a completed turn. */
+export async function noteQuestion(q: Query, id: string, questionId: string): Promise<void> {
+  await q.run("UPDATE turns SET question_id = $2 WHERE id = $1", id, questionId);
+}
+
+/** Returns the ids of platform messages that belong to turns other than `except`; they are never matched
+ *  as its answer. */
+export async function platformIds(
+  q: Query,
+  platformConversation: string,
+  except: string,
+): Promise<Set<string>> {
+  const rows = await q.all<{ id: string | null }>(
+    `SELECT question_id AS id FROM turns WHERE id <> $2 AND conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
+     UNION ALL
+     SELECT platform_id AS id FROM replies WHERE conversation IN (SELECT id FROM conversations WHERE platform_id = $1)`,
+    platformConversation,
+    except,
+  );
+  return new Set(rows.map((row) => row.id).filter((id): id is string => id !== null));
+}
+
+/** Counts the turns of the last `windowMs` milliseconds, for the rate caps. */
+export async function countTurns(
+  q: Query,
+  scope: "sender" | "conversation",
+  channel: string,
+  value: string,
+  windowMs: number,
+): Promise<number> {
+  const where = { sender: "person = $2 AND", conversation: "conversation = $2 AND" }[scope];
+  const row = await q.one<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM turns WHERE channel = $1 AND ${where} made_at > now_ms() - $3 AND kind = 'question'`,
+    channel,
+    value || "-",
+    windowMs,
+  );
+  return row?.count ?? 0;
+}
+
+/** Returns the use of a channel's cap: turns in the window, turns of senders without priority, and the
+ *  age of the newest of those (milliseconds; null if none exists). */
+export async function capUse(
+  q: Query,
+  channel: string,
+  windowMs: number,
+): Promise<{ readonly total: number; readonly others: number; readonly sinceOther: number | null }> {
+  const row = await q.one<{ total: number; others: number | null; since: number | null }>(
+    `SELECT COUNT(*) AS total, CAST(SUM(CASE WHEN preferred = 0 THEN 1 ELSE 0 END) AS BIGINT) AS others,
+       now_ms() - MAX(CASE WHEN preferred = 0 THEN made_at END) AS since
+     FROM turns WHERE channel = $1 AND made_at > now_ms() - $2 AND kind = 'question'`,
+    channel,
+    windowMs,
+  );
+  return { total: row?.total ?? 0, others: row?.others ?? 0, sinceOther: row?.since ?? null };
+}
+
+export async function readTurn(q: Query, id: string): Promise<TurnRow> {
+  const row = await q.one<TurnRow>(`SELECT ${columns} FROM turns WHERE id = $1`, id);
+  if (!row) throw new Error(`reading turn ${id}: there is none`);
+  return row;
+}
+
+/** Returns the milliseconds until the channel has capacity for one more turn under a cap, by the
+ *  database's clock. */
+export async function roomIn(q: Query, channel: string, max: number, windowMs: number): Promise<number> {
+  const row = await q.one<{ wait: number }>(
+    "SELECT made_at + $3 - now_ms() AS wait FROM turns WHERE channel = $1 AND kind = 'question' ORDER BY made_at DESC LIMIT 1 OFFSET $2",
+    channel,
+    Math.max(0, max - 1),
+    windowMs,
+  );
+  return Math.max(1, row?.wait ?? windowMs);
+}
+
+/** Starts a new round for a turn that failed or got no answer. A question that certainly reached the
+ *  platform is looked up and not asked again. Returns false when there is no such turn. */
+export async function reviveTurn(q: Query, id: string): Promise<boolean> {
+  const turn = await q.one<{ id: string; conversation: string }>(
+    "SELECT id, conversation FROM turns WHERE id = $1 AND state IN ('failed', 'silent')",
+    id,
+  );
+  if (!turn) return false;
+  await lockLane(q, turn.conversation, "in");
+  await q.run(
+    `UPDATE turns SET state = CASE WHEN question_id IS NULL THEN 'waiting' ELSE 'unknown' END, open = 1, looks = 0,
+       reason = 'released by an operator', tried_at = NULL, due_at = now_ms(), updated_at = now_ms()
+     WHERE id = $1 AND state IN ('failed', 'silent')`,
+    turn.id,
+  );
+  await refreshLane(q, turn.conversation, "in");
+  return true;
+}
+
+/** Returns the reply address (JSON) of the conversation's newest question. Questions of the customer
+ *  take precedence over those of other senders in the thread. Null if none exists, or retention has
+ *  erased it. */
+export async function newestAddress(q: Query, conversation: string): Promise<string | null> {
+  const row = await q.one<{ address: string }>(
+    `SELECT address FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND address <> '{}'
+     ORDER BY CASE WHEN person = (SELECT person FROM conversations WHERE id = $1) THEN 0 ELSE 1 END, seq DESC LIMIT 1`,
+    conversation,
+  );
+  return row?.address ?? null;
+}

@@ -1,0 +1,36 @@
+import { expect, it, onTestFinished } from "vitest";
+import { defineGauges } from "../../src/channels/gauges.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+import { createMetrics } from "../../src/ops/metrics.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
+import { insertSession } from "../../src/store/tables/sessions.ts";
+import { conversation, storeEvent } from "../store/rig.ts";
+
+it("looks at the store once a scrape, however many gauges show it", async () => {
+  const db = openSqlite(":memory:", Date.now);
+  onTestFinished(() => db.close());
+  await migrate(db);
+  await db.tx(async (q) => {
+    await ensureChannel(q, "c");
+    await settleEvent(q, await storeEvent(q, "1"), { state: "failed" });
+    await storeEvent(q, "2");
+    await conversation(q, "k");
+    await insertSession(q, { channel: "c", id: "s", conversation: "k", node: "n" });
+  });
+  let looks = 0;
+  const counted: Database = { ...db, read: (work) => (looks++, db.read(work)) };
+  const metrics = createMetrics();
+  const host = { running: () => [], lines: () => new Map() };
+  const app = { db: counted, scheduler: { running: () => 0 }, host, agents: new Map() };
+  defineGauges(metrics, app as unknown as Parameters<typeof defineGauges>[1], systemClock);
+  for (const scrape of [1, 2]) {
+    const { body } = await metrics.expose();
+    expect(body).toContain('bridgehead_open_events{channel="c",state="failed"} 1');
+    expect(body).toContain('bridgehead_open_events{channel="c",state="stored"} 1');
+    expect(body).toContain('bridgehead_sessions{channel="c",state="open"} 1');
+    expect(looks).toBe(scrape);
+  }
+});

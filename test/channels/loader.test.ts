@@ -1,0 +1,98 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type LoadError, loadAdapter } from "../../src/channels/loader.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "loader-"));
+const put = (path: string, text: string): void => {
+  mkdirSync(dirname(join(folder, path)), { recursive: true });
+  writeFileSync(join(folder, path), text);
+};
+const adapter = (changes = "", config = "z.strictObject({ tray: z.string() })"): string => `
+import * as z from "zod";
+export default { name: "fax", contract: 1, config: ${config}, traits: {}, create: () => ({}), ${changes} };`;
+
+beforeAll(() => {
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(
+    fileURLToPath(new URL("../../node_modules/zod", import.meta.url)),
+    join(folder, "node_modules/zod"),
+  );
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+async function refused(name: string): Promise<LoadError> {
+  return loadAdapter(name, folder).then(
+    () => expect.fail(`${name} was loaded`),
+    (error: LoadError) => error,
+  );
+}
+
+describe("loadAdapter finds", () => {
+  it("the built-in one", async () => {
+    expect(await loadAdapter("email", folder)).toMatchObject({ name: "email", contract: 1 });
+  });
+  it("a file beside the configuration", async () => {
+    put("fax.mjs", adapter());
+    expect((await loadAdapter("./fax.mjs", folder)).name).toBe("fax");
+  });
+  it("a folder with an index", async () => {
+    put("fax-folder/index.mjs", adapter());
+    expect((await loadAdapter("./fax-folder", folder)).name).toBe("fax");
+  });
+  it.each([
+    ["import only", { exports: { ".": { types: "./x.d.ts", import: "./lib/fax.js" } }, type: "module" }],
+    ["a plain string", { exports: "./lib/fax.js", type: "module" }],
+    ["main", { main: "lib/fax", type: "module" }],
+  ])("an installed package that exports by %s", async (label, manifest) => {
+    const name = `@acme/${label.replace(/ /g, "-")}`;
+    put(`node_modules/${name}/package.json`, JSON.stringify({ name, ...manifest }));
+    put(`node_modules/${name}/lib/fax.js`, adapter());
+    expect((await loadAdapter(name, folder)).name).toBe("fax");
+  });
+  it("a CommonJS package whose default export lies one level deeper", async () => {
+    put("node_modules/old-fax/index.js", adapterInCommonJs);
+    put("node_modules/old-fax/package.json", JSON.stringify({ name: "old-fax" }));
+    expect((await loadAdapter("old-fax", folder)).name).toBe("fax");
+  });
+});
+
+const adapterInCommonJs = `
+Object.defineProperty(exports, "__esModule", { value: true });
+const z = require("zod");
+exports.default = { name: "fax", contract: 1, config: z.strictObject({}), traits: {}, create: () => ({}) };`;
+
+describe("loadAdapter refuses", () => {
+  it("a package that is not installed, and says how to get it", async () => {
+    const error = await refused("@acme/telex");
+    expect(error.message).toContain("there is no adapter @acme/telex");
+    expect(error.fix).toBe("npm install @acme/telex");
+  });
+  it("a path that leads nowhere", async () => {
+    expect((await refused("./nothing.mjs")).message).toContain("there is no adapter at ./nothing.mjs");
+  });
+  it("a bare name of something beside the file, with the way to write it", async () => {
+    put("beside/index.mjs", adapter());
+    expect((await refused("beside")).fix).toContain("./beside");
+  });
+  it.each([
+    ["no default export", "export const name = 'fax';", "has no default export"],
+    ["another contract", adapter("contract: 2"), "was written for contract 2, this is contract 1"],
+    ["no contract number", adapter("contract: undefined"), "was written for contract undefined"],
+    ["no create function", adapter("create: 5"), "no create function"],
+    ["no traits", adapter("traits: null"), "has no traits"],
+    ["a config without zod", adapter("", "{ parse() {} }"), "is not a schema of zod 4"],
+    ["a config that lets unknown keys pass", adapter("", "z.object({})"), "lets unknown keys pass"],
+    ["a config that is no object", adapter("", "z.string()"), "lets unknown keys pass"],
+    ["code that throws", "throw new Error('printer on fire');", "printer on fire"],
+    ["a missing dependency", "import 'absent-package';", "absent-package"],
+  ])("%s", async (label, source, message) => {
+    const file = `${label.replace(/ /g, "-")}.mjs`;
+    put(file, source);
+    const error = await refused(`./${file}`);
+    expect(error.message).toContain(message);
+    expect(error.fix).not.toBe("");
+  });
+});

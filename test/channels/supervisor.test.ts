@@ -1,0 +1,54 @@
+// A supervisor among several nodes: what it reports while another one reads.
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { supervise } from "../../src/channels/supervisor.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+import { dropLease, takeLease } from "../../src/store/leases.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+
+it("stands by while another node reads the channel, and says so; then it reads", async ({
+  onTestFinished,
+}) => {
+  const folder = await mkdtemp(join(tmpdir(), "bridgehead-supervisor-"));
+  const db = openSqlite(join(folder, "store.db"), () => systemClock.now());
+  onTestFinished(async () => {
+    await db.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  await migrate(db);
+  await db.tx((q) => takeLease(q, "channel:c", "other", 3_600_000));
+  const abort = new AbortController();
+  const stoodBy = Promise.withResolvers<void>();
+  const reading = Promise.withResolvers<void>();
+  const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+  const life = supervise(
+    {
+      channel: "c",
+      inbound: {
+        run: (_cursor, signal) => {
+          reading.resolve();
+          return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+        },
+      },
+      db,
+      clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) },
+      log,
+      node: "own",
+      setReader: () => undefined,
+      isReady: () => false,
+      tick: () => undefined,
+      standby: () => stoodBy.resolve(),
+      fell: () => undefined,
+    },
+    abort.signal,
+  );
+  await stoodBy.promise;
+  await db.tx((q) => dropLease(q, "channel:c", "other"));
+  await reading.promise;
+  abort.abort();
+  await expect(life).resolves.toBeUndefined();
+});
