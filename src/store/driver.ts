@@ -32,6 +32,10 @@ export interface Query {
   /** Runs `work` in a savepoint: when it throws, its writes are rolled back and the outer transaction
    *  continues. */
   savepoint<T>(work: () => Promise<T>): Promise<T>;
+  /** Registers a callback that reverts a change in memory which belongs to the writes of this transaction.
+   *  It is called when the transaction, or the savepoint around this call, is rolled back, before any
+   *  later transaction begins. The callbacks run in reverse order. */
+  onRollback(undo: () => void): void;
 }
 
 export interface Database {

@@ -30,6 +30,8 @@ interface Line {
   /** Returns the first failure that was not an error response of the server. The state of the connection is
    *  then unknown. */
   lost(): Error | undefined;
+  /** Calls the `onRollback` callbacks of a transaction that was not committed. */
+  undo(): void;
 }
 
 /** Wraps a connection. `interrupt` aborts a transaction that must run again. The statement that failed
@@ -38,6 +40,10 @@ interface Line {
 function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown) => void): Line {
   let depth = 0;
   let lost: Error | undefined;
+  const undos: (() => void)[] = [];
+  const undoTo = (length: number) => {
+    while (undos.length > length) undos.pop()?.();
+  };
   const send = async (sql: string, values: readonly Value[]) => {
     try {
       // `query_timeout` belongs to pg and is missing in its types.
@@ -65,12 +71,14 @@ function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown
     waits: new Set(),
     async savepoint(work) {
       const name = `s${++depth}`;
+      const before = undos.length;
       await send(`SAVEPOINT ${name}`, []);
       try {
         const result = await work();
         await send(`RELEASE ${name}`, []);
         return result;
       } catch (error) {
+        undoTo(before);
         if (!lost) {
           await send(`ROLLBACK TO ${name}`, []);
           await send(`RELEASE ${name}`, []);
@@ -80,8 +88,14 @@ function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown
         depth--;
       }
     },
+    onRollback: (undo) => void undos.push(undo),
   };
-  return { query, lost: () => lost, command: async (sql) => (await send(sql, [])).command };
+  return {
+    query,
+    lost: () => lost,
+    undo: () => undoTo(0),
+    command: async (sql) => (await send(sql, [])).command,
+  };
 }
 
 /** Serialization failures, deadlocks and lock timeouts: the transaction was rolled back and may be
@@ -163,6 +177,7 @@ export async function openPostgres(
         throw new Error("committing: the transaction was rolled back after a failed statement");
       return result;
     } catch (error) {
+      line.undo();
       // A lost connection is closed, and the server rolls back its transaction.
       if (!line.lost()) await line.command("ROLLBACK").catch(() => undefined);
       throw error;

@@ -42,6 +42,7 @@ function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
 function queryOn(
   prepareAny: Prepare,
   savepoint: Query["savepoint"],
+  onRollback: Query["onRollback"],
   check: () => void = () => undefined,
 ): Query {
   const prepare: Prepare = (sql) => {
@@ -64,6 +65,7 @@ function queryOn(
     touched: new Set(),
     waits: new Set(),
     savepoint,
+    onRollback,
   };
 }
 
@@ -75,7 +77,14 @@ interface Reader {
 function openReader(file: string, now: () => number): Reader {
   const db = new Sqlite(file, { readonly: true });
   db.pragma("busy_timeout = 5000");
-  return { db, query: queryOn(cachedStatements(db, now), (work) => work()) };
+  return {
+    db,
+    query: queryOn(
+      cachedStatements(db, now),
+      (work) => work(),
+      () => undefined,
+    ),
+  };
 }
 
 interface Waiting {
@@ -161,9 +170,14 @@ export function openSqlite(file: string, now: () => number): Database {
   const release = db.prepare("RELEASE one");
   const undo = db.prepare("ROLLBACK TO one");
 
+  const undos: (() => void)[] = [];
+  const undoTo = (length: number) => {
+    while (undos.length > length) undos.pop()?.();
+  };
   const q = queryOn(
     prepare,
     (work) => nested(work),
+    (undo) => void undos.push(undo),
     // After a full disk or an I/O error SQLite may have rolled back. Further statements would then be
     // committed one by one, so they are rejected.
     () => {
@@ -179,12 +193,14 @@ export function openSqlite(file: string, now: () => number): Database {
    *  them, and the promise of this call never settles. */
   async function nested<T>(work: () => Promise<T>): Promise<T> {
     if (saving) save.run();
+    const before = undos.length;
     try {
       const result = await work();
       if (saving) release.run();
       return result;
     } catch (error) {
       if (!saving) return beginAgain();
+      undoTo(before);
       if (db.inTransaction) {
         undo.run();
         release.run();
@@ -220,6 +236,7 @@ export function openSqlite(file: string, now: () => number): Database {
     withSavepoints: boolean,
   ): Promise<(() => void)[] | null> {
     saving = withSavepoints;
+    undos.length = 0;
     const again = Promise.withResolvers<null>();
     beginAgain = () => {
       again.resolve(null);
@@ -235,8 +252,10 @@ export function openSqlite(file: string, now: () => number): Database {
       }
       checkInPlace();
       commit.run();
+      undos.length = 0;
       return results;
     } finally {
+      undoTo(0);
       if (db.inTransaction) rollback.run();
     }
   }

@@ -53,6 +53,35 @@ export function describeTransactions(place: NewPlace): void {
       expect(await db.read(names)).toEqual(["three"]);
     });
 
+    it("calls onRollback for what was rolled back, newest first, and for nothing that was committed", async () => {
+      const db = await fresh(place);
+      const memory = new Set<string>();
+      const add = (q: Query, name: string) => {
+        memory.add(name);
+        q.onRollback(() => void memory.delete(name));
+      };
+      await db.tx(async (q) => {
+        add(q, "kept");
+        await q
+          .savepoint(async () => {
+            add(q, "undone");
+            throw new Error("no");
+          })
+          .catch(() => undefined);
+        add(q, "kept, too");
+      });
+      expect([...memory]).toEqual(["kept", "kept, too"]);
+      const order: string[] = [];
+      await expect(
+        db.tx(async (q) => {
+          q.onRollback(() => void order.push("first"));
+          q.onRollback(() => void order.push("second"));
+          throw new Error("no");
+        }),
+      ).rejects.toThrow("no");
+      expect(order).toEqual(["second", "first"]);
+    });
+
     it("undoes a savepoint's writes, nested ones too, and keeps the rest", async () => {
       const db = await fresh(place);
       const failures: string[] = [];
