@@ -8,7 +8,7 @@ import { createHost, type Host } from "./channels/host.ts";
 import { pulsesOf } from "./channels/readiness.ts";
 import type { Config } from "./config/index.ts";
 import type { Policy } from "./domain/policy.ts";
-import { createScheduler, type Scheduler } from "./engine/scheduler.ts";
+import { Scheduler } from "./engine/scheduler.ts";
 import { createEscalation } from "./escalation/escalation.ts";
 import { linkTo } from "./escalation/notify/links.ts";
 import { pageHandler } from "./escalation/notify/page.ts";
@@ -180,11 +180,11 @@ export async function startApp(options: AppOptions): Promise<App> {
   const { platformUrl } = options;
   const agents = createAgents({ db, platformUrl, rate, clock, log, changed: () => scheduler.wake() });
   const deps = { lines: () => host.lines(), db, clock, log, node };
-  const scheduler: Scheduler = createScheduler({
+  const scheduler: Scheduler = new Scheduler({
     db,
     clock,
     log,
-    pure: [
+    transactional: [
       routeStage({ ...deps, cancel: (key) => scheduler.cancel(key) }),
       intakeStage(escalating),
       tellStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
@@ -203,7 +203,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       fetchStage({ ...deps, timeout: fetchTimeout, mostBytes }),
       watchStage({ ...escalating, db, rate, node }),
     ],
-    concurrency: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
+    capacity: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
   });
 
   /** Builds all changed components before it modifies running ones. A failure leaves the running state

@@ -4,9 +4,10 @@
 import type { Clock } from "bridgehead/contract";
 
 export interface LeaseDeadline {
-  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. */
+  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
+   *  aborts the work then. */
   left(): number;
-  /** Aborts at the lease deadline, or with `also`. */
+  /** The signal of the work itself: it aborts at the deadline. */
   signal(also: AbortSignal): AbortSignal;
 }
 
@@ -14,10 +15,9 @@ export interface LeaseDeadline {
 export function leaseDeadline(clock: Clock, leaseMs: number): LeaseDeadline {
   const monotonic = clock.monotonic();
   const wall = clock.now();
-  const left = () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall);
   return {
-    left,
-    signal: (also) => AbortSignal.any([also, AbortSignal.timeout(Math.max(0, Math.floor(left())))]),
+    left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
+    signal: (also) => also,
   };
 }
 

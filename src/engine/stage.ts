@@ -1,5 +1,5 @@
 // Stage interfaces: transactional stages (`TransactionalStage`) and stages with effects (`Stage`). The scheduler in
-// step.ts runs them.
+// scheduler.ts runs them.
 
 import type { Query, Work } from "../store/driver.ts";
 
@@ -32,9 +32,12 @@ export interface Stage {
   readonly takes: Work;
   /** Maximum concurrent work per channel, where that is less than the channel's concurrency. */
   readonly atOnce?: number;
-  /** Returns the channels with due work. */
+  /** Searches the store for channels with due work. */
   channels(q: Query): Promise<readonly string[]>;
-  /** Leases at most `room` lanes (or attachments) of that channel and records their attempts. */
+  /** Returns whether work may be claimed on the channel now. Called instead of `channels` when a commit named
+   *  the channels of its due work. Absent: the store is searched every time. */
+  mayClaim?(channel: string): boolean;
+  /** Leases at most `room` lanes (or attachments) of that channel. */
   claim(q: Query, channel: string, room: number): Promise<readonly Claimed[]>;
 }
 
@@ -42,5 +45,6 @@ export interface Stage {
  *  there is none. The returned callbacks are called after the commit is on disk. */
 export interface TransactionalStage {
   readonly takes: Work;
-  run(q: Query): Promise<readonly (() => void)[]>;
+  /** `channels` limits the search to the channels that a commit named; all without it. */
+  run(q: Query, channels?: ReadonlySet<string> | null): Promise<readonly (() => void)[]>;
 }

@@ -3,54 +3,59 @@
 
 import type { Clock } from "bridgehead/contract";
 
-export interface Timer {
-  /** Call before a sweep: a `wake` after this call ends the next wait. */
-  begin(): void;
-  wake(): void;
-  /** Schedules a wake in `ms` milliseconds. Times close to each other share one timer. */
-  wakeIn(ms: number): void;
-  /** Waits for at most `mostMs` milliseconds. `deaf`: waits for the full time and ignores wakes. */
-  over(mostMs: number, signal: AbortSignal, deaf: boolean): Promise<void>;
-}
-
 /** Timer resolution in milliseconds: due work may be delayed by this much, to be processed together. */
 const grain = 20;
+/** Preallocated, because an abort without a reason creates an error with a stack trace. */
+const woken = "woken";
 
-export function createTimer(clock: Clock): Timer {
-  const due = new Set<number>();
-  let woken = false;
+export class SweepTimer {
+  readonly #clock: Clock;
+  /** Monotonic milliseconds at which work becomes due. */
+  readonly #due = new Set<number>();
+  #isWoken = false;
   /** Ends the sleep, so that the loop computes the remaining time again. */
-  let rouse: () => void = () => undefined;
+  #sleeping: AbortController | null = null;
 
-  /** Resolves on `rouse`, or after `ms` milliseconds at the latest. */
-  async function sleep(ms: number, signal: AbortSignal): Promise<void> {
-    const roused = new AbortController();
-    rouse = () => roused.abort();
-    await clock.sleep(ms, AbortSignal.any([signal, roused.signal]));
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
 
-  return {
-    begin: () => void (woken = false),
-    wake() {
-      woken = true;
-      rouse();
-    },
-    wakeIn(ms) {
-      const at = (Math.floor((clock.monotonic() + ms) / grain) + 1) * grain;
-      if (due.has(at)) return;
-      due.add(at);
-      rouse();
-    },
-    async over(mostMs, signal, deaf) {
-      const end = clock.monotonic() + mostMs;
-      for (;;) {
-        const now = clock.monotonic();
-        const next = deaf ? end : Math.min(end, ...due);
-        if (signal.aborted || (woken && !deaf) || now >= next) break;
-        await sleep(next - now, signal);
-      }
-      rouse = () => undefined;
-      for (const at of due) if (at <= clock.monotonic()) due.delete(at);
-    },
-  };
+  /** Call before a sweep: a `wake` after this call ends the next wait. */
+  begin(): void {
+    this.#isWoken = false;
+  }
+
+  wake(): void {
+    this.#isWoken = true;
+    this.#rouse();
+  }
+
+  /** Schedules a wake in `ms` milliseconds. Times close to each other share one timer. */
+  wakeIn(ms: number): void {
+    const at = (Math.floor((this.#clock.monotonic() + ms) / grain) + 1) * grain;
+    if (this.#due.has(at)) return;
+    this.#due.add(at);
+    this.#rouse();
+  }
+
+  /** Waits for at most `mostMs` milliseconds. `deaf`: waits for the full time and ignores wakes. */
+  async wait(mostMs: number, signal: AbortSignal, deaf: boolean): Promise<void> {
+    const onAbort = () => this.#rouse();
+    signal.addEventListener("abort", onAbort, { once: true });
+    const end = this.#clock.monotonic() + mostMs;
+    for (;;) {
+      const now = this.#clock.monotonic();
+      const next = deaf ? end : Math.min(end, ...this.#due);
+      if (signal.aborted || (this.#isWoken && !deaf) || now >= next) break;
+      this.#sleeping = new AbortController();
+      await this.#clock.sleep(next - now, this.#sleeping.signal);
+      this.#sleeping = null;
+    }
+    signal.removeEventListener("abort", onAbort);
+    for (const at of this.#due) if (at <= this.#clock.monotonic()) this.#due.delete(at);
+  }
+
+  #rouse(): void {
+    this.#sleeping?.abort(woken);
+  }
 }

@@ -20,6 +20,14 @@ export const systemClock: Clock = {
     }),
 };
 
+/** Calls `task` every `ms` milliseconds until the returned function is called. It does not keep the process
+ *  alive. */
+export function every(ms: number, task: () => void): () => void {
+  const timer = setInterval(task, ms);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
 /** Clock for due times and leases of one process. It follows the system clock forward. After a backward
  *  step it continues at the monotonic rate, so that no wait is repeated. */
 export function steadyNow(clock: Pick<Clock, "now" | "monotonic">): () => number {

@@ -2,6 +2,8 @@
 // ends in `-- only: sqlite` or `-- only: postgres` exists for that database only; now_ms() is the
 // database's clock.
 
+import type { LaneLeases } from "./lane-leases.ts";
+
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
 
@@ -24,9 +26,10 @@ export interface Query {
   one<T = Row>(sql: string, ...values: Value[]): Promise<T | undefined>;
   /** The number of rows changed. */
   run(sql: string, ...values: Value[]): Promise<number>;
-  /** Kinds of work that became due since the last check. A hint that limits the checks after a commit to
-   *  these kinds. The sweep finds the rest: changes by other nodes, and rows that become due with time. */
-  readonly touched: Set<Work>;
+  /** Work that became due since the last check, with its channels; null when the channels are unknown. A
+   *  hint that limits the checks after a commit to these (`touch` adds to it). The sweep finds the rest:
+   *  changes by other nodes, and rows that become due with time. */
+  readonly touched: Map<Work, Set<string> | null>;
   /** Milliseconds until written rows become due, where that is too soon for the sweep. Also a hint. */
   readonly waits: Set<number>;
   /** Runs `work` in a savepoint: when it throws, its writes are rolled back and the outer transaction
@@ -36,6 +39,16 @@ export interface Query {
    *  It is called when the transaction, or the savepoint around this call, is rolled back, before any
    *  later transaction begins. The callbacks run in reverse order. */
   onRollback(undo: () => void): void;
+  /** The leases of lanes, when one process owns the store; null when they are rows. */
+  readonly leases: LaneLeases | null;
+}
+
+/** Notes that work became due in this transaction, in `channel` if it is known. */
+export function touch(q: Query, work: Work, channel?: string): void {
+  const channels = q.touched.get(work);
+  if (channel === undefined || channels === null) q.touched.set(work, null);
+  else if (channels === undefined) q.touched.set(work, new Set([channel]));
+  else channels.add(channel);
 }
 
 export interface Database {

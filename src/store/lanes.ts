@@ -1,8 +1,9 @@
 // Lanes: one direction of one conversation, processed strictly in order by the lease holder. Claiming a
-// lease increments its fencing token, and every later write checks the token. A holder whose lease was
-// taken over cannot write.
+// lease issues a new fencing token, and every later write checks the token. A holder whose lease was
+// taken over cannot write. On PostgreSQL leases are columns of `lanes`; on SQLite they are in memory
+// (`Query.leases`), because one process owns the store.
 
-import type { Query } from "./driver.ts";
+import { type Query, touch } from "./driver.ts";
 
 export type Direction = "in" | "out";
 
@@ -34,6 +35,11 @@ const soonMs = 4000;
 
 const itemTable = { in: "turns", out: "drafts" } as const;
 
+/** Counts leases in memory by direction and channel. */
+const leaseGroup = (direction: Direction, channel: string): string => `${direction} ${channel}`;
+const groupOf = ({ lane, channel }: Lease): string =>
+  leaseGroup(lane.endsWith("/in") ? "in" : "out", channel);
+
 /** Returns the next sequence number of the lane. */
 export async function nextSeq(q: Query, conversation: string, direction: Direction): Promise<number> {
   const row = await q.one<{ seq: number }>(
@@ -44,18 +50,43 @@ export async function nextSeq(q: Query, conversation: string, direction: Directi
   return row.seq;
 }
 
+/** Takes the next sequence number for an item at the end of the lane, and sets the lane's due time when
+ *  the item becomes its head. `dueAt` is the item's due time by the database's clock, in epoch
+ *  milliseconds. Insert the item in the same transaction; `refreshLane` is not needed then. */
+export async function appendToLane(
+  q: Query,
+  conversation: string,
+  direction: Direction,
+  dueAt: number,
+): Promise<number> {
+  const row = await q.one<{ seq: number; channel: string; wait: number | null }>(
+    `UPDATE lanes SET next_seq = next_seq + 1,
+       due_at = CASE WHEN EXISTS (SELECT 1 FROM ${itemTable[direction]} WHERE conversation = $2 AND open = 1) THEN due_at
+         WHEN $3 > now_ms() THEN $3 ELSE now_ms() END
+     WHERE id = $1 RETURNING next_seq - 1 AS seq, channel, due_at - now_ms() AS wait`,
+    `${conversation}/${direction}`,
+    conversation,
+    dueAt,
+  );
+  if (!row) throw new Error(`taking a number in lane ${conversation}/${direction}: there is no such lane`);
+  noteDue(q, direction, row.channel, row.wait);
+  return row.seq;
+}
+
 /** Locks the lane's row and waits for a concurrent writer. Call before changing an item without a lease
  *  (delivery receipts, operator commands). Otherwise a stale head could overwrite the due time of a
- *  concurrent commit, and the lane would never become due again. */
+ *  concurrent commit, and the lane would never become due again. SQLite has one writer and needs no
+ *  lock. */
 export async function lockLane(q: Query, conversation: string, direction: Direction): Promise<void> {
+  if (q.leases) return;
   await q.run("UPDATE lanes SET lease_until = lease_until WHERE id = $1", `${conversation}/${direction}`);
 }
 
 /** Like `lockLane` without waiting. Returns false when another transaction is writing in the lane. */
 export async function tryLane(q: Query, conversation: string, direction: Direction): Promise<boolean> {
+  if (q.leases) return true;
   const row = await q.one(
-    `SELECT id FROM lanes WHERE id = $1
-     FOR UPDATE SKIP LOCKED -- only: postgres`,
+    "SELECT id FROM lanes WHERE id = $1 FOR UPDATE SKIP LOCKED",
     `${conversation}/${direction}`,
   );
   return row !== undefined;
@@ -70,19 +101,52 @@ const headDue = (direction: Direction): string => `(
 /** Sets the lane's due time to that of its head. Call after every change of an item, with the lane's row
  *  locked (`guardLease`, `nextSeq`, `lockLane`). */
 export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
-  const lane = await q.one<{ wait: number | null }>(
-    `UPDATE lanes SET due_at = ${headDue(direction)} WHERE id = $2 RETURNING due_at - now_ms() AS wait`,
+  const lane = await q.one<{ channel: string; wait: number | null }>(
+    `UPDATE lanes SET due_at = ${headDue(direction)} WHERE id = $2 RETURNING channel, due_at - now_ms() AS wait`,
     conversation,
     `${conversation}/${direction}`,
   );
-  if (lane) noteDue(q, direction, lane.wait);
+  if (lane) noteDue(q, direction, lane.channel, lane.wait);
 }
 
-function noteDue(q: Query, direction: Direction, wait: number | null): void {
+function noteDue(q: Query, direction: Direction, channel: string, wait: number | null): void {
   if (wait === null) return;
-  q.touched.add(itemTable[direction]);
-  if (wait > 0 && wait < soonMs) q.waits.add(wait);
+  if (wait <= 0) touch(q, itemTable[direction], channel);
+  else if (wait < soonMs) q.waits.add(wait);
 }
+
+interface DueLane {
+  readonly id: string;
+  readonly conversation: string;
+  readonly sender: string;
+}
+
+/** Returns up to `limit` due lanes of a channel that are free in memory, longest due first. Leased lanes
+ *  keep their due time, so their number is added to the limit. */
+async function freeLanes(
+  q: Query,
+  direction: Direction,
+  channel: string,
+  holder: string,
+  limit: number,
+  closed: Closed,
+): Promise<DueLane[]> {
+  const { leases } = q;
+  if (leases === null) throw new Error("the leases of this store are rows");
+  const rows = await q.all<DueLane>(
+    `SELECT id, conversation, sender FROM lanes
+     WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND (node IS NULL OR node = $3)${openOnly(closed, 5)}
+     ORDER BY due_at LIMIT $4`,
+    direction,
+    channel,
+    holder,
+    limit + leases.count(leaseGroup(direction, channel)),
+    ...closed.senders,
+  );
+  return rows.filter(({ id }) => leases.isFree(id, holder)).slice(0, limit);
+}
+
+const nothingClosed: Closed = { all: false, senders: [] };
 
 /** Returns channels with a due lane that is not leased and not pinned to another node. Iterates over the
  *  channels through the index; a plain DISTINCT would read every due lane of a backlog at every commit. */
@@ -96,12 +160,18 @@ export async function channelsWithDueLanes(q: Query, direction: Direction, node:
      )
      SELECT channel FROM found WHERE channel IS NOT NULL AND EXISTS (
        SELECT 1 FROM lanes WHERE direction = $1 AND lanes.channel = found.channel
-         AND due_at <= now_ms() AND lease_until <= now_ms() AND (node IS NULL OR node = $2)
+         AND due_at <= now_ms() AND (node IS NULL OR node = $2)
+         AND lease_until <= now_ms() -- only: postgres
      )`,
     direction,
     node,
   );
-  return rows.map((row) => row.channel);
+  const channels = rows.map((row) => row.channel);
+  if (q.leases === null) return channels;
+  const free: string[] = [];
+  for (const channel of channels)
+    if ((await freeLanes(q, direction, channel, node, 1, nothingClosed)).length > 0) free.push(channel);
+  return free;
 }
 
 /** Leases up to `limit` due lanes of a channel, longest due first. Lanes pinned to another node are
@@ -115,15 +185,24 @@ export async function leaseLanes(
   holder: string,
   leaseMs: number,
   limit: number,
-  closed: Closed = { all: false, senders: [] },
+  closed: Closed = nothingClosed,
 ): Promise<Lease[]> {
-  const rows = await q.all<{ id: string; conversation: string; token: number; sender: string }>(
+  const { leases } = q;
+  if (leases !== null) {
+    const group = leaseGroup(direction, channel);
+    const lanes = await freeLanes(q, direction, channel, holder, limit, closed);
+    return lanes.map(({ id, conversation, sender }) => {
+      const token = leases.take(q, id, group, holder, leaseMs);
+      return { lane: id, conversation, channel, token, sender };
+    });
+  }
+  const rows = await q.all<DueLane & { token: number }>(
     `WITH picked AS MATERIALIZED (
        SELECT id FROM lanes
        WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND lease_until <= now_ms()
-         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3)${openOnly(closed)}
+         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3)${openOnly(closed, 6)}
        ORDER BY due_at LIMIT $5
-       FOR UPDATE SKIP LOCKED -- only: postgres
+       FOR UPDATE SKIP LOCKED
      )
      UPDATE lanes SET holder = $3, token = token + 1, lease_until = now_ms() + $4
      WHERE id IN (SELECT id FROM picked) RETURNING id, conversation, token, sender`,
@@ -134,26 +213,64 @@ export async function leaseLanes(
     limit,
     ...closed.senders,
   );
-  return rows.map((row) => ({
-    lane: row.id,
-    conversation: row.conversation,
+  return rows.map(({ id, conversation, token, sender }) => ({
+    lane: id,
+    conversation,
     channel,
-    token: row.token,
-    sender: row.sender,
+    token,
+    sender,
   }));
 }
 
-/** Returns a condition on lanes; its parameters start at $6. Lanes of live calls are pinned to a node
- *  and stay available, because pauses concern the placing of calls and the sending of texts only. */
-function openOnly({ all, senders }: Closed): string {
+/** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a
+ *  node and stay available, because pauses concern the placing of calls and the sending of texts only. */
+function openOnly({ all, senders }: Closed, first: number): string {
   if (all) return " AND node IS NOT NULL";
   if (senders.length === 0) return "";
-  return ` AND (node IS NOT NULL OR sender NOT IN (${senders.map((_, at) => `$${at + 6}`).join(", ")}))`;
+  return ` AND (node IS NOT NULL OR sender NOT IN (${senders.map((_, at) => `$${at + first}`).join(", ")}))`;
+}
+
+/** Leases one inbound lane when it is free and no question waits or runs in it; else returns null. Call
+ *  with the lane's row locked (`tryLane`). Turns behind a failed question that blocks the lane do not count
+ *  as waiting. Used by stage poll. */
+export async function leaseIdleLane(
+  q: Query,
+  conversation: string,
+  holder: string,
+  leaseMs: number,
+): Promise<Lease | null> {
+  const lane = `${conversation}/in`;
+  const isIdle = `COALESCE((SELECT state FROM turns WHERE turns.conversation = lanes.conversation AND turns.open = 1
+       ORDER BY seq LIMIT 1), 'failed') = 'failed' AND (node IS NULL OR node = $2)`;
+  if (q.leases !== null) {
+    if (!q.leases.isFree(lane, holder)) return null;
+    const row = await q.one<{ channel: string }>(
+      `SELECT channel FROM lanes WHERE id = $1 AND ${isIdle}`,
+      lane,
+      holder,
+    );
+    if (!row) return null;
+    const token = q.leases.take(q, lane, leaseGroup("in", row.channel), holder, leaseMs);
+    return { lane, conversation, channel: row.channel, token, sender: "" };
+  }
+  const row = await q.one<{ channel: string; token: number }>(
+    `UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $3
+     WHERE id = $1 AND lease_until <= now_ms() AND (holder IS NULL OR holder <> $2) AND ${isIdle}
+     RETURNING channel, token`,
+    lane,
+    holder,
+    leaseMs,
+  );
+  return row ? { lane, conversation, channel: row.channel, token: row.token, sender: "" } : null;
 }
 
 /** Throws LeaseLost unless the lease is still valid. First statement of every transition. It also makes
  *  a transition safe to retry, because the committed first run has released the lane. */
 export async function guardLease(q: Query, lease: Lease): Promise<void> {
+  if (q.leases !== null) {
+    if (!q.leases.holds(lease.lane, lease.token)) throw new LeaseLost(lease.lane);
+    return;
+  }
   const changed = await q.run(
     "UPDATE lanes SET lease_until = lease_until WHERE id = $1 AND token = $2 AND holder IS NOT NULL",
     lease.lane,
@@ -165,12 +282,18 @@ export async function guardLease(q: Query, lease: Lease): Promise<void> {
 /** Abandons the work on the lane without an outcome. When the lease expires, any process may claim the
  *  lane, including this one. */
 export async function abandonLane(q: Query, lease: Lease): Promise<void> {
+  if (q.leases !== null) return q.leases.abandon(q, lease.lane, groupOf(lease), lease.token);
   await q.run("UPDATE lanes SET holder = NULL WHERE id = $1 AND token = $2", lease.lane, lease.token);
 }
 
 /** Releases the lane; it is due when its head is. Throws LeaseLost. Call with the lane's row locked, by
  *  `guardLease` or by a claim in the same transaction. */
 export async function releaseLane(q: Query, lease: Lease, direction: Direction): Promise<void> {
+  if (q.leases !== null) {
+    await guardLease(q, lease);
+    q.leases.release(q, lease.lane, groupOf(lease));
+    return refreshLane(q, lease.conversation, direction);
+  }
   const lane = await q.one<{ wait: number | null }>(
     `UPDATE lanes SET holder = NULL, lease_until = 0, due_at = ${headDue(direction)}
      WHERE id = $2 AND token = $3 RETURNING due_at - now_ms() AS wait`,
@@ -179,12 +302,25 @@ export async function releaseLane(q: Query, lease: Lease, direction: Direction):
     lease.token,
   );
   if (!lane) throw new LeaseLost(lease.lane);
-  noteDue(q, direction, lane.wait);
+  noteDue(q, direction, lease.channel, lane.wait);
+}
+
+/** Revokes the lease on a lane: its holder can no longer write, and the lane may be leased at once. */
+export async function revokeLease(q: Query, conversation: string, direction: Direction): Promise<void> {
+  const lane = `${conversation}/${direction}`;
+  if (q.leases !== null) {
+    const row = await q.one<{ channel: string }>("SELECT channel FROM lanes WHERE id = $1", lane);
+    if (row) q.leases.release(q, lane, leaseGroup(direction, row.channel));
+    return;
+  }
+  await q.run("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE id = $1", lane);
 }
 
 /** Ends all leases and claims. Called at start on a store that only one process may use. */
 export async function endLeases(q: Query): Promise<void> {
-  await q.run("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
+  if (q.leases !== null) q.leases.clear();
+  else
+    await q.run("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
   await q.run("UPDATE leases SET holder = NULL, token = token + 1, until = 0 WHERE until > 0");
   await q.run(
     "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND holder IS NOT NULL",

@@ -67,7 +67,8 @@ function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown
     all: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows as T[],
     one: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows[0] as T | undefined,
     run: async (sql, ...values) => (await ask(sql, values)).rowCount ?? 0,
-    touched: new Set(),
+    touched: new Map(),
+    leases: null,
     waits: new Set(),
     async savepoint(work) {
       const name = `s${++depth}`;

@@ -3,7 +3,7 @@
 // operator.
 
 import type { Query } from "./driver.ts";
-import { type Direction, refreshLane } from "./lanes.ts";
+import { type Direction, refreshLane, revokeLease } from "./lanes.ts";
 import { releaseEvent } from "./tables/inbox.ts";
 import { dropDraft, resendDraft } from "./tables/outbox.ts";
 import { allKnown } from "./tables/watches.ts";
@@ -73,10 +73,7 @@ export async function holdOpenWork(
 
 /** Revokes the lease on the lane, because a write of its holder would undo the hold. */
 async function takeBack(q: Query, conversation: string, direction: Direction): Promise<void> {
-  await q.run(
-    "UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE id = $1",
-    `${conversation}/${direction}`,
-  );
+  await revokeLease(q, conversation, direction);
   await refreshLane(q, conversation, direction);
 }
 

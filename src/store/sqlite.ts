@@ -8,6 +8,7 @@ import Sqlite from "better-sqlite3";
 import { createPrivateFile } from "../ops/private-file.ts";
 import { damaged, isDamage } from "./damaged.ts";
 import { type Database, dialect, type Query, type Value } from "./driver.ts";
+import { LaneLeases } from "./lane-leases.ts";
 
 interface Prepared {
   readonly statement: Sqlite.Statement;
@@ -43,6 +44,7 @@ function queryOn(
   prepareAny: Prepare,
   savepoint: Query["savepoint"],
   onRollback: Query["onRollback"],
+  leases: LaneLeases,
   check: () => void = () => undefined,
 ): Query {
   const prepare: Prepare = (sql) => {
@@ -62,10 +64,11 @@ function queryOn(
       const prepared = prepare(sql);
       return prepared.statement.run(prepared.inOrder(values)).changes;
     },
-    touched: new Set(),
+    touched: new Map(),
     waits: new Set(),
     savepoint,
     onRollback,
+    leases,
   };
 }
 
@@ -74,7 +77,7 @@ interface Reader {
   readonly query: Query;
 }
 
-function openReader(file: string, now: () => number): Reader {
+function openReader(file: string, now: () => number, leases: LaneLeases): Reader {
   const db = new Sqlite(file, { readonly: true });
   db.pragma("busy_timeout = 5000");
   return {
@@ -83,6 +86,7 @@ function openReader(file: string, now: () => number): Reader {
       cachedStatements(db, now),
       (work) => work(),
       () => undefined,
+      leases,
     ),
   };
 }
@@ -170,6 +174,7 @@ export function openSqlite(file: string, now: () => number): Database {
   const release = db.prepare("RELEASE one");
   const undo = db.prepare("ROLLBACK TO one");
 
+  const leases = new LaneLeases(now);
   const undos: (() => void)[] = [];
   const undoTo = (length: number) => {
     while (undos.length > length) undos.pop()?.();
@@ -178,6 +183,7 @@ export function openSqlite(file: string, now: () => number): Database {
     prepare,
     (work) => nested(work),
     (undo) => void undos.push(undo),
+    leases,
     // After a full disk or an I/O error SQLite may have rolled back. Further statements would then be
     // committed one by one, so they are rejected.
     () => {
@@ -217,7 +223,7 @@ export function openSqlite(file: string, now: () => number): Database {
       const hints = [...q.touched];
       let tell = await commitAll(batch, false);
       if (tell === null) {
-        for (const hint of hints) q.touched.add(hint);
+        for (const [work, channels] of hints) q.touched.set(work, channels);
         tell = await commitAll(batch, true);
       }
       for (const one of tell ?? []) one();
@@ -308,7 +314,7 @@ export function openSqlite(file: string, now: () => number): Database {
         await idle();
         return work(q);
       }
-      reading ??= openReader(file, now);
+      reading ??= openReader(file, now, leases);
       return work(reading.query).catch((error: unknown) => {
         throw described(error);
       });

@@ -2,6 +2,7 @@
 // are handed over, and messages that appear on the platform reach the customer.
 
 import { describe, expect, it } from "vitest";
+import { touch } from "../../src/store/driver.ts";
 import { echoed } from "./echo.ts";
 import { colleague, topic } from "./escalation-world.ts";
 import { eventually } from "./eventually.ts";
@@ -27,7 +28,7 @@ async function onPlatform(world: LinesWorld, method: string, path: string, body:
 const look = (world: LinesWorld): Promise<void> =>
   world.app().scheduler.commit(async (q) => {
     await q.run("UPDATE watches SET due_at = now_ms()");
-    q.touched.add("watches");
+    touch(q, "watches");
   });
 
 const warnings = (world: LinesWorld) => world.log.filter(({ message }) => message === detected);

@@ -5,6 +5,7 @@ import type { Clock } from "bridgehead/contract";
 import { expect } from "vitest";
 import type { App } from "../../src/app.ts";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";
+import { touch } from "../../src/store/driver.ts";
 import type { Dovecot } from "../real/dovecot.ts";
 import { sleepersOn } from "../real/sleepers.ts";
 import { startSmtpPeer } from "../real/smtp-peer.ts";
@@ -243,7 +244,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
       const { id } = await conversationOf(person);
       await world.app().scheduler.commit(async (q) => {
         await q.run("UPDATE watches SET due_at = now_ms() WHERE conversation = $1", id);
-        q.touched.add("watches");
+        touch(q, "watches");
       });
     },
   };

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { channelId, externalId, type Log, type MessageEvent, type Outbound } from "bridgehead/contract";
 import type { AgentClient } from "../../src/agent/calls.ts";
 import { causes, type Policy } from "../../src/domain/policy.ts";
-import { createScheduler, type Scheduler } from "../../src/engine/scheduler.ts";
+import { Scheduler } from "../../src/engine/scheduler.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
 import { tellStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
@@ -66,11 +66,11 @@ export async function startStorm(customers: number): Promise<Storm> {
   const escalation = createEscalation(deps);
   for (const channel of ["customers", "pager"])
     lines.set(channel, { ...lineOf(channel), escalation: () => escalation });
-  const scheduler: Scheduler = createScheduler({
+  const scheduler: Scheduler = new Scheduler({
     db,
     clock,
     log,
-    pure: [
+    transactional: [
       routeStage({ ...deps, cancel: () => {} }),
       tellStage({ ...deps, link: () => null }),
       composeStage(deps),
@@ -79,7 +79,7 @@ export async function startStorm(customers: number): Promise<Storm> {
       sendStage({ ...deps, db, timeout: 60_000 }),
       watchStage({ ...deps, db, rate: rateOf(1_000_000, 1000) }),
     ],
-    concurrency: () => 8,
+    capacity: () => 8,
   });
   const conversations = await db.tx(async (q) => {
     for (const channel of lines.keys()) await ensureChannel(q, channel);

@@ -4,7 +4,7 @@ import { createHmac } from "node:crypto";
 import { type Clock, channelId } from "bridgehead/contract";
 import { onTestFinished } from "vitest";
 import type { Person, Policy } from "../../src/domain/policy.ts";
-import { createScheduler, type Scheduler } from "../../src/engine/scheduler.ts";
+import { Scheduler } from "../../src/engine/scheduler.ts";
 import { hashOf } from "../../src/escalation/notify/links.ts";
 import { pageHandler } from "../../src/escalation/notify/page.ts";
 import { intakeHandler } from "../../src/escalation/trigger/platform-webhook.ts";
@@ -91,13 +91,13 @@ export async function openFrontDoor(
   const log = { debug: note, info: note, warn: note, error: note };
   const db = faulty(await fresh(() => sqlitePlace(now)));
   const deps = { policy: () => policy, lines: () => new Map([["c", lineOf()]]), clock, log };
-  const scheduler = createScheduler({
+  const scheduler = new Scheduler({
     db,
     clock,
     log,
-    pure: [intakeStage(deps)],
+    transactional: [intakeStage(deps)],
     stages: [],
-    concurrency: () => 0,
+    capacity: () => 0,
   });
   const listener = await startListener({
     listen: { host: "127.0.0.1", port: 0 },

@@ -6,7 +6,7 @@ import { externalId } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
 import { presenceStage } from "../../src/calls/node-heartbeat.ts";
-import { createScheduler, type Scheduler } from "../../src/engine/scheduler.ts";
+import { Scheduler } from "../../src/engine/scheduler.ts";
 import { steadyNow } from "../../src/ops/clock.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
 import { askStage } from "../../src/pipeline/ask/stage.ts";
@@ -149,11 +149,11 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     ]),
   );
   const deps = { lines: () => lines, db, clock, log, node: options.node ?? "n" };
-  const scheduler: Scheduler = createScheduler({
+  const scheduler: Scheduler = new Scheduler({
     db: options.faulty?.(db) ?? db,
     clock,
     log,
-    pure: [
+    transactional: [
       routeStage({ ...deps, cancel: (key) => void (options.deaf || scheduler.cancel(key)) }),
       composeStage(deps),
       presenceStage(deps),
@@ -163,7 +163,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
       sendStage({ ...deps, timeout: 60_000 }),
       fetchStage({ ...deps, timeout: 60_000, mostBytes: 1000 }),
     ],
-    concurrency: (_, channel) => lines.get(channel)?.rules.concurrency ?? 0,
+    capacity: (_, channel) => lines.get(channel)?.rules.concurrency ?? 0,
   });
   onTestFinished(async () => {
     await scheduler.drain(0);

@@ -3,7 +3,7 @@
 import type { Attempt, Outbound, Reply, SendOutcome, Verdict } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { createScheduler } from "../../src/engine/scheduler.ts";
+import { Scheduler } from "../../src/engine/scheduler.ts";
 import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../src/pipeline/compose/stage.ts";
 import { changeAfter } from "../../src/pipeline/reconcile/stage.ts";
@@ -34,13 +34,13 @@ function outboundOf(
 async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRules> = {}): Promise<string[]> {
   const heard = listen();
   const lines = () => new Map([["c", lineOf({ outbound, rules })]]);
-  const scheduler = createScheduler({
+  const scheduler = new Scheduler({
     db,
     clock,
     log: heard.log,
-    pure: [],
+    transactional: [],
     stages: [sendStage({ lines, db, clock, log: heard.log, node: "n", timeout: 1000 })],
-    concurrency: () => 1,
+    capacity: () => 1,
   });
   await scheduler.sweep();
   await scheduler.drain(5000);

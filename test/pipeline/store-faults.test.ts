@@ -1,7 +1,7 @@
 // A store that fails for a moment, or for long.
 
 import { expect, it, onTestFinished } from "vitest";
-import { createScheduler } from "../../src/engine/scheduler.ts";
+import { Scheduler } from "../../src/engine/scheduler.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { openHouse, testClock } from "./house.ts";
 import { listen } from "./rig.ts";
@@ -110,13 +110,13 @@ it("looks once a second at a store that is gone, and says so each time", async (
     wake: async () => undefined,
     close: async () => undefined,
   };
-  const scheduler = createScheduler({
+  const scheduler = new Scheduler({
     db,
     clock,
     log: heard.log,
-    pure: [],
+    transactional: [],
     stages: [],
-    concurrency: () => 1,
+    capacity: () => 1,
   });
   const abort = new AbortController();
   const swept = scheduler.run(abort.signal);

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { dropDrafts, dropRest, noteHeard } from "../../src/calls/superseded.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { channelsWithDueLanes, leaseLanes } from "../../src/store/lanes.ts";
+import { channelsWithDueLanes, endLeases, leaseLanes } from "../../src/store/lanes.ts";
 import { takeLease } from "../../src/store/leases.ts";
 import { forget } from "../../src/store/retention.ts";
 import { overview } from "../../src/store/tables/overview.ts";
@@ -58,7 +58,7 @@ async function open(db: Database, node: string): Promise<number> {
     expect(leased.length).toBe(due.length);
     count += leased.length;
   }
-  await db.tx((q) => q.run("UPDATE lanes SET holder = NULL, lease_until = 0"));
+  await db.tx(endLeases);
   return count;
 }
 
@@ -147,12 +147,14 @@ export function describeSessions(place: NewPlace): void {
       await db.tx((q) => q.run("UPDATE leases SET until = now_ms()"));
       expect(await db.tx(loseOrphans)).toBe(1);
       expect(await db.read((q) => lostFor(q, "c", "s"))).toBeGreaterThanOrEqual(0);
-      const lane = await db.read((q) =>
-        q.one<{ rest: number }>("SELECT lease_until - now_ms() AS rest FROM lanes WHERE id = 'k/in'"),
-      );
-      const left = lane?.rest ?? 0;
-      expect(left).toBeGreaterThan(10_000);
-      expect(left).toBeLessThanOrEqual(20_000);
+      if (db.kind === "postgres") {
+        const lane = await db.read((q) =>
+          q.one<{ rest: number }>("SELECT lease_until - now_ms() AS rest FROM lanes WHERE id = 'k/in'"),
+        );
+        const left = lane?.rest ?? 0;
+        expect(left).toBeGreaterThan(10_000);
+        expect(left).toBeLessThanOrEqual(20_000);
+      }
       // Nobody was sending.
       expect(await open(db, "b")).toBe(1);
     });

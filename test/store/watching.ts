@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { type Lease, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
+import { type Lease, leaseIdleLane, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
 import { changeDraft, enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
 import { insertSession } from "../../src/store/tables/sessions.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
@@ -12,7 +12,6 @@ import {
   activityIn,
   channelsToWatch,
   dueWatches,
-  leaseIdle,
   postponeWatch,
   readWatch,
   unwantedQuestions,
@@ -86,7 +85,7 @@ export function describeWatching(place: NewPlace): void {
 
   describe("idle lanes", () => {
     const idle = (db: Database, node: string): Promise<Lease | null> =>
-      db.tx((q) => leaseIdle(q, "k", node, minute));
+      db.tx((q) => leaseIdleLane(q, "k", node, minute));
     const asks = async (db: Database, node: string): Promise<Lease | null> =>
       (await db.tx((q) => leaseLanes(q, "in", "c", node, minute, 9)))[0] ?? null;
 

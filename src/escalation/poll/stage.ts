@@ -16,7 +16,14 @@ import { readCall } from "../../pipeline/ask/asking.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { rateName } from "../../pipeline/rate.ts";
 import type { Database, Query } from "../../store/driver.ts";
-import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../../store/lanes.ts";
+import {
+  abandonLane,
+  guardLease,
+  type Lease,
+  leaseIdleLane,
+  releaseLane,
+  tryLane,
+} from "../../store/lanes.ts";
 import { type Rate, takeRate } from "../../store/rates.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import {
@@ -26,7 +33,6 @@ import {
   dueWatch,
   dueWatches,
   failWatch,
-  leaseIdle,
   noteWatch,
   postponeWatch,
   type WatchRow,
@@ -103,7 +109,7 @@ async function claimLook(
   // The platform has no conversation yet. An answer schedules the next poll.
   if (platformId === null) await failWatch(q, id, longestPause);
   if (platformId === null) return null;
-  const lease = await leaseIdle(q, id, deps.node, leaseMs);
+  const lease = await leaseIdleLane(q, id, deps.node, leaseMs);
   const rate = lease && (await takeRate(q, rateName, deps.rate, calls, 0));
   if (lease && rate?.taken) {
     const until = await beginWatch(q, id, leaseMs);

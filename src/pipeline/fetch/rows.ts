@@ -2,7 +2,7 @@
 // expires it is due again. Its number of attempts is the fencing token of the claim: a holder with an
 // expired claim cannot write.
 
-import type { Query } from "../../store/driver.ts";
+import { type Query, touch } from "../../store/driver.ts";
 import { LeaseLost } from "../../store/lanes.ts";
 import { insertBlob } from "../../store/tables/events.ts";
 import { channelsIn } from "../../store/tables/stepping.ts";
@@ -76,7 +76,7 @@ export async function keepFetched(
 /** Schedules a retry after `delayMs`. Throws LeaseLost. */
 export async function postponeFetch(q: Query, fetch: Fetch, delayMs: number, reason: string): Promise<void> {
   await change(q, fetch, "due_at = now_ms() + $4, reason = $5", Math.ceil(delayMs), reason);
-  if (delayMs === 0) q.touched.add("attachments");
+  if (delayMs === 0) touch(q, "attachments");
   else if (delayMs < soonMs) q.waits.add(delayMs);
 }
 

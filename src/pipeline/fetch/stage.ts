@@ -11,6 +11,7 @@ import { createHash } from "node:crypto";
 import { type Clock, finalError, isFinal, type Json, type Log } from "bridgehead/contract";
 import { fetchDelay, fetchLimit } from "../../domain/retry.ts";
 import { type LeaseDeadline, leaseDeadline } from "../../engine/lease-deadline.ts";
+import { overdue } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, whenever } from "../../engine/stage.ts";
 import { jitter } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
@@ -97,7 +98,7 @@ async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): 
     const id = createHash("sha256").update(bytes).digest("hex");
     return (q) => keepFetched(q, row, { id, bytes });
   } catch (error) {
-    return afterFailure(fetching, error, ending.aborted, deps);
+    return afterFailure(fetching, error, ending.aborted && ending.reason !== overdue, deps);
   }
 }
 

@@ -1,7 +1,7 @@
 // Contacts: a responder's address for one escalation and one transport. Notifications: messages to
 // contacts; one without a reply is waiting to be rendered.
 
-import type { Query } from "../driver.ts";
+import { type Query, touch } from "../driver.ts";
 
 export type Way = "sms" | "email" | "webhook";
 export type NoticeKind = "told" | "again" | "taken" | "customer" | "said";
@@ -174,7 +174,7 @@ export async function addNotice(q: Query, notice: Omit<NoticeRow, "reply">, inMs
     notice.text,
     Math.ceil(inMs),
   );
-  if (added === 1 && inMs <= 0) q.touched.add("escalations");
+  if (added === 1 && inMs <= 0) touch(q, "escalations");
   else if (added === 1 && inMs < soonMs) q.waits.add(inMs);
   return added === 1;
 }

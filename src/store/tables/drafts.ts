@@ -1,6 +1,6 @@
 // Stages compose, send and settle: replies, drafts in their lanes, and delivery outcomes.
 
-import type { Query } from "../driver.ts";
+import { type Query, touch } from "../driver.ts";
 import { type Lease, nextSeq, refreshLane } from "../lanes.ts";
 import { channelsIn } from "./stepping.ts";
 
@@ -58,7 +58,7 @@ export async function insertReply(
     reply.rendered ?? null,
     reply.state ?? "ready",
   );
-  q.touched.add("replies");
+  touch(q, "replies", reply.channel);
 }
 
 /** Counts the channel's own notices in the conversation within the last `withinMs`. */

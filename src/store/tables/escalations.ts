@@ -1,7 +1,7 @@
 // Escalations: incidents that a human must know of, with all their triggers. At most one unclosed
 // escalation exists per subject (`about`).
 
-import type { Query } from "../driver.ts";
+import { type Query, touch } from "../driver.ts";
 
 export interface EscalationRow {
   readonly id: string;
@@ -132,7 +132,7 @@ export async function insertEscalation(
     row.reason,
     `${row.conversation}/in`,
   );
-  if (made) q.touched.add("escalations");
+  if (made) touch(q, "escalations");
   return made ?? null;
 }
 
@@ -191,14 +191,14 @@ export async function hastenEscalation(q: Query, id: string): Promise<void> {
     id,
     againMs,
   );
-  if (changed > 0) q.touched.add("escalations");
+  if (changed > 0) touch(q, "escalations");
 }
 
 /** Makes all open escalations due after a change of the policy or of the notification channels. Each
  *  next step is then scheduled again by the current configuration. */
 export async function reconsiderEscalations(q: Query): Promise<void> {
   const changed = await q.run("UPDATE escalations SET due_at = now_ms() WHERE state = 'open'");
-  if (changed > 0) q.touched.add("escalations");
+  if (changed > 0) touch(q, "escalations");
 }
 
 /** Acknowledges the escalation. Returns false when it is closed, or already acknowledged by that
@@ -226,7 +226,7 @@ export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
        entered_at = now_ms(), told_at = NULL, due_at = now_ms() WHERE id = $1 AND state = 'taken'`,
     id,
   );
-  if (changed > 0) q.touched.add("escalations");
+  if (changed > 0) touch(q, "escalations");
   return changed > 0;
 }
 

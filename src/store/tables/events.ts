@@ -1,6 +1,6 @@
 // Stages accept and route: events, their raw bytes, and the cursor of the channel.
 
-import type { Query } from "../driver.ts";
+import { type Query, touch } from "../driver.ts";
 import { channelsIn } from "./stepping.ts";
 
 export interface NewEvent {
@@ -92,7 +92,7 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
     queue,
   );
   if (!row || copy) return false;
-  q.touched.add("events");
+  touch(q, "events");
   if (event.raw) {
     await insertBlob(q, event.raw);
     await q.run("UPDATE events SET raw = $2 WHERE id = $1", row.id, event.raw.id);
@@ -100,7 +100,7 @@ export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
   for (const [position, attachment] of event.attachments.entries()) {
     if (attachment.blob) await insertBlob(q, attachment.blob);
     const elsewhere = attachment.ref !== null && attachment.blob === null;
-    if (elsewhere) q.touched.add("attachments");
+    if (elsewhere) touch(q, "attachments");
     await q.run(
       `INSERT INTO attachments (event, position, channel, name, media_type, size, blob, ref, named, meant, reason, due_at)
        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ${elsewhere ? "now_ms()" : "NULL"})`,

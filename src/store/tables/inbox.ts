@@ -1,6 +1,6 @@
 // Operator commands for events: list unanswered events, show one, release one.
 
-import type { Query } from "../driver.ts";
+import { type Query, touch } from "../driver.ts";
 import { settleEventsOf } from "./events.ts";
 import { reviveTurn } from "./turns.ts";
 
@@ -81,7 +81,7 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
     id,
   );
   if (changed === 1) {
-    q.touched.add("events");
+    touch(q, "events");
     return;
   }
   const event = await q.one<{ kind: string; state: string; code: string | null; body: string }>(
@@ -111,7 +111,7 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
     event.turn,
   );
   if (composed === 0 && !(await reviveTurn(q, event.turn))) return false;
-  if (composed > 0) q.touched.add("replies");
+  if (composed > 0) touch(q, "replies");
   // Messages that were debounced into one turn are asked and released together.
   await settleEventsOf(q, event.turn, { state: "routed", code: "released", reason: null });
   return true;

@@ -1,6 +1,6 @@
 // Deliveries of the platform's webhooks, deduplicated: stored before the response, then processed.
 
-import type { Query } from "../driver.ts";
+import { type Query, touch } from "../driver.ts";
 
 export type IntakeKind = "escalation" | "message";
 
@@ -44,7 +44,7 @@ export async function insertIntake(
           againMs,
         )
       : 0;
-  if (stored + again > 0) q.touched.add("escalations");
+  if (stored + again > 0) touch(q, "escalations");
   return stored + again > 0;
 }
 

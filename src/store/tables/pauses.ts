@@ -3,7 +3,7 @@
 // takes effect at once.
 
 import type { DeferralCause } from "bridgehead/contract";
-import type { Query } from "../driver.ts";
+import { type Query, touch } from "../driver.ts";
 
 /** Key of a pause of the whole channel. Senders are `lanes.sender`; "" is the channel's default address. */
 export const wholeChannel = "*";
@@ -83,7 +83,7 @@ export async function takeProbe(
 /** Ends the pause; drafts that waited for it become due. */
 export async function endPause(q: Query, channel: string, sender: string): Promise<void> {
   const changed = await q.run("DELETE FROM pauses WHERE channel = $1 AND sender = $2", channel, sender);
-  if (changed > 0) q.touched.add("drafts");
+  if (changed > 0) touch(q, "drafts");
 }
 
 /** Allows the next draft at once after the adapter has connected and logged in. Applies to pauses caused
@@ -94,5 +94,5 @@ export async function probeNow(q: Query, channel: string): Promise<void> {
      WHERE channel = $1 AND cause IN ('unreachable', 'login') AND told = 0 AND probe IS NULL AND until > now_ms()`,
     channel,
   );
-  if (changed > 0) q.touched.add("drafts");
+  if (changed > 0) touch(q, "drafts");
 }

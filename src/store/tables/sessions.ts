@@ -211,6 +211,7 @@ export async function loseOrphans(q: Query): Promise<number> {
 /** Shortens the leases of a silent node, because the caller is waiting. They do not end at once: a node
  *  that was only suspended still relies on them. It starts no work that exceeds its lease. */
 async function hasten(q: Query, conversation: string): Promise<void> {
+  if (q.leases !== null) return;
   await q.run(
     `UPDATE lanes SET lease_until = CASE WHEN lease_until > now_ms() + 20000 THEN now_ms() + 20000 ELSE lease_until END
      WHERE id IN ($1, $2)`,

@@ -2,8 +2,7 @@
 // and external messages. It runs under the lease of the conversation's inbound lane, so polling never runs
 // together with a question.
 
-import type { Query } from "../driver.ts";
-import { type Lease, lockLane } from "../lanes.ts";
+import { type Query, touch } from "../driver.ts";
 import { channelsIn } from "./stepping.ts";
 
 export interface WatchRow {
@@ -40,7 +39,7 @@ export async function watchIn(
     channel,
     Math.ceil(ms),
   );
-  if (ms <= 0) q.touched.add("watches");
+  if (ms <= 0) touch(q, "watches");
   else if (ms < soonMs) q.waits.add(ms);
 }
 
@@ -78,28 +77,6 @@ export async function dueWatch(q: Query, conversation: string): Promise<WatchRow
     conversation,
   );
   return row ?? null;
-}
-
-/** Leases the conversation's inbound lane when no work runs or waits in it; else returns null. Turns
- *  behind a failed question that blocks the lane do not count as waiting. */
-export async function leaseIdle(
-  q: Query,
-  conversation: string,
-  holder: string,
-  leaseMs: number,
-): Promise<Lease | null> {
-  await lockLane(q, conversation, "in");
-  const row = await q.one<{ id: string; channel: string; token: number }>(
-    `UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $3
-     WHERE id = $1 AND lease_until <= now_ms() AND (holder IS NULL OR holder <> $2) AND (node IS NULL OR node = $2)
-       AND COALESCE((SELECT state FROM turns WHERE turns.conversation = lanes.conversation AND turns.open = 1
-         ORDER BY seq LIMIT 1), 'failed') = 'failed'
-     RETURNING id, channel, token`,
-    `${conversation}/in`,
-    holder,
-    leaseMs,
-  );
-  return row ? { lane: row.id, conversation, channel: row.channel, token: row.token, sender: "" } : null;
 }
 
 /** Postpones the poll by `ms`. */
@@ -151,7 +128,7 @@ export async function noteWatch(
     found.position,
     found.failed ? 1 : 0,
   );
-  q.touched.add("watches");
+  touch(q, "watches");
 }
 
 export interface Activity {

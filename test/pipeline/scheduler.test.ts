@@ -2,7 +2,7 @@
 
 import type { Clock } from "bridgehead/contract";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createScheduler, type Scheduler } from "../../src/engine/scheduler.ts";
+import { Scheduler } from "../../src/engine/scheduler.ts";
 import type { Claimed, Stage, TransactionalStage } from "../../src/engine/stage.ts";
 import type { Database } from "../../src/store/driver.ts";
 import {
@@ -62,16 +62,16 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
 function schedulerOf(
   db: Database,
   stages: readonly Stage[],
-  over: { pure?: TransactionalStage[]; room?: () => number; clock?: Clock } = {},
+  over: { transactional?: TransactionalStage[]; room?: () => number; clock?: Clock } = {},
 ) {
   const heard = listen();
-  const scheduler = createScheduler({
+  const scheduler = new Scheduler({
     db,
     clock: over.clock ?? clock,
     log: heard.log,
-    pure: over.pure ?? [],
+    transactional: over.transactional ?? [],
     stages,
-    concurrency: over.room ?? (() => 10),
+    capacity: over.room ?? (() => 10),
   });
   return { scheduler, heard };
 }
@@ -165,10 +165,12 @@ describe("scheduler", () => {
         return [() => told++];
       },
     };
-    const { scheduler, heard } = schedulerOf(db, [answering(async () => undefined)], { pure: [pure] });
+    const { scheduler, heard } = schedulerOf(db, [answering(async () => undefined)], {
+      transactional: [pure],
+    });
     await put(scheduler, 1);
     expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([]);
-    expect(heard.lines).toEqual(["a pure stage failed"]);
+    expect(heard.lines).toEqual(["a transactional stage failed"]);
     await expect.poll(() => left(db)).toBe(0);
     broken = false;
     await scheduler.sweep();
@@ -293,11 +295,14 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
         return [];
       },
     };
-    const busy = schedulerOf(db, [answering(async () => undefined)], { room: () => 0, pure: [idle] });
+    const busy = schedulerOf(db, [answering(async () => undefined)], {
+      room: () => 0,
+      transactional: [idle],
+    });
     const { drowsy, resting, allow } = drowsyClock();
     allow(true);
     const free = schedulerOf(await store.open(), [answering(async () => undefined)], {
-      pure: [idle],
+      transactional: [idle],
       clock: drowsy,
     });
     sweep(busy.scheduler);

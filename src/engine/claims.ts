@@ -1,0 +1,112 @@
+// Decides which stage may claim how much on which channel, and claims it. A channel's free capacity is the
+// limit; channels share the order of claims fairly.
+
+import type { Log } from "bridgehead/contract";
+import type { Query } from "../store/driver.ts";
+import type { Claimed, Stage } from "./stage.ts";
+
+/** One piece of work with the stage that claimed it. */
+export interface Piece {
+  readonly stage: Stage;
+  readonly claimed: Claimed;
+}
+
+/** At most this many lanes of a channel are claimed before the next channel, when several wait. */
+const share = 4;
+
+export class Claims {
+  readonly #stages: readonly Stage[];
+  readonly #capacity: (stage: string, channel: string) => number;
+  readonly #log: Log;
+  /** By stage and channel: the number of claimed or running pieces. */
+  readonly #running = new Map<string, number>();
+  /** By stage and channel: the sequence number of the last claim. */
+  readonly #served = new Map<string, number>();
+  #servings = 0;
+  /** Channels on which a stage found, or may have left, more work than it had capacity for. */
+  readonly #backlog = new Map<Stage, Set<string>>();
+
+  constructor(stages: readonly Stage[], capacity: (stage: string, channel: string) => number, log: Log) {
+    this.#stages = stages;
+    this.#capacity = capacity;
+    this.#log = log;
+  }
+
+  /** Occupies (`by` 1) or frees (`by` -1) capacity of the stage on the channel. */
+  occupy(stage: Stage, channel: string, by: 1 | -1): void {
+    const key = keyOf(stage, channel);
+    const count = (this.#running.get(key) ?? 0) + by;
+    if (count === 0) this.#running.delete(key);
+    else this.#running.set(key, count);
+  }
+
+  /** Claims what can start now, and occupies its capacity. Checks all stages (`everything`), or those whose
+   *  work became due (`q.touched`) or exceeded the capacity before. Fills `pieces`. */
+  async claim(q: Query, everything: boolean, pieces: Piece[]): Promise<void> {
+    for (const stage of this.#stages) {
+      const channels = await this.#candidates(q, stage, everything);
+      if (channels.length > 0) await this.#claimFairly(q, stage, channels, pieces);
+    }
+  }
+
+  /** Returns the channels that may have work for the stage. Only a sweep, or a hint without channels, makes
+   *  the stage search the store for them. */
+  async #candidates(q: Query, stage: Stage, everything: boolean): Promise<string[]> {
+    const touched = q.touched.get(stage.takes);
+    const backlog = this.#backlog.get(stage);
+    this.#backlog.delete(stage);
+    if (everything || touched === null || stage.mayClaim === undefined) {
+      if (!everything && touched === undefined && backlog === undefined) return [];
+      return [...(await stage.channels(q))];
+    }
+    const channels = new Set([...(touched ?? []), ...(backlog ?? [])]);
+    return [...channels].filter((channel) => stage.mayClaim?.(channel));
+  }
+
+  /** Claims in fair order: the channel with the oldest claim is first, and each gets a small share in turn.
+   *  This keeps one channel with a long queue from using up the platform's rate limit. */
+  async #claimFairly(q: Query, stage: Stage, channels: string[], pieces: Piece[]): Promise<void> {
+    const last = (channel: string) => this.#served.get(keyOf(stage, channel)) ?? 0;
+    let waiting = channels.sort((a, b) => last(a) - last(b));
+    while (waiting.length > 0) {
+      const more: string[] = [];
+      for (const channel of waiting) {
+        const free = this.#free(stage, channel);
+        const room = waiting.length > 1 ? Math.min(share, free) : free;
+        const found = room > 0 ? await this.#claimSome(q, stage, channel, room, pieces) : 0;
+        if (found > 0) this.#served.set(keyOf(stage, channel), ++this.#servings);
+        // The stage claims again on this channel as soon as running work ends.
+        if (free <= 0) this.#remember(stage, channel);
+        else if (found === room) more.push(channel);
+      }
+      waiting = more;
+    }
+  }
+
+  #free(stage: Stage, channel: string): number {
+    const most = Math.min(this.#capacity(stage.name, channel), stage.atOnce ?? Number.POSITIVE_INFINITY);
+    return most - (this.#running.get(keyOf(stage, channel)) ?? 0);
+  }
+
+  #remember(stage: Stage, channel: string): void {
+    const channels = this.#backlog.get(stage) ?? new Set();
+    this.#backlog.set(stage, channels.add(channel));
+  }
+
+  /** Claims in a savepoint: an error in one channel does not stop the claims of others. */
+  async #claimSome(q: Query, stage: Stage, channel: string, room: number, pieces: Piece[]): Promise<number> {
+    try {
+      const found = await q.savepoint(() => stage.claim(q, channel, room));
+      for (const claimed of found) {
+        this.occupy(stage, channel, 1);
+        pieces.push({ stage, claimed });
+      }
+      return found.length;
+    } catch (error) {
+      this.#log.error({ stage: stage.name, channel, err: error }, "claiming work failed");
+      return 0;
+    }
+  }
+}
+
+const keyOf = (stage: Stage, channel: string): string => `${stage.name} ${channel}`;

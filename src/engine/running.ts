@@ -1,0 +1,69 @@
+// The pieces of work that run now. Each has one abort signal, for a shutdown, a cancellation by key, and the
+// deadline of its lease.
+
+import { every } from "../ops/clock.ts";
+import type { Claimed } from "./stage.ts";
+
+/** Reason of the abort at a shutdown. The work is retried by the next process. */
+export const shutdown = "shutting down";
+const cancelled = "cancelled";
+/** Reason of the abort at the deadline of the lease. */
+export const overdue = Object.assign(new Error("the lease of this work is over"), { name: "TimeoutError" });
+
+/** Interval in milliseconds at which deadlines are checked. Leases have a margin of several seconds. */
+const checkMs = 250;
+
+interface Work {
+  readonly claimed: Claimed;
+  readonly abort: AbortController;
+  readonly done: Promise<void>;
+}
+
+export class Running {
+  readonly #works = new Set<Work>();
+  #stopChecks: (() => void) | null = null;
+
+  get size(): number {
+    return this.#works.size;
+  }
+
+  /** Runs `work` with a signal that aborts on `shutDown`, on `cancel` with the key of `claimed`, and when its
+   *  lease is over. `work` must not reject. */
+  start(claimed: Claimed, work: (signal: AbortSignal) => Promise<void>): void {
+    const abort = new AbortController();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const entry: Work = { claimed, abort, done: promise };
+    this.#works.add(entry);
+    this.#stopChecks ??= every(checkMs, () => this.#checkDeadlines());
+    const end = () => {
+      this.#works.delete(entry);
+      if (this.#works.size === 0) {
+        this.#stopChecks?.();
+        this.#stopChecks = null;
+      }
+      resolve();
+    };
+    work(abort.signal).then(end, end);
+  }
+
+  /** Aborts the work with that key. Its transition still runs. */
+  cancel(key: string): void {
+    for (const { claimed, abort } of this.#works) if (claimed.key === key) abort.abort(cancelled);
+  }
+
+  shutDown(): void {
+    for (const { abort } of this.#works) abort.abort(shutdown);
+  }
+
+  /** Resolves when the work that runs now has ended; `channel` limits it to one channel. */
+  async ended(channel?: string): Promise<void> {
+    const works = [...this.#works].filter(
+      ({ claimed }) => channel === undefined || claimed.channel === channel,
+    );
+    await Promise.all(works.map(({ done }) => done));
+  }
+
+  #checkDeadlines(): void {
+    for (const { claimed, abort } of this.#works) if (claimed.left() <= 0) abort.abort(overdue);
+  }
+}
