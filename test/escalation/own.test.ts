@@ -4,8 +4,8 @@
 import type { Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { begin } from "../../src/pipeline/ask/outbound.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { begin } from "../../src/pipeline/outbound.ts";
 import { insertNotice, openFor } from "../../src/pipeline/route/notices.ts";
 import { endNotice } from "../../src/store/tables/contacts.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";

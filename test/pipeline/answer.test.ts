@@ -1,9 +1,10 @@
 // What stage ask leaves behind: every transition of a turn, under its lease, on a real store.
 
 import { describe, expect, it } from "vitest";
+import type { Answer } from "../../src/agent/calls.ts";
 import { leaseDeadline } from "../../src/engine/lease-deadline.ts";
-import type { Asking } from "../../src/pipeline/ask/asking.ts";
-import * as leave from "../../src/pipeline/ask/outcomes.ts";
+import type { Asking, Decision } from "../../src/pipeline/ask/decide.ts";
+import { write } from "../../src/pipeline/ask/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { endLeases, LeaseLost, leaseLanes } from "../../src/store/lanes.ts";
 import { takeRate } from "../../src/store/rates.ts";
@@ -11,7 +12,31 @@ import { bindPlatform, readConversation } from "../../src/store/tables/conversat
 import { attemptsOn } from "../../src/store/tables/outbox.ts";
 import { headTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { conversation, turn } from "../store/rig.ts";
-import { clock, lineOf, watched } from "./rig.ts";
+import { clock, lineOf, listen, watched } from "./rig.ts";
+
+const answered = (answer: Answer): Decision => ({ kind: "answered", answer, rendered: null });
+const retry = (outcome: "deferred" | "refused", reason: string, delay: number, penalty = 0): Decision => ({
+  kind: "retry",
+  outcome,
+  reason,
+  delay,
+  penalty,
+});
+const unknown = (reason: string, questionId: string | null = null): Decision => ({
+  kind: "unknown",
+  reason,
+  delay: 0,
+  questionId,
+  penalty: 0,
+});
+const failed = (reason: string): Decision => ({
+  kind: "failed",
+  outcome: "refused",
+  reason,
+  questionId: null,
+});
+const gone = (reason: string): Decision => ({ kind: "gone", reason });
+const bound = (platformId: string): Decision => ({ kind: "bound", platformId, adopted: false });
 
 /** Claims the turn as stage ask does, and records the attempt when it is a fresh one. */
 async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<Asking> {
@@ -28,8 +53,9 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
       turn: row,
       conversation: await readConversation(q, "k"),
       clock,
+      log: listen().log,
       node: "n",
-      attempt: { recorded, obsolete: false },
+      attempt: { recorded, obsolete: false, unbound: null },
     };
   });
 }
@@ -62,9 +88,7 @@ const after = async (db: Database) => {
 describe("answer", () => {
   it("leaves the reply with the answered turn", async () => {
     const { db, asking } = await asked();
-    await db.tx((q) =>
-      leave.answered(q, asking, { questionId: "q1", replyId: "a1", text: "the answer" }, clock),
-    );
+    await db.tx((q) => write(q, asking, answered({ questionId: "q1", replyId: "a1", text: "the answer" })));
     expect(await after(db)).toEqual({
       state: "answered",
       outcome: "sent",
@@ -76,13 +100,13 @@ describe("answer", () => {
 
   it.each([null, "", "  \n"])("is silent when the platform answers %o", async (text) => {
     const { db, asking } = await asked();
-    await db.tx((q) => leave.answered(q, asking, { questionId: "q1", replyId: null, text }, clock));
+    await db.tx((q) => write(q, asking, answered({ questionId: "q1", replyId: null, text })));
     expect(await after(db)).toEqual({ state: "silent", outcome: "sent", due: null, replies: [] });
   });
 
   it("waits as long as told, holds the rate back, and is asked again", async () => {
     const { db, asking } = await asked();
-    await db.tx((q) => leave.waiting(q, asking, "deferred", "429", 30_000, 30_000));
+    await db.tx((q) => write(q, asking, retry("deferred", "429", 30_000, 30_000)));
     const found = await after(db);
     expect(found).toMatchObject({ state: "waiting", outcome: "deferred" });
     expect(found.due).toBeGreaterThan(20_000);
@@ -93,11 +117,11 @@ describe("answer", () => {
 
   it("counts looks from the first one on, and keeps the question's id", async () => {
     const { db, asking } = await asked();
-    await db.tx((q) => leave.unknown(q, asking, "cut", 0, "q1"));
+    await db.tx((q) => write(q, asking, unknown("cut", "q1")));
     expect(await after(db)).toMatchObject({ state: "unknown", outcome: "unknown" });
     for (const looks of [1, 2]) {
       const again = await claim(db);
-      await db.tx((q) => leave.unknown(q, again, "not there", 0));
+      await db.tx((q) => write(q, again, unknown("not there")));
       expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({
         looks,
         question_id: "q1",
@@ -105,7 +129,7 @@ describe("answer", () => {
       });
     }
     const last = await claim(db);
-    await db.tx((q) => leave.waiting(q, last, "refused", "never arrived", 0));
+    await db.tx((q) => write(q, last, retry("refused", "never arrived", 0)));
     expect(await after(db)).toMatchObject({ state: "waiting", outcome: "refused" });
   });
 
@@ -115,7 +139,7 @@ describe("answer", () => {
   ] as const)("fails; on_dead %s", async (on_dead, next) => {
     const { db, asking } = await asked(on_dead);
     await db.tx((q) => turn(q, "t2", "k"));
-    await db.tx((q) => leave.failed(q, asking, "refused", "400"));
+    await db.tx((q) => write(q, asking, failed("400")));
     expect(await after(db)).toMatchObject({ state: "failed", outcome: "refused" });
     const [lease] = await db.tx((q) => leaseLanes(q, "in", "c", "n", 60_000, 1));
     expect(lease ? (await db.tx((q) => headTurn(q, lease)))?.id : null).toBe(next);
@@ -123,14 +147,14 @@ describe("answer", () => {
 
   it("opens another conversation when the platform lost it, and gives up when it loses that too", async () => {
     const { db, asking } = await asked();
-    await db.tx((q) => leave.gone(q, asking, "404"));
+    await db.tx((q) => write(q, asking, gone("404")));
     expect((await db.read((q) => readConversation(q, "k"))).platform_id).toBeNull();
     expect(await after(db)).toMatchObject({ state: "waiting", outcome: "refused" });
     const opening = await claim(db);
-    await db.tx((q) => leave.bound(q, opening, "p2"));
+    await db.tx((q) => write(q, opening, bound("p2")));
     expect((await db.read((q) => readConversation(q, "k"))).platform_id).toBe("p2");
     const again = await claim(db);
-    await db.tx((q) => leave.gone(q, again, "404"));
+    await db.tx((q) => write(q, again, gone("404")));
     expect((await after(db)).state).toBe("failed");
   });
 
@@ -139,12 +163,12 @@ describe("answer", () => {
     await db.tx(endLeases);
     const answer = { questionId: "q", replyId: "a", text: "late" };
     const writes = [
-      db.tx((q) => leave.answered(q, asking, answer, clock)),
-      db.tx((q) => leave.bound(q, asking, "p9")),
-      db.tx((q) => leave.waiting(q, asking, "deferred", "x", 0, 60_000)),
-      db.tx((q) => leave.unknown(q, asking, "x", 0)),
-      db.tx((q) => leave.failed(q, asking, "refused", "x")),
-      db.tx((q) => leave.gone(q, asking, "x")),
+      db.tx((q) => write(q, asking, answered(answer))),
+      db.tx((q) => write(q, asking, bound("p9"))),
+      db.tx((q) => write(q, asking, retry("deferred", "x", 0, 60_000))),
+      db.tx((q) => write(q, asking, unknown("x"))),
+      db.tx((q) => write(q, asking, failed("x"))),
+      db.tx((q) => write(q, asking, gone("x"))),
     ];
     for (const write of writes) await expect(write).rejects.toThrow(LeaseLost);
     expect(await after(db)).toMatchObject({ state: "asking", outcome: null, replies: [] });

@@ -4,7 +4,7 @@
 import { externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import type { Opening } from "../../src/domain/opening.ts";
-import { begin } from "../../src/pipeline/ask/outbound.ts";
+import { begin } from "../../src/pipeline/outbound.ts";
 import { conversationWith } from "../../src/store/tables/conversations.ts";
 import { openingOutcome } from "../../src/store/tables/openings.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";

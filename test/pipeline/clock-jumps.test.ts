@@ -76,7 +76,7 @@ it("sends once when the clock is set forward while the provider takes its time",
 it("does not begin to ask when too little of the lease is left", async () => {
   const house = await openHouse({ timeout: 5000 });
   // The first attempt opens, the second one asks.
-  when("ask.record", () => when("ask.record", () => house.clock.set(24_000)));
+  when("ask.record", () => when("ask.record", () => house.clock.set(28_000)));
   await house.arrives({ text: "hello" });
   expect(house.platform.count("ask")).toBe(0);
   expect((await house.turns())[0]).toMatchObject({ state: "waiting" });

@@ -2,7 +2,7 @@
 
 import type { MessageEvent, Reply, SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { begin } from "../../src/pipeline/ask/outbound.ts";
+import { begin } from "../../src/pipeline/outbound.ts";
 import { noteOwnAddress, ownAddresses } from "../../src/store/tables/conversations.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { testClock } from "./house.ts";

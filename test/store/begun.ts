@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { Opening } from "../../src/domain/opening.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { begin, begunBefore } from "../../src/pipeline/ask/outbound.ts";
+import { begin, begunBefore } from "../../src/pipeline/outbound.ts";
 import { extendTurn, joinableTurn } from "../../src/pipeline/route/debounce-rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { leaseLanes } from "../../src/store/lanes.ts";

@@ -12,9 +12,8 @@ import { lookDelay } from "../../domain/retry.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
 import { failpoint } from "../../ops/failpoints.ts";
-import { readCall } from "../../pipeline/ask/asking.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import { rateName } from "../../pipeline/rate.ts";
+import { rateName, readCall } from "../../pipeline/rate.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import {
   abandonLane,

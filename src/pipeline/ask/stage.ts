@@ -9,72 +9,71 @@
 // Crash: before the crossing the turn is `waiting` and is asked again immediately. After it the turn is
 // `asking` with an expired lease, which the next holder treats as `unknown`.
 
-import type { Answer, CallResult, Started } from "../../agent/calls.ts";
+import type { Clock, Log } from "bridgehead/contract";
 import type { Address } from "../../domain/address.ts";
-import { readOpening } from "../../domain/opening.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
-import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
+import type { Claimed, Stage } from "../../engine/stage.ts";
 import { failpoint } from "../../ops/failpoints.ts";
-import type { Query } from "../../store/driver.ts";
-import { abandonLane, channelsWithDueLanes, leaseLanes, releaseLane } from "../../store/lanes.ts";
-import { takeRate } from "../../store/rates.ts";
-import { readConversation } from "../../store/tables/conversations.ts";
+import type { Database, Query } from "../../store/driver.ts";
+import { abandonLane, channelsWithDueLanes, type Lease, leaseLanes, releaseLane } from "../../store/lanes.ts";
+import { type Rate, takeRate } from "../../store/rates.ts";
 import { settleEventsOf } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
-import { changeTurn, headTurn, type TurnRow } from "../../store/tables/turns.ts";
-import { prepared, whyNotAsk } from "../channel-runtime.ts";
+import { type ClaimedTurn, changeTurn, headTurns } from "../../store/tables/turns.ts";
+import { type ChannelRuntime, type ChannelRuntimes, whyNotAsk } from "../channel-runtime.ts";
 import { rateName } from "../rate.ts";
 import { suppressedCode } from "../route/consent.ts";
-import { type AskDeps, type Asking, readTimeout } from "./asking.ts";
-import { concluded, effect } from "./crossing.ts";
-import { findOpened, lookUp } from "./lookup.ts";
-import { openingOf, opensByCreate } from "./opening.ts";
-import * as leave from "./outcomes.ts";
-import { findSaid, say, tellMode } from "./relaying.ts";
+import * as calls from "./calls.ts";
+import type { Asking } from "./decide.ts";
+import { write } from "./rows.ts";
+
+export interface AskDeps {
+  readonly lines: () => ChannelRuntimes;
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+  readonly rate: Rate;
+  /** Timeout of one API call, in milliseconds. */
+  readonly timeout: number;
+  /** Milliseconds after an unanswered call before a missing question counts as not asked. Applies to
+   *  channels without their own value. */
+  readonly settleAfter: number;
+}
 
 const leaseMargin = 15_000;
 const maxWait = 2000;
 
 export function askStage(deps: AskDeps): Stage {
   let nextRateAt = 0;
-  // One lease covers a wait for the rate limit, a lookup and an effect. It is never renewed.
-  const leaseMs = maxWait + readTimeout(deps) + deps.timeout + leaseMargin;
+  // One lease covers a wait for the rate limit, a lookup, and two effects: the opening and the question. It
+  // is never renewed.
+  const leaseMs = maxWait + calls.readTimeout(deps) + 2 * deps.timeout + leaseMargin;
+  const mayClaim = (channel: string) => {
+    const line = deps.lines().get(channel);
+    return line !== undefined && deps.clock.monotonic() >= nextRateAt && whyNotAsk(line) === null;
+  };
   return {
     name: "ask",
     takes: "turns",
+    mayClaim,
     async channels(q) {
       if (deps.clock.monotonic() < nextRateAt) return [];
-      const due = await channelsWithDueLanes(q, "in", deps.node);
-      return due.filter((channel) => {
-        const line = deps.lines().get(channel);
-        return line !== undefined && whyNotAsk(line) === null;
-      });
+      return (await channelsWithDueLanes(q, "in", deps.node)).filter(mayClaim);
     },
     async claim(q, channel, room) {
       const line = deps.lines().get(channel);
-      if (!line) return [];
-      if (deps.clock.monotonic() < nextRateAt) return [];
+      if (!line || deps.clock.monotonic() < nextRateAt) return [];
       const claimed: Claimed[] = [];
-      for (const lease of await leaseLanes(q, "in", channel, deps.node, leaseMs, room)) {
-        const turn = await headTurn(q, lease);
-        if (!turn) {
+      const leases = await leaseLanes(q, "in", channel, deps.node, leaseMs, room);
+      const heads = await headTurns(q, leases);
+      for (const lease of leases) {
+        const head = heads.get(lease.conversation);
+        if (head === undefined || (await isDropped(q, line, head))) {
           await releaseLane(q, lease, "in");
           continue;
         }
-        if (await mayNotAnswer(q, turn)) {
-          await releaseLane(q, lease, "in");
-          continue;
-        }
-        const asking = {
-          line,
-          lease,
-          leaseDeadline: leaseDeadline(deps.clock, leaseMs),
-          turn,
-          conversation: await readConversation(q, turn.conversation),
-          clock: deps.clock,
-          node: deps.node,
-          attempt: { recorded: false, obsolete: false },
-        };
+        const asking = claimedBy(line, lease, head);
         const rate = await takeRate(q, rateName, deps.rate, callsOf(asking), maxWait);
         if (!rate.taken) {
           // The lane stays due. No channel is claimed before the rate limit has room again.
@@ -87,17 +86,36 @@ export function askStage(deps: AskDeps): Stage {
       return claimed;
     },
   };
+
+  function claimedBy(line: ChannelRuntime, lease: Lease, { turn, conversation }: ClaimedTurn): Asking {
+    return {
+      line,
+      lease,
+      leaseDeadline: leaseDeadline(deps.clock, leaseMs),
+      turn,
+      conversation,
+      clock: deps.clock,
+      log: deps.log,
+      node: deps.node,
+      attempt: { recorded: false, obsolete: false, unbound: null },
+    };
+  }
 }
 
 /** Drops a turn that was certainly not asked when the recipient is suppressed, for example by a STOP
  *  that arrived while the turn waited. Messages of a call and messages written by a human are exempt.
  *  Returns true when the turn was dropped. */
-async function mayNotAnswer(q: Query, turn: TurnRow): Promise<boolean> {
+async function isDropped(
+  q: Query,
+  line: ChannelRuntime,
+  { turn, suppressed }: ClaimedTurn,
+): Promise<boolean> {
   if (turn.state !== "waiting" || turn.session !== null || turn.kind !== "question") return false;
   const { to } = JSON.parse(turn.address) as Partial<Address>;
-  const suppressed = await suppression(q, turn.channel, to?.[0]?.address ?? turn.person);
-  if (suppressed === null) return false;
-  const reason = `suppressed: ${suppressed}`;
+  const recipient = (to?.[0]?.address ?? turn.person).toLowerCase();
+  const found = recipient === turn.person ? suppressed : await suppression(q, line.channel, recipient);
+  if (found === null) return false;
+  const reason = `suppressed: ${found}`;
   await changeTurn(q, turn.id, { state: "dropped", open: 0, reason });
   await settleEventsOf(q, turn.id, { state: "ignored", code: suppressedCode, reason });
   return true;
@@ -106,77 +124,48 @@ async function mayNotAnswer(q: Query, turn: TurnRow): Promise<boolean> {
 /** The highest number of API calls that the work can make. Each call counts against the shared rate
  *  limit. */
 function callsOf({ line, turn, conversation }: Asking): number {
-  if (conversation.platform_id !== null) return turn.state === "waiting" && turn.kind !== "relayed" ? 1 : 2;
-  return turn.state === "waiting" && opensByCreate(line, conversation) ? 3 : 1;
+  const isNew = turn.state === "waiting";
+  if (conversation.platform_id !== null) return isNew && turn.kind !== "relayed" ? 1 : 2;
+  const question = isNew && turn.opening === null ? 1 : 0;
+  return question + (isNew && calls.opensByCreate(line, conversation) ? 3 : 1);
 }
 
 function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
-  const fields = { channel: asking.line.channel, turn: asking.turn.id };
-  const opening = asking.conversation.platform_id === null;
+  const { line, turn, conversation, lease } = asking;
+  const fields = { channel: line.channel, turn: turn.id };
+  let isOpening = conversation.platform_id === null;
   return {
-    channel: asking.line.channel,
+    channel: line.channel,
     // Only in a call does a newer message make an older one obsolete.
-    key: asking.turn.session === null ? undefined : asking.turn.conversation,
+    key: turn.session === null ? undefined : turn.conversation,
     left: () => asking.leaseDeadline.left(),
-    abandon: (q) => abandonLane(q, asking.lease),
-    recorded: () => undefined, // recorded at the crossing (concluding.ts)
-    committing: (phase) => failpoint(opening ? "open.commit" : "answer.commit", phase, fields),
+    abandon: (q) => abandonLane(q, lease),
+    recorded: () => undefined, // recorded at the crossing (calls.ts)
+    committing: (phase) => failpoint(isOpening ? "open.commit" : "answer.commit", phase, fields),
     async work(signal) {
       if (waitMs > 0) await deps.clock.sleep(waitMs, signal);
-      return decide(asking, signal, deps);
+      const decided = await decide(asking, signal, deps);
+      isOpening = isOpening && decided.asking === asking;
+      return (q) => write(q, decided.asking, decided.decision);
     },
   };
 }
 
-/** Selects the API call that is due. A turn without the platform's conversation was never sent as a
- *  question. Binding the conversation comes first, in its own transaction. */
-async function decide(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<Transition> {
-  const repeated = asking.turn.state !== "waiting";
-  const platformId = asking.conversation.platform_id;
-  if (platformId === null) return open(asking, repeated, signal, deps);
-  const { opening, kind } = asking.turn;
-  if (opening !== null) return (q) => leave.begun(q, asking, opening);
-  if (kind === "mode") return tellMode(asking, platformId, signal, deps);
-  if (kind === "relayed") return (repeated ? findSaid : say)(asking, platformId, signal, deps);
-  return repeated ? lookUp(asking, platformId, signal, deps) : ask(asking, platformId, signal, deps);
-}
+/** Makes the API call that is due. A turn without the platform's conversation was never sent as a
+ *  question. */
+async function decide(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<calls.Decided> {
+  const { turn, conversation } = asking;
+  const isRepeated = turn.state !== "waiting";
+  const platformId = conversation.platform_id;
+  if (platformId === null && !isRepeated) return calls.open(asking, signal, deps);
+  return { asking, decision: await decideOne() };
 
-async function open(
-  asking: Asking,
-  repeated: boolean,
-  signal: AbortSignal,
-  deps: AskDeps,
-): Promise<Transition> {
-  const { line, conversation } = asking;
-  if (repeated) return findOpened(asking, signal, deps);
-  const call = effect("open.cross", asking, signal, deps);
-  const { opening } = asking.turn;
-  const request = openingOf(line, conversation, opening === null ? null : readOpening(opening));
-  const result: CallResult<Started> =
-    request.kind === "start"
-      ? await line.client.start(request.body, call)
-      : await line.client.create(request.body, call);
-  call.crossed();
-  return concluded(asking, result, deps, (started) => (q) => leave.bound(q, asking, started.conversationId));
-}
-
-async function ask(
-  asking: Asking,
-  platformId: string,
-  signal: AbortSignal,
-  deps: AskDeps,
-): Promise<Transition> {
-  const { line, turn } = asking;
-  const call = effect("ask.cross", asking, signal, deps);
-  const question =
-    turn.context === null ? { text: turn.question } : { text: turn.question, context: turn.context };
-  const result = await line.client.ask(platformId, question, call);
-  call.crossed();
-  const rendered = result.kind === "ok" ? await prepared(line, result.value.text, call.signal, deps) : null;
-  return concluded(
-    asking,
-    result,
-    deps,
-    (answer: Answer) => (q) => leave.answered(q, asking, answer, deps.clock, rendered),
-  );
+  async function decideOne() {
+    if (platformId === null) return calls.findOpened(asking, signal, deps);
+    if (turn.opening !== null) return { kind: "opened", opening: turn.opening } as const;
+    if (turn.kind === "mode") return calls.setMode(asking, platformId, signal, deps);
+    const isPosted = turn.kind === "relayed";
+    if (isRepeated) return (isPosted ? calls.findPosted : calls.findAnswer)(asking, platformId, signal, deps);
+    return (isPosted ? calls.post : calls.ask)(asking, platformId, signal, deps);
+  }
 }

@@ -9,6 +9,7 @@
 // Crash: the reply is still `ready`.
 
 import {
+  type Clock,
   fileRef,
   type Json,
   type Log,
@@ -21,6 +22,7 @@ import {
 } from "bridgehead/contract";
 import type { Address, NoticeAddress } from "../../domain/address.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
+import { newId } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
@@ -29,12 +31,14 @@ import {
   channelsToCompose,
   enqueueDraft,
   hasEarlierReply,
+  insertReply,
+  type NewDraft,
   type ReplyRow,
   readyReplies,
 } from "../../store/tables/drafts.ts";
 import { lockChannel, settleEventsOf } from "../../store/tables/events.ts";
-import { filesOf } from "../../store/tables/files.ts";
-import { readTurn } from "../../store/tables/turns.ts";
+import { filesOf, type ReadyFile } from "../../store/tables/files.ts";
+import { readTurn, type TurnRow } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, skillOf } from "../channel-runtime.ts";
 
 const batch = 200;
@@ -42,9 +46,9 @@ const batch = 200;
 export function composeStage(deps: { lines: () => ChannelRuntimes; log: Log }): TransactionalStage {
   return {
     takes: "replies",
-    async run(q) {
+    async run(q, channels) {
       const committed: (() => void)[] = [];
-      for (const channel of await channelsToCompose(q)) {
+      for (const channel of channels ?? (await channelsToCompose(q))) {
         const line = deps.lines().get(channel);
         if (!line || !(await lockChannel(q, channel))) continue;
         for (const row of await readyReplies(q, channel, batch)) {
@@ -72,36 +76,104 @@ async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void
   if (row.turn !== null) await settleEventsOf(q, row.turn, { state: "failed", code: "not-composed", reason });
 }
 
+/** What a reply is composed from. */
+interface Loaded {
+  readonly turn: Pick<TurnRow, "address" | "received_at"> | null;
+  readonly conversation: ConversationRow;
+  /** True when the agent has not replied in the conversation yet. */
+  readonly isFirst: boolean;
+  readonly files: readonly ReadyFile[];
+}
+
 async function compose(q: Query, line: ChannelRuntime, row: ReplyRow, log: Log): Promise<void> {
-  if (!line.outbound) throw new Error(`composing for channel ${line.channel}: it cannot send`);
   const turn = row.turn === null ? null : await readTurn(q, row.turn);
   const conversation = await readConversation(q, row.conversation);
+  const drafts = draftsOf(line, row, await load(q, line, row, turn, conversation), log);
+  for (const draft of drafts) await enqueueDraft(q, draft);
+  await changeReply(q, row.id, "composed", null);
+}
+
+/** An agent's answer, with the rows of its question. */
+interface NewAnswer {
+  readonly turn: TurnRow;
+  readonly conversation: ConversationRow;
+  readonly text: string;
+  readonly platformId: string | null;
+  readonly handOver: boolean;
+  /** Result of the adapter's `prepare` (JSON), or null. */
+  readonly rendered: string | null;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Stores an agent's answer with its drafts, in the transaction that ends its question. When composing
+ *  fails, the reply is stored as `ready`, and stage compose handles the failure. */
+export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewAnswer): Promise<void> {
+  const { turn, conversation, text, handOver, rendered, platformId, clock, log } = answer;
+  const { channel } = line;
+  const own = { id: newId(clock.now()), conversation: conversation.id, channel, turn: turn.id, text };
+  const row: ReplyRow = {
+    ...own,
+    kind: "answer",
+    hand_over: handOver ? 1 : 0,
+    address: null,
+    rendered,
+    created_at: clock.now(),
+  };
+  const loaded = await load(q, line, row, turn, conversation);
+  let drafts: readonly NewDraft[] | null = null;
+  try {
+    drafts = draftsOf(line, row, loaded, log);
+  } catch (error) {
+    log.warn({ channel, reply: own.id, err: error }, "composing an answer failed, stage compose retries it");
+  }
+  const reply = { ...own, platformId, handOver };
+  if (drafts === null) return insertReply(q, { ...reply, rendered });
+  await insertReply(q, { ...reply, state: "composed" });
+  failpoint("draft.commit", "before", { channel });
+  for (const draft of drafts) await enqueueDraft(q, draft);
+}
+
+async function load(
+  q: Query,
+  line: ChannelRuntime,
+  row: ReplyRow,
+  turn: Loaded["turn"],
+  conversation: ConversationRow,
+): Promise<Loaded> {
+  const introduces = row.kind === "answer" && (skillOf(line)?.introduction ?? null) !== null;
+  // Only replies written by a human have attachments.
+  const hasFiles = row.kind === "human" && line.traits.attachments;
+  return {
+    turn,
+    conversation,
+    isFirst: introduces && !(await hasEarlierReply(q, row.conversation, row.id)),
+    files: hasFiles ? await filesOf(q, row.id) : [],
+  };
+}
+
+function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: Loaded, log: Log): readonly NewDraft[] {
+  const { turn, conversation } = loaded;
+  if (!line.outbound) throw new Error(`composing for channel ${line.channel}: it cannot send`);
   const written = row.address ?? turn?.address;
-  if (written === undefined) throw new Error(`composing reply ${row.id}: it goes to nobody`);
+  if (written === undefined) throw new Error(`composing reply ${row.id}: it has no recipient`);
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
-  const drafts = composed(line.outbound, await dress(q, line, row, conversation, address), {
-    log,
-    channel: line.channel,
-  });
+  const bodies = composed(line.outbound, dress(line, row, loaded, address), { log, channel: line.channel });
   // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost
   // connection.
   const delay =
     row.kind === "answer" && !address.session ? (skillOf(line)?.responseDelaySeconds ?? 0) * 1000 : 0;
-  const dueAt = (turn?.received_at ?? row.created_at) + delay;
-  for (const [part, body] of drafts.entries()) {
-    await enqueueDraft(q, {
-      id: partKey(sendKey(row.id), part),
-      conversation: row.conversation,
-      channel: row.channel,
-      reply: row.id,
-      recipient: recipientOf(address.to, conversation),
-      body: JSON.stringify(body satisfies Json),
-      dueAt,
-      forced: address.forced === true,
-      session: address.session,
-    });
-  }
-  await changeReply(q, row.id, "composed", null);
+  return bodies.map((body, part) => ({
+    id: partKey(sendKey(row.id), part),
+    conversation: row.conversation,
+    channel: row.channel,
+    reply: row.id,
+    recipient: recipientOf(address.to, conversation),
+    body: JSON.stringify(body satisfies Json),
+    dueAt: (turn?.received_at ?? row.created_at) + delay,
+    forced: address.forced === true,
+    session: address.session,
+  }));
 }
 
 /** A text of this length, in characters, is within the limits of every channel that splits or carries
@@ -144,16 +216,14 @@ function shortened(text: string, length = fallbackLength): string {
   return visible.length <= length ? visible : `${visible.slice(0, length).toWellFormed()} [...]`;
 }
 
-async function dress(
-  q: Query,
+function dress(
   line: ChannelRuntime,
   row: ReplyRow,
-  conversation: ConversationRow,
+  { conversation, isFirst, files }: Loaded,
   address: Address,
-): Promise<Reply> {
+): Reply {
   const skill = skillOf(line);
   const answer = row.kind === "answer" || row.kind === "human";
-  const first = row.kind === "answer" && !(await hasEarlierReply(q, row.conversation, row.id));
   return {
     kind: row.kind === "human" ? "answer" : row.kind,
     ...(row.kind === "human" ? { byHuman: true as const } : {}),
@@ -168,9 +238,9 @@ async function dress(
     text: row.text,
     ...(row.kind === "notice" || row.kind === "human" ? { plain: true as const } : {}),
     ...(row.rendered === null ? {} : { rendered: JSON.parse(row.rendered) as Json }),
-    ...(await attachmentsOf(q, line, row)),
+    ...(files.length === 0 ? {} : { attachments: files.map(attachmentOf) }),
     signature: answer ? (skill?.signature ?? null) : null,
-    introduction: first ? (skill?.introduction ?? null) : null,
+    introduction: isFirst ? (skill?.introduction ?? null) : null,
     senderName: skill?.senderName ?? null,
     answers: address.answers,
     history: address.history,
@@ -183,21 +253,9 @@ async function dress(
 const recipientOf = (to: readonly Party[], conversation: ConversationRow): string =>
   (to[0]?.address ?? conversation.person).toLowerCase();
 
-/** Only replies written by a human have attachments. */
-async function attachmentsOf(
-  q: Query,
-  line: ChannelRuntime,
-  { id, kind }: ReplyRow,
-): Promise<{ readonly attachments?: readonly ReplyAttachment[] }> {
-  if (kind !== "human" || !line.traits.attachments) return {};
-  const files = await filesOf(q, id);
-  if (files.length === 0) return {};
-  return {
-    attachments: files.map(({ name, media_type, size, blob }) => ({
-      name,
-      mediaType: media_type,
-      size,
-      ref: fileRef(blob),
-    })),
-  };
-}
+const attachmentOf = ({ name, media_type, size, blob }: ReadyFile): ReplyAttachment => ({
+  name,
+  mediaType: media_type,
+  size,
+  ref: fileRef(blob),
+});

@@ -1,7 +1,7 @@
 // Stages compose, send and settle: replies, drafts in their lanes, and delivery outcomes.
 
 import { type Query, touch } from "../driver.ts";
-import { type Lease, nextSeq, refreshLane } from "../lanes.ts";
+import { appendToLane, type Lease, nextSeq, refreshLane } from "../lanes.ts";
 import { channelsIn } from "./stepping.ts";
 
 export interface ReplyRow {
@@ -58,7 +58,7 @@ export async function insertReply(
     reply.rendered ?? null,
     reply.state ?? "ready",
   );
-  touch(q, "replies", reply.channel);
+  if (reply.state !== "composed") touch(q, "replies", reply.channel);
 }
 
 /** Counts the channel's own notices in the conversation within the last `withinMs`. */
@@ -157,23 +157,27 @@ const columns =
  *  a lane and keeps the order of the forced ones. */
 const ahead = 2 ** 40;
 
+export interface NewDraft {
+  readonly id: string;
+  readonly conversation: string;
+  readonly channel: string;
+  readonly reply: string;
+  readonly recipient: string;
+  /** The adapter's draft (JSON). */
+  readonly body: string;
+  /** Epoch milliseconds by the database's clock. */
+  readonly dueAt: number;
+  readonly forced?: boolean;
+  readonly session?: string | null;
+}
+
 /** Enqueues a draft at the end of its conversation's outbound lane. A forced draft goes before all
  *  drafts that wait there, because those may be scheduled for a later hour. */
-export async function enqueueDraft(
-  q: Query,
-  draft: {
-    id: string;
-    conversation: string;
-    channel: string;
-    reply: string;
-    recipient: string;
-    body: string;
-    dueAt: number;
-    forced?: boolean;
-    session?: string | null;
-  },
-): Promise<void> {
-  const seq = await nextSeq(q, draft.conversation, "out");
+export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
+  const { conversation, forced = false } = draft;
+  const seq = forced
+    ? (await nextSeq(q, conversation, "out")) - ahead
+    : await appendToLane(q, conversation, "out", draft.dueAt);
   await q.run(
     `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, created_at, updated_at)
      VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, now_ms(), now_ms())`,
@@ -182,13 +186,13 @@ export async function enqueueDraft(
     draft.channel,
     draft.reply,
     draft.recipient,
-    draft.forced ? seq - ahead : seq,
+    seq,
     draft.body,
     draft.dueAt,
-    draft.forced ? 1 : 0,
+    forced ? 1 : 0,
     draft.session ?? null,
   );
-  await refreshLane(q, draft.conversation, "out");
+  if (forced) await refreshLane(q, conversation, "out");
 }
 
 export async function headDraft(q: Query, lease: Lease): Promise<DraftRow | null> {

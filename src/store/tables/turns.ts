@@ -3,6 +3,7 @@
 import type { Query } from "../driver.ts";
 import type { Lease } from "../lanes.ts";
 import { lockLane, nextSeq, refreshLane } from "../lanes.ts";
+import type { ConversationRow } from "./conversations.ts";
 
 export interface TurnRow {
   readonly id: string;
@@ -89,6 +90,56 @@ export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
   await refreshLane(q, turn.conversation, "in");
 }
 
+/** A turn at the head of its lane, with what a claim needs to decide. */
+export interface ClaimedTurn {
+  readonly turn: TurnRow;
+  readonly conversation: ConversationRow;
+  /** The reason why nothing may be sent to the turn's person; null when it may. */
+  readonly suppressed: string | null;
+}
+
+/** Returns the heads of leased lanes by conversation, in one statement. A lane without work has none. */
+export async function headTurns(
+  q: Query,
+  leases: readonly Lease[],
+): Promise<ReadonlyMap<string, ClaimedTurn>> {
+  if (leases.length === 0) return new Map();
+  const rows = await q.all<TurnRow & HeadColumns>(
+    `SELECT turns.*, now_ms() - tried_at AS trying_for, now_ms() - received_at AS age,
+       (SELECT now_ms() - ended_at FROM attempts WHERE attempts.subject = turns.id AND number = turns.attempts) AS over_ago,
+       conversations.agent, conversations.person AS customer, conversations.person_name, conversations.via,
+       conversations.subject AS thread_subject, conversations.token AS thread_token, conversations.platform_id,
+       (SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed
+     FROM turns JOIN conversations ON conversations.id = turns.conversation
+     WHERE turns.conversation IN (SELECT value FROM json_each($1)) AND open = 1 -- only: sqlite
+     WHERE turns.conversation = ANY (SELECT json_array_elements_text($1::json)) AND open = 1 -- only: postgres
+       AND seq = (SELECT MIN(seq) FROM turns head WHERE head.conversation = turns.conversation AND head.open = 1)`,
+    JSON.stringify(leases.map(({ conversation }) => conversation)),
+  );
+  return new Map(rows.map((row) => [row.conversation, claimedTurn(row)]));
+}
+
+interface HeadColumns {
+  readonly agent: string;
+  readonly customer: string;
+  readonly person_name: string | null;
+  readonly via: string | null;
+  readonly thread_subject: string | null;
+  readonly thread_token: string;
+  readonly platform_id: string | null;
+  readonly suppressed: string | null;
+}
+
+function claimedTurn(row: TurnRow & HeadColumns): ClaimedTurn {
+  const { conversation: id, channel, agent, customer, person_name, via, platform_id, suppressed } = row;
+  const conversation = { id, channel, agent, person: customer, person_name, via, platform_id };
+  return {
+    turn: row,
+    conversation: { ...conversation, subject: row.thread_subject, token: row.thread_token },
+    suppressed,
+  };
+}
+
 /** Returns the head of a leased lane, or null. */
 export async function headTurn(q: Query, lease: Lease): Promise<TurnRow | null> {
   const row = await q.one<TurnRow>(
@@ -98,16 +149,25 @@ export async function headTurn(q: Query, lease: Lease): Promise<TurnRow | null> 
   return row ?? null;
 }
 
-/** Records the attempt before it is made. Call with the lane's row locked (`guardLease`). Returns false
+/** Records the attempt before it is made: `from` is `asking` for the question that follows the opening in
+ *  the same work. Call with the lane's row locked (`guardLease`). Returns false
  *  when the turn has changed since the claim: it was dropped, or a later message was added to it. Its
  *  claimed text must then not be asked. */
-export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<boolean> {
+export async function recordAsking(
+  q: Query,
+  turn: TurnRow,
+  node: string,
+  token: number,
+  from: "waiting" | "asking" = "waiting",
+): Promise<boolean> {
   const changed = await q.run(
     `UPDATE turns SET state = 'asking', attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()
-     WHERE id = $1 AND state = 'waiting' AND open = 1 AND question = $2 AND COALESCE(opening, '') = $3`,
+     WHERE id = $1 AND state = $4 AND open = 1 AND attempts = $5 AND question = $2 AND COALESCE(opening, '') = $3`,
     turn.id,
     turn.question,
     turn.opening ?? "",
+    from,
+    turn.attempts,
   );
   if (changed !== 1) return false;
   await q.run(
@@ -149,19 +209,21 @@ export async function countUnsent(
   );
 }
 
-/** Records the outcome of the newest attempt; a recorded final outcome and its end time stay unchanged. */
+/** Records the outcome of an attempt, by default the newest one; a recorded final outcome and its end time stay unchanged. */
 export async function endAttempt(
   q: Query,
   subject: string,
   outcome: string,
   detail: string | null,
+  number: number | null = null,
 ): Promise<void> {
   await q.run(
     `UPDATE attempts SET outcome = $2, detail = $3, ended_at = COALESCE(ended_at, now_ms())
-     WHERE subject = $1 AND number = (SELECT MAX(number) FROM attempts WHERE subject = $1) AND (outcome IS NULL OR outcome = 'unknown')`,
+     WHERE subject = $1 AND number = COALESCE($4, (SELECT MAX(number) FROM attempts WHERE subject = $1)) AND (outcome IS NULL OR outcome = 'unknown')`,
     subject,
     outcome,
     detail,
+    number,
   );
 }
 

@@ -3,13 +3,13 @@
 // then the introduction is sent.
 
 import type { Clock } from "bridgehead/contract";
-import { firstTo } from "../../domain/address.ts";
-import { type Opening, readOpening, writeOpening } from "../../domain/opening.ts";
-import { newId, newToken } from "../../ops/clock.ts";
-import type { Query } from "../../store/driver.ts";
-import { addParticipant, insertConversation } from "../../store/tables/conversations.ts";
-import { type OpeningOutcome, openingOutcome, recentOpenings } from "../../store/tables/openings.ts";
-import { enqueueTurn } from "../../store/tables/turns.ts";
+import { firstTo } from "../domain/address.ts";
+import { type Opening, readOpening, writeOpening } from "../domain/opening.ts";
+import { newId, newToken } from "../ops/clock.ts";
+import type { Query } from "../store/driver.ts";
+import { addParticipant, insertConversation } from "../store/tables/conversations.ts";
+import { type OpeningOutcome, openingOutcome, recentOpenings } from "../store/tables/openings.ts";
+import { enqueueTurn } from "../store/tables/turns.ts";
 
 export interface Begun {
   readonly conversation: string;

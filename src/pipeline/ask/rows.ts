@@ -1,8 +1,6 @@
-// The transitions of a turn at the end of stage ask. Each transition first releases the lane under the
-// lease's token. A holder whose lease has expired therefore writes nothing.
+// The statements of stage ask: the claimed turns, the record of an attempt, and the writes of a decision.
+// Each transition first checks the lease's token. A holder whose lease has expired therefore writes nothing.
 
-import type { Clock } from "bridgehead/contract";
-import type { Answer } from "../../agent/calls.ts";
 import { handOnWords } from "../../calls/superseded.ts";
 import { readOpening } from "../../domain/opening.ts";
 import { newId } from "../../ops/clock.ts";
@@ -20,52 +18,100 @@ import {
   isDropped,
   noteQuestion,
   readTurn,
+  recordAsking,
   type TurnChange,
 } from "../../store/tables/turns.ts";
 import { forgetMode, noteMode, watchIn } from "../../store/tables/watches.ts";
 import { skillOf } from "../channel-runtime.ts";
+import { composeAnswer } from "../compose/stage.ts";
 import { rateName } from "../rate.ts";
-import type { Asking } from "./asking.ts";
+import type { Asking, Decision, Outcome } from "./decide.ts";
 
-type Outcome = "sent" | "refused" | "deferred" | "unknown";
+/** Records the attempt at the crossing, and stores the platform's conversation that the previous call of
+ *  the same work has opened. Returns false, with nothing written, when the turn changed after it was
+ *  claimed. */
+export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> {
+  const { lease, turn, node, attempt } = asking;
+  await guardLease(q, lease);
+  const { unbound } = attempt;
+  if (!(await recordAsking(q, turn, node, lease.token, unbound === null ? "waiting" : "asking")))
+    return false;
+  if (unbound === null) return true;
+  await bindPlatform(q, asking.conversation.id, unbound);
+  await endAttempt(q, turn.id, "sent", null, turn.attempts);
+  return true;
+}
+
+/** Writes what becomes of the turn, and releases the lane. */
+export async function write(q: Query, asking: Asking, decision: Decision): Promise<void> {
+  await guardLease(q, asking.lease);
+  if (asking.attempt.unbound !== null && !asking.attempt.recorded && decision.kind !== "bound") {
+    await bindPlatform(q, asking.conversation.id, asking.attempt.unbound);
+    await endAttempt(q, asking.turn.id, "sent", null);
+  }
+  switch (decision.kind) {
+    case "hand-back":
+      return releaseLane(q, asking.lease, "in");
+    case "bound":
+      return bound(q, asking, decision.platformId, decision.adopted);
+    case "opened":
+      return opened(q, asking, decision.opening);
+    case "answered":
+      return answered(q, asking, decision);
+    case "relayed":
+      return relayed(q, asking, decision.id);
+    case "mode":
+      await leave(q, asking, "sent", { state: "answered", open: 0 });
+      return noteMode(q, asking.conversation, decision.mode);
+    case "retry": {
+      const { outcome, reason, delay, penalty } = decision;
+      await leave(q, asking, outcome, { state: "waiting", open: 1, dueInMs: delay, reason });
+      return penalty > 0 ? penalise(q, rateName, penalty) : undefined;
+    }
+    case "unknown":
+      return unknown(q, asking, decision);
+    case "failed":
+      return failed(q, asking, decision.outcome, decision.reason, decision.questionId);
+    case "gone":
+      return gone(q, asking, decision.reason);
+  }
+}
 
 /** Ends the attempt, changes the turn and releases the lane. Returns false when the question became
  *  obsolete during the attempt (in a call: a newer message arrived, or the call ended). The turn then
  *  stays `dropped`, with any outcome of the attempt. */
 async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnChange): Promise<boolean> {
-  await guardLease(q, asking.lease);
+  const { node, lease, turn } = asking;
   // The attempt began as `waiting` and was not recorded. Nothing was sent, but the attempt counts for
   // backoff and lifetime.
-  const unsent = asking.turn.state === "waiting" && !asking.attempt.recorded;
+  const unsent = turn.state === "waiting" && !asking.attempt.recorded;
   const detail = change.reason ?? null;
-  const { node, lease, turn } = asking;
   if (unsent) await countUnsent(q, turn, { node, token: lease.token, outcome, detail });
   else await endAttempt(q, turn.id, outcome, detail);
-  const wanted = asking.turn.session === null || !(await isDropped(q, asking.turn.id));
-  if (wanted) await changeTurn(q, asking.turn.id, change);
+  const wanted = turn.session === null || !(await isDropped(q, turn.id));
+  if (wanted) await changeTurn(q, turn.id, change);
   // Records the question's id, so that a later lookup does not mistake the old question for the new one.
-  else if (change.questionId) await noteQuestion(q, asking.turn.id, change.questionId);
+  else if (change.questionId) await noteQuestion(q, turn.id, change.questionId);
   // The question was certainly not asked: its text is added to the newer question. An unrecorded turn was
   // superseded as `waiting`, which already moved its text.
-  else if (change.state === "waiting" && !unsent) await handOnWords(q, asking.turn);
-  await releaseLane(q, asking.lease, "in");
+  else if (change.state === "waiting" && !unsent) await handOnWords(q, turn);
+  await releaseLane(q, lease, "in");
   return wanted;
 }
 
-/** Releases the lane without a change. The turn differs from the one that was claimed, and nothing was
- *  sent. */
-export async function handBack(q: Query, asking: Asking): Promise<void> {
-  await guardLease(q, asking.lease);
-  await releaseLane(q, asking.lease, "in");
-}
-
-/** Binds the platform's conversation. The turn is due again immediately, now as a question. */
-export async function bound(q: Query, asking: Asking, platformId: string): Promise<void> {
-  await guardLease(q, asking.lease);
+async function bound(q: Query, asking: Asking, platformId: string, adopted: boolean): Promise<void> {
+  if (adopted && (await isBound(q, platformId)))
+    return unknown(q, asking, {
+      kind: "unknown",
+      reason: "the conversation found is another's",
+      delay: 1000,
+      questionId: null,
+      penalty: 0,
+    });
   await bindPlatform(q, asking.conversation.id, platformId);
   // Reads the turn again, because its text may have moved to another turn.
   const { age, opening } = await readTurn(q, asking.turn.id);
-  if (opening !== null) return begun(q, asking, opening);
+  if (opening !== null) return opened(q, asking, opening);
   // Keeps the turn's mark. The turn fails when the platform loses the conversation a second time.
   const reason = asking.turn.reason === lostMark ? lostMark : null;
   // The turn keeps its former place in the queue: questions of earlier turns run before openings of later
@@ -75,7 +121,7 @@ export async function bound(q: Query, asking: Asking, platformId: string): Promi
 
 /** The platform's conversation of an outbound conversation is open. Queues the introduction as a reply,
  *  unless the channel speaks it. */
-export async function begun(q: Query, asking: Asking, written: string): Promise<void> {
+async function opened(q: Query, asking: Asking, written: string): Promise<void> {
   const { line, turn, clock } = asking;
   const { speak, introduction } = readOpening(written);
   const text = introduction ?? skillOf(line)?.introduction ?? "";
@@ -84,7 +130,7 @@ export async function begun(q: Query, asking: Asking, written: string): Promise<
   if (!wanted || !speak) return;
   const { conversation, channel } = turn;
   const id = newId(clock.now());
-  const reply = {
+  await insertReply(q, {
     id,
     conversation,
     channel,
@@ -92,35 +138,17 @@ export async function begun(q: Query, asking: Asking, written: string): Promise<
     kind: "opening",
     text,
     platformId: null,
-  } as const;
-  await insertReply(q, reply);
-}
-
-/** Like `bound`, for a conversation that a lookup found. Another turn may already be bound to it. */
-export async function adopted(q: Query, asking: Asking, platformId: string): Promise<void> {
-  await guardLease(q, asking.lease);
-  if (await isBound(q, platformId)) return unknown(q, asking, "the conversation found is another's", 1000);
-  return bound(q, asking, platformId);
+  });
 }
 
 const noAnswer = "the platform took the message and gives no answer now (manual mode?)";
 
-/** Lists messages that get no automatic answer. An operator can release them from there (`inbox`). */
-async function list(q: Query, asking: Asking, state: string, code: string, reason: string): Promise<void> {
-  await settleEventsOf(q, asking.turn.id, { state, code, reason });
-}
-
-/** The platform answered, or accepted the question without an answer (`text` null: a human answers in
- *  manual mode). `rendered` comes from the adapter and was produced outside this transaction
- *  (`prepared`). */
-export async function answered(
+async function answered(
   q: Query,
   asking: Asking,
-  answer: Answer,
-  clock: Clock,
-  rendered: string | null = null,
+  { answer, rendered }: Extract<Decision, { kind: "answered" }>,
 ): Promise<void> {
-  const { turn, conversation } = asking;
+  const { line, turn, conversation, clock, log } = asking;
   const silent = answer.text === null || answer.text.trim() === "";
   const wanted = await leave(q, asking, "sent", {
     state: silent ? "silent" : "answered",
@@ -129,25 +157,16 @@ export async function answered(
     reason: silent ? noAnswer : null,
   });
   if (!wanted) return;
-  const handOver = (await asking.line.escalation()?.answered(q, asking.line, asking, answer)) ?? false;
+  const handOver = (await line.escalation()?.answered(q, line, asking, answer)) ?? false;
   if (silent || answer.text === null) return list(q, asking, "ignored", "silent", noAnswer);
-  await insertReply(q, {
-    id: newId(clock.now()),
-    conversation: conversation.id,
-    channel: turn.channel,
-    turn: turn.id,
-    text: answer.text,
-    platformId: answer.replyId,
-    handOver,
-    rendered,
-  });
+  const { text, replyId: platformId } = answer;
+  await composeAnswer(q, line, { turn, conversation, text, platformId, handOver, rendered, clock, log });
 }
 
 const soonMs = 60_000;
 
-/** The platform stored a human's message under that id. The id is recorded, so that polling does not
- *  take the message for an external one. */
-export async function relayed(q: Query, asking: Asking, id: string): Promise<void> {
+/** Records the id of a human's message, so that polling does not take it for an external one. */
+async function relayed(q: Query, asking: Asking, id: string): Promise<void> {
   await leave(q, asking, "sent", { state: "answered", open: 0, questionId: id });
   await namePlatformId(q, asking.turn.id, id);
   await noteMode(q, asking.conversation, "manual");
@@ -155,49 +174,23 @@ export async function relayed(q: Query, asking: Asking, id: string): Promise<voi
   await watchIn(q, asking.conversation, soonMs);
 }
 
-/** The platform has confirmed the mode (`ai` or `manual`). */
-export async function toldMode(q: Query, asking: Asking, mode: "ai" | "manual"): Promise<void> {
-  await leave(q, asking, "sent", { state: "answered", open: 0 });
-  await noteMode(q, asking.conversation, mode);
-}
-
-/** The question was certainly not asked: retries it after `delayMs`. `penaltyMs` delays the calls of all
- *  nodes. */
-export async function waiting(
+async function unknown(
   q: Query,
   asking: Asking,
-  outcome: Outcome,
-  reason: string,
-  delayMs: number,
-  penaltyMs = 0,
-): Promise<void> {
-  await leave(q, asking, outcome, { state: "waiting", open: 1, dueInMs: delayMs, reason });
-  if (penaltyMs > 0) await penalise(q, rateName, penaltyMs);
-}
-
-/** The question may have been asked: schedules a lookup in `delayMs`. */
-export async function unknown(
-  q: Query,
-  asking: Asking,
-  reason: string,
-  delayMs: number,
-  questionId: string | null = null,
-  penaltyMs = 0,
+  { reason, delay, questionId, penalty }: Extract<Decision, { kind: "unknown" }>,
 ): Promise<void> {
   const looks = asking.turn.state === "waiting" ? 0 : asking.turn.looks + 1;
-  await leave(q, asking, "unknown", {
-    state: "unknown",
-    open: 1,
-    dueInMs: delayMs,
-    reason,
-    looks,
-    questionId,
-  });
-  if (penaltyMs > 0) await penalise(q, rateName, penaltyMs);
+  const change = { state: "unknown", open: 1, dueInMs: delay, reason, looks, questionId } as const;
+  await leave(q, asking, "unknown", change);
+  if (penalty > 0) await penalise(q, rateName, penalty);
 }
 
-/** Ends automatic retries. `questionId` is set when the platform certainly has the question. */
-export async function failed(
+/** Lists messages that get no automatic answer. An operator can release them from there (`inbox`). */
+async function list(q: Query, asking: Asking, state: string, code: string, reason: string): Promise<void> {
+  await settleEventsOf(q, asking.turn.id, { state, code, reason });
+}
+
+async function failed(
   q: Query,
   asking: Asking,
   outcome: Outcome,
@@ -208,13 +201,8 @@ export async function failed(
   // operator cannot release a turn without a message.
   const { session, opening } = asking.turn;
   const block = asking.line.rules.on_dead === "block" && session === null && opening === null;
-  const wanted = await leave(q, asking, outcome, {
-    state: "failed",
-    open: block ? 1 : 0,
-    reason,
-    questionId,
-  });
-  if (!wanted) return;
+  const change = { state: "failed", open: block ? 1 : 0, reason, questionId } as const;
+  if (!(await leave(q, asking, outcome, change))) return;
   await list(q, asking, "failed", "not-asked", reason);
   const { line, turn } = asking;
   const { channel, agent } = line;
@@ -226,10 +214,9 @@ export async function failed(
 
 const lostMark = "the platform had lost the conversation";
 
-/** HTTP 404: the platform no longer has the conversation. Opens another one and asks there, once. */
-export async function gone(q: Query, asking: Asking, reason: string): Promise<void> {
+/** Opens another conversation at the platform and asks there, once. */
+async function gone(q: Query, asking: Asking, reason: string): Promise<void> {
   if (asking.turn.reason === lostMark) return failed(q, asking, "refused", reason);
-  await guardLease(q, asking.lease);
   await unbindPlatform(q, asking.conversation.id);
   await forgetMode(q, asking.conversation.id);
   await leave(q, asking, "refused", { state: "waiting", open: 1, reason: lostMark });

@@ -1,0 +1,384 @@
+// The API calls of stage ask: opens the platform's conversation, asks the question, posts what a human wrote,
+// and looks up a call of unknown outcome. Each attempt is recorded at the crossing.
+
+import {
+  type Answer,
+  type CallResult,
+  type CreateRequest,
+  type Started,
+  type StartRequest,
+  stopped,
+} from "../../agent/calls.ts";
+import { type Opening, readOpening } from "../../domain/opening.ts";
+import { TooLate } from "../../engine/lease-deadline.ts";
+import { failpoint } from "../../ops/failpoints.ts";
+import type { Query } from "../../store/driver.ts";
+import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
+import { platformIds } from "../../store/tables/turns.ts";
+import { type ChannelRuntime, prepared, skillOf, startable } from "../channel-runtime.ts";
+import { readCall } from "../rate.ts";
+import {
+  type Asking,
+  afterAbsence,
+  afterFailedCall,
+  afterFailedLookup,
+  afterPending,
+  type Decision,
+  handBack,
+  repeatable,
+} from "./decide.ts";
+import { recordAttempt } from "./rows.ts";
+import type { AskDeps } from "./stage.ts";
+
+/** A decision, and the turn it is about: the same work may continue with the question after the opening. */
+export interface Decided {
+  readonly asking: Asking;
+  readonly decision: Decision;
+}
+
+const longestRead = 20_000;
+
+/** Timeout of a lookup after a call. A lookup that takes longer is retried later. */
+export const readTimeout = (deps: Pick<AskDeps, "timeout">): number => Math.min(deps.timeout, longestRead);
+const readSignal = (signal: AbortSignal, deps: AskDeps): AbortSignal =>
+  AbortSignal.any([signal, AbortSignal.timeout(readTimeout(deps))]);
+
+/** Returns the channel's `settle_after`, or the platform's default, in milliseconds. */
+const settleAfterOf = ({ line }: Asking, deps: AskDeps): number =>
+  line.rules.settle_after ?? deps.settleAfter;
+
+/** The parameters of an API call with an effect. The call ends with the lease and does not begin unless
+ *  its full timeout fits into the lease. The attempt is recorded at the crossing, when the connection is
+ *  available. A process that dies earlier, while it waits for the rate limit, the queue or the
+ *  connection, leaves a turn that was certainly not asked and is asked immediately. The client limits
+ *  the call's duration. */
+function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortSignal, deps: AskDeps) {
+  const fields = { channel: asking.line.channel, turn: asking.turn.id };
+  const check = () => {
+    const left = asking.leaseDeadline.left();
+    if (left < deps.timeout) throw new TooLate(left);
+  };
+  return {
+    signal,
+    crossing: async () => {
+      check();
+      // A turn of unknown outcome stays unknown until this call has an outcome.
+      if (asking.turn.state === "waiting") await record(asking, deps);
+      check();
+      failpoint(name, "before", fields);
+    },
+    crossed: () => failpoint(name, "after", fields),
+  };
+}
+
+/** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
+ *  the turn changed. */
+async function record(asking: Asking, deps: AskDeps): Promise<void> {
+  const { attempt, turn } = asking;
+  const fields = { channel: asking.line.channel, turn: turn.id };
+  const isBinding = attempt.unbound !== null;
+  const recorded = await deps.db.tx(async (q) => {
+    if (!(await recordAttempt(q, asking))) return false;
+    if (isBinding) failpoint("open.commit", "before", fields);
+    failpoint("ask.record", "before", fields);
+    return true;
+  });
+  if (!recorded) {
+    attempt.obsolete = true;
+    throw new Error("recording the attempt: the turn changed after it was claimed");
+  }
+  attempt.recorded = true;
+  if (isBinding) failpoint("open.commit", "after", fields);
+  failpoint("ask.record", "after", fields);
+}
+
+/** Reports a call's result to the channel runtime and the log; `done` decides after the result `ok`. */
+function concluded<T>(
+  asking: Asking,
+  result: CallResult<T>,
+  deps: AskDeps,
+  done: (value: T) => Decision,
+): Decision {
+  const { turn, line, attempt } = asking;
+  if (result.kind === "ok") {
+    line.report(null);
+    return done(result.value);
+  }
+  if (attempt.obsolete) return afterFailedCall(asking, result);
+  const fields = { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason };
+  // A caller who continues to speak cancels the question; this is no failure of the platform.
+  if (turn.session !== null && result.reason === stopped) deps.log.debug(fields, "question cancelled");
+  else deps.log.warn(fields, "platform request failed");
+  // The agent reads its settings now. If the key is accepted there, only this conversation is refused.
+  if (result.kind === "unauthorized") line.report(result.reason);
+  return afterFailedCall(asking, result);
+}
+
+/** Opens the platform's conversation. A customer's question is asked in the same work, under the same
+ *  lease: the binding is stored with the record of that attempt. */
+export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<Decided> {
+  const { line, conversation, turn } = asking;
+  const call = effect("open.cross", asking, signal, deps);
+  const request = openingOf(line, conversation, turn.opening === null ? null : readOpening(turn.opening));
+  const result: CallResult<Started> =
+    request.kind === "start"
+      ? await line.client.start(request.body, call)
+      : await line.client.create(request.body, call);
+  call.crossed();
+  const decision = concluded(asking, result, deps, (started) => ({
+    kind: "bound",
+    platformId: started.conversationId,
+    adopted: false,
+  }));
+  // The turn of a call, or of an opening without a question, is read again after the binding.
+  const isQuestion = turn.kind === "question" && turn.opening === null && turn.session === null;
+  if (decision.kind !== "bound" || !isQuestion || asking.leaseDeadline.left() < deps.timeout)
+    return { asking, decision };
+  const { platformId } = decision;
+  const next: Asking = {
+    ...asking,
+    turn: { ...turn, attempts: turn.attempts + 1 },
+    conversation: { ...conversation, platform_id: platformId },
+    attempt: { recorded: false, obsolete: false, unbound: platformId },
+  };
+  const asked = await ask(next, platformId, signal, deps);
+  // The turn changed since: only the binding is stored, and the turn is claimed again.
+  return next.attempt.obsolete ? { asking, decision } : { asking: next, decision: asked };
+}
+
+/** Asks the question. */
+export async function ask(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Decision> {
+  const { line, turn } = asking;
+  const call = effect("ask.cross", asking, signal, deps);
+  const question =
+    turn.context === null ? { text: turn.question } : { text: turn.question, context: turn.context };
+  const result = await line.client.ask(platformId, question, call);
+  call.crossed();
+  const rendered = result.kind === "ok" ? await prepared(line, result.value.text, call.signal, deps) : null;
+  return concluded(asking, result, deps, (answer: Answer) => ({ kind: "answered", answer, rendered }));
+}
+
+/** Calls PUT mode with the mode of the turn. */
+export async function setMode(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Decision> {
+  const mode = asking.turn.question === "ai" ? "ai" : "manual";
+  const call = effect("ask.cross", asking, signal, deps);
+  const result = await asking.line.client.setMode(platformId, mode, call);
+  call.crossed();
+  return concluded(asking, repeatable(result), deps, () => ({ kind: "mode", mode }));
+}
+
+/** Posts a human's message. Sets mode manual first, because the platform accepts a human's message in no
+ *  other mode. Posting is not idempotent, so a message that may have been posted is looked up. */
+export async function post(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Decision> {
+  const { client } = asking.line;
+  const before = readSignal(signal, deps);
+  const manual = await client.setMode(platformId, "manual", { signal: before, crossing: () => undefined });
+  if (manual.kind !== "ok") return concluded(asking, repeatable(manual), deps, () => handBack);
+  const call = effect("ask.cross", asking, signal, deps);
+  const result = await client.say(platformId, asking.turn.question, call);
+  call.crossed();
+  return concluded(asking, result, deps, (id) => ({ kind: "relayed", id }));
+}
+
+/** After a start call of unknown outcome: looks up the conversation that it may have opened. */
+export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<Decision> {
+  const { line, conversation, turn } = asking;
+  const result = await line.client.findConversations(foreignKey(conversation), readSignal(signal, deps));
+  if (result.kind !== "ok") return unreadable(asking, result, deps);
+  for (const id of [...result.value].reverse()) {
+    if (await deps.db.read((q) => isBound(q, id))) continue;
+    return { kind: "bound", platformId: id, adopted: true };
+  }
+  return afterAbsence(turn, settleAfterOf(asking, deps), {
+    early: "not opened yet",
+    final: "the conversation was never opened",
+  });
+}
+
+/** A lookup failed. */
+function unreadable(
+  { line, turn }: Asking,
+  result: Exclude<CallResult<unknown>, { kind: "ok" }>,
+  deps: AskDeps,
+): Decision {
+  deps.log.warn(
+    { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason },
+    "platform lookup failed",
+  );
+  if (result.kind === "unauthorized") line.report(result.reason);
+  return afterFailedLookup(turn, result);
+}
+
+/** Looks up whether the platform has the question, and its answer. */
+export async function findAnswer(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Decision> {
+  const { line, turn } = asking;
+  const deadline = readSignal(signal, deps);
+  const knownIds = await deps.db.read((q: Query) => platformIds(q, platformId, turn.id));
+  const result = await line.client.lookUp(
+    platformId,
+    { text: turn.question, knownIds },
+    readCall(deadline, deps),
+  );
+  if (result.kind !== "ok") return missingOr(asking, result, deps);
+  const found = result.value;
+  switch (found.state) {
+    case "answered": {
+      const rendered = await prepared(line, found.answer.text, deadline, deps);
+      return { kind: "answered", answer: found.answer, rendered };
+    }
+    case "absent":
+      return afterAbsence(turn, settleAfterOf(asking, deps), {
+        early: "not there yet",
+        final: "the question never arrived",
+      });
+    case "pending": {
+      const mode = await line.client.mode(platformId, deadline);
+      return afterPending(turn, found, mode.kind === "ok" && mode.value === "manual");
+    }
+  }
+}
+
+/** Looks up whether a human's message was posted. */
+export async function findPosted(
+  asking: Asking,
+  platformId: string,
+  signal: AbortSignal,
+  deps: AskDeps,
+): Promise<Decision> {
+  const { line, turn } = asking;
+  const knownIds = await deps.db.read((q) => platformIds(q, platformId, turn.id));
+  const result = await line.client.findSaid(
+    platformId,
+    { text: turn.question, knownIds },
+    readCall(readSignal(signal, deps), deps),
+  );
+  if (result.kind !== "ok") return missingOr(asking, result, deps);
+  if (result.value !== null) return { kind: "relayed", id: result.value };
+  return afterAbsence(turn, settleAfterOf(asking, deps), {
+    early: "not there yet",
+    final: "the words never arrived",
+  });
+}
+
+/** HTTP 404 for the whole conversation: after the settle time, the question was deleted with it. */
+function missingOr(
+  asking: Asking,
+  result: Exclude<CallResult<unknown>, { kind: "ok" }>,
+  deps: AskDeps,
+): Decision {
+  const settled = (asking.turn.over_ago ?? 0) >= settleAfterOf(asking, deps);
+  if (result.kind === "missing" && settled) return { kind: "gone", reason: result.reason };
+  return unreadable(asking, result, deps);
+}
+
+export type OpeningCall =
+  | { readonly kind: "start"; readonly body: StartRequest }
+  | { readonly kind: "create"; readonly body: CreateRequest };
+
+/** The customer's foreign key on the platform. It is the same for all their conversations on a channel. */
+export function foreignKey(conversation: ConversationRow): string {
+  const { channel, person, via } = conversation;
+  // The platform continues a customer's current conversation, so each of our addresses needs its own key.
+  return `bridgehead:${channel}:${person}${via === null ? "" : `:${via}`}`;
+}
+
+/** Splits a name as the platform requires: everything before the last word, and the last word. */
+function splitName(name: string | null, address: string): { firstName: string; lastName: string } {
+  const words = (name ?? "").trim().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return { firstName: address.split("@")[0] || address, lastName: "-" };
+  if (words.length === 1) return { firstName: words[0] ?? address, lastName: "-" };
+  return { firstName: words.slice(0, -1).join(" "), lastName: words.at(-1) ?? "-" };
+}
+
+/** Returns the phone number of an SMS or voice address in the platform's format, without the prefix of
+ *  another service (`whatsapp:`). Returns null for a withheld number, a `sip:` address and a short code,
+ *  because the start call would be refused. */
+const phoneOf = (address: string): string | null => /^(?:[a-z]+:)?(\+\d+)$/.exec(address)?.[1] ?? null;
+
+/** Returns true when the conversation is opened as user plus conversation. Calls also use this form when
+ *  the agent has no active VOICE skill, because the start call for voice needs that skill. */
+export function opensByCreate(line: ChannelRuntime, conversation: ConversationRow): boolean {
+  const { platform } = line.traits;
+  if (line.rules.opening === "create" || !startable(platform)) return true;
+  if (platform === "voice" && skillOf(line)?.status !== "active") return true;
+  return platform !== "email" && phoneOf(conversation.person) === null;
+}
+
+/** Builds the API call that opens the conversation. `begun` is the data of an outbound conversation;
+ *  null when the customer wrote first. */
+export function openingOf(
+  line: ChannelRuntime,
+  conversation: ConversationRow,
+  begun: Opening | null,
+): OpeningCall {
+  const { person } = conversation;
+  const who = {
+    ...splitName(conversation.person_name, person),
+    fkId: foreignKey(conversation),
+    source: "bridgehead",
+  };
+  const mail = line.traits.platform === "email";
+  const introduction = begun?.introduction ?? skillOf(line)?.introduction ?? "";
+  const phone = mail || !startable(line.traits.platform) ? null : phoneOf(person);
+  if (opensByCreate(line, conversation)) {
+    const about = aboutBegun(begun, introduction);
+    const body = { ...who, ...(about && { conversationContext: about }) };
+    const reached = mail ? { email: person } : phone === null ? {} : { phoneNumber: phone };
+    return { kind: "create", body: { ...body, ...reached } };
+  }
+  const common = { ...who, ...(begun?.context && { conversationContext: begun.context }) };
+  if (line.traits.platform === "voice") {
+    return {
+      kind: "start",
+      body: { ...common, channel: "voice", phoneNumber: phone ?? "", firstMessage: introduction },
+    };
+  }
+  // Resets the platform's conversation for an outbound one. Otherwise the platform would continue the
+  // customer's current conversation, which does not contain this introduction.
+  const written = { ...common, ...(begun?.speak && { resetConversation: true }) };
+  if (mail) {
+    const subject = begun?.subject || conversation.subject || skillOf(line)?.defaultSubject || "";
+    return {
+      kind: "start",
+      body: {
+        ...written,
+        channel: "email",
+        email: person,
+        emailSubject: subject,
+        emailIntroduction: introduction,
+      },
+    };
+  }
+  return {
+    kind: "start",
+    body: { ...written, channel: "sms", phoneNumber: phone ?? "", smsIntroduction: introduction },
+  };
+}
+
+/** A conversation opened by the create call has no field for the introduction. The context carries it,
+ *  so that the agent knows what was sent. */
+function aboutBegun(begun: Opening | null, introduction: string): string | null {
+  if (!begun) return null;
+  const said = begun.speak && introduction !== "" ? `You wrote to the person first: ${introduction}` : null;
+  return [begun.context, said].filter((part) => part !== null && part !== "").join("\n\n") || null;
+}

@@ -1,0 +1,183 @@
+// Decisions of stage ask: pure functions on one claimed turn and the result of an API call. rows.ts writes
+// the decision.
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { Answer, CallResult, Found } from "../../agent/calls.ts";
+import {
+  answerLifetime,
+  askDelay,
+  askLifetime,
+  attemptLimit,
+  lookDelay,
+  rateWindow,
+} from "../../domain/retry.ts";
+import type { LeaseDeadline } from "../../engine/lease-deadline.ts";
+import type { Lease } from "../../store/lanes.ts";
+import type { ConversationRow } from "../../store/tables/conversations.ts";
+import type { TurnRow } from "../../store/tables/turns.ts";
+import type { ChannelRuntime } from "../channel-runtime.ts";
+
+/** One claimed turn with its lease, conversation and attempt. */
+export interface Asking {
+  readonly line: ChannelRuntime;
+  readonly lease: Lease;
+  readonly leaseDeadline: LeaseDeadline;
+  readonly turn: TurnRow;
+  readonly conversation: ConversationRow;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+  readonly attempt: AttemptState;
+}
+
+/** The state of the attempt that the running work has recorded. */
+export interface AttemptState {
+  /** The attempt is committed: the turn is `asking`. */
+  recorded: boolean;
+  /** The turn changed between claim and crossing. The lane is released, and the turn is claimed again in
+   *  its new state. */
+  obsolete: boolean;
+  /** The platform's conversation that the previous call of this work has opened, until it is stored. It is
+   *  stored with the next record or decision. */
+  unbound: string | null;
+}
+
+export type Outcome = "sent" | "refused" | "deferred" | "unknown";
+
+/** What becomes of the turn. Delays are milliseconds. */
+export type Decision =
+  /** Releases the lane without a change. The turn differs from the one that was claimed, and nothing was
+   *  sent. */
+  | { readonly kind: "hand-back" }
+  /** The platform's conversation is open. The turn is due again at once, now as a question. `adopted`: a
+   *  lookup found it, and it may belong to another conversation already. */
+  | { readonly kind: "bound"; readonly platformId: string; readonly adopted: boolean }
+  /** An outbound conversation is open: its introduction becomes a reply. */
+  | { readonly kind: "opened"; readonly opening: string }
+  /** The platform answered, or accepted the question without an answer (`text` null). `rendered` is the
+   *  result of the adapter's `prepare`. */
+  | { readonly kind: "answered"; readonly answer: Answer; readonly rendered: string | null }
+  /** The platform stored a human's message under that id. */
+  | { readonly kind: "relayed"; readonly id: string }
+  /** The platform has confirmed the mode. */
+  | { readonly kind: "mode"; readonly mode: "ai" | "manual" }
+  /** The question was certainly not asked: it is asked again after `delay`. `penalty` delays the calls of
+   *  all nodes. */
+  | {
+      readonly kind: "retry";
+      readonly outcome: Outcome;
+      readonly reason: string;
+      readonly delay: number;
+      readonly penalty: number;
+    }
+  /** The question may have been asked: it is looked up after `delay`. */
+  | {
+      readonly kind: "unknown";
+      readonly reason: string;
+      readonly delay: number;
+      readonly questionId: string | null;
+      readonly penalty: number;
+    }
+  /** Ends automatic retries. `questionId` is set when the platform certainly has the question. */
+  | {
+      readonly kind: "failed";
+      readonly outcome: Outcome;
+      readonly reason: string;
+      readonly questionId: string | null;
+    }
+  /** HTTP 404: the platform no longer has the conversation. */
+  | { readonly kind: "gone"; readonly reason: string };
+
+export const handBack: Decision = { kind: "hand-back" };
+
+const unknown = (
+  reason: string,
+  delay: number,
+  more: { readonly questionId?: string; readonly penalty?: number } = {},
+): Decision => ({
+  kind: "unknown",
+  reason,
+  delay,
+  questionId: more.questionId ?? null,
+  penalty: more.penalty ?? 0,
+});
+
+const failed = (outcome: Outcome, reason: string, questionId: string | null = null): Decision => ({
+  kind: "failed",
+  outcome,
+  reason,
+  questionId,
+});
+
+type Failure = Exclude<CallResult<unknown>, { kind: "ok" }>;
+
+/** Decides after an API call with an effect that did not succeed. */
+export function afterFailedCall(
+  { turn, attempt }: Pick<Asking, "turn" | "attempt">,
+  result: Failure,
+): Decision {
+  if (attempt.obsolete) return handBack;
+  switch (result.kind) {
+    case "unauthorized":
+      return again(turn, result.reason, 0, false);
+    case "missing":
+      return { kind: "gone", reason: result.reason };
+    case "refused":
+      return failed("refused", result.reason);
+    case "deferred":
+      return again(turn, result.reason, result.retryAfterMs ?? 0, result.limited === true);
+    case "unknown":
+      return unknown(result.reason, lookDelay(0));
+  }
+}
+
+/** The call was certainly not executed: retries it after `least` milliseconds at the earliest, until the
+ *  lifetime is exceeded. */
+function again(turn: TurnRow, reason: string, least: number, limited: boolean): Decision {
+  if ((turn.trying_for ?? 0) > askLifetime) return failed("deferred", `given up: ${reason}`);
+  const backoff = askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0));
+  // The rate limit has room again when its window ends, so earlier failures of the turn do not extend the
+  // delay.
+  const delay = Math.max(least, limited ? Math.min(backoff, rateWindow) : backoff);
+  return { kind: "retry", outcome: "deferred", reason, delay, penalty: limited ? delay : 0 };
+}
+
+/** Decides after a lookup that failed: it is repeated later with backoff. */
+export function afterFailedLookup(turn: TurnRow, result: Failure): Decision {
+  if ((turn.trying_for ?? 0) > askLifetime)
+    return failed("unknown", `it may have been asked, and cannot be looked up: ${result.reason}`);
+  const delay = Math.max(lookDelay(turn.looks + 1), ("retryAfterMs" in result && result.retryAfterMs) || 0);
+  const penalty = result.kind === "deferred" && result.limited ? delay : 0;
+  return unknown(result.reason, delay, { penalty });
+}
+
+/** The lookup found no trace of the attempt. Waits until `settleAfter` milliseconds have passed since the
+ *  attempt, then retries it, up to the limit. */
+export function afterAbsence(
+  turn: TurnRow,
+  settleAfter: number,
+  why: { readonly early: string; readonly final: string },
+): Decision {
+  const missing = settleAfter - (turn.over_ago ?? 0);
+  if (missing > 0) return unknown(why.early, Math.min(lookDelay(turn.looks), missing + 10));
+  if (turn.attempts >= attemptLimit)
+    return failed("refused", `tried ${turn.attempts} times, and ${why.final}`);
+  return { kind: "retry", outcome: "refused", reason: why.final, delay: askDelay(turn.attempts), penalty: 0 };
+}
+
+/** The platform has the question and gives no answer yet. `isManual`: a human answers there. */
+export function afterPending(
+  turn: TurnRow,
+  { questionId }: Extract<Found, { state: "pending" }>,
+  isManual: boolean,
+): Decision {
+  if (isManual)
+    return { kind: "answered", answer: { questionId, replyId: null, text: null }, rendered: null };
+  if ((turn.over_ago ?? 0) > answerLifetime)
+    return failed("sent", "the platform has the question and gave no answer", questionId);
+  return unknown("asked, not answered yet", lookDelay(turn.looks), { questionId });
+}
+
+/** Setting the mode is idempotent: a call of unknown outcome is retried like one that was not executed. */
+export const repeatable = <T>(result: CallResult<T>): CallResult<T> =>
+  result.kind === "unknown" ? { kind: "deferred", reason: result.reason } : result;
