@@ -1,0 +1,68 @@
+// The first question of a conversation is asked under the lease that opened the platform's conversation.
+
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { expect, it, onTestFinished } from "vitest";
+import { type FailpointName, failpointNames } from "../../src/ops/failpoints.ts";
+import { attemptsOn } from "../../src/store/tables/outbox.ts";
+import { type House, openHouse } from "./house.ts";
+
+/** Calls `act` at each failpoint. */
+function at(act: (name: FailpointName, phase: string) => void): void {
+  for (const name of failpointNames) {
+    const listener = (message: unknown) => act(name, (message as { phase: string }).phase);
+    subscribe(`bridgehead:${name}`, listener);
+    onTestFinished(() => void unsubscribe(`bridgehead:${name}`, listener));
+  }
+}
+
+const attempts = async (house: House) => {
+  const [turn] = await house.turns();
+  const rows = await house.db.read((q) => attemptsOn(q, turn?.id ?? ""));
+  return rows.map(({ number, outcome }) => `${number} ${outcome}`);
+};
+const boundTo = (house: House) =>
+  house.db.read((q) => q.one<{ platform_id: string | null }>("SELECT platform_id FROM conversations"));
+
+it("stores the platform's conversation with the record of the question", async () => {
+  const house = await openHouse();
+  const names: string[] = [];
+  at((name, phase) => phase === "before" && names.push(name));
+  await house.arrives({ text: "hello" });
+  expect(names.filter((name) => /^(open|ask|answer)\./.test(name))).toEqual([
+    "ask.record",
+    "open.cross",
+    "open.commit",
+    "ask.record",
+    "ask.cross",
+    "answer.commit",
+  ]);
+  expect(await attempts(house)).toEqual(["1 sent", "2 sent"]);
+  expect(house.sent).toEqual(["answer to hello"]);
+});
+
+it("stores the conversation alone when the turn changed while it was opened", async () => {
+  const house = await openHouse();
+  let dropped: Promise<unknown> | null = null;
+  at((name, phase) => {
+    if (name !== "open.cross" || phase !== "after" || dropped) return;
+    dropped = house.db.tx((q) => q.run("UPDATE turns SET question = 'hello, and one more thing'"));
+  });
+  await house.arrives({ text: "hello" });
+  await dropped;
+  expect(house.sent).toEqual(["answer to hello, and one more thing"]);
+  expect([house.platform.count("start"), house.platform.count("ask")]).toEqual([1, 1]);
+  expect(await attempts(house)).toEqual(["1 sent", "2 sent"]);
+});
+
+it("stores the conversation when the question was not sent, and asks later", async () => {
+  const house = await openHouse();
+  house.platform.faults.ask = (asked) => {
+    delete house.platform.faults.ask;
+    asked.answer(429, { error: "busy" });
+  };
+  await house.arrives({ text: "hello" });
+  expect((await boundTo(house))?.platform_id).not.toBeNull();
+  expect((await house.turns())[0]).toMatchObject({ state: "waiting" });
+  await house.passes(10_000, 1000);
+  expect([house.platform.count("start"), house.sent]).toEqual([1, ["answer to hello"]]);
+});
