@@ -19,11 +19,12 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../src/app.ts";
 import { exitCodes } from "../../src/commands/exit-codes.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { insertEvents } from "../../src/pipeline/accept/rows.ts";
 import { copyStore, verifyStore } from "../../src/store/backup.ts";
 import { lockStore } from "../../src/store/lock.ts";
 import { migrations } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { ensureChannel, insertEvent } from "../../src/store/tables/events.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
 import { bridgehead, root } from "./process.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -48,14 +49,8 @@ async function fill(from: number, count: number): Promise<void> {
         subject: null,
         sentAt: 1,
       } as const;
-      await insertEvent(q, {
-        ...common,
-        externalId: `${n}`,
-        fingerprint: null,
-        body: "{}",
-        raw: null,
-        attachments: [],
-      });
+      const event = { ...common, fingerprint: null, body: "{}", raw: null, attachments: [] };
+      await insertEvents(q, [{ ...event, externalId: `${n}` }]);
     }
   });
   await db.close();

@@ -6,8 +6,9 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/exit-codes.ts";
 import { run } from "../../src/commands/inbox.ts";
+import { insertEvents } from "../../src/pipeline/accept/rows.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { ensureChannel, insertEvent, settleEvent } from "../../src/store/tables/events.ts";
+import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
 import { bridgehead, root, start } from "./process.ts";
 
 /** The service's secrets are not to be had in a shell. */
@@ -97,8 +98,10 @@ describe("outbox, inbox and migrate", () => {
         sentAt: null,
       } as const;
       const common = { ...event, fingerprint: null, body: "{}", attachments: [] };
-      await insertEvent(q, { ...common, externalId: "1", raw: { id: "raw", bytes } });
-      await insertEvent(q, { ...common, externalId: "2", raw: null });
+      await insertEvents(q, [
+        { ...common, externalId: "1", raw: { id: "raw", bytes } },
+        { ...common, externalId: "2", raw: null },
+      ]);
       for (const id of [1, 2]) await settleEvent(q, id, { state: "ignored" });
     });
     await db.close();

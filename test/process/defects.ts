@@ -8,6 +8,7 @@ const ask = "src/pipeline/ask/stage.ts";
 const answer = "src/pipeline/ask/outcomes.ts";
 const concluding = "src/pipeline/ask/crossing.ts";
 const accept = "src/pipeline/accept/stage.ts";
+const acceptedRow = "src/pipeline/accept/decide.ts";
 const send = "src/pipeline/send/stage.ts";
 const settle = "src/pipeline/reconcile/stage.ts";
 const lanes = "src/store/lanes.ts";
@@ -33,11 +34,11 @@ export const defects: Defects<Invariant> = {
     by: ["lost"],
     endless: true,
     edits: [
-      { file: accept, find: "if (position) await writeCursor(q, channel, position.cursor);", put: "" },
+      { file: accept, find: "if (position) await moveCursor(q, channel, position);", put: "" },
       {
         file: accept,
         find: "const accepted = await scheduler.commit(",
-        put: "if (position) await scheduler.commit((q) => writeCursor(q, channel, position.cursor));\n  const accepted = await scheduler.commit(",
+        put: "if (position) await scheduler.commit((q) => moveCursor(q, channel, position));\n  const accepted = await scheduler.commit(",
       },
     ],
   },
@@ -46,15 +47,19 @@ export const defects: Defects<Invariant> = {
     caught: "event.commit after 2",
     by: ["asked-twice"],
     edits: [
-      { file: accept, find: "if (position) await writeCursor(q, channel, position.cursor);", put: "" },
+      { file: accept, find: "if (position) await moveCursor(q, channel, position);", put: "" },
       {
         file: accept,
         find: "  return accepted;",
-        put: "  if (position) await scheduler.commit((q) => writeCursor(q, channel, position.cursor));\n  return accepted;",
+        put: "  if (position) await scheduler.commit((q) => moveCursor(q, channel, position));\n  return accepted;",
       },
-      { file: accept, find: "externalId: event.id,", put: "externalId: `${event.id}?${Math.random()}`," },
       {
-        file: accept,
+        file: acceptedRow,
+        find: "externalId: event.id,",
+        put: "externalId: `${event.id}?${Math.random()}`,",
+      },
+      {
+        file: acceptedRow,
         find: 'fingerprint: ("fingerprint" in event ? event.fingerprint : undefined) ?? null,',
         put: "fingerprint: null,",
       },
@@ -67,7 +72,7 @@ export const defects: Defects<Invariant> = {
     by: ["asked-twice", "held"],
     edits: [
       {
-        file: accept,
+        file: acceptedRow,
         find: 'fingerprint: ("fingerprint" in event ? event.fingerprint : undefined) ?? null,',
         put: "fingerprint: null,",
       },

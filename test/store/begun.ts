@@ -21,17 +21,11 @@ import {
   readDraft,
   readyReplies,
 } from "../../src/store/tables/drafts.ts";
-import {
-  exempt,
-  insertEvent,
-  settleEvent,
-  settleEventsOf,
-  storedEvents,
-} from "../../src/store/tables/events.ts";
+import { exempt, settleEvent, settleEventsOf, storedEvents } from "../../src/store/tables/events.ts";
 import { openingOutcome } from "../../src/store/tables/openings.ts";
 import { lift, strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
 import { changeTurn, enqueueTurn, headTurn, readTurn } from "../../src/store/tables/turns.ts";
-import { conversation, draft, event, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
+import { conversation, draft, event, fresh, insertEvent, type NewPlace, storeEvent, turn } from "./rig.ts";
 
 const person = "a@example.org";
 const lease = (q: Query, direction: "in" | "out") => leaseLanes(q, direction, "c", "n", 60_000, 9);

@@ -1,6 +1,9 @@
 // Events, cursors, conversations: what stages accept and route stand on.
 
+import type { Cursor } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { insertEvents, moveCursor } from "../../src/pipeline/accept/rows.ts";
+import { takeLease } from "../../src/store/leases.ts";
 import {
   addParticipant,
   bindPlatform,
@@ -17,16 +20,14 @@ import {
   attachmentsOf,
   channelsToRoute,
   ensureChannel,
-  insertEvent,
   knownEvents,
   lockChannel,
   postponeEvent,
   readCursor,
   settleEvent,
   storedEvents,
-  writeCursor,
 } from "../../src/store/tables/events.ts";
-import { conversation, event, fresh, type NewPlace, stateOf, storeEvent } from "./rig.ts";
+import { conversation, event, fresh, insertEvent, type NewPlace, stateOf, storeEvent } from "./rig.ts";
 
 const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) });
 
@@ -64,6 +65,40 @@ export function describeIntake(place: NewPlace): void {
       expect(await db.read((q) => knownEvents(q, "c", ["1", "2", "3"]))).toEqual(new Set(["1", "2"]));
     });
 
+    it("recognizes duplicates and copies within one batch, and keeps the order", async () => {
+      const db = await fresh(place);
+      const batch = [
+        ...Array.from({ length: 41 }, (_, at) => event(`e${at}`, { fingerprint: `f${at}` })),
+        event("e3", { fingerprint: "f3" }),
+        event("copy", { fingerprint: "f5", raw: bytes("raw"), sender: "b@example.org" }),
+        event("nul\0", { raw: bytes("raw") }),
+      ];
+      const stored = await db.tx((q) => insertEvents(q, batch));
+      expect(stored).toEqual([...Array.from({ length: 41 }, () => true), false, false, true]);
+      const rows = await db.read((q) => storedEvents(q, "c", 100));
+      const ids = await db.read((q) =>
+        q.all<{ external_id: string }>("SELECT external_id FROM events WHERE state = 'stored' ORDER BY id"),
+      );
+      expect(rows).toHaveLength(42);
+      expect(ids.map((row) => row.external_id.replace("\0", ""))).toEqual([
+        ...Array.from({ length: 41 }, (_, at) => `e${at}`),
+        "nul",
+      ]);
+      expect(await db.tx((q) => insertEvents(q, batch))).toEqual(batch.map(() => false));
+    });
+
+    it("does not move the cursor for a reader that has lost its lease", async () => {
+      const db = await fresh(place);
+      const token = (await db.tx((q) => takeLease(q, "reader", "n", 60_000))) ?? 0;
+      const at = (cursor: string, lease: number) => ({
+        cursor: cursor as Cursor,
+        reader: { lease: "reader", token: lease },
+      });
+      await db.tx((q) => moveCursor(q, "c", at("10", token)));
+      await expect(db.tx((q) => moveCursor(q, "c", at("11", token + 1)))).rejects.toThrow("another node");
+      expect(await db.read((q) => readCursor(q, "c"))).toBe("10");
+    });
+
     it("takes the same event from many at once, once", async () => {
       const db = await fresh(place);
       const results = await Promise.all(
@@ -90,11 +125,14 @@ export function describeIntake(place: NewPlace): void {
 
     it("stores events and cursor together or not at all", async () => {
       const db = await fresh(place);
-      await db.tx((q) => writeCursor(q, "c", "10"));
+      const token = (await db.tx((q) => takeLease(q, "reader", "n", 60_000))) ?? 0;
+      const reader = { lease: "reader", token };
+      const at = (cursor: string) => ({ cursor: cursor as Cursor, reader });
+      await db.tx((q) => moveCursor(q, "c", at("10")));
       await expect(
         db.tx(async (q) => {
           await insertEvent(q, event("1"));
-          await writeCursor(q, "c", "11");
+          await moveCursor(q, "c", at("11"));
           throw new Error("the process died here");
         }),
       ).rejects.toThrow("died here");

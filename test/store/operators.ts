@@ -12,20 +12,24 @@ import {
   readDraft,
   recordSending,
 } from "../../src/store/tables/drafts.ts";
-import {
-  countHeld,
-  insertEvent,
-  settleEvent,
-  storedEvents,
-  writeCursor,
-} from "../../src/store/tables/events.ts";
+import { countHeld, settleEvent, storedEvents } from "../../src/store/tables/events.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/tables/inbox.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/tables/outbox.ts";
 import { overview } from "../../src/store/tables/overview.ts";
 import { writePause } from "../../src/store/tables/pauses.ts";
 import { strike } from "../../src/store/tables/suppressions.ts";
 import { changeTurn, endAttempt } from "../../src/store/tables/turns.ts";
-import { conversation, draft, event, fresh, type NewPlace, stateOf, storeEvent, turn } from "./rig.ts";
+import {
+  conversation,
+  draft,
+  event,
+  fresh,
+  insertEvent,
+  type NewPlace,
+  stateOf,
+  storeEvent,
+  turn,
+} from "./rig.ts";
 
 const day = 86_400_000;
 const blob = (id: string) => ({ id, bytes: Buffer.from(id) });
@@ -213,7 +217,7 @@ export function describeOperators(place: NewPlace): void {
         await storeEvent(q, "3");
         await strike(q, "c", "x@example.org", 1, "bounce");
         await strike(q, "c", "y@example.org", 2, "bounce");
-        await writeCursor(q, "c", "1");
+        await q.run("UPDATE channels SET cursor = '1', cursor_at = now_ms() WHERE id = 'c'");
         const pause = { cause: "rate", failures: 1, told: false } as const;
         await writePause(q, "c", { ...pause, sender: "+1", forMs: 60_000, reason: "quota" });
         await writePause(q, "c", { ...pause, sender: "+2", forMs: 1000, reason: "less" });

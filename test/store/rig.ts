@@ -4,13 +4,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFailed, onTestFinished } from "vitest";
+import { insertEvents, type NewEvent } from "../../src/pipeline/accept/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { insertConversation } from "../../src/store/tables/conversations.ts";
 import { enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
-import { ensureChannel, insertEvent, type NewEvent } from "../../src/store/tables/events.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import type { Postgres } from "../real/postgres.ts";
 
@@ -134,6 +135,10 @@ export async function draft(q: Query, id: string, of: string, dueInMs = 0, chann
     dueAt: Date.now() + dueInMs,
   });
 }
+
+/** Stores one event; false for a duplicate. */
+export const insertEvent = async (q: Query, one: NewEvent): Promise<boolean> =>
+  (await insertEvents(q, [one]))[0] === true;
 
 export async function storeEvent(
   q: Query,

@@ -4,7 +4,7 @@
 
 import { type Query, touch } from "../../store/driver.ts";
 import { LeaseLost } from "../../store/lanes.ts";
-import { insertBlob } from "../../store/tables/events.ts";
+import { insertBlobs } from "../../store/tables/events.ts";
 import { channelsIn } from "../../store/tables/stepping.ts";
 
 /** A claimed attachment; the holder may record the outcome of the download. */
@@ -63,7 +63,7 @@ export async function keepFetched(
   fetch: Fetch,
   blob: { readonly id: string; readonly bytes: Uint8Array },
 ): Promise<void> {
-  await insertBlob(q, blob);
+  await insertBlobs(q, [blob]);
   await change(
     q,
     fetch,

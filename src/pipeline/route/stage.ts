@@ -46,7 +46,7 @@ import {
 import { readSession } from "../../store/tables/sessions.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
 import { capUse, countTurns, enqueueTurn, roomIn } from "../../store/tables/turns.ts";
-import { readBody } from "../accept/stage.ts";
+import { readBody } from "../accept/decide.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import { heedAnswered, matchReceipt } from "../reconcile/receipts.ts";
 import { heed, suppressedCode } from "./consent.ts";

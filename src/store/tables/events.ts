@@ -1,50 +1,13 @@
 // Stages accept and route: events, their raw bytes, and the cursor of the channel.
 
-import { type Query, touch } from "../driver.ts";
+import type { Query } from "../driver.ts";
+import { manyRows } from "../many.ts";
 import { channelsIn } from "./stepping.ts";
-
-export interface NewEvent {
-  readonly channel: string;
-  readonly externalId: string;
-  readonly fingerprint: string | null;
-  readonly kind: "message" | "delivery" | "session";
-  readonly sender: string | null;
-  readonly subject: string | null;
-  /** The event without its bytes, as JSON. */
-  readonly body: string;
-  readonly sentAt: number | null;
-  readonly raw: { readonly id: string; readonly bytes: Uint8Array } | null;
-  readonly attachments: readonly NewAttachment[];
-  /** True for an event that is not subject to the channel's cap and never waits for it. */
-  readonly exempt?: boolean;
-  /** Whether the sender is authenticated; absent where the channel cannot determine it. */
-  readonly verified?: boolean;
-  /** Ids of the messages that it replies to. */
-  readonly answers?: readonly string[];
-}
 
 /** Code of a stored message that waits for capacity under the channel's cap. */
 export const cappedCode = "cap-channel";
-/** A sender counts as known after this time in milliseconds. The delay keeps the addresses of a flood
- *  unknown, even if some of its messages were answered. */
-const knownAfterMs = 24 * 3_600_000;
-
 /** Code of a stored event that is exempt from the channel's cap. */
 export const exempt = "exempt";
-
-export interface NewAttachment {
-  readonly name: string;
-  readonly mediaType: string;
-  readonly size: number | null;
-  readonly blob: { readonly id: string; readonly bytes: Uint8Array } | null;
-  readonly ref: string | null;
-  /** Whether the agent gets the name of the attachment. */
-  readonly named: boolean;
-  /** Whether the sender attached the file intentionally. Default: same as `named`. */
-  readonly meant?: boolean;
-  /** Reason why the bytes will not be available. */
-  readonly reason?: string;
-}
 
 export interface EventRow {
   readonly id: number;
@@ -63,102 +26,20 @@ export interface EventRow {
   readonly queue: string | null;
 }
 
-/** Stores one event in state `stored`. Returns false when its id or its fingerprint is already stored. A
- *  duplicate by fingerprint still gets a row (`ignored`, `duplicate`), so that every id has an outcome. */
-export async function insertEvent(q: Query, event: NewEvent): Promise<boolean> {
-  const copy =
-    event.fingerprint !== null &&
-    (await q.one(
-      "SELECT 1 FROM events WHERE channel = $1 AND fingerprint = $2",
-      event.channel,
-      event.fingerprint,
-    )) !== undefined;
-  const { preferred, queue } = await standingOf(q, event);
-  const row = await q.one<{ id: number }>(
-    `INSERT INTO events (channel, external_id, fingerprint, kind, state, code, sender, subject, body, due_at, sent_at, received_at, preferred, queue)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms(), $11, $12)
-     ON CONFLICT (channel, external_id) DO NOTHING RETURNING id`,
-    event.channel,
-    event.externalId,
-    copy ? null : event.fingerprint,
-    event.kind,
-    copy ? "ignored" : "stored",
-    copy ? "duplicate" : event.exempt ? exempt : null,
-    event.sender,
-    event.subject,
-    event.body,
-    event.sentAt,
-    preferred ? 1 : 0,
-    queue,
-  );
-  if (!row || copy) return false;
-  touch(q, "events");
-  if (event.raw) {
-    await insertBlob(q, event.raw);
-    await q.run("UPDATE events SET raw = $2 WHERE id = $1", row.id, event.raw.id);
-  }
-  for (const [position, attachment] of event.attachments.entries()) {
-    if (attachment.blob) await insertBlob(q, attachment.blob);
-    const elsewhere = attachment.ref !== null && attachment.blob === null;
-    if (elsewhere) touch(q, "attachments");
-    await q.run(
-      `INSERT INTO attachments (event, position, channel, name, media_type, size, blob, ref, named, meant, reason, due_at)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ${elsewhere ? "now_ms()" : "NULL"})`,
-      row.id,
-      position,
-      event.channel,
-      attachment.name,
-      attachment.mediaType,
-      attachment.size,
-      attachment.blob?.id ?? null,
-      attachment.ref,
-      attachment.named ? 1 : 0,
-      (attachment.meant ?? attachment.named) ? 1 : 0,
-      attachment.reason ?? null,
-    );
-  }
-  return true;
-}
+const blobRows = manyRows(
+  "INSERT INTO blobs (id, bytes, stored_at) VALUES",
+  "(?, ?, now_ms())",
+  "ON CONFLICT (id) DO NOTHING",
+);
 
-/** Returns the priority and the queue key under the channel's cap. Authenticated and known senders come
- *  first, with one queue per sender; other senders share one queue per domain. A sender is known after
- *  an earlier conversation, as a notification target, or when it references a message that we sent. */
-async function standingOf(
+/** Stores bytes under their digest; identical bytes are shared. Bytes without a reference are deleted by
+ *  the retention. */
+export async function insertBlobs(
   q: Query,
-  { kind, channel, sender, verified, answers = [] }: NewEvent,
-): Promise<{ readonly preferred: boolean; readonly queue: string | null }> {
-  if (kind !== "message" || sender === null || verified) return { preferred: true, queue: sender };
-  const known = await q.one(
-    `SELECT 1 FROM conversations WHERE channel = $1 AND person = $2 AND opened_at < now_ms() - $3
-     UNION ALL SELECT 1 FROM contacts WHERE channel = $1 AND address = $2 LIMIT 1`,
-    channel,
-    sender,
-    knownAfterMs,
-  );
-  if (known) return { preferred: true, queue: sender };
-  for (const id of answers.slice(0, citedAtMost)) {
-    const cited = await q.one(
-      "SELECT 1 FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1",
-      channel,
-      id,
-    );
-    if (cited) return { preferred: true, queue: sender };
-  }
-  return { preferred: false, queue: sender.slice(sender.lastIndexOf("@") + 1) };
-}
-/** Maximum number of referenced ids to look up per message; the nearest come first. */
-const citedAtMost = 5;
-
-/** Stores bytes under their digest; identical bytes are shared. */
-export async function insertBlob(
-  q: Query,
-  blob: { readonly id: string; readonly bytes: Uint8Array },
+  blobs: readonly { readonly id: string; readonly bytes: Uint8Array }[],
 ): Promise<void> {
-  await q.run(
-    "INSERT INTO blobs (id, bytes, stored_at) VALUES ($1, $2, now_ms()) ON CONFLICT (id) DO NOTHING",
-    blob.id,
-    blob.bytes,
-  );
+  for (const [sql, values] of blobRows(blobs.map(({ id, bytes }) => [id, bytes])))
+    await q.run(sql, ...values);
 }
 
 /** Returns the ids that are stored, as ids of events or as provider ids of sent messages. */
@@ -179,10 +60,6 @@ export async function knownEvents(q: Query, channel: string, ids: readonly strin
 export async function readCursor(q: Query, channel: string): Promise<string | null> {
   const row = await q.one<{ cursor: string | null }>("SELECT cursor FROM channels WHERE id = $1", channel);
   return row?.cursor ?? null;
-}
-
-export async function writeCursor(q: Query, channel: string, cursor: string): Promise<void> {
-  await q.run("UPDATE channels SET cursor = $2, cursor_at = now_ms() WHERE id = $1", channel, cursor);
 }
 
 /** Ensures that a configured channel has a row with the time of its first run on this store. Called at

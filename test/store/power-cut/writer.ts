@@ -3,10 +3,11 @@
 
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
+import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
-import { ensureChannel, insertEvent, settleEvent } from "../../../src/store/tables/events.ts";
+import { ensureChannel, settleEvent } from "../../../src/store/tables/events.ts";
 import { changeTurn } from "../../../src/store/tables/turns.ts";
 import { conversation, draft, event, turn } from "../rig.ts";
 
@@ -18,7 +19,7 @@ const last = first + Number(count);
 async function message(q: Query, n: number): Promise<void> {
   const bytes = Buffer.alloc(n % 7 === 0 ? 30_000 : 900, `mail ${n} `);
   const raw = { id: createHash("sha256").update(bytes).digest("hex"), bytes };
-  await insertEvent(q, event(`n${n}`, { raw }));
+  await insertEvents(q, [event(`n${n}`, { raw })]);
   const row = await q.one<{ id: number }>("SELECT id FROM events WHERE external_id = $1", `n${n}`);
   await conversation(q, `k${n}`);
   await turn(q, `t${n}`, `k${n}`);
@@ -36,7 +37,7 @@ async function message(q: Query, n: number): Promise<void> {
 
 /** Fails after its writes: nothing of it may ever be found. */
 async function failing(q: Query, n: number): Promise<void> {
-  await insertEvent(q, event(`failing${n}`));
+  await insertEvents(q, [event(`failing${n}`)]);
   throw new Error("the transaction fails on purpose");
 }
 

@@ -1,0 +1,203 @@
+// Stage accept: inserts events with their bytes and attachments, several events in one statement.
+
+import type { Cursor } from "bridgehead/contract";
+import type { Query, Value } from "../../store/driver.ts";
+import { manyRows } from "../../store/many.ts";
+import { exempt, insertBlobs } from "../../store/tables/events.ts";
+
+export interface NewEvent {
+  readonly channel: string;
+  readonly externalId: string;
+  readonly fingerprint: string | null;
+  readonly kind: "message" | "delivery" | "session";
+  readonly sender: string | null;
+  readonly subject: string | null;
+  /** The event without its bytes, as JSON. */
+  readonly body: string;
+  readonly sentAt: number | null;
+  readonly raw: { readonly id: string; readonly bytes: Uint8Array } | null;
+  readonly attachments: readonly NewAttachment[];
+  /** True for an event that is not subject to the channel's cap and never waits for it. */
+  readonly exempt?: boolean;
+  /** Whether the sender is authenticated; absent where the channel cannot determine it. */
+  readonly verified?: boolean;
+  /** Ids of the messages that it replies to, nearest first. */
+  readonly answers?: readonly string[];
+}
+
+export interface NewAttachment {
+  readonly name: string;
+  readonly mediaType: string;
+  readonly size: number | null;
+  readonly blob: { readonly id: string; readonly bytes: Uint8Array } | null;
+  readonly ref: string | null;
+  /** Whether the agent gets the name of the attachment. */
+  readonly named: boolean;
+  /** Whether the sender attached the file intentionally. Default: same as `named`. */
+  readonly meant?: boolean;
+  /** Reason why the bytes will not be available. */
+  readonly reason?: string;
+}
+
+/** A sender counts as known after this time in milliseconds. The delay keeps the addresses of a flood
+ *  unknown, even if some of its messages were answered. */
+const knownAfterMs = 24 * 3_600_000;
+
+/** Ids that a message references and that are looked up; the nearest come first. */
+const answersLookedUp = [0, 1, 2, 3, 4] as const;
+
+/**
+ * Inserts the events that are not stored yet, in their order. The statement itself detects copies and determines the
+ * priority, so that nothing is read before it:
+ * - A copy by fingerprint gets a row (`ignored`, `duplicate`), so that every id has an outcome.
+ * - `preferred` senders come first under the channel's cap, with one queue per sender: authenticated senders, those with
+ *   an earlier conversation, notification targets, and those that reference a message of ours. The other senders share
+ *   one queue per domain.
+ */
+const insert = manyRows(
+  `WITH given (channel, external_id, fingerprint, kind, code, sender, subject, body, raw, sent_at, standing, domain,
+     answer0, answer1, answer2, answer3, answer4) AS (VALUES`,
+  "(?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BIGINT), CAST(? AS BIGINT), ?, ?, ?, ?, ?, ?)",
+  `)
+   INSERT INTO events (channel, external_id, fingerprint, kind, state, code, sender, subject, body, raw, due_at, sent_at, received_at, preferred, queue)
+   SELECT channel, external_id, CASE WHEN copy = 1 THEN NULL ELSE fingerprint END, kind,
+     CASE WHEN copy = 1 THEN 'ignored' ELSE 'stored' END, CASE WHEN copy = 1 THEN 'duplicate' ELSE code END,
+     sender, subject, body, CASE WHEN copy = 1 THEN NULL ELSE raw END, now_ms(), sent_at, now_ms(),
+     preferred, CASE WHEN preferred = 1 THEN sender ELSE domain END
+   FROM (
+     SELECT given.*,
+       CASE WHEN fingerprint IS NOT NULL AND EXISTS (
+         SELECT 1 FROM events WHERE events.channel = given.channel AND events.fingerprint = given.fingerprint
+       ) THEN 1 ELSE 0 END AS copy,
+       CASE WHEN standing = 1 OR EXISTS (
+         SELECT 1 FROM conversations WHERE conversations.channel = given.channel AND conversations.person = given.sender
+           AND opened_at < now_ms() - ${knownAfterMs}
+       ) OR EXISTS (
+         SELECT 1 FROM contacts WHERE contacts.channel = given.channel AND contacts.address = given.sender
+       ) OR (answer0 IS NOT NULL AND EXISTS (
+         SELECT 1 FROM citations WHERE citations.channel = given.channel AND draft IS NOT NULL
+           AND citations.external_id IN (answer0, answer1, answer2, answer3, answer4)
+       )) THEN 1 ELSE 0 END AS preferred
+     FROM given
+   ) AS judged WHERE true
+   ON CONFLICT DO NOTHING RETURNING id, external_id, state`,
+);
+
+const insertAttachments = manyRows(
+  "INSERT INTO attachments (event, position, channel, name, media_type, size, blob, ref, named, meant, reason, due_at) VALUES",
+  "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN now_ms() END)",
+);
+
+/** Stores events of one channel in state `stored`, in their order. Returns for each of them whether it was
+ *  new. An event is a duplicate when its id or its fingerprint is already stored. */
+export async function insertEvents(q: Query, events: readonly NewEvent[]): Promise<readonly boolean[]> {
+  const results: boolean[] = [];
+  for (const group of withoutRepeats(events)) {
+    const blobs = group.flatMap(({ raw, attachments }) => [raw, ...attachments.map(({ blob }) => blob)]);
+    await insertBlobs(
+      q,
+      blobs.filter((blob) => blob !== null),
+    );
+    const stored = new Map<string, number>();
+    for (const [sql, values] of insert(group.map(valuesOf))) {
+      const rows = await q.all<{ id: number; external_id: string; state: string }>(sql, ...values);
+      for (const row of rows) if (row.state === "stored") stored.set(keyOf(row.external_id), row.id);
+    }
+    if (stored.size > 0) touch(q, "events", group[0]?.channel);
+    const attachments = group.flatMap((event) =>
+      attachmentValues(event, stored.get(keyOf(event.externalId))),
+    );
+    for (const [sql, values] of insertAttachments(attachments)) await q.run(sql, ...values);
+    if (attachments.some((values) => values.at(-1) === 1)) touch(q, "attachments", group[0]?.channel);
+    results.push(...group.map(({ externalId }) => stored.has(keyOf(externalId))));
+  }
+  return results;
+}
+
+/** Returns the id as the databases return it: without NUL (PostgreSQL) and lone surrogates. */
+const keyOf = (externalId: string): string => externalId.replaceAll("\0", "").toWellFormed();
+
+/** Splits the events before every repeated id or fingerprint: a statement does not see its own rows. */
+function* withoutRepeats(events: readonly NewEvent[]): Generator<readonly NewEvent[]> {
+  let group: NewEvent[] = [];
+  const [ids, fingerprints] = [new Set<string>(), new Set<string>()];
+  for (const event of events) {
+    const { fingerprint } = event;
+    const id = keyOf(event.externalId);
+    if (ids.has(id) || (fingerprint !== null && fingerprints.has(fingerprint))) {
+      yield group;
+      group = [];
+      ids.clear();
+      fingerprints.clear();
+    }
+    group.push(event);
+    ids.add(id);
+    if (fingerprint !== null) fingerprints.add(fingerprint);
+  }
+  if (group.length > 0) yield group;
+}
+
+function valuesOf(event: NewEvent): Value[] {
+  const { channel, kind, sender, answers = [] } = event;
+  const domain = sender === null ? null : sender.slice(sender.lastIndexOf("@") + 1);
+  return [
+    channel,
+    event.externalId,
+    event.fingerprint,
+    kind,
+    event.exempt ? exempt : null,
+    sender,
+    event.subject,
+    event.body,
+    event.raw?.id ?? null,
+    event.sentAt,
+    kind !== "message" || sender === null || event.verified ? 1 : 0,
+    domain,
+    ...answersLookedUp.map((at) => answers[at] ?? null),
+  ];
+}
+
+function attachmentValues({ channel, attachments }: NewEvent, event: number | undefined): Value[][] {
+  if (event === undefined) return [];
+  return attachments.map((attachment, position) => [
+    event,
+    position,
+    channel,
+    attachment.name,
+    attachment.mediaType,
+    attachment.size,
+    attachment.blob?.id ?? null,
+    attachment.ref,
+    attachment.named ? 1 : 0,
+    (attachment.meant ?? attachment.named) ? 1 : 0,
+    attachment.reason ?? null,
+    attachment.ref !== null && attachment.blob === null ? 1 : 0,
+  ]);
+}
+
+/** The reader that writes a cursor. A reader without the lease must not move the cursor. Absent for
+ *  events without a cursor (webhooks). */
+export interface Reader {
+  readonly lease: string;
+  readonly token: number;
+}
+
+/** Stores the cursor of the channel. Throws when the reader has lost its lease. PostgreSQL keeps the lease's
+ *  row locked until the commit, so that no other node takes it over in between. */
+export async function moveCursor(
+  q: Query,
+  channel: string,
+  { cursor, reader }: { readonly cursor: Cursor; readonly reader: Reader },
+): Promise<void> {
+  const changed = await q.run(
+    `UPDATE channels SET cursor = $2, cursor_at = now_ms() WHERE id = $1 AND EXISTS (
+       SELECT 1 FROM leases WHERE name = $3 AND token = $4 AND until > now_ms()
+       FOR UPDATE -- only: postgres
+     )`,
+    channel,
+    cursor,
+    reader.lease,
+    reader.token,
+  );
+  if (changed !== 1) throw new Error(`accepting from channel ${channel}: another node reads it now`);
+}
