@@ -3,6 +3,7 @@
 
 import type { Clock, Log, Route } from "bridgehead/contract";
 import { presenceStage } from "./calls/node-heartbeat.ts";
+import { liveSessions } from "./calls/sessions.ts";
 import { createAgents } from "./channels/agents.ts";
 import { createHost, type Host } from "./channels/host.ts";
 import { pulsesOf } from "./channels/readiness.ts";
@@ -179,7 +180,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   });
   const { platformUrl } = options;
   const agents = createAgents({ db, platformUrl, rate, clock, log, changed: () => scheduler.wake() });
-  const deps = { lines: () => host.lines(), db, clock, log, node };
+  const deps = { lines: () => host.lines(), sessions: liveSessions, db, clock, log, node };
   const scheduler: Scheduler = new Scheduler({
     db,
     clock,

@@ -3,7 +3,6 @@
 // has priority. Older messages that were not asked are joined to it. Older questions that were asked are
 // dropped with their answers.
 
-import type { Clock, Log } from "bridgehead/contract";
 import { type Address, answerTo } from "../domain/address.ts";
 import { barred } from "../domain/guards.ts";
 import { writeOpening } from "../domain/opening.ts";
@@ -12,6 +11,7 @@ import { newId, newToken } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import type { StoredMessage, StoredSession } from "../pipeline/accept/stage.ts";
 import { type ChannelRuntime, whyNotAsk } from "../pipeline/channel-runtime.ts";
+import type { LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
 import type { Query } from "../store/driver.ts";
 import { lockLane, refreshLane } from "../store/lanes.ts";
 import { addParticipant, insertConversation, readConversation } from "../store/tables/conversations.ts";
@@ -29,7 +29,8 @@ import {
   type SessionRow,
 } from "../store/tables/sessions.ts";
 import { enqueueTurn } from "../store/tables/turns.ts";
-import { raiseUnserved } from "./missed-calls.ts";
+import { raiseForHumans, raiseUnserved } from "./missed-calls.ts";
+import { afterSaying, mayBeSaid } from "./session-drafts.ts";
 import {
   dropDrafts,
   dropRest,
@@ -41,27 +42,26 @@ import {
   openWords,
 } from "./superseded.ts";
 
-export interface SessionDeps {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
-  /** Called after the commit is on disk. */
-  readonly committed: (() => void)[];
-  /** Cancels the running question of that conversation. */
-  cancel(conversation: string): void;
-}
+/** The implementation of the pipeline's interface to live sessions. */
+export const liveSessions: LiveSessions = {
+  routeEvent: routeSession,
+  routeMessage: routeWords,
+  openForHumans: raiseForHumans,
+  admit: mayBeSaid,
+  afterAttempt: afterSaying,
+};
 
 const newer = "the caller said something newer";
 const ended = "the call has ended";
 const silentOpening = { introduction: null, subject: null, context: null, speak: false };
 
 /** Applies a session event to its session and settles the event. */
-export async function routeSession(
+async function routeSession(
   q: Query,
   line: ChannelRuntime,
   row: EventRow,
   event: StoredSession,
-  deps: SessionDeps,
+  deps: SessionContext,
 ): Promise<void> {
   const known = await readSession(q, line.channel, event.session);
   if (!known && event.state !== "opened") {
@@ -82,7 +82,7 @@ async function happened(
   q: Query,
   session: SessionRow,
   event: StoredSession,
-  deps: SessionDeps,
+  deps: SessionContext,
 ): Promise<string> {
   switch (event.state) {
     case "opened":
@@ -115,7 +115,7 @@ async function opened(
   line: ChannelRuntime,
   row: EventRow,
   event: StoredSession,
-  deps: SessionDeps,
+  deps: SessionContext,
 ): Promise<string> {
   const { channel } = line;
   const person = event.from.address.toLowerCase();
@@ -163,7 +163,12 @@ async function opened(
 
 /** The caller has hung up: drops queued work and cancels the running question. An opening that was
  *  already started continues. */
-async function close(q: Query, session: SessionRow, event: StoredSession, deps: SessionDeps): Promise<void> {
+async function close(
+  q: Query,
+  session: SessionRow,
+  event: StoredSession,
+  deps: SessionContext,
+): Promise<void> {
   const { conversation, id } = session;
   await closeSession(q, session, {
     reason: event.reason ?? null,
@@ -185,13 +190,13 @@ async function close(q: Query, session: SessionRow, event: StoredSession, deps: 
 }
 
 /** Routes a message of a session. Caps and `max_age` do not apply: the call itself is the limit. */
-export async function routeWords(
+async function routeWords(
   q: Query,
   line: ChannelRuntime,
   row: EventRow,
   event: StoredMessage,
   id: string,
-  deps: SessionDeps,
+  deps: SessionContext,
 ): Promise<void> {
   const session = await readSession(q, line.channel, id);
   if (!session || session.state === "closed") {
@@ -227,7 +232,7 @@ export async function routeWords(
 
 /** Returns the text of older turns that were not asked, for the new turn. Older turns that were asked
  *  are dropped, because their answers would be late and answer an outdated question. */
-async function supersede(q: Query, session: SessionRow, by: string, deps: SessionDeps): Promise<string[]> {
+async function supersede(q: Query, session: SessionRow, by: string, deps: SessionContext): Promise<string[]> {
   const bound = (await readConversation(q, session.conversation)).platform_id !== null;
   // Also cancels a question that another node found obsolete but could not cancel.
   if (bound) deps.committed.push(() => deps.cancel(session.conversation));

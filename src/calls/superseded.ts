@@ -51,29 +51,6 @@ export async function moveWords(q: Query, from: string, to: string): Promise<voi
   await q.run("UPDATE events SET turn = $2 WHERE turn = $1", from, to);
 }
 
-/** Prepends the text of a dropped question to the next waiting turn, if there is one. Only for a
- *  question that certainly did not reach the platform. */
-export async function handOnWords(
-  q: Query,
-  turn: {
-    readonly id: string;
-    readonly conversation: string;
-    readonly session: string | null;
-    readonly question: string;
-  },
-): Promise<void> {
-  const next = await q.one<{ id: string }>(
-    `UPDATE turns SET question = $3 || question WHERE id = (
-       SELECT id FROM turns WHERE conversation = $1 AND session = $2 AND open = 1 AND state = 'waiting' AND opening IS NULL
-       ORDER BY seq LIMIT 1
-     ) RETURNING id`,
-    turn.conversation,
-    turn.session,
-    `${turn.question}\n`,
-  );
-  if (next) await moveWords(q, turn.id, next.id);
-}
-
 /** Drops openings that have not been attempted. */
 export async function dropWaitingOpenings(q: Query, conversation: string, session: string): Promise<void> {
   await q.run(

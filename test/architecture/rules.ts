@@ -22,8 +22,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   agent: [...tools, "wire", "client"],
   http: tools,
   engine: parts,
-  // The stages route, ask and send hand rows of live sessions to `calls`.
-  pipeline: [...parts, "engine", "calls"],
+  pipeline: [...parts, "engine"],
   calls: [...parts, "engine", "pipeline"],
   escalation: [...parts, "engine", "pipeline"],
   channels: [...parts, "engine", "pipeline"],

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { channelId, externalId, type Log, type MessageEvent, type Outbound } from "bridgehead/contract";
 import type { AgentClient } from "../../src/agent/calls.ts";
+import { liveSessions } from "../../src/calls/sessions.ts";
 import { causes, type Policy } from "../../src/domain/policy.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
@@ -62,7 +63,14 @@ export async function startStorm(customers: number): Promise<Storm> {
   await migrate(db);
   const policy = { ...basis, people: new Map([["dora", dora]]) };
   const lines = new Map<string, ChannelRuntime>();
-  const deps = { policy: () => policy, lines: () => lines, clock, log, node: "bench" };
+  const deps = {
+    policy: () => policy,
+    lines: () => lines,
+    sessions: liveSessions,
+    clock,
+    log,
+    node: "bench",
+  };
   const escalation = createEscalation(deps);
   for (const channel of ["customers", "pager"])
     lines.set(channel, { ...lineOf(channel), escalation: () => escalation });

@@ -6,6 +6,7 @@ import { externalId } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
 import { presenceStage } from "../../src/calls/node-heartbeat.ts";
+import { liveSessions } from "../../src/calls/sessions.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { steadyNow } from "../../src/ops/clock.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
@@ -148,7 +149,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
       }),
     ]),
   );
-  const deps = { lines: () => lines, db, clock, log, node: options.node ?? "n" };
+  const deps = { lines: () => lines, sessions: liveSessions, db, clock, log, node: options.node ?? "n" };
   const scheduler: Scheduler = new Scheduler({
     db: options.faulty?.(db) ?? db,
     clock,

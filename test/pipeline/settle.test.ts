@@ -3,6 +3,7 @@
 import type { Attempt, Outbound, Reply, SendOutcome, Verdict } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { liveSessions } from "../../src/calls/sessions.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../src/pipeline/compose/stage.ts";
@@ -39,7 +40,9 @@ async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRul
     clock,
     log: heard.log,
     transactional: [],
-    stages: [sendStage({ lines, db, clock, log: heard.log, node: "n", timeout: 1000 })],
+    stages: [
+      sendStage({ lines, sessions: liveSessions, db, clock, log: heard.log, node: "n", timeout: 1000 }),
+    ],
     capacity: () => 1,
   });
   await scheduler.sweep();

@@ -1,7 +1,7 @@
 // Stage accept: inserts events with their bytes and attachments, several events in one statement.
 
 import type { Cursor } from "bridgehead/contract";
-import type { Query, Value } from "../../store/driver.ts";
+import { type Query, touch, type Value } from "../../store/driver.ts";
 import { manyRows } from "../../store/many.ts";
 import { exempt, insertBlobs } from "../../store/tables/events.ts";
 

@@ -1,7 +1,6 @@
 // The statements of stage ask: the claimed turns, the record of an attempt, and the writes of a decision.
 // Each transition first checks the lease's token. A holder whose lease has expired therefore writes nothing.
 
-import { handOnWords } from "../../calls/superseded.ts";
 import { readOpening } from "../../domain/opening.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
@@ -94,7 +93,7 @@ async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnCha
   else if (change.questionId) await noteQuestion(q, turn.id, change.questionId);
   // The question was certainly not asked: its text is added to the newer question. An unrecorded turn was
   // superseded as `waiting`, which already moved its text.
-  else if (change.state === "waiting" && !unsent) await handOnWords(q, turn);
+  else if (change.state === "waiting" && !unsent) await returnQuestion(q, turn);
   await releaseLane(q, lease, "in");
   return wanted;
 }
@@ -220,4 +219,22 @@ async function gone(q: Query, asking: Asking, reason: string): Promise<void> {
   await unbindPlatform(q, asking.conversation.id);
   await forgetMode(q, asking.conversation.id);
   await leave(q, asking, "refused", { state: "waiting", open: 1, reason: lostMark });
+}
+
+/** Prepends the text of a dropped question of a call to the next waiting question, if there is one. Only
+ *  for a question that certainly did not reach the platform. */
+async function returnQuestion(
+  q: Query,
+  turn: Pick<Asking["turn"], "id" | "conversation" | "session" | "question">,
+): Promise<void> {
+  const next = await q.one<{ id: string }>(
+    `UPDATE turns SET question = $3 || question WHERE id = (
+       SELECT id FROM turns WHERE conversation = $1 AND session = $2 AND open = 1 AND state = 'waiting' AND opening IS NULL
+       ORDER BY seq LIMIT 1
+     ) RETURNING id`,
+    turn.conversation,
+    turn.session,
+    `${turn.question}\n`,
+  );
+  if (next) await q.run("UPDATE events SET turn = $2 WHERE turn = $1", turn.id, next.id);
 }

@@ -9,8 +9,6 @@
 // Crash: the event is still `stored`.
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
-import { raiseForHumans } from "../../calls/missed-calls.ts";
-import { routeSession, routeWords } from "../../calls/sessions.ts";
 import { answerTo } from "../../domain/address.ts";
 import { type Counted, capped, channelRoom, type Rules, refuse } from "../../domain/guards.ts";
 import { questionContext, questionText } from "../../domain/question.ts";
@@ -48,6 +46,7 @@ import { suppression } from "../../store/tables/suppressions.ts";
 import { capUse, countTurns, enqueueTurn, roomIn } from "../../store/tables/turns.ts";
 import { readBody } from "../accept/decide.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import type { LiveSessions } from "../live-sessions.ts";
 import { heedAnswered, matchReceipt } from "../reconcile/receipts.ts";
 import { heed, suppressedCode } from "./consent.ts";
 import { dueAt, joinTurn } from "./debounce.ts";
@@ -55,6 +54,7 @@ import { holdForHuman, raiseHeld, tellHeld, tellHumans } from "./notices.ts";
 
 interface RouteDeps {
   readonly lines: () => ChannelRuntimes;
+  readonly sessions: LiveSessions;
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
@@ -141,7 +141,7 @@ async function routeEvent(
       deps.committed.push(() => failpoint("receipt.commit", "after", { channel: row.channel, draft }));
     return;
   }
-  if (event.kind === "session") return routeSession(q, line, row, event, deps);
+  if (event.kind === "session") return deps.sessions.routeEvent(q, line, row, event, deps);
   await heedAnswered(q, line, event, deps.log);
   const [ours] = event.to;
   if (ours && line.traits.conversations === "person") await noteOwnAddress(q, line.channel, ours.address);
@@ -173,7 +173,7 @@ async function routeEvent(
   if (forHumans) {
     const conversation = await place();
     await tellHumans(q, line, row, { ...event, forHumans }, conversation, deps);
-    return raiseForHumans(q, line, row, { ...event, forHumans }, conversation);
+    return deps.sessions.openForHumans(q, line, row, { ...event, forHumans }, conversation);
   }
   const { thread } = event;
   if (suppressed !== null && !released && !("session" in thread)) {
@@ -181,7 +181,7 @@ async function routeEvent(
     const reason = `nothing may be sent to its sender: ${suppressed}`;
     return settleEvent(q, row.id, { state: "ignored", code: suppressedCode, reason });
   }
-  if ("session" in thread) return routeWords(q, line, row, event, thread.session, deps);
+  if ("session" in thread) return deps.sessions.routeMessage(q, line, row, event, thread.session, deps);
   const known = await findConversation(q, line, event);
   const { join } = line.rules;
   if (known !== null && join > 0 && !released) {

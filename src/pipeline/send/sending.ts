@@ -6,9 +6,11 @@ import type { Database } from "../../store/driver.ts";
 import type { Lease } from "../../store/lanes.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import type { LiveSessions } from "../live-sessions.ts";
 
 export interface SendDeps {
   readonly lines: () => ChannelRuntimes;
+  readonly sessions: LiveSessions;
   readonly db: Database;
   readonly clock: Clock;
   readonly log: Log;

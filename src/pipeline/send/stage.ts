@@ -7,9 +7,8 @@
 // Crash: the draft is `sending` with an expired lease. Its outcome is unknown, so stage settle reconciles
 // it.
 
-import type { Json, Log, SendOutcome } from "bridgehead/contract";
+import type { Json, SendOutcome } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
-import { afterSaying, mayBeSaid } from "../../calls/session-drafts.ts";
 import { lookDelay, paceOf, sendDelay, sendLifetime, strikeLimit } from "../../domain/retry.ts";
 import { leaseDeadline, TooLate } from "../../engine/lease-deadline.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
@@ -70,7 +69,7 @@ export function sendStage(deps: SendDeps): Stage {
       const claimed: Claimed[] = [];
       const gate = await openGate(q, line, deps.clock, rested, leaseMs);
       for (const lease of await leaseLanes(q, "out", channel, deps.node, leaseMs, room, gate.closed)) {
-        const draft = await nextToSend(q, line, lease, deps.log);
+        const draft = await nextToSend(q, line, lease, deps);
         if (!draft || !(await gate.admits(draft, lease.sender))) {
           await releaseLane(q, lease, "out");
           continue;
@@ -87,12 +86,17 @@ export function sendStage(deps: SendDeps): Stage {
 /** Returns the lane's head after dropping drafts that must not be sent. The check runs here and not when
  *  the draft is created. A reply in its delay is thus dropped when its address is suppressed before it
  *  is due. */
-async function nextToSend(q: Query, line: ChannelRuntime, lease: Lease, log: Log): Promise<DraftRow | null> {
+async function nextToSend(
+  q: Query,
+  line: ChannelRuntime,
+  lease: Lease,
+  deps: SendDeps,
+): Promise<DraftRow | null> {
   for (;;) {
     const draft = await headDraft(q, lease);
     if (!draft || draft.state === "held" || draft.state === "failed") return null;
     if (draft.session !== null && (draft.state !== "queued" || draft.due_in <= 0)) {
-      const when = await mayBeSaid(q, draft, draft.session);
+      const when = await deps.sessions.admit(q, draft, draft.session);
       if (when === "never") continue;
       if (when === "later") return null;
     }
@@ -105,7 +109,7 @@ async function nextToSend(q: Query, line: ChannelRuntime, lease: Lease, log: Log
     if (suppressed === null && !superseded) return draft;
     const reason =
       suppressed === null ? "the person wrote again before it was due" : `suppressed: ${suppressed}`;
-    log.info(
+    deps.log.info(
       { channel: line.channel, draft: draft.id, suppressed: suppressed !== null },
       "a reply is not sent",
     );
@@ -157,12 +161,12 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   if (outcome.kind !== "sent") {
     deps.log.warn({ ...fields, outcome: outcome.kind, reason: outcome.reason }, "a reply was not sent");
   }
-  return (q) => conclude(q, sending, outcome);
+  return (q) => conclude(q, sending, outcome, deps);
 }
 
 /** Writes an outcome under the lease. If a delivery receipt has already settled the draft, the receipt's
  *  state stays. */
-async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promise<void> {
+async function conclude(q: Query, sending: Sending, outcome: SendOutcome, deps: SendDeps): Promise<void> {
   const { line, lease, draft } = sending;
   await guardLease(q, lease);
   const now = await readDraft(q, draft.id);
@@ -177,7 +181,7 @@ async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promi
       await cite(q, line.channel, id, draft.conversation, draft.id);
   }
   if (now?.state === "sending") {
-    const change = await changeFor(q, sending, outcome);
+    const change = await changeFor(q, sending, outcome, deps);
     await changeDraft(q, draft.id, change);
     // The following parts are incomplete without a refused part, so they are dropped too.
     if (change.state === "failed" && change.open === 0) await endRest(q, draft, "dropped");
@@ -188,9 +192,9 @@ async function conclude(q: Query, sending: Sending, outcome: SendOutcome): Promi
   await releaseLane(q, lease, "out");
 }
 
-async function changeFor(q: Query, sending: Sending, outcome: SendOutcome) {
+async function changeFor(q: Query, sending: Sending, outcome: SendOutcome, deps: SendDeps) {
   const { line, draft } = sending;
-  if (draft.session !== null) return afterSaying(outcome, draft.trying_for ?? 0);
+  if (draft.session !== null) return deps.sessions.afterAttempt(outcome, draft.trying_for ?? 0);
   switch (outcome.kind) {
     case "sent":
       return { state: "sent", open: 0, externalId: outcome.id } as const;

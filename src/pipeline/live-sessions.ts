@@ -1,0 +1,55 @@
+// The pipeline's interface to live sessions (calls), implemented in src/calls. All of it runs inside the
+// transaction of the calling stage.
+
+import type { Clock, Log, MessageEvent, SendOutcome } from "bridgehead/contract";
+import type { Query } from "../store/driver.ts";
+import type { DraftChange, DraftRow } from "../store/tables/drafts.ts";
+import type { EventRow } from "../store/tables/events.ts";
+import type { StoredMessage, StoredSession } from "./accept/stage.ts";
+import type { ChannelRuntime } from "./channel-runtime.ts";
+
+/** The part of stage route's context that events of a session need. */
+export interface SessionContext {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly node: string;
+  /** Called after the commit is on disk. */
+  readonly committed: (() => void)[];
+  /** Cancels the running question of that conversation. */
+  cancel(conversation: string): void;
+}
+
+export interface LiveSessions {
+  /** Stage route: applies a session event to its session and settles the event. */
+  routeEvent(
+    q: Query,
+    line: ChannelRuntime,
+    row: EventRow,
+    event: StoredSession,
+    context: SessionContext,
+  ): Promise<void>;
+  /** Stage route: routes a message of the session and settles its event. Caps and `max_age` do not apply. */
+  routeMessage(
+    q: Query,
+    line: ChannelRuntime,
+    row: EventRow,
+    event: StoredMessage,
+    session: string,
+    context: SessionContext,
+  ): Promise<void>;
+  /** Stage route: opens an escalation for a message to humans, when it is a missed call or the channel has
+   *  no notification target. */
+  openForHumans(
+    q: Query,
+    line: ChannelRuntime,
+    row: EventRow,
+    event: MessageEvent & Required<Pick<MessageEvent, "forHumans">>,
+    conversation: string,
+  ): Promise<void>;
+  /** Stage send: returns whether the due head of a lane may be spoken now. Otherwise the draft was dropped
+   *  (`never`: take the next one) or waits (`later`). */
+  admit(q: Query, draft: DraftRow, session: string): Promise<"now" | "never" | "later">;
+  /** Stage send: returns the change after an attempt to speak the draft. `tryingFor` is the time since its
+   *  first attempt, in milliseconds. Pure. */
+  afterAttempt(outcome: SendOutcome, tryingFor: number): DraftChange;
+}
