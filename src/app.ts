@@ -2,7 +2,8 @@
 // reload changed.
 
 import type { Clock, Log, Route } from "bridgehead/contract";
-import { presenceStage } from "./calls/node-heartbeat.ts";
+import { heartbeatStage } from "./calls/node-heartbeat.ts";
+import { loseSessions, nodeLease } from "./calls/rows.ts";
 import { liveSessions } from "./calls/sessions.ts";
 import { createAgents } from "./channels/agents.ts";
 import { createHost, type Host } from "./channels/host.ts";
@@ -38,7 +39,6 @@ import { rateOf } from "./store/rates.ts";
 import { openSqlite } from "./store/sqlite.ts";
 import { wasTold } from "./store/tables/contacts.ts";
 import { reconsiderEscalations } from "./store/tables/escalations.ts";
-import { loseSessions, nodeLease } from "./store/tables/sessions.ts";
 
 export interface App {
   readonly db: Database;
@@ -190,7 +190,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       intakeStage(escalating),
       tellStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
       composeStage(deps),
-      presenceStage(deps),
+      heartbeatStage(deps),
       healthStage({ ...escalating, pulses: () => pulsesOf(host, clock) }),
     ],
     stages: [

@@ -1,4 +1,4 @@
-// Stage presence.
+// Stage node heartbeat.
 // Input: sessions of nodes that share the store, at every sweep.
 // Effect: renews this node's heartbeat lease; marks open sessions of nodes with an expired lease as lost.
 // Output: sessions `lost`, for another node to resume; those that no node resumes are finally `closed`.
@@ -9,7 +9,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import type { TransactionalStage } from "../engine/stage.ts";
 import type { Database } from "../store/driver.ts";
 import { takeLease } from "../store/leases.ts";
-import { endLost, forgetNodes, loseOrphans, nodeLease, reclaimSessions } from "../store/tables/sessions.ts";
+import { endLost, forgetNodes, loseOrphans, nodeLease, reclaimSessions } from "./rows.ts";
 
 /** A node without a heartbeat for this time, in milliseconds, counts as dead. */
 const leaseMs = 20_000;
@@ -17,7 +17,7 @@ const renewalMs = 5000;
 /** After this time, in milliseconds, a lost session is closed without its end event. */
 const lostLifetime = 6 * 3_600_000;
 
-export function presenceStage(deps: {
+export function heartbeatStage(deps: {
   readonly db: Database;
   readonly clock: Clock;
   readonly log: Log;
@@ -37,7 +37,7 @@ export function presenceStage(deps: {
         await reclaimSessions(q, deps.node);
       await forgetNodes(q);
       const lost = await loseOrphans(q);
-      if (lost > 0) deps.log.warn({ sessions: lost }, "calls of a silent node are lost");
+      if (lost > 0) deps.log.warn({ sessions: lost }, "node heartbeat expired: its calls are lost");
       return committed;
     },
   };

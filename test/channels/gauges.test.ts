@@ -1,4 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
+import { insertSession } from "../../src/calls/rows.ts";
 import { defineGauges } from "../../src/channels/gauges.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
@@ -6,7 +7,6 @@ import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
-import { insertSession } from "../../src/store/tables/sessions.ts";
 import { conversation, storeEvent } from "../store/rig.ts";
 
 it("looks at the store once a scrape, however many gauges show it", async () => {

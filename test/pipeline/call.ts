@@ -10,9 +10,10 @@ import {
   sessionId,
 } from "bridgehead/contract";
 import { expect } from "vitest";
+import { loseSessions } from "../../src/calls/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { endLeases } from "../../src/store/lanes.ts";
-import { loseSessions, readSession, sessionParty } from "../../src/store/tables/sessions.ts";
+import { readSession, sessionParty } from "../../src/store/tables/sessions.ts";
 import { type House, type HouseOptions, mail, openHouse } from "./house.ts";
 import { activeSettings } from "./rig.ts";
 

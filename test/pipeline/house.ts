@@ -5,7 +5,7 @@ import type { Adapter, Clock, InboundEvent, MessageEvent, Outbound } from "bridg
 import { externalId } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
-import { presenceStage } from "../../src/calls/node-heartbeat.ts";
+import { heartbeatStage } from "../../src/calls/node-heartbeat.ts";
 import { liveSessions } from "../../src/calls/sessions.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { steadyNow } from "../../src/ops/clock.ts";
@@ -157,7 +157,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     transactional: [
       routeStage({ ...deps, cancel: (key) => void (options.deaf || scheduler.cancel(key)) }),
       composeStage(deps),
-      presenceStage(deps),
+      heartbeatStage(deps),
     ],
     stages: [
       askStage({ ...deps, rate, timeout, settleAfter: options.settleAfter ?? 10_000 }),

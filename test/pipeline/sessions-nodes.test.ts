@@ -1,8 +1,8 @@
 // Calls on two nodes that share a PostgreSQL store: the one that holds the socket speaks, until it is silent.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { nodeLease } from "../../src/calls/rows.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { nodeLease } from "../../src/store/tables/sessions.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
 import { postgresPlace } from "../store/rig.ts";

@@ -5,8 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../src/app.ts";
+import { insertSession } from "../../src/calls/rows.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { insertSession, readSession } from "../../src/store/tables/sessions.ts";
+import { readSession } from "../../src/store/tables/sessions.ts";
 import { conversation } from "../store/rig.ts";
 import { listen } from "./rig.ts";
 

@@ -1,30 +1,30 @@
 // Sessions and what hangs on them: pins, nodes that fall silent, what is not wanted any more.
 
 import { describe, expect, it } from "vitest";
-import { dropDrafts, dropRest, noteHeard } from "../../src/calls/superseded.ts";
-import type { Database } from "../../src/store/driver.ts";
-import { channelsWithDueLanes, endLeases, leaseLanes } from "../../src/store/lanes.ts";
-import { takeLease } from "../../src/store/leases.ts";
-import { forget } from "../../src/store/retention.ts";
-import { overview } from "../../src/store/tables/overview.ts";
 import {
   closeSession,
+  dropDrafts,
+  dropRest,
   endLost,
   forgetNodes,
   freeConversation,
   handOver,
   insertSession,
-  isBegun,
   loseOrphans,
   loseSession,
   loseSessions,
-  lostFor,
   nodeLease,
-  readSession,
   reclaimSessions,
+  recordHeard,
   resumeSession,
-  type SessionRow,
-} from "../../src/store/tables/sessions.ts";
+  speakingState,
+} from "../../src/calls/rows.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { channelsWithDueLanes, endLeases, leaseLanes } from "../../src/store/lanes.ts";
+import { takeLease } from "../../src/store/leases.ts";
+import { forget } from "../../src/store/retention.ts";
+import { overview } from "../../src/store/tables/overview.ts";
+import { readSession, type SessionRow } from "../../src/store/tables/sessions.ts";
 import { conversation, draft, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
 
 const minute = 60_000;
@@ -47,6 +47,12 @@ async function session(db: Database): Promise<SessionRow> {
   const row = await db.read((q) => readSession(q, "c", "s"));
   if (!row) throw new Error("there is no session");
   return row;
+}
+
+const s = { id: "s", conversation: "k" };
+
+async function lostFor(db: Database): Promise<number | null | "ended"> {
+  return (await db.read((q) => speakingState(q, "c", "s", "rd"))).lostFor;
 }
 
 /** How many lanes that node may work on now. */
@@ -100,12 +106,12 @@ export function describeSessions(place: NewPlace): void {
       expect(await session(db)).toMatchObject({ state: "closed", reason: "hung-up", handing_over: "asked" });
       const [end] = await db.read((q) => q.all("SELECT duration FROM sessions"));
       expect(end).toEqual({ duration: 1501 });
-      expect(await db.read((q) => lostFor(q, "c", "s"))).toBe("ended");
+      expect(await lostFor(db)).toBe("ended");
     });
 
     it("finds the person's newest conversation in which no call lives", async () => {
       const db = await withCall(place);
-      const free = () => db.read((q) => freeConversation(q, "c", "a@example.org"));
+      const free = async () => (await db.read((q) => freeConversation(q, "c", "a@example.org")))?.id ?? null;
       expect(await free()).toBeNull();
       await db.tx((q) => conversation(q, "j"));
       expect(await free()).toBe("j");
@@ -119,16 +125,17 @@ export function describeSessions(place: NewPlace): void {
 
     it("gives a person's conversation to their next call when the last one has not come back for two minutes", async () => {
       const db = await withCall(place);
-      const free = () => db.read((q) => freeConversation(q, "c", "a@example.org"));
+      const free = async () => (await db.read((q) => freeConversation(q, "c", "a@example.org")))?.id ?? null;
       await db.tx(async (q) => loseSession(q, await session(db), null));
       expect(await free()).toBeNull();
       await db.tx((q) => q.run("UPDATE sessions SET lost_at = lost_at - 121000"));
       expect(await free()).toBe("k");
     });
 
-    it("knows whether somebody sees to the platform's conversation", async () => {
+    it("knows whether the free conversation is bound, or an open turn will bind it", async () => {
       const db = await withCall(place);
-      const begun = () => db.read((q) => isBegun(q, "k"));
+      await db.tx(async (q) => closeSession(q, await session(db), over));
+      const begun = async () => (await db.read((q) => freeConversation(q, "c", "a@example.org")))?.begun;
       expect(await begun()).toBe(true);
       await db.tx((q) => q.run("UPDATE turns SET state = 'failed', open = 0"));
       expect(await begun()).toBe(false);
@@ -143,10 +150,10 @@ export function describeSessions(place: NewPlace): void {
         await leaseLanes(q, "in", "c", "a", 10 * minute, 1);
       });
       expect(await db.tx(loseOrphans)).toBe(0);
-      expect(await db.read((q) => lostFor(q, "c", "s"))).toBeNull();
+      expect(await lostFor(db)).toBeNull();
       await db.tx((q) => q.run("UPDATE leases SET until = now_ms()"));
       expect(await db.tx(loseOrphans)).toBe(1);
-      expect(await db.read((q) => lostFor(q, "c", "s"))).toBeGreaterThanOrEqual(0);
+      expect(await lostFor(db)).toBeGreaterThanOrEqual(0);
       if (db.kind === "postgres") {
         const lane = await db.read((q) =>
           q.one<{ rest: number }>("SELECT lease_until - now_ms() AS rest FROM lanes WHERE id = 'k/in'"),
@@ -205,20 +212,20 @@ export function describeSessions(place: NewPlace): void {
       await db.tx(async (q) => {
         await draft(q, "e", "k");
         await q.run("UPDATE drafts SET session = 's', reply = 'rd'");
-        await dropRest(q, "k", "s");
+        await dropRest(q, s);
       });
       expect(await db.read((q) => stateOf(q, "drafts", "e"))).toBe("queued");
       await db.tx(async (q) => {
         await q.run("UPDATE drafts SET state = 'sent', open = 0 WHERE id = 'd'");
         await draft(q, "f", "k");
         await q.run("UPDATE drafts SET session = 's'");
-        await dropRest(q, "k", "s");
+        await dropRest(q, s);
       });
       const states = () => db.read((q) => Promise.all(["d", "e", "f"].map((id) => stateOf(q, "drafts", id))));
       expect(await states()).toEqual(["sent", "dropped", "queued"]);
-      await db.tx((q) => dropDrafts(q, "k", "another"));
+      await db.tx((q) => dropDrafts(q, { ...s, id: "another" }));
       expect(await states()).toEqual(["sent", "dropped", "queued"]);
-      await db.tx((q) => dropDrafts(q, "k", "s"));
+      await db.tx((q) => dropDrafts(q, s));
       expect(await states()).toEqual(["sent", "dropped", "dropped"]);
       expect(await db.read((q) => channelsWithDueLanes(q, "out", "a"))).toEqual([]);
     });
@@ -228,7 +235,7 @@ export function describeSessions(place: NewPlace): void {
       const row = await session(db);
       await db.tx(async (q) => {
         await q.run("UPDATE drafts SET state = 'sent', open = 0");
-        await noteHeard(q, row, "tex", null);
+        await recordHeard(q, row, "tex", null);
         await q.run("UPDATE turns SET state = 'dropped', open = 0, received_at = received_at - 61000");
         await q.run("UPDATE drafts SET updated_at = updated_at - 61000");
       });

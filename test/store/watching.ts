@@ -1,10 +1,10 @@
 // Looks at the platform's conversations, what a person's words take the place of, and what was said.
 
 import { describe, expect, it } from "vitest";
+import { insertSession } from "../../src/calls/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type Lease, leaseIdleLane, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
 import { changeDraft, enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
-import { insertSession } from "../../src/store/tables/sessions.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
 import { hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
 import { changeTurn, enqueueTurn } from "../../src/store/tables/turns.ts";

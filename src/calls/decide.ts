@@ -1,0 +1,144 @@
+// Decisions about live sessions (calls), on loaded rows. Pure.
+
+import type { MessageEvent, SendOutcome, SessionEvent } from "bridgehead/contract";
+import { barred, type Rules } from "../domain/guards.ts";
+import type { Cause } from "../domain/policy.ts";
+import type { DraftChange } from "../store/tables/drafts.ts";
+
+/** The conversation in which a call starts. `begun`: it is bound to the platform's conversation, or an
+ *  open turn will bind it. */
+export interface FreeConversation {
+  readonly id: string;
+  readonly begun: boolean;
+}
+
+export interface OpenTurn {
+  readonly id: string;
+  readonly state: "waiting" | "asking" | "unknown";
+  readonly question: string;
+  /** The turn opens the platform's conversation and asks nothing. */
+  readonly opening: boolean;
+}
+
+/** The open turns of a session, oldest first. */
+export interface OpenTurns {
+  /** The platform's conversation is bound. */
+  readonly isBound: boolean;
+  readonly turns: readonly OpenTurn[];
+}
+
+/** Turns that end without an answer. `strip`: they complete the opening that they have started, and
+ *  their question is removed. */
+export interface DropPlan {
+  readonly drop: readonly OpenTurn[];
+  readonly strip: readonly OpenTurn[];
+}
+
+/** Plans the end of the call: queued work is dropped and the running question is cancelled. An opening
+ *  that was already started continues. */
+export function planEnd({ isBound, turns }: OpenTurns): DropPlan & { readonly cancel: boolean } {
+  const questions = turns.filter(({ opening }) => !opening);
+  return {
+    drop: turns.filter(({ state, opening }) => state === "waiting" || (isBound && !opening)),
+    strip: questions.filter(({ state }) => state !== "waiting" && !isBound),
+    cancel: isBound && questions.some(({ state }) => state !== "waiting"),
+  };
+}
+
+/** Plans a new message of the caller. Turns in `join` were not asked, so the new turn asks their text and
+ *  takes over their messages. Turns that were asked are dropped, because their answers would be late and
+ *  answer an outdated question. */
+export function planMessage({
+  isBound,
+  turns,
+}: OpenTurns): DropPlan & { readonly join: readonly OpenTurn[]; readonly cancel: boolean } {
+  const questions = turns.filter(({ opening }) => !opening);
+  const running = questions.filter(({ state }) => state !== "waiting");
+  return {
+    drop: questions.filter(({ state }) => state === "waiting" || isBound),
+    // The conversation is not bound yet: the running work is the opening, which must not start twice.
+    strip: isBound ? [] : running,
+    join: isBound ? questions.filter(({ state }) => state === "waiting") : questions,
+    // Also cancels a question that another node found obsolete but could not cancel.
+    cancel: isBound,
+  };
+}
+
+/** The reason text by state and reason of a session event (bridgehead/contract, SessionEvent). */
+const missed: Readonly<Record<string, string>> = {
+  "handing-over no-answer": "the agent did not answer in a call, which is being handed over",
+  "handing-over lost": "the agent cannot be reached in a call, which is being handed over",
+  "closed no-answer": "a call has ended, and nobody has answered the caller",
+  "closed failed": "a call has ended because the agent could not be reached",
+};
+
+/** Returns the reason for an escalation when the event shows that the caller was not served; else null.
+ *  Barred callers cause none. */
+export function missedReason(
+  event: Pick<SessionEvent, "state" | "reason" | "from">,
+  rules: Pick<Rules, "allow" | "deny">,
+): string | null {
+  const reason = missed[`${event.state} ${event.reason}`];
+  return reason === undefined || barred(event.from.address.toLowerCase(), rules) !== null ? null : reason;
+}
+
+const longestReason = 500;
+
+/** Returns the escalation for a message to humans: a missed call, or any message without a notification
+ *  target; else null. */
+export function reasonForHumans(
+  { forHumans, text }: Required<Pick<MessageEvent, "forHumans">> & Pick<MessageEvent, "text">,
+  { isCall, hasTargets }: { readonly isCall: boolean; readonly hasTargets: boolean },
+): { readonly cause: Cause; readonly reason: string } | null {
+  if (!isCall && hasTargets) return null;
+  const reason = `${forHumans.subject}: ${text.replace(/\s+/g, " ").trim()}`.slice(0, longestReason);
+  return { cause: isCall ? "call" : "held", reason: reason.toWellFormed() };
+}
+
+/** `lostFor`: milliseconds since the session was lost; null while it is open, "ended" when it is closed
+ *  or unknown. `outdated`: the caller has said something newer than the question of the reply. */
+export interface Speaking {
+  readonly lostFor: number | null | "ended";
+  readonly outdated: boolean;
+}
+
+/** Timeout for a lost connection to come back, in milliseconds. */
+const patience = 60_000;
+/** Poll interval for a session that is lost or not yet held by a node, in milliseconds. */
+const pollMs = 500;
+const shortestPollMs = 100;
+
+/** Returns the change that keeps the head of a lane from being spoken now; null when it may be spoken. A
+ *  late voice reply is worse than none, and unknown outcomes are not reconciled. */
+export function admission(state: string, { lostFor, outdated }: Speaking): DraftChange | null {
+  const dropped = (reason: string) => ({ state: "dropped", open: 0, reason }) as const;
+  // The draft was found with an expired lease.
+  if (state !== "queued") return dropped("it may have been said");
+  if (lostFor === "ended") return dropped("the call has ended");
+  if (lostFor !== null && lostFor > patience) return dropped("the call did not come back");
+  if (outdated) return dropped("the caller said something newer");
+  return lostFor === null
+    ? null
+    : { state: "queued", open: 1, dueInMs: pollMs, reason: "the call has lost its connection" };
+}
+
+/** Returns the change after an attempt to speak a draft. `tryingFor` is in milliseconds. */
+export function afterAttempt(outcome: SendOutcome, tryingFor: number): DraftChange {
+  switch (outcome.kind) {
+    case "sent":
+      return { state: "sent", open: 0, externalId: outcome.id };
+    case "refused":
+      return { state: "dropped", open: 0, reason: `${outcome.code}: ${outcome.reason}` };
+    case "unknown":
+      return { state: "dropped", open: 0, reason: `it may have been said: ${outcome.reason}` };
+    case "deferred":
+      return tryingFor > patience
+        ? { state: "dropped", open: 0, reason: `given up: ${outcome.reason}` }
+        : {
+            state: "queued",
+            open: 1,
+            dueInMs: Math.max(outcome.retryAfterMs ?? pollMs, shortestPollMs),
+            reason: outcome.reason,
+          };
+  }
+}

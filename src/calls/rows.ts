@@ -1,0 +1,336 @@
+// Statements on live sessions and on the turns and drafts of a call.
+
+import type { Query } from "../store/driver.ts";
+import { lockLane, refreshLane } from "../store/lanes.ts";
+import { type SessionRow, sessionColumns } from "../store/tables/sessions.ts";
+import { endAttempt } from "../store/tables/turns.ts";
+import type { DropPlan, FreeConversation, OpenTurns, Speaking } from "./decide.ts";
+
+/** Returns the session, locked for this transaction. Events of a session lock it before its lanes, in the
+ *  order of the heartbeat. */
+export async function lockSession(q: Query, channel: string, id: string): Promise<SessionRow | null> {
+  const row = await q.one<SessionRow>(
+    `SELECT ${sessionColumns} FROM sessions WHERE channel = $1 AND id = $2
+     FOR UPDATE -- only: postgres`,
+    channel,
+    id,
+  );
+  return row ?? null;
+}
+
+/** Records the start of a call. */
+export async function insertSession(
+  q: Query,
+  session: Pick<SessionRow, "channel" | "id" | "conversation" | "node">,
+): Promise<void> {
+  await q.run(
+    `INSERT INTO sessions (channel, id, conversation, state, node, openings, opened_at)
+     VALUES ($1, $2, $3, 'open', $4, 1, now_ms())`,
+    session.channel,
+    session.id,
+    session.conversation,
+    session.node,
+  );
+  await pinLanes(q, session.conversation);
+}
+
+/** Resumes the session with the agent over a new connection at `node`, also during a transfer to a
+ *  human. Work of another node on it is taken over soon. */
+export async function resumeSession(q: Query, session: SessionRow, node: string): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'open', node = $3, openings = openings + 1, handing_over = NULL, lost_at = NULL,
+       closed_at = NULL, reason = NULL
+     WHERE channel = $1 AND id = $2`,
+    session.channel,
+    session.id,
+    node,
+  );
+  await pinLanes(q, session.conversation);
+  if (session.node !== node) await hasten(q, session.conversation);
+}
+
+/** Reopens a session that was recorded as lost but is still connected at `node`. */
+export async function reviveSession(q: Query, session: SessionRow, node: string): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'open', node = $3, lost_at = NULL, reason = NULL
+     WHERE channel = $1 AND id = $2 AND state = 'lost'`,
+    session.channel,
+    session.id,
+    node,
+  );
+  await pinLanes(q, session.conversation);
+}
+
+/** Records that a transfer to a human is in progress. */
+export async function handOver(q: Query, session: SessionRow, reason: string): Promise<void> {
+  await q.run(
+    "UPDATE sessions SET handing_over = $3 WHERE channel = $1 AND id = $2",
+    session.channel,
+    session.id,
+    reason,
+  );
+}
+
+/** Marks the session as lost after its connection failed; it may resume. A closed session stays closed. */
+export async function loseSession(q: Query, session: SessionRow, reason: string | null): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'lost', lost_at = COALESCE(lost_at, now_ms()), reason = $3
+     WHERE channel = $1 AND id = $2 AND state <> 'closed'`,
+    session.channel,
+    session.id,
+    reason,
+  );
+  await pinLanes(q, session.conversation);
+}
+
+/** Closes the session. A second report (another callback of the provider) adds missing details. */
+export async function closeSession(
+  q: Query,
+  session: SessionRow,
+  end: { readonly reason: string | null; readonly durationMs: number | null },
+): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'closed', closed_at = COALESCE(closed_at, now_ms()), reason = COALESCE($3, reason),
+       duration = COALESCE($4, duration) WHERE channel = $1 AND id = $2`,
+    session.channel,
+    session.id,
+    end.reason,
+    end.durationMs === null ? null : Math.round(end.durationMs),
+  );
+  await pinLanes(q, session.conversation);
+}
+
+/** Pins the lanes of the conversation to the node of its open session, because that node holds the
+ *  socket and can cancel a superseded question. Call after every change of a session's state. */
+async function pinLanes(q: Query, conversation: string): Promise<void> {
+  await q.run(
+    `UPDATE lanes SET node = (
+       SELECT node FROM sessions WHERE conversation = $1 AND state = 'open' ORDER BY opened_at DESC LIMIT 1
+     ) WHERE id IN ($2, $3)`,
+    conversation,
+    `${conversation}/in`,
+    `${conversation}/out`,
+  );
+}
+
+/** Milliseconds after which a lost session no longer reserves its conversation. */
+const comebackMs = 120_000;
+
+/** Returns the newest conversation with that person that has no live session. `begun`: it is bound to the
+ *  platform's conversation, or an open turn will bind it. */
+export async function freeConversation(
+  q: Query,
+  channel: string,
+  person: string,
+): Promise<FreeConversation | null> {
+  const row = await q.one<{ id: string; begun: number }>(
+    `SELECT id, CASE WHEN platform_id IS NOT NULL
+         OR EXISTS (SELECT 1 FROM turns WHERE turns.conversation = conversations.id AND open = 1) THEN 1 ELSE 0 END AS begun
+     FROM conversations WHERE channel = $1 AND person = $2
+       AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.conversation = conversations.id
+         AND (state = 'open' OR (state = 'lost' AND lost_at > now_ms() - $3)))
+     ORDER BY id DESC LIMIT 1`,
+    channel,
+    person,
+    comebackMs,
+  );
+  return row ? { id: row.id, begun: row.begun === 1 } : null;
+}
+
+/** Locks the inbound lane of the session's conversation and returns the open turns of the session, oldest
+ *  first. */
+export async function openTurns(
+  q: Query,
+  { id, conversation }: Pick<SessionRow, "id" | "conversation">,
+): Promise<OpenTurns> {
+  await lockLane(q, conversation, "in");
+  const rows = await q.all<{
+    bound: number;
+    id: string | null;
+    state: OpenTurns["turns"][number]["state"];
+    question: string;
+    opening: number;
+  }>(
+    `SELECT CASE WHEN conversations.platform_id IS NULL THEN 0 ELSE 1 END AS bound, turns.id, turns.state, turns.question,
+       CASE WHEN turns.opening IS NULL THEN 0 ELSE 1 END AS opening
+     FROM conversations LEFT JOIN turns ON turns.conversation = conversations.id AND turns.open = 1 AND turns.session = $2
+     WHERE conversations.id = $1 ORDER BY turns.seq`,
+    conversation,
+    id,
+  );
+  return {
+    isBound: rows[0]?.bound === 1,
+    turns: rows.flatMap((row) =>
+      row.id === null ? [] : [{ ...row, id: row.id, opening: row.opening === 1 }],
+    ),
+  };
+}
+
+/** Drops the turns of the plan, and replaces the questions of turns that must complete an opening by
+ *  `opening`. Call with the inbound lane locked. A worker that is asking a dropped turn detects this
+ *  before it writes. */
+export async function dropTurns(q: Query, plan: DropPlan, reason: string, opening: string): Promise<void> {
+  for (const { id, state } of plan.drop) {
+    if (state === "asking") await endAttempt(q, id, "unknown", reason);
+    await q.run(
+      "UPDATE turns SET state = 'dropped', open = 0, reason = $2, updated_at = now_ms() WHERE id = $1",
+      id,
+      reason,
+    );
+  }
+  for (const { id } of plan.strip)
+    await q.run(
+      "UPDATE turns SET question = '', context = NULL, opening = $2, updated_at = now_ms() WHERE id = $1",
+      id,
+      opening,
+    );
+}
+
+/** Moves the messages of one turn to another turn. */
+export async function moveMessages(q: Query, from: string, to: string): Promise<void> {
+  await q.run("UPDATE events SET turn = $2 WHERE turn = $1", from, to);
+}
+
+/** Drops the queued drafts of the session. */
+export async function dropDrafts(
+  q: Query,
+  { id, conversation }: Pick<SessionRow, "id" | "conversation">,
+): Promise<void> {
+  await lockLane(q, conversation, "out");
+  const changed = await q.run(
+    `UPDATE drafts SET state = 'dropped', open = 0, reason = 'the call has ended', updated_at = now_ms()
+     WHERE conversation = $1 AND open = 1 AND session = $2 AND state = 'queued'`,
+    conversation,
+    id,
+  );
+  if (changed > 0) await refreshLane(q, conversation, "out");
+}
+
+/** Drops the remaining parts of a reply after the caller interrupted it (barge-in). */
+export async function dropRest(
+  q: Query,
+  { id, conversation }: Pick<SessionRow, "id" | "conversation">,
+): Promise<void> {
+  await lockLane(q, conversation, "out");
+  const changed = await q.run(
+    `UPDATE drafts SET state = 'dropped', open = 0, reason = 'the caller interrupted', updated_at = now_ms()
+     WHERE conversation = $1 AND open = 1 AND session = $2 AND state = 'queued'
+       AND EXISTS (SELECT 1 FROM drafts said WHERE said.reply = drafts.reply AND said.id <> drafts.id
+         AND said.state IN ('sending', 'sent', 'delivered'))`,
+    conversation,
+    id,
+  );
+  if (changed > 0) await refreshLane(q, conversation, "out");
+}
+
+/** Records the text that was played to the caller from the session's newest draft, or from the draft
+ *  that answers `about` (the external id of an event). */
+export async function recordHeard(
+  q: Query,
+  session: { readonly channel: string; readonly id: string; readonly conversation: string },
+  heard: string,
+  about: string | null,
+): Promise<void> {
+  await q.run(
+    `UPDATE drafts SET heard = $3 WHERE id = (
+       SELECT drafts.id FROM drafts JOIN replies ON replies.id = drafts.reply
+       WHERE drafts.conversation = $1 AND drafts.session = $2 AND drafts.state IN ('sending', 'sent', 'delivered')
+         AND ($4 = '' OR EXISTS (
+           SELECT 1 FROM events WHERE events.channel = $5 AND events.external_id = $4 AND events.turn = replies.turn))
+       ORDER BY drafts.seq DESC LIMIT 1)`,
+    session.conversation,
+    session.id,
+    heard,
+    about ?? "",
+    session.channel,
+  );
+}
+
+/** Returns what decides whether a draft of the session may be spoken. `outdated`: the session has a newer
+ *  question than the one that the reply answers. */
+export async function speakingState(
+  q: Query,
+  channel: string,
+  session: string,
+  reply: string,
+): Promise<Speaking> {
+  const row = await q.one<{ state: string; lost_for: number | null; outdated: number }>(
+    `SELECT state, now_ms() - lost_at AS lost_for, CASE WHEN EXISTS (
+       SELECT 1 FROM replies JOIN turns own ON own.id = replies.turn
+       JOIN turns later ON later.conversation = own.conversation AND later.seq > own.seq
+       WHERE replies.id = $3 AND later.session = $2 AND later.opening IS NULL) THEN 1 ELSE 0 END AS outdated
+     FROM sessions WHERE channel = $1 AND id = $2`,
+    channel,
+    session,
+    reply,
+  );
+  if (!row || row.state === "closed") return { lostFor: "ended", outdated: false };
+  return { lostFor: row.state === "lost" ? (row.lost_for ?? 0) : null, outdated: row.outdated === 1 };
+}
+
+/** Marks every open session as lost. Called at start on a store that only one process may use. */
+export async function loseSessions(q: Query): Promise<void> {
+  await q.run("UPDATE lanes SET node = NULL WHERE node IS NOT NULL");
+  await q.run(
+    "UPDATE sessions SET state = 'lost', lost_at = now_ms(), reason = 'restarted' WHERE state = 'open'",
+  );
+}
+
+/** Name of the lease that serves as the heartbeat of a node. */
+export const nodeLease = (node: string): string => `node:${node}`;
+
+const silent = "the node that held it is silent";
+
+/** Marks open sessions of nodes without a valid lease as lost; returns their number. */
+export async function loseOrphans(q: Query): Promise<number> {
+  const orphans = await q.all<{ conversation: string }>(
+    `UPDATE sessions SET state = 'lost', lost_at = now_ms(), reason = $1 WHERE state = 'open'
+       AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.name = 'node:' || sessions.node AND until > now_ms())
+     RETURNING conversation`,
+    silent,
+  );
+  for (const { conversation } of orphans) {
+    await pinLanes(q, conversation);
+    await hasten(q, conversation);
+  }
+  return orphans.length;
+}
+
+/** Shortens the leases of a silent node, because the caller is waiting. They do not end at once: a node
+ *  that was only suspended still relies on them. It starts no work that exceeds its lease. */
+async function hasten(q: Query, conversation: string): Promise<void> {
+  if (q.leases !== null) return;
+  await q.run(
+    `UPDATE lanes SET lease_until = CASE WHEN lease_until > now_ms() + 20000 THEN now_ms() + 20000 ELSE lease_until END
+     WHERE id IN ($1, $2)`,
+    `${conversation}/in`,
+    `${conversation}/out`,
+  );
+}
+
+/** Deletes the leases of nodes that expired more than a day ago. */
+export async function forgetNodes(q: Query): Promise<void> {
+  await q.run("DELETE FROM leases WHERE name LIKE 'node:%' AND until < now_ms() - 86400000");
+}
+
+/** Reopens sessions that other nodes marked as lost while this node could not reach the store, although
+ *  it still holds them. */
+export async function reclaimSessions(q: Query, node: string): Promise<void> {
+  const own = await q.all<{ conversation: string }>(
+    `UPDATE sessions SET state = 'open', lost_at = NULL, reason = NULL
+     WHERE state <> 'closed' AND state = 'lost' AND node = $1 AND reason = $2 RETURNING conversation`,
+    node,
+    silent,
+  );
+  for (const { conversation } of own) await pinLanes(q, conversation);
+}
+
+/** Closes sessions that have been lost for longer than `afterMs`, because no end callback is expected
+ *  any more. */
+export async function endLost(q: Query, afterMs: number): Promise<void> {
+  await q.run(
+    `UPDATE sessions SET state = 'closed', closed_at = now_ms()
+     WHERE state <> 'closed' AND state = 'lost' AND lost_at < now_ms() - $1`,
+    afterMs,
+  );
+}
