@@ -11,6 +11,7 @@ import { pulsesOf } from "./channels/readiness.ts";
 import type { Config } from "./config/index.ts";
 import type { Policy } from "./domain/policy.ts";
 import { Scheduler } from "./engine/scheduler.ts";
+import { type TimingOverrides, timingWith } from "./engine/timing.ts";
 import { createEscalation } from "./escalation/escalation.ts";
 import { linkTo } from "./escalation/notify/links.ts";
 import { pageHandler } from "./escalation/notify/page.ts";
@@ -72,6 +73,8 @@ export interface AppOptions {
   retire?(routes: readonly Route[]): Promise<void>;
   /** Opened by `openStore`; opened here when absent. Closed with the app, or when its start fails. */
   readonly store?: OpenedStore;
+  /** Durations of tests. */
+  readonly timing?: TimingOverrides;
 }
 
 export interface OpenedStore {
@@ -158,11 +161,13 @@ export async function startApp(options: AppOptions): Promise<App> {
   const { db } = store;
   const node = `${config.node}/${newToken(6)}`;
   const rate = rateOf(config.platform.rate.requests, config.platform.rate.per);
+  const timing = timingWith(options.timing);
   const lives = new AbortController();
 
   // A responder may still reply after the policy was removed. The agent must not see that reply.
   let told = await db.read(wasTold);
   const escalating = { policy: () => config.escalation, lines: () => host.lines(), clock, log };
+  const webhooks = { ...escalating, answerMs: timing.escalation.webhookAnswer };
   const escalation = createEscalation({
     ...escalating,
     hasResponders: () => config.escalation !== null || told,
@@ -180,7 +185,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   });
   const { platformUrl } = options;
   const agents = createAgents({ db, platformUrl, rate, clock, log, changed: () => scheduler.wake() });
-  const deps = { lines: () => host.lines(), sessions: liveSessions, db, clock, log, node };
+  const deps = { lines: () => host.lines(), sessions: liveSessions, db, clock, log, node, timing };
   const scheduler: Scheduler = new Scheduler({
     db,
     clock,
@@ -202,7 +207,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       }),
       sendStage({ ...deps, timeout: sendTimeout }),
       fetchStage({ ...deps, timeout: fetchTimeout, mostBytes }),
-      watchStage({ ...escalating, db, rate, node }),
+      watchStage({ ...escalating, db, rate, node, timing }),
     ],
     capacity: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
   });
@@ -213,7 +218,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     const nextAgents = await agents.prepare(next);
     let exchange: () => Promise<void>;
     try {
-      exchange = await host.prepare([...next.channels, ...webhookChannels(next, escalating)], (name) =>
+      exchange = await host.prepare([...next.channels, ...webhookChannels(next, webhooks)], (name) =>
         nextAgents.agent(name),
       );
     } catch (error) {

@@ -9,6 +9,7 @@ import type { AgentClient } from "../../src/agent/calls.ts";
 import { liveSessions } from "../../src/calls/sessions.ts";
 import { causes, type Policy } from "../../src/domain/policy.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
+import { standardTiming } from "../../src/engine/timing.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
 import { tellStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
@@ -70,6 +71,7 @@ export async function startStorm(customers: number): Promise<Storm> {
     clock,
     log,
     node: "bench",
+    timing: standardTiming,
   };
   const escalation = createEscalation(deps);
   for (const channel of ["customers", "pager"])

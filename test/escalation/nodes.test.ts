@@ -4,6 +4,7 @@
 import type { MessageEvent, Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { standardTiming } from "../../src/engine/timing.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
 import { tellStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
@@ -122,7 +123,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const { one, other, during } = await nodes(onTestFinished);
     await one.tx((q) => watchIn(q, { id: "k", channel: "c" }, 0));
     const rate = rateOf(1000, 60_000);
-    const looks = (node: string) => watchStage({ ...deps, db: one, rate, node });
+    const looks = (node: string) => watchStage({ ...deps, db: one, rate, node, timing: standardTiming });
     let begun = 0;
     const second = await during(
       async (q) => {

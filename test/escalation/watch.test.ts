@@ -1,6 +1,7 @@
 // Looks at a conversation of the platform, over HTTP: what was read counts, whatever cannot be read.
 
 import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../src/engine/timing.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
@@ -33,6 +34,7 @@ async function watched({ asksTwice = false } = {}) {
   const { db, clock, rate } = house;
   const { log, lines: logged } = listen();
   const stage = watchStage({
+    timing: standardTiming,
     policy: () => policyOf(),
     lines: () => lines,
     db,

@@ -8,6 +8,7 @@ import { createAgentClient } from "../../src/agent/index.ts";
 import { heartbeatStage } from "../../src/calls/node-heartbeat.ts";
 import { liveSessions } from "../../src/calls/sessions.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
+import { standardTiming } from "../../src/engine/timing.ts";
 import { steadyNow } from "../../src/ops/clock.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
 import { askStage } from "../../src/pipeline/ask/stage.ts";
@@ -149,7 +150,15 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
       }),
     ]),
   );
-  const deps = { lines: () => lines, sessions: liveSessions, db, clock, log, node: options.node ?? "n" };
+  const deps = {
+    lines: () => lines,
+    sessions: liveSessions,
+    db,
+    clock,
+    log,
+    node: options.node ?? "n",
+    timing: standardTiming,
+  };
   const scheduler: Scheduler = new Scheduler({
     db: options.faulty?.(db) ?? db,
     clock,

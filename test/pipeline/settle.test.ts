@@ -5,6 +5,7 @@ import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { liveSessions } from "../../src/calls/sessions.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
+import { standardTiming } from "../../src/engine/timing.ts";
 import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../src/pipeline/compose/stage.ts";
 import { changeAfter } from "../../src/pipeline/reconcile/stage.ts";
@@ -41,7 +42,16 @@ async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRul
     log: heard.log,
     transactional: [],
     stages: [
-      sendStage({ lines, sessions: liveSessions, db, clock, log: heard.log, node: "n", timeout: 1000 }),
+      sendStage({
+        lines,
+        sessions: liveSessions,
+        db,
+        clock,
+        log: heard.log,
+        node: "n",
+        timing: standardTiming,
+        timeout: 1000,
+      }),
     ],
     capacity: () => 1,
   });

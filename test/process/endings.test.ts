@@ -13,8 +13,8 @@ import { openPlace, type Place, type PlaceOptions, startWorld, type World } from
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const users = [...doubleDeaths.map((_, index) => `d${index}`), "drain", "impatient", "stopped"];
 const timeout = 300_000;
-/** What `short-lease` makes of a lease, and a bit. */
-const leaseMs = 6000;
+/** What `short-lease` makes of a lease (a call of 5 s, and 1 s), and a bit. */
+const leaseMs = 6500;
 
 describeReal("the daemon, ended in other ways", missing, () => {
   let world: World;

@@ -11,6 +11,7 @@ import { type Policy, pollingOf } from "../../domain/policy.ts";
 import { lookDelay } from "../../domain/retry.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
+import type { Timing } from "../../engine/timing.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { rateName, readCall } from "../../pipeline/rate.ts";
@@ -48,6 +49,7 @@ export interface WatchDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
+  readonly timing: Timing;
 }
 
 /** Timeout in milliseconds for two quick reads. */

@@ -13,6 +13,7 @@ import {
 } from "bridgehead/contract";
 import * as z from "zod";
 import type { Policy } from "../../domain/policy.ts";
+import { standardTiming } from "../../engine/timing.ts";
 import { judge, type Resolve } from "../../ops/address.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { connectMs, openConnection } from "./connection.ts";
@@ -27,8 +28,9 @@ export interface WebhookDeps {
   readonly policy: () => Policy | null;
   /** Channel runtimes, whose agents may have recipients of their own. */
   readonly lines: () => ChannelRuntimes;
-  /** Name resolution, and response timeout in milliseconds. Default: the system's resolver, and 20 s. */
+  /** Default: the system's resolver. */
   readonly resolve?: Resolve;
+  /** Response timeout in milliseconds. Default: that of the standard timing. */
   readonly answerMs?: number;
 }
 
@@ -40,8 +42,6 @@ type Draft = {
   /** Thread token that links the receiver's response to the conversation. */
   readonly token: string;
 };
-
-const answerMs = 20_000;
 
 /** Returns the adapter of one running daemon. */
 export const webhookAdapter = (deps: WebhookDeps) =>
@@ -116,7 +116,10 @@ async function deliver(
     opened.destroy();
     throw error;
   }
-  const until = AbortSignal.any([signal, AbortSignal.timeout(deps.answerMs ?? answerMs)]);
+  const until = AbortSignal.any([
+    signal,
+    AbortSignal.timeout(deps.answerMs ?? standardTiming.escalation.webhookAnswer),
+  ]);
   const answer = await post(opened, destination.url, headers, draft.body, until).catch((error: unknown) =>
     reasonOf(error),
   );

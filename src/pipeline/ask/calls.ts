@@ -36,10 +36,9 @@ export interface Decided {
   readonly decision: Decision;
 }
 
-const longestRead = 20_000;
-
 /** Timeout of a lookup after a call. A lookup that takes longer is retried later. */
-export const readTimeout = (deps: Pick<AskDeps, "timeout">): number => Math.min(deps.timeout, longestRead);
+export const readTimeout = (deps: Pick<AskDeps, "timeout" | "timing">): number =>
+  Math.min(deps.timeout, deps.timing.ask.read);
 const readSignal = (signal: AbortSignal, deps: AskDeps): AbortSignal =>
   AbortSignal.any([signal, AbortSignal.timeout(readTimeout(deps))]);
 

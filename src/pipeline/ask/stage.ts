@@ -13,6 +13,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import type { Address } from "../../domain/address.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
 import type { Claimed, Stage } from "../../engine/stage.ts";
+import type { Timing } from "../../engine/timing.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { abandonLane, channelsWithDueLanes, type Lease, leaseLanes, releaseLane } from "../../store/lanes.ts";
@@ -39,16 +40,15 @@ export interface AskDeps {
   /** Milliseconds after an unanswered call before a missing question counts as not asked. Applies to
    *  channels without their own value. */
   readonly settleAfter: number;
+  readonly timing: Timing;
 }
-
-const leaseMargin = 15_000;
-const maxWait = 2000;
 
 export function askStage(deps: AskDeps): Stage {
   let nextRateAt = 0;
+  const { rateWait, leaseMargin } = deps.timing.ask;
   // One lease covers a wait for the rate limit, a lookup, and two effects: the opening and the question. It
   // is never renewed.
-  const leaseMs = maxWait + calls.readTimeout(deps) + 2 * deps.timeout + leaseMargin;
+  const leaseMs = rateWait + calls.readTimeout(deps) + 2 * deps.timeout + leaseMargin;
   const mayClaim = (channel: string) => {
     const line = deps.lines().get(channel);
     return line !== undefined && deps.clock.monotonic() >= nextRateAt && whyNotAsk(line) === null;
@@ -74,7 +74,7 @@ export function askStage(deps: AskDeps): Stage {
           continue;
         }
         const asking = claimedBy(line, lease, head);
-        const rate = await takeRate(q, rateName, deps.rate, callsOf(asking), maxWait);
+        const rate = await takeRate(q, rateName, deps.rate, callsOf(asking), rateWait);
         if (!rate.taken) {
           // The lane stays due. No channel is claimed before the rate limit has room again.
           await releaseLane(q, lease, "in");

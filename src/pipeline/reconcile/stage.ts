@@ -23,9 +23,6 @@ import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
 import type { SendDeps, Sending } from "../send/sending.ts";
 
-/** Reconcile window of a notification before it is sent again, in milliseconds. */
-const noticeWindowMs = 45_000;
-
 export async function settle(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
   const { line, draft } = sending;
   const verdict = await look(sending, signal, deps);
@@ -34,7 +31,7 @@ export async function settle(sending: Sending, signal: AbortSignal, deps: SendDe
     "looked at an unknown outcome",
   );
   const isNotice = (await deps.db.read((q) => noticesOf(q, draft.reply))).length > 0;
-  const rules = isNotice ? noticeRules(line.rules) : line.rules;
+  const rules = isNotice ? noticeRules(line.rules, deps.timing.reconcile.noticeWindow) : line.rules;
   // The window of an attempt in which the process died begins with the first lookup.
   const left = Math.min(draft.settle_left ?? rules.unknown_window, rules.unknown_window);
   const change = paced(changeAfter(verdict, draft.looks, left, rules), verdict, sending);
@@ -48,10 +45,10 @@ export async function settle(sending: Sending, signal: AbortSignal, deps: SendDe
 
 /** A notification of unknown outcome is sent again after a short window. A missed notification is worse
  *  than a duplicate. */
-const noticeRules = (rules: ChannelRules): ChannelRules => ({
+const noticeRules = (rules: ChannelRules, window: number): ChannelRules => ({
   ...rules,
   on_unknown: "resend",
-  unknown_window: Math.min(rules.unknown_window, noticeWindowMs),
+  unknown_window: Math.min(rules.unknown_window, window),
 });
 
 async function look(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Verdict> {

@@ -2,6 +2,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { LeaseDeadline } from "../../engine/lease-deadline.ts";
+import type { Timing } from "../../engine/timing.ts";
 import type { Database } from "../../store/driver.ts";
 import type { Lease } from "../../store/lanes.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
@@ -17,6 +18,7 @@ export interface SendDeps {
   readonly node: string;
   /** Timeout of one attempt, in milliseconds. */
   readonly timeout: number;
+  readonly timing: Timing;
 }
 
 export interface Sending {
