@@ -1,57 +1,95 @@
 // Not defects, but circumstances that would take too long to wait for, or need more than one machine: planted as defects are.
 
-import type { Edit } from "./planting.ts";
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { TimingOverrides } from "../../src/engine/timing.ts";
+import type { Plant } from "./planting.ts";
 
-const ask = "src/pipeline/ask/stage.ts";
+/** Other durations of the core than the standard ones. */
+const timed =
+  (timing: TimingOverrides): Plant =>
+  (altered) => ({
+    "src/app.ts": {
+      startApp: (real) => (options) => {
+        altered();
+        return real({ ...options, timing: { ...options.timing, ...timing } });
+      },
+    },
+  });
 
-export const circumstances: { readonly [name: string]: readonly Edit[] } = {
+const all =
+  (...plants: readonly Plant[]): Plant =>
+  (altered) =>
+    Object.assign({}, ...plants.map((plant) => plant(altered)));
+
+/** How much faster the clock of `quick-looks` goes. */
+const haste = 75;
+
+export const circumstances: { readonly [name: string]: Plant } = {
   /** A lease that hardly holds one call. */
-  "short-lease": [
-    {
-      file: ask,
-      find: "const leaseMs = maxWait + readTimeout(deps) + deps.timeout + leaseMargin;",
-      put: "const leaseMs = deps.timeout + 500;",
+  "short-lease": timed({ ask: { rateWait: 0, read: 500, leaseMargin: 500 } }),
+  /** Looks at a provider's list of texts that need not wait until it is certainly complete: to them, attempts age faster. */
+  "quick-looks": (altered) => ({
+    "adapters/sms/twilio/send.ts": {
+      sender: (make) => (channel, settings, client, health) => {
+        const ahead = new AsyncLocalStorage<number>();
+        const clock = {
+          now: () => channel.clock.now() + (ahead.getStore() ?? 0),
+          monotonic: () => channel.clock.monotonic(),
+          sleep: (ms: number, signal?: AbortSignal) => channel.clock.sleep(ms, signal),
+        };
+        const hasty = new Proxy(channel, {
+          get: (target, name) => {
+            if (name === "clock") return clock;
+            const member: unknown = Reflect.get(target, name, target);
+            return typeof member === "function" ? member.bind(target) : member;
+          },
+        });
+        const real = make(hasty, settings, client, health);
+        return {
+          ...real,
+          async reconcile(text, attempt, signal) {
+            altered();
+            const age = channel.clock.now() - attempt.startedAt.getTime();
+            const verdict = await ahead.run(age * (haste - 1), () => real.reconcile(text, attempt, signal));
+            if (verdict.kind !== "unsure" || verdict.lookAgainAfterMs === undefined) return verdict;
+            return { ...verdict, lookAgainAfterMs: verdict.lookAgainAfterMs / haste };
+          },
+        };
+      },
     },
-  ],
-  /** Looks at a provider's list of texts that need not wait until it is certainly complete. */
-  "quick-looks": [
-    { file: "adapters/sms/twilio/send.ts", find: "const settleMs = 30_000;", put: "const settleMs = 400;" },
-  ],
+  }),
   /** Calls to providers that give up on a silent one soon. */
-  "short-calls": [
-    {
-      file: "adapters/sms/twilio/client.ts",
-      find: "const timeoutMs = 30_000;",
-      put: "const timeoutMs = 6000;",
+  "short-calls": all(timed({ escalation: { webhookAnswer: 6000 } }), (altered) => ({
+    "adapters/sms/twilio/client.ts": {
+      createClient: (real) => (settings) => {
+        const client = real(settings);
+        altered();
+        return {
+          ...client,
+          messages: (call) =>
+            client.messages({ ...call, signal: AbortSignal.any([call.signal, AbortSignal.timeout(6000)]) }),
+        };
+      },
     },
-    {
-      file: "src/escalation/webhook/adapter.ts",
-      find: "const answerMs = 20_000;",
-      put: "const answerMs = 6000;",
-    },
-  ],
+  })),
   /** Nobody waits for three quarters of a minute in doubt whether somebody was told. */
-  "short-doubt": [
-    {
-      file: "src/pipeline/reconcile/stage.ts",
-      find: "const noticeWindowMs = 45_000;",
-      put: "const noticeWindowMs = 300;",
-    },
-  ],
+  "short-doubt": timed({ reconcile: { noticeWindow: 300 } }),
   /** What is sent again and again, because the daemon dies each time, does not wait longer each time. */
-  "no-patience": [
-    {
-      file: "src/pipeline/reconcile/stage.ts",
-      find: "return draft.attempts < 2 ? change",
-      put: "return draft.attempts < 99 ? change",
+  "no-patience": (altered) => ({
+    "src/domain/retry.ts": {
+      sendDelay: () => () => {
+        altered();
+        return 0;
+      },
     },
-  ],
+  }),
   /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
-  "shared-store": [
-    {
-      file: "src/app.ts",
-      find: 'const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;',
-      put: "void lockStore;\n  const unlock = () => undefined;",
+  "shared-store": (altered) => ({
+    "src/store/lock.ts": {
+      lockStore: () => () => {
+        altered();
+        return () => undefined;
+      },
     },
-  ],
+  }),
 };

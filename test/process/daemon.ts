@@ -11,6 +11,8 @@ const killing = new URL("./kill-at.ts", import.meta.url).href;
 const saying = new URL("./say-port.ts", import.meta.url).href;
 const planting = new URL("./plant.ts", import.meta.url).href;
 const running = new Set<ChildProcess>();
+/** Plants that have changed what a daemon of this test file does. */
+export const acted = new Set<string>();
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
@@ -97,6 +99,7 @@ export function startDaemon({
       const line = parsed(text);
       if (line === null) complaints.push(text);
       else lines.push(line);
+      if (line?.message === "planted") acted.add(String(line["plant"]));
       if (line?.message === "ready") resolve(true);
     });
   });

@@ -1,25 +1,31 @@
-// The matrix can fail; and whatever can be planted, for any matrix, still fits the sources.
+// The matrix can fail. Whatever can be planted, for any matrix, wraps exports that exist.
 
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { describeReal, need } from "../real/debian.ts";
 import { caseNamed } from "./cases.ts";
-import { catchesAll } from "./catching.ts";
+import { catchesAll, uncaught } from "./catching.ts";
 import { defects } from "./defects.ts";
-import { planted } from "./planting.ts";
-import { editsOf, plantable } from "./plants.ts";
+import { plantable, plantNamed } from "./plants.ts";
 import { tell } from "./story.ts";
 import { openPlace, startWorld, type World } from "./world.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
-describe("the planted edits", () => {
-  it.each([...plantable])("%s fits the sources", (name) => {
-    for (const file of new Set(editsOf(name).map((edit) => edit.file))) {
-      const source = readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
-      const edits = editsOf(name).filter((edit) => edit.file === file);
-      expect(planted(source, edits)).not.toBe(source);
+describe("planted wrappers", () => {
+  it.each([...plantable])("%s wraps exports that exist", async (name) => {
+    const wraps = Object.entries(plantNamed(name)(() => undefined));
+    expect(wraps).not.toEqual([]);
+    for (const [file, wrappers] of wraps) {
+      const module = (await import(new URL(`../../${file}`, import.meta.url).href)) as object;
+      expect(Object.keys(module)).toEqual(expect.arrayContaining(Object.keys(wrappers)));
     }
+  });
+
+  it("do not count as caught when they never ran, or when another invariant is broken", () => {
+    const found = [{ invariant: "lost" }];
+    expect(uncaught({ by: ["lost"] }, found, true)).toBe(null);
+    expect(uncaught({ by: ["lost"] }, found, false)).toBe("its wrappers never changed anything");
+    expect(uncaught({ by: ["order"] }, found, true)).toMatch(/^none of order is broken/);
   });
 });
 

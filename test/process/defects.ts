@@ -1,18 +1,57 @@
 // Defects to plant: each is what somebody could plausibly write, and each must be caught by a case of the matrix. They
 // prove that the matrix can fail.
 
+import { externalId, type InboundEvent } from "bridgehead/contract";
 import type { Invariant } from "./invariants.ts";
-import { type Defects, keepDatabase } from "./planting.ts";
+import { atStart, type Defects, type Modules, type Plant, type Wraps, writingLater } from "./planting.ts";
 
-const ask = "src/pipeline/ask/stage.ts";
-const answer = "src/pipeline/ask/outcomes.ts";
-const concluding = "src/pipeline/ask/crossing.ts";
-const accept = "src/pipeline/accept/stage.ts";
-const acceptedRow = "src/pipeline/accept/decide.ts";
-const send = "src/pipeline/send/stage.ts";
-const settle = "src/pipeline/reconcile/stage.ts";
-const lanes = "src/store/lanes.ts";
-const intake = "adapters/email/imap/intake.ts";
+type Accept = Modules["src/pipeline/accept/stage.ts"]["accept"];
+
+/** Stage accept, with the real `moveCursor` at hand. Commits without events pass: they say where reading begins. */
+const accepting =
+  (wrap: (real: Accept, write: (...args: Parameters<Accept>) => Promise<unknown>) => Accept): Plant =>
+  (altered) => {
+    let moveCursor: Modules["src/pipeline/accept/rows.ts"]["moveCursor"] | undefined;
+    return {
+      "src/pipeline/accept/rows.ts": {
+        moveCursor: (real) => {
+          moveCursor = real;
+          return real;
+        },
+      },
+      "src/pipeline/accept/stage.ts": {
+        accept: (real) => {
+          const wrapped = wrap(real, (scheduler, channel, _events, position) =>
+            scheduler.commit(async (q) => {
+              if (position) await moveCursor?.(q, channel, position);
+            }),
+          );
+          return (...args) => {
+            if (args[2].length === 0) return real(...args);
+            altered();
+            return wrapped(...args);
+          };
+        },
+      },
+    };
+  };
+
+function withoutFingerprint(event: InboundEvent): InboundEvent {
+  if (!("fingerprint" in event)) return event;
+  const { fingerprint: _, ...rest } = event;
+  return rest;
+}
+
+/** The client of an agent, with other operations in place of some. */
+const asking =
+  (
+    change: (altered: () => void) => Partial<ReturnType<Modules["src/agent/client.ts"]["createAgentClient"]>>,
+  ): Plant =>
+  (altered) => ({
+    "src/agent/client.ts": {
+      createAgentClient: (real) => (options) => ({ ...real(options), ...change(altered) }),
+    },
+  });
 
 export const defects: Defects<Invariant> = {
   "marks-first": {
@@ -20,267 +59,337 @@ export const defects: Defects<Invariant> = {
     caught: "event.commit before 2 move",
     by: ["lost"],
     endless: true,
-    edits: [
-      {
-        file: intake,
-        find: "await core.accept(events, cursorAfter(uids));",
-        put: "await options.mark(client, uids); await core.accept(events, cursorAfter(uids));",
+    plant: (altered) => ({
+      "adapters/email/imap/intake.ts": {
+        intake: (real) => (options, looks) => {
+          const { core, client, mark, own } = options;
+          let uids: readonly number[] = [];
+          const early: typeof core = {
+            log: core.log,
+            clock: core.clock,
+            known: (ids) => core.known(ids),
+            async accept(events, cursor) {
+              altered();
+              await mark(client, [...uids], own);
+              return core.accept(events, cursor);
+            },
+          };
+          const reader = real({ ...options, core: early }, looks);
+          return {
+            ...reader,
+            take: (batches, cursorAfter) =>
+              reader.take(batches, (settled) => {
+                uids = settled;
+                return cursorAfter(settled);
+              }),
+          };
+        },
       },
-    ],
+    }),
   },
   "cursor-first": {
     what: "the cursor is written in a transaction of its own, before the events",
     caught: "event.commit before 2",
     by: ["lost"],
     endless: true,
-    edits: [
-      { file: accept, find: "if (position) await moveCursor(q, channel, position);", put: "" },
-      {
-        file: accept,
-        find: "const accepted = await scheduler.commit(",
-        put: "if (position) await scheduler.commit((q) => moveCursor(q, channel, position));\n  const accepted = await scheduler.commit(",
-      },
-    ],
+    plant: accepting((real, writeCursor) => async (...args) => {
+      await writeCursor(...args);
+      const [scheduler, channel, events, , ...more] = args;
+      return real(scheduler, channel, events, null, ...more);
+    }),
   },
   "cursor-last-no-dedupe": {
     what: "the cursor follows in a transaction of its own, and ids are not recognised",
     caught: "event.commit after 2",
     by: ["asked-twice"],
-    edits: [
-      { file: accept, find: "if (position) await moveCursor(q, channel, position);", put: "" },
-      {
-        file: accept,
-        find: "  return accepted;",
-        put: "  if (position) await scheduler.commit((q) => moveCursor(q, channel, position));\n  return accepted;",
-      },
-      {
-        file: acceptedRow,
-        find: "externalId: event.id,",
-        put: "externalId: `${event.id}?${Math.random()}`,",
-      },
-      {
-        file: acceptedRow,
-        find: 'fingerprint: ("fingerprint" in event ? event.fingerprint : undefined) ?? null,',
-        put: "fingerprint: null,",
-      },
-    ],
+    plant: accepting((real, writeCursor) => async (...args) => {
+      const [scheduler, channel, events, , ...more] = args;
+      const strange = events.map((event) => ({
+        ...withoutFingerprint(event),
+        id: externalId(`${event.id}?${Math.random()}`),
+      }));
+      const accepted = await real(scheduler, channel, strange, null, ...more);
+      await writeCursor(...args);
+      return accepted.map((one, at) => ({ ...one, id: events[at]?.id ?? one.id }));
+    }),
   },
   "no-fingerprint": {
     what: "copies under another position in the mailbox are not recognised",
     caught: "outcome.commit after 1 renumbered",
     // The mark on a copy keeps it from being answered twice: it is held instead.
     by: ["asked-twice", "held"],
-    edits: [
-      {
-        file: acceptedRow,
-        find: 'fingerprint: ("fingerprint" in event ? event.fingerprint : undefined) ?? null,',
-        put: "fingerprint: null,",
-      },
-    ],
+    plant: accepting(
+      (real) =>
+        (scheduler, channel, events, ...more) =>
+          real(scheduler, channel, events.map(withoutFingerprint), ...more),
+    ),
   },
   "attempt-not-recorded": {
-    what: "a question is put before the attempt is written down",
+    what: "the attempt to put a question is written down with its outcome, not before it",
     caught: "ask.cross after 1",
     by: ["asked-twice"],
-    edits: [
-      {
-        file: concluding,
-        find: 'if (asking.turn.state === "waiting") await record(asking, deps);',
-        put: "",
-      },
-    ],
+    plant: (altered) => {
+      type Record = Modules["src/store/tables/turns.ts"]["recordAsking"];
+      const unrecorded = new Map<string, Parameters<Record>>();
+      let record: Record | undefined;
+      return {
+        "src/store/tables/turns.ts": {
+          recordAsking: (real) => {
+            record = real;
+            return (...args) => {
+              altered();
+              unrecorded.set(args[1].id, args);
+              return Promise.resolve(true);
+            };
+          },
+          endAttempt:
+            (real) =>
+            async (q, subject, ...more) => {
+              const [, ...args] = unrecorded.get(subject) ?? [];
+              if (args[0] !== undefined) await record?.(q, ...(args as [never, never, never]));
+              unrecorded.delete(subject);
+              return real(q, subject, ...more);
+            },
+        },
+      };
+    },
   },
   "asked-blindly-again": {
     what: "a question of unknown outcome is put again without looking",
     caught: "ask.cross after 1",
     by: ["asked-twice"],
-    edits: [
-      {
-        file: ask,
-        find: "return repeated ? lookUp(asking, platformId, signal, deps) : ask(asking, platformId, signal, deps);",
-        put: "return ask(asking, platformId, signal, deps);",
+    plant: asking((altered) => ({
+      lookUp() {
+        altered();
+        return Promise.resolve({ kind: "ok", value: { state: "absent" } });
       },
-    ],
+    })),
   },
   "opened-blindly-again": {
     what: "the conversation of an unanswered opening is not looked for",
     caught: "open.cross after 1 create",
     by: ["stray-conversation"],
-    edits: [{ file: ask, find: "if (repeated) return findOpened(asking, signal, deps);", put: "" }],
+    plant: asking((altered) => ({
+      findConversations() {
+        altered();
+        return Promise.resolve({ kind: "ok", value: [] });
+      },
+    })),
   },
   "binding-with-the-answer": {
     what: "the platform's conversation is only remembered when it has answered",
     caught: "ask.cross after 1",
     by: ["asked-twice"],
-    edits: [
-      {
-        file: ask,
-        find: "return concluded(asking, result, deps, (started) => (q) => leave.bound(q, asking, started.conversationId));",
-        put: `if (result.kind !== "ok") return concluded(asking, result, deps, () => async () => undefined);
-  const { bindPlatform } = await import("../store/conversations.ts");
-  const question = effect("ask.cross", { ...asking, turn: { ...asking.turn, state: "asking" } }, signal, deps);
-  const said = await line.client.ask(result.value.conversationId, { text: asking.turn.question }, question);
-  question.crossed();
-  return concluded(asking, said, deps, (answer: Answer) => async (q) => {
-    await bindPlatform(q, conversation.id, result.value.conversationId);
-    await leave.answered(q, asking, answer, deps.clock);
-  });`,
-      },
-    ],
+    plant: (altered) => {
+      const unwritten = new Map<string, string>();
+      let bind: Modules["src/store/tables/conversations.ts"]["bindPlatform"] | undefined;
+      return {
+        "src/store/tables/conversations.ts": {
+          bindPlatform: (real) => {
+            bind = real;
+            return (_q, id, platformId) => {
+              altered();
+              unwritten.set(id, platformId);
+              return Promise.resolve();
+            };
+          },
+          readConversation: (real) => async (q, id) => {
+            const row = await real(q, id);
+            return { ...row, platform_id: row.platform_id ?? unwritten.get(id) ?? null };
+          },
+        },
+        "src/store/tables/drafts.ts": {
+          insertReply: (real) => async (q, reply) => {
+            const platformId = unwritten.get(reply.conversation);
+            if (platformId !== undefined) await bind?.(q, reply.conversation, platformId);
+            return real(q, reply);
+          },
+        },
+      };
+    },
   },
   "reply-outside": {
     what: "the reply is stored in a transaction after the one that closes the turn",
     caught: "answer.commit after 1",
     by: ["lost"],
     endless: true,
-    edits: [
-      {
-        file: answer,
-        find: "await insertReply(q, {",
-        put: "void clock.sleep(50).then(() => globalThis.plantedDb.tx((later) => insertReply(later, {",
+    plant: writingLater((later) => ({
+      "src/store/tables/drafts.ts": {
+        insertReply: (real) => (_q, reply) => {
+          later(50, (q) => real(q, reply));
+          return Promise.resolve();
+        },
       },
-      {
-        file: answer,
-        find: "    rendered,\n  });",
-        put: "    rendered,\n  })));",
-      },
-      keepDatabase,
-    ],
+    })),
   },
   "bounce-outside": {
     what: "what a bounce says of its draft is written after the bounce itself",
     caught: "receipt.commit after 1",
     by: ["bounce"],
-    edits: [
-      {
-        file: "src/pipeline/reconcile/receipts.ts",
-        find: "await apply(q, line, draft, found.certain, event, log);",
-        put: "setTimeout(() => void globalThis.plantedDb.tx((later) => apply(later, line, draft, found.certain, event, log)), 50);",
+    plant: writingLater((later) => ({
+      "src/store/tables/drafts.ts": {
+        // Nothing but a bounce fails a draft there.
+        changeDraft: (real) => (q, id, change) => {
+          if (change.state !== "failed") return real(q, id, change);
+          later(50, (another) => real(another, id, change));
+          return Promise.resolve();
+        },
       },
-      keepDatabase,
-    ],
+    })),
   },
   "sent-in-advance": {
     what: "a draft counts as sent when its attempt begins",
     caught: "send.record after 1",
     by: ["phantom"],
-    edits: [
-      {
-        file: "src/store/tables/drafts.ts",
-        find: "UPDATE drafts SET state = 'sending', attempts",
-        put: "UPDATE drafts SET state = 'sent', open = 0, attempts",
+    endless: true,
+    plant: (altered) => ({
+      "src/store/tables/drafts.ts": {
+        recordSending:
+          (real) =>
+          async (q, draft, ...more) => {
+            altered();
+            const recorded = await real(q, draft, ...more);
+            await q.run("UPDATE drafts SET state = 'sent', open = 0 WHERE id = $1", draft.id);
+            return recorded;
+          },
       },
-    ],
+    }),
   },
   "unknown-sent-again": {
     what: "a draft of unknown outcome is sent again, whatever the policy says",
     caught: "send.cross after 1 hold",
     by: ["sent-twice"],
-    edits: [
-      {
-        file: send,
-        find: "work: (signal) => (fresh ? send(sending, signal, deps) : settle(sending, signal, deps)),",
-        put: "work: (signal) => send(sending, signal, deps),",
+    plant: (altered) => ({
+      "src/store/tables/drafts.ts": {
+        headDraft: (real) => async (q, lease) => {
+          const draft = await real(q, lease);
+          if (draft === null || !["sending", "unknown"].includes(draft.state)) return draft;
+          altered();
+          await q.run("UPDATE drafts SET state = 'queued', due_at = now_ms() WHERE id = $1", draft.id);
+          return real(q, lease);
+        },
       },
-    ],
+    }),
   },
   "sending-not-recorded": {
     what: "a draft is sent before the attempt is written down",
     caught: "send.cross after 1 hold",
     by: ["sent-twice"],
     endless: true,
-    edits: [
-      {
-        file: send,
-        find: 'if (sending.draft.state === "queued") await recordSending(q, sending.draft, deps.node, lease.token);',
-        put: "",
+    plant: (altered) => ({
+      "src/store/tables/drafts.ts": {
+        recordSending: () => () => {
+          altered();
+          return Promise.resolve();
+        },
       },
-    ],
+    }),
   },
   "silence-is-no": {
     what: "no reply after the final dot is taken for a refusal that may be repeated",
     caught: "silent relay hold",
     by: ["sent-twice"],
-    edits: [
-      {
-        file: "adapters/email/smtp/outcome.ts",
-        find: '{ kind: "unknown", reason: `no reply after the message: ${brief(error)}` }',
-        put: '{ kind: "deferred", reason: brief(error), retryAfterMs: 100 }',
+    plant: (altered) => ({
+      "adapters/email/smtp/outcome.ts": {
+        outcomeOf: (real) => (error, crossed) => {
+          const outcome = real(error, crossed);
+          if (outcome.kind !== "unknown") return outcome;
+          altered();
+          return { kind: "deferred", reason: outcome.reason, retryAfterMs: 100 };
+        },
       },
-    ],
+    }),
   },
   "fresh-message-id": {
     what: "every attempt has a Message-ID of its own",
     caught: "send.cross after 1",
     by: ["changed-id"],
-    edits: [
-      {
-        file: "adapters/email/smtp/message.ts",
-        find: "messageId: clean(draft.messageId, 1000),",
-        put: 'messageId: draft.messageId.replace("@", `.${Math.random()}@`),',
+    endless: true,
+    plant: (altered) => ({
+      "adapters/email/smtp/message.ts": {
+        messageBytes: (real) => (draft, files) => {
+          altered();
+          return real({ ...draft, messageId: draft.messageId.replace("@", `.${Math.random()}@`) }, files);
+        },
       },
-    ],
+    }),
   },
   "policy-ignored": {
     what: "`hold` resends",
     caught: "send.cross after 1 hold",
     by: ["sent-twice"],
-    edits: [{ file: settle, find: "switch (rules.on_unknown) {", put: 'switch ("resend" as string) {' }],
+    plant: (altered) => ({
+      "src/pipeline/reconcile/stage.ts": {
+        settle: (real) => (sending, signal, deps) => {
+          altered();
+          const { line } = sending;
+          const rules = { ...line.rules, on_unknown: "resend" as const };
+          return real({ ...sending, line: { ...line, rules } }, signal, deps);
+        },
+      },
+    }),
   },
   "leases-left": {
     what: "leases of a dead process are waited for",
     caught: "ask.record after 1",
     by: ["lost", "unsettled"],
     endless: true,
-    edits: [
-      {
-        file: lanes,
-        find: '"UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0"',
-        put: '"UPDATE lanes SET holder = NULL WHERE lease_until > 0"',
+    plant: (altered) => ({
+      "src/store/lanes.ts": {
+        endLeases: () => () => {
+          altered();
+          return Promise.resolve();
+        },
       },
-    ],
+    }),
   },
   "delay-forgotten": {
     what: "after a restart everything is due",
     caught: "answer.commit after 1 late",
     by: ["too-early"],
-    edits: [
-      {
-        file: lanes,
-        find: "export async function endLeases(q: Query): Promise<void> {",
-        put: `export async function endLeases(q: Query): Promise<void> {
-  await q.run("UPDATE drafts SET due_at = 0 WHERE state = 'queued'");
-  await q.run("UPDATE lanes SET due_at = 0 WHERE due_at IS NOT NULL");`,
-      },
-    ],
+    plant: atStart(
+      "UPDATE drafts SET due_at = 0 WHERE state = 'queued'",
+      "UPDATE lanes SET due_at = 0 WHERE due_at IS NOT NULL",
+    ),
   },
   "youngest-first": {
     what: "a lane is worked from its end",
     caught: "route.commit after 1",
     by: ["order"],
-    edits: [
-      {
-        file: "src/store/tables/turns.ts",
-        find: "FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1",
-        put: "FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
+    plant: (altered) => ({
+      "src/store/tables/turns.ts": {
+        headTurn:
+          (real, { readTurn }) =>
+          async (q, lease) => {
+            const head = await real(q, lease);
+            const last = await q.one<{ id: string }>(
+              "SELECT id FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
+              lease.conversation,
+            );
+            if (last === undefined || last.id === head?.id) return head;
+            altered();
+            return readTurn(q, last.id);
+          },
       },
-    ],
+    }),
   },
   "no-guard": {
     what: "a holder whose lease was taken over writes all the same",
     caught: "stalled holder",
     by: ["sent-twice"],
-    edits: [
-      {
-        file: lanes,
-        find: "if (changed !== 1) throw new LeaseLost(lease.lane);\n}",
-        put: "void changed;\n}",
-      },
-      {
-        file: lanes,
-        find: "if (!lane) throw new LeaseLost(lease.lane);",
-        put: "if (!lane) return;",
-      },
-    ],
+    plant: (altered) => {
+      const unguarded =
+        <Args extends readonly unknown[]>(
+          real: (...args: Args) => Promise<void>,
+          { LeaseLost }: Modules["src/store/lanes.ts"],
+        ) =>
+        (...args: Args) =>
+          real(...args).catch((error: unknown) => {
+            if (!(error instanceof LeaseLost)) throw error;
+            altered();
+          });
+      const lanes: Wraps["src/store/lanes.ts"] = { guardLease: unguarded, releaseLane: unguarded };
+      return { "src/store/lanes.ts": lanes };
+    },
   },
 };

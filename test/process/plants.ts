@@ -3,7 +3,7 @@
 import { circumstances } from "./circumstances.ts";
 import { defects } from "./defects.ts";
 import { escalationDefects } from "./escalation-defects.ts";
-import type { Edit } from "./planting.ts";
+import type { Plant } from "./planting.ts";
 import { textDefects } from "./text-defects.ts";
 
 export const plantable: readonly string[] = [defects, textDefects, escalationDefects, circumstances].flatMap(
@@ -11,8 +11,8 @@ export const plantable: readonly string[] = [defects, textDefects, escalationDef
 );
 
 /** Throws when there is no such defect or circumstance. */
-export function editsOf(name: string): readonly Edit[] {
-  const edits = (defects[name] ?? textDefects[name] ?? escalationDefects[name])?.edits ?? circumstances[name];
-  if (!edits) throw new Error(`there is no defect ${name}`);
-  return edits;
+export function plantNamed(name: string): Plant {
+  const plant = (defects[name] ?? textDefects[name] ?? escalationDefects[name])?.plant ?? circumstances[name];
+  if (!plant) throw new Error(`there is no defect ${name}`);
+  return plant;
 }
