@@ -18,8 +18,9 @@ export interface BarePhoneOptions {
 
 const options = JSON.parse(process.argv[2] ?? "") as BarePhoneOptions;
 const { accountSid, authToken, number } = options;
-const here = `http://127.0.0.1:${options.port}`;
-const relay = `${here.replace("http", "ws")}/relay`;
+/** As behind a proxy that terminates TLS: the provider signs https addresses. */
+const here = `https://127.0.0.1:${options.port}`;
+const relay = `${here.replace("https", "wss")}/relay`;
 const platform = new Pool(options.platform, { connections: 64 });
 const twilio = new Pool(options.twilio, { connections: 64 });
 const login = `Basic ${Buffer.from(`${accountSid}:${authToken}`).toString("base64")}`;

@@ -72,7 +72,7 @@ async function dial(url: string, agent: ReturnType<typeof connections>): Promise
   const { body } = await postForm(url, call, agent);
   const address = attribute(body, /<ConversationRelay[^>]*\surl="([^"]*)"/);
   const token = attribute(body, /<Parameter name="token" value="([^"]*)"/);
-  const ws = new WebSocket(address, {
+  const ws = new WebSocket(address.replace("wss:", "ws:"), {
     headers: { "x-twilio-signature": signUrl(address) },
     perMessageDeflate: false,
   });

@@ -114,7 +114,7 @@ channels:
     agent: support
     auth_tokens: ["\${env:BENCH_PASSWORD}"]
     collect: 0ms
-http: { listen: "127.0.0.1:${port}", public_url: "http://127.0.0.1:${port}" }
+http: { listen: "127.0.0.1:${port}", public_url: "https://127.0.0.1:${port}" }
 store: sqlite:bench.db
 log: { format: json }
 `;

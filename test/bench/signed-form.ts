@@ -20,7 +20,8 @@ export function postForm(
   agent: Agent,
 ): Promise<{ readonly ms: number; readonly body: string }> {
   const names = Object.keys(form).sort();
-  const signature = sign(url + names.map((name) => name + form[name]).join(""));
+  // The provider posts to the public https address; the bench connects to what is behind the proxy.
+  const signature = sign(url.replace("http:", "https:") + names.map((name) => name + form[name]).join(""));
   const body = new URLSearchParams(form).toString();
   const headers = {
     "content-type": "application/x-www-form-urlencoded; charset=utf-8",
