@@ -17,6 +17,7 @@ export interface Modules {
   "src/app.ts": typeof import("../../src/app.ts");
   "src/domain/retry.ts": typeof import("../../src/domain/retry.ts");
   "src/escalation/reply/acknowledge.ts": typeof import("../../src/escalation/reply/acknowledge.ts");
+  "src/pipeline/accept/rows.ts": typeof import("../../src/pipeline/accept/rows.ts");
   "src/pipeline/accept/stage.ts": typeof import("../../src/pipeline/accept/stage.ts");
   "src/pipeline/reconcile/stage.ts": typeof import("../../src/pipeline/reconcile/stage.ts");
   "src/pipeline/route/notices.ts": typeof import("../../src/pipeline/route/notices.ts");
