@@ -4,6 +4,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import { createClient, mapped } from "../client/index.ts";
+import { limited } from "../ops/deadline.ts";
 import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
 import { type Dropped, once } from "../wire/record.ts";
 import type { AgentClient, Call, CallResult, CreateRequest, Found, PastQuestion } from "./calls.ts";
@@ -47,7 +48,7 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
     },
     async create(request, call) {
       // One timeout for all requests, so that finding the user takes no longer than one call.
-      const finding = AbortSignal.any([call.signal, AbortSignal.timeout(options.timeoutMs)]);
+      const finding = limited(call.signal, options.timeoutMs);
       const person = await findOrMakeUser(client, request, finding);
       if (person.kind !== "ok") return person;
       const made = await conversations.create(conversationBody(person.value, request), crossed(call));

@@ -4,6 +4,7 @@
 import type { Readable } from "node:stream";
 import type PQueue from "p-queue";
 import type { Dispatcher, Pool } from "undici";
+import { after } from "../ops/clock.ts";
 import { stopped } from "./result.ts";
 
 export interface Outgoing {
@@ -63,18 +64,21 @@ export async function exchange(connections: Connections, outgoing: Outgoing): Pr
   state.limit(connectionWaitMs, `no connection within ${connectionWaitMs} ms`);
   signal.addEventListener("abort", onAbort, { once: true });
   if (signal.aborted) onAbort();
-  const settled = new AbortController();
-  const run = async () => {
+  const { queue } = connections;
+  const run = () => {
     dispatch(connections.pool, outgoing, state);
-    await promise;
+    return promise;
   };
+  // A queued request leaves the queue when it is settled; one that starts at once needs no signal for it.
+  const waits = queue.size > 0 || queue.pending >= queue.concurrency;
+  const settled = waits ? new AbortController() : undefined;
   // Rejects only when the request was settled while it was still queued.
-  connections.queue.add(run, { signal: settled.signal }).catch(() => undefined);
+  queue.add(run, settled && { signal: settled.signal }).catch(() => undefined);
   try {
     return await promise;
   } finally {
     signal.removeEventListener("abort", onAbort);
-    settled.abort();
+    settled?.abort(null);
   }
 }
 
@@ -107,7 +111,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   #chunks: Buffer[] = [];
   #bytes = 0;
   #tooLarge = false;
-  #lift = () => {};
+  #lift: (() => void) | undefined;
   readonly #outgoing: Outgoing;
   readonly #settle: (result: Exchange) => void;
 
@@ -122,11 +126,8 @@ class ExchangeState implements Dispatcher.DispatchHandler {
 
   /** Sets a timeout of `ms` from now. Replaces the previous timeout. */
   limit(ms: number, reason: string): void {
-    this.#lift();
-    const timer = AbortSignal.timeout(ms);
-    const onEnd = () => this.stop(reason);
-    timer.addEventListener("abort", onEnd, { once: true });
-    this.#lift = () => timer.removeEventListener("abort", onEnd);
+    this.#lift?.();
+    this.#lift = after(ms, () => this.stop(reason));
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -203,7 +204,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   #finish(broken?: string): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#lift();
+    this.#lift?.();
     if (this.#status === 0) {
       const reason = broken ?? "the connection ended without an answer";
       return this.#settle({ kind: "failed", crossed: this.#crossed, reason });

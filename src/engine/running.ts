@@ -2,6 +2,7 @@
 // deadline of its lease.
 
 import { every } from "../ops/clock.ts";
+import { type Scope, scopeUnder } from "../ops/deadline.ts";
 import type { Claimed } from "./stage.ts";
 
 /** Reason of the abort at a shutdown. The work is retried by the next process. */
@@ -15,7 +16,7 @@ const checkMs = 250;
 
 interface Work {
   readonly claimed: Claimed;
-  readonly abort: AbortController;
+  readonly scope: Scope;
   readonly done: Promise<void>;
 }
 
@@ -30,29 +31,30 @@ export class Running {
   /** Runs `work` with a signal that aborts on `shutDown`, on `cancel` with the key of `claimed`, and when its
    *  lease is over. `work` must not reject. */
   start(claimed: Claimed, work: (signal: AbortSignal) => Promise<void>): void {
-    const abort = new AbortController();
+    const scope = scopeUnder();
     const { promise, resolve } = Promise.withResolvers<void>();
-    const entry: Work = { claimed, abort, done: promise };
+    const entry: Work = { claimed, scope, done: promise };
     this.#works.add(entry);
     this.#stopChecks ??= every(checkMs, () => this.#checkDeadlines());
     const end = () => {
       this.#works.delete(entry);
+      scope.end();
       if (this.#works.size === 0) {
         this.#stopChecks?.();
         this.#stopChecks = null;
       }
       resolve();
     };
-    work(abort.signal).then(end, end);
+    work(scope.signal).then(end, end);
   }
 
   /** Aborts the work with that key. Its transition still runs. */
   cancel(key: string): void {
-    for (const { claimed, abort } of this.#works) if (claimed.key === key) abort.abort(cancelled);
+    for (const { claimed, scope } of this.#works) if (claimed.key === key) scope.abort(cancelled);
   }
 
   shutDown(): void {
-    for (const { abort } of this.#works) abort.abort(shutdown);
+    for (const { scope } of this.#works) scope.abort(shutdown);
   }
 
   /** Resolves when the work that runs now has ended; `channel` limits it to one channel. */
@@ -64,6 +66,6 @@ export class Running {
   }
 
   #checkDeadlines(): void {
-    for (const { claimed, abort } of this.#works) if (claimed.left() <= 0) abort.abort(overdue);
+    for (const { claimed, scope } of this.#works) if (claimed.left() <= 0) scope.abort(overdue);
   }
 }

@@ -15,7 +15,7 @@ export const systemClock: Clock = {
         signal?.removeEventListener("abort", done);
         resolve();
       };
-      const timer = setTimeout(done, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
+      const timer = setTimeout(done, delayOf(ms));
       signal?.addEventListener("abort", done, { once: true });
     }),
 };
@@ -26,6 +26,17 @@ export function every(ms: number, task: () => void): () => void {
   const timer = setInterval(task, ms);
   timer.unref();
   return () => clearInterval(timer);
+}
+
+/** Longer delays would fire at once. */
+const delayOf = (ms: number): number => Math.min(Math.max(ms, 0), 2 ** 31 - 1);
+
+/** Calls `act` once in `ms` milliseconds of real time. Returns the function that cancels it. The timer does
+ *  not keep the process alive. */
+export function after(ms: number, act: () => void): () => void {
+  const timer = setTimeout(act, delayOf(ms));
+  timer.unref();
+  return () => clearTimeout(timer);
 }
 
 /** Clock for due times and leases of one process. It follows the system clock forward. After a backward

@@ -3,6 +3,7 @@
 import type { Adapter, AgentFacts, Clock, Log, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
+import { scopeUnder } from "../ops/deadline.ts";
 import type { Escalation } from "./escalation.ts";
 
 export interface ChannelRules extends Rules {
@@ -118,12 +119,11 @@ export async function prepared(
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): Promise<string | null> {
   if (text === null || !outbound?.prepare) return null;
-  const done = new AbortController();
-  const limit = AbortSignal.any([signal, done.signal]);
+  const done = scopeUnder(signal);
   try {
     const rendered = await Promise.race([
-      outbound.prepare(text, limit),
-      clock.sleep(prepareMs, limit).then(() => null),
+      outbound.prepare(text, done.signal),
+      clock.sleep(prepareMs, done.signal).then(() => null),
     ]);
     return rendered === null ? null : JSON.stringify(rendered);
   } catch (error) {
@@ -131,6 +131,7 @@ export async function prepared(
     return null;
   } finally {
     done.abort();
+    done.end();
   }
 }
 

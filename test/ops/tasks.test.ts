@@ -38,8 +38,8 @@ describe("a task group", () => {
     expect(events).toEqual([
       "listener asked",
       "listener ended",
-      "flow asked",
-      "flow ended",
+      "scheduler asked",
+      "scheduler ended",
       "store asked",
       "store ended",
     ]);

@@ -12,6 +12,7 @@ import { lookDelay } from "../../domain/retry.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
 import type { Timing } from "../../engine/timing.ts";
+import { limited } from "../../ops/deadline.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { rateName, readCall } from "../../pipeline/rate.ts";
@@ -136,7 +137,7 @@ function piece(look: Look, deps: WatchDeps): Claimed {
 
 async function read(look: Look, signal: AbortSignal, deps: WatchDeps): Promise<Transition> {
   const { client } = look.line;
-  const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeout)]);
+  const deadline = limited(signal, timeout);
   const mode = await client.mode(look.platformId, deadline);
   if (mode.kind !== "ok") return failed(look, mode, deps);
   const from = look.watch.mark === null ? 0 : Math.max(0, look.watch.position - overlap);

@@ -11,6 +11,7 @@ import {
 } from "../../agent/calls.ts";
 import { type Opening, readOpening } from "../../domain/opening.ts";
 import { TooLate } from "../../engine/lease-deadline.ts";
+import { limited } from "../../ops/deadline.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
@@ -39,8 +40,7 @@ export interface Decided {
 /** Timeout of a lookup after a call. A lookup that takes longer is retried later. */
 export const readTimeout = (deps: Pick<AskDeps, "timeout" | "timing">): number =>
   Math.min(deps.timeout, deps.timing.ask.read);
-const readSignal = (signal: AbortSignal, deps: AskDeps): AbortSignal =>
-  AbortSignal.any([signal, AbortSignal.timeout(readTimeout(deps))]);
+const readSignal = (signal: AbortSignal, deps: AskDeps): AbortSignal => limited(signal, readTimeout(deps));
 
 /** Returns the channel's `settle_after`, or the platform's default, in milliseconds. */
 const settleAfterOf = ({ line }: Asking, deps: AskDeps): number =>

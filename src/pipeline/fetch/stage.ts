@@ -91,7 +91,7 @@ function piece(fetching: Fetching, deps: FetchDeps): Claimed {
 async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): Promise<Transition> {
   const { open, row } = fetching;
   const most = deps.mostBytes;
-  const signal = AbortSignal.any([fetching.leaseDeadline.signal(ending), AbortSignal.timeout(deps.timeout)]);
+  const signal = fetching.leaseDeadline.signal(ending, deps.timeout);
   try {
     if ((row.size ?? 0) > most) throw tooLarge(most);
     const bytes = await collect(open(JSON.parse(row.ref) as Json, signal), most, signal);

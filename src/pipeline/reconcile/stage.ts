@@ -57,10 +57,7 @@ async function look(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   if (!line.outbound?.reconcile || !attempt) return { kind: "unsure" };
   const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(attempt.started_at) };
   try {
-    const deadline = AbortSignal.any([
-      sending.leaseDeadline.signal(signal),
-      AbortSignal.timeout(deps.timeout),
-    ]);
+    const deadline = sending.leaseDeadline.signal(signal, deps.timeout);
     return await line.outbound.reconcile(JSON.parse(draft.body) as Json, past, deadline);
   } catch (error) {
     deps.log.warn(

@@ -141,7 +141,7 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
     outcome = await line.outbound.send(JSON.parse(draft.body) as Json, {
       key: sendKey(draft.id),
       number: draft.attempts + 1,
-      signal: AbortSignal.any([sending.leaseDeadline.signal(signal), AbortSignal.timeout(deps.timeout)]),
+      signal: sending.leaseDeadline.signal(signal, deps.timeout),
       crossing: () => {
         const left = sending.leaseDeadline.left();
         if (left < leastLeft) throw new TooLate(left);
