@@ -24,6 +24,30 @@ export function isCountry(text: string): text is CountryCode {
  *  (`whatsapp:+15550100`). Returns null for an address that can neither send nor receive a text.
  *  National numbers are parsed only when `country` is given. */
 export function canonicalNumber(text: string, country?: CountryCode): string | null {
+  return text.length > longest
+    ? canonical(text, country)
+    : kept(numbers, `${country ?? ""} ${text}`, () => canonical(text, country));
+}
+
+/** One text message has its sender and recipient parsed several times, and the same customers write again.
+ *  Longer texts are no addresses and are not kept. */
+const longest = 80;
+/** Maximum number of results that are kept: a few hundred kilobytes. */
+const mostKept = 1000;
+const numbers = new Map<string, string | null>();
+const countries = new Map<string, readonly string[]>();
+
+/** Returns the kept result of that key, or computes and keeps it in place of the oldest one. */
+function kept<T>(results: Map<string, T>, key: string, compute: () => T): T {
+  const found = results.get(key);
+  if (found !== undefined) return found;
+  const result = compute();
+  if (results.size >= mostKept) results.delete(results.keys().next().value ?? "");
+  results.set(key, result);
+  return result;
+}
+
+function canonical(text: string, country?: CountryCode): string | null {
   const trimmed = text.trim();
   const [, prefix, rest] = prefixed.exec(trimmed) ?? [];
   if (prefix !== undefined && rest !== undefined) {
@@ -70,6 +94,12 @@ function opaque(text: string): string | null {
 /** Returns the countries of an international number; several share a calling code. Empty for a short
  *  code, a name or an id. */
 export function countriesOf(address: string): readonly string[] {
+  return address.length > longest
+    ? countriesIn(address)
+    : kept(countries, address, () => countriesIn(address));
+}
+
+function countriesIn(address: string): readonly string[] {
   const found = parsePhoneNumberFromString(address.replace(/^[a-z]+:/i, ""), { extract: false });
   if (found === undefined) return [];
   return getCountries().filter((country) => getCountryCallingCode(country) === found.countryCallingCode);

@@ -8,4 +8,5 @@ export * from "./final.ts";
 export * from "./ids.ts";
 export * from "./outcomes.ts";
 export * from "./routes.ts";
+export * from "./timeout.ts";
 export * from "./units.ts";

@@ -3,6 +3,7 @@
 // an idle daemon's memory.
 
 import { createRequire } from "node:module";
+import { type Clock, withTimeout } from "bridgehead/contract";
 import type { MessageListInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import { createLines, type ExchangeAnswer } from "../exchange.ts";
 import type { ApiError } from "./errors.ts";
@@ -46,13 +47,16 @@ interface Wish {
 }
 
 /** Creates the client. Opens no connection. */
-export function createClient(settings: TwilioSettings): Client {
+export function createClient(settings: TwilioSettings, clock: Clock): Client {
   const lines = createLines({ ca: settings.ca });
   const base = new URL(settings.apiUrl);
   const prefix = base.pathname.replace(/\/$/, "");
   // During a rotation one of the logins is not yet valid, or no longer valid. The last accepted login is
   // tried first.
   let current = 0;
+  // Loaded by the first call: an idle daemon does not need it.
+  let lists: MessageList | undefined;
+  const messageList: MessageList = (made) => (lists ??= messageLists(settings))(made);
   const basic = (at: number): string => {
     const { user = "", password = "" } = settings.logins[at] ?? {};
     return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
@@ -61,14 +65,16 @@ export function createClient(settings: TwilioSettings): Client {
   async function request(wish: Wish, call: Call) {
     for (let tries = 1; ; tries++) {
       const used = current;
-      const answer = await lines.exchange({
-        method: wish.method.toLowerCase() === "post" ? "POST" : "GET",
-        url: addressOf(base, wish),
-        headers: { accept: "application/json", ...wish.headers, authorization: basic(used) },
-        ...(wish.data === undefined ? {} : { body: formOf(wish.data) }),
-        signal: AbortSignal.any([call.signal, AbortSignal.timeout(timeoutMs)]),
-        crossing: call.crossing,
-      });
+      const answer = await withTimeout(clock, call.signal, timeoutMs, (signal) =>
+        lines.exchange({
+          method: wish.method.toLowerCase() === "post" ? "POST" : "GET",
+          url: addressOf(base, wish),
+          headers: { accept: "application/json", ...wish.headers, authorization: basic(used) },
+          ...(wish.data === undefined ? {} : { body: formOf(wish.data) }),
+          signal,
+          crossing: call.crossing,
+        }),
+      );
       if (answer.status === 401 && tries < settings.logins.length) {
         if (current === used) current = (used + 1) % settings.logins.length;
         continue;
@@ -79,7 +85,7 @@ export function createClient(settings: TwilioSettings): Client {
   }
 
   return {
-    messages: (call) => messageList(settings, (wish) => request(wish, call)),
+    messages: (call) => messageList((wish) => request(wish, call)),
     async login(signal) {
       const uri = `${base.origin}${prefix}/2010-04-01/Accounts/${settings.accountSid}.json`;
       await request({ method: "get", uri }, { signal });
@@ -89,18 +95,18 @@ export function createClient(settings: TwilioSettings): Client {
   };
 }
 
+type MessageList = (request: (wish: Wish) => Promise<unknown>) => MessageListInstance;
+
 const require = createRequire(import.meta.url);
 
-/** Returns the package's list of messages, which sends its requests through `request`. */
-function messageList(
-  settings: TwilioSettings,
-  request: (wish: Wish) => Promise<unknown>,
-): MessageListInstance {
+/** Returns the package's list of messages for one call, which sends its requests through `request`. */
+function messageLists(settings: TwilioSettings): MessageList {
   const { default: Domain } = require("twilio/lib/base/Domain.js");
   const { default: Version } = require("twilio/lib/base/Version.js");
   const { MessageListInstance: list } = require("twilio/lib/rest/api/v2010/account/message.js");
-  const domain = new Domain({ request }, settings.apiUrl.replace(/\/$/, ""));
-  return list(new Version(domain, "2010-04-01"), settings.accountSid) as MessageListInstance;
+  const api = settings.apiUrl.replace(/\/$/, "");
+  return (request) =>
+    list(new Version(new Domain({ request }, api), "2010-04-01"), settings.accountSid) as MessageListInstance;
 }
 
 /** Resolves a page's link against our API URL, regardless of the host in the link. */

@@ -16,7 +16,7 @@ import { doors } from "./webhook.ts";
 export function twilioProvider(parts: ProviderParts, settings: TwilioSettings): Provider {
   const { channel } = parts;
   const state = health(channel);
-  const client = createClient(settings);
+  const client = createClient(settings, channel.clock);
   const sending = sender(channel, settings, client, state);
   const run = missed(parts, settings, client, state);
   return {

@@ -37,8 +37,9 @@ export function doors(
     const body = new Uint8Array(await request.arrayBuffer());
     const form = formOf(new TextDecoder().decode(body));
     if (Object.keys(form).length > mostFields) return refuse("it has too many fields");
+    const { search } = new URL(request.url);
     const url = channel.url(path);
-    url.search = new URL(request.url).search;
+    if (search !== "") url.search = search;
     const proof = prove(url, signature, form, settings.signingKeys);
     if (proof === null) return refuse("its signature does not hold");
     if (field(form, "AccountSid") !== settings.accountSid) return refuse("it is of another account");
