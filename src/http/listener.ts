@@ -2,13 +2,14 @@
 // checks. The admin listener, on its own port, serves reasons and metrics. This module owns the ports,
 // limits, access log and drain. Routes are looked up at each request, so a reload needs no new listener.
 
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
 import type { ChannelId, Clock, Log, Route } from "bridgehead/contract";
-import { type Context, Hono } from "hono";
-import { serveRoute } from "./channel-route.ts";
+import { Hono } from "hono";
+import { plain as plainText } from "./body.ts";
+import { channelTarget, serveRoute, writeResponse } from "./channel-route.ts";
 import { adminHealth, type HealthOptions, publicHealth } from "./health.ts";
 import { createSockets, type SocketLimits, standardSockets } from "./sockets.ts";
 
@@ -87,27 +88,46 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   let draining = false;
   let publicUrl = options.publicUrl ?? "";
 
+  /** `path` is logged without the query, which may contain secrets. */
+  const served = (method: string, path: string, status: number, began: number): void => {
+    const fields = { method, path: shownPath(path), status, ms: Math.round(clock.monotonic() - began) };
+    if (probes.has(path)) log.debug(fields, "request served");
+    else log.info(fields, "request served");
+  };
   const app = new Hono();
   app.use(async (context, next) => {
     const began = clock.monotonic();
     if (draining) context.header("connection", "close");
     await next();
-    const { method } = context.req;
-    const path = shownPath(context.req.path); // without the query, which may contain secrets
-    const fields = { method, path, status: context.res.status, ms: Math.round(clock.monotonic() - began) };
-    if (probes.has(path)) log.debug(fields, "request served");
-    else log.info(fields, "request served");
+    served(context.req.method, context.req.path, context.res.status, began);
   });
   publicHealth(app, options, limits.readyMs);
   const closed = () => draining || options.serving?.() === false;
-  app.use("/channels/*", async (context, next) => (closed() ? tryLater(context) : next()));
   for (const path of ["/platform/*", "/escalations/*"])
-    app.use(path, async (context, next) => (closed() ? tryLater(context) : next()));
-  app.all("/channels/:id/*", (context) => serveRoute(context.req.raw, { ...options, publicUrl }));
+    app.use(path, async (_context, next) => (closed() ? tryLater() : next()));
   const { platform, escalations } = options;
   if (platform !== undefined) app.all("/platform/*", (context) => platform(context.req.raw));
   if (escalations !== undefined) app.all("/escalations/*", (context) => escalations(context.req.raw));
-  const server = serverOf(app, limits, log);
+  async function serveChannel(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    target: URL,
+  ): Promise<void> {
+    const began = clock.monotonic();
+    if (draining) outgoing.setHeader("connection", "close");
+    const response = closed() ? tryLater() : await serveRoute(incoming, target, { ...options, publicUrl });
+    await writeResponse(outgoing, response);
+    served(incoming.method ?? "", target.pathname, response.status, began);
+  }
+  const server = serverOf(app, limits, log, (incoming, outgoing) => {
+    const target = channelTarget(incoming);
+    if (target === null) return false;
+    serveChannel(incoming, outgoing, target).catch((error: unknown) => {
+      log.error({ err: error, path: target.pathname }, "a request failed");
+      outgoing.destroy();
+    });
+    return true;
+  });
   const sockets = createSockets({ ...options, publicUrl: () => publicUrl }, limits);
   server.maxConnections = limits.connections + limits.sockets;
   const plain = new Set<Duplex>();
@@ -178,8 +198,13 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
 const mostMonitors = 100;
 
 /** Creates a server with the limits that keep a slow or endless client from blocking it. The caller
- *  handles `upgrade`. */
-function serverOf(app: Hono, limits: Limits, log: Log): Server {
+ *  handles `upgrade`, and with `first` the requests for which that returns true. */
+function serverOf(
+  app: Hono,
+  limits: Limits,
+  log: Log,
+  first: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean = () => false,
+): Server {
   app.onError((error, context) => {
     log.error({ err: error, path: shownPath(context.req.path) }, "a request failed");
     return context.text("unavailable\n", 503);
@@ -196,7 +221,9 @@ function serverOf(app: Hono, limits: Limits, log: Log): Server {
       // Some clients offer `Upgrade: h2c` with every request; these requests are served as HTTP/1.1.
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === "websocket",
     },
-    (incoming, outgoing) => void serve(incoming, outgoing),
+    (incoming, outgoing) => {
+      if (!first(incoming, outgoing)) void serve(incoming, outgoing);
+    },
   );
   server.maxHeadersCount = limits.headers;
   return server;
@@ -213,8 +240,8 @@ const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 /** Removes the token of an escalation link from a path, because it grants access. */
 const shownPath = (path: string): string => path.replace(/^(\/escalations\/).*/s, "$1...");
 
-const tryLater = (context: Context): Response =>
-  context.text("not serving now, try again\n", 503, { "retry-after": "10", connection: "close" });
+const tryLater = (): Response =>
+  plainText(503, "not serving now, try again", { "retry-after": "10", connection: "close" });
 
 /** `key`: the configuration key of the address. */
 function bound(server: Server, { host, port }: ListenAddress, key: string): Promise<void> {
