@@ -61,8 +61,8 @@ export const circumstances: { readonly [name: string]: Plant } = {
   /** Calls to providers that give up on a silent one soon. */
   "short-calls": all(timed({ escalation: { webhookAnswer: 6000 } }), (altered) => ({
     "adapters/sms/twilio/client.ts": {
-      createClient: (real) => (settings) => {
-        const client = real(settings);
+      createClient: (real) => (settings, clock) => {
+        const client = real(settings, clock);
         altered();
         return {
           ...client,
