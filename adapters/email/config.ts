@@ -128,8 +128,8 @@ const smtp = z
       .int()
       .min(1)
       .max(20)
-      .prefault(2)
-      .describe("How many lines at once? Microsoft allows three."),
+      .prefault(5)
+      .describe("How many connections at once? Microsoft allows three: no more are opened there."),
     timeout: duration.prefault("2m").describe("How long may the server say nothing before we give up on it?"),
     ca,
   })

@@ -86,7 +86,9 @@ function grants(
 
 /** SMTP logs in with the credentials of IMAP unless it has its own. */
 function smtpOptions(settings: EmailConfig, tokens: ReturnType<typeof grants>): SmtpOptions {
-  const { smtp, imap } = settings;
+  const { imap } = settings;
+  const connections = Math.min(settings.smtp.connections, providerOf(settings.smtp.host).connections);
+  const smtp = { ...settings.smtp, connections };
   if (!smtp.login) return { smtp, login: null };
   const own = smtp.password !== undefined || smtp.oauth2 !== undefined;
   const password = own ? smtp.password : imap.password;

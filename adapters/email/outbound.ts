@@ -1,6 +1,6 @@
 // The sending side of an email channel.
 
-import type { Channel, Outbound } from "bridgehead/contract";
+import { type Channel, countedSends, type Outbound } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import type { Health } from "./health.ts";
 import type { Identity } from "./identity.ts";
@@ -34,7 +34,7 @@ export function outbound({ channel, config, self, health, lines, folder }: Outbo
       attachmentLimit: config.attachments.max_sent_bytes,
       prepare: (markdown, signal) => prepare(channel.clock, markdown, signal),
       compose: (reply) => compose(config, self, reply),
-      send: (draft, attempt) => send(readDraft(draft), attempt),
+      ...countedSends<Draft>(lines.connections, (draft, attempt) => send(readDraft(draft), attempt)),
       recipients: (draft) => {
         const { to, cc } = readDraft(draft);
         return [...to, ...cc].map(({ address }) => address);

@@ -71,8 +71,8 @@ const has = (folders: readonly string[], wanted: string): boolean =>
   folders.some((folder) => folder === wanted || (/^inbox$/i.test(wanted) && /^inbox$/i.test(folder)));
 
 async function sendable(lines: Lines, signal: AbortSignal): Promise<Probed> {
-  const line = await lines.take(signal, true);
-  lines.giveBack(line, false);
+  const fresh = true;
+  await lines.use(signal, () => Promise.resolve(), fresh);
   return { part: "smtp", status: { state: "ready" } };
 }
 

@@ -9,19 +9,26 @@ export interface Provider {
   /** The longest time in ms that the server lets a connection idle; null when no limit below the default
    *  is known. */
   readonly idleLimit: number | null;
+  /** The largest number of concurrent SMTP connections that the server accepts from one account. */
+  readonly connections: number;
 }
 
-const unknownProvider: Provider = { filesSent: false, keepsMessageId: true, idleLimit: null };
+const unknownProvider: Provider = {
+  filesSent: false,
+  keepsMessageId: true,
+  idleLimit: null,
+  connections: Number.POSITIVE_INFINITY,
+};
 
 // Sources: Google and Apple document that SMTP submission files the copy; Microsoft: "SMTP AUTH client submission"
-// stores in Sent Items and replaces Message-IDs; idle limits as EmailEngine uses them.
-const table: readonly (readonly [RegExp, Provider])[] = [
-  [/(^|\.)(gmail|googlemail)\.com$/, { filesSent: true, keepsMessageId: true, idleLimit: null }],
+// stores in Sent Items and replaces Message-IDs; idle limits as EmailEngine uses them; Microsoft: "SMTP AUTH: three concurrent connections".
+const table: readonly (readonly [RegExp, Partial<Provider>])[] = [
+  [/(^|\.)(gmail|googlemail)\.com$/, { filesSent: true, keepsMessageId: true }],
   [
     /(^|\.)(office365|outlook|hotmail|live)\.com$|(^|\.)outlook\.office\.com$/,
-    { filesSent: true, keepsMessageId: false, idleLimit: null },
+    { filesSent: true, keepsMessageId: false, connections: 3 },
   ],
-  [/(^|\.)mail\.me\.com$|(^|\.)icloud\.com$/, { filesSent: true, keepsMessageId: true, idleLimit: null }],
+  [/(^|\.)mail\.me\.com$|(^|\.)icloud\.com$/, { filesSent: true, keepsMessageId: true }],
   [
     /(^|\.)(yahoo|aol)\.(com|co\.[a-z]+|[a-z]+)$/,
     { filesSent: true, keepsMessageId: true, idleLimit: 3 * 60_000 },
@@ -32,7 +39,7 @@ const table: readonly (readonly [RegExp, Provider])[] = [
 /** Never fails: an unknown host counts as an ordinary server that files no copies. */
 export function providerOf(host: string): Provider {
   const name = host.toLowerCase();
-  return table.find(([pattern]) => pattern.test(name))?.[1] ?? unknownProvider;
+  return { ...unknownProvider, ...table.find(([pattern]) => pattern.test(name))?.[1] };
 }
 
 export interface Servers {

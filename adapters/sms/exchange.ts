@@ -14,9 +14,9 @@ export interface ExchangeRequest {
   readonly body?: string;
   /** Aborts the request with an error. */
   readonly signal: AbortSignal;
-  /** Called when the connection is established and the first byte is about to be sent. If it throws, the
+  /** Awaited when a connection is available, immediately before the first byte is sent. If it rejects, the
    *  request fails unsent. */
-  readonly crossing?: (() => void) | undefined;
+  readonly crossing?: (() => Promise<void>) | undefined;
 }
 
 export interface ExchangeAnswer {
@@ -37,13 +37,13 @@ export interface Lines {
  *  write, which would be an unknown outcome. */
 const idleMs = 4000;
 const maxAnswerBytes = 8_000_000;
+/** Maximum number of connections to one provider. Further requests wait for one. */
+export const httpConnections = 32;
 
 /** Keeps connections to one provider for later requests. Opens no connection before the first request.
  *  `ca`: PEM text of a private authority. */
-export function createLines(
-  options: { readonly ca?: string | undefined; readonly most?: number } = {},
-): Lines {
-  const kept = { keepAlive: true, timeout: idleMs, maxSockets: options.most ?? 20 };
+export function createLines(options: { readonly ca?: string | undefined } = {}): Lines {
+  const kept = { keepAlive: true, timeout: idleMs, maxSockets: httpConnections };
   const agents = {
     "http:": new Agent(kept),
     "https:": new TlsAgent({ ...kept, ...(options.ca === undefined ? {} : { ca: options.ca }) }),
@@ -63,14 +63,16 @@ export function createLines(
         out.once("error", reject);
         out.once("response", (response) => void readAnswer(response).then(resolve, reject));
         out.once("socket", (socket) =>
-          whenOpen(socket, safe, () => {
-            try {
-              request.crossing?.();
-              out.end(body);
-            } catch (error) {
-              out.destroy(error instanceof Error ? error : new Error(String(error)));
-            }
-          }),
+          // A request that failed meanwhile is destroyed: `end` then sends nothing.
+          whenOpen(
+            socket,
+            safe,
+            () =>
+              void (request.crossing?.() ?? Promise.resolve()).then(
+                () => out.end(body),
+                (error: unknown) => out.destroy(error instanceof Error ? error : new Error(String(error))),
+              ),
+          ),
         );
       }),
     close() {

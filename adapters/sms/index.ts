@@ -3,6 +3,7 @@
 import {
   type Adapter,
   type Channel,
+  countedSends,
   defineAdapter,
   type ExclusiveResource,
   type HttpRoute,
@@ -28,7 +29,7 @@ export default defineAdapter({
     platform: "sms",
     defaults: {
       join: "3s",
-      concurrency: 16,
+      concurrency: 64,
       caps: {
         sender: [
           { max: 30, per: "1m" },
@@ -50,12 +51,12 @@ export default defineAdapter({
     return {
       outbound: {
         compose: (reply) => compose(settings, provider.limits, reply),
-        send: async (draft, attempt) => {
+        ...countedSends<TextDraft>(provider.atOnce, async (draft, attempt) => {
           const text = readDraft(draft);
           const outcome = await provider.send(text, attempt);
           // With SMPP, each segment is submitted to the message centre as a separate message.
-          return settings.provider === "smpp" ? outcome : counted(text, outcome);
-        },
+          return settings.provider === "smpp" ? outcome : withSegments(text, outcome);
+        }),
         ...(provider.reconcile === undefined
           ? {}
           : {
@@ -88,7 +89,7 @@ const alphabets = { gsm7: "GSM-7", ucs2: "UCS-2" } as const;
 
 /** Adds the number of segments and the encoding, which determine the cost. `outbox show` prints them
  *  with the attempt. */
-function counted(text: TextDraft, outcome: SendOutcome): SendOutcome {
+function withSegments(text: TextDraft, outcome: SendOutcome): SendOutcome {
   if (outcome.kind !== "sent" || outcome.detail !== undefined || text.body === "") return outcome;
   const { texts, encoding } = segmentsOf(text.body);
   const words = texts.length === 1 ? "1 segment" : `${texts.length} segments`;

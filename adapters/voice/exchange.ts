@@ -11,9 +11,9 @@ export interface ExchangeRequest {
   readonly login: string;
   readonly form?: URLSearchParams;
   readonly signal: AbortSignal;
-  /** Called when the connection is established, before the first byte is sent. An exception from it aborts the
-   *  request unsent. */
-  readonly crossing?: () => void;
+  /** Awaited when the connection is established, before the first byte is sent. If it rejects, the request fails
+   *  unsent. */
+  readonly crossing?: () => Promise<void>;
 }
 
 export interface ExchangeAnswer {
@@ -60,14 +60,14 @@ export function exchange({
     out.once("error", reject);
     out.once("response", (response) => void readAnswer(response).then(resolve, reject));
     out.once("socket", (socket) =>
-      socket.once(safe ? "secureConnect" : "connect", () => {
-        try {
-          crossing?.();
-          out.end(body);
-        } catch (error) {
-          out.destroy(error instanceof Error ? error : new Error(String(error)));
-        }
-      }),
+      socket.once(
+        safe ? "secureConnect" : "connect",
+        () =>
+          void (crossing?.() ?? Promise.resolve()).then(
+            () => out.end(body),
+            (error: unknown) => out.destroy(error instanceof Error ? error : new Error(String(error))),
+          ),
+      ),
     );
   });
 }

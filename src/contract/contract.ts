@@ -131,9 +131,15 @@ export interface Outbound<Draft extends Json = Json> {
    *  shortened plain text, without signature and introduction. */
   compose(reply: Reply): readonly Draft[];
   /** Sends one draft. The core holds the lease of the draft's lane, so calls for one conversation never
-   *  overlap. Outcomes are returned as values. A throw before `crossing()` means that nothing was sent;
-   *  a throw after it is an unknown outcome. */
+   *  overlap. Outcomes are returned as values. A throw before `crossing()` has resolved means that nothing
+   *  was sent; a throw after it is an unknown outcome. */
   send(draft: Draft, attempt: Attempt): Promise<SendOutcome>;
+  /** Returns how many more calls of `send` could begin now without waiting for a connection, a window slot
+   *  or a rate limit: never negative, and lower by one for each running `send` from its call on. The core
+   *  claims no more drafts than that. It reads the value again when a `send` has ended, and at least once
+   *  a second. Called inside transactions: cheap, no I/O, never throws. Absent: only the configured
+   *  `concurrency` limits the channel. `countedSends` implements it for a fixed limit. */
+  capacity?(): number;
   /** Checks whether an attempt of unknown outcome was sent. Absent when the adapter cannot determine it. */
   reconcile?(draft: Draft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
   /** Returns every address that the draft goes to, including copies; a bounce suppresses no other
@@ -147,10 +153,13 @@ export interface Attempt {
   readonly number: number;
   /** Aborts at the deadline, at the end of the lease, or on shutdown. */
   readonly signal: AbortSignal;
-  /** Call it immediately before the first byte that could have an effect at the provider. An error
-   *  thrown before this call means that nothing was sent, and the core retries. An error thrown after it
-   *  leaves the outcome unknown. `crossing` itself throws when the lease was lost: then send nothing. */
-  crossing(): void;
+  /** Call it immediately before the first byte that could have an effect at the provider, when the
+   *  connection is open and available, and await it. The core records the attempt durably before it
+   *  resolves. An error before it resolves means that nothing was sent, and the core retries. An error
+   *  after it leaves the outcome unknown. It rejects when the lease was lost, the attempt has ended, or the
+   *  draft may no longer be sent: then send nothing. State that was checked before may have changed while
+   *  it was pending. A second call in one attempt resolves without a second record. */
+  crossing(): Promise<void>;
   /** Reads the bytes of one of the reply's files by its `ref`. The bytes are identical at every attempt
    *  and in every process. Call it before `crossing()`. It rejects when the bytes are unavailable now;
    *  then nothing may be sent. */

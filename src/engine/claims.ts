@@ -85,7 +85,8 @@ export class Claims {
 
   #free(stage: Stage, channel: string): number {
     const most = Math.min(this.#capacity(stage.name, channel), stage.atOnce ?? Number.POSITIVE_INFINITY);
-    return most - (this.#running.get(keyOf(stage, channel)) ?? 0);
+    const free = most - (this.#running.get(keyOf(stage, channel)) ?? 0);
+    return Math.min(free, stage.room?.(channel) ?? Number.POSITIVE_INFINITY);
   }
 
   #remember(stage: Stage, channel: string): void {

@@ -32,6 +32,9 @@ export interface Stage {
   readonly takes: Work;
   /** Maximum concurrent work per channel, where that is less than the channel's concurrency. */
   readonly atOnce?: number;
+  /** Returns how many more pieces of work of the channel could start now, without those that were claimed
+   *  and have not started. Read before each claim. Absent: the concurrency alone limits the stage. */
+  room?(channel: string): number;
   /** Searches the store for channels with due work. */
   channels(q: Query): Promise<readonly string[]>;
   /** Returns whether work may be claimed on the channel now. Called instead of `channels` when a commit named

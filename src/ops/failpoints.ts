@@ -17,7 +17,7 @@ export const failpointNames = [
   "send.record",
   "send.cross",
   "outcome.commit",
-  "verdict.commit",
+  "reconcile.commit",
   "receipt.commit",
   "settings.commit",
   "session.commit",

@@ -37,7 +37,7 @@ export default {
       compose: ({ to, text }) =>
         (text.match(new RegExp(".{1," + longest + "}", "gs")) ?? []).map((part) => ({ to: to[0].address, part })),
       async send({ to, part }, attempt) {
-        attempt.crossing();
+        await attempt.crossing();
         const response = await fetch(api_url, { method: "POST", body: JSON.stringify({ to, part }) });
         return response.ok
           ? { kind: "sent", id: attempt.key }

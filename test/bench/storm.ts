@@ -220,7 +220,7 @@ let sent = 0;
 const outbound: Outbound = {
   compose: ({ text }) => [{ text }],
   send: async (_, attempt) => {
-    attempt.crossing();
+    await attempt.crossing();
     sent += 1;
     return { kind: "sent", id: externalId(`sent-${sent}`) };
   },

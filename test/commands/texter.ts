@@ -21,7 +21,7 @@ export default defineAdapter({
     const outbound: Outbound<Draft> = {
       compose: ({ to, text, kind }) => [{ to: to[0]?.address ?? "", text, kind }],
       async send(draft, attempt) {
-        attempt.crossing();
+        await attempt.crossing();
         const response = await fetch(url, {
           method: "POST",
           body: JSON.stringify(draft),

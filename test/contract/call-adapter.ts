@@ -57,7 +57,7 @@ export default defineAdapter({
           const socket = live.get(sessionId(session));
           if (!socket)
             return { kind: "deferred", reason: "the caller is not on the line", retryAfterMs: 500 };
-          attempt.crossing();
+          await attempt.crossing();
           await socket.send(JSON.stringify({ op: "speak", text }));
           return { kind: "sent", id: externalId(`spoken/${attempt.key}`) };
         },

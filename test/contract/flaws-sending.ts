@@ -11,6 +11,7 @@ import {
   sendKey,
 } from "bridgehead/contract";
 import { noFiles } from "bridgehead/contract/testing";
+import PQueue from "p-queue";
 import { altered, type Flaw, required, sending } from "./flaws.ts";
 import line from "./line-adapter.ts";
 import { lineHarness } from "./line-peer.ts";
@@ -25,6 +26,8 @@ const flaw = (what: string, definition: Flaw["definition"], caught: Flaw["caught
 
 const once = "send: sent, once, when all is well";
 const crosses = "send: calls crossing(), and before the first byte with an effect";
+const waits = "send: waits for crossing(), and sends nothing when the attempt ends there";
+const capacity = "capacity: falls with running sends, and is the number that can begin";
 const refusedLine = "send: deferred when the connection is refused";
 const never = "send: refused when the peer says never";
 const later = "send: deferred when the peer says later";
@@ -96,14 +99,15 @@ export const composeFlaws: readonly Flaw[] = [
 ];
 
 const or = (work: Promise<SendOutcome>, outcome: SendOutcome) => work.catch(() => outcome);
-const silent = { crossing: () => undefined, read: noFiles };
+const silent = { crossing: () => Promise.resolve(), read: noFiles };
 
 export const sendFlaws: readonly Flaw[] = [
   flaw(
     "send forgets to call crossing()",
-    sending(line, (send, attempt, draft) => send(draft, { ...attempt, crossing: () => undefined })),
+    sending(line, (send, attempt, draft) => send(draft, { ...attempt, crossing: () => Promise.resolve() })),
     {
       [crosses]: /never called crossing/,
+      [waits]: /did not wait/,
       [cutAfter]: /expected unknown/,
       [hangAfter]: /expected unknown/,
     },
@@ -111,17 +115,22 @@ export const sendFlaws: readonly Flaw[] = [
   flaw(
     "send calls crossing() when the peer has answered",
     sending(line, async (send, attempt, draft) => {
-      const outcome = await send(draft, { ...attempt, crossing: () => undefined });
-      attempt.crossing();
+      const outcome = await send(draft, { ...attempt, crossing: () => Promise.resolve() });
+      await attempt.crossing();
       return outcome;
     }),
-    { [crosses]: /gone out already/, [cutAfter]: /expected unknown/, [hangAfter]: /expected unknown/ },
+    {
+      [crosses]: /gone out already/,
+      [waits]: /did not wait/,
+      [cutAfter]: /expected unknown/,
+      [hangAfter]: /expected unknown/,
+    },
   ),
   flaw(
     "send calls crossing() before it connects",
-    sending(line, (send, attempt, draft) => {
-      attempt.crossing();
-      return send(draft, { ...attempt, crossing: () => undefined });
+    sending(line, async (send, attempt, draft) => {
+      await attempt.crossing();
+      return send(draft, { ...attempt, crossing: () => Promise.resolve() });
     }),
     {
       [refusedLine]: /expected deferred/,
@@ -129,6 +138,22 @@ export const sendFlaws: readonly Flaw[] = [
       [hangBefore]: /expected deferred/,
       [unreadFiles]: /came to/,
     },
+  ),
+  flaw(
+    "send does not await crossing()",
+    sending(line, (send, attempt, draft) => {
+      const crossing = async () => void attempt.crossing().catch(() => undefined);
+      return send(draft, { ...attempt, crossing });
+    }),
+    { [waits]: /did not wait/, [crosses]: /crossing\(\) rejected, and send came to .*sent/ },
+  ),
+  flaw(
+    "send gives crossing() a tenth of a second",
+    sending(line, (send, attempt, draft) => {
+      const soon = () => new Promise<void>((resolve) => setTimeout(resolve, 50));
+      return send(draft, { ...attempt, crossing: () => Promise.race([attempt.crossing(), soon()]) });
+    }),
+    { [waits]: /did not wait/ },
   ),
   flaw(
     "every failure is called unknown",
@@ -140,6 +165,8 @@ export const sendFlaws: readonly Flaw[] = [
       [cutBefore]: /expected deferred/,
       [hangBefore]: /expected deferred/,
       [unreadFiles]: /came to/,
+      [crosses]: /crossing\(\) rejected, and send came to .*unknown/,
+      [waits]: /the attempt ended .*unknown/,
     },
   ),
   flaw(
@@ -151,8 +178,8 @@ export const sendFlaws: readonly Flaw[] = [
     "send hopes for the best after the crossing",
     sending(line, async (send, attempt, draft) => {
       let crossed = false;
-      const crossing = () => {
-        attempt.crossing();
+      const crossing = async () => {
+        await attempt.crossing();
         crossed = true;
       };
       return send(draft, { ...attempt, crossing }).catch((error: unknown) => {
@@ -207,6 +234,53 @@ export const sendFlaws: readonly Flaw[] = [
       send(draft, { ...attempt, signal: new AbortController().signal }),
     ),
     { [hangBefore]: /had not ended 1000 ms after/, [hangAfter]: /had not ended 1000 ms after/ },
+  ),
+];
+
+/** The line adapter with at most `most` sends at once, which announces `capacity` instead. */
+const bounded = (most: number, capacity: (running: number) => number) =>
+  altered(line, ({ outbound }) => {
+    const queue = new PQueue({ concurrency: most });
+    return {
+      outbound: {
+        ...required(outbound),
+        capacity: () => capacity(queue.size + queue.pending),
+        send: (draft, attempt) => queue.add(() => required(outbound).send(draft, attempt)),
+      },
+    };
+  });
+
+export const capacityFlaws: readonly Flaw[] = [
+  flaw(
+    "capacity() does not count running sends",
+    bounded(3, () => 3),
+    { [capacity]: /did not fall/ },
+  ),
+  flaw(
+    "capacity() becomes negative",
+    bounded(3, (running) => 3 - running),
+    { [capacity]: /returned -1/ },
+  ),
+  flaw(
+    "capacity() announces more than can begin",
+    bounded(3, (running) => Math.max(0, 5 - running)),
+    { [capacity]: /as many sends at the crossing/ },
+  ),
+  flaw(
+    "capacity() announces fewer than can begin",
+    bounded(5, (running) => Math.max(0, 3 - running)),
+    { [capacity]: /more sends began/ },
+  ),
+  flaw(
+    "capacity() stays lower after a send",
+    (() => {
+      let ended = 0;
+      return bounded(3, (running) => {
+        ended = Math.max(ended, running);
+        return Math.max(0, 3 - Math.max(running, ended > 3 ? 1 : 0));
+      });
+    })(),
+    { [capacity]: /did not rise again/ },
   ),
 ];
 

@@ -46,9 +46,13 @@ export default defineAdapter({
     platform: "sms",
   },
   create(channel: Channel, config: Config): Adapter<Draft> {
-    const ask = async (request: Request, signal: AbortSignal, before?: () => void): Promise<Line> => {
+    const ask = async (
+      request: Request,
+      signal: AbortSignal,
+      before?: () => Promise<void>,
+    ): Promise<Line> => {
       await using wire = await connect(config, signal);
-      before?.();
+      await before?.();
       wire.write(request);
       return await wire.next();
     };

@@ -4,7 +4,7 @@ import { checks, exemption } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
 import type { Flaw } from "./flaws.ts";
 import { makingFlaws, readingFlaws } from "./flaws-reading.ts";
-import { composeFlaws, fileFlaws, lookFlaws, sendFlaws } from "./flaws-sending.ts";
+import { capacityFlaws, composeFlaws, fileFlaws, lookFlaws, sendFlaws } from "./flaws-sending.ts";
 import { serveFlaws } from "./flaws-serving.ts";
 import { eventFlaws, sessionFlaws } from "./flaws-sessions.ts";
 
@@ -13,6 +13,7 @@ const flaws = [
   ...readingFlaws,
   ...composeFlaws,
   ...sendFlaws,
+  ...capacityFlaws,
   ...fileFlaws,
   ...lookFlaws,
   ...serveFlaws,

@@ -87,7 +87,7 @@ const troubles: readonly {
       rules: { unknown_window: 1000 },
       outbound: {
         send: async (_, attempt) => {
-          attempt.crossing();
+          await attempt.crossing();
           return { kind: "unknown", reason: "cut" };
         },
       },
@@ -218,7 +218,7 @@ const lost: readonly {
       rules: { unknown_window: 1000, on_unknown: "drop" },
       outbound: {
         send: async (_, attempt) => {
-          attempt.crossing();
+          await attempt.crossing();
           return { kind: "unknown", reason: "cut" };
         },
       },

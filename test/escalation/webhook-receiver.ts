@@ -183,8 +183,8 @@ export function openBench(url: string, options: BenchOptions = {}): Bench {
           signal: new AbortController().signal,
           read: noFiles,
           ...attempt,
-          crossing: () => {
-            attempt.crossing?.();
+          crossing: async () => {
+            await attempt.crossing?.();
             crossed = true;
           },
         })

@@ -243,9 +243,7 @@ describe("without an answer", () => {
 
   it("what must not go out does not, although the line stands", async () => {
     const hook = await receiver();
-    const crossing = () => {
-      throw new Error("the lease is over");
-    };
+    const crossing = () => Promise.reject(new Error("the lease is over"));
     const { outcome, crossed } = await openBench(hook.url).send(opened, { crossing });
     expect(outcome).toMatchObject({ message: "the lease is over" });
     expect(crossed).toBe(false);

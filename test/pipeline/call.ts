@@ -45,7 +45,7 @@ export async function callHouse(
   const outbound: Outbound = {
     compose: ({ text, session, answers, kind }) => [{ text, session, answers, kind }],
     async send(draft, attempt) {
-      attempt.crossing();
+      await attempt.crossing();
       const outcome = outcomes.shift() ?? { kind: "sent", id: externalId(`said-${attempt.key}`) };
       if (outcome.kind === "sent") said.push(draft as unknown as Said);
       return outcome;

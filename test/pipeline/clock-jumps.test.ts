@@ -54,8 +54,8 @@ it("sends once when the clock is set forward while the provider takes its time",
   const outcome = Promise.withResolvers<SendOutcome>();
   let sends = 0;
   const outbound: Partial<Outbound> = {
-    send(_, attempt) {
-      attempt.crossing();
+    async send(_, attempt) {
+      await attempt.crossing();
       sends += 1;
       begun.resolve();
       return outcome.promise;

@@ -15,7 +15,7 @@ it.each(["delivered", "failed"] as const)("%s: is not lost", async (state) => {
   const house = await openHouse({
     outbound: {
       async send(_draft, attempt) {
-        attempt.crossing();
+        await attempt.crossing();
         await house.accepts("c", receipt("m1", state));
         return { kind: "sent", id: externalId("m1") };
       },
@@ -31,7 +31,7 @@ it("is about nothing we sent when the send says another id, or nothing is being 
   const house = await openHouse({
     outbound: {
       async send(_draft, attempt) {
-        attempt.crossing();
+        await attempt.crossing();
         await house.accepts("c", receipt("strange", "delivered"));
         return { kind: "sent", id: externalId("m1") };
       },

@@ -132,7 +132,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   const outbound: Outbound = {
     compose: (reply) => [{ text: reply.text }],
     send: async (body, attempt) => {
-      attempt.crossing();
+      await attempt.crossing();
       sent.push((body as { text: string }).text);
       return { kind: "sent", id: externalId(`sent-${attempt.key}`) };
     },

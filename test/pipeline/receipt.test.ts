@@ -3,10 +3,11 @@
 import { type DeliveryEvent, externalId, sendKey } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
+import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
-import { readDraft, recordSending } from "../../src/store/tables/drafts.ts";
+import { readDraft } from "../../src/store/tables/drafts.ts";
 import { storedEvents } from "../../src/store/tables/events.ts";
 import { attemptsOn } from "../../src/store/tables/outbox.ts";
 import { suppression } from "../../src/store/tables/suppressions.ts";

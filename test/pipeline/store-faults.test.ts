@@ -45,7 +45,7 @@ it.each([1, 3])("writes an outcome later when the store fails %i times, and send
     faulty: store.around,
     outbound: {
       async send(_, attempt) {
-        attempt.crossing();
+        await attempt.crossing();
         sends += 1;
         store.fail(times);
         return { kind: "unknown", reason: "to be settled" };

@@ -49,7 +49,7 @@ export async function openTexts(options: TextOptions = {}): Promise<Texts> {
       return reply.text.split("|").map((text) => ({ text, to }));
     },
     async send(body, attempt) {
-      attempt.crossing();
+      await attempt.crossing();
       const { text, to } = body as { text: string; to: string };
       const outcome = options.provider?.(++sends, text);
       if (outcome) return outcome;

@@ -35,7 +35,7 @@ const holding = (point: Point, hit = 1): Case[] =>
 const renumber = (place: Place) => place.world.dovecot.changeUidValidity(place.options.user);
 
 /** What the world must do for the point to be reached at all. */
-const worlds: { readonly [point in FailpointName]?: Case["place"] } = { "verdict.commit": { resets: 1 } };
+const worlds: { readonly [point in FailpointName]?: Case["place"] } = { "reconcile.commit": { resets: 1 } };
 
 /** No call comes by mail, a mail brings its attachments along, nobody is told of anything here, and backups are made by a
  *  command (test/commands/backup.test.ts kills it). */
@@ -64,7 +64,7 @@ export const cases: readonly Case[] = [
   ).flatMap((point) => both(point, 2)),
   ...both("ask.record", 3),
   ...(["send.record", "send.cross", "outcome.commit"] as const).flatMap((point) => holding(point)),
-  ...holding("verdict.commit").map((one) => ({ ...one, place: { ...one.place, resets: 1 } })),
+  ...holding("reconcile.commit").map((one) => ({ ...one, place: { ...one.place, resets: 1 } })),
   ...(["open.cross", "open.commit"] as const).flatMap((point) =>
     both(point, 1, "create", { place: { opening: "create" } }),
   ),
@@ -97,10 +97,10 @@ export const doubleDeaths: readonly Case[] = [
   life({ opening: "create" }, { deaths: ["open.cross:after:1", "open.commit:before:1"] }),
   life({}, { deaths: ["ask.cross:after:1", "answer.commit:before:1"] }),
   life({}, { deaths: ["answer.commit:after:1", "send.record:before:1"] }),
-  life({}, { deaths: ["send.cross:after:1", "verdict.commit:before:1"] }),
+  life({}, { deaths: ["send.cross:after:1", "reconcile.commit:before:1"] }),
   life({}, { deaths: ["send.cross:after:1", "send.cross:after:1"] }),
   life({}, { deaths: ["outcome.commit:before:1", "outcome.commit:before:1"] }),
-  life(held, { deaths: ["send.cross:after:1", "verdict.commit:after:1"], holds: "in flight" }),
+  life(held, { deaths: ["send.cross:after:1", "reconcile.commit:after:1"], holds: "in flight" }),
 ];
 
 /** The case of that name; throws when there is none. */

@@ -229,10 +229,10 @@ export const defects: Defects<Invariant> = {
     plant: writingLater((later) => ({
       "src/store/tables/drafts.ts": {
         // Nothing but a bounce fails a draft there.
-        changeDraft: (real) => (q, id, change) => {
-          if (change.state !== "failed") return real(q, id, change);
+        changeDraft: (real) => (q, id, change, from) => {
+          if (change.state !== "failed") return real(q, id, change, from);
           later(50, (another) => real(another, id, change));
-          return Promise.resolve();
+          return Promise.resolve(true);
         },
       },
     })),
@@ -243,7 +243,7 @@ export const defects: Defects<Invariant> = {
     by: ["phantom"],
     endless: true,
     plant: (altered) => ({
-      "src/store/tables/drafts.ts": {
+      "src/pipeline/send/rows.ts": {
         recordSending:
           (real) =>
           async (q, draft, ...more) => {
@@ -260,7 +260,7 @@ export const defects: Defects<Invariant> = {
     caught: "send.cross after 1 hold",
     by: ["sent-twice"],
     plant: (altered) => ({
-      "src/store/tables/drafts.ts": {
+      "src/pipeline/send/rows.ts": {
         headDraft: (real) => async (q, lease) => {
           const draft = await real(q, lease);
           if (draft === null || !["sending", "unknown"].includes(draft.state)) return draft;
@@ -277,10 +277,10 @@ export const defects: Defects<Invariant> = {
     by: ["sent-twice"],
     endless: true,
     plant: (altered) => ({
-      "src/store/tables/drafts.ts": {
+      "src/pipeline/send/rows.ts": {
         recordSending: () => () => {
           altered();
-          return Promise.resolve();
+          return Promise.resolve(true);
         },
       },
     }),
@@ -320,7 +320,7 @@ export const defects: Defects<Invariant> = {
     by: ["sent-twice"],
     plant: (altered) => ({
       "src/pipeline/reconcile/stage.ts": {
-        settle: (real) => (sending, signal, deps) => {
+        reconcile: (real) => (sending, signal, deps) => {
           altered();
           const { line } = sending;
           const rules = { ...line.rules, on_unknown: "resend" as const };

@@ -19,6 +19,7 @@ export interface Modules {
   "src/escalation/reply/acknowledge.ts": typeof import("../../src/escalation/reply/acknowledge.ts");
   "src/pipeline/accept/rows.ts": typeof import("../../src/pipeline/accept/rows.ts");
   "src/pipeline/accept/stage.ts": typeof import("../../src/pipeline/accept/stage.ts");
+  "src/pipeline/send/rows.ts": typeof import("../../src/pipeline/send/rows.ts");
   "src/pipeline/reconcile/stage.ts": typeof import("../../src/pipeline/reconcile/stage.ts");
   "src/pipeline/route/notices.ts": typeof import("../../src/pipeline/route/notices.ts");
   "src/store/lanes.ts": typeof import("../../src/store/lanes.ts");

@@ -43,8 +43,8 @@ export const textCases: readonly TextCase[] = [
   ...(["send.record", "send.cross", "outcome.commit"] as const).flatMap((point) =>
     [1, 2, 3].flatMap((hit) => both(point, hit)),
   ),
-  ...both("verdict.commit", 1, "unanswered", {}, { fault: "cut-stored" }),
-  ...both("verdict.commit", 1, "lost", {}, { fault: "cut" }),
+  ...both("reconcile.commit", 1, "unanswered", {}, { fault: "cut-stored" }),
+  ...both("reconcile.commit", 1, "lost", {}, { fault: "cut" }),
   ...both("event.commit", 3, "joined", { join: "400ms" }),
   ...both("ask.record", 1, "joined", { join: "400ms" }),
   // Before these commits, which are one, nobody could know of the STOP.

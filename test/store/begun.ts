@@ -5,6 +5,7 @@ import type { Opening } from "../../src/domain/opening.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { begin, begunBefore } from "../../src/pipeline/outbound.ts";
 import { extendTurn, joinableTurn } from "../../src/pipeline/route/debounce-rows.ts";
+import { headDraft, isSuperseded } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { leaseLanes } from "../../src/store/lanes.ts";
 import { postponeChannel } from "../../src/store/tables/capped.ts";
@@ -15,9 +16,7 @@ import {
   countNotices,
   enqueueDraft,
   hasEarlierReply,
-  headDraft,
   insertReply,
-  isSuperseded,
   readDraft,
   readyReplies,
 } from "../../src/store/tables/drafts.ts";
@@ -373,10 +372,14 @@ export function describeBegun(place: NewPlace): void {
           });
         }
       });
-      await step((q) => changeDraft(q, "d1", { state: "delivered", open: 0 }));
-      await step((q) => changeDraft(q, "d2", { state: "held", open: 0, reason: "nobody knows" }));
-      await step((q) => changeDraft(q, "d2", { state: "dropped", open: 0, reason: "suppressed" }));
-      await step((q) => changeDraft(q, "d2", { state: "sent", open: 0 }));
+      await step(async (q) => void (await changeDraft(q, "d1", { state: "delivered", open: 0 })));
+      await step(
+        async (q) => void (await changeDraft(q, "d2", { state: "held", open: 0, reason: "nobody knows" })),
+      );
+      await step(
+        async (q) => void (await changeDraft(q, "d2", { state: "dropped", open: 0, reason: "suppressed" })),
+      );
+      await step(async (q) => void (await changeDraft(q, "d2", { state: "sent", open: 0 })));
       await step((q) => changeTurn(q, id, { state: "failed", open: 0, reason: "refused" }));
       expect(seen.map(({ state, reason }) => (reason ? `${state}: ${reason}` : state))).toEqual([
         "waiting",

@@ -1,17 +1,12 @@
 // What operators, health and retention see and move.
 
 import { describe, expect, it } from "vitest";
+import { headDraft, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { forget } from "../../src/store/retention.ts";
 import { addParticipant } from "../../src/store/tables/conversations.ts";
-import {
-  changeDraft,
-  changeReply,
-  headDraft,
-  readDraft,
-  recordSending,
-} from "../../src/store/tables/drafts.ts";
+import { changeDraft, changeReply, readDraft } from "../../src/store/tables/drafts.ts";
 import { countHeld, settleEvent, storedEvents } from "../../src/store/tables/events.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/tables/inbox.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/tables/outbox.ts";

@@ -1,6 +1,8 @@
-// Replies, drafts, pauses, suppressions: what stages compose, send and settle stand on.
+// Statements on replies, drafts, pauses and suppressions of the stages compose, send and reconcile.
 
 import { describe, expect, it } from "vitest";
+import { draftByRecipient, draftBySent, lastAttempt } from "../../src/pipeline/reconcile/rows.ts";
+import { headDraft, isSuperseded, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
@@ -8,16 +10,10 @@ import {
   changeDraft,
   changeReply,
   channelsToCompose,
-  draftByRecipient,
-  draftBySent,
   hasEarlierReply,
-  headDraft,
   insertReply,
-  isSuperseded,
-  lastAttempt,
   readDraft,
   readyReplies,
-  recordSending,
 } from "../../src/store/tables/drafts.ts";
 import {
   endPause,
@@ -27,7 +23,7 @@ import {
   wholeChannel,
   writePause,
 } from "../../src/store/tables/pauses.ts";
-import { strike, suppression } from "../../src/store/tables/suppressions.ts";
+import { strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
 import { conversation, draft, fresh, type NewPlace, turn } from "./rig.ts";
 
 const hour = 3_600_000;
@@ -123,9 +119,43 @@ export function describeOutbound(place: NewPlace): void {
       const looking = await must(db, "d1");
       expect(looking.looks).toBe(2);
       expect(looking.settle_left).toBeGreaterThan(hour - 30_000);
+      await db.tx((q) => changeDraft(q, "d1", { state: "queued", open: 1 }));
       await db.tx(async (q) => recordSending(q, await must(db, "d1"), "n", 1));
       expect(await must(db, "d1")).toMatchObject({ state: "sending", attempts: 2, settle_left: null });
       expect((await db.read((q) => lastAttempt(q, "d1")))?.number).toBe(2);
+    });
+
+    it("records no attempt on a draft that may not be sent any more", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        for (const id of ["d1", "d2", "d3", "d4"]) await draft(q, id, "k");
+      });
+      const claimed = await must(db, "d1");
+      const record = (row: typeof claimed) => db.tx((q) => recordSending(q, row, "n", 1));
+      await db.tx((q) => changeDraft(q, "d2", { state: "dropped", open: 0 }));
+      const later = await must(db, "d3");
+      expect([await record(claimed), await record(await must(db, "d2")), await record(later)]).toEqual([
+        true,
+        false,
+        true,
+      ]);
+      expect(await record(later), "recorded by another attempt").toBe(false);
+      await db.tx((q) => suppress(q, "c", "a@example.org", "stop"));
+      expect(await record(await must(db, "d4"))).toBe(false);
+      expect(await db.read((q) => lastAttempt(q, "d4"))).toBeNull();
+      await db.tx((q) => q.run("UPDATE drafts SET forced = 1 WHERE id = 'd4'"));
+      expect(await record(await must(db, "d4"))).toBe(true);
+    });
+
+    it("changes a draft only from the expected state", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await draft(q, "d1", "k");
+      });
+      const change = (from: string) => db.tx((q) => changeDraft(q, "d1", { state: "sent", open: 0 }, from));
+      expect([await change("sending"), await change("queued")]).toEqual([false, true]);
     });
 
     it("matches a receipt by the ids it was sent under, in its channel", async () => {

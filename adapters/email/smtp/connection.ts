@@ -3,6 +3,7 @@
 
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import XOAuth2 from "nodemailer/lib/xoauth2";
+import PQueue from "p-queue";
 import type { EmailConfig } from "../config.ts";
 import { privateCa } from "../imap/connection.ts";
 import type { TokenSource } from "../oauth.ts";
@@ -17,7 +18,7 @@ export interface SmtpOptions {
   } | null;
 }
 
-/** A connection to the server, used exclusively until it is returned to the pool. */
+/** A connection to the server, used by one piece of work at a time. */
 export interface Line {
   readonly connection: SMTPConnection;
   /** False when the connection was just opened. */
@@ -27,14 +28,14 @@ export interface Line {
 }
 
 export interface Lines {
-  /** Waits for a free slot, then returns an idle connection or opens one. Rejects with the error of
-   *  nodemailer or of the token endpoint, or with the signal's reason. `fresh` never returns an idle
-   *  connection. */
-  take(signal: AbortSignal, fresh?: boolean): Promise<Line>;
-  /** Returns a connection to the pool. The caller must return each one it took; a connection that is not
-   *  `good` is closed. */
-  giveBack(line: Line, good: boolean): void;
-  /** Closes the idle connections; a connection returned later is closed then. */
+  /** Maximum number of connections. */
+  readonly connections: number;
+  /** Waits for a free slot, then calls `work` with an idle connection or a new one. Keeps the connection
+   *  for later work when `work` resolves, and closes it when `work` rejects. Rejects with the error of
+   *  `work`, of nodemailer or of the token endpoint, or with the signal's reason. `fresh` never uses an
+   *  idle connection. */
+  use<T>(signal: AbortSignal, work: (line: Line) => Promise<T>, fresh?: boolean): Promise<T>;
+  /** Closes the idle connections; a connection in use is closed when its work ends. */
   close(): void;
 }
 
@@ -49,31 +50,9 @@ export function lines(options: SmtpOptions): Lines {
   const idle: { readonly connection: SMTPConnection; readonly reused: AbortController }[] = [];
   const sent = new WeakMap<SMTPConnection, number>();
   const utf8 = new WeakSet<SMTPConnection>();
-  const waiting: (() => void)[] = [];
-  let busy = 0;
+  const queue = new PQueue({ concurrency: options.smtp.connections });
   let closed = false;
 
-  async function place(signal: AbortSignal): Promise<void> {
-    while (busy >= options.smtp.connections) {
-      signal.throwIfAborted();
-      const turn = Promise.withResolvers<void>();
-      // An aborted caller is removed from the queue, so that its slot goes to a caller that still waits.
-      const giveUp = () => {
-        const at = waiting.indexOf(turn.resolve);
-        if (at >= 0) waiting.splice(at, 1);
-        turn.resolve();
-      };
-      waiting.push(turn.resolve);
-      signal.addEventListener("abort", giveUp, { once: true });
-      await turn.promise;
-      signal.removeEventListener("abort", giveUp);
-    }
-    busy += 1;
-  }
-  function leave(): void {
-    busy -= 1;
-    waiting.shift()?.();
-  }
   function reuse(): Line | null {
     for (let entry = idle.pop(); entry !== undefined; entry = idle.pop()) {
       entry.reused.abort("reused"); // a reason avoids the default error object and its stack trace
@@ -97,29 +76,43 @@ export function lines(options: SmtpOptions): Lines {
     });
   }
 
+  async function connected(signal: AbortSignal, fresh: boolean): Promise<Line> {
+    const idleOne = fresh ? null : reuse();
+    if (idleOne !== null) return idleOne;
+    const opened = await open(options, signal);
+    if (opened.utf8) utf8.add(opened.connection);
+    return { ...opened, used: false };
+  }
+
+  /** Keeps the connection, unless it has carried enough messages or is no longer needed. */
+  function release({ connection }: Line): void {
+    const count = (sent.get(connection) ?? 0) + 1;
+    if (closed || count >= messageLimit || connection.destroyed) return connection.close();
+    sent.set(connection, count);
+    keep(connection);
+  }
+
   return {
-    async take(signal, fresh = false) {
-      await place(signal);
-      try {
-        signal.throwIfAborted();
-        const idleOne = fresh ? null : reuse();
-        if (idleOne !== null) return idleOne;
-        const opened = await open(options, signal);
-        if (opened.utf8) utf8.add(opened.connection);
-        return { ...opened, used: false };
-      } catch (error) {
-        leave();
-        throw error;
-      }
-    },
-    giveBack(line, good) {
-      const count = (sent.get(line.connection) ?? 0) + 1;
-      if (!good || closed || count >= messageLimit || line.connection.destroyed) line.connection.close();
-      else {
-        sent.set(line.connection, count);
-        keep(line.connection);
-      }
-      leave();
+    connections: options.smtp.connections,
+    use(signal, work, fresh = false) {
+      // Only for the wait: p-queue would free the slot of running work at an abort, before the work ends.
+      const waiting = new AbortController();
+      const leave = () => waiting.abort(signal.reason);
+      signal.addEventListener("abort", leave, { once: true });
+      if (signal.aborted) leave();
+      const run = async () => {
+        signal.removeEventListener("abort", leave);
+        const line = await connected(signal, fresh);
+        try {
+          const result = await work(line);
+          release(line);
+          return result;
+        } catch (error) {
+          line.connection.close();
+          throw error;
+        }
+      };
+      return queue.add(run, { signal: waiting.signal });
     },
     close() {
       closed = true;

@@ -58,27 +58,25 @@ async function once(
   attempt: Attempt,
   fresh: boolean,
 ): Promise<Once> {
-  let line: Line | null = null;
-  let crossed = false;
-  let good = false;
-  try {
-    line = await lines.take(attempt.signal, fresh);
+  const state: { line: Line | null; crossed: boolean } = { line: null, crossed: false };
+  const work = async (line: Line): Promise<SendOutcome> => {
+    state.line = line;
     const envelope = envelopeOf(draft, bytes.length);
-    if (!line.utf8 && [envelope.from, ...envelope.to].some((address) => /[^\x00-\x7f]/.test(address))) {
-      good = true;
-      return { result: noUtf8, error: null, loggedIn: true, stale: false };
-    }
+    if (!line.utf8 && [envelope.from, ...envelope.to].some((address) => /[^\x00-\x7f]/.test(address)))
+      return noUtf8;
     const info = await transmit(line, envelope, bytes, attempt, () => {
-      crossed = true;
+      state.crossed = true;
     });
-    good = true;
-    return { result: taken(draft, info), error: null, loggedIn: true, stale: false };
+    return taken(draft, info);
+  };
+  try {
+    const result = await lines.use(attempt.signal, work, fresh);
+    return { result, error: null, loggedIn: true, stale: false };
   } catch (error) {
+    const { line, crossed } = state;
     const result = reached(outcomeOf(error, crossed), line !== null);
     const stale = line?.used === true && !crossed && (error as SmtpFailure).responseCode === undefined;
     return { result, error, loggedIn: line !== null, stale };
-  } finally {
-    if (line !== null) lines.giveBack(line, good);
   }
 }
 
@@ -103,9 +101,9 @@ interface Info {
   readonly serverMessageId?: string | undefined;
 }
 
-/** Runs the dialogue from MAIL to the response after the final dot. The callback for crossing runs when
- *  the last byte of the message is written and only the final dot is missing. Before that point a server
- *  must not deliver anything. */
+/** Runs the dialogue from MAIL to the response after the final dot. The crossing is awaited when the last
+ *  byte of the message is written and only the final dot is missing. Before that point a server must not
+ *  deliver anything. */
 function transmit(
   { connection }: Line,
   envelope: ReturnType<typeof envelopeOf>,
@@ -124,9 +122,9 @@ function transmit(
     connection.on("error", fail);
     connection.on("end", ended);
     const message = Readable.from(
-      (function* () {
+      (async function* () {
         yield bytes;
-        attempt.crossing();
+        await attempt.crossing();
         crossed();
       })(),
       { objectMode: false },

@@ -69,6 +69,7 @@ export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, optio
   return {
     name: "smpp",
     limits: { maxLength: 1600, media: false },
+    atOnce: config.window,
 
     async run(stored, signal) {
       state.set("list", { state: "connecting" });

@@ -13,9 +13,9 @@ export type Mode = "bind_transceiver" | "bind_transmitter";
 
 export interface Session {
   /** Resolves with the message centre's response of any status. Rejects when the signal aborts, at the
-   *  timeout, and when the connection ends. `crossing` is called just before the first octet is sent. At
+   *  timeout, and when the connection ends. `crossing` is awaited just before the first octet is sent. At
    *  most `window` texts are in flight at once. */
-  submit(fields: Fields, signal: AbortSignal, crossing?: () => void): Promise<Pdu>;
+  submit(fields: Fields, signal: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu>;
   /** Returns the deliveries since the last call, at least one. Returns an empty list after `ms`
    *  milliseconds, or when the signal aborts. Rejects when the connection has ended and all deliveries
    *  were returned. */
@@ -74,11 +74,14 @@ export async function openSession(
     command: Command,
     fields: Fields,
     until: AbortSignal,
-    crossing?: () => void,
+    crossing?: () => Promise<void>,
   ): Promise<Pdu> {
     const own = AbortSignal.any([until, over.signal, AbortSignal.timeout(config.timeout)]);
     own.throwIfAborted();
-    crossing?.();
+    if (crossing !== undefined) {
+      await crossing();
+      own.throwIfAborted();
+    }
     sequence = sequence >= 0x7fffffff ? 1 : sequence + 1;
     const number = sequence;
     const reply = Promise.withResolvers<Pdu>();

@@ -11,7 +11,7 @@ import {
 import * as z from "zod";
 import { outcomeOf, statusOf, unreachable } from "../classes.ts";
 import { createClosing } from "../closing.ts";
-import { createLines, type ExchangeAnswer } from "../exchange.ts";
+import { createLines, type ExchangeAnswer, httpConnections } from "../exchange.ts";
 import { health } from "../health.ts";
 import { openDownload } from "../media.ts";
 import type { Door, Provider, ProviderParts, TextDraft } from "../provider.ts";
@@ -46,7 +46,7 @@ export function telnyx(
   const keys = config.public_keys.map(publicKey);
   const base = apiUrl.replace(/\/$/, "");
 
-  const ask = (path: string, signal: AbortSignal, body?: object, crossing?: () => void) =>
+  const ask = (path: string, signal: AbortSignal, body?: object, crossing?: () => Promise<void>) =>
     lines.exchange({
       method: body === undefined ? "GET" : "POST",
       url: new URL(`${base}/v2${path}`),
@@ -73,6 +73,7 @@ export function telnyx(
   return {
     name: "telnyx",
     limits: { maxLength: 1600, media: true },
+    atOnce: httpConnections,
     doors: paths.map(
       (path): Door => ({
         path,
@@ -105,8 +106,8 @@ export function telnyx(
       const closed = closing.outcome(text);
       if (closed !== null) return closed;
       let crossed = false;
-      const crossing = () => {
-        attempt.crossing();
+      const crossing = async () => {
+        await attempt.crossing();
         crossed = true;
       };
       let answer: ExchangeAnswer;

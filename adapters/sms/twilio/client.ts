@@ -9,10 +9,10 @@ import { createLines, type ExchangeAnswer } from "../exchange.ts";
 import type { ApiError } from "./errors.ts";
 import type { TwilioSettings } from "./settings.ts";
 
-/** One API call: the signal that aborts it, and the function called before its first byte is sent. */
+/** One API call: the signal that aborts it, and the function awaited before its first byte is sent. */
 export interface Call {
   readonly signal: AbortSignal;
-  readonly crossing?: () => void;
+  readonly crossing?: () => Promise<void>;
 }
 
 export interface Client {

@@ -2,6 +2,7 @@
 // messages, polling of the message list to backfill missed messages.
 
 import type { Json } from "bridgehead/contract";
+import { httpConnections } from "../exchange.ts";
 import { health } from "../health.ts";
 import type { Provider, ProviderParts } from "../provider.ts";
 import { createClient } from "./client.ts";
@@ -22,6 +23,7 @@ export function twilioProvider(parts: ProviderParts, settings: TwilioSettings): 
   return {
     name: settings.name,
     limits: { maxLength: 1600, media: true },
+    atOnce: httpConnections,
     doors: doors(channel, settings, (status) => sending.heard(status)),
     async run(cursor, signal) {
       const problem = addressProblem(channel.url("/inbound"), settings.apiUrl);

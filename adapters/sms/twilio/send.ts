@@ -57,8 +57,8 @@ export function sender(channel: Channel, settings: TwilioSettings, client: Clien
       const closed = closing.outcome(text);
       if (closed !== null) return closed;
       let crossed = false;
-      const crossing = () => {
-        attempt.crossing();
+      const crossing = async () => {
+        await attempt.crossing();
         crossed = true;
       };
       try {

@@ -324,12 +324,19 @@ export function gatherDesk(front: Front): GatherDesk {
       if (state === undefined) return undefined;
       return {
         answer: async (draft: Speech, attempt: Attempt): Promise<SendOutcome> => {
-          if (state.newest !== null && draft.answers !== null && draft.answers !== state.newest)
-            return { kind: "refused", code: "superseded", reason: "the caller has said something newer" };
-          if (state.answer === null)
+          const obstacle = (): SendOutcome | null => {
+            if (state.newest !== null && draft.answers !== null && draft.answers !== state.newest)
+              return { kind: "refused", code: "superseded", reason: "the caller has said something newer" };
+            if (state.answer !== null) return null;
             return { kind: "deferred", reason: "no request is waiting for it", retryAfterMs: 250 };
-          attempt.crossing();
-          state.answer(draft);
+          };
+          const before = obstacle();
+          if (before !== null) return before;
+          await attempt.crossing();
+          // The request may have ended while the attempt was recorded. Nothing was spoken.
+          const since = obstacle();
+          if (since !== null) return since;
+          state.answer?.(draft);
           state.answer = null;
           return { kind: "sent", id: externalId(`${call}/spoken/${attempt.key}`) };
         },

@@ -57,6 +57,14 @@ export interface LiveCall {
   end(ending: Ending | null): Promise<void>;
 }
 
+const ended: SendOutcome = { kind: "refused", code: "ended", reason: "the call is being ended" };
+const superseded: SendOutcome = {
+  kind: "refused",
+  code: "superseded",
+  reason: "the caller has said something newer",
+};
+const lineGone: SendOutcome = { kind: "deferred", reason: "the line is gone", retryAfterMs: 500 };
+
 /** The end of a connection. `hungUp`: the call ended with it. */
 export interface Ending {
   readonly reason: string;
@@ -276,16 +284,22 @@ export function liveCall(parts: CallParts): LiveCall {
       }
     },
     async answer(draft, attempt) {
-      if (leaving || closed) return { kind: "refused", code: "ended", reason: "the call is being ended" };
-      const late = newest !== null && draft.answers !== null && draft.answers !== newest;
-      if (late || collected.pending)
-        return { kind: "refused", code: "superseded", reason: "the caller has said something newer" };
-      if (over.aborted) return { kind: "deferred", reason: "the line is gone", retryAfterMs: 500 };
-      attempt.crossing();
+      const obstacle = () => {
+        if (leaving || closed) return ended;
+        const late = newest !== null && draft.answers !== null && draft.answers !== newest;
+        if (late || collected.pending) return superseded;
+        return over.aborted ? lineGone : null;
+      };
+      const before = obstacle();
+      if (before !== null) return before;
+      await attempt.crossing();
+      // The caller may have spoken or hung up while the attempt was recorded. Nothing was spoken.
+      const since = obstacle();
+      if (since !== null) return since;
       pending = false;
       waits.end();
       spoken = draft.answers;
-      const before = speaker.left;
+      const left = speaker.left;
       try {
         const handOver = draft.handOver === true && handsOver;
         const pieces = talk.answers({
@@ -304,7 +318,7 @@ export function liveCall(parts: CallParts): LiveCall {
         // When no frame was sent, the reply is deferred to the next connection. Otherwise the caller may have received
         // a part.
         const reason = "the line was cut";
-        return speaker.left === before
+        return speaker.left === left
           ? { kind: "deferred", reason, retryAfterMs: 500 }
           : { kind: "unknown", reason };
       }

@@ -20,7 +20,7 @@ async function lookUp(rig: Rig, letter: Letter): Promise<Verdict> {
 
 async function sendNow(rig: Rig, letter: Letter): Promise<void> {
   const signal = deadline(rig.patienceMs);
-  const made = { key: letter.key, number: 1, signal, crossing: () => undefined, read: noFiles };
+  const made = { key: letter.key, number: 1, signal, crossing: () => Promise.resolve(), read: noFiles };
   await outboundOf(rig).send(letter.draft, made);
   await eventually(
     "the message at the peer",

@@ -39,7 +39,7 @@ interface Ending {
 
 interface Conditions {
   readonly signal?: AbortSignal;
-  readonly crossing?: () => void;
+  readonly crossing?: () => Promise<void>;
   /** Default: the reply has no files. */
   readonly read?: Attempt["read"];
 }
@@ -50,8 +50,8 @@ export async function send(rig: Rig, letter: Letter, conditions: Conditions = {}
     key: letter.key,
     number: 1,
     signal: conditions.signal ?? deadline(rig.patienceMs),
-    crossing: () => {
-      conditions.crossing?.();
+    crossing: async () => {
+      await conditions.crossing?.();
       crossed = true;
     },
     read: conditions.read ?? noFiles,
@@ -111,13 +111,96 @@ async function crossesBeforeTheEffect(subject: Subject): Promise<void> {
     // An adapter that calls `crossing()` after the first byte has already sent the message and cannot
     // cancel it.
     const stopped = compose(rig, "stopped");
-    const crossing = () => {
-      throw new Error("crossing: the lease is over (planted)");
-    };
+    const crossing = () => Promise.reject(new Error("crossing: the lease is over (planted)"));
     const ending = await send(rig, stopped, { crossing });
-    assert.notEqual(ending.kind, "sent", `crossing() threw, and send came to ${ending.told}`);
+    assert.equal(ending.kind, "deferred", `crossing() rejected, and send came to ${ending.told}`);
     const nothing = async () => (await taken(rig, stopped.text)) === 0;
     await throughout("crossing() was called when the message had gone out already", nothing, rig.quietMs);
+  });
+}
+
+/** The core needs time to record the attempt. Until then nothing may reach the peer. */
+async function waitsForTheCrossing(subject: Subject): Promise<void> {
+  await withRig(subject, async (rig) => {
+    const nothingOf = (letter: Letter) => async () => (await taken(rig, letter.text)) === 0;
+    const slow = compose(rig, "slow");
+    const called = Promise.withResolvers<void>();
+    const recorded = Promise.withResolvers<void>();
+    const sending = send(rig, slow, {
+      crossing: () => {
+        called.resolve();
+        return recorded.promise;
+      },
+    });
+    await Promise.race([called.promise, sending]);
+    await throughout("send did not wait for crossing()", nothingOf(slow), rig.quietMs);
+    recorded.resolve();
+    const ending = await sending;
+    assert.equal(ending.kind, "sent", `crossing() took long, and send came to ${ending.told}`);
+    // An attempt that is aborted while it is recorded ends without an effect, also when the record follows.
+    const late = compose(rig, "late");
+    const end = new AbortController();
+    const pending = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    const aborted = send(rig, late, {
+      signal: end.signal,
+      crossing: () => {
+        begun.resolve();
+        return pending.promise;
+      },
+    });
+    await Promise.race([begun.promise, aborted]);
+    end.abort(new Error("the attempt's deadline (planted)"));
+    await within(aborted, rig.quietMs);
+    pending.reject(new Error("crossing: the attempt has ended (planted)"));
+    const ended = await within(aborted, graceMs);
+    assert.ok(ended, `send had not ended ${graceMs} ms after crossing() rejected`);
+    const { kind, told } = ended.value;
+    assert.equal(
+      kind,
+      "deferred",
+      `the attempt ended while crossing() was pending, and send came to ${told}`,
+    );
+    await throughout("an attempt that had ended was sent", nothingOf(late), rig.quietMs);
+  });
+}
+
+/** Number of concurrent sends with which `capacity` is tested. */
+const testedSends = 3;
+
+async function reportsCapacity(subject: Subject): Promise<void> {
+  await withRig(subject, async (rig) => {
+    const outbound = outboundOf(rig);
+    const free = () => {
+      const value = outbound.capacity?.() ?? Number.POSITIVE_INFINITY;
+      assert.ok(value >= 0 && !Number.isNaN(value), `capacity() returned ${value}`);
+      return value;
+    };
+    const idle = free();
+    assert.ok(idle > 0, "capacity() is 0 although nothing is sent");
+    if (idle === Number.POSITIVE_INFINITY) return;
+    const gate = Promise.withResolvers<void>();
+    const sends: Promise<Ending>[] = [];
+    let crossing = 0;
+    try {
+      for (let n = 1; n <= idle + testedSends; n += 1) {
+        const blocked = () => {
+          crossing += 1;
+          return gate.promise;
+        };
+        sends.push(send(rig, compose(rig, `capacity ${n}`), { crossing: blocked }));
+        assert.equal(free(), Math.max(0, idle - n), `capacity() did not fall with ${n} running sends`);
+      }
+      const announced = "as many sends at the crossing as capacity() announced";
+      await eventually(announced, () => crossing >= idle, rig.patienceMs);
+      await throughout("more sends began than capacity() announced", () => crossing === idle, rig.quietMs);
+    } finally {
+      gate.resolve();
+      await Promise.allSettled(sends);
+    }
+    const kinds = new Set((await Promise.all(sends)).map(({ kind }) => kind));
+    assert.deepEqual([...kinds], ["sent"], `sends beyond the capacity came to ${[...kinds].join(", ")}`);
+    assert.equal(free(), idle, "capacity() did not rise again when the sends had ended");
   });
 }
 
@@ -171,6 +254,16 @@ export const sendChecks: readonly Check[] = [
     name: "send: calls crossing(), and before the first byte with an effect",
     needs: ["outbound"],
     run: crossesBeforeTheEffect,
+  },
+  {
+    name: "send: waits for crossing(), and sends nothing when the attempt ends there",
+    needs: ["outbound"],
+    run: waitsForTheCrossing,
+  },
+  {
+    name: "capacity: falls with running sends, and is the number that can begin",
+    needs: ["outbound"],
+    run: reportsCapacity,
   },
   faultCheck("refuse-connection", "deferred", "when the connection is refused"),
   faultCheck("refuse-message", "refused", "when the peer says never"),

@@ -242,7 +242,7 @@ async function sendInto(rig: Rig, words: string): Promise<string> {
         key: reply.key,
         number: 1,
         signal,
-        crossing: () => void (crossed = true),
+        crossing: async () => void (crossed = true),
         read: noFiles,
       }),
     );

@@ -43,6 +43,10 @@ type Draft = {
   readonly token: string;
 };
 
+/** Maximum number of notifications that are delivered at once. Each has its own connection, so the adapter
+ *  reports no capacity. */
+export const atOnce = 32;
+
 /** Returns the adapter of one running daemon. */
 export const webhookAdapter = (deps: WebhookDeps) =>
   defineAdapter({
@@ -111,11 +115,12 @@ async function deliver(
     "content-type": "application/json",
   };
   try {
-    attempt.crossing();
+    await attempt.crossing();
   } catch (error) {
     opened.destroy();
     throw error;
   }
+  if (opened.destroyed) return deferred("no connection: it was closed before the request", number);
   const until = AbortSignal.any([
     signal,
     AbortSignal.timeout(deps.answerMs ?? standardTiming.escalation.webhookAnswer),

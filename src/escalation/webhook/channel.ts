@@ -4,7 +4,7 @@
 import { channelId } from "bridgehead/contract";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { webhookChannel } from "../../domain/policy.ts";
-import { type WebhookDeps, webhookAdapter } from "./adapter.ts";
+import { atOnce, type WebhookDeps, webhookAdapter } from "./adapter.ts";
 
 /** Returns the channel in addition to those of `config`; none without a policy or without an agent. The
  *  core requires an agent for each channel, so the first one is named; it is never asked on this
@@ -28,7 +28,7 @@ export function webhookChannels(config: Config, deps: WebhookDeps): readonly Cha
     on_newer: "send",
     join: 0,
     humans: undefined,
-    concurrency: 8,
+    concurrency: atOnce,
   };
   return [{ id: channelId(webhookChannel), core, adapter: webhookAdapter(deps), settings: {} }];
 }

@@ -7,20 +7,15 @@ import { failpoint } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import {
-  changeDraft,
-  type DraftRow,
-  draftByRecipient,
-  draftBySent,
-  isSending,
-  readDraft,
-} from "../../store/tables/drafts.ts";
+import { changeDraft, type DraftRow, readDraft } from "../../store/tables/drafts.ts";
 import { awaitDraft, type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { endRest, resumeRest } from "../../store/tables/parts.ts";
 import { strike } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import { optedOut, suppressOptedOut } from "../route/consent.ts";
+import { receiptEffect } from "./decide.ts";
+import { draftByRecipient, draftBySent, isSending } from "./rows.ts";
 
 /** A delivery receipt may arrive before the response that contains the id it names. It is matched again
  *  after this many milliseconds, until the id is known. */
@@ -31,7 +26,7 @@ const bounceWindow = 7 * 24 * 3_600_000;
 /** At most this many addresses of a report without our ids are looked up. */
 const mentionLimit = 5;
 
-/** Settles the event. Returns the id of its draft, or null when the event matches no draft that we sent
+/** Applies a delivery receipt and ends its event. Returns the id of its draft, or null when the event matches no draft that we sent
  *  or know of yet. */
 export async function matchReceipt(
   q: Query,
@@ -49,7 +44,10 @@ export async function matchReceipt(
     return null;
   }
   if (!found) {
-    log.info({ channel: line.channel, event: row.id, state: event.state }, "receipt about nothing we sent");
+    log.info(
+      { channel: line.channel, event: row.id, state: event.state },
+      "delivery receipt ignored: no matching draft",
+    );
     await settleEvent(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });
     return null;
   }
@@ -68,7 +66,7 @@ export async function matchReceipt(
 
 /** A reply proves that its draft was delivered. A draft without a known outcome becomes `sent` and is
  *  cited by the id in the reply. Called before any lookup by that id. */
-export async function heedAnswered(
+export async function applyReplyAsReceipt(
   q: Query,
   line: ChannelRuntime,
   event: MessageEvent,
@@ -83,7 +81,7 @@ export async function heedAnswered(
     if (draft.attempts === 0) continue;
     log.info(
       { channel: line.channel, draft: draft.id, state: draft.state },
-      "an answer shows that it went out",
+      "unknown draft reconciled by a reply to it",
     );
     await cite(q, line.channel, id, draft.conversation, draft.id);
     const about = { key, sent: [id] };
@@ -115,25 +113,6 @@ async function findDraft(q: Query, line: ChannelRuntime, event: DeliveryEvent): 
   return null;
 }
 
-/** Returns the recipient that the event is about, and whether the draft was sent to that address at all.
- *  A text report names it among other addresses, the failed one first. If it names none of the draft's
- *  recipients and the draft has one recipient, that one is meant. Null: unknown. */
-function recipientOf(
-  line: ChannelRuntime,
-  draft: DraftRow,
-  { about }: DeliveryEvent,
-): { readonly address: string; readonly ours: boolean } | null {
-  const all = allRecipients(line, draft);
-  if (about.recipient !== undefined) {
-    const address = about.recipient.toLowerCase();
-    return { address, ours: all.includes(address) };
-  }
-  const named = (about.mentioned ?? []).map((one) => one.toLowerCase()).find((one) => all.includes(one));
-  if (about.mentioned === undefined || (named === undefined && all.length === 1))
-    return { address: draft.recipient, ours: true };
-  return named === undefined ? null : { address: named, ours: true };
-}
-
 /** Returns the recipients in lower case. A draft whose body was removed by the retention, or was stored
  *  by another adapter, has one recipient. */
 function allRecipients(line: ChannelRuntime, draft: DraftRow): readonly string[] {
@@ -145,9 +124,7 @@ function allRecipients(line: ChannelRuntime, draft: DraftRow): readonly string[]
   }
 }
 
-/** Applies the event to the draft. States only advance: a late "accepted" never replaces "delivered",
- *  and a failed draft stays failed. A draft that is queued for a retry by policy is not sent again when
- *  its first attempt turns out to have arrived. */
+/** Applies the event to the draft. Call with the lane's row locked. */
 async function apply(
   q: Query,
   line: ChannelRuntime,
@@ -156,59 +133,29 @@ async function apply(
   event: DeliveryEvent,
   log: Log,
 ): Promise<void> {
-  if (draft.attempts === 0) return;
-  const failing = recipientOf(line, draft, event);
-  if (failing === null) return;
-  const recipient = failing.address;
-  // A mail may bounce after a server accepted it. A message delivered to a phone stays delivered, despite
-  // later status callbacks.
-  if (event.state === "failed" && draft.state === "delivered" && line.traits.platform !== "email") {
-    log.warn(
-      { channel: line.channel, draft: draft.id },
-      "a delivered reply is reported as failed: not believed",
-    );
-    return;
+  const fields = { channel: line.channel, draft: draft.id };
+  const facts = { draft, recipients: allRecipients(line, draft), certain, platform: line.traits.platform };
+  const effect = receiptEffect(facts, event);
+  if (effect === "contradicts")
+    return log.warn(fields, "delivery receipt ignored: a delivered reply is reported as failed");
+  const { suppress, change, ends } = effect;
+  const reason = event.detail ?? event.code;
+  if (suppress?.by === "opt-out") {
+    await suppressOptedOut(q, line.channel, suppress.address, reason ?? optedOut);
+    log.info(fields, "recipient opted out at the provider");
+  } else if (suppress) {
+    const cause = event.detail ?? "hard bounce";
+    const suppressed = await strike(q, line.channel, suppress.address, strikeLimit, cause);
+    log.warn({ ...fields, suppressed }, "reply bounced");
   }
-  // A bounce without our own ids may be forged. It marks a sent draft as failed, but suppresses no address
-  // and notifies no responder.
-  if (event.state === "failed" && event.code === optedOut && certain) {
-    await suppressOptedOut(q, line.channel, recipient, event.detail ?? event.code);
-    log.info({ channel: line.channel, draft: draft.id }, "the provider says that a person opted out");
-  } else if (
-    event.state === "failed" &&
-    event.permanent &&
-    certain &&
-    // Every recipient of the reply knows its Message-ID: a forged bounce must not suppress a third address.
-    failing.ours &&
-    !(draft.state === "failed" && recipient === draft.recipient)
-  ) {
-    const suppressed = await strike(q, line.channel, recipient, strikeLimit, event.detail ?? "hard bounce");
-    log.warn({ channel: line.channel, draft: draft.id, suppressed }, "a reply bounced");
-  }
-  // A bounced copy (Cc) does not change the draft's delivery to its main recipient.
-  if (recipient !== draft.recipient) return;
-  const pending = !["sent", "delivered", "failed"].includes(draft.state);
-  // A report without our ids may be forged. It does not end a draft that is reconciled, queued for a retry,
-  // or held for an operator.
-  if (pending && !certain) return;
-  // When the response to the send was lost, only the delivery receipt contains the provider's id.
-  const [id] = pending && event.state !== "failed" ? (event.about.sent ?? []) : [];
-  if (id !== undefined) await cite(q, line.channel, id, draft.conversation, draft.id);
-  const settled = { open: 0 as const, reason: event.detail ?? null, externalId: id ?? null };
-  if (event.state === "failed") {
-    if (draft.state === "failed") return;
-    await changeDraft(q, draft.id, { state: "failed", ...settled });
-    if (certain)
-      await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: settled.reason ?? "" });
-  } else if (event.state === "accepted") {
-    if (pending) await changeDraft(q, draft.id, { state: "sent", ...settled });
-  } else if (pending || draft.state === "sent") {
-    await changeDraft(q, draft.id, { state: "delivered", ...settled });
-  }
-  if (pending) {
-    if (event.state === "failed") await endRest(q, draft, "dropped");
-    else await resumeRest(q, draft);
-    await endAttempt(q, draft.id, event.state === "failed" ? "refused" : "sent", "receipt");
-    await refreshLane(q, draft.conversation, "out");
-  }
+  if (!change) return;
+  if (change.externalId) await cite(q, line.channel, change.externalId, draft.conversation, draft.id);
+  await changeDraft(q, draft.id, change);
+  if (effect.notifies)
+    await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: change.reason ?? "" });
+  if (ends === undefined) return;
+  if (ends === "refused") await endRest(q, draft, "dropped");
+  else await resumeRest(q, draft);
+  await endAttempt(q, draft.id, ends, "receipt");
+  await refreshLane(q, draft.conversation, "out");
 }

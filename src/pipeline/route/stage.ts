@@ -47,7 +47,7 @@ import { capUse, countTurns, enqueueTurn, roomIn } from "../../store/tables/turn
 import { readBody } from "../accept/decide.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import type { LiveSessions } from "../live-sessions.ts";
-import { heedAnswered, matchReceipt } from "../reconcile/receipts.ts";
+import { applyReplyAsReceipt, matchReceipt } from "../reconcile/receipts.ts";
 import { heed, suppressedCode } from "./consent.ts";
 import { dueAt, joinTurn } from "./debounce.ts";
 import { holdForHuman, raiseHeld, tellHeld, tellHumans } from "./notices.ts";
@@ -142,7 +142,7 @@ async function routeEvent(
     return;
   }
   if (event.kind === "session") return deps.sessions.routeEvent(q, line, row, event, deps);
-  await heedAnswered(q, line, event, deps.log);
+  await applyReplyAsReceipt(q, line, event, deps.log);
   const [ours] = event.to;
   if (ours && line.traits.conversations === "person") await noteOwnAddress(q, line.channel, ours.address);
 

@@ -4,24 +4,16 @@
 // not get the whole queue at once.
 
 import type { Clock, SendOutcome } from "bridgehead/contract";
-import { paceOf, pauseDelay } from "../../domain/retry.ts";
+import { paceOf } from "../../domain/retry.ts";
 import { jitter } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
 import type { Closed } from "../../store/lanes.ts";
 import { sendRate, takeRate } from "../../store/rates.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
-import {
-  endPause,
-  type Pause,
-  pausesOf,
-  takeProbe,
-  wholeChannel,
-  writePause,
-} from "../../store/tables/pauses.ts";
+import { endPause, pausesOf, takeProbe, wholeChannel, writePause } from "../../store/tables/pauses.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
+import { pauseSteps } from "./decide.ts";
 
-/** Minimum pause in milliseconds, also when the provider asks for an immediate retry. */
-const shortestPause = 1000;
 /** Pauses that end before the next sweep get a timer. Milliseconds. */
 const timerMs = 4000;
 
@@ -33,123 +25,97 @@ export interface Gate {
   admits(draft: DraftRow, sender: string): Promise<boolean>;
 }
 
-/** Creates the gate for one claim on a channel. `rested` maps a sender to the time (monotonic
- *  milliseconds) until which its send rate limit has no room. It is kept between claims, and only this
- *  process uses it. `probeMs` is the longest duration of a probe. */
-export async function openGate(
-  q: Query,
-  line: ChannelRuntime,
-  clock: Clock,
-  rested: Map<string, number>,
-  probeMs: number,
-): Promise<Gate> {
-  const { channel } = line;
-  const pauses = new Map((await pausesOf(q, channel)).map((pause) => [pause.sender, pause]));
-  const closed = new Set<string>();
-  for (const { sender, remaining } of pauses.values()) {
-    if (remaining > 0) closed.add(sender);
-    if (remaining > 0 && remaining < timerMs) q.waits.add(remaining);
+/** The pauses of all channels, as one process knows them. */
+export class Pauses {
+  readonly #clock: Clock;
+  readonly #probeMs: number;
+  /** Monotonic milliseconds until which the send rate limit of a sender has no room. Key: channel and
+   *  sender. */
+  readonly #rested = new Map<string, number>();
+  /** Channels that had a pause when this process last read or wrote one. An outcome on other channels
+   *  ends no pause, so it reads none. A pause of another node is known from the next claim on. */
+  readonly #paused = new Set<string>();
+
+  /** `probeMs` is the longest duration of a probe. */
+  constructor(clock: Clock, probeMs: number) {
+    this.#clock = clock;
+    this.#probeMs = probeMs;
   }
-  const keyOf = (sender: string) => `${channel} ${sender}`;
-  for (const [key, until] of rested) {
-    if (until <= clock.monotonic()) rested.delete(key);
-    else if (key.startsWith(`${channel} `)) closed.add(key.slice(channel.length + 1));
+
+  /** Creates the gate for one claim on a channel. */
+  async gate(q: Query, line: ChannelRuntime): Promise<Gate> {
+    const { channel } = line;
+    const pauses = new Map((await pausesOf(q, channel)).map((pause) => [pause.sender, pause]));
+    if (pauses.size > 0) this.#paused.add(channel);
+    else this.#paused.delete(channel);
+    const closed = this.#withoutRoom(channel);
+    for (const { sender, remaining } of pauses.values()) {
+      if (remaining > 0) closed.add(sender);
+      if (remaining > 0 && remaining < timerMs) q.waits.add(remaining);
+    }
+    const probes = async (key: string, draft: DraftRow): Promise<boolean> => {
+      if (!pauses.has(key)) return true;
+      closed.add(key);
+      return takeProbe(q, channel, key, draft.id, this.#probeMs);
+    };
+    return {
+      closed: { all: closed.has(wholeChannel), senders: [...closed].filter((key) => key !== wholeChannel) },
+      admits: async (draft, sender) => {
+        if (draft.session !== null) return true;
+        if (closed.has(wholeChannel) || closed.has(sender)) return false;
+        // A draft of unknown outcome is reconciled, which is no attempt.
+        if (draft.state !== "queued") return true;
+        if (!(await this.#takeRoom(q, line, sender))) {
+          closed.add(sender);
+          return false;
+        }
+        return (await probes(wholeChannel, draft)) && (await probes(sender, draft));
+      },
+    };
   }
-  const hasRoom = async (sender: string): Promise<boolean> => {
-    const { rate } = line.rules;
-    if (!rate) return true;
-    const { taken, waitMs } = await takeRate(
-      q,
-      `send:${keyOf(sender)}`,
-      sendRate(rate.messages, rate.per),
-      1,
-      0,
-    );
+
+  /** Applies an attempt's outcome to the pauses of its sender and its channel. */
+  async apply(
+    q: Query,
+    line: ChannelRuntime,
+    draft: Pick<DraftRow, "id" | "session">,
+    sender: string,
+    outcome: SendOutcome,
+  ): Promise<void> {
+    const { channel } = line;
+    if (draft.session !== null) return;
+    const begins = outcome.kind === "deferred" && (outcome.scope === "channel" || outcome.scope === "sender");
+    if (!begins && !this.#paused.has(channel)) return;
+    const known = await pausesOf(q, channel);
+    const pace = paceOf(line.traits.platform);
+    for (const step of pauseSteps(known, draft.id, sender, outcome, pace, jitter)) {
+      if (step.kind === "end") await endPause(q, channel, step.sender);
+      else {
+        await writePause(q, channel, step);
+        this.#paused.add(channel);
+        if (step.forMs < timerMs) q.waits.add(step.forMs);
+      }
+    }
+  }
+
+  /** Returns the senders of the channel whose send rate limit has no room now. */
+  #withoutRoom(channel: string): Set<string> {
+    const senders = new Set<string>();
+    for (const [key, until] of this.#rested) {
+      if (until <= this.#clock.monotonic()) this.#rested.delete(key);
+      else if (key.startsWith(`${channel} `)) senders.add(key.slice(channel.length + 1));
+    }
+    return senders;
+  }
+
+  /** Takes one draft from the send rate limit of the sender. */
+  async #takeRoom(q: Query, { channel, rules }: ChannelRuntime, sender: string): Promise<boolean> {
+    if (!rules.rate) return true;
+    const limit = sendRate(rules.rate.messages, rules.rate.per);
+    const { taken, waitMs } = await takeRate(q, `send:${channel} ${sender}`, limit, 1, 0);
     if (taken) return true;
-    rested.set(keyOf(sender), clock.monotonic() + waitMs);
+    this.#rested.set(`${channel} ${sender}`, this.#clock.monotonic() + waitMs);
     if (waitMs < timerMs) q.waits.add(Math.max(1, waitMs));
     return false;
-  };
-  const probes = async (key: string, draft: DraftRow): Promise<boolean> => {
-    if (!pauses.has(key)) return true;
-    closed.add(key);
-    return takeProbe(q, channel, key, draft.id, probeMs);
-  };
-  return {
-    closed: { all: closed.has(wholeChannel), senders: [...closed].filter((key) => key !== wholeChannel) },
-    async admits(draft, sender) {
-      if (draft.session !== null) return true;
-      if (closed.has(wholeChannel) || closed.has(sender)) return false;
-      // A draft of unknown outcome is reconciled, which is no attempt.
-      if (draft.state !== "queued") return true;
-      if (!(await hasRoom(sender))) {
-        closed.add(sender);
-        return false;
-      }
-      return (await probes(wholeChannel, draft)) && (await probes(sender, draft));
-    },
-  };
-}
-
-/** Applies an attempt's outcome to the pauses of its sender and its channel. */
-export async function heedOutcome(
-  q: Query,
-  line: ChannelRuntime,
-  draft: DraftRow,
-  sender: string,
-  outcome: SendOutcome,
-): Promise<void> {
-  if (draft.session !== null) return;
-  const keys = [wholeChannel, sender];
-  const known = (await pausesOf(q, line.channel)).filter((pause) => keys.includes(pause.sender));
-  const failing = failingKey(outcome, sender);
-  if (outcome.kind === "deferred" && failing !== null)
-    await pause(
-      q,
-      line,
-      failing,
-      known.find((one) => one.sender === failing),
-      draft,
-      outcome,
-    );
-  const answered = outcome.kind === "sent" || outcome.kind === "refused";
-  for (const one of known.filter((other) => other.sender !== failing)) {
-    // The outcome gives no information about the provider or this sender: the next probe runs after the
-    // same backoff.
-    if (one.probe === draft.id && (outcome.kind === "unknown" || failing === wholeChannel))
-      await prolong(q, line, one);
-    else if (one.probe === draft.id || (answered && (one.remaining <= 0 || one.told === 0)))
-      await endPause(q, line.channel, one.sender);
   }
-}
-
-/** Returns the key of the pause that the outcome begins or extends; null for none. */
-function failingKey(outcome: SendOutcome, sender: string): string | null {
-  if (outcome.kind !== "deferred") return null;
-  if (outcome.scope === "channel") return wholeChannel;
-  return outcome.scope === "sender" ? sender : null;
-}
-
-async function pause(
-  q: Query,
-  line: ChannelRuntime,
-  key: string,
-  known: Pause | undefined,
-  draft: DraftRow,
-  outcome: SendOutcome & { readonly kind: "deferred" },
-): Promise<void> {
-  const { cause = "unreachable", reason, retryAfterMs } = outcome;
-  const running = known !== undefined && known.remaining > 0 && known.probe !== draft.id;
-  // Concurrent attempts fail together and count as one failure.
-  const failures = running ? known.failures : (known?.failures ?? 0) + 1;
-  const asked = retryAfterMs === undefined ? null : Math.max(retryAfterMs, shortestPause);
-  if (running && (asked === null || asked <= known.remaining)) return;
-  const forMs = asked ?? jitter(pauseDelay(paceOf(line.traits.platform), cause, failures));
-  await writePause(q, line.channel, { sender: key, cause, failures, forMs, told: asked !== null, reason });
-  if (forMs < timerMs) q.waits.add(forMs);
-}
-
-async function prolong(q: Query, line: ChannelRuntime, one: Pause): Promise<void> {
-  const forMs = jitter(pauseDelay(paceOf(line.traits.platform), one.cause, one.failures));
-  await writePause(q, line.channel, { ...one, forMs, told: false });
 }

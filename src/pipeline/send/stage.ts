@@ -1,15 +1,15 @@
 // Stage send.
 // Input: the head of a conversation's outbound lane, due: a draft `queued`; a draft of unknown outcome goes
-// to stage settle.
-// Effect: checks suppression and supersession, records the attempt, and sends.
+// to stage reconcile. At most as many as the adapter has capacity for.
+// Effect: checks suppression and supersession, and sends. The attempt is recorded at the crossing.
 // Output: draft `sent`, `failed`, `queued` until its retry, or `unknown` until the first lookup.
 // Failure: depends on the outcome.
-// Crash: the draft is `sending` with an expired lease. Its outcome is unknown, so stage settle reconciles
-// it.
+// Crash: before the crossing the draft is `queued` and is sent immediately. After it the draft is `sending`
+// with an expired lease: its outcome is unknown, so stage reconcile determines it.
 
 import type { Json, SendOutcome } from "bridgehead/contract";
 import { sendKey } from "bridgehead/contract";
-import { lookDelay, paceOf, sendDelay, sendLifetime, strikeLimit } from "../../domain/retry.ts";
+import { paceOf, strikeLimit } from "../../domain/retry.ts";
 import { leaseDeadline, TooLate } from "../../engine/lease-deadline.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
 import { jitter } from "../../ops/clock.ts";
@@ -24,217 +24,260 @@ import {
   releaseLane,
 } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import {
-  changeDraft,
-  type DraftRow,
-  headDraft,
-  isSuperseded,
-  readDraft,
-  recordSending,
-} from "../../store/tables/drafts.ts";
+import { changeDraft } from "../../store/tables/drafts.ts";
 import { readFile } from "../../store/tables/files.ts";
 import { endRest } from "../../store/tables/parts.ts";
-import { strike, suppression } from "../../store/tables/suppressions.ts";
+import { strike } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
-import type { ChannelRuntime } from "../channel-runtime.ts";
-import { settle } from "../reconcile/stage.ts";
-import { optedOut, suppressOptedOut } from "../route/consent.ts";
-import { heedOutcome, openGate } from "./pauses.ts";
-import type { SendDeps, Sending } from "./sending.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import type { LiveSessions } from "../live-sessions.ts";
+import { type DraftWork, type ReconcileDeps, reconcile } from "../reconcile/stage.ts";
+import { suppressOptedOut } from "../route/consent.ts";
+import { type Ending, endingOf, nextStep } from "./decide.ts";
+import { Pauses } from "./pauses.ts";
+import { type HeadRow, headDraft, isSuperseded, recordSending } from "./rows.ts";
+
+export interface SendDeps extends ReconcileDeps {
+  readonly lines: () => ChannelRuntimes;
+  readonly sessions: LiveSessions;
+  readonly node: string;
+}
+
+/** One claimed draft with what its attempt needs. */
+interface Sending extends DraftWork {
+  readonly pauses: Pauses;
+  readonly node: string;
+  /** Called when the adapter's `send` is called: from then on the adapter counts the draft. */
+  readonly started: () => void;
+}
 
 const leaseMargin = 15_000;
 /** Minimum remaining lease for a crossing, in milliseconds. The provider's response is awaited no longer
  *  than the lease lasts. */
 const leastLeft = 10_000;
-/** Minimum delay in milliseconds, also when the provider asks for an immediate retry. */
-const shortestWait = 1000;
 
 export function sendStage(deps: SendDeps): Stage {
   const leaseMs = deps.timeout + leaseMargin;
-  const rested = new Map<string, number>();
+  const pauses = new Pauses(deps.clock, leaseMs);
+  /** Drafts by channel that were claimed and whose `send` was not called yet. */
+  const waiting = new Map<string, number>();
+  const mayClaim = (channel: string): boolean => {
+    const line = deps.lines().get(channel);
+    return line !== undefined && line.outbound !== null && !line.catchingUp();
+  };
   return {
     name: "send",
     takes: "drafts",
-    async channels(q) {
-      const channels: string[] = [];
-      for (const channel of await channelsWithDueLanes(q, "out", deps.node)) {
-        const line = deps.lines().get(channel);
-        if (line?.outbound && !line.catchingUp()) channels.push(channel);
-      }
-      return channels;
+    channels: async (q) => (await channelsWithDueLanes(q, "out", deps.node)).filter(mayClaim),
+    mayClaim,
+    room(channel) {
+      const capacity = deps.lines().get(channel)?.outbound?.capacity?.() ?? Infinity;
+      return capacity - (waiting.get(channel) ?? 0);
     },
     async claim(q, channel, room) {
       const line = deps.lines().get(channel);
       if (!line) return [];
       const claimed: Claimed[] = [];
-      const gate = await openGate(q, line, deps.clock, rested, leaseMs);
+      const gate = await pauses.gate(q, line);
       for (const lease of await leaseLanes(q, "out", channel, deps.node, leaseMs, room, gate.closed)) {
-        const draft = await nextToSend(q, line, lease, deps);
+        const draft = await nextDraft(q, line, lease, deps);
         if (!draft || !(await gate.admits(draft, lease.sender))) {
           await releaseLane(q, lease, "out");
           continue;
         }
-        const sending = { line, lease, leaseDeadline: leaseDeadline(deps.clock, leaseMs), draft };
-        if (sending.draft.state === "queued") await recordSending(q, sending.draft, deps.node, lease.token);
-        claimed.push(piece(sending, deps));
+        const started = draft.state === "queued" ? count(waiting, channel) : () => undefined;
+        q.onRollback(started);
+        const deadline = leaseDeadline(deps.clock, leaseMs);
+        const { node } = deps;
+        claimed.push(piece({ line, lease, leaseDeadline: deadline, draft, pauses, node, started }, deps));
       }
       return claimed;
     },
   };
 }
 
-/** Returns the lane's head after dropping drafts that must not be sent. The check runs here and not when
- *  the draft is created. A reply in its delay is thus dropped when its address is suppressed before it
- *  is due. */
-async function nextToSend(
+/** Adds one to the counter of the key. Returns a function that subtracts it at its first call. */
+function count(counts: Map<string, number>, key: string): () => void {
+  const add = (by: number) => void counts.set(key, (counts.get(key) ?? 0) + by);
+  let counted = true;
+  add(1);
+  return () => {
+    if (counted) add(-1);
+    counted = false;
+  };
+}
+
+/** Returns the lane's head when it can be sent or reconciled now, after dropping drafts that must not be
+ *  sent. */
+async function nextDraft(
   q: Query,
   line: ChannelRuntime,
   lease: Lease,
-  deps: SendDeps,
-): Promise<DraftRow | null> {
+  { sessions, log }: SendDeps,
+): Promise<HeadRow | null> {
   for (;;) {
-    const draft = await headDraft(q, lease);
-    if (!draft || draft.state === "held" || draft.state === "failed") return null;
-    if (draft.session !== null && (draft.state !== "queued" || draft.due_in <= 0)) {
-      const when = await deps.sessions.admit(q, draft, draft.session);
+    const head = await headDraft(q, lease);
+    if (head !== null && head.session !== null && (head.state !== "queued" || head.due_in <= 0)) {
+      const when = await sessions.admit(q, head, head.session);
       if (when === "never") continue;
       if (when === "later") return null;
     }
-    if (draft.state !== "queued") return draft;
-    // The lane was due for the previous draft, which was just dropped.
-    if (draft.due_in > 0) return null;
-    const suppressed = draft.forced ? null : await suppression(q, line.channel, draft.recipient);
-    const superseded =
-      line.rules.on_newer === "drop" && draft.attempts === 0 && (await isSuperseded(q, draft));
-    if (suppressed === null && !superseded) return draft;
-    const reason =
-      suppressed === null ? "the person wrote again before it was due" : `suppressed: ${suppressed}`;
-    deps.log.info(
-      { channel: line.channel, draft: draft.id, suppressed: suppressed !== null },
-      "a reply is not sent",
-    );
-    await changeDraft(q, draft.id, { state: "dropped", open: 0, reason });
-    await line.escalation()?.stuck(q, line, draft, { state: "dropped", reason });
+    const first = head?.state === "queued" && head.attempts === 0;
+    const superseded = first && line.rules.on_newer === "drop" && (await isSuperseded(q, head));
+    const next = nextStep(head, superseded);
+    if (next.kind === "start") return head;
+    if (next.kind === "wait" || head === null) return null;
+    const { reason, suppressed } = next;
+    log.info({ channel: line.channel, draft: head.id, suppressed }, "reply dropped before sending");
+    await changeDraft(q, head.id, { state: "dropped", open: 0, reason });
+    await line.escalation()?.stuck(q, line, head, { state: "dropped", reason });
   }
 }
 
 function piece(sending: Sending, deps: SendDeps): Claimed {
-  const fields = { channel: sending.line.channel, draft: sending.draft.id };
-  const fresh = sending.draft.state === "queued";
+  const { line, lease, draft, leaseDeadline: deadline, started } = sending;
+  const fields = { channel: line.channel, draft: draft.id };
+  const fresh = draft.state === "queued";
   return {
-    channel: sending.line.channel,
-    left: () => sending.leaseDeadline.left(),
-    abandon: (q) => abandonLane(q, sending.lease),
-    recorded: (phase) => failpoint("send.record", phase, fields),
-    committing: (phase) => failpoint(fresh ? "outcome.commit" : "verdict.commit", phase, fields),
-    work: (signal) => (fresh ? send(sending, signal, deps) : settle(sending, signal, deps)),
+    channel: line.channel,
+    left: () => deadline.left(),
+    abandon: async (q) => {
+      started();
+      await abandonLane(q, lease);
+    },
+    recorded: () => undefined, // recorded at the crossing
+    committing: (phase) => failpoint(fresh ? "outcome.commit" : "reconcile.commit", phase, fields),
+    work: (signal) => (fresh ? send(sending, signal, deps) : reconcile(sending, signal, deps)),
   };
 }
+
+/** `obsolete`: the draft changed after the claim and may not be sent. */
+type Recorded = "no" | "yes" | "obsolete";
 
 async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
   const { line, draft } = sending;
   const fields = { channel: line.channel, draft: draft.id };
-  let crossed = false;
+  const limit = sending.leaseDeadline.signal(signal, deps.timeout);
+  const state: { recorded: Recorded; crossed: boolean; ended: boolean } = {
+    recorded: "no",
+    crossed: false,
+    ended: false,
+  };
+  let recording: Promise<void> | null = null;
+  const record = async () => {
+    state.recorded = (await recordAttempt(sending, deps)) ? "yes" : "obsolete";
+  };
+  /** Rejects, and nothing may be sent, when the effect would not be covered by the lease and the record. */
+  const crossing = async () => {
+    checkLease(sending);
+    recording ??= record();
+    await recording;
+    if (state.recorded === "obsolete") throw new Error("crossing: the draft changed after it was claimed");
+    if (state.ended || limit.aborted) throw new Error("crossing: the attempt has ended");
+    checkLease(sending);
+    state.crossed = true;
+    failpoint("send.cross", "before", fields);
+  };
   let outcome: SendOutcome;
   try {
     if (!line.outbound) throw new Error("the channel cannot send");
-    outcome = await line.outbound.send(JSON.parse(draft.body) as Json, {
+    const work = line.outbound.send(JSON.parse(draft.body) as Json, {
       key: sendKey(draft.id),
       number: draft.attempts + 1,
-      signal: sending.leaseDeadline.signal(signal, deps.timeout),
-      crossing: () => {
-        const left = sending.leaseDeadline.left();
-        if (left < leastLeft) throw new TooLate(left);
-        crossed = true;
-        failpoint("send.cross", "before", fields);
-      },
+      signal: limit,
+      crossing,
       read: async (ref) => {
         const bytes = await deps.db.read((q) => readFile(q, draft.reply, ref));
         if (bytes === null) throw new Error(`draft ${draft.id} has no file ${ref}`);
         return bytes;
       },
     });
+    sending.started();
+    outcome = await work;
   } catch (error) {
-    outcome = { kind: crossed ? "unknown" : "deferred", reason: String(error) };
+    outcome = { kind: state.crossed ? "unknown" : "deferred", reason: String(error) };
   }
+  sending.started();
+  state.ended = true;
+  // The adapter may have given up while the record was being committed.
+  await (recording as Promise<void> | null)?.catch(() => undefined);
   failpoint("send.cross", "after", fields);
+  if (state.recorded === "obsolete") return (q) => handBack(q, sending);
   if (outcome.kind !== "sent") {
-    deps.log.warn({ ...fields, outcome: outcome.kind, reason: outcome.reason }, "a reply was not sent");
+    deps.log.warn({ ...fields, outcome: outcome.kind, reason: outcome.reason }, "send attempt failed");
   }
-  return (q) => conclude(q, sending, outcome, deps);
+  return (q) => conclude(q, sending, outcome, state.recorded === "yes", deps);
 }
 
-/** Writes an outcome under the lease. If a delivery receipt has already settled the draft, the receipt's
- *  state stays. */
-async function conclude(q: Query, sending: Sending, outcome: SendOutcome, deps: SendDeps): Promise<void> {
-  const { line, lease, draft } = sending;
+function checkLease({ leaseDeadline: deadline }: DraftWork): void {
+  const left = deadline.left();
+  if (left < leastLeft) throw new TooLate(left);
+}
+
+/** Commits the attempt. Returns false when the draft changed after it was claimed. Rejects when the lease
+ *  is lost or the transaction fails. */
+async function recordAttempt({ line, lease, draft, node }: Sending, { db }: SendDeps): Promise<boolean> {
+  const fields = { channel: line.channel, draft: draft.id };
+  const recorded = await db.tx(async (q) => {
+    await guardLease(q, lease);
+    const written = await recordSending(q, draft, node, lease.token);
+    if (written) failpoint("send.record", "before", fields);
+    return written;
+  });
+  if (recorded) failpoint("send.record", "after", fields);
+  return recorded;
+}
+
+/** Releases the lane without a change. Nothing was sent, and the next claim finds the changed draft. */
+async function handBack(q: Query, { line, lease, draft, pauses }: Sending): Promise<void> {
   await guardLease(q, lease);
-  const now = await readDraft(q, draft.id);
-  await endAttempt(
-    q,
-    draft.id,
-    outcome.kind,
-    outcome.kind === "sent" ? (outcome.detail ?? null) : outcome.reason,
-  );
-  if (outcome.kind === "sent") {
-    for (const id of [outcome.id, ...(outcome.also ?? [])])
-      await cite(q, line.channel, id, draft.conversation, draft.id);
-  }
-  if (now?.state === "sending") {
-    const change = await changeFor(q, sending, outcome, deps);
-    await changeDraft(q, draft.id, change);
-    // The following parts are incomplete without a refused part, so they are dropped too.
-    if (change.state === "failed" && change.open === 0) await endRest(q, draft, "dropped");
-    if (change.state === "failed")
-      await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: change.reason ?? "" });
-  }
-  await heedOutcome(q, line, draft, lease.sender, outcome);
+  const reason = "the draft changed after it was claimed";
+  await pauses.apply(q, line, draft, lease.sender, { kind: "unknown", reason });
   await releaseLane(q, lease, "out");
 }
 
-async function changeFor(q: Query, sending: Sending, outcome: SendOutcome, deps: SendDeps) {
-  const { line, draft } = sending;
-  if (draft.session !== null) return deps.sessions.afterAttempt(outcome, draft.trying_for ?? 0);
-  switch (outcome.kind) {
-    case "sent":
-      return { state: "sent", open: 0, externalId: outcome.id } as const;
-    case "refused":
-      // The confirmation of a STOP: the provider sent its own confirmation and refuses others. The draft is
-      // dropped without an error.
-      if (outcome.code === optedOut && draft.forced === 1) {
-        await suppressOptedOut(q, line.channel, draft.recipient, outcome.reason);
-        return { state: "dropped", open: 0, reason: `${outcome.code}: ${outcome.reason}` } as const;
-      }
-      if (outcome.code === optedOut) await suppressOptedOut(q, line.channel, draft.recipient, outcome.reason);
-      else if (outcome.scope === "recipient")
-        await strike(q, line.channel, draft.recipient, strikeLimit, outcome.reason);
-      return {
-        state: "failed",
-        open: line.rules.on_dead === "block" ? 1 : 0,
-        reason: `${outcome.code}: ${outcome.reason}`,
-      } as const;
-    case "deferred": {
-      if ((draft.trying_for ?? 0) > sendLifetime) {
-        return {
-          state: "failed",
-          open: line.rules.on_dead === "block" ? 1 : 0,
-          reason: `given up: ${outcome.reason}`,
-        } as const;
-      }
-      // The draft keeps its place in the queue and waits until the pause ends.
-      if (outcome.scope === "channel" || outcome.scope === "sender")
-        return { state: "queued", open: 1, reason: outcome.reason } as const;
-      const backoff = sendDelay(paceOf(line.traits.platform), draft.attempts + 1);
-      const dueInMs = Math.max(outcome.retryAfterMs ?? jitter(backoff), shortestWait);
-      return { state: "queued", open: 1, dueInMs, reason: outcome.reason } as const;
+/** Writes an outcome under the lease. If a delivery receipt has already settled the draft, the receipt's
+ *  state stays. An attempt that was not recorded sent nothing; it counts for backoff and lifetime. */
+async function conclude(
+  q: Query,
+  sending: Sending,
+  outcome: SendOutcome,
+  recorded: boolean,
+  deps: SendDeps,
+): Promise<void> {
+  const { line, lease, draft, node } = sending;
+  await guardLease(q, lease);
+  if (recorded || (await recordSending(q, draft, node, lease.token))) {
+    const detail = outcome.kind === "sent" ? (outcome.detail ?? null) : outcome.reason;
+    await endAttempt(q, draft.id, outcome.kind, detail);
+    if (outcome.kind === "sent") {
+      for (const id of [outcome.id, ...(outcome.also ?? [])])
+        await cite(q, line.channel, id, draft.conversation, draft.id);
     }
-    case "unknown":
-      return {
-        state: "unknown",
-        open: 1,
-        dueInMs: lookDelay(0),
-        reason: outcome.reason,
-        settleForMs: line.rules.unknown_window,
-      } as const;
+    await applyEnding(q, sending, endingFor(sending, outcome, deps), outcome);
   }
+  await sending.pauses.apply(q, line, draft, lease.sender, outcome);
+  await releaseLane(q, lease, "out");
+}
+
+function endingFor({ line, draft }: Sending, outcome: SendOutcome, { sessions }: SendDeps): Ending {
+  if (draft.session !== null) return { change: sessions.afterAttempt(outcome, draft.trying_for ?? 0) };
+  return endingOf(outcome, draft, line.rules, paceOf(line.traits.platform), jitter);
+}
+
+async function applyEnding(
+  q: Query,
+  { line, draft }: Sending,
+  { change, address }: Ending,
+  outcome: SendOutcome,
+): Promise<void> {
+  if (!(await changeDraft(q, draft.id, change, "sending"))) return;
+  const reason = change.reason ?? "";
+  const why = outcome.kind === "refused" ? outcome.reason : reason;
+  if (address === "opt-out") await suppressOptedOut(q, line.channel, draft.recipient, why);
+  if (address === "strike") await strike(q, line.channel, draft.recipient, strikeLimit, why);
+  if (change.state !== "failed") return;
+  // The following parts are incomplete without a refused part, so they are dropped too.
+  if (change.open === 0) await endRest(q, draft, "dropped");
+  await line.escalation()?.stuck(q, line, draft, { state: "failed", reason });
 }

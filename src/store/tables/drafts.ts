@@ -1,7 +1,7 @@
-// Stages compose, send and settle: replies, drafts in their lanes, and delivery outcomes.
+// Replies, and drafts in their lanes: statements that several stages and commands share.
 
 import { type Query, touch } from "../driver.ts";
-import { appendToLane, type Lease, nextSeq, refreshLane } from "../lanes.ts";
+import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { channelsIn } from "./stepping.ts";
 
 export interface ReplyRow {
@@ -150,7 +150,8 @@ export interface DraftRow {
   readonly updated_at: number;
 }
 
-const columns =
+/** The columns of a `DraftRow`. */
+export const draftColumns =
   "id, conversation, channel, reply, recipient, session, forced, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, due_at - now_ms() AS due_in, created_at, updated_at";
 
 /** Subtracted from the sequence number of forced drafts. The result is lower than all regular numbers of
@@ -195,29 +196,6 @@ export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
   if (forced) await refreshLane(q, conversation, "out");
 }
 
-export async function headDraft(q: Query, lease: Lease): Promise<DraftRow | null> {
-  const row = await q.one<DraftRow>(
-    `SELECT ${columns} FROM drafts WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1`,
-    lease.conversation,
-  );
-  return row ?? null;
-}
-
-/** Records the attempt before it is made; this ends the reconcile period of an earlier attempt. */
-export async function recordSending(q: Query, draft: DraftRow, node: string, token: number): Promise<void> {
-  await q.run(
-    "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'send', $3, $4, now_ms())",
-    draft.id,
-    draft.attempts + 1,
-    node,
-    token,
-  );
-  await q.run(
-    "UPDATE drafts SET state = 'sending', attempts = attempts + 1, settle_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms() WHERE id = $1",
-    draft.id,
-  );
-}
-
 export interface DraftChange {
   readonly state: string;
   /** 1 while the draft occupies the head of its lane. */
@@ -230,10 +208,17 @@ export interface DraftChange {
   readonly settleForMs?: number | null;
 }
 
-export async function changeDraft(q: Query, id: string, change: DraftChange): Promise<void> {
-  await q.run(
+/** Changes the draft. With `from` only while it is in that state. Returns whether it was changed. */
+export async function changeDraft(
+  q: Query,
+  id: string,
+  change: DraftChange,
+  from?: string,
+): Promise<boolean> {
+  const changed = await q.run(
     `UPDATE drafts SET state = $2, open = $3, due_at = now_ms() + $4, reason = $5, external_id = COALESCE($6, external_id),
-       looks = $7, settle_until = COALESCE(now_ms() + $8, settle_until), updated_at = now_ms() WHERE id = $1`,
+       looks = $7, settle_until = COALESCE(now_ms() + $8, settle_until), updated_at = now_ms()
+     WHERE id = $1 AND ($9 = '' OR state = $9)`,
     id,
     change.state,
     change.open,
@@ -242,77 +227,15 @@ export async function changeDraft(q: Query, id: string, change: DraftChange): Pr
     change.externalId ?? null,
     change.looks ?? 0,
     change.settleForMs ?? null,
+    from ?? "",
   );
-}
-
-/** Returns the number and start time of the newest attempt. */
-export async function lastAttempt(
-  q: Query,
-  draft: string,
-): Promise<{ number: number; started_at: number } | null> {
-  const row = await q.one<{ number: number; started_at: number }>(
-    "SELECT number, started_at FROM attempts WHERE subject = $1 ORDER BY number DESC LIMIT 1",
-    draft,
-  );
-  return row ?? null;
+  return changed === 1;
 }
 
 /** Reason of a draft that an operator resends. A newer message of the customer does not supersede it,
  *  because the operator knows of that message. */
 export const resent = "sent again by an operator";
 
-/** Returns whether the customer has written again since the question that the draft answers; stage send
- *  uses it. Always false for replies that answer no question, for later parts of a reply that is partly
- *  sent, and for drafts that an operator resends. */
-export async function isSuperseded(q: Query, draft: DraftRow): Promise<boolean> {
-  const row = await q.one(
-    `SELECT 1 FROM turns later JOIN turns own ON own.conversation = later.conversation AND later.seq > own.seq
-     JOIN replies ON replies.turn = own.id WHERE replies.id = $1 AND replies.kind = 'answer' AND later.opening IS NULL AND later.kind = 'question'
-       AND NOT EXISTS (SELECT 1 FROM drafts WHERE reply = $1 AND (CASE WHEN id = $2 THEN COALESCE(reason, '') = '${resent}'
-         ELSE state IN ('sending', 'unknown', 'sent', 'delivered') END))`,
-    draft.reply,
-    draft.id,
-  );
-  return row !== undefined;
-}
-
 export async function readDraft(q: Query, id: string): Promise<DraftRow | null> {
-  return (await q.one<DraftRow>(`SELECT ${columns} FROM drafts WHERE id = $1`, id)) ?? null;
-}
-
-/** Finds the draft of a delivery receipt by an external id that it was sent under. */
-export async function draftBySent(q: Query, channel: string, externalId: string): Promise<DraftRow | null> {
-  const row = await q.one<{ draft: string }>(
-    "SELECT draft FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1",
-    channel,
-    externalId,
-  );
-  return row ? readDraft(q, row.draft) : null;
-}
-
-/** Returns the newest draft that was, or may have been, sent to that address within the last `withinMs`. */
-export async function draftByRecipient(
-  q: Query,
-  channel: string,
-  recipient: string,
-  withinMs: number,
-): Promise<DraftRow | null> {
-  const row = await q.one<DraftRow>(
-    `SELECT ${columns} FROM drafts WHERE channel = $1 AND recipient = $2 AND updated_at > now_ms() - $3
-       AND state IN ('sent', 'unknown', 'held', 'delivered') ORDER BY updated_at DESC LIMIT 1`,
-    channel,
-    recipient.toLowerCase(),
-    withinMs,
-  );
-  return row ?? null;
-}
-
-/** Returns whether a send attempt of the channel is running now. */
-export async function isSending(q: Query, channel: string): Promise<boolean> {
-  return (
-    (await q.one(
-      "SELECT 1 FROM drafts WHERE channel = $1 AND state = 'sending' AND open = 1 LIMIT 1",
-      channel,
-    )) !== undefined
-  );
+  return (await q.one<DraftRow>(`SELECT ${draftColumns} FROM drafts WHERE id = $1`, id)) ?? null;
 }

@@ -90,7 +90,7 @@ export function attempt(
     key,
     number: 1,
     signal,
-    crossing: () => {
+    crossing: async () => {
       crossed = true;
     },
     read: noFiles,

@@ -143,9 +143,7 @@ it("sends nothing when the crossing is refused", async () => {
   const before = peer.arrived.length;
   const refused = {
     ...attempt(),
-    crossing: () => {
-      throw new Error("the lease is lost");
-    },
+    crossing: () => Promise.reject(new Error("the lease is lost")),
   };
   expect(await adapter.outbound?.send(draft as never, refused)).toMatchObject({ kind: "deferred" });
   expect(peer.arrived.length).toBe(before);
@@ -179,7 +177,9 @@ it("tells a refused recipient from refused copies", async () => {
 it("uses a line again, and a new one when the idle one has died in silence", async () => {
   const own = await startSmtpPeer({ users: { support: "secret" } });
   const proxy = await startTcpProxy(own.port);
-  const { adapter } = adapterFor(settingsFor(1, proxy.port));
+  const { adapter } = adapterFor(
+    settingsFor(1, proxy.port, { smtp: { connections: 2 } as Settings["smtp"] }),
+  );
   const all: Promise<SendOutcome>[] = [];
   for (let n = 0; n < 20; n++) {
     const [draft] = adapter.outbound?.compose(replyTo({ key: sendKey(`key${n}`) })) ?? [];

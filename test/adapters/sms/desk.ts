@@ -109,7 +109,7 @@ export function attempt(key = "01hzx7key", ms = 60_000): Try {
     key: sendKey(key),
     number: 1,
     signal: AbortSignal.timeout(ms),
-    crossing: () => {
+    crossing: async () => {
       crossed = true;
     },
     read: noFiles,

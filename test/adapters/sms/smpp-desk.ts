@@ -76,7 +76,7 @@ export function openDesk(
       key: sendKey(`k${keys++}`),
       number: 1,
       signal,
-      crossing: () => void (crossed = true),
+      crossing: async () => void (crossed = true),
       read: noFiles,
     };
     try {

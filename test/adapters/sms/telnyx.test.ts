@@ -274,7 +274,7 @@ async function send(fault: TelnyxFault, block: object = {}, more: object = {}) {
     key: sendKey("kk"),
     number: 1,
     signal: AbortSignal.timeout(60_000),
-    crossing: () => {},
+    crossing: () => Promise.resolve(),
     read: noFiles,
   };
   const outcome = (await adapter.outbound?.send(draft as never, attempt)) as SendOutcome;

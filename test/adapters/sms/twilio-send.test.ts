@@ -288,9 +288,7 @@ describe("a text without an answer", () => {
       number: 1,
       signal: AbortSignal.timeout(60_000),
       crossed: false,
-      crossing: () => {
-        throw new Error("the lease is over");
-      },
+      crossing: () => Promise.reject(new Error("the lease is over")),
       read: noFiles,
     };
     expect((await sendText(desk(api.url), person, "Too late.", over)).outcome.kind).toBe("deferred");

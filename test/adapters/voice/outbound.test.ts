@@ -32,7 +32,7 @@ async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing>
         key: sendKey(key),
         number: 1,
         signal: AbortSignal.timeout(2000),
-        crossing: () => undefined,
+        crossing: () => Promise.resolve(),
         read: noFiles,
       };
       const sent = rig.adapter.outbound?.send(draft(to, text), attempt);
@@ -126,7 +126,7 @@ test("nobody is called for an answer without a call, nor without an account", as
     key: sendKey("k1"),
     number: 1,
     signal: AbortSignal.timeout(1000),
-    crossing: () => undefined,
+    crossing: () => Promise.resolve(),
     read: noFiles,
   };
   expect(await rig.adapter.outbound?.send(draft as Json, attempt)).toMatchObject({ code: "no-call" });

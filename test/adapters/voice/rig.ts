@@ -100,7 +100,7 @@ export async function openRig(options: RigOptions = {}): Promise<Rig> {
     key: sendKey(`key${++keys}`),
     number: 1,
     signal: AbortSignal.timeout(60_000),
-    crossing: () => undefined,
+    crossing: () => Promise.resolve(),
     read: noFiles,
   });
   const newest = () => channel.messages.at(-1)?.id ?? null;

@@ -1,4 +1,4 @@
-// Stages compose, send and settle on a real store: each outcome, each verdict, each policy.
+// Stages compose, send and reconcile on a real store: each outcome, each finding, each policy.
 
 import type { Attempt, Outbound, Reply, SendOutcome, Verdict } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
@@ -8,11 +8,11 @@ import { Scheduler } from "../../src/engine/scheduler.ts";
 import { standardTiming } from "../../src/engine/timing.ts";
 import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../src/pipeline/compose/stage.ts";
-import { changeAfter } from "../../src/pipeline/reconcile/stage.ts";
+import { recordSending } from "../../src/pipeline/send/rows.ts";
 import { sendStage } from "../../src/pipeline/send/stage.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { refreshLane } from "../../src/store/lanes.ts";
-import { insertReply, readDraft, recordSending } from "../../src/store/tables/drafts.ts";
+import { insertReply, readDraft } from "../../src/store/tables/drafts.ts";
 import { attemptsOn, resendDraft } from "../../src/store/tables/outbox.ts";
 import { pausesOf, wholeChannel } from "../../src/store/tables/pauses.ts";
 import { strike, suppression } from "../../src/store/tables/suppressions.ts";
@@ -148,8 +148,8 @@ describe("send", () => {
       const db = await withDrafts(0);
       await round(
         db,
-        outboundOf((attempt) => {
-          if (crossed) attempt.crossing();
+        outboundOf(async (attempt) => {
+          if (crossed) await attempt.crossing();
           throw new Error("reset");
         }),
       );
@@ -230,26 +230,8 @@ describe("send", () => {
   });
 });
 
-describe("settle", () => {
-  const rules = (on_unknown: ChannelRules["on_unknown"], on_dead: ChannelRules["on_dead"] = "skip") =>
-    lineOf({ rules: { on_unknown, on_dead } }).rules;
+describe("reconcile", () => {
   const found: Verdict = { kind: "sent", id: externalId("x") };
-
-  it.each<[Verdict, number, number, ChannelRules, object]>([
-    [found, 0, 1000, rules("hold"), { state: "sent", open: 0, externalId: "x" }],
-    [found, 9, -1, rules("drop"), { state: "sent", open: 0, externalId: "x" }],
-    [{ kind: "not-sent" }, 0, -1, rules("drop"), { state: "queued", open: 1 }],
-    [{ kind: "unsure" }, 0, 60_000, rules("drop"), { state: "unknown", open: 1, dueInMs: 500, looks: 1 }],
-    [{ kind: "unsure" }, 3, 60_000, rules("drop"), { state: "unknown", open: 1, dueInMs: 15_000, looks: 4 }],
-    [{ kind: "unsure" }, 3, 700, rules("drop"), { state: "unknown", open: 1, dueInMs: 700 }],
-    [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 700, rules("drop"), { state: "unknown", dueInMs: 500 }],
-    [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 0, rules("hold"), { state: "held", open: 0 }],
-    [{ kind: "unsure" }, 3, 0, rules("hold", "block"), { state: "held", open: 1 }],
-    [{ kind: "unsure" }, 3, -1, rules("resend"), { state: "queued", open: 1 }],
-    [{ kind: "unsure" }, 3, -1, rules("drop"), { state: "dropped", open: 0 }],
-  ])("%o after %i looks with %i ms left", (verdict, looks, left, policy, change) => {
-    expect(changeAfter(verdict, looks, left, policy)).toMatchObject(change);
-  });
 
   it.each<
     ["unknown" | "sending", Verdict | undefined, Partial<ChannelRules>, number | null, string, string | null]

@@ -1,0 +1,167 @@
+// Decisions of stage reconcile and of delivery receipts on loaded rows. Pure: the caller passes the jitter
+// and writes the results.
+
+import type { DeliveryEvent, Verdict } from "bridgehead/contract";
+import { lookDelay, type Pace, sendDelay, sendLifetime } from "../../domain/retry.ts";
+import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
+import type { ChannelRules } from "../channel-runtime.ts";
+import { optedOut } from "../route/consent.ts";
+
+type Rules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_dead">;
+
+/** Returns the rules for a notification of unknown outcome: it is sent again after
+ *  `window` milliseconds. A missed
+ *  notification is worse than a duplicate. */
+export const notificationRules = (rules: ChannelRules, window: number): ChannelRules => ({
+  ...rules,
+  on_unknown: "resend",
+  unknown_window: Math.min(rules.unknown_window, window),
+});
+
+/** Returns the change of an unknown draft after the adapter's finding. Retries by policy could repeat
+ *  without end: their backoff grows, and the lifetime of deferred drafts applies. */
+export function changeAfter(
+  finding: Verdict,
+  draft: Pick<DraftRow, "looks" | "settle_left" | "attempts" | "trying_for">,
+  rules: Rules,
+  pace: Pace,
+  jitter: (ms: number) => number,
+): DraftChange {
+  // The window of an attempt in which the process died begins with the first lookup.
+  const left = Math.min(draft.settle_left ?? rules.unknown_window, rules.unknown_window);
+  switch (finding.kind) {
+    case "sent":
+      return { state: "sent", open: 0, externalId: finding.id, reason: "reconcile: the provider has it" };
+    case "not-sent":
+      return { state: "queued", open: 1, reason: "reconcile: it was not sent" };
+    case "unsure": {
+      if (left <= 0) return byPolicy(draft, rules, pace, jitter);
+      const asked = Math.max(finding.lookAgainAfterMs ?? lookDelay(draft.looks), lookDelay(0));
+      return {
+        state: "unknown",
+        open: 1,
+        dueInMs: Math.min(asked, left),
+        looks: draft.looks + 1,
+        settleForMs: left,
+        reason: "reconcile: the outcome is still unknown",
+      };
+    }
+  }
+}
+
+function byPolicy(
+  draft: Pick<DraftRow, "attempts" | "trying_for">,
+  rules: Rules,
+  pace: Pace,
+  jitter: (ms: number) => number,
+): DraftChange {
+  const reason = "the outcome is unknown: it may have been sent";
+  const blocking = rules.on_dead === "block" ? 1 : 0;
+  switch (rules.on_unknown) {
+    case "resend": {
+      const resending = `${reason}; sent again by policy, under the same id`;
+      if ((draft.trying_for ?? 0) > sendLifetime)
+        return { state: "failed", open: blocking, reason: `given up: ${resending}` };
+      const change = { state: "queued", open: 1, reason: resending } as const;
+      return draft.attempts < 2
+        ? change
+        : { ...change, dueInMs: jitter(sendDelay(pace, draft.attempts - 1)) };
+    }
+    case "drop":
+      return { state: "dropped", open: 0, reason: `${reason}; dropped by policy` };
+    case "hold":
+      return { state: "held", open: blocking, reason };
+  }
+}
+
+/** The facts that decide about a delivery receipt. */
+export interface ReceiptFacts {
+  readonly draft: Pick<DraftRow, "state" | "attempts" | "recipient">;
+  /** Every address that the draft was sent to, in lower case. */
+  readonly recipients: readonly string[];
+  /** False when only the recipient and the time match: the report may be forged. */
+  readonly certain: boolean;
+  /** `Traits.platform` of the channel. */
+  readonly platform: string | null;
+}
+
+const nextStates = { failed: "failed", accepted: "sent", delivered: "delivered", read: "delivered" } as const;
+
+/** The writes that follow from a delivery receipt. */
+export interface ReceiptEffect {
+  /** The address that opted out, or that counts a hard bounce. */
+  readonly suppress?: { readonly address: string; readonly by: "opt-out" | "strike" };
+  readonly change?: DraftChange;
+  /** The draft's outcome was open and is known now: its attempt ends with this outcome. */
+  readonly ends?: "sent" | "refused";
+  /** Responders are notified that the draft was not delivered. */
+  readonly notifies?: boolean;
+}
+
+/** Decides what a delivery receipt changes. States only advance: a late "accepted" never replaces
+ *  "delivered", and a failed draft stays failed. A draft that is queued for a retry by policy is not sent
+ *  again when its first attempt turns out to have arrived. Returns "contradicts" when a message that was
+ *  delivered to a phone is reported as failed. */
+export function receiptEffect(
+  { draft, recipients, certain, platform }: ReceiptFacts,
+  event: DeliveryEvent,
+): ReceiptEffect | "contradicts" {
+  if (draft.attempts === 0) return {};
+  const about = recipientOf(draft.recipient, recipients, event.about);
+  if (about === null) return {};
+  const failed = event.state === "failed";
+  // A mail may bounce after a server accepted it. A message delivered to a phone stays delivered, despite
+  // later status callbacks.
+  if (failed && draft.state === "delivered" && platform !== "email") return "contradicts";
+  const suppress = failed && certain ? suppressionBy(draft, about, event) : {};
+  // A bounced copy (Cc) does not change the draft's delivery to its main recipient.
+  if (about.address !== draft.recipient) return suppress;
+  const pending = !["sent", "delivered", "failed"].includes(draft.state);
+  // A report without our ids may be forged. It does not end a draft that is reconciled, queued for a retry,
+  // or held for an operator.
+  if (pending && !certain) return suppress;
+  const next = nextStates[event.state];
+  const advances = failed
+    ? draft.state !== "failed"
+    : pending || (next === "delivered" && draft.state === "sent");
+  if (!advances) return suppress;
+  // When the response to the send was lost, only the delivery receipt contains the provider's id.
+  const externalId = pending && !failed ? (event.about.sent?.[0] ?? null) : null;
+  return {
+    ...suppress,
+    change: { state: next, open: 0, reason: event.detail ?? null, externalId },
+    ...(pending ? { ends: failed ? "refused" : "sent" } : {}),
+    ...(failed && certain ? { notifies: true } : {}),
+  };
+}
+
+function suppressionBy(
+  draft: ReceiptFacts["draft"],
+  { address, ours }: Recipient,
+  event: DeliveryEvent,
+): Pick<ReceiptEffect, "suppress"> {
+  if (event.code === optedOut) return { suppress: { address, by: "opt-out" } };
+  const repeated = draft.state === "failed" && address === draft.recipient;
+  // Every recipient of the reply knows its Message-ID: a forged bounce must not suppress a third address.
+  return event.permanent && ours && !repeated ? { suppress: { address, by: "strike" } } : {};
+}
+
+interface Recipient {
+  readonly address: string;
+  /** Whether the draft was sent to that address at all. */
+  readonly ours: boolean;
+}
+
+/** Returns the recipient that the event is about. A text report names it among other addresses, the failed
+ *  one first. If it names none of the draft's recipients and the draft has one recipient, that one is
+ *  meant. Null: unknown. */
+function recipientOf(main: string, all: readonly string[], about: DeliveryEvent["about"]): Recipient | null {
+  if (about.recipient !== undefined) {
+    const address = about.recipient.toLowerCase();
+    return { address, ours: all.includes(address) };
+  }
+  const named = (about.mentioned ?? []).map((one) => one.toLowerCase()).find((one) => all.includes(one));
+  if (about.mentioned === undefined || (named === undefined && all.length === 1))
+    return { address: main, ours: true };
+  return named === undefined ? null : { address: named, ours: true };
+}

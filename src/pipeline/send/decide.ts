@@ -1,0 +1,163 @@
+// Decisions of stage send on loaded rows. Pure: the caller passes the jitter and writes the results.
+
+import type { DeferralCause, SendOutcome } from "bridgehead/contract";
+import { lookDelay, type Pace, pauseDelay, sendDelay, sendLifetime } from "../../domain/retry.ts";
+import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
+import { type Pause, wholeChannel } from "../../store/tables/pauses.ts";
+import type { ChannelRules } from "../channel-runtime.ts";
+import { optedOut } from "../route/consent.ts";
+import type { HeadRow } from "./rows.ts";
+
+/** Minimum delay in milliseconds of a retry or a pause, also when the provider asks for an immediate
+ *  retry. */
+const shortestWait = 1000;
+
+type Jitter = (ms: number) => number;
+type Deferred = SendOutcome & { readonly kind: "deferred" };
+
+/** `start`: send it, or reconcile it when its outcome is unknown. `wait`: nothing can be done now. */
+export type NextStep =
+  | { readonly kind: "start" }
+  | { readonly kind: "wait" }
+  | { readonly kind: "drop"; readonly reason: string; readonly suppressed: boolean };
+
+/** Decides about the head of a leased lane. The check for a suppression runs when the draft is due, so a
+ *  reply in its delay is dropped when its address is suppressed before it is due. */
+export function nextStep(
+  head: Pick<HeadRow, "state" | "due_in" | "forced" | "suppressed"> | null,
+  superseded: boolean,
+): NextStep {
+  if (head === null || head.state === "held" || head.state === "failed") return { kind: "wait" };
+  if (head.state !== "queued") return { kind: "start" };
+  // The lane was due for a previous draft, which was just dropped.
+  if (head.due_in > 0) return { kind: "wait" };
+  if (head.suppressed !== null && head.forced !== 1)
+    return { kind: "drop", reason: `suppressed: ${head.suppressed}`, suppressed: true };
+  if (superseded)
+    return { kind: "drop", reason: "the customer wrote again before it was due", suppressed: false };
+  return { kind: "start" };
+}
+
+/** The result of an attempt for the draft and for its recipient's address. */
+export interface Ending {
+  readonly change: DraftChange;
+  /** `opt-out` suppresses the address, `strike` counts a hard bounce. */
+  readonly address?: "opt-out" | "strike";
+}
+
+/** Returns the ending for the outcome of an attempt; drafts of a live session have their own
+ *  (`LiveSessions.afterAttempt`). */
+export function endingOf(
+  outcome: SendOutcome,
+  draft: Pick<DraftRow, "forced" | "attempts" | "trying_for">,
+  rules: Pick<ChannelRules, "on_dead" | "unknown_window">,
+  pace: Pace,
+  jitter: Jitter,
+): Ending {
+  const open = rules.on_dead === "block" ? 1 : 0;
+  switch (outcome.kind) {
+    case "sent":
+      return { change: { state: "sent", open: 0, externalId: outcome.id } };
+    case "refused": {
+      const reason = `${outcome.code}: ${outcome.reason}`;
+      if (outcome.code === optedOut) {
+        // The confirmation of a STOP: the provider sent its own confirmation and refuses others. The draft
+        // is dropped without an error.
+        const state = draft.forced === 1 ? "dropped" : "failed";
+        return { change: { state, open: state === "failed" ? open : 0, reason }, address: "opt-out" };
+      }
+      const change = { state: "failed", open, reason } as const;
+      return outcome.scope === "recipient" ? { change, address: "strike" } : { change };
+    }
+    case "deferred": {
+      const { reason, scope, retryAfterMs } = outcome;
+      if ((draft.trying_for ?? 0) > sendLifetime)
+        return { change: { state: "failed", open, reason: `given up: ${reason}` } };
+      // The draft keeps its place in the queue and waits until the pause ends.
+      if (scope === "channel" || scope === "sender") return { change: { state: "queued", open: 1, reason } };
+      const backoff = retryAfterMs ?? jitter(sendDelay(pace, draft.attempts + 1));
+      return { change: { state: "queued", open: 1, dueInMs: Math.max(backoff, shortestWait), reason } };
+    }
+    case "unknown":
+      return {
+        change: {
+          state: "unknown",
+          open: 1,
+          dueInMs: lookDelay(0),
+          reason: outcome.reason,
+          settleForMs: rules.unknown_window,
+        },
+      };
+  }
+}
+
+/** A write to the pauses of a channel: begins or extends the pause of a sender, or ends it. */
+export type PauseStep =
+  | {
+      readonly kind: "begin";
+      readonly sender: string;
+      readonly cause: DeferralCause;
+      readonly failures: number;
+      readonly forMs: number;
+      readonly told: boolean;
+      readonly reason: string;
+    }
+  | { readonly kind: "end"; readonly sender: string };
+
+/** Returns the changes of the pauses after an attempt of the draft from that sender. `pauses` are those of
+ *  the channel. */
+export function pauseSteps(
+  pauses: readonly Pause[],
+  draft: string,
+  sender: string,
+  outcome: SendOutcome,
+  pace: Pace,
+  jitter: Jitter,
+): PauseStep[] {
+  const known = pauses.filter((one) => one.sender === wholeChannel || one.sender === sender);
+  const failing = failingSender(outcome, sender);
+  const steps: PauseStep[] = [];
+  if (outcome.kind === "deferred" && failing !== null) {
+    const running = known.find((one) => one.sender === failing);
+    const begun = pauseFor(outcome, failing, running, draft, pace, jitter);
+    if (begun !== null) steps.push(begun);
+  }
+  const answered = outcome.kind === "sent" || outcome.kind === "refused";
+  for (const one of known.filter((other) => other.sender !== failing)) {
+    const isProbe = one.probe === draft;
+    // The outcome gives no information about the provider or this sender: the next probe runs after the
+    // same backoff.
+    if (isProbe && (outcome.kind === "unknown" || failing === wholeChannel)) {
+      const { cause, failures, reason } = one;
+      const forMs = jitter(pauseDelay(pace, cause, failures));
+      steps.push({ kind: "begin", sender: one.sender, cause, failures, forMs, told: false, reason });
+    } else if (isProbe || (answered && (one.remaining <= 0 || one.told === 0)))
+      steps.push({ kind: "end", sender: one.sender });
+  }
+  return steps;
+}
+
+/** Returns the sender whose pause the outcome begins or extends; null for none. */
+function failingSender(outcome: SendOutcome, sender: string): string | null {
+  if (outcome.kind !== "deferred") return null;
+  if (outcome.scope === "channel") return wholeChannel;
+  return outcome.scope === "sender" ? sender : null;
+}
+
+/** Returns null when the running pause already covers the failure. */
+function pauseFor(
+  { cause = "unreachable", reason, retryAfterMs }: Deferred,
+  sender: string,
+  known: Pause | undefined,
+  draft: string,
+  pace: Pace,
+  jitter: Jitter,
+): PauseStep | null {
+  const running = known !== undefined && known.remaining > 0 && known.probe !== draft;
+  // Concurrent attempts fail together and count as one failure.
+  const failures = running ? known.failures : (known?.failures ?? 0) + 1;
+  const asked = retryAfterMs === undefined ? null : Math.max(retryAfterMs, shortestWait);
+  if (running && (asked === null || asked <= known.remaining)) return null;
+  const forMs = asked ?? jitter(pauseDelay(pace, cause, failures));
+  return { kind: "begin", sender, cause, failures, forMs, told: asked !== null, reason };
+}
