@@ -43,7 +43,7 @@ describe("a good file", () => {
       on_dead: "skip",
       on_newer: "send",
       join: 0,
-      concurrency: 8,
+      concurrency: 32,
     });
     expect(read.http).toEqual({
       listen: { host: "127.0.0.1", port: 8025 },

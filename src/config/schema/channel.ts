@@ -120,8 +120,10 @@ export const coreChannel = z.object({
     .int()
     .min(1)
     .max(1024)
-    .default(8)
-    .describe("How many conversations of this channel are worked at the same time?"),
+    .default(32)
+    .describe(
+      "How many conversations of this channel are worked at the same time? Sending also waits for a free connection.",
+    ),
 });
 
 export const channels = z.record(name, coreChannel);
