@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../real/debian.ts";
+import { generator } from "./generator.ts";
 import { violations } from "./invariants.ts";
 import { letter } from "./letters.ts";
 import { lastWords, live, settled, within } from "./story.ts";
@@ -77,16 +78,5 @@ function write(place: Place, random: () => number): { stop(): Promise<void> } {
       end.abort();
       return done;
     },
-  };
-}
-
-/** Numbers in [0, 1), the same ones for the same seed (mulberry32). */
-function generator(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }
