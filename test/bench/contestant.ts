@@ -54,17 +54,22 @@ export function startBare(around: Surroundings, concurrency: 1 | typeof connecti
 
 const sourceMain = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
-/** The daemon, on a store of its own in a temporary directory: from source, or what was built from it. */
-export function startDaemon(around: Surroundings, main: string = sourceMain): Promise<Contestant> {
+/** The daemon, on a store of its own in a temporary directory unless `store` is given: from source, or what was built
+ *  from it. */
+export function startDaemon(
+  around: Surroundings,
+  main: string = sourceMain,
+  store = "sqlite:bench.db",
+): Promise<Contestant> {
   const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-"));
   const config = join(directory, "bridgehead.yaml");
-  writeFileSync(config, configuration(around));
+  writeFileSync(config, configuration(around, store));
   const argv = [...(main === sourceMain ? ["--conditions=source"] : []), main, "run", "--config", config];
   return start("ours", argv, '"message":"ready"', () => rmSync(directory, { recursive: true, force: true }));
 }
 
 /** Durable as always; only what protects people and platforms from too many mails is raised. */
-function configuration({ imapPort, smtpPort, httpPort, users }: Surroundings): string {
+function configuration({ imapPort, smtpPort, httpPort, users }: Surroundings, store: string): string {
   const channel = (user: string) => `
   ${user}:
     adapter: email
@@ -81,7 +86,7 @@ agents:
   support: { key: "\${env:BENCH_KEY}" }
 channels:${users.map(channel).join("")}
 http: { listen: 127.0.0.1:0 }
-store: sqlite:bench.db
+store: "${store}"
 log: { format: json }
 `;
 }

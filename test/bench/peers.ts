@@ -76,4 +76,5 @@ http.listen(0, "127.0.0.1", () => {
     process.send?.({ kind: "listening", ...ports } satisfies PeersMessage);
   });
 });
+process.on("message", ({ answerAfter }: { answerAfter: number }) => platform.answerAfter(answerAfter));
 process.on("disconnect", () => process.exit(0));

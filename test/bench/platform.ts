@@ -6,6 +6,8 @@ export interface PlatformStub {
   serve(request: IncomingMessage, response: ServerResponse): void;
   /** Questions put so far. */
   asked(): number;
+  /** Every answer takes so many milliseconds from now on. */
+  answerAfter(ms: number): void;
 }
 
 /** How the answer to a caller begins. */
@@ -21,6 +23,7 @@ const agent = { id: "a-1", organizationId: "o-1", name: "Support", status: "acti
 export function createPlatform(answer: string): PlatformStub {
   let conversations = 0;
   let asked = 0;
+  let delay = 0;
   const answerTo = (path: string): object => {
     if (path.startsWith("/external/agents/")) return agent;
     if (path === "/external/conversations/start") return { conversationId: `c-${++conversations}` };
@@ -38,9 +41,14 @@ export function createPlatform(answer: string): PlatformStub {
   };
   return {
     asked: () => asked,
+    answerAfter: (ms) => void (delay = ms),
     serve(request, response) {
       request.resume();
-      request.on("end", () => answerJson(response, 200, answerTo(request.url ?? "")));
+      request.on("end", () => {
+        const answer = () => answerJson(response, 200, answerTo(request.url ?? ""));
+        if (delay > 0) setTimeout(answer, delay);
+        else answer();
+      });
     },
   };
 }

@@ -29,6 +29,8 @@ export interface Rig {
   /** Surroundings with `count` mailboxes nobody has used; null when the server does not have so many. */
   surroundings(count?: number): Surroundings | null;
   deliver(user: string, raw: string): Promise<void>;
+  /** From now on the platform answers a question after so many milliseconds. */
+  answerAfter(ms: number): void;
   /** Watches the answers to these mails from now on. Resolves when each has one, or when nothing has come for long;
    *  and a little later, so that a second answer is seen. */
   watch(ids: readonly string[]): Promise<Ledger>;
@@ -58,6 +60,7 @@ export async function startRig(): Promise<Rig> {
       return { imapPort: server.port, smtpPort: ports.smtp, httpPort: ports.http, users };
     },
     deliver: (user, raw) => server.deliver(user, raw),
+    answerAfter: (ms) => void peers.send({ answerAfter: ms }),
     watch: (ids) => watch(peers, ids, asked),
     close: async () => {
       peers.disconnect();

@@ -1,4 +1,4 @@
-// npm run bench [-- --quick] [-- --only burst,single,cpu,memory,sms,voice,platform,lists,escalations]: Bridgehead
+// npm run bench [-- --quick] [-- --only burst,single,cpu,memory,sms,voice,platform,lists,escalations,postgres]: Bridgehead
 // against bare scripts, on this machine, now.
 // Absolute figures say as much about the machine as about us; the ratios are what is worth comparing. A missed goal is
 // a result, so it exits with 0; a mail lost or answered twice is a defect, so it exits with 1.
@@ -12,6 +12,7 @@ import { escalations } from "./escalations.ts";
 import { longLists } from "./long-lists.ts";
 import { memory } from "./memory.ts";
 import { startPhoneRig } from "./phone-rig.ts";
+import { postgres } from "./postgres.ts";
 import { noTally, printHead, sum } from "./report.ts";
 import { startRig, type Tally } from "./rig.ts";
 import { servedRates } from "./served-rates.ts";
@@ -21,7 +22,7 @@ import { steady } from "./steady.ts";
 import { voice } from "./voice.ts";
 
 const mails = ["burst", "single", "cpu", "memory"];
-const names = [...mails, "sms", "voice", "platform", "lists", "escalations"];
+const names = [...mails, "sms", "voice", "platform", "lists", "escalations", "postgres"];
 const { values } = parseArgs({
   options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
 });
@@ -39,7 +40,19 @@ async function bench(quick: boolean): Promise<Tally> {
   if (wanted.includes("platform")) tallies.push(await benchPlatform(quick));
   if (wanted.includes("lists")) tallies.push(await benchLists(quick));
   if (wanted.includes("escalations")) tallies.push(await benchEscalations(quick));
+  if (wanted.includes("postgres")) tallies.push(await benchPostgres(quick));
   return sum(tallies);
+}
+
+async function benchPostgres(quick: boolean): Promise<Tally> {
+  const rig = await startRig();
+  process.stdout.write("\nNodes on PostgreSQL (fsync). bare: SQLite for one node; one node for several.\n");
+  printHead();
+  try {
+    return await postgres(rig, quick ? 1 : 3, quick ? 200 : 1000);
+  } finally {
+    await rig.close();
+  }
 }
 
 async function benchEscalations(quick: boolean): Promise<Tally> {

@@ -46,8 +46,9 @@ function binaries(): string {
   return join(versions, newest, "bin");
 }
 
-/** Resolves when it answers a query. Without fsync: the machine does not lose power during a test. */
-export async function startPostgres(): Promise<Postgres> {
+/** Resolves when it answers a query. Without fsync: the machine does not lose power during a test. `durable` is for
+ *  measurements: with fsync, and statements are counted (pg_stat_statements). */
+export async function startPostgres({ durable = false } = {}): Promise<Postgres> {
   const bin = binaries();
   const home = mkdtempSync(join(tmpdir(), "bridgehead-pg-"));
   if (process.getuid?.() === 0) await run("chown", ["postgres:postgres", home]);
@@ -74,7 +75,7 @@ export async function startPostgres(): Promise<Postgres> {
     "listen_addresses=127.0.0.1",
     `port=${port}`,
     "unix_socket_directories=",
-    "fsync=off",
+    ...(durable ? ["shared_preload_libraries=pg_stat_statements"] : ["fsync=off"]),
     "max_connections=100",
   ];
   const [program, args] = asServer(join(bin, "postgres"), [
@@ -99,6 +100,7 @@ export async function startPostgres(): Promise<Postgres> {
   const admin = new Client({ connectionString: url });
   admin.on("error", () => undefined);
   await admin.connect();
+  if (durable) await admin.query("CREATE EXTENSION pg_stat_statements");
   let schemas = 0;
   return {
     url,
