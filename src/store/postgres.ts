@@ -22,45 +22,98 @@ function toParameter(value: Value): Value {
   return typeof value === "string" ? value.replaceAll("\0", "") : value;
 }
 
+interface Statement {
+  readonly text: string;
+  /** Name of the prepared statement; absent beyond `mostPrepared`. */
+  readonly name?: string;
+}
+/** By the SQL text of the callers. Each connection parses and plans a named statement once. */
+const statements = new Map<string, Statement>();
+/** Bounds what a connection keeps on the server. Lists of placeholders make texts without limit. */
+const mostPrepared = 500;
+
+function statementOf(sql: string): Statement {
+  let known = statements.get(sql);
+  if (known === undefined) {
+    const text = dialect(sql, "postgres");
+    if (statements.size >= mostPrepared) return { text };
+    known = { text, name: `s${statements.size}` };
+    statements.set(sql, known);
+  }
+  return known;
+}
+
 /** A connection in use, with the reason why it must not be reused. */
 interface Line {
   readonly query: Query;
-  /** Runs BEGIN, COMMIT and similar commands. */
+  /** Sends BEGIN, SET or SAVEPOINT without waiting. Its failure is the failure of the next statement. */
+  post(sql: string): void;
+  /** Runs COMMIT or ROLLBACK and returns its command tag. */
   command(sql: string): Promise<string>;
-  /** Returns the first failure that was not an error response of the server. The state of the connection is
-   *  then unknown. */
+  /** Returns the first failure of a statement that was not awaited. */
+  failed(): unknown;
+  /** Returns the first failure that was not an error response of the server, or that prepared statements
+   *  cannot survive. The connection is then closed. */
   lost(): Error | undefined;
+  /** Ends the use of the connection, before its ROLLBACK and its return to the pool. Work that was
+   *  abandoned sends nothing any more: its next statement never settles. */
+  end(): void;
   /** Calls the `onRollback` callbacks of a transaction that was not committed. */
   undo(): void;
 }
 
-/** Wraps a connection. `interrupt` aborts a transaction that must run again. The statement that failed
- *  then never settles, because a savepoint around it would mistake the transient error for a failure of
- *  the work and only roll back to itself. */
-function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown) => void): Line {
+/** Thrown into a transaction without savepoints when a savepoint's work failed: it runs again with
+ *  them. */
+class NeedsSavepoints extends Error {}
+
+/** Wraps a connection. Statements are sent without waiting for the ones before them; the server runs them
+ *  in order, and after a failure it refuses the rest of the transaction. `interrupt` aborts a transaction
+ *  that must run again. The statement that failed then never settles, because the caller would mistake
+ *  the error for a failure of its work. */
+function lineOn(
+  client: ClientBase,
+  queryMs: number,
+  { interrupt, saving = false }: { interrupt?: (error: unknown) => void; saving?: boolean } = {},
+): Line {
   let depth = 0;
   let lost: Error | undefined;
+  let failed: unknown;
+  let ended = false;
   const undos: (() => void)[] = [];
   const undoTo = (length: number) => {
     while (undos.length > length) undos.pop()?.();
   };
-  const send = async (sql: string, values: readonly Value[]) => {
+  const send = async (statement: Statement, values: readonly Value[]) => {
     try {
       // `query_timeout` belongs to pg and is missing in its types.
-      const config = { text: sql, values: values.map(toParameter), query_timeout: queryMs };
+      const config = { ...statement, values: values.map(toParameter), query_timeout: queryMs };
       return await client.query<Record<string, unknown>>(config);
     } catch (error) {
-      if (!(error instanceof DatabaseError) || error.severity === "FATAL") lost ??= error as Error;
+      if (!(error instanceof DatabaseError) || error.severity === "FATAL" || outdated(error))
+        lost ??= error as Error;
       throw error;
     }
   };
+  const never = () => new Promise<never>(() => undefined);
+  const post = (sent: Promise<unknown>) => {
+    const inSavepoint = depth > 0 && !saving;
+    sent.catch((error: unknown) => {
+      failed ??= error;
+      if (interrupt && failed === error && (transient(error) || inSavepoint))
+        interrupt(transient(error) ? error : new NeedsSavepoints());
+    });
+  };
   const ask = async (sql: string, values: readonly Value[]) => {
+    if (ended) return never();
     try {
-      return await send(dialect(sql, "postgres"), values);
+      const result = await send(statementOf(sql), values);
+      if (failed === undefined) return result;
+      throw failed;
     } catch (error) {
-      if (!interrupt || !transient(error)) throw error;
-      interrupt(error);
-      return new Promise<never>(() => undefined);
+      const cause = failed ?? error; // the server refuses every statement after the first failure
+      if (!interrupt || !transient(cause)) throw cause;
+      interrupt(cause);
+      return never();
     }
   };
   const query: Query = {
@@ -71,20 +124,28 @@ function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown
     leases: null,
     waits: new Set(),
     async savepoint(work) {
-      const name = `s${++depth}`;
+      if (ended) return never();
+      depth++;
       const before = undos.length;
-      await send(`SAVEPOINT ${name}`, []);
+      const name = `s${depth}`;
+      if (saving) post(send({ text: `SAVEPOINT ${name}` }, []));
       try {
         const result = await work();
-        await send(`RELEASE ${name}`, []);
+        if (saving) await send({ text: `RELEASE ${name}` }, []);
         return result;
       } catch (error) {
-        undoTo(before);
-        if (!lost) {
-          await send(`ROLLBACK TO ${name}`, []);
-          await send(`RELEASE ${name}`, []);
+        if (!saving && interrupt) {
+          interrupt(new NeedsSavepoints());
+          return await never();
         }
-        throw error;
+        const cause = failed ?? error;
+        undoTo(before);
+        if (!lost && saving) {
+          failed = undefined;
+          post(send({ text: `ROLLBACK TO ${name}` }, []));
+          post(send({ text: `RELEASE ${name}` }, []));
+        }
+        throw cause;
       } finally {
         depth--;
       }
@@ -94,15 +155,22 @@ function lineOn(client: ClientBase, queryMs: number, interrupt?: (error: unknown
   return {
     query,
     lost: () => lost,
+    failed: () => failed,
+    end: () => void (ended = true),
     undo: () => undoTo(0),
-    command: async (sql) => (await send(sql, [])).command,
+    post: (sql) => post(send({ text: sql }, [])),
+    command: async (sql) => (await send({ text: sql }, [])).command,
   };
 }
+
+/** Another node has migrated the schema, and a statement prepared before returns other columns now. */
+const outdated = (error: unknown): boolean =>
+  (error as { code?: string }).code === "0A000" && String(error).includes("cached plan");
 
 /** Serialization failures, deadlocks and lock timeouts: the transaction was rolled back and may be
  *  retried. */
 const transient = (error: unknown): boolean =>
-  ["40001", "40P01", "55P03"].includes((error as { code?: string }).code ?? "");
+  ["40001", "40P01", "55P03"].includes((error as { code?: string }).code ?? "") || outdated(error);
 
 /** Timeouts in milliseconds. A machine that stops or loses its network sends no error, so both sides
  *  need a limit for every wait. */
@@ -148,6 +216,7 @@ export async function openPostgres(
     lock_timeout: patience.lockMs,
     statement_timeout: patience.statementMs,
     connectionTimeoutMillis: patience.connectMs,
+    pipeline: true,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     ...(options.schema ? { options: `-c search_path=${options.schema}` } : {}),
@@ -162,22 +231,29 @@ export async function openPostgres(
     clock: options.clock ?? systemClock,
   });
 
-  async function once<T>(work: (q: Query) => Promise<T>, unhurried: boolean): Promise<T> {
+  async function once<T>(
+    work: (q: Query) => Promise<T>,
+    { unhurried, saving }: { readonly unhurried: boolean; readonly saving: boolean },
+  ): Promise<T> {
     const client = await pool.connect();
     const interrupted = Promise.withResolvers<never>();
-    const line = lineOn(client, unhurried ? unhurriedMs : patience.answerMs, interrupted.reject);
+    const { reject: interrupt } = interrupted;
+    const line = lineOn(client, unhurried ? unhurriedMs : patience.answerMs, { interrupt, saving });
     try {
-      await line.command("BEGIN");
+      line.post("BEGIN");
       if (unhurried) {
-        await line.command("SET LOCAL lock_timeout = 0");
-        await line.command("SET LOCAL statement_timeout = 0");
+        line.post("SET LOCAL lock_timeout = 0");
+        line.post("SET LOCAL statement_timeout = 0");
       }
       const result = await Promise.race([interrupted.promise, work(line.query)]);
       // When `work` catches the error of a failed statement, the commit becomes a rollback without an error.
       if ((await line.command("COMMIT")) !== "COMMIT")
-        throw new Error("committing: the transaction was rolled back after a failed statement");
+        throw (
+          line.failed() ?? new Error("committing: the transaction was rolled back after a failed statement")
+        );
       return result;
     } catch (error) {
+      line.end();
       line.undo();
       // A lost connection is closed, and the server rolls back its transaction.
       if (!line.lost()) await line.command("ROLLBACK").catch(() => undefined);
@@ -190,11 +266,14 @@ export async function openPostgres(
   return {
     kind: "postgres",
     async tx(work, { unhurried = false } = {}) {
-      for (let attempt = 1; ; attempt++) {
+      let saving = false;
+      for (let attempt = 1; ; ) {
         try {
-          return await once(work, unhurried);
+          return await once(work, { unhurried, saving });
         } catch (error) {
-          if (attempt >= 5 || !transient(error)) throw error;
+          if (error instanceof NeedsSavepoints) saving = true;
+          else if (attempt >= 5 || !transient(error)) throw error;
+          else attempt++;
         }
       }
     },

@@ -63,7 +63,14 @@ function report(
         : nodes === 2 && latency > 0
           ? { text: "x 1.70", met: ours >= one * 1.7 }
           : null;
-    printFigure({ name: name(nodes), bare: nodes === 1 ? sqlite : one, ours, unit: "mails/s", compare: "ratio", goal });
+    printFigure({
+      name: name(nodes),
+      bare: nodes === 1 ? sqlite : one,
+      ours,
+      unit: "mails/s",
+      compare: "ratio",
+      goal,
+    });
     const cost = (what: string, value: number, bare: number | null, unit: string) =>
       printFigure({ name: `  ${what}`, bare, ours: value, unit, compare: "none", goal: null });
     cost("CPU of the nodes for a mail", of(nodes, "cpu"), of(0, "cpu"), "ms");
@@ -81,9 +88,7 @@ async function once(rig: Rig, server: Postgres, nodes: number, run: string, coun
   if (around === null) throw new Error("there are no unused mailboxes left");
   const schema = nodes === 0 ? null : await server.schema();
   const store =
-    schema === null
-      ? undefined
-      : `${server.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
+    schema === null ? undefined : `${server.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
   const contestants: Contestant[] = [];
   const ids = Array.from({ length: count }, (_, n) => mailId(run, n));
   try {
