@@ -10,6 +10,7 @@ import { createHost, type Host } from "./channels/host.ts";
 import { pulsesOf } from "./channels/readiness.ts";
 import type { Config } from "./config/index.ts";
 import type { Policy } from "./domain/policy.ts";
+import { RateReserve } from "./engine/rate-reserve.ts";
 import { Scheduler } from "./engine/scheduler.ts";
 import { type TimingOverrides, timingWith } from "./engine/timing.ts";
 import { createEscalation } from "./escalation/escalation.ts";
@@ -160,8 +161,9 @@ export async function startApp(options: AppOptions): Promise<App> {
   const store = options.store ?? (await openStore(config, clock, log));
   const { db } = store;
   const node = `${config.node}/${newToken(6)}`;
-  const rate = rateOf(config.platform.rate.requests, config.platform.rate.per);
   const timing = timingWith(options.timing);
+  const { requests, per } = config.platform.rate;
+  const rate = new RateReserve({ db, clock, log, name: "platform", rate: rateOf(requests, per) });
   const lives = new AbortController();
 
   // A responder may still reply after the policy was removed. The agent must not see that reply.

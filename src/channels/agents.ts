@@ -5,9 +5,9 @@
 import type { Clock, Log } from "bridgehead/contract";
 import { createAgentClient } from "../agent/index.ts";
 import type { Config } from "../config/index.ts";
+import type { RateReserve } from "../engine/rate-reserve.ts";
 import { type Agent, createAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
-import type { Rate } from "../store/rates.ts";
 
 /** Polls of conversations per channel (stage watch) that run in parallel to its questions. */
 const looksPerChannel = 4;
@@ -50,7 +50,7 @@ interface Entry {
 export function createAgents(options: {
   readonly db: Database;
   readonly platformUrl: string;
-  readonly rate: Rate;
+  readonly rate: RateReserve;
   readonly clock: Clock;
   readonly log: Log;
   /** Called when an agent's settings changed. */

@@ -4,12 +4,11 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { AgentClient, AgentSettings } from "../agent/calls.ts";
+import type { RateReserve } from "../engine/rate-reserve.ts";
 import { jitter } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import type { Database } from "../store/driver.ts";
-import { penalise, type Rate, takeRate } from "../store/rates.ts";
 import { readSettings, writeSettings } from "../store/tables/agents.ts";
-import { rateName } from "./rate.ts";
 
 export interface Agent {
   readonly name: string;
@@ -38,7 +37,7 @@ export function createAgent(options: {
   readonly client: AgentClient;
   readonly refreshMs: number;
   readonly db: Database;
-  readonly rate: Rate;
+  readonly rate: RateReserve;
   readonly clock: Clock;
   readonly log: Log;
   /** Called when the settings changed: channels that could not ask may be able to now. */
@@ -78,7 +77,7 @@ export function createAgent(options: {
   }
 
   async function refresh(signal: AbortSignal): Promise<void> {
-    const turn = await db.tx((q) => takeRate(q, rateName, options.rate, 1, 60_000));
+    const turn = await options.rate.take(1, 60_000);
     await clock.sleep(turn.waitMs, signal);
     if (!turn.taken || signal.aborted) return;
     const result = await client.describe(AbortSignal.any([signal, AbortSignal.timeout(callTimeout)]));
@@ -90,7 +89,7 @@ export function createAgent(options: {
     else if (!signal.aborted)
       log.warn({ agent: name, reason: result.reason }, "reading the agent's settings failed");
     if (result.kind === "deferred" && result.limited) {
-      await db.tx((q) => penalise(q, rateName, result.retryAfterMs ?? 60_000));
+      await db.tx((q) => options.rate.penalise(q, result.retryAfterMs ?? 60_000));
     }
   }
 

@@ -8,6 +8,8 @@ export interface Rate {
   readonly interval: number;
   /** Microseconds by which requests may arrive ahead of the steady rate. */
   readonly tolerance: number;
+  /** Milliseconds within which a drawn request must be made. The interval allows for this delay. */
+  readonly validMs: number;
 }
 
 /** One unit of work makes up to this many calls; it could never start with a smaller burst. */
@@ -17,14 +19,18 @@ const smallestBurst = 4;
 const longestPenalty = 15 * 60_000_000;
 const longestWait = 61_000_000;
 
+/** Milliseconds: the longest time for which a process keeps drawn requests. */
+const longestValid = 500;
+
 /** Returns the GCRA parameters for at most `requests` in any window of `perMs`: burst + window * rate
- *  stays just below the limit, with a tenth of the limit as burst. 1000 per 60 s gives burst 90 and 15
- *  per second: at most 990. */
+ *  stays just below the limit, with a tenth of the limit as burst, even when requests are made `validMs`
+ *  after their time. 1000 per 60 s gives burst 90 and 14.9 per second: at most 990. */
 export function rateOf(requests: number, perMs: number): Rate {
   const burst = Math.max(1, Math.min(smallestBurst, requests - 1), Math.floor(requests * 0.09));
   const steady = Math.max(1, Math.min(Math.floor(requests * 0.9), requests - burst));
-  const interval = Math.ceil((perMs * 1000) / steady);
-  return { interval, tolerance: (burst - 1) * interval };
+  const validMs = Math.min(longestValid, perMs / 10);
+  const interval = Math.ceil(((perMs + validMs) * 1000) / steady);
+  return { interval, tolerance: (burst - 1) * interval, validMs };
 }
 
 /** Returns the GCRA parameters for at most `messages` in any window of `perMs`, excluding its end. A
@@ -32,7 +38,7 @@ export function rateOf(requests: number, perMs: number): Rate {
 export function sendRate(messages: number, perMs: number): Rate {
   const burst = Math.max(1, Math.floor(messages / 10));
   const interval = Math.ceil((perMs * 1000) / (messages - burst + 1));
-  return { interval, tolerance: (burst - 1) * interval };
+  return { interval, tolerance: (burst - 1) * interval, validMs: 0 };
 }
 
 const readRate = (q: Query, name: string) =>
@@ -42,15 +48,17 @@ const readRate = (q: Query, name: string) =>
     name,
   );
 
-/** Reserves `count` requests and returns the milliseconds to wait before making them. Reserves nothing
- *  when the wait exceeds `maxWaitMs`; the caller then asks again later. */
-export async function takeRate(
-  q: Query,
-  name: string,
-  rate: Rate,
-  count: number,
-  maxWaitMs: number,
-): Promise<{ taken: boolean; waitMs: number }> {
+/** The state of a rate limit at the time of a statement, locked until the transaction ends. */
+interface Bucket {
+  /** Microseconds, like all of these: the database's clock. */
+  readonly now: number;
+  /** The theoretical arrival time of the next request. */
+  readonly base: number;
+  /** No request is made before this time. */
+  readonly penalty: number;
+}
+
+async function lockBucket(q: Query, name: string, rate: Rate): Promise<Bucket> {
   let row = await readRate(q, name);
   if (!row) {
     await q.run("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
@@ -64,15 +72,68 @@ export async function takeRate(
   // Requests that wait for the end of a penalty are counted from that end; otherwise all of them would be
   // sent at that moment.
   const ahead = rate.tolerance + rate.interval * smallestBurst + longestWait;
-  const base = Math.max(Math.min(row.arrival, now + ahead), now, penalty);
-  const arrival = base + count * rate.interval;
+  return { now, base: Math.max(Math.min(row.arrival, now + ahead), now, penalty), penalty };
+}
+
+/** Milliseconds until the request at this position (from 0) may be made. */
+function waitAt({ now, base, penalty }: Bucket, rate: Rate, position: number): number {
+  const start = Math.max(base + position * rate.interval - rate.tolerance, penalty);
+  return Math.max(0, Math.ceil((start - now) / 1000));
+}
+
+/** The highest number of requests that can be made at the same time. */
+export const burstOf = ({ tolerance, interval }: Rate): number => Math.floor(tolerance / interval) + 1;
+
+const setArrival = (q: Query, name: string, arrival: number) =>
+  q.run("UPDATE rates SET arrival = $2 WHERE name = $1", name, arrival);
+
+/** Reserves `count` requests and returns the milliseconds to wait before making them. Reserves nothing
+ *  when the wait exceeds `maxWaitMs`; the caller then asks again later. */
+export async function takeRate(
+  q: Query,
+  name: string,
+  rate: Rate,
+  count: number,
+  maxWaitMs: number,
+): Promise<{ taken: boolean; waitMs: number }> {
+  const bucket = await lockBucket(q, name, rate);
   // Requests beyond the burst are charged, although they exceed the limit at that moment.
-  const together = Math.min(count, Math.floor(rate.tolerance / rate.interval) + 1);
-  const start = Math.max(base + (together - 1) * rate.interval - rate.tolerance, penalty);
-  const waitMs = Math.max(0, Math.ceil((start - now) / 1000));
+  const waitMs = waitAt(bucket, rate, Math.min(count, burstOf(rate)) - 1);
   if (waitMs > maxWaitMs) return { taken: false, waitMs };
-  await q.run("UPDATE rates SET arrival = $2 WHERE name = $1", name, arrival);
+  await setArrival(q, name, bucket.base + count * rate.interval);
   return { taken: true, waitMs };
+}
+
+/** Draws requests for the reserve of a process (`engine/rate-reserve.ts`), in a transaction of its own:
+ *  the row is locked until it ends. `waits` are the milliseconds until each drawn request may be made;
+ *  each must be made within `validMs` after that. Draws `least` requests or none, the rest of `wanted`
+ *  while their wait is within `maxWaitMs`, and up to `spare` more that need not wait. `nextMs` is the
+ *  wait for the request after them, `arrivalMs` the time until it would be on schedule. */
+export async function drawRate(
+  q: Query,
+  name: string,
+  rate: Rate,
+  draw: {
+    readonly least: number;
+    readonly wanted: number;
+    readonly spare: number;
+    readonly maxWaitMs: number;
+  },
+): Promise<{ readonly waits: number[]; readonly nextMs: number; readonly arrivalMs: number }> {
+  const bucket = await lockBucket(q, name, rate);
+  const waits: number[] = [];
+  const enough = waitAt(bucket, rate, Math.min(draw.least, burstOf(rate)) - 1) <= draw.maxWaitMs;
+  while (enough) {
+    const waitMs = waitAt(bucket, rate, waits.length);
+    const most =
+      waits.length < draw.wanted ? draw.maxWaitMs : waits.length < draw.wanted + draw.spare ? 0 : -1;
+    if (waits.length >= draw.least && waitMs > most) break;
+    waits.push(waitMs);
+  }
+  const arrival = bucket.base + waits.length * rate.interval;
+  if (waits.length > 0) await setArrival(q, name, arrival);
+  const nextMs = waitAt(bucket, rate, waits.length);
+  return { waits, nextMs, arrivalMs: (arrival - bucket.now) / 1000 };
 }
 
 /** Records a response 429: no requests are made for `forMs`. */

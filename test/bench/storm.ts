@@ -8,6 +8,7 @@ import { channelId, externalId, type Log, type MessageEvent, type Outbound } fro
 import type { AgentClient } from "../../src/agent/calls.ts";
 import { liveSessions } from "../../src/calls/sessions.ts";
 import { causes, type Policy } from "../../src/domain/policy.ts";
+import { RateReserve } from "../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { standardTiming } from "../../src/engine/timing.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
@@ -76,6 +77,7 @@ export async function startStorm(customers: number): Promise<Storm> {
   const escalation = createEscalation(deps);
   for (const channel of ["customers", "pager"])
     lines.set(channel, { ...lineOf(channel), escalation: () => escalation });
+  const rate = new RateReserve({ db, clock, log, name: "platform", rate: rateOf(1_000_000, 1000) });
   const scheduler: Scheduler = new Scheduler({
     db,
     clock,
@@ -85,10 +87,7 @@ export async function startStorm(customers: number): Promise<Storm> {
       tellStage({ ...deps, link: () => null }),
       composeStage(deps),
     ],
-    stages: [
-      sendStage({ ...deps, db, timeout: 60_000 }),
-      watchStage({ ...deps, db, rate: rateOf(1_000_000, 1000) }),
-    ],
+    stages: [sendStage({ ...deps, db, timeout: 60_000 }), watchStage({ ...deps, db, rate })],
     capacity: () => 8,
   });
   const conversations = await db.tx(async (q) => {

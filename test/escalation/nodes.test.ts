@@ -13,14 +13,13 @@ import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { rateOf } from "../../src/store/rates.ts";
 import { addNotice, endNotice, ensureContact } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import type { DraftRow } from "../../src/store/tables/drafts.ts";
 import { type EscalationRow, readEscalation } from "../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
-import { clock, lineOf, listen } from "../pipeline/rig.ts";
+import { clock, lineOf, listen, reserveOf } from "../pipeline/rig.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
 import { opens } from "../store/escalations.ts";
@@ -122,7 +121,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
   it("a look that both see due is taken once", async ({ onTestFinished }) => {
     const { one, other, during } = await nodes(onTestFinished);
     await one.tx((q) => watchIn(q, { id: "k", channel: "c" }, 0));
-    const rate = rateOf(1000, 60_000);
+    const rate = reserveOf(one, clock);
     const looks = (node: string) => watchStage({ ...deps, db: one, rate, node, timing: standardTiming });
     let begun = 0;
     const second = await during(

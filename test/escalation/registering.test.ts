@@ -3,13 +3,12 @@ import { createAgentClient } from "../../src/agent/index.ts";
 import type { Policy } from "../../src/domain/policy.ts";
 import { createRegistering } from "../../src/escalation/trigger/webhook-registration.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { rateOf } from "../../src/store/rates.ts";
 import { beginRegistration, signingSecretsOf } from "../../src/store/tables/registrations.ts";
 import { entityNotFound, type Fault, json, reset, startFaultServer, status } from "../agent/fault-server.ts";
 import { agentRecord } from "../agent/records.ts";
 import { eventually } from "../app/eventually.ts";
 import { testClock } from "../pipeline/house.ts";
-import { listen } from "../pipeline/rig.ts";
+import { listen, reserveOf } from "../pipeline/rig.ts";
 import { fresh, sqlitePlace } from "../store/rig.ts";
 import { key, policyOf } from "./front-door.ts";
 
@@ -107,7 +106,7 @@ async function bridge(platform: Platform, given: Given = {}) {
     policy: () => (rounds++, now.policy),
     agents: () => [agent],
     publicUrl: () => now.publicUrl,
-    rate: rateOf(100_000, 60_000),
+    rate: reserveOf(db, clock),
     clock,
     log,
   });

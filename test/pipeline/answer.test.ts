@@ -7,12 +7,11 @@ import type { Asking, Decision } from "../../src/pipeline/ask/decide.ts";
 import { write } from "../../src/pipeline/ask/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { endLeases, LeaseLost, leaseLanes } from "../../src/store/lanes.ts";
-import { takeRate } from "../../src/store/rates.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
 import { attemptsOn } from "../../src/store/tables/outbox.ts";
 import { headTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { conversation, turn } from "../store/rig.ts";
-import { clock, lineOf, listen, watched } from "./rig.ts";
+import { clock, lineOf, listen, reserveOf, watched } from "./rig.ts";
 
 const answered = (answer: Answer): Decision => ({ kind: "answered", answer, rendered: null });
 const retry = (outcome: "deferred" | "refused", reason: string, delay: number, penalty = 0): Decision => ({
@@ -55,6 +54,7 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
       clock,
       log: listen().log,
       node: "n",
+      rate: reserveOf(db, clock),
       attempt: { recorded, obsolete: false, unbound: null },
     };
   });
@@ -110,9 +110,7 @@ describe("answer", () => {
     const found = await after(db);
     expect(found).toMatchObject({ state: "waiting", outcome: "deferred" });
     expect(found.due).toBeGreaterThan(20_000);
-    expect((await db.tx((q) => takeRate(q, "platform", { interval: 1, tolerance: 0 }, 1, 0))).taken).toBe(
-      false,
-    );
+    expect(await reserveOf(db, clock).take(1, 0)).toMatchObject({ taken: false });
   });
 
   it("counts looks from the first one on, and keeps the question's id", async () => {

@@ -7,6 +7,7 @@ import { expect, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
 import { heartbeatStage } from "../../src/calls/node-heartbeat.ts";
 import { liveSessions } from "../../src/calls/sessions.ts";
+import type { RateReserve } from "../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { standardTiming } from "../../src/engine/timing.ts";
 import { steadyNow } from "../../src/ops/clock.ts";
@@ -18,12 +19,12 @@ import { fetchStage } from "../../src/pipeline/fetch/stage.ts";
 import { routeStage } from "../../src/pipeline/route/stage.ts";
 import { sendStage } from "../../src/pipeline/send/stage.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { type Rate, rateOf } from "../../src/store/rates.ts";
+import type { Rate } from "../../src/store/rates.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { type EventSummary, listEvents, releaseEvent } from "../../src/store/tables/inbox.ts";
 import { sleepersOn } from "../real/sleepers.ts";
 import { sqlitePlace } from "../store/rig.ts";
-import { lineOf, listen, watched } from "./rig.ts";
+import { lineOf, listen, reserveOf, watched } from "./rig.ts";
 import { type ScriptedPlatform, startPlatform } from "./scripted-platform.ts";
 
 export interface TestClock extends Clock {
@@ -61,7 +62,7 @@ export interface HouseOptions {
   readonly outbound?: Partial<Outbound>;
   /** Serves attachments that were announced with a `ref`. */
   readonly open?: Adapter["open"];
-  readonly rate?: Rate;
+  readonly rate?: Omit<Rate, "validMs">;
   readonly timeout?: number;
   readonly settleAfter?: number;
   readonly node?: string;
@@ -81,7 +82,7 @@ export interface House {
   readonly db: Database;
   readonly scheduler: Scheduler;
   readonly client: ChannelRuntime["client"];
-  readonly rate: Rate;
+  readonly rate: RateReserve;
   readonly heard: readonly string[];
   /** The texts that went out. */
   readonly sent: string[];
@@ -116,8 +117,6 @@ export function mail(over: Partial<MessageEvent> & { readonly text: string }): M
   };
 }
 
-const generous = rateOf(100_000, 60_000);
-
 export async function openHouse(options: HouseOptions = {}): Promise<House> {
   const channels = options.channels ?? ["c"];
   const clock = options.clock ?? testClock();
@@ -126,7 +125,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   for (const channel of channels) await db.tx((q) => ensureChannel(q, channel));
   const { log, lines: heard } = listen();
   const timeout = options.timeout ?? 5000;
-  const rate = options.rate ?? generous;
+  const rate = reserveOf(options.faulty?.(db) ?? db, clock, options.rate);
   const client = createAgentClient({ url: platform.url, agentKey: "key", timeoutMs: timeout, clock, log });
   const sent: string[] = [];
   const outbound: Outbound = {

@@ -5,9 +5,11 @@ import { channelId } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import type { AgentClient, AgentSettings } from "../../src/agent/calls.ts";
 import { draftStates, eventStates, replyStates, turnStates } from "../../src/domain/states.ts";
+import { RateReserve } from "../../src/engine/rate-reserve.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
+import { type Rate, rateOf } from "../../src/store/rates.ts";
 import { fresh, type NewPlace, sqlitePlace } from "../store/rig.ts";
 
 const machines = { events: eventStates, turns: turnStates, replies: replyStates, drafts: draftStates };
@@ -50,6 +52,14 @@ export async function put(q: Query, table: keyof typeof machines, id: string, se
 }
 
 export const clock: Clock = systemClock;
+
+/** The platform's rate limit as a node has it; generous unless `rate` is given. */
+export const reserveOf = (
+  db: Database,
+  time: Clock,
+  rate: Omit<Rate, "validMs"> = rateOf(100_000, 60_000),
+): RateReserve =>
+  new RateReserve({ db, clock: time, log: listen().log, name: "platform", rate: { validMs: 500, ...rate } });
 
 export interface Heard {
   readonly log: Log;

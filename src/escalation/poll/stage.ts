@@ -10,12 +10,13 @@ import type { CallResult, PlatformMessages } from "../../agent/calls.ts";
 import { type Policy, pollingOf } from "../../domain/policy.ts";
 import { lookDelay } from "../../domain/retry.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
+import type { RateReserve } from "../../engine/rate-reserve.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
 import type { Timing } from "../../engine/timing.ts";
 import { limited } from "../../ops/deadline.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import { rateName, readCall } from "../../pipeline/rate.ts";
+import { readCall } from "../../pipeline/rate.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import {
   abandonLane,
@@ -25,7 +26,6 @@ import {
   releaseLane,
   tryLane,
 } from "../../store/lanes.ts";
-import { type Rate, takeRate } from "../../store/rates.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import {
   activityIn,
@@ -46,7 +46,7 @@ export interface WatchDeps {
   readonly policy: () => Policy | null;
   readonly lines: () => ChannelRuntimes;
   readonly db: Database;
-  readonly rate: Rate;
+  readonly rate: RateReserve;
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
@@ -111,15 +111,13 @@ async function claimLook(
   // The platform has no conversation yet. An answer schedules the next poll.
   if (platformId === null) await failWatch(q, id, longestPause);
   if (platformId === null) return null;
-  const lease = await leaseIdleLane(q, id, deps.node, leaseMs);
-  const rate = lease && (await takeRate(q, rateName, deps.rate, calls, 0));
-  if (lease && rate?.taken) {
-    const until = await beginWatch(q, id, leaseMs);
-    return { line, lease, watch, conversation, platformId, until };
+  const lease = deps.rate.room(0) < calls ? null : await leaseIdleLane(q, id, deps.node, leaseMs);
+  if (lease === null) {
+    await postponeWatch(q, id, laterMs);
+    return null;
   }
-  if (lease) await releaseLane(q, lease, "in");
-  await postponeWatch(q, id, laterMs);
-  return null;
+  const until = await beginWatch(q, id, leaseMs);
+  return { line, lease, watch, conversation, platformId, until };
 }
 
 function piece(look: Look, deps: WatchDeps): Claimed {
@@ -137,12 +135,21 @@ function piece(look: Look, deps: WatchDeps): Claimed {
 
 async function read(look: Look, signal: AbortSignal, deps: WatchDeps): Promise<Transition> {
   const { client } = look.line;
+  const rate = await deps.rate.take(calls, 0);
+  if (!rate.taken) return (q) => postponed(q, look);
   const deadline = limited(signal, timeout);
   const mode = await client.mode(look.platformId, deadline);
   if (mode.kind !== "ok") return failed(look, mode, deps);
   const from = look.watch.mark === null ? 0 : Math.max(0, look.watch.position - overlap);
   const said = await client.read(look.platformId, from, readCall(deadline, deps));
   return (q) => found(q, look, mode.value, said, deps);
+}
+
+/** Questions have used up the rate limit. */
+async function postponed(q: Query, look: Look): Promise<void> {
+  await guardLease(q, look.lease);
+  await postponeWatch(q, look.conversation.id, laterMs);
+  await releaseLane(q, look.lease, "in");
 }
 
 /** Number of messages before the mark that are read again: the platform may insert a message before

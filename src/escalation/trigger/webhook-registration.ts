@@ -5,10 +5,9 @@ import { createHash } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, CallResult, ListedWebhook } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
+import type { RateReserve } from "../../engine/rate-reserve.ts";
 import { jitter } from "../../ops/clock.ts";
-import { rateName } from "../../pipeline/rate.ts";
 import type { Database } from "../../store/driver.ts";
-import { penalise, type Rate, takeRate } from "../../store/rates.ts";
 import {
   beginRegistration,
   dropRegistration,
@@ -32,7 +31,7 @@ export interface RegisteringDeps {
   readonly agents: () => Iterable<AskedAgent>;
   /** Public URL of this daemon for the platform; undefined when there is none. */
   readonly publicUrl: () => string | undefined;
-  readonly rate: Rate;
+  readonly rate: RateReserve;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -189,12 +188,12 @@ export function createRegistering(deps: RegisteringDeps): Registering {
   ): Promise<void> {
     log.error({ agent: agent.name, result: result.kind, reason: result.reason }, what);
     if (result.kind !== "deferred" || !result.limited) return;
-    await deps.db.tx((q) => penalise(q, rateName, result.retryAfterMs ?? 60_000));
+    await deps.db.tx((q) => deps.rate.penalise(q, result.retryAfterMs ?? 60_000));
   }
 
   /** Waits for the shared rate limit. Returns false when no calls were granted or the signal aborted. */
   async function turn(calls: number, signal: AbortSignal): Promise<boolean> {
-    const { taken, waitMs } = await deps.db.tx((q) => takeRate(q, rateName, deps.rate, calls, 60_000));
+    const { taken, waitMs } = await deps.rate.take(calls, 60_000);
     await clock.sleep(waitMs, signal);
     return taken && !signal.aborted;
   }

@@ -12,6 +12,7 @@ import {
   rateWindow,
 } from "../../domain/retry.ts";
 import type { LeaseDeadline } from "../../engine/lease-deadline.ts";
+import type { RateReserve } from "../../engine/rate-reserve.ts";
 import type { Lease } from "../../store/lanes.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { TurnRow } from "../../store/tables/turns.ts";
@@ -27,6 +28,7 @@ export interface Asking {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
+  readonly rate: RateReserve;
   readonly attempt: AttemptState;
 }
 

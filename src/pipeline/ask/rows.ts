@@ -5,7 +5,6 @@ import { readOpening } from "../../domain/opening.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
 import { guardLease, releaseLane } from "../../store/lanes.ts";
-import { penalise } from "../../store/rates.ts";
 import { bindPlatform, isBound, unbindPlatform } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import { settleEventsOf } from "../../store/tables/events.ts";
@@ -23,7 +22,6 @@ import {
 import { forgetMode, noteMode, watchIn } from "../../store/tables/watches.ts";
 import { skillOf } from "../channel-runtime.ts";
 import { composeAnswer } from "../compose/stage.ts";
-import { rateName } from "../rate.ts";
 import type { Asking, Decision, Outcome } from "./decide.ts";
 
 /** Records the attempt at the crossing, and stores the platform's conversation that the previous call of
@@ -65,7 +63,7 @@ export async function write(q: Query, asking: Asking, decision: Decision): Promi
     case "retry": {
       const { outcome, reason, delay, penalty } = decision;
       await leave(q, asking, outcome, { state: "waiting", open: 1, dueInMs: delay, reason });
-      return penalty > 0 ? penalise(q, rateName, penalty) : undefined;
+      return penalty > 0 ? asking.rate.penalise(q, penalty) : undefined;
     }
     case "unknown":
       return unknown(q, asking, decision);
@@ -181,7 +179,7 @@ async function unknown(
   const looks = asking.turn.state === "waiting" ? 0 : asking.turn.looks + 1;
   const change = { state: "unknown", open: 1, dueInMs: delay, reason, looks, questionId } as const;
   await leave(q, asking, "unknown", change);
-  if (penalty > 0) await penalise(q, rateName, penalty);
+  if (penalty > 0) await asking.rate.penalise(q, penalty);
 }
 
 /** Lists messages that get no automatic answer. An operator can release them from there (`inbox`). */

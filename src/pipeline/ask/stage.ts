@@ -12,20 +12,19 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { Address } from "../../domain/address.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
+import type { RateReserve } from "../../engine/rate-reserve.ts";
 import type { Claimed, Stage } from "../../engine/stage.ts";
 import type { Timing } from "../../engine/timing.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { abandonLane, channelsWithDueLanes, type Lease, leaseLanes, releaseLane } from "../../store/lanes.ts";
-import { type Rate, takeRate } from "../../store/rates.ts";
 import { settleEventsOf } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
 import { type ClaimedTurn, changeTurn, headTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, whyNotAsk } from "../channel-runtime.ts";
-import { rateName } from "../rate.ts";
 import { suppressedCode } from "../route/consent.ts";
 import * as calls from "./calls.ts";
-import type { Asking } from "./decide.ts";
+import { type Asking, handBack } from "./decide.ts";
 import { write } from "./rows.ts";
 
 export interface AskDeps {
@@ -34,7 +33,7 @@ export interface AskDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
-  readonly rate: Rate;
+  readonly rate: RateReserve;
   /** Timeout of one API call, in milliseconds. */
   readonly timeout: number;
   /** Milliseconds after an unanswered call before a missing question counts as not asked. Applies to
@@ -49,23 +48,29 @@ export function askStage(deps: AskDeps): Stage {
   // One lease covers a wait for the rate limit, a lookup, and two effects: the opening and the question. It
   // is never renewed.
   const leaseMs = rateWait + calls.readTimeout(deps) + 2 * deps.timeout + leaseMargin;
+  /** Returns how many calls the rate limit has room for. */
+  const roomNow = () => (deps.clock.monotonic() < nextRateAt ? 0 : deps.rate.room(rateWait));
+  /** No channel is claimed before the rate limit has room again. */
+  const delay = (ms: number) => void (nextRateAt = deps.clock.monotonic() + Math.min(ms, 1000));
   const mayClaim = (channel: string) => {
     const line = deps.lines().get(channel);
-    return line !== undefined && deps.clock.monotonic() >= nextRateAt && whyNotAsk(line) === null;
+    return line !== undefined && whyNotAsk(line) === null && roomNow() > 0;
   };
   return {
     name: "ask",
     takes: "turns",
     mayClaim,
     async channels(q) {
-      if (deps.clock.monotonic() < nextRateAt) return [];
+      if (roomNow() === 0) return [];
       return (await channelsWithDueLanes(q, "in", deps.node)).filter(mayClaim);
     },
     async claim(q, channel, room) {
       const line = deps.lines().get(channel);
-      if (!line || deps.clock.monotonic() < nextRateAt) return [];
+      const affordable = Math.min(room, roomNow());
+      if (!line || affordable === 0) return [];
       const claimed: Claimed[] = [];
-      const leases = await leaseLanes(q, "in", channel, deps.node, leaseMs, room);
+      let requests = 0;
+      const leases = await leaseLanes(q, "in", channel, deps.node, leaseMs, affordable);
       const heads = await headTurns(q, leases);
       for (const lease of leases) {
         const head = heads.get(lease.conversation);
@@ -74,15 +79,10 @@ export function askStage(deps: AskDeps): Stage {
           continue;
         }
         const asking = claimedBy(line, lease, head);
-        const rate = await takeRate(q, rateName, deps.rate, callsOf(asking), rateWait);
-        if (!rate.taken) {
-          // The lane stays due. No channel is claimed before the rate limit has room again.
-          await releaseLane(q, lease, "in");
-          nextRateAt = deps.clock.monotonic() + Math.min(rate.waitMs, 1000);
-          continue;
-        }
-        claimed.push(piece(asking, rate.waitMs, deps));
+        requests += callsOf(asking);
+        claimed.push(piece(asking, deps, delay));
       }
+      if (requests > 0) deps.rate.prepare(requests);
       return claimed;
     },
   };
@@ -97,6 +97,7 @@ export function askStage(deps: AskDeps): Stage {
       clock: deps.clock,
       log: deps.log,
       node: deps.node,
+      rate: deps.rate,
       attempt: { recorded: false, obsolete: false, unbound: null },
     };
   }
@@ -130,7 +131,7 @@ function callsOf({ line, turn, conversation }: Asking): number {
   return question + (isNew && calls.opensByCreate(line, conversation) ? 3 : 1);
 }
 
-function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
+function piece(asking: Asking, deps: AskDeps, delay: (ms: number) => void): Claimed {
   const { line, turn, conversation, lease } = asking;
   const fields = { channel: line.channel, turn: turn.id };
   let isOpening = conversation.platform_id === null;
@@ -143,7 +144,12 @@ function piece(asking: Asking, waitMs: number, deps: AskDeps): Claimed {
     recorded: () => undefined, // recorded at the crossing (calls.ts)
     committing: (phase) => failpoint(isOpening ? "open.commit" : "answer.commit", phase, fields),
     async work(signal) {
-      if (waitMs > 0) await deps.clock.sleep(waitMs, signal);
+      const rate = await deps.rate.take(callsOf(asking), deps.timing.ask.rateWait);
+      if (!rate.taken) {
+        delay(rate.waitMs);
+        return (q) => write(q, asking, handBack); // the lane stays due
+      }
+      if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
       const decided = await decide(asking, signal, deps);
       isOpening = isOpening && decided.asking === asking;
       return (q) => write(q, decided.asking, decided.decision);
