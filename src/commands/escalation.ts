@@ -7,7 +7,7 @@ import { loadAdapter } from "../channels/loader.ts";
 import { loadPolicy } from "../config/index.ts";
 import { looksLikeCommand } from "../domain/instructions.ts";
 import { matterOf } from "../escalation/notify/details.ts";
-import { close, resume, take } from "../escalation/reply/acknowledge.ts";
+import { acknowledge, close, resume } from "../escalation/reply/acknowledge.ts";
 import { relay } from "../escalation/reply/relay.ts";
 import { systemClock as clock, newId } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
@@ -166,7 +166,7 @@ async function change(
   }
   const actor = { name: by, contact: null };
   if (action === "take") {
-    const taken = await take(q, row, actor, deps);
+    const taken = await acknowledge(q, row, actor, deps);
     return { done: true, says: taken ? `taken by ${by}` : `${by} has it already` };
   }
   const said =
@@ -189,7 +189,7 @@ async function change(
   if (trouble !== null) return { done: false, says: `not sent: ${trouble}` };
   // An escalation that is already acknowledged stays with its responder, who gets the customer's next
   // messages.
-  const taken = row.state === "open" && (await take(q, row, actor, deps));
+  const taken = row.state === "open" && (await acknowledge(q, row, actor, deps));
   return { done: true, says: `will be sent to the customer${taken ? `; taken by ${by}` : ""}` };
 }
 

@@ -32,7 +32,7 @@ import { isHumans } from "../store/tables/takeover.ts";
 import type { TurnRow } from "../store/tables/turns.ts";
 import { watchIn } from "../store/tables/watches.ts";
 import { customerText } from "./notify/templates.ts";
-import { hear } from "./reply/route.ts";
+import { routeResponderReply } from "./reply/route.ts";
 import { aboutConversation, logUnnotified, raise } from "./trigger/open.ts";
 
 export interface EscalationDeps {
@@ -138,7 +138,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     raise: raiseIfWanted,
     async hear(q, line, row, event) {
       if (deps.hasResponders?.() === false) return false;
-      return hear(q, line, row, event, deps);
+      return routeResponderReply(q, line, row, event, deps);
     },
     async answered(q, line, { conversation, turn }, answer: Answer) {
       if (turn.kind !== "question") return false;

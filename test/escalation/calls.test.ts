@@ -5,8 +5,9 @@ import { externalId, type InboundEvent, type Reply, type SessionEvent, sessionId
 import { expect, it } from "vitest";
 import { missedCall, untaken, voicemail } from "../../adapters/voice/for-humans.ts";
 import type { Policy } from "../../src/domain/policy.ts";
+import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { closeEscalation, takeEscalation } from "../../src/store/tables/escalations.ts";
+import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { callOf } from "../pipeline/call.ts";
 import { type House, openHouse } from "../pipeline/house.ts";
 import { activeSettings } from "../pipeline/rig.ts";
@@ -141,7 +142,7 @@ it("tells those who know of the call what came of it; whoever has taken it, alon
   expect((await said()).map(({ text }) => text?.slice(0, 32))).toEqual(
     Array(2).fill("1: Missed call from +15005550001"),
   );
-  await house.db.tx((q) => takeEscalation(q, id, { name: "Dora", contact: dora }));
+  await house.db.tx((q) => acknowledgeEscalation(q, id, { name: "Dora", contact: dora }));
   await house.gets(voicemail(unserved, recording));
   expect(await said()).toHaveLength(3);
   expect((await said()).filter(({ text }) => text?.includes("RE1"))).toHaveLength(1);

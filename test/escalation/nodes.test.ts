@@ -8,7 +8,7 @@ import { standardTiming } from "../../src/engine/timing.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
 import { tellStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
-import { close, take } from "../../src/escalation/reply/acknowledge.ts";
+import { acknowledge, close } from "../../src/escalation/reply/acknowledge.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -143,7 +143,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     await one.tx((q) => told(q, "e"));
     const tell = () => other.tx((q) => tells.run(q));
     await during(
-      async (q) => take(q, await readEscalation(q, "e"), { name: "olga", contact: null }, deps),
+      async (q) => acknowledge(q, await readEscalation(q, "e"), { name: "olga", contact: null }, deps),
       tell,
     );
     await tell();
@@ -209,7 +209,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
         await q.run("UPDATE drafts SET state = 'sending', attempts = 1 WHERE id = $1", draft);
       }
       await q.run("UPDATE replies SET state = 'composed'");
-      await take(q, await readEscalation(q, "e"), { name: "a", contact: "to-a" }, deps);
+      await acknowledge(q, await readEscalation(q, "e"), { name: "a", contact: "to-a" }, deps);
     });
     const hears = createEscalation(deps);
     const fails = async (q: Query, id: string) => {

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../src/agent/calls.ts";
-import { deliverForeign } from "../../src/escalation/poll/external.ts";
+import { deliverExternal } from "../../src/escalation/poll/external.ts";
 import { openFor } from "../../src/pipeline/route/notices.ts";
 import { addNotice, dueNotices, ensureContact } from "../../src/store/tables/contacts.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
@@ -42,7 +42,7 @@ it.each([
         human("other", "Another word"),
       ];
       const whole = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
-      await deliverForeign(q, look, whole, { clock: house.clock, log });
+      await deliverExternal(q, look, whole, { clock: house.clock, log });
       return q.all("SELECT text FROM replies WHERE conversation = $1", conversation);
     });
     expect(texts).toHaveLength(count);

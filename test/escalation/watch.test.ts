@@ -2,10 +2,11 @@
 
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../src/engine/timing.ts";
+import { readWatch } from "../../src/escalation/poll/rows.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
-import { readWatch, watchIn } from "../../src/store/tables/watches.ts";
+import { watchIn } from "../../src/store/tables/watches.ts";
 import { messageRecord } from "../agent/records.ts";
 import { openHouse } from "../pipeline/house.ts";
 import { listen } from "../pipeline/rig.ts";
@@ -187,7 +188,7 @@ describe("a look after the store was restored", () => {
     human("late-human");
     expect(await look()).toMatchObject({ mark: "late-human", position: messages.length });
     expect(await goingOut()).toEqual([]);
-    expect(logged).toContain("messages on the platform are not delivered: the store was restored");
+    expect(logged).toContain("platform messages not delivered: the store was restored");
     human("new");
     await look();
     await look();

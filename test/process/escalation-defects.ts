@@ -43,7 +43,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     by: ["untaken"],
     plant: writingLater((later) => ({
       "src/escalation/reply/acknowledge.ts": {
-        take: (real) => (_q, row, by, deps) => {
+        acknowledge: (real) => (_q, row, by, deps) => {
           later(60_000, (q) => real(q, row, by, deps));
           return Promise.resolve(true);
         },

@@ -1,6 +1,12 @@
 // Escalations and those who are told of them: one for each trouble, whoever notices it; links that are good once.
 
 import { describe, expect, it } from "vitest";
+import {
+  acknowledgeEscalation,
+  contactsAt,
+  contactsIn,
+  contactsNotifiedBy,
+} from "../../src/escalation/reply/rows.ts";
 import { raise } from "../../src/escalation/trigger/open.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -8,10 +14,7 @@ import {
   addNotice,
   bindContact,
   contactByLink,
-  contactsAt,
-  contactsIn,
   contactsOf,
-  contactsToldBy,
   dueNotices,
   endNotice,
   ensureContact,
@@ -34,7 +37,6 @@ import {
   moveEscalation,
   newestEscalation,
   readEscalation,
-  takeEscalation,
 } from "../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.ts";
@@ -144,7 +146,7 @@ export function describeEscalations(place: NewPlace): void {
     it("is taken by a person, then by another one, and not when it is closed", async () => {
       const db = await withContact(place);
       const takes = (name: string, by: string | null) =>
-        db.tx((q) => takeEscalation(q, "e", { name, contact: by }));
+        db.tx((q) => acknowledgeEscalation(q, "e", { name, contact: by }));
       expect(await takes("Dora", "k")).toBe(true);
       expect(await takes("Dora", "k")).toBe(false);
       expect(await db.tx((q) => dueEscalations(q, 9))).toEqual([]);
@@ -268,14 +270,14 @@ export function describeEscalations(place: NewPlace): void {
         await cite(q, "c", "<customer>", "c1", null);
       });
       for (const id of ["c1", "c2"]) {
-        expect(await db.read((q) => contactsIn(q, id))).toMatchObject([{ id: "k" }]);
-        expect(await db.read((q) => contactsToldBy(q, "c", `<${id}>`))).not.toEqual([]);
+        expect(await db.read((q) => contactsIn(q, [id]))).toMatchObject([{ id: "k" }]);
+        expect(await db.read((q) => contactsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
         expect(await db.read((q) => sentIds(q, id))).toEqual([`<${id}>`]);
         expect(await db.read((q) => noticesOf(q, `rd-${id}`))).toMatchObject([
           { id: `n-${id}`, contact: "k" },
         ]);
       }
-      expect(await db.read((q) => contactsToldBy(q, "c", "<customer>"))).toEqual([]);
+      expect(await db.read((q) => contactsNotifiedBy(q, "c", ["<customer>"]))).toEqual([]);
       expect(await db.read((q) => noticesOf(q, "rd-none"))).toEqual([]);
     });
   });

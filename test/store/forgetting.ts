@@ -1,17 +1,12 @@
 // Escalations are forgotten when they have been closed for long: words, names and addresses, never what dedupe needs.
 
 import { describe, expect, it } from "vitest";
+import { acknowledgeEscalation, contactsIn, contactsNotifiedBy } from "../../src/escalation/reply/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { forget } from "../../src/store/retention.ts";
-import {
-  bindContact,
-  contactsIn,
-  contactsToldBy,
-  endNotice,
-  giveLink,
-} from "../../src/store/tables/contacts.ts";
+import { bindContact, endNotice, giveLink } from "../../src/store/tables/contacts.ts";
 import { addParticipant, cite } from "../../src/store/tables/conversations.ts";
-import { closeEscalation, newestEscalation, takeEscalation } from "../../src/store/tables/escalations.ts";
+import { closeEscalation, newestEscalation } from "../../src/store/tables/escalations.ts";
 import { addSource, isNoticed } from "../../src/store/tables/sources.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
 import { contact, notice, opens } from "./escalations.ts";
@@ -60,7 +55,7 @@ async function withEscalation(place: NewPlace): Promise<Database> {
       `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
        VALUES ('taken', 'emil', 'taken', 'Dora Dahl', 'Dora Dahl has it', now_ms(), now_ms())`,
     );
-    await takeEscalation(q, "e", { name: "Dora Dahl", contact: "dora" });
+    await acknowledgeEscalation(q, "e", { name: "Dora Dahl", contact: "dora" });
   });
   return db;
 }
@@ -113,8 +108,8 @@ export function describeForgetting(place: NewPlace): void {
         await db.tx((q) => addSource(q, { key: "mode:k:1", escalation: "e", source: "mode", detail: "x" })),
       ).toBe(false);
       for (const id of ["dora", "emil"]) {
-        expect(await db.read((q) => contactsToldBy(q, "c", `<${id}>`))).not.toEqual([]);
-        expect(await db.read((q) => contactsIn(q, `to-${id}`))).toMatchObject([
+        expect(await db.read((q) => contactsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
+        expect(await db.read((q) => contactsIn(q, [`to-${id}`]))).toMatchObject([
           { id, name: "", address: id },
         ]);
       }

@@ -1,6 +1,8 @@
 // What is asked often reads what is open, never the history: proven by the databases' own plans over a history.
 
 import { describe, expect, it } from "vitest";
+import * as polls from "../../src/escalation/poll/rows.ts";
+import * as replies from "../../src/escalation/reply/rows.ts";
 import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
@@ -16,7 +18,6 @@ import { overview } from "../../src/store/tables/overview.ts";
 import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.ts";
 import { lastTold, waitsToBeRead } from "../../src/store/tables/telling.ts";
 import { acquaintanceOf, hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
-import * as watches from "../../src/store/tables/watches.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
@@ -239,17 +240,19 @@ export function describeScans(place: NewPlace): void {
         (q) => contacts.dueNotices(q, 9),
         (q) => contacts.noticesOf(q, "r7"),
         (q) => contacts.contactsOf(q, "e7"),
-        (q) => contacts.contactsAt(q, "c", "o7", 1),
-        (q) => contacts.contactsIn(q, "k7"),
+        (q) => replies.contactsAt(q, "c", "o7", 1),
+        (q) => replies.contactsIn(q, ["k7"]),
         (q) => contacts.contactByLink(q, "hash7"),
-        (q) => contacts.contactsToldBy(q, "c", "<m7"),
+        (q) => replies.contactsNotifiedBy(q, "c", ["<m7"]),
+        (q) => replies.conversationsCited(q, "c", { answers: ["<m7"], tokens: ["t"], sender: "p7" }),
+        (q) => replies.readCustomer(q, "k7"),
         (q) => contacts.toldOf(q, "e7"),
         (q) => waitsToBeRead(q, "o7"),
         (q) => lastTold(q, { channel: "c", address: "o7" }, 60_000),
-        (q) => watches.channelsToWatch(q),
-        (q) => watches.dueWatches(q, "c", 9),
-        (q) => watches.activityIn(q, "k7"),
-        (q) => watches.unwantedQuestions(q, "k7"),
+        (q) => polls.channelsToWatch(q),
+        (q) => polls.dueWatches(q, "c", 9),
+        (q) => polls.activityIn(q, "k7"),
+        (q) => polls.knownTurns(q, "k7"),
         (q) => transcriptOf(q, "k7", 9),
         (q) => hasWrittenSince(q, "k7", 0),
         (q) => acquaintanceOf(q, { channel: "c", person: "p7" }, 9),

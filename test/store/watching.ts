@@ -2,21 +2,21 @@
 
 import { describe, expect, it } from "vitest";
 import { insertSession } from "../../src/calls/rows.ts";
+import {
+  activityIn,
+  channelsToWatch,
+  dueWatches,
+  knownTurns,
+  postponeWatch,
+  readWatch,
+} from "../../src/escalation/poll/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type Lease, leaseIdleLane, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
 import { changeDraft, enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
 import { hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
 import { changeTurn, enqueueTurn } from "../../src/store/tables/turns.ts";
-import {
-  activityIn,
-  channelsToWatch,
-  dueWatches,
-  postponeWatch,
-  readWatch,
-  unwantedQuestions,
-  watchIn,
-} from "../../src/store/tables/watches.ts";
+import { watchIn } from "../../src/store/tables/watches.ts";
 import { opens } from "./escalations.ts";
 import { conversation, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
 
@@ -79,7 +79,9 @@ export function describeWatching(place: NewPlace): void {
         await turn(q, "u", "k");
         await changeTurn(q, "u", { state: "answered", open: 0, questionId: "q2" });
       });
-      expect([...(await db.read((q) => unwantedQuestions(q, "k")))]).toEqual(["q1"]);
+      expect(await db.read((q) => knownTurns(q, "k"))).toMatchObject([
+        { state: "dropped", questionId: "q1" },
+      ]);
     });
   });
 

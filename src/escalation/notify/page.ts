@@ -9,7 +9,7 @@ import { failpoint } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { type ContactRow, contactByLink, useLink } from "../../store/tables/contacts.ts";
 import { type EscalationRow, lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
-import { take } from "../reply/acknowledge.ts";
+import { acknowledge } from "../reply/acknowledge.ts";
 import { matterOf } from "./details.ts";
 import { hashOf, linkPath } from "./links.ts";
 import { type PageContent, pageResponse } from "./page-html.ts";
@@ -74,7 +74,7 @@ async function taken(link: string, { scheduler, clock, log }: PageDeps): Promise
     const row = (await lockEscalations(q, [found.row.id])).get(found.row.id) ?? found.row;
     if (row.state === "closed") return page(q, row, "It was closed before. Nothing is left to do.", null);
     if (!(await useLink(q, contact.id))) return null;
-    await take(q, row, { name: contact.name, contact: contact.id }, { clock, log });
+    await acknowledge(q, row, { name: contact.name, contact: contact.id }, { clock, log });
     escalation = row.id;
     failpoint("take.commit", "before", { escalation });
     return page(q, await readEscalation(q, row.id), howToGoOn(contact, row), null);

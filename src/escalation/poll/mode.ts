@@ -8,9 +8,9 @@ import type { Query } from "../../store/driver.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import { liveEscalation } from "../../store/tables/escalations.ts";
 import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
-import type { WatchRow } from "../../store/tables/watches.ts";
 import { close } from "../reply/acknowledge.ts";
 import { aboutConversation, logUnnotified, raise } from "../trigger/open.ts";
+import type { WatchRow } from "./rows.ts";
 
 interface Look {
   readonly line: ChannelRuntime;

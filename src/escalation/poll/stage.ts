@@ -7,8 +7,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { CallResult, PlatformMessages } from "../../agent/calls.ts";
-import { type Policy, pollingOf } from "../../domain/policy.ts";
-import { lookDelay } from "../../domain/retry.ts";
+import type { Policy } from "../../domain/policy.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
@@ -27,6 +26,9 @@ import {
   tryLane,
 } from "../../store/lanes.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
+import { laterMs, longestPause, pauseAfter, retryIn } from "./decide.ts";
+import { deliverExternal } from "./external.ts";
+import { noteModeChange } from "./mode.ts";
 import {
   activityIn,
   beginWatch,
@@ -37,9 +39,7 @@ import {
   noteWatch,
   postponeWatch,
   type WatchRow,
-} from "../../store/tables/watches.ts";
-import { deliverForeign } from "./external.ts";
-import { noteModeChange } from "./mode.ts";
+} from "./rows.ts";
 
 export interface WatchDeps {
   /** Null when the configuration has no policy: conversations are polled at the default intervals. */
@@ -57,13 +57,6 @@ export interface WatchDeps {
 const timeout = 20_000;
 const leaseMs = 2 * timeout + 15_000;
 const calls = 2;
-/** Delay when the lane is busy, or when questions have used up the rate limit. Questions have priority. */
-const laterMs = 1000;
-/** Longest pause in milliseconds between two polls of a conversation in which something may still
- *  happen. */
-const longestPause = 3_600_000;
-const watchedFor = 24 * 3_600_000;
-
 interface Look {
   readonly line: ChannelRuntime;
   readonly lease: Lease;
@@ -168,7 +161,7 @@ async function found(
   // A partial read without the mark does not show which messages are new. The next poll reads the whole
   // conversation.
   const astray = said.start > 0 && !said.messages.some(({ id }) => id === watch.mark);
-  if (!astray) await deliverForeign(q, look, said, deps);
+  if (!astray) await deliverExternal(q, look, said, deps);
   // No mark is set before the first complete poll: earlier messages would be treated as new.
   const whole = said.failure === null || watch.mark !== null;
   const newest = astray || !whole ? null : (said.messages.at(-1)?.id ?? null);
@@ -178,7 +171,9 @@ async function found(
   await noteModeChange(q, look, mode, occasion, deps);
   warnOf(look, said, deps);
   const failed = said.failure !== null || astray;
-  const nextMs = failed ? retryIn(watch) : await pauseFor(q, conversation.id, mode, deps.policy());
+  const nextMs = failed
+    ? retryIn(watch)
+    : pauseAfter(await activityIn(q, conversation.id), mode, deps.policy());
   const isEmpty = newest === null && said.failure === null;
   const position = newest !== null ? said.end : astray || isEmpty ? 0 : watch.position;
   await noteWatch(q, conversation.id, { mode, mark: newest, position, nextMs, until: look.until, failed });
@@ -194,25 +189,6 @@ function warnOf({ line, conversation }: Look, { failure, skipped }: PlatformMess
     "reading the platform's messages failed; its mode was read",
   );
   if (failure.kind === "unauthorized") line.report(failure.reason);
-}
-
-const retryIn = ({ looks }: WatchRow) => Math.max(lookDelay(looks), laterMs);
-
-/** Returns the milliseconds until the next poll, or null for none. The pause is short while a human may
- *  be answering, and grows with the idle time of the conversation. Manual mode counts like an open
- *  escalation, which without a policy is never stored. */
-async function pauseFor(
-  q: Query,
-  conversation: string,
-  mode: "ai" | "manual",
-  policy: Policy | null,
-): Promise<number | null> {
-  const { poll, pollOpen } = pollingOf(policy);
-  const { quiet, escalated } = await activityIn(q, conversation);
-  if (escalated > 0) return pollOpen;
-  if (quiet === null || quiet > watchedFor) return null;
-  if (mode === "manual") return Math.min(Math.max(pollOpen, quiet / 20), longestPause);
-  return Math.min(Math.max(poll, quiet / 4), longestPause);
 }
 
 /** Handles a conversation that is gone, or cannot be read now. */

@@ -4,13 +4,13 @@
 import type { Clock, Log } from "bridgehead/contract";
 import { newId } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
-import { addNotice, contactsOf, toldOf } from "../../store/tables/contacts.ts";
 import { readConversation } from "../../store/tables/conversations.ts";
-import { closeEscalation, type EscalationRow, takeEscalation } from "../../store/tables/escalations.ts";
+import { closeEscalation, type EscalationRow } from "../../store/tables/escalations.ts";
 import { enqueueTurn } from "../../store/tables/turns.ts";
 import { takenText } from "../notify/templates.ts";
+import { acknowledgeEscalation, notifyOthers } from "./rows.ts";
 
-export interface TakeDeps {
+export interface ActorDeps {
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -22,39 +22,32 @@ export interface Actor {
   readonly contact: string | null;
 }
 
-/** Acknowledges the escalation. Returns false when the same actor has acknowledged it already, or when
- *  it is closed. */
-export async function take(q: Query, row: EscalationRow, by: Actor, deps: TakeDeps): Promise<boolean> {
-  if (!(await takeEscalation(q, row.id, by))) return false;
-  deps.log.info({ escalation: row.number }, "an escalation was taken");
-  // The same responder acknowledged through another contact. The other contacts were notified before.
-  if (row.state === "taken" && row.taken_by === by.name) return true;
-  const told = new Set(
-    (await toldOf(q, row.id)).filter(({ state }) => state !== null).map(({ contact }) => contact),
-  );
-  const contacts = await contactsOf(q, row.id);
-  const person = contacts.find(({ id }) => id === by.contact)?.person;
-  for (const other of contacts) {
-    if (other.id === by.contact || other.person === person || !told.has(other.id)) continue;
-    const id = newId(deps.clock.now());
-    const text = takenText(row, by.name);
-    const notice = { id, contact: other.id, kind: "taken", subject: by.name, text } as const;
-    // The contact got the same notification before, and another responder had the escalation in between.
-    if (!(await addNotice(q, notice, 0))) await addNotice(q, { ...notice, subject: `${by.name} ${id}` }, 0);
-  }
+/** Acknowledges the escalation and notifies the other responders who were notified of it. Returns false
+ *  when the same actor has acknowledged it already, or when it is closed. */
+export async function acknowledge(
+  q: Query,
+  row: EscalationRow,
+  by: Actor,
+  { clock, log }: ActorDeps,
+): Promise<boolean> {
+  if (!(await acknowledgeEscalation(q, row.id, by))) return false;
+  log.info({ escalation: row.number }, "escalation acknowledged");
+  // When the same responder acknowledges through another target, the others were notified before.
+  if (row.state === "open" || row.taken_by !== by.name)
+    await notifyOthers(q, row.id, by, { id: newId(clock.now()), text: takenText(row, by.name) });
   return true;
 }
 
 /** Closes the escalation and ends its notifications. Returns false when it was closed before. */
-export async function close(q: Query, row: EscalationRow, by: string, deps: TakeDeps): Promise<boolean> {
+export async function close(q: Query, row: EscalationRow, by: string, deps: ActorDeps): Promise<boolean> {
   const closed = await closeEscalation(q, row.id, by);
-  if (closed) deps.log.info({ escalation: row.number }, "an escalation was closed");
+  if (closed) deps.log.info({ escalation: row.number }, "escalation closed");
   return closed;
 }
 
 /** Returns the conversation to the agent: enqueues the mode change for the platform and closes the
  *  escalation. */
-export async function resume(q: Query, row: EscalationRow, by: string, deps: TakeDeps): Promise<void> {
+export async function resume(q: Query, row: EscalationRow, by: string, deps: ActorDeps): Promise<void> {
   if (row.conversation !== null) await giveBack(q, row.conversation, deps.clock);
   await close(q, row, by, deps);
 }

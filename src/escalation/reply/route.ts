@@ -1,146 +1,165 @@
-// Classifies the sender of a message: a responder who replies to a notification, a stranger, or a customer.
-// Runs in stage route, before the guards for customers' messages. A responder's reply never reaches the
-// agent, and it reaches the customer only when the sender is a contact of the escalation.
+// Routes a responder's reply to a notification. Runs in stage route, before the guards for customers'
+// messages. A responder's reply never reaches the agent, and it reaches the customer only when the sender
+// is a notification target of the escalation.
 
-import type { MessageEvent } from "bridgehead/contract";
-import { references } from "../../domain/thread.ts";
+import type { Clock, Log, MessageEvent } from "bridgehead/contract";
+import { readInstructions } from "../../domain/instructions.ts";
 import { newId } from "../../ops/clock.ts";
-import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Query } from "../../store/driver.ts";
-import {
-  addNotice,
-  type ContactRow,
-  contactsAt,
-  contactsIn,
-  contactsToldBy,
-} from "../../store/tables/contacts.ts";
-import { conversationByToken, conversationsCiting } from "../../store/tables/conversations.ts";
-import { readEscalation } from "../../store/tables/escalations.ts";
+import { addNotice, type ContactRow } from "../../store/tables/contacts.ts";
+import { escalationByNumber } from "../../store/tables/escalations.ts";
 import { type EventRow, settleEvent } from "../../store/tables/events.ts";
-import { numberIn } from "../notify/templates.ts";
-import { answer, type HearDeps, heed } from "./handle.ts";
+import { meantFiles } from "../../store/tables/files.ts";
+import { addSource } from "../../store/tables/sources.ts";
+import { acknowledge, close, resume } from "./acknowledge.ts";
+import {
+  type Action,
+  type Candidate,
+  choose,
+  foreignNumber,
+  perEscalation,
+  planReply,
+  type ReplyInput,
+  whyIgnored,
+} from "./decide.ts";
+import { enqueueRelay } from "./relay.ts";
+import { type Customer, enqueueAnswer, loadSender, readCustomer } from "./rows.ts";
 
-/** Time after the end of an escalation in which a message still counts as a reply to it, in
- *  milliseconds. Applies where only the sender's address links the message to the escalation. */
-const closedMs = 24 * 3_600_000;
+export interface ReplyDeps {
+  readonly lines: () => ChannelRuntimes;
+  readonly clock: Clock;
+  readonly log: Log;
+}
 
-/** Refusal code of an adapter for a message that exceeds its size limit, usually because of attachments. */
-const tooLarge = "too-large";
-const unreadText =
-  "Your message is too large to be read. Nothing was sent to the customer, and nothing was done.";
-const sealedText =
-  "Your message cannot be read. Nothing was sent to the customer, and nothing was done. Please answer in plain text, without encryption. The reason: ";
+/** Limit of our answers to one address. Stops a mail loop between two autoresponders. */
+const loopLimit = { most: 20, withinMs: 3_600_000 };
+/** Window in milliseconds in which a responder gets at most one message that a reply was held. The
+ *  address may belong to an autoresponder. */
+const heldMessageMs = 3_600_000;
 
 /** Returns true when the message was a responder's reply, or a stranger's about an escalation. Its event
  *  is settled then. */
-export async function hear(
+export async function routeResponderReply(
   q: Query,
   line: ChannelRuntime,
   row: EventRow,
   event: MessageEvent,
-  deps: HearDeps,
+  deps: ReplyDeps,
 ): Promise<boolean> {
   if ("session" in event.thread) return false;
-  const ignore = async (code: string, reason: string) => {
-    deps.log.warn({ channel: line.channel, event: row.id, code }, "an answer to an escalation is not heeded");
-    await settleEvent(q, row.id, { state: "ignored", code, reason });
+  const sender = await loadSender(q, line, event);
+  const [first] = sender.candidates;
+  if (!first) return false;
+  const ignored = whyIgnored(event, sender, first);
+  if (ignored === null) {
+    await handleResponderReply(q, line, row, event, perEscalation(sender.candidates), first.contact, deps);
     return true;
-  };
-  const { from, contacts } = await writerOf(q, line, event);
-  const [contact] = contacts;
-  if (!contact) return false;
-  if (from === "stranger") {
-    if (!event.refusal || event.refusal.hold) await tellOfStranger(q, event, contacts, deps);
-    return ignore("not-a-recipient", "it answers an escalation, and its sender was not told of it");
   }
-  const sealed = event.refusal?.hold === true;
-  if (sealed && event.text.trim() === "" && !event.wordless && event.sender !== "unverified") {
-    await answer(q, row, contact, `${sealedText}${event.refusal?.reason}.`, deps);
-    return ignore(event.refusal?.code ?? "", event.refusal?.reason ?? "");
-  }
-  // When only an encrypted file cannot be read, the text counts. The responder learns that the file was not
-  // relayed.
-  if (event.refusal && !sealed) {
-    if (event.refusal.code === tooLarge) await answer(q, row, contact, unreadText, deps);
-    return ignore(event.refusal.code, event.refusal.reason);
-  }
-  if (event.sender === "unverified")
-    return ignore("not-authenticated", "it answers an escalation, and its sender is not proven");
-  if (from === "subject") {
-    const { number } = await readEscalation(q, contact.escalation);
-    await answer(q, row, contact, `${number}: ${unthreadedText}`, deps);
-    return ignore("not-threaded", "it names an escalation, and answers no mail of ours");
-  }
-  const unheeded = await heed(q, line, row, event, contacts, deps);
-  const { conversation } = contact;
-  await settleEvent(q, row.id, {
-    ...(unheeded ?? { state: "routed", code: "human" }),
-    ...(conversation === null ? {} : { conversation }),
-  });
+  const { code, reason, answer, stranger } = ignored;
+  if (answer !== undefined) await answerTo(q, row, first.contact, answer, deps);
+  // Sent once per address, because the address may belong to an autoresponder. The stranger gets no message.
+  if (stranger !== undefined)
+    await enqueueSaid(q, first.contact, `from:${event.from.address}`, stranger, deps);
+  deps.log.warn({ channel: line.channel, event: row.id, code }, "escalation reply ignored");
+  await settleEvent(q, row.id, { state: "ignored", code, reason });
   return true;
 }
 
-const unthreadedText =
-  "Your mail is no answer to ours, so nothing of it was sent to the customer. Please answer the mail that told you.";
-
-interface Writer {
-  /** answer: a reply to a notification of these contacts. subject: only the subject names the
-   *  escalation. stranger: the notification went to these contacts, and another address replied. */
-  readonly from: "answer" | "subject" | "stranger";
-  /** Newest first; empty for a customer. */
-  readonly contacts: readonly ContactRow[];
-}
-
-async function writerOf(q: Query, line: ChannelRuntime, event: MessageEvent): Promise<Writer> {
-  const sender = event.from.address.toLowerCase();
-  if (line.traits.conversations === "person")
-    return { from: "answer", contacts: await contactsAt(q, line.channel, sender, closedMs) };
-  const { answers, tokens } = references(event);
-  const conversations: string[] = [];
-  for (const id of answers) conversations.push(...(await conversationsCiting(q, line.channel, id, sender)));
-  for (const token of tokens) {
-    const conversation = await conversationByToken(q, line.channel, token);
-    if (conversation !== null) conversations.push(conversation);
-  }
-  const contacts: ContactRow[] = [];
-  for (const id of new Set(conversations)) contacts.push(...(await contactsIn(q, id)));
-  const own = contacts.filter(({ address }) => address.toLowerCase() === sender);
-  if (own.length > 0) return { from: "answer", contacts: own };
-  for (const id of contacts.length > 0 ? [] : answers)
-    contacts.push(...(await contactsToldBy(q, line.channel, id)));
-  if (contacts.length > 0) return { from: "stranger", contacts };
-  return { from: "subject", contacts: conversations.length > 0 ? [] : await named(q, line, event) };
-}
-
-/** Finds contacts by the escalation number in the subject. Some mail programs drop In-Reply-To and keep
- *  the subject. */
-async function named(q: Query, line: ChannelRuntime, event: MessageEvent): Promise<readonly ContactRow[]> {
-  const number = numberIn(event.subject ?? "");
-  if (number === null) return [];
-  const contacts: ContactRow[] = [];
-  for (const contact of await contactsAt(q, line.channel, event.from.address.toLowerCase(), closedMs))
-    if ((await readEscalation(q, contact.escalation)).number === number) contacts.push(contact);
-  return contacts;
-}
-
-/** Notifies the contact that another address has replied: the contact may have used a second address and
- *  expects an effect. Sent once per address, because the address may belong to an autoresponder. The
- *  stranger gets no message. */
-async function tellOfStranger(
+/** Applies the reply: loads what the decision needs, plans, writes. `known`: one candidate for each
+ *  escalation. */
+async function handleResponderReply(
   q: Query,
+  line: ChannelRuntime,
+  row: EventRow,
   event: MessageEvent,
-  contacts: readonly ContactRow[],
-  deps: HearDeps,
+  known: readonly Candidate[],
+  first: ContactRow,
+  deps: ReplyDeps,
 ): Promise<void> {
-  const [contact] = contacts;
-  if (!contact) return;
-  const { number, state } = await readEscalation(q, contact.escalation);
-  if (state === "closed") return;
-  const text = `${number}: ${event.from.address} has answered our mail to you, and was not told of this: nothing of it was sent. If that was you, please answer from ${contact.address}.`;
-  const id = newId(deps.clock.now());
-  await addNotice(
-    q,
-    { id, contact: contact.id, kind: "said", subject: `from:${event.from.address}`, text },
-    0,
-  );
+  const { traits } = line;
+  const files = await meantFiles(q, row.id);
+  // A message with files and no text of the sender contains only our notification or a signature.
+  const text = event.wordless && files.length > 0 ? "" : event.text;
+  const names = traits.platform === null ? [] : [first.name, event.from.name ?? ""];
+  const words = readInstructions(text, names, known.length > 1);
+  const chosen = choose(known, words);
+  const number = foreignNumber(traits.conversations, known, words);
+  const mayRelay = words.whole !== "" || words.text !== "" || files.length > 0;
+  const input: ReplyInput = {
+    traits,
+    event,
+    released: row.code === "released",
+    text,
+    words,
+    known,
+    chosen,
+    files,
+    other: number === null ? null : await escalationByNumber(q, number),
+    customers: mayRelay && chosen !== "ask" ? await customersOf(q, chosen) : new Map(),
+    lineOf: (channel) => deps.lines().get(channel),
+  };
+  const { automatic, actions, answers } = planReply(input);
+  const conversation = first.conversation === null ? {} : { conversation: first.conversation };
+  if (automatic !== null) {
+    const { state, code, reason, level } = automatic;
+    deps.log.warn(
+      { channel: line.channel, event: row.id, level },
+      "escalation reply looks automatic, not relayed",
+    );
+    const window = Math.floor(deps.clock.now() / heldMessageMs);
+    if (automatic.text !== null) await enqueueSaid(q, first, `held:${window}`, automatic.text, deps);
+    return settleEvent(q, row.id, { state, code, reason, ...conversation });
+  }
+  for (const action of actions) await apply(q, row, action, deps);
+  for (const answer of answers) await answerTo(q, row, answer.contact, answer.text, deps);
+  await settleEvent(q, row.id, { state: "routed", code: "human", ...conversation });
+}
+
+async function customersOf(q: Query, chosen: readonly Candidate[]): Promise<ReadonlyMap<string, Customer>> {
+  const found = new Map<string, Customer>();
+  for (const { row } of chosen) {
+    const customer = row.conversation === null ? null : await readCustomer(q, row.conversation);
+    if (customer) found.set(customer.id, customer);
+  }
+  return found;
+}
+
+async function apply(
+  q: Query,
+  event: EventRow,
+  { row, contact, by, note, relay, end, ...action }: Action,
+  deps: ReplyDeps,
+): Promise<void> {
+  if (note !== null) {
+    const key = `note:${event.id}:${row.id}`;
+    await addSource(q, { key, escalation: row.id, source: "note", detail: `${by}: ${note}` });
+  }
+  if (action.acknowledge) await acknowledge(q, row, { name: by, contact: contact.id }, deps);
+  if (relay !== null) await enqueueRelay(q, relay.customer, relay, deps);
+  if (end === "resume") await resume(q, row, by, deps);
+  if (end === "close") await close(q, row, by, deps);
+}
+
+/** Enqueues our answer to the reply, unless that would exceed the loop limit. */
+async function answerTo(
+  q: Query,
+  { id: event, channel }: EventRow,
+  contact: ContactRow,
+  text: string,
+  { clock, log }: ReplyDeps,
+): Promise<void> {
+  const answer = { id: newId(clock.now()), subject: `event:${event}`, text };
+  if (!(await enqueueAnswer(q, contact, answer, loopLimit)))
+    log.warn({ channel, event }, "escalation reply not answered: duplicate or loop limit");
+}
+
+async function enqueueSaid(
+  q: Query,
+  { id: contact }: ContactRow,
+  subject: string,
+  text: string,
+  { clock }: ReplyDeps,
+): Promise<void> {
+  await addNotice(q, { id: newId(clock.now()), contact, kind: "said", subject, text }, 0);
 }

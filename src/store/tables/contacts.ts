@@ -24,7 +24,8 @@ export interface ContactRow {
   readonly link_used_at: number | null;
 }
 
-const columns = "id, escalation, person, name, way, address, channel, conversation, link_until, link_used_at";
+export const contactColumns =
+  "id, escalation, person, name, way, address, channel, conversation, link_until, link_used_at";
 
 /** Finds or creates the contact for that transport and address. */
 export async function ensureContact(
@@ -43,7 +44,7 @@ export async function ensureContact(
     contact.channel,
   );
   const row = await q.one<ContactRow>(
-    `SELECT ${columns} FROM contacts WHERE escalation = $1 AND way = $2 AND address = $3`,
+    `SELECT ${contactColumns} FROM contacts WHERE escalation = $1 AND way = $2 AND address = $3`,
     contact.escalation,
     contact.way,
     contact.address,
@@ -59,54 +60,15 @@ export async function moveContact(q: Query, contact: ContactRow, channel: string
 }
 
 export async function readContact(q: Query, id: string): Promise<ContactRow> {
-  const row = await q.one<ContactRow>(`SELECT ${columns} FROM contacts WHERE id = $1`, id);
+  const row = await q.one<ContactRow>(`SELECT ${contactColumns} FROM contacts WHERE id = $1`, id);
   if (!row) throw new Error(`reading contact ${id}: there is none`);
   return row;
 }
 
 export async function contactsOf(q: Query, escalation: string): Promise<ContactRow[]> {
-  return q.all<ContactRow>(`SELECT ${columns} FROM contacts WHERE escalation = $1 ORDER BY id`, escalation);
-}
-
-/** Returns contacts of escalations that are not closed, or were closed within `closedMs`. Newest first. */
-export async function contactsAt(
-  q: Query,
-  channel: string,
-  address: string,
-  closedMs: number,
-): Promise<ContactRow[]> {
   return q.all<ContactRow>(
-    `SELECT ${columns} FROM contacts WHERE channel = $1 AND address = $2 AND EXISTS (
-       SELECT 1 FROM escalations WHERE escalations.id = contacts.escalation
-         AND (state <> 'closed' OR closed_at > now_ms() - $3)) ORDER BY id DESC`,
-    channel,
-    address,
-    closedMs,
-  );
-}
-
-/** Returns the contacts notified in that conversation, newest first. There are several when one message
- *  covers several escalations. */
-export async function contactsIn(q: Query, conversation: string): Promise<ContactRow[]> {
-  return q.all<ContactRow>(
-    `SELECT ${columns} FROM contacts WHERE id IN (
-       SELECT id FROM contacts WHERE conversation = $1
-       UNION SELECT notices.contact FROM replies JOIN notices ON notices.reply = replies.id WHERE replies.conversation = $1
-     ) ORDER BY id DESC`,
-    conversation,
-  );
-}
-
-/** Returns the contacts notified by our message with that id, for any sender that references it. Newest
- *  first; empty when the message is not a notification. */
-export async function contactsToldBy(q: Query, channel: string, externalId: string): Promise<ContactRow[]> {
-  return q.all<ContactRow>(
-    `SELECT ${columns} FROM contacts WHERE id IN (
-       SELECT notices.contact FROM citations JOIN drafts ON drafts.id = citations.draft
-         JOIN notices ON notices.reply = drafts.reply
-       WHERE citations.channel = $1 AND citations.external_id = $2) ORDER BY id DESC`,
-    channel,
-    externalId,
+    `SELECT ${contactColumns} FROM contacts WHERE escalation = $1 ORDER BY id`,
+    escalation,
   );
 }
 
@@ -132,7 +94,7 @@ export async function contactByLink(
   link: string,
 ): Promise<(ContactRow & { readonly left: number }) | null> {
   const row = await q.one<ContactRow & { left: number }>(
-    `SELECT ${columns}, link_until - now_ms() AS left FROM contacts WHERE link = $1`,
+    `SELECT ${contactColumns}, link_until - now_ms() AS left FROM contacts WHERE link = $1`,
     link,
   );
   return row ?? null;
@@ -177,22 +139,6 @@ export async function addNotice(q: Query, notice: Omit<NoticeRow, "reply">, inMs
   if (added === 1 && inMs <= 0) touch(q, "escalations");
   else if (added === 1 && inMs < soonMs) q.waits.add(inMs);
   return added === 1;
-}
-
-/** Counts our answers to the contact's own messages within the last `withinMs`. */
-export async function countSaid(
-  q: Query,
-  { address, channel }: ContactRow,
-  withinMs: number,
-): Promise<number> {
-  const row = await q.one<{ count: number }>(
-    `SELECT COUNT(*) AS count FROM notices JOIN contacts ON contacts.id = notices.contact
-     WHERE contacts.channel = $1 AND contacts.address = $2 AND notices.kind = 'said' AND made_at > now_ms() - $3`,
-    channel,
-    address,
-    withinMs,
-  );
-  return row?.count ?? 0;
 }
 
 /** Returns due notifications, oldest first. Includes rows dated in the future, which exist after a

@@ -201,23 +201,6 @@ export async function reconsiderEscalations(q: Query): Promise<void> {
   if (changed > 0) touch(q, "escalations");
 }
 
-/** Acknowledges the escalation. Returns false when it is closed, or already acknowledged by that
- *  contact. */
-export async function takeEscalation(
-  q: Query,
-  id: string,
-  by: { readonly name: string; readonly contact: string | null },
-): Promise<boolean> {
-  const changed = await q.run(
-    `UPDATE escalations SET state = 'taken', taken_by = $2, taken_contact = $3, taken_at = now_ms(), due_at = NULL
-     WHERE id = $1 AND state <> 'closed' AND (state = 'open' OR taken_by <> $2 OR COALESCE(taken_contact, '') <> COALESCE($3, ''))`,
-    id,
-    by.name,
-    by.contact,
-  );
-  return changed === 1;
-}
-
 /** Reopens the escalation when the responder who acknowledged it is unreachable; the policy starts
  *  again. */
 export async function reopenEscalation(q: Query, id: string): Promise<boolean> {

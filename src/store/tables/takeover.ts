@@ -9,6 +9,11 @@ export async function namePlatformId(q: Query, turn: string, platformId: string)
   await q.run("UPDATE replies SET platform_id = $2 WHERE turn = $1", turn, platformId);
 }
 
+/** SQL condition on drafts: an answer of the agent that waits for its delay and was not attempted. */
+const waitingAnswer = `drafts.state = 'queued' AND drafts.attempts = 0 AND drafts.due_at > now_ms()
+       AND EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind = 'answer')
+       AND NOT EXISTS (SELECT 1 FROM drafts other WHERE other.reply = drafts.reply AND other.attempts > 0)`;
+
 /** Drops the agent's answers that still wait for their delay. Keeps answers that are being sent or may
  *  have been sent, and answers whose text is in `except` (the agent's message at the handover). */
 export async function dropWaitingAnswers(
@@ -20,39 +25,45 @@ export async function dropWaitingAnswers(
   await lockLane(q, conversation, "out");
   const rows = await q.all<{ id: string; text: string }>(
     `SELECT drafts.id, replies.text FROM drafts JOIN replies ON replies.id = drafts.reply
-     WHERE drafts.conversation = $1 AND drafts.open = 1 AND drafts.state = 'queued' AND drafts.attempts = 0
-       AND drafts.due_at > now_ms() AND replies.kind = 'answer'
-       AND NOT EXISTS (SELECT 1 FROM drafts other WHERE other.reply = drafts.reply AND other.attempts > 0)`,
+     WHERE drafts.conversation = $1 AND drafts.open = 1 AND ${waitingAnswer}`,
     conversation,
   );
-  for (const { id } of rows.filter(({ text }) => !except.has(text.trim())))
-    await q.run(
-      "UPDATE drafts SET state = 'dropped', open = 0, reason = $2, updated_at = now_ms() WHERE id = $1",
-      id,
-      reason,
-    );
-  await refreshLane(q, conversation, "out");
+  const dropped = rows.filter(({ text }) => !except.has(text.trim()));
+  for (const { id } of dropped) await dropDraft(q, id, reason);
+  if (dropped.length > 0) await refreshLane(q, conversation, "out");
 }
 
-/** Unblocks the lanes for a human's reply: failed or held work no longer occupies the head. It keeps its
- *  state, so that operators can see it. */
-export async function unblock(q: Query, conversation: string): Promise<void> {
+async function dropDraft(q: Query, id: string, reason: string): Promise<void> {
+  await q.run(
+    "UPDATE drafts SET state = 'dropped', open = 0, reason = $2, updated_at = now_ms() WHERE id = $1",
+    id,
+    reason,
+  );
+}
+
+/** Prepares the lanes for a human's reply. Drops the agent's answers that still wait for their delay.
+ *  Failed or held work no longer occupies the head of its lane; it keeps its state, so that operators can
+ *  see it. Call before the human's turn is enqueued, which refreshes the inbound lane. */
+export async function clearLanes(q: Query, conversation: string): Promise<void> {
   await lockLane(q, conversation, "in");
   await q.run(
     "UPDATE turns SET open = 0 WHERE conversation = $1 AND open = 1 AND state = 'failed'",
     conversation,
   );
-  await refreshLane(q, conversation, "in");
   await lockLane(q, conversation, "out");
-  const stuck = await q.all<{ id: string; reply: string; seq: number; state: string }>(
-    "SELECT id, reply, seq, state FROM drafts WHERE conversation = $1 AND open = 1 AND state IN ('held', 'failed')",
+  const open = await q.all<{ id: string; reply: string; seq: number; state: string }>(
+    `SELECT id, reply, seq, state FROM drafts WHERE conversation = $1 AND open = 1
+       AND (state IN ('held', 'failed') OR (${waitingAnswer})) ORDER BY seq`,
     conversation,
   );
-  for (const draft of stuck) {
-    await q.run("UPDATE drafts SET open = 0 WHERE id = $1", draft.id);
-    await endRest(q, draft, draft.state === "held" ? "held" : "dropped");
+  for (const draft of open) {
+    if (draft.state === "queued") await dropDraft(q, draft.id, "a person has answered");
+    else {
+      await q.run("UPDATE drafts SET open = 0 WHERE id = $1", draft.id);
+      await endRest(q, draft, draft.state === "held" ? "held" : "dropped");
+    }
   }
-  await refreshLane(q, conversation, "out");
+  if (open.length > 0) await refreshLane(q, conversation, "out");
 }
 
 /** Returns whether a reply was written by a human instead of the agent. */

@@ -3,21 +3,6 @@
 // together with a question.
 
 import { type Query, touch } from "../driver.ts";
-import { channelsIn } from "./stepping.ts";
-
-export interface WatchRow {
-  readonly conversation: string;
-  readonly channel: string;
-  /** Mode as last read; null before the first poll. */
-  readonly mode: string | null;
-  /** The platform's id of the newest processed message; null before the first poll. */
-  readonly mark: string | null;
-  /** Number of messages in the conversation up to the mark; 0 reads from the start. `allKnown` also
-   *  reads from the start, and delivers none of the existing messages. */
-  readonly position: number;
-  /** Number of consecutive failed polls. */
-  readonly looks: number;
-}
 
 /** Value of `position` after a restore: all messages found by the next poll were delivered before. */
 export const allKnown = -1;
@@ -43,142 +28,6 @@ export async function watchIn(
   else if (ms < soonMs) q.waits.add(ms);
 }
 
-export async function readWatch(q: Query, conversation: string): Promise<WatchRow | null> {
-  const row = await q.one<WatchRow>(
-    "SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1",
-    conversation,
-  );
-  return row ?? null;
-}
-
-export async function channelsToWatch(q: Query): Promise<string[]> {
-  const rows = await q.all<{ channel: string }>(
-    channelsIn("watches", "due_at IS NOT NULL", "due_at <= now_ms()"),
-  );
-  return rows.map((row) => row.channel);
-}
-
-/** Returns the due polls of a channel, longest due first. */
-export async function dueWatches(q: Query, channel: string, limit: number): Promise<WatchRow[]> {
-  return q.all<WatchRow>(
-    `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE channel = $1 AND due_at <= now_ms()
-     ORDER BY due_at LIMIT $2`,
-    channel,
-    limit,
-  );
-}
-
-/** Returns the poll if it is still due and not locked by another transaction; locked for this
- *  transaction. */
-export async function dueWatch(q: Query, conversation: string): Promise<WatchRow | null> {
-  const row = await q.one<WatchRow>(
-    `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1 AND due_at <= now_ms()
-     FOR UPDATE SKIP LOCKED -- only: postgres`,
-    conversation,
-  );
-  return row ?? null;
-}
-
-/** Postpones the poll by `ms`. */
-export async function postponeWatch(q: Query, conversation: string, ms: number): Promise<void> {
-  await q.run(
-    "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1",
-    conversation,
-    Math.ceil(ms),
-  );
-  if (ms < soonMs) q.waits.add(ms);
-}
-
-/** Starts a poll and sets its due time to the end of its lease, in case the process crashes. Returns
- *  that time (epoch ms). `noteWatch` compares it to detect whether another poll was requested since. */
-export async function beginWatch(q: Query, conversation: string, forMs: number): Promise<number> {
-  const row = await q.one<{ due_at: number }>(
-    "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1 RETURNING due_at",
-    conversation,
-    forMs,
-  );
-  if (!row) throw new Error(`looking at conversation ${conversation}: it is not watched`);
-  return row.due_at;
-}
-
-/** Records the result of the poll that started with `until`; `nextMs` null schedules no further poll. A
- *  poll requested during this one stays scheduled, because this result may be older. */
-export async function noteWatch(
-  q: Query,
-  conversation: string,
-  found: {
-    readonly mode: string;
-    readonly mark: string | null;
-    readonly position: number;
-    readonly until: number;
-    readonly nextMs: number | null;
-    /** True when some of the new messages could not be read. */
-    readonly failed: boolean;
-  },
-): Promise<void> {
-  await q.run(
-    `UPDATE watches SET mode = $2, mark = COALESCE($3, mark), position = $6,
-       looks = CASE WHEN $7 = 1 THEN looks + 1 ELSE 0 END,
-       due_at = CASE WHEN due_at < $4 THEN due_at ELSE now_ms() + $5 END WHERE conversation = $1`,
-    conversation,
-    found.mode,
-    found.mark,
-    found.until,
-    found.nextMs === null ? null : Math.ceil(found.nextMs),
-    found.position,
-    found.failed ? 1 : 0,
-  );
-  touch(q, "watches");
-}
-
-export interface Activity {
-  /** Milliseconds since the newest turn; null if none exists. */
-  readonly quiet: number | null;
-  /** Number of unclosed escalations about it. */
-  readonly escalated: number;
-}
-
-/** Returns the activity of a conversation, which determines the interval of its polls. */
-export async function activityIn(q: Query, conversation: string): Promise<Activity> {
-  const row = await q.one<Activity>(
-    `SELECT (SELECT now_ms() - made_at FROM turns WHERE conversation = $1 ORDER BY seq DESC LIMIT 1) AS quiet,
-       (SELECT COUNT(*) FROM escalations WHERE about = $2 AND state <> 'closed') AS escalated`,
-    conversation,
-    `conversation:${conversation}`,
-  );
-  return row ?? { quiet: null, escalated: 0 };
-}
-
-/** Returns the platform ids of questions whose answers were cancelled, because the call had moved on. */
-export async function unwantedQuestions(q: Query, conversation: string): Promise<Set<string>> {
-  const rows = await q.all<{ id: string }>(
-    "SELECT question_id AS id FROM turns WHERE conversation = $1 AND state = 'dropped' AND question_id IS NOT NULL",
-    conversation,
-  );
-  return new Set(rows.map(({ id }) => id));
-}
-
-/** Returns the texts of a human that were sent to the platform in an attempt with an uncertain outcome. */
-export async function doubtfulWords(q: Query, conversation: string): Promise<string[]> {
-  const rows = await q.all<{ text: string }>(
-    `SELECT question AS text FROM turns WHERE conversation = $1 AND kind = 'relayed' AND open = 0 AND EXISTS (
-       SELECT 1 FROM attempts WHERE subject = turns.id AND outcome IN ('unknown', 'refused'))`,
-    conversation,
-  );
-  return rows.map(({ text }) => text);
-}
-
-/** Returns answered questions that were asked again, because the platform had no trace of an earlier
- *  attempt at that time. */
-export async function repeatedQuestions(q: Query, conversation: string): Promise<string[]> {
-  const rows = await q.all<{ text: string }>(
-    `SELECT question AS text FROM turns WHERE conversation = $1 AND kind = 'question' AND state = 'answered' AND EXISTS (
-       SELECT 1 FROM attempts WHERE subject = turns.id AND outcome IN ('unknown', 'refused'))`,
-    conversation,
-  );
-  return rows.map(({ text }) => text);
-}
-
 /** Records the mode that this daemon has just set, so that the next poll does not report it as a change. */
 export async function noteMode(
   q: Query,
@@ -199,14 +48,5 @@ export async function forgetMode(q: Query, conversation: string): Promise<void> 
   await q.run(
     "UPDATE watches SET mode = NULL, mark = NULL, position = 0 WHERE conversation = $1",
     conversation,
-  );
-}
-
-/** Records a failed poll and schedules the next one. */
-export async function failWatch(q: Query, conversation: string, nextMs: number): Promise<void> {
-  await q.run(
-    "UPDATE watches SET looks = looks + 1, due_at = now_ms() + $2 WHERE conversation = $1",
-    conversation,
-    Math.ceil(nextMs),
   );
 }

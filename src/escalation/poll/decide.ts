@@ -1,0 +1,117 @@
+// Decisions about a poll of the platform's conversation, on loaded rows. Pure.
+
+import type { PlatformMessage } from "../../agent/calls.ts";
+import { type Policy, pollingOf } from "../../domain/policy.ts";
+import { lookDelay } from "../../domain/retry.ts";
+import { squeeze } from "../../domain/squeeze.ts";
+import { allKnown } from "../../store/tables/watches.ts";
+import type { WatchRow } from "./rows.ts";
+
+/** A turn that explains messages on the platform: a dropped question, or a turn with an uncertain attempt. */
+export interface KnownTurn {
+  readonly kind: string;
+  readonly state: string;
+  readonly text: string;
+  readonly questionId: string | null;
+}
+
+export interface PollRead {
+  readonly messages: readonly PlatformMessage[];
+  /** Position of the first message; above 0 when the read does not start with the conversation. */
+  readonly start: number;
+}
+
+export interface ExternalMessages {
+  /** Messages for the customer, oldest first. */
+  readonly deliver: readonly PlatformMessage[];
+  /** Messages that were delivered before a restore. They are recorded as known, because each later poll
+   *  would treat a human's messages as new otherwise. */
+  readonly record: readonly PlatformMessage[];
+}
+
+/** Finds external messages: those that appeared on the platform without a request by this daemon, such as
+ *  a human's answer in the platform's interface or a scheduled message. `known`: platform ids of our own
+ *  questions and answers. */
+export function externalMessages(
+  watch: Pick<WatchRow, "mark" | "position">,
+  { messages, start }: PollRead,
+  known: ReadonlySet<string>,
+  turns: readonly KnownTurn[],
+): ExternalMessages {
+  // At the first poll, and when the mark is gone, agent messages count as known: the daemon has no id for
+  // an introduction. A human's messages count as new after our first question, because the platform may
+  // have continued an old conversation. A partial read that does not start with the conversation comes
+  // after our first question.
+  const begun = messages.findIndex(({ id }) => known.has(id));
+  const isOurs = (at: number) => start > 0 || (begun >= 0 && at > begun);
+  if (watch.position === allKnown) {
+    const record = messages.filter(({ id, role }, at) => role !== "person" && isOurs(at) && !known.has(id));
+    return { deliver: [], record };
+  }
+  const marked = watch.mark === null ? -1 : messages.findIndex(({ id }) => id === watch.mark);
+  const isNew = ({ role }: PlatformMessage, at: number) =>
+    (role === "human" && isOurs(at)) || (role === "agent" && marked >= 0 && at > marked);
+  // Texts that were posted again, or given up, because the platform did not list them. The first copy may
+  // appear later, and the customer already has the text.
+  const posted = textsOf(turns, ({ kind }) => kind === "relayed");
+  const unwanted = unwantedQuestions(messages, known, turns);
+  const deliver = messages.filter((message, at) => {
+    if (known.has(message.id) || !isNew(message, at) || message.text.trim() === "") return false;
+    if (message.answers !== null && unwanted.has(message.answers)) return false;
+    return !(message.role === "human" && posted.has(squeeze(message.text)));
+  });
+  return { deliver, record: [] };
+}
+
+/** Returns the platform ids of questions whose answers the customer must not get: those that a call has
+ *  cancelled, and copies of answered questions that were asked again. */
+function unwantedQuestions(
+  messages: readonly PlatformMessage[],
+  known: ReadonlySet<string>,
+  turns: readonly KnownTurn[],
+): ReadonlySet<string> {
+  const repeated = textsOf(turns, ({ kind, state }) => kind === "question" && state === "answered");
+  const copies = messages.filter(
+    ({ id, role, text }) => role === "person" && !known.has(id) && repeated.has(squeeze(text)),
+  );
+  const cancelled = turns.flatMap(({ state, questionId }) =>
+    state === "dropped" && questionId !== null ? [questionId] : [],
+  );
+  return new Set([...cancelled, ...copies.map(({ id }) => id)]);
+}
+
+const textsOf = (turns: readonly KnownTurn[], which: (turn: KnownTurn) => boolean): ReadonlySet<string> =>
+  new Set(turns.filter(which).map(({ text }) => squeeze(text)));
+
+export interface Activity {
+  /** Milliseconds since the newest turn; null if none exists. */
+  readonly quiet: number | null;
+  /** Number of unclosed escalations about it. */
+  readonly escalated: number;
+}
+
+/** Longest pause in milliseconds between two polls of a conversation in which something may still
+ *  happen. */
+export const longestPause = 3_600_000;
+const polledFor = 24 * 3_600_000;
+
+/** Returns the milliseconds until the next poll, or null for none. The pause is short while a human may
+ *  be answering, and grows with the idle time of the conversation. Manual mode counts like an open
+ *  escalation, which without a policy is never stored. */
+export function pauseAfter(
+  { quiet, escalated }: Activity,
+  mode: "ai" | "manual",
+  policy: Policy | null,
+): number | null {
+  const { poll, pollOpen } = pollingOf(policy);
+  if (escalated > 0) return pollOpen;
+  if (quiet === null || quiet > polledFor) return null;
+  if (mode === "manual") return Math.min(Math.max(pollOpen, quiet / 20), longestPause);
+  return Math.min(Math.max(poll, quiet / 4), longestPause);
+}
+
+/** Delay when the lane is busy, or when questions have used up the rate limit. Questions have priority. */
+export const laterMs = 1000;
+
+/** Returns the milliseconds until a failed poll is retried. */
+export const retryIn = ({ looks }: Pick<WatchRow, "looks">): number => Math.max(lookDelay(looks), laterMs);

@@ -1,0 +1,229 @@
+// Statements of responder replies.
+
+import type { MessageEvent } from "bridgehead/contract";
+import { references } from "../../domain/thread.ts";
+import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
+import { type Query, touch } from "../../store/driver.ts";
+import { type ContactRow, contactColumns } from "../../store/tables/contacts.ts";
+import type { ConversationRow } from "../../store/tables/conversations.ts";
+import { lockEscalations } from "../../store/tables/escalations.ts";
+import { numberIn } from "../notify/templates.ts";
+import type { Candidate, Sender } from "./decide.ts";
+
+/** Time after the end of an escalation in which a message still counts as a reply to it, in
+ *  milliseconds. Applies where only the sender's address links the message to the escalation. */
+const closedMs = 24 * 3_600_000;
+
+/** Number of values per list. A fixed number keeps the SQL text constant; at least `referenceLimit`. */
+const chunk = 20;
+const places = (from: number) => Array.from({ length: chunk }, (_, at) => `$${from + at}`).join(", ");
+const padded = (values: readonly string[]) => Array.from({ length: chunk }, (_, at) => values[at] ?? null);
+
+/** Returns the notification targets that the message answers, with their locked escalations. A close at
+ *  another node thus happens before or after this transaction. No candidate: the sender is a customer. */
+export async function loadSender(q: Query, line: ChannelRuntime, event: MessageEvent): Promise<Sender> {
+  const address = event.from.address.toLowerCase();
+  if (line.traits.conversations === "person")
+    return withEscalations(q, "responder", await contactsAt(q, line.channel, address, closedMs));
+  const { answers, tokens } = references(event);
+  const conversations =
+    answers.length + tokens.length === 0
+      ? []
+      : await conversationsCited(q, line.channel, { answers, tokens, sender: address });
+  const cited = await contactsIn(q, conversations);
+  const own = cited.filter((contact) => contact.address.toLowerCase() === address);
+  if (own.length > 0) return withEscalations(q, "responder", own);
+  const notified =
+    cited.length > 0 || answers.length === 0 ? cited : await contactsNotifiedBy(q, line.channel, answers);
+  if (notified.length > 0) return withEscalations(q, "stranger", notified);
+  // Some mail programs drop In-Reply-To and keep the subject.
+  const number = conversations.length > 0 ? null : numberIn(event.subject ?? "");
+  if (number === null) return { from: "subject", candidates: [] };
+  const sender = await withEscalations(q, "subject", await contactsAt(q, line.channel, address, closedMs));
+  return { ...sender, candidates: sender.candidates.filter(({ row }) => row.number === number) };
+}
+
+async function withEscalations(
+  q: Query,
+  from: Sender["from"],
+  contacts: readonly ContactRow[],
+): Promise<Sender> {
+  if (contacts.length === 0) return { from, candidates: [] };
+  const rows = await lockEscalations(
+    q,
+    contacts.map(({ escalation }) => escalation),
+  );
+  const candidates = contacts.flatMap((contact): Candidate[] => {
+    const row = rows.get(contact.escalation);
+    return row ? [{ contact, row }] : [];
+  });
+  return { from, candidates };
+}
+
+/** Returns contacts of escalations that are not closed, or were closed within `withinMs`. Newest first. */
+export async function contactsAt(
+  q: Query,
+  channel: string,
+  address: string,
+  withinMs: number,
+): Promise<ContactRow[]> {
+  return q.all<ContactRow>(
+    `SELECT ${contactColumns} FROM contacts WHERE channel = $1 AND address = $2 AND EXISTS (
+       SELECT 1 FROM escalations WHERE escalations.id = contacts.escalation
+         AND (state <> 'closed' OR closed_at > now_ms() - $3)) ORDER BY id DESC`,
+    channel,
+    address,
+    withinMs,
+  );
+}
+
+/** Returns the conversations with these ids in which `sender` takes part, and those with these tokens.
+ *  Ordered by the ids and then the tokens as given; newest first for each. */
+export async function conversationsCited(
+  q: Query,
+  channel: string,
+  by: { readonly answers: readonly string[]; readonly tokens: readonly string[]; readonly sender: string },
+): Promise<readonly string[]> {
+  const rows = await q.all<{ conversation: string; cited: string }>(
+    `SELECT citations.conversation, citations.external_id AS cited FROM citations
+       JOIN participants ON participants.conversation = citations.conversation AND participants.address = $2
+       WHERE citations.channel = $1 AND citations.external_id IN (${places(3)})
+     UNION ALL
+     SELECT id AS conversation, token AS cited FROM conversations WHERE channel = $1 AND token IN (${places(3 + chunk)})
+     ORDER BY conversation DESC`,
+    channel,
+    by.sender,
+    ...padded(by.answers),
+    ...padded(by.tokens),
+  );
+  const positions = new Map([...by.answers, ...by.tokens].map((one, at) => [one, at]));
+  return rows
+    .toSorted((a, b) => (positions.get(a.cited) ?? 0) - (positions.get(b.cited) ?? 0))
+    .map(({ conversation }) => conversation);
+}
+
+/** Returns the contacts notified in these conversations: in their order, newest first in each. There are
+ *  several when one message covers several escalations. */
+export async function contactsIn(q: Query, conversations: readonly string[]): Promise<ContactRow[]> {
+  const found = new Map<string, ContactRow>();
+  for (const conversation of new Set(conversations)) {
+    const rows = await q.all<ContactRow>(
+      `SELECT ${contactColumns} FROM contacts WHERE id IN (
+         SELECT id FROM contacts WHERE conversation = $1
+         UNION SELECT notices.contact FROM replies JOIN notices ON notices.reply = replies.id WHERE replies.conversation = $1
+       ) ORDER BY id DESC`,
+      conversation,
+    );
+    for (const row of rows) if (!found.has(row.id)) found.set(row.id, row);
+  }
+  return [...found.values()];
+}
+
+/** Returns the contacts notified by our messages with these ids, for any sender that references them.
+ *  Newest first; empty when none of them is a notification. */
+export async function contactsNotifiedBy(
+  q: Query,
+  channel: string,
+  externalIds: readonly string[],
+): Promise<ContactRow[]> {
+  return q.all<ContactRow>(
+    `SELECT ${contactColumns} FROM contacts WHERE id IN (
+       SELECT notices.contact FROM citations JOIN drafts ON drafts.id = citations.draft
+         JOIN notices ON notices.reply = drafts.reply
+       WHERE citations.channel = $1 AND citations.external_id IN (${places(2)})) ORDER BY id DESC`,
+    channel,
+    ...padded(externalIds),
+  );
+}
+
+/** A customer's conversation, as relaying a human's text needs it. */
+export interface Customer extends ConversationRow {
+  /** The open call, or null. */
+  readonly session: string | null;
+  /** The address (JSON) of the newest question; questions of the customer take precedence. Null if none
+   *  exists, or retention has erased it. */
+  readonly address: string | null;
+}
+
+/** Returns null when there is no such conversation. */
+export async function readCustomer(q: Query, conversation: string): Promise<Customer | null> {
+  const row = await q.one<Customer>(
+    `SELECT id, channel, agent, person, person_name, via, subject, token, platform_id,
+       (SELECT sessions.id FROM sessions WHERE sessions.conversation = conversations.id AND state = 'open' LIMIT 1) AS session,
+       (SELECT address FROM turns WHERE turns.conversation = conversations.id AND kind = 'question' AND opening IS NULL
+          AND address <> '{}'
+        ORDER BY CASE WHEN turns.person = conversations.person THEN 0 ELSE 1 END, seq DESC LIMIT 1) AS address
+     FROM conversations WHERE id = $1`,
+    conversation,
+  );
+  return row ?? null;
+}
+
+/** Acknowledges the escalation. Returns false when it is closed, or already acknowledged by that contact. */
+export async function acknowledgeEscalation(
+  q: Query,
+  id: string,
+  by: { readonly name: string; readonly contact: string | null },
+): Promise<boolean> {
+  const changed = await q.run(
+    `UPDATE escalations SET state = 'taken', taken_by = $2, taken_contact = $3, taken_at = now_ms(), due_at = NULL
+     WHERE id = $1 AND state <> 'closed' AND (state = 'open' OR taken_by <> $2 OR COALESCE(taken_contact, '') <> COALESCE($3, ''))`,
+    id,
+    by.name,
+    by.contact,
+  );
+  return changed === 1;
+}
+
+/** Enqueues the notification of an acknowledgement for the other responders that were notified before.
+ *  `id` is the prefix of the new ids. A contact that got the same notification before, because another
+ *  responder had the escalation in between, gets it again. */
+export async function notifyOthers(
+  q: Query,
+  escalation: string,
+  by: { readonly name: string; readonly contact: string | null },
+  { id, text }: { readonly id: string; readonly text: string },
+): Promise<void> {
+  const added = await q.run(
+    `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
+     SELECT $2 || '/' || contacts.id, contacts.id, 'taken', CASE WHEN EXISTS (
+         SELECT 1 FROM notices WHERE notices.contact = contacts.id AND kind = 'taken' AND subject = $3
+       ) THEN $3 || ' ' || $2 ELSE $3 END, $4, now_ms(), now_ms()
+     FROM contacts WHERE escalation = $1
+       AND NOT EXISTS (SELECT 1 FROM contacts own WHERE own.id = $5 AND (own.id = contacts.id OR own.person = contacts.person))
+       AND EXISTS (SELECT 1 FROM notices JOIN drafts ON drafts.reply = notices.reply WHERE notices.contact = contacts.id)`,
+    escalation,
+    id,
+    by.name,
+    text,
+    by.contact ?? "",
+  );
+  if (added > 0) touch(q, "escalations");
+}
+
+/** Enqueues our answer to a message of the contact, once per `subject`. Returns false when it was
+ *  enqueued before, or when `most` answers were made to that address within the last `withinMs`. */
+export async function enqueueAnswer(
+  q: Query,
+  contact: ContactRow,
+  answer: { readonly id: string; readonly subject: string; readonly text: string },
+  { most, withinMs }: { readonly most: number; readonly withinMs: number },
+): Promise<boolean> {
+  const added = await q.run(
+    `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
+     SELECT $1, $2, 'said', $3, $4, now_ms(), now_ms() WHERE (
+       SELECT COUNT(*) FROM notices JOIN contacts ON contacts.id = notices.contact
+       WHERE contacts.channel = $5 AND contacts.address = $6 AND notices.kind = 'said' AND made_at > now_ms() - $7
+     ) < $8 ON CONFLICT (contact, kind, subject) DO NOTHING`,
+    answer.id,
+    contact.id,
+    answer.subject,
+    answer.text,
+    contact.channel,
+    contact.address,
+    withinMs,
+    most,
+  );
+  if (added === 1) touch(q, "escalations");
+  return added === 1;
+}
