@@ -43,6 +43,8 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/voice/wording.ts",
   ],
   "reads or writes the store; its text is given on to functions that are tested": [
+    "src/escalation/notify/decide.ts",
+    "src/escalation/notify/rows.ts",
     "src/escalation/reply/decide.ts",
     "src/escalation/reply/route.ts#routeResponderReply",
     "src/escalation/reply/rows.ts",

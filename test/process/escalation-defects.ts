@@ -16,8 +16,8 @@ export const escalationDefects: Defects<EscalationInvariant> = {
           return Promise.resolve("");
         },
       },
-      "src/store/tables/contacts.ts": {
-        endNotice: (real) => (q, id) => real(q, id, null),
+      "src/escalation/notify/rows.ts": {
+        endNotices: (real) => (q, ids) => real(q, ids, null),
       },
     })),
   },

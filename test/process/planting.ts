@@ -16,6 +16,7 @@ export interface Modules {
   "src/agent/client.ts": typeof import("../../src/agent/client.ts");
   "src/app.ts": typeof import("../../src/app.ts");
   "src/domain/retry.ts": typeof import("../../src/domain/retry.ts");
+  "src/escalation/notify/rows.ts": typeof import("../../src/escalation/notify/rows.ts");
   "src/escalation/reply/acknowledge.ts": typeof import("../../src/escalation/reply/acknowledge.ts");
   "src/pipeline/accept/rows.ts": typeof import("../../src/pipeline/accept/rows.ts");
   "src/pipeline/accept/stage.ts": typeof import("../../src/pipeline/accept/stage.ts");

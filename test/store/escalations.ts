@@ -1,6 +1,7 @@
 // Escalations and those who are told of them: one for each trouble, whoever notices it; links that are good once.
 
 import { describe, expect, it } from "vitest";
+import { lastTold, targetStates } from "../../src/escalation/notify/rows.ts";
 import {
   acknowledgeEscalation,
   contactsAt,
@@ -40,7 +41,6 @@ import {
 } from "../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.ts";
-import { lastTold, waitsToBeRead } from "../../src/store/tables/telling.ts";
 import { clock, listen } from "../pipeline/rig.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
@@ -310,7 +310,10 @@ export function describeEscalations(place: NewPlace): void {
 
     it("waits to be read until what was told last has gone out, or cannot", async () => {
       const db = await withContact(place);
-      const waits = () => db.read((q) => waitsToBeRead(q, "k"));
+      const waits = async () => {
+        const states = await db.read((q) => targetStates(q, ["e"]));
+        return states.get("e")?.some(({ due, waiting }) => due || waiting) ?? false;
+      };
       expect(await waits()).toBe(false);
       await db.tx((q) => notice(q, "n0", "k", "said"));
       expect(await waits()).toBe(false);

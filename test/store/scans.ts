@@ -1,6 +1,7 @@
 // What is asked often reads what is open, never the history: proven by the databases' own plans over a history.
 
 import { describe, expect, it } from "vitest";
+import { lastTold, targetStates } from "../../src/escalation/notify/rows.ts";
 import * as polls from "../../src/escalation/poll/rows.ts";
 import * as replies from "../../src/escalation/reply/rows.ts";
 import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
@@ -16,7 +17,6 @@ import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { channelsToRoute } from "../../src/store/tables/events.ts";
 import { overview } from "../../src/store/tables/overview.ts";
 import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.ts";
-import { lastTold, waitsToBeRead } from "../../src/store/tables/telling.ts";
 import { acquaintanceOf, hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
 import { contact, notice, opens } from "./escalations.ts";
@@ -244,10 +244,9 @@ export function describeScans(place: NewPlace): void {
         (q) => replies.contactsIn(q, ["k7"]),
         (q) => contacts.contactByLink(q, "hash7"),
         (q) => replies.contactsNotifiedBy(q, "c", ["<m7"]),
-        (q) => replies.conversationsCited(q, "c", { answers: ["<m7"], tokens: ["t"], sender: "p7" }),
         (q) => replies.readCustomer(q, "k7"),
         (q) => contacts.toldOf(q, "e7"),
-        (q) => waitsToBeRead(q, "o7"),
+        (q) => targetStates(q, ["e7"]),
         (q) => lastTold(q, { channel: "c", address: "o7" }, 60_000),
         (q) => polls.channelsToWatch(q),
         (q) => polls.dueWatches(q, "c", 9),

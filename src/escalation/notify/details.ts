@@ -5,6 +5,7 @@ import { readConversation } from "../../store/tables/conversations.ts";
 import { type EscalationRow } from "../../store/tables/escalations.ts";
 import { sourcesOf } from "../../store/tables/sources.ts";
 import { acquaintanceOf, type Said, transcriptOf } from "../../store/tables/transcript.ts";
+import { readPersons } from "./rows.ts";
 import type { Matter } from "./templates.ts";
 
 /** Bounds of the transcript in a notification: messages, characters of each, characters of all. The whole transcript is
@@ -20,13 +21,16 @@ export async function matterOf(
   row: EscalationRow,
   details: "none" | "bounded" | "whole" = "bounded",
 ): Promise<Matter> {
+  if (details === "none") {
+    const [matter] = await headlinesOf(q, [row]);
+    if (matter) return matter;
+  }
   const sources = await sourcesOf(q, row.id);
   if (row.conversation === null) return { row, sources, person: null, subject: null, said: [] };
   const conversation = await readConversation(q, row.conversation);
   const { person, person_name, subject, platform_id } = conversation;
-  const known = details === "none" ? null : await acquaintanceOf(q, conversation, row.number);
-  const { said, cut } =
-    details === "none" ? { said: [], cut: false } : await transcript(q, row.conversation, details);
+  const known = await acquaintanceOf(q, conversation, row.number);
+  const { said, cut } = await transcript(q, row.conversation, details === "whole" ? "whole" : "bounded");
   return {
     row,
     sources,
@@ -36,6 +40,20 @@ export async function matterOf(
     said,
     cut,
   };
+}
+
+/** Returns the data of headlines, which contain no triggers and no transcript. */
+export async function headlinesOf(q: Query, rows: readonly EscalationRow[]): Promise<readonly Matter[]> {
+  const persons = await readPersons(
+    q,
+    rows.flatMap(({ conversation }) => conversation ?? []),
+  );
+  return rows.map((row) => {
+    const found = row.conversation === null ? undefined : persons.get(row.conversation);
+    const person = found ? { address: found.person, name: found.person_name, known: null } : null;
+    const { subject = null, platform_id: platformId = null } = found ?? {};
+    return { row, sources: [], person, platformId, subject, said: [], cut: false };
+  });
 }
 
 /** Returns the newest messages that fit, oldest first. `cut` is true when older ones were left out. */

@@ -1,14 +1,10 @@
-// The recipients of the agent's ESCALATION skill, and the channel that carries notifications for each kind
-// of address.
+// The recipients of the agent's ESCALATION skill.
 
 import type { EscalationSettings } from "../../agent/calls.ts";
-import { type Contact, type Policy, webhookChannel } from "../../domain/policy.ts";
+import type { Contact } from "../../domain/policy.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Way } from "../../store/tables/contacts.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
-
-export const carrierOf = (policy: Policy, way: Way): string | null =>
-  way === "webhook" ? webhookChannel : policy.via[way];
 
 /** Returns the skill's settings for a topic, or for all topics when it does not list this one. */
 export function escalationsFor(

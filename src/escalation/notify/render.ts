@@ -8,22 +8,21 @@ import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-run
 import { insertNotice, openFor } from "../../pipeline/route/notices.ts";
 import type { Query } from "../../store/driver.ts";
 import {
-  bindContact,
   type ContactRow,
   dueNotices,
-  endNotice,
   giveLink,
   type NoticeRow,
   postponeNotice,
-  readContact,
   sentIds,
 } from "../../store/tables/contacts.ts";
 import { conversationWith } from "../../store/tables/conversations.ts";
 import { type EscalationRow, hastenEscalation, lockEscalations } from "../../store/tables/escalations.ts";
 import { lockChannel } from "../../store/tables/events.ts";
-import { matterOf } from "./details.ts";
+import { groupOf } from "./decide.ts";
+import { headlinesOf, matterOf } from "./details.ts";
 import { hashOf } from "./links.ts";
 import { webhookText } from "./payload.ts";
+import { bindContacts, endNotices, readContacts } from "./rows.ts";
 import {
   allTakenText,
   bounded,
@@ -60,9 +59,16 @@ type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly 
 export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise<number> {
   const groups = new Map<string, Due[]>();
   let written = 0;
-  const due: Omit<Due, "row">[] = [];
-  for (const notice of await dueNotices(q, mostNotices))
-    due.push({ notice, contact: await readContact(q, notice.contact) });
+  const notices = await dueNotices(q, mostNotices);
+  if (notices.length === 0) return 0;
+  const contacts = await readContacts(
+    q,
+    notices.map(({ contact }) => contact),
+  );
+  const due = notices.flatMap((notice) => {
+    const contact = contacts.get(notice.contact);
+    return contact ? [{ notice, contact }] : [];
+  });
   // An acknowledgement at another node notifies the contacts that were notified before. The lock orders
   // each of these notifications before it, or cancels them.
   const rows = await lockEscalations(
@@ -70,6 +76,7 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
     due.map(({ contact }) => contact.escalation),
     "free",
   );
+  const cancelled: string[] = [];
   for (const { notice, contact } of due) {
     const row = rows.get(contact.escalation);
     if (!row) q.waits.add(againSoonMs);
@@ -77,16 +84,19 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
     const telling = notice.kind === "told" || notice.kind === "again";
     // A responder has acknowledged the escalation, so further notifications are cancelled.
     if (telling && row.state !== "open") {
-      await endNotice(q, notice.id, null);
+      cancelled.push(notice.id);
       continue;
     }
     const key = groupOf(notice, contact);
     groups.set(key, [...(groups.get(key) ?? []), { notice, contact, row }]);
   }
+  await endNotices(q, cancelled, null);
+  const details: Details = new Map();
   for (const group of groups.values()) {
-    if (!(await isPlaceSure(q, group, deps))) continue;
+    const place = await placeFor(q, group, deps);
+    if (place === "later") continue;
     await q
-      .savepoint(() => write(q, policy, group.toSorted(byNumber), deps))
+      .savepoint(() => write(q, policy, group.toSorted(byNumber), { ...deps, place, details }))
       .then(() => (written += 1))
       .catch((error: unknown) => unwritten(q, group, error, deps));
   }
@@ -95,35 +105,42 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
 
 const byNumber = (a: Due, b: Due): number => a.row.number - b.row.number;
 
-/** Returns the key under which notifications become one message: same address, or acknowledged by the
- *  same responder. */
-function groupOf({ id, kind, subject }: NoticeRow, { way, channel, address }: ContactRow): string {
-  if (way === "webhook" || kind === "customer" || kind === "said") return id;
-  return kind === "taken" ? `${channel} ${address} ${subject}` : `${channel} ${address}`;
+/** Returns the conversation with the recipient, on channels with one conversation per person; null when
+ *  there is none. `later`: another node may be writing to the same address for the first time, so the
+ *  notification waits until that is done. */
+async function placeFor(q: Query, [head]: readonly Due[], deps: SayDeps): Promise<string | null | "later"> {
+  if (!head) return null;
+  const { channel, address, conversation } = head.contact;
+  if (deps.lines().get(channel)?.traits.conversations !== "person") return null;
+  const known = await conversationWith(q, channel, address);
+  if (known !== null || conversation !== null || (await lockChannel(q, channel))) return known;
+  q.waits.add(againSoonMs);
+  return "later";
 }
 
-/** Returns false while another node may be writing to the same address for the first time, on channels
- *  with one conversation per person. The notification waits until that is done. */
-async function isPlaceSure(q: Query, [head]: readonly Due[], deps: SayDeps): Promise<boolean> {
-  if (!head || head.contact.conversation !== null) return true;
-  const { channel, address } = head.contact;
-  if (deps.lines().get(channel)?.traits.conversations !== "person") return true;
-  if ((await conversationWith(q, channel, address)) !== null || (await lockChannel(q, channel))) return true;
-  q.waits.add(againSoonMs);
-  return false;
+/** Cache of details by escalation: all responders get the same. */
+type Details = Map<string, Matter>;
+type Writing = SayDeps & { readonly place: string | null; readonly details: Details };
+
+async function detailsOf(q: Query, row: EscalationRow, details: Details): Promise<Matter> {
+  const known = details.get(row.id) ?? (await matterOf(q, row));
+  details.set(row.id, known);
+  return known;
 }
+
+const idsOf = (group: readonly Due[]): readonly string[] => group.map(({ notice }) => notice.id);
 
 /** Handles a notification that could not be written. The next step of the policy becomes due, and the
  *  notification is retried. */
 async function unwritten(q: Query, group: readonly Due[], error: unknown, deps: SayDeps): Promise<void> {
-  deps.log.error({ channel: group[0]?.contact.channel, err: error }, "writing a notice failed");
+  deps.log.error({ channel: group[0]?.contact.channel, err: error }, "writing a notification failed");
   for (const { notice, row } of group) {
     await postponeNotice(q, notice.id, againMs);
     await hastenEscalation(q, row.id);
   }
 }
 
-async function write(q: Query, policy: Policy, group: readonly Due[], deps: SayDeps): Promise<void> {
+async function write(q: Query, policy: Policy, group: readonly Due[], deps: Writing): Promise<void> {
   const [head] = group;
   if (!head) return;
   const line = deps.lines().get(head.contact.channel);
@@ -137,7 +154,7 @@ async function write(q: Query, policy: Policy, group: readonly Due[], deps: SayD
     said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId));
   const notice = { channel: line.channel, conversation, address, text, forced: false };
   const reply = await insertNotice(q, deps.clock, notice);
-  for (const one of group) await endNotice(q, one.notice.id, reply);
+  await endNotices(q, idsOf(group), reply);
 }
 
 interface Text {
@@ -150,13 +167,14 @@ async function textOf(
   policy: Policy,
   group: readonly Due[],
   line: ChannelRuntime,
-  deps: SayDeps,
+  deps: Writing,
 ): Promise<Text> {
   const [head] = group;
   // A message about several escalations contains only headlines, so transcripts are not loaded.
-  const matters: Matter[] = [];
-  for (const { row } of group.slice(0, mostHeadlines))
-    matters.push(await matterOf(q, row, group.length === 1 ? "bounded" : "none"));
+  const rows = group.slice(0, mostHeadlines).map(({ row }) => row);
+  const [only] = rows;
+  const matters =
+    group.length === 1 && only ? [await detailsOf(q, only, deps.details)] : await headlinesOf(q, rows);
   const [matter] = matters;
   if (!head || !matter) throw new Error("telling of an escalation: there is nothing to tell");
   const { notice, contact } = head;
@@ -219,18 +237,20 @@ async function conversationFor(
   group: readonly Due[],
   line: ChannelRuntime,
   subject: string | null,
-  deps: SayDeps,
+  deps: Writing,
 ): Promise<string> {
   const [head] = group;
   if (!head) throw new Error("telling of an escalation: there is nobody to tell");
   const { contact } = head;
   const known = group.length === 1 || head.notice.kind === "taken" ? contact.conversation : null;
-  const person =
-    line.traits.conversations === "person" ? await conversationWith(q, line.channel, contact.address) : null;
   const whom = { channel: line.channel, agent: line.agent, person: contact.address, subject };
-  const conversation = known ?? person ?? (await openFor(q, whom, deps.clock));
+  const conversation = known ?? deps.place ?? (await openFor(q, whom, deps.clock));
   // Later notifications stay in the conversation of the first one.
-  for (const one of group)
-    if (one.contact.conversation === null) await bindContact(q, one.contact.id, conversation);
+  const unbound = group.filter((one) => one.contact.conversation === null);
+  await bindContacts(
+    q,
+    unbound.map((one) => one.contact.id),
+    conversation,
+  );
   return conversation;
 }

@@ -6,19 +6,12 @@
 // conversation.
 // Failure: retried at the next sweep; no step was applied. Crash: the rows are still due.
 
-import { type Contact, current, type Policy, step } from "../../domain/policy.ts";
+import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
-import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import type { Query } from "../../store/driver.ts";
-import {
-  addNotice,
-  type ContactRow,
-  contactsOf,
-  ensureContact,
-  moveContact,
-} from "../../store/tables/contacts.ts";
+import { addNotice, type ContactRow, ensureContact, moveContact } from "../../store/tables/contacts.ts";
 import {
   dueEscalations,
   type EscalationRow,
@@ -27,10 +20,9 @@ import {
   nowMs,
   postponeEscalation,
 } from "../../store/tables/escalations.ts";
-import { hasReached, lastTold, waitsToBeRead } from "../../store/tables/telling.ts";
-import { tryNow } from "../../store/tables/waiting.ts";
-import { agentRecipients, carrierOf } from "./recipients.ts";
+import { groupWait, planStep, type Recipient, type TargetState, targetFor } from "./decide.ts";
 import { type SayDeps, writeDue } from "./render.ts";
+import { lastTold, targetStates, tryNow } from "./rows.ts";
 
 export interface TellDeps extends SayDeps {
   /** Null when the current configuration has no policy. */
@@ -48,12 +40,17 @@ export function tellStage(deps: TellDeps): TransactionalStage {
       const policy = deps.policy();
       if (policy === null) return [];
       const due = await dueEscalations(q, batch);
+      const now = due.length > 0 ? await nowMs(q) : 0;
+      const targets = await targetStates(
+        q,
+        due.map(({ id }) => id),
+      );
       const told: Told = new Map();
       for (const row of due) {
         await q
-          .savepoint(() => decide(q, policy, row, { ...deps, told }))
+          .savepoint(() => applyStep(q, policy, row, targets.get(row.id) ?? [], { ...deps, now, told }))
           .catch((error: unknown) => {
-            deps.log.error({ escalation: row.number, err: error }, "telling of an escalation failed");
+            deps.log.error({ escalation: row.number, err: error }, "escalation notification failed");
             return postponeEscalation(q, row.id, againMs);
           });
       }
@@ -69,113 +66,84 @@ export function tellStage(deps: TellDeps): TransactionalStage {
 
 /** Cache by channel and address: milliseconds since its last notification, null for none. */
 type Told = Map<string, number | null>;
-type Deciding = TellDeps & { readonly told: Told };
 
-/** Applies one step of the policy to one escalation. */
-async function decide(q: Query, policy: Policy, row: EscalationRow, deps: Deciding): Promise<void> {
-  const now = await nowMs(q);
-  const about = { topic: row.topic, agent: row.agent, channel: row.channel, cause: row.cause as never };
-  const progress = { tier: row.tier, enteredAt: row.entered_at, toldAt: row.told_at };
-  const next = step(policy, about, progress, now);
-  const first = row.told_at === null && row.tier === 0;
-  const recipients = first && policy.agentRecipients ? agentRecipients(row, deps.lines()) : [];
+/** Applies one step of the policy to one escalation: loads the recency of the addresses, writes the plan. */
+async function applyStep(
+  q: Query,
+  policy: Policy,
+  row: EscalationRow,
+  known: readonly TargetState[],
+  deps: TellDeps & { readonly now: number; readonly told: Told },
+): Promise<void> {
+  const { now } = deps;
+  const { recipients, next, toldAt } = planStep(policy, row, known, deps.lines(), now);
+  const targets = [...known];
   let carried = 0;
-  const here = () => current(policy, about, next.progress, now);
-  const told = next.tell.length > 0 ? next.tell : await newcomers(q, policy, row, here(), deps);
-  for (const contact of [...told, ...recipients])
-    if (await tell(q, policy, row, contact, now, deps)) carried += 1;
-  await moveEscalation(q, row.id, {
-    tier: next.progress.tier,
-    entered_at: next.progress.enteredAt,
-    told_at: next.progress.toldAt ?? (first ? now : null),
-    due_at: next.dueAt,
-  });
+  for (const recipient of recipients)
+    if (await notify(q, policy, row, recipient, targets, deps)) carried += 1;
+  const { tier, enteredAt } = next.progress;
+  await moveEscalation(q, row.id, { tier, entered_at: enteredAt, told_at: toldAt, due_at: next.dueAt });
   // No contact of this step is reachable on any channel, so the next step is due at once.
   if (next.tell.length > 0 && carried === 0) await hastenEscalation(q, row.id);
 }
 
-/** Finds contacts of the current step that were not notified, when no step is due. Reasons are a changed
- *  policy, a responder who came on duty, or a removed notification channel. */
-async function newcomers(
+/** Enqueues a notification for the recipient. A repetition is enqueued only when the last one is not
+ *  waiting to be sent. Adds a new target to `targets`. Returns false when no channel carries it. */
+async function notify(
   q: Query,
   policy: Policy,
   row: EscalationRow,
-  all: readonly Contact[],
-  deps: Deciding,
-): Promise<readonly Contact[]> {
-  const known = await contactsOf(q, row.id);
-  const found: Contact[] = [];
-  for (const one of all) {
-    const channel = carrierOf(policy, one.way);
-    const address = channel === null ? null : addressOn(deps.lines().get(channel), one);
-    const contact = known.find(({ way, address: at }) => way === one.way && at === address);
-    const gone = contact !== undefined && !deps.lines().get(contact.channel)?.outbound;
-    if (contact === undefined || (gone && !(await hasReached(q, contact.id)))) found.push(one);
-  }
-  return found;
-}
-
-/** Returns the address in the form of the contact rows; null when the channel cannot reach it. */
-function addressOn(line: ChannelRuntime | undefined, { way, address }: Contact): string | null {
-  if (!line?.outbound) return null;
-  return way === "webhook" ? address : (line.address(address)?.toLowerCase() ?? null);
-}
-
-/** Enqueues a notification for the contact. A repetition is enqueued only when the last one is not
- *  waiting to be sent. Returns false when no channel carries it. */
-async function tell(
-  q: Query,
-  policy: Policy,
-  row: EscalationRow,
-  to: Contact,
-  now: number,
-  deps: Deciding,
+  recipient: Recipient,
+  targets: TargetState[],
+  deps: TellDeps & { readonly now: number; readonly told: Told },
 ): Promise<boolean> {
-  const channel = carrierOf(policy, to.way);
-  const line = channel === null ? undefined : deps.lines().get(channel);
-  const address = addressOn(line, to);
+  const { to, channel, address } = recipient;
   if (channel === null || address === null) {
-    deps.log.error({ escalation: row.number, way: to.way }, "somebody cannot be told: nothing carries it");
+    deps.log.error({ escalation: row.number, way: to.way }, "responder not notified: no channel carries it");
     return false;
   }
-  const known = await ensureContact(q, {
-    id: newId(deps.clock.now()),
-    escalation: row.id,
-    person: to.person,
-    name: to.name,
-    way: to.way,
-    address,
-    channel,
-  });
-  // The configuration has changed, and the contact's former channel is gone.
-  const moved = known.channel !== channel && !deps.lines().get(known.channel)?.outbound;
-  const contact = moved ? await moveContact(q, known, channel) : known;
   const id = newId(deps.clock.now());
-  const told = { id, contact: contact.id, kind: "told", subject: "", text: null } as const;
-  const wait = to.way === "webhook" ? 0 : await groupWait(q, policy, contact, deps.told);
-  if (await addNotice(q, told, wait)) return true;
-  if (await waitsToBeRead(q, contact.id)) {
+  const target = targetFor(recipient, targets);
+  // The configuration has changed, and the contact's former channel is gone.
+  const moved = target !== undefined && isGone(target, channel, deps);
+  if (target?.told && (target.due || (target.waiting && !moved))) {
     // The pending notification follows the retry schedule of ordinary mail, so its next attempt may be
     // hours away.
-    if (contact.conversation !== null) await tryNow(q, contact.conversation);
+    if (moved) await moveContact(q, target.contact, channel);
+    else if (target.contact.conversation !== null) await tryNow(q, target.contact.conversation);
     return true;
   }
-  await addNotice(q, { ...told, kind: "again", subject: String(now) }, wait);
+  const { person, name, way } = to;
+  const given =
+    target?.contact ??
+    (await ensureContact(q, { id, escalation: row.id, person, name, way, address, channel }));
+  const contact = moved ? await moveContact(q, given, channel) : given;
+  const repeats = target?.told === true;
+  const wait = way === "webhook" ? 0 : groupWait(policy, await lastToldAt(q, policy, contact, deps.told));
+  const notice = { id: newId(deps.clock.now()), contact: contact.id, text: null };
+  await addNotice(
+    q,
+    repeats
+      ? { ...notice, kind: "again", subject: String(deps.now) }
+      : { ...notice, kind: "told", subject: "" },
+    wait,
+  );
+  if (target === undefined) targets.push({ contact, told: true, due: true, waiting: false, reached: false });
   return true;
 }
 
-/** Returns the milliseconds until this address may get the next message, so that notifications are
- *  grouped. */
-async function groupWait(
+const isGone = ({ contact }: TargetState, channel: string, { lines }: TellDeps): boolean =>
+  contact.channel !== channel && !lines().get(contact.channel)?.outbound;
+
+async function lastToldAt(
   q: Query,
   policy: Policy,
   { channel, address }: ContactRow,
   told: Told,
-): Promise<number> {
+): Promise<number | null> {
   const key = `${channel} ${address}`;
   const known = told.get(key);
   const ago = known === undefined ? await lastTold(q, { channel, address }, policy.group) : known;
   told.set(key, ago);
-  // A negative age is a time in the future, after a backward clock step.
-  return ago === null || ago < 0 ? 0 : Math.max(0, policy.group - ago);
+  return ago;
 }

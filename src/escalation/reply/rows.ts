@@ -5,7 +5,11 @@ import { references } from "../../domain/thread.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { type Query, touch } from "../../store/driver.ts";
 import { type ContactRow, contactColumns } from "../../store/tables/contacts.ts";
-import type { ConversationRow } from "../../store/tables/conversations.ts";
+import {
+  type ConversationRow,
+  conversationByToken,
+  conversationsCiting,
+} from "../../store/tables/conversations.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import { numberIn } from "../notify/templates.ts";
 import type { Candidate, Sender } from "./decide.ts";
@@ -14,11 +18,6 @@ import type { Candidate, Sender } from "./decide.ts";
  *  milliseconds. Applies where only the sender's address links the message to the escalation. */
 const closedMs = 24 * 3_600_000;
 
-/** Number of values per list. A fixed number keeps the SQL text constant; at least `referenceLimit`. */
-const chunk = 20;
-const places = (from: number) => Array.from({ length: chunk }, (_, at) => `$${from + at}`).join(", ");
-const padded = (values: readonly string[]) => Array.from({ length: chunk }, (_, at) => values[at] ?? null);
-
 /** Returns the notification targets that the message answers, with their locked escalations. A close at
  *  another node thus happens before or after this transaction. No candidate: the sender is a customer. */
 export async function loadSender(q: Query, line: ChannelRuntime, event: MessageEvent): Promise<Sender> {
@@ -26,10 +25,7 @@ export async function loadSender(q: Query, line: ChannelRuntime, event: MessageE
   if (line.traits.conversations === "person")
     return withEscalations(q, "responder", await contactsAt(q, line.channel, address, closedMs));
   const { answers, tokens } = references(event);
-  const conversations =
-    answers.length + tokens.length === 0
-      ? []
-      : await conversationsCited(q, line.channel, { answers, tokens, sender: address });
+  const conversations = await conversationsCited(q, line.channel, { answers, tokens, sender: address });
   const cited = await contactsIn(q, conversations);
   const own = cited.filter((contact) => contact.address.toLowerCase() === address);
   if (own.length > 0) return withEscalations(q, "responder", own);
@@ -77,29 +73,20 @@ export async function contactsAt(
   );
 }
 
-/** Returns the conversations with these ids in which `sender` takes part, and those with these tokens.
- *  Ordered by the ids and then the tokens as given; newest first for each. */
-export async function conversationsCited(
+/** Returns the conversations with these ids in which `sender` takes part, and those with these tokens, in
+ *  the order given. One statement each: PostgreSQL scans the tables for a list of ids. */
+async function conversationsCited(
   q: Query,
   channel: string,
   by: { readonly answers: readonly string[]; readonly tokens: readonly string[]; readonly sender: string },
 ): Promise<readonly string[]> {
-  const rows = await q.all<{ conversation: string; cited: string }>(
-    `SELECT citations.conversation, citations.external_id AS cited FROM citations
-       JOIN participants ON participants.conversation = citations.conversation AND participants.address = $2
-       WHERE citations.channel = $1 AND citations.external_id IN (${places(3)})
-     UNION ALL
-     SELECT id AS conversation, token AS cited FROM conversations WHERE channel = $1 AND token IN (${places(3 + chunk)})
-     ORDER BY conversation DESC`,
-    channel,
-    by.sender,
-    ...padded(by.answers),
-    ...padded(by.tokens),
-  );
-  const positions = new Map([...by.answers, ...by.tokens].map((one, at) => [one, at]));
-  return rows
-    .toSorted((a, b) => (positions.get(a.cited) ?? 0) - (positions.get(b.cited) ?? 0))
-    .map(({ conversation }) => conversation);
+  const found: string[] = [];
+  for (const id of by.answers) found.push(...(await conversationsCiting(q, channel, id, by.sender)));
+  for (const token of by.tokens) {
+    const conversation = await conversationByToken(q, channel, token);
+    if (conversation !== null) found.push(conversation);
+  }
+  return found;
 }
 
 /** Returns the contacts notified in these conversations: in their order, newest first in each. There are
@@ -119,21 +106,26 @@ export async function contactsIn(q: Query, conversations: readonly string[]): Pr
   return [...found.values()];
 }
 
-/** Returns the contacts notified by our messages with these ids, for any sender that references them.
- *  Newest first; empty when none of them is a notification. */
+/** Returns the contacts notified by our messages with these ids, for any sender that references them. In
+ *  the order of the ids, newest first for each; empty when none of them is a notification. */
 export async function contactsNotifiedBy(
   q: Query,
   channel: string,
   externalIds: readonly string[],
 ): Promise<ContactRow[]> {
-  return q.all<ContactRow>(
-    `SELECT ${contactColumns} FROM contacts WHERE id IN (
-       SELECT notices.contact FROM citations JOIN drafts ON drafts.id = citations.draft
-         JOIN notices ON notices.reply = drafts.reply
-       WHERE citations.channel = $1 AND citations.external_id IN (${places(2)})) ORDER BY id DESC`,
-    channel,
-    ...padded(externalIds),
-  );
+  const found: ContactRow[] = [];
+  for (const id of externalIds)
+    found.push(
+      ...(await q.all<ContactRow>(
+        `SELECT ${contactColumns} FROM contacts WHERE id IN (
+           SELECT notices.contact FROM citations JOIN drafts ON drafts.id = citations.draft
+             JOIN notices ON notices.reply = drafts.reply
+           WHERE citations.channel = $1 AND citations.external_id = $2) ORDER BY id DESC`,
+        channel,
+        id,
+      )),
+    );
+  return found;
 }
 
 /** A customer's conversation, as relaying a human's text needs it. */

@@ -32,9 +32,9 @@ export async function ensureContact(
   q: Query,
   contact: Omit<ContactRow, "conversation" | "link_until" | "link_used_at">,
 ): Promise<ContactRow> {
-  await q.run(
+  const row = await q.one<ContactRow>(
     `INSERT INTO contacts (id, escalation, person, name, way, address, channel) VALUES ($1, $2, $3, $4, $5, $6, $7)
-     ON CONFLICT (escalation, way, address) DO NOTHING`,
+     ON CONFLICT (escalation, way, address) DO UPDATE SET name = contacts.name RETURNING ${contactColumns}`,
     contact.id,
     contact.escalation,
     contact.person,
@@ -42,12 +42,6 @@ export async function ensureContact(
     contact.way,
     contact.address,
     contact.channel,
-  );
-  const row = await q.one<ContactRow>(
-    `SELECT ${contactColumns} FROM contacts WHERE escalation = $1 AND way = $2 AND address = $3`,
-    contact.escalation,
-    contact.way,
-    contact.address,
   );
   if (!row) throw new Error(`telling ${contact.person} of escalation ${contact.escalation}: no contact`);
   return row;

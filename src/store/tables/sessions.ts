@@ -47,12 +47,3 @@ export async function sessionParty(
   );
   return row ?? { person: "", pending: null };
 }
-
-/** Returns the open call of a conversation, or null. */
-export async function openSession(q: Query, conversation: string): Promise<string | null> {
-  const row = await q.one<{ id: string }>(
-    "SELECT id FROM sessions WHERE conversation = $1 AND state = 'open' LIMIT 1",
-    conversation,
-  );
-  return row?.id ?? null;
-}

@@ -348,15 +348,3 @@ export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   await refreshLane(q, turn.conversation, "in");
   return true;
 }
-
-/** Returns the reply address (JSON) of the conversation's newest question. Questions of the customer
- *  take precedence over those of other senders in the thread. Null if none exists, or retention has
- *  erased it. */
-export async function newestAddress(q: Query, conversation: string): Promise<string | null> {
-  const row = await q.one<{ address: string }>(
-    `SELECT address FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND address <> '{}'
-     ORDER BY CASE WHEN person = (SELECT person FROM conversations WHERE id = $1) THEN 0 ELSE 1 END, seq DESC LIMIT 1`,
-    conversation,
-  );
-  return row?.address ?? null;
-}
