@@ -94,7 +94,7 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
   const details: Details = new Map();
   for (const group of groups.values()) {
     const place = await placeFor(q, group, deps);
-    if (place === "later") continue;
+    if (place === false) continue;
     await q
       .savepoint(() => write(q, policy, group.toSorted(byNumber), { ...deps, place, details }))
       .then(() => (written += 1))
@@ -106,16 +106,16 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
 const byNumber = (a: Due, b: Due): number => a.row.number - b.row.number;
 
 /** Returns the conversation with the recipient, on channels with one conversation per person; null when
- *  there is none. `later`: another node may be writing to the same address for the first time, so the
+ *  there is none. False: another node may be writing to the same address for the first time, so the
  *  notification waits until that is done. */
-async function placeFor(q: Query, [head]: readonly Due[], deps: SayDeps): Promise<string | null | "later"> {
+async function placeFor(q: Query, [head]: readonly Due[], deps: SayDeps): Promise<string | null | false> {
   if (!head) return null;
   const { channel, address, conversation } = head.contact;
   if (deps.lines().get(channel)?.traits.conversations !== "person") return null;
   const known = await conversationWith(q, channel, address);
   if (known !== null || conversation !== null || (await lockChannel(q, channel))) return known;
   q.waits.add(againSoonMs);
-  return "later";
+  return false;
 }
 
 /** Cache of details by escalation: all responders get the same. */

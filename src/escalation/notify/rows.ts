@@ -27,8 +27,10 @@ export async function targetStates(
   q: Query,
   escalations: Iterable<string>,
 ): Promise<ReadonlyMap<string, TargetState[]>> {
-  const found = await inChunks(escalations, (ids) =>
-    q.all<ContactRow & { told: number; due: number; waiting: number; reached: number }>(
+  const found: (ContactRow & { told: number; due: number; waiting: number; reached: number })[] = [];
+  // One statement each: PostgreSQL scans the tables for a list of ids.
+  for (const escalation of escalations) {
+    const rows = await q.all<(typeof found)[number]>(
       `SELECT ${contactColumns},
          CASE WHEN EXISTS (SELECT 1 FROM notices WHERE notices.contact = contacts.id AND kind = 'told') THEN 1 ELSE 0 END AS told,
          CASE WHEN EXISTS (SELECT 1 FROM notices WHERE notices.contact = contacts.id AND kind IN ('told', 'again')
@@ -41,11 +43,12 @@ export async function targetStates(
            SELECT 1 FROM notices JOIN drafts ON drafts.reply = notices.reply
            WHERE notices.contact = contacts.id AND notices.kind IN ('told', 'again')
              AND drafts.state IN ('sent', 'delivered')) THEN 1 ELSE 0 END AS reached
-       FROM contacts WHERE escalation IN (${places(1)}) ORDER BY id`,
-      ...ids,
-    ),
-  );
-  const states = found.flat().map(({ told, due, waiting, reached, ...contact }) => ({
+       FROM contacts WHERE escalation = $1 ORDER BY id`,
+      escalation,
+    );
+    found.push(...rows);
+  }
+  const states = found.map(({ told, due, waiting, reached, ...contact }) => ({
     contact,
     told: told === 1,
     due: due === 1,
