@@ -109,7 +109,8 @@ export async function refreshLane(q: Query, conversation: string, direction: Dir
   if (lane) noteDue(q, direction, lane.channel, lane.wait);
 }
 
-function noteDue(q: Query, direction: Direction, channel: string, wait: number | null): void {
+/** Announces that the lane is due in `wait` milliseconds; null: it is not due. */
+export function noteDue(q: Query, direction: Direction, channel: string, wait: number | null): void {
   if (wait === null) return;
   if (wait <= 0) touch(q, itemTable[direction], channel);
   else if (wait < soonMs) q.waits.add(wait);

@@ -4,19 +4,18 @@
 import { sendKey } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
-import { joinTurn } from "../../src/pipeline/route/debounce.ts";
+import { type JoinableRow, joinableTurn } from "../../src/pipeline/route/rows.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { leaseLanes } from "../../src/store/lanes.ts";
+import { leaseLanes, lockLane } from "../../src/store/lanes.ts";
 import { enqueueDraft, insertReply, readDraft } from "../../src/store/tables/drafts.ts";
-import { type EventRow, storedEvents } from "../../src/store/tables/events.ts";
+import { storedEvents } from "../../src/store/tables/events.ts";
 import { releaseEvent } from "../../src/store/tables/inbox.ts";
 import { dropDraft } from "../../src/store/tables/outbox.ts";
 import { changeTurn, headTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
 import { conversation, draft, fresh, postgresPlace, storeEvent, turn } from "../store/rig.ts";
-import { mail } from "./house.ts";
 import { lineOf, listen, receipt } from "./rig.ts";
 
 const hour = 3_600_000;
@@ -134,9 +133,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
       await conversation(q, "k");
       await turn(q, "t1", "k");
     });
-    const text = mail({ text: "more", from: { address: "a@example.org" } });
-    const row = { id: 1, received_at: Date.now() } as EventRow;
-    let joined: string | null = "";
+    let joinable: JoinableRow | null | undefined;
     await crossing(
       db,
       async (q) => {
@@ -145,10 +142,11 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
         if (head) await recordAsking(q, head, "n", lease.token);
       },
       async (q) => {
-        joined = await joinTurn(q, row, text, "k", 1000);
+        await lockLane(q, "k", "in");
+        joinable = await joinableTurn(q, "k", "a@example.org");
       },
     );
-    expect(joined).toBeNull();
+    expect(joinable).toBeNull();
     expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({
       state: "asking",
       question: "question t1",

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Opening } from "../../src/domain/opening.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { begin, begunBefore } from "../../src/pipeline/outbound.ts";
-import { extendTurn, joinableTurn } from "../../src/pipeline/route/debounce-rows.ts";
+import { extendTurn, joinableTurn } from "../../src/pipeline/route/rows.ts";
 import { headDraft, isSuperseded } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { leaseLanes } from "../../src/store/lanes.ts";
@@ -92,21 +92,22 @@ export function describeBegun(place: NewPlace): void {
 
     it("move the turn's due time, but not before a time it has to wait for", async () => {
       const db = await fresh(place);
-      const change = { question: "one\ntwo", context: null, address: '{"to":[1]}', receivedAt: 5 };
+      const own = { turn: "t1", conversation: "k", context: null };
+      const change = { ...own, question: "one\ntwo", address: '{"to":[1]}', receivedAt: 5 };
       const far = Date.now() + 3_600_000;
       await db.tx(async (q) => {
         await conversation(q, "k");
         await turn(q, "t1", "k");
-        await extendTurn(q, "k", "t1", { ...change, dueAt: far });
+        await extendTurn(q, { ...change, dueAt: far });
       });
       expect(await db.tx((q) => lease(q, "in"))).toEqual([]);
       expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({ question: "one\ntwo", received_at: 5 });
-      await db.tx((q) => extendTurn(q, "k", "t1", { ...change, dueAt: 1 }));
+      await db.tx((q) => extendTurn(q, { ...change, dueAt: 1 }));
       const [leased] = await db.tx((q) => lease(q, "in"));
       expect(leased && (await db.tx((q) => headTurn(q, leased)))?.address).toBe('{"to":[1]}');
       await db.tx(async (q) => {
         await q.run("UPDATE turns SET attempts = 1, due_at = $1", far);
-        await extendTurn(q, "k", "t1", { ...change, dueAt: 1 });
+        await extendTurn(q, { ...change, dueAt: 1 });
       });
       const due = await db.read((q) => q.one<{ due_at: number }>("SELECT due_at FROM turns"));
       expect(due?.due_at).toBe(far);

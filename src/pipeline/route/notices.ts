@@ -1,5 +1,5 @@
-// Replies that answer no question: the channel's own texts and notifications to humans. Part of stage
-// route. Each is written in the event's own transaction, and therefore exactly once.
+// Replies that answer no question: confirmations of STOP, START and HELP, and notifications to humans. Part
+// of stage route. Each is written in the event's own transaction, and therefore exactly once.
 
 import type { Clock, Log, MessageEvent, Refusal } from "bridgehead/contract";
 import { type Address, answerTo, firstTo, type NoticeAddress } from "../../domain/address.ts";
@@ -9,8 +9,19 @@ import { newId, newToken } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
 import { addParticipant, insertConversation } from "../../store/tables/conversations.ts";
 import { hasNotice, insertReply } from "../../store/tables/drafts.ts";
-import { attachmentsOf, countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
+import { type AttachmentRow, countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
+import { lift, suppress } from "../../store/tables/suppressions.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import {
+  type ConsentMessage,
+  confirmationTo,
+  consentCodes,
+  type Facts,
+  type HumansMessage,
+  isLoop,
+  type Message,
+} from "./decide.ts";
+import { loadConsent } from "./rows.ts";
 
 export interface Notice {
   readonly channel: string;
@@ -64,12 +75,12 @@ export async function tellHeld(
 export async function tellHumans(
   q: Query,
   line: ChannelRuntime,
-  row: EventRow,
-  event: MessageEvent & Required<Pick<MessageEvent, "forHumans">>,
+  { row, event }: HumansMessage,
+  { attachments }: Facts,
   conversation: string,
   deps: NoticeDeps,
 ): Promise<void> {
-  const text = await textFor(q, line, row, event, event.text);
+  const text = textFor(line, event, attachments, event.text);
   if (await notifyHumans(q, line, { subject: event.forHumans.subject, text }, deps))
     return settleEvent(q, row.id, { state: "routed", code: "for-humans", conversation });
   deps.log.warn({ channel: line.channel, event: row.id }, "a message for people has nobody to go to");
@@ -120,8 +131,8 @@ const heldPerHour = 20;
 export async function holdForHuman(
   q: Query,
   line: ChannelRuntime,
-  row: EventRow,
-  event: MessageEvent,
+  { row, event }: Message,
+  { attachments }: Facts,
   { code, reason }: Refusal,
   conversation: string,
   deps: NoticeDeps,
@@ -134,7 +145,7 @@ export async function holdForHuman(
     const subject = `A message needs a human: ${event.subject ?? "(no subject)"}`
       .slice(0, 200)
       .toWellFormed();
-    await notifyHumans(q, line, { subject, text: await textFor(q, line, row, event, `${what}.`) }, deps);
+    await notifyHumans(q, line, { subject, text: textFor(line, event, attachments, `${what}.`) }, deps);
   }
   await line.escalation()?.raise(q, {
     key: `event:${row.id}`,
@@ -170,17 +181,16 @@ export async function openFor(
 
 /** Joins `words`, the names of the attachments and the sender. The recipients of the notification see
  *  nothing else. */
-async function textFor(
-  q: Query,
+function textFor(
   line: ChannelRuntime,
-  row: EventRow,
   event: MessageEvent,
+  attachments: readonly AttachmentRow[],
   words: string,
-): Promise<string> {
+): string {
   const { name, address } = event.from;
   const parts = [
     words.trim(),
-    attachmentLines(await attachmentsOf(q, row.id)),
+    attachmentLines(attachments),
     `From: ${name ? `${name}, ` : ""}${address} (${line.channel})`,
   ];
   return parts.filter((part) => part !== "").join("\n\n");
@@ -198,4 +208,41 @@ export async function raiseHeld(
   const about = { channel, agent, conversation: null, topic: null };
   const key = `event:${row.id}`;
   await line.escalation()?.raise(q, { ...about, key, source: "ours", cause: "cap", reason });
+}
+
+/** Applies an opt-out or opt-in to the address immediately and queues the channel's own confirmation. The
+ *  agent never receives these messages under any channel rule: only the keyword decides. Queued drafts to a
+ *  suppressed address are dropped when they become due. `place` finds or opens the conversation. */
+export async function applyConsent(
+  q: Query,
+  line: ChannelRuntime,
+  message: ConsentMessage,
+  facts: Facts,
+  place: () => Promise<string>,
+  deps: NoticeDeps,
+): Promise<void> {
+  const { row, event } = message;
+  const { word, answer } = event.consent;
+  const { channel } = line;
+  const code = consentCodes[word];
+  const { outdated, notices } = await loadConsent(q, line, message, facts.session ?? facts.conversation);
+  if (outdated) {
+    deps.log.info({ channel, event: row.id, code }, "a person's word that came late is outdated");
+    return settleEvent(q, row.id, { state: "ignored", code, reason: "the person has said otherwise since" });
+  }
+  if (word === "stop")
+    await suppress(q, channel, event.from.address, `the person said STOP (event ${row.id})`);
+  if (word === "start") await lift(q, channel, event.from.address);
+  deps.log.info({ channel, event: row.id, code }, "a person's word on being written to");
+  const conversation = answer === undefined || !line.outbound ? null : await place();
+  if (answer !== undefined && conversation !== null) {
+    if (isLoop(line.rules.caps.sender, notices))
+      deps.log.warn({ channel, event: row.id, code }, "not answered: a loop is assumed");
+    else {
+      const address = confirmationTo(event);
+      await insertNotice(q, deps.clock, { channel, conversation, address, text: answer, forced: true });
+    }
+  }
+  const reason = `the person said ${word.toUpperCase()}`;
+  return settleEvent(q, row.id, { state: "ignored", code, reason, conversation });
 }

@@ -1,6 +1,7 @@
 // Conversations, their participants, and the message ids that belong to them.
 
 import type { Query } from "../driver.ts";
+import { manyRows } from "../many.ts";
 
 export interface ConversationRow {
   readonly id: string;
@@ -23,15 +24,27 @@ export async function readConversation(q: Query, id: string): Promise<Conversati
   return row;
 }
 
-/** Opens a conversation with its two lanes. */
-export async function insertConversation(
-  q: Query,
-  row: Omit<ConversationRow, "platform_id" | "via"> & Partial<Pick<ConversationRow, "via">>,
-): Promise<void> {
-  const via = row.via ?? null;
-  await q.run(
-    `INSERT INTO conversations (id, channel, agent, person, person_name, subject, token, via, opened_at, seen_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now_ms(), now_ms())`,
+/** A conversation to open. */
+export interface NewConversation
+  extends Omit<ConversationRow, "platform_id" | "via">,
+    Partial<Pick<ConversationRow, "via">> {
+  /** Set when a turn with sequence number 1 is inserted with it: the turn's due time by the database's
+   *  clock (epoch milliseconds); a past time means now. */
+  readonly firstDue?: number;
+}
+
+const conversationRows = manyRows(
+  "INSERT INTO conversations (id, channel, agent, person, person_name, subject, token, via, opened_at, seen_at) VALUES",
+  "(?, ?, ?, ?, ?, ?, ?, ?, now_ms(), now_ms())",
+);
+const laneRows = manyRows(
+  "INSERT INTO lanes (id, conversation, channel, direction, sender, next_seq, due_at) VALUES",
+  "(?, ?, ?, ?, ?, ?, CASE WHEN ? < now_ms() THEN now_ms() ELSE ? END)",
+);
+
+/** Opens conversations with their two lanes. */
+export async function insertConversations(q: Query, rows: readonly NewConversation[]): Promise<void> {
+  const conversations = rows.map((row) => [
     row.id,
     row.channel,
     row.agent,
@@ -39,26 +52,37 @@ export async function insertConversation(
     row.person_name,
     row.subject,
     row.token,
-    via,
-  );
-  await q.run(
-    `INSERT INTO lanes (id, conversation, channel, direction, sender)
-     VALUES ($1, $3, $4, 'in', $5), ($2, $3, $4, 'out', $5)`,
-    `${row.id}/in`,
-    `${row.id}/out`,
-    row.id,
-    row.channel,
-    via ?? "",
-  );
+    row.via ?? null,
+  ]);
+  for (const [sql, values] of conversationRows(conversations)) await q.run(sql, ...values);
+  const lanes = rows.flatMap(({ id, channel, via, firstDue = null }) => [
+    [`${id}/in`, id, channel, "in", via ?? "", firstDue === null ? 1 : 2, firstDue, firstDue],
+    [`${id}/out`, id, channel, "out", via ?? "", 1, null, null],
+  ]);
+  for (const [sql, values] of laneRows(lanes)) await q.run(sql, ...values);
 }
 
-export async function addParticipant(q: Query, conversation: string, address: string): Promise<void> {
-  await q.run(
-    "INSERT INTO participants (conversation, address) VALUES ($1, $2) ON CONFLICT (conversation, address) DO NOTHING",
-    conversation,
-    address.toLowerCase(),
-  );
+/** Opens a conversation with its two lanes. */
+export const insertConversation = (q: Query, row: NewConversation): Promise<void> =>
+  insertConversations(q, [row]);
+
+const participantRows = manyRows(
+  "INSERT INTO participants (conversation, address) VALUES",
+  "(?, ?)",
+  "ON CONFLICT (conversation, address) DO NOTHING",
+);
+
+/** Adds addresses to conversations. */
+export async function addParticipants(
+  q: Query,
+  rows: readonly { readonly conversation: string; readonly address: string }[],
+): Promise<void> {
+  const values = rows.map(({ conversation, address }) => [conversation, address.toLowerCase()]);
+  for (const [sql, given] of participantRows(values)) await q.run(sql, ...given);
 }
+
+export const addParticipant = (q: Query, conversation: string, address: string): Promise<void> =>
+  addParticipants(q, [{ conversation, address }]);
 
 export async function participantsOf(q: Query, conversation: string): Promise<Set<string>> {
   const rows = await q.all<{ address: string }>(
@@ -68,23 +92,33 @@ export async function participantsOf(q: Query, conversation: string): Promise<Se
   return new Set(rows.map((row) => row.address));
 }
 
+/** A message id that belongs to a conversation; `draft` is set for our own messages. */
+export interface Citation {
+  readonly channel: string;
+  readonly externalId: string;
+  readonly conversation: string;
+  readonly draft: string | null;
+}
+
+const citationRows = manyRows(
+  "INSERT INTO citations (channel, external_id, conversation, draft) VALUES",
+  "(?, ?, ?, ?)",
+  "ON CONFLICT (channel, external_id, conversation) DO NOTHING",
+);
+
+export async function citeAll(q: Query, rows: readonly Citation[]): Promise<void> {
+  const values = rows.map((row) => [row.channel, row.externalId, row.conversation, row.draft]);
+  for (const [sql, given] of citationRows(values)) await q.run(sql, ...given);
+}
+
 /** Records that `externalId` belongs to the conversation; `draft` is set for our own messages. */
-export async function cite(
+export const cite = (
   q: Query,
   channel: string,
   externalId: string,
   conversation: string,
   draft: string | null,
-): Promise<void> {
-  await q.run(
-    `INSERT INTO citations (channel, external_id, conversation, draft) VALUES ($1, $2, $3, $4)
-     ON CONFLICT (channel, external_id, conversation) DO NOTHING`,
-    channel,
-    externalId,
-    conversation,
-    draft,
-  );
-}
+): Promise<void> => citeAll(q, [{ channel, externalId, conversation, draft }]);
 
 /** Returns whether any conversation of the channel contains that id. */
 export async function isCited(q: Query, channel: string, externalId: string): Promise<boolean> {
@@ -168,17 +202,12 @@ export async function bindVia(
   return conversation;
 }
 
-const hourMs = 3_600_000;
+/** Precision of the times in `own_addresses`, in milliseconds. */
+export const ownAddressMs = 3_600_000;
 
-/** Records that the channel has received a message at that address; accurate to the hour. */
+/** Records that the channel has received a message at that address. Stage route calls it at most once an
+ *  hour for each address (`ownAddressMs`). */
 export async function noteOwnAddress(q: Query, channel: string, address: string): Promise<void> {
-  const known = await q.one(
-    "SELECT 1 FROM own_addresses WHERE address = $1 AND channel = $2 AND received_at > now_ms() - $3",
-    address,
-    channel,
-    hourMs,
-  );
-  if (known) return;
   await q.run(
     `INSERT INTO own_addresses (address, channel, received_at) VALUES ($1, $2, now_ms())
      ON CONFLICT (address, channel) DO UPDATE SET received_at = excluded.received_at`,

@@ -109,34 +109,43 @@ export async function storedEvents(q: Query, channel: string, limit: number): Pr
 export const eventColumns =
   "id, channel, kind, state, code, reason, body, attempts, received_at, preferred, queue";
 
-/** Returns the current state of an event; a stage uses it to detect a concurrent change. */
-export async function stateOf(q: Query, id: number): Promise<string | null> {
-  return (await q.one<{ state: string }>("SELECT state FROM events WHERE id = $1", id))?.state ?? null;
+/** The outcome of an event. */
+export interface EventOutcome {
+  readonly state: string;
+  readonly code?: string | null;
+  readonly reason?: string | null;
+  readonly conversation?: string | null;
+  /** The turn that asks it; unchanged when absent. */
+  readonly turn?: string;
 }
 
-export async function settleEvent(
+const outcomeRows = manyRows(
+  "WITH given (id, state, code, reason, conversation, turn) AS (VALUES",
+  "(CAST(? AS BIGINT), ?, ?, ?, ?, ?)",
+  `)
+   UPDATE events SET state = given.state, code = given.code, reason = given.reason,
+     conversation = COALESCE(given.conversation, events.conversation), turn = COALESCE(given.turn, events.turn)
+   FROM given WHERE events.id = given.id`,
+);
+
+/** Records the outcomes of events. */
+export async function settleEvents(
   q: Query,
-  id: number,
-  outcome: {
-    state: string;
-    code?: string | null;
-    reason?: string | null;
-    conversation?: string | null;
-    /** The turn that asks it; unchanged when absent. */
-    turn?: string;
-  },
+  outcomes: readonly (EventOutcome & { readonly id: number })[],
 ): Promise<void> {
-  await q.run(
-    `UPDATE events SET state = $2, code = $3, reason = $4, conversation = COALESCE($5, conversation),
-       turn = COALESCE($6, turn) WHERE id = $1`,
-    id,
-    outcome.state,
-    outcome.code ?? null,
-    outcome.reason ?? null,
-    outcome.conversation ?? null,
-    outcome.turn ?? null,
-  );
+  const rows = outcomes.map((one) => [
+    one.id,
+    one.state,
+    one.code ?? null,
+    one.reason ?? null,
+    one.conversation ?? null,
+    one.turn ?? null,
+  ]);
+  for (const [sql, values] of outcomeRows(rows)) await q.run(sql, ...values);
 }
+
+export const settleEvent = (q: Query, id: number, outcome: EventOutcome): Promise<void> =>
+  settleEvents(q, [{ ...outcome, id }]);
 
 /** Schedules routing again in `delayMs`, if the event was received within the last `withinMs`; else
  *  returns false. */

@@ -1,8 +1,9 @@
 // Stage ask: turns in their lanes, and the attempts to ask the platform.
 
-import type { Query } from "../driver.ts";
+import { type Query, touch } from "../driver.ts";
 import type { Lease } from "../lanes.ts";
-import { lockLane, nextSeq, refreshLane } from "../lanes.ts";
+import { appendToLane, lockLane, nextSeq, refreshLane } from "../lanes.ts";
+import { manyRows } from "../many.ts";
 import type { ConversationRow } from "./conversations.ts";
 
 export interface TurnRow {
@@ -64,30 +65,54 @@ export interface NewTurn {
   readonly queue?: string | null;
 }
 
-/** Enqueues a turn at the end of its conversation's inbound lane. */
-export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
-  const seq = await nextSeq(q, turn.conversation, "in");
-  await q.run(
-    `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at, received_at, made_at, updated_at, session, opening, kind, preferred, queue)
-     VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 1, $7, $8, $9, CASE WHEN $13 > now_ms() THEN $13 ELSE now_ms() END, $10, now_ms(), now_ms(), $11, $12, $14, $15, $16)`,
+const turnRows = manyRows(
+  `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at,
+     received_at, made_at, updated_at, session, opening, kind, preferred, queue) VALUES`,
+  `(?, ?, ?, ?, ?, ?, 'waiting', 1, ?, ?, ?, CASE WHEN ? > now_ms() THEN ? ELSE now_ms() END,
+     ?, now_ms(), now_ms(), ?, ?, ?, ?, ?)`,
+);
+
+/** Inserts turns with given sequence numbers. Their lanes must have these numbers and a due time: see
+ *  `NewConversation.firstDue`. */
+export async function insertTurns(
+  q: Query,
+  turns: readonly (NewTurn & { readonly seq: number })[],
+): Promise<void> {
+  if (turns.length > 0) touch(q, "turns", turns[0]?.channel);
+  const rows = turns.map((turn) => [
     turn.id,
     turn.conversation,
     turn.channel,
     turn.person,
-    seq,
+    turn.seq,
     turn.event,
     turn.question,
     turn.context,
     turn.address,
+    turn.dueAt ?? 0,
+    turn.dueAt ?? 0,
     turn.receivedAt,
     turn.session ?? null,
     turn.opening ?? null,
-    turn.dueAt ?? 0,
     turn.kind ?? "question",
     turn.preferred ?? 1,
     turn.queue ?? null,
-  );
+  ]);
+  for (const [sql, values] of turnRows(rows)) await q.run(sql, ...values);
+}
+
+/** Enqueues a turn at the end of its conversation's inbound lane, after any other change of the lane. */
+export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
+  const seq = await nextSeq(q, turn.conversation, "in");
+  await insertTurns(q, [{ ...turn, seq }]);
   await refreshLane(q, turn.conversation, "in");
+}
+
+/** Enqueues a turn like `enqueueTurn`, in two statements. Call it only where this transaction has changed
+ *  no other turn of the lane. */
+export async function appendTurn(q: Query, turn: NewTurn): Promise<void> {
+  const seq = await appendToLane(q, turn.conversation, "in", turn.dueAt ?? 0);
+  await insertTurns(q, [{ ...turn, seq }]);
 }
 
 /** A turn at the head of its lane, with what a claim needs to decide. */

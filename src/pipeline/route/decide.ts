@@ -1,0 +1,332 @@
+// Stage route: the decisions about one message, as pure functions on loaded facts.
+
+import type { Consent, MessageEvent, Refusal } from "bridgehead/contract";
+import { answerTo } from "../../domain/address.ts";
+import { type Cap, type Counted, capped, channelRoom, type Rules, refuse } from "../../domain/guards.ts";
+import { joinedContext, questionContext, questionText } from "../../domain/question.ts";
+import { references } from "../../domain/thread.ts";
+import { answeredBefore } from "../../store/restored.ts";
+import { type AttachmentRow, type EventRow, exempt } from "../../store/tables/events.ts";
+import type { StoredMessage } from "../accept/decide.ts";
+import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
+import { suppressedCode } from "./consent.ts";
+import type { Extension, JoinableRow, Writes } from "./rows.ts";
+
+/** A stored message. */
+export interface Message<Event extends StoredMessage = StoredMessage> {
+  readonly row: EventRow;
+  readonly event: Event;
+}
+
+export type ConsentMessage = Message<StoredMessage & { readonly consent: Consent }>;
+export type HumansMessage = Message<StoredMessage & { readonly forHumans: { readonly subject: string } }>;
+
+/** What the store says about a message. */
+export interface Facts {
+  /** Why nothing may be sent to the address of the answer; null when it is not suppressed. */
+  readonly suppressed: string | null;
+  /** The sender's address is that of a notification target. */
+  readonly responder: boolean;
+  /** The conversation that the message belongs to; null: it opens one. */
+  readonly conversation: string | null;
+  /** The conversation of the session (call) that the message belongs to. */
+  readonly session: string | null;
+  /** The only conversation with the person was opened by us, over the channel's default address. */
+  readonly unbound: boolean;
+  readonly attachments: readonly AttachmentRow[];
+  /** Turns counted against the sender's caps; those of the conversation follow in `loadConversations`. */
+  readonly counts: readonly Counted[];
+  /** The waiting turn that the message may join. */
+  readonly last: JoinableRow | null;
+}
+
+/** Use of one of the channel's caps. */
+export interface CapUse {
+  readonly cap: Cap;
+  total: number;
+  others: number;
+  sinceOther: number | null;
+}
+
+export const personOf = ({ event }: Message): string => event.from.address.toLowerCase();
+
+/** Returns the address that an answer would be sent to, in lower case. */
+export const replyTo = ({ event }: Message): string => (event.replyTo ?? event.from).address.toLowerCase();
+
+/** Returns the addresses that take part in the conversation because of the message, in lower case. */
+export const partiesOf = ({ event }: Message): string[] =>
+  [event.from, ...(event.replyTo ? [event.replyTo] : []), ...(event.cc ?? [])].map(({ address }) =>
+    address.toLowerCase(),
+  );
+
+/** Returns the ids under which a later message may cite this one or its ancestors. */
+const citableIds = ({ event }: Message): string[] => [event.cited ?? event.id, ...references(event).answers];
+
+const isReleased = ({ row }: Message): boolean => row.code === "released";
+
+/** True when the message cites another one, so that it may be a responder's reply, and its conversation
+ *  depends on all messages before it. Such a message is routed alone. */
+export function isReply({ event }: Message): boolean {
+  const { answers, tokens } = references(event);
+  return (
+    answers.length + tokens.length > 0 || ("ours" in event.thread && (event.thread.ours?.length ?? 0) > 0)
+  );
+}
+
+/** True when the earlier messages may change the facts about this one. They add their parties to
+ *  conversations, count as turns of their senders, and may be keywords of consent. */
+export const dependsOn = (message: Message, earlier: ReadonlySet<string>): boolean =>
+  earlier.has(personOf(message)) || earlier.has(replyTo(message));
+
+/** True for events that the channel's caps apply to. Delivery receipts, exempt events and events released
+ *  by an operator do not wait. */
+export const isUnderCap = ({ kind, code }: EventRow): boolean =>
+  kind === "message" && code !== "released" && code !== exempt;
+
+/** The result for a message. */
+export type Decision = RowDecision | EffectDecision;
+
+/** A result that is nothing but rows. `quiet`: it is not logged. */
+export type RowDecision =
+  | {
+      readonly kind: "settle";
+      readonly state: "ignored" | "held";
+      readonly code: string;
+      readonly reason: string;
+      readonly quiet?: true;
+    }
+  | { readonly kind: "join"; readonly extension: Extension }
+  | { readonly kind: "ask"; readonly dueAt: number };
+
+/** A result with effects on more than the message's own rows. */
+export type EffectDecision =
+  | { readonly kind: "consent"; readonly message: ConsentMessage }
+  | { readonly kind: "hold"; readonly refusal: Refusal }
+  | { readonly kind: "humans"; readonly message: HumansMessage }
+  | { readonly kind: "words"; readonly session: string }
+  | { readonly kind: "over"; readonly over: Refusal & Counted }
+  | { readonly kind: "wait"; readonly waits: readonly Wait[] };
+
+export const isRows = (decision: Decision): decision is RowDecision =>
+  ["settle", "join", "ask"].includes(decision.kind);
+
+/** Room under a cap of the channel: in `ms` milliseconds, or when fewer than `below` turns are in its
+ *  window. */
+export type Wait = { readonly cap: Cap } & ({ readonly below: number } | { readonly ms: number });
+
+/** Decides about keywords of consent, and about messages that may have been answered before a restore. The
+ *  latter are held before anything else, because a responder's reply would also reach the customer twice. A
+ *  keyword is still applied. Returns null for other messages. */
+export function decideFirst(message: Message, facts: Facts, rules: Rules): Decision | null {
+  const { event, row } = message;
+  // An ambiguous START is a keyword only for an address that is suppressed.
+  const isQuestion = event.consent?.ambiguous && event.consent.word === "start" && facts.suppressed === null;
+  const consent = isQuestion ? undefined : event.consent;
+  if (consent) return { kind: "consent", message: { row, event: { ...event, consent } } };
+  if (!event.handledBefore || isReleased(message)) return null;
+  // The message's age counts from the restore and not from its first arrival, so `max_age` is not applied.
+  const refusal = refuse(event, { ...rules, max_age: Number.POSITIVE_INFINITY }, row.received_at);
+  // A message that only a human can read is held in either case, because no other list contains it.
+  return refusal !== null && !refusal.hold
+    ? { kind: "settle", state: "ignored", code: refusal.code, reason: refusal.reason }
+    : { kind: "settle", state: "held", code: answeredBefore, reason: event.handledBefore.reason };
+}
+
+/** Applies the guards. Returns null for a message that is asked, unless a cap prevents it. */
+export function decideGuards(
+  message: Message,
+  facts: Facts,
+  { traits, rules }: Pick<ChannelRuntime, "traits" | "rules">,
+): Decision | null {
+  const { event, row } = message;
+  if (traits.platform === null) {
+    const reason = "the channel carries notices only, and this answers none of them";
+    return { kind: "settle", state: "ignored", code: "not-asked", reason, quiet: true };
+  }
+  const inCall = "session" in event.thread;
+  // A released event (`inbox answer`) keeps its former code. The operator has decided, so the guards do not
+  // apply. Messages of a call are as old as the call, and humans judge the age of a message themselves.
+  const ageless = inCall || event.forHumans !== undefined;
+  const own = ageless ? { ...rules, max_age: Number.POSITIVE_INFINITY } : rules;
+  const refusal = isReleased(message) ? null : refuse(event, own, row.received_at);
+  if (refusal?.hold) return { kind: "hold", refusal };
+  if (refusal) return { kind: "settle", state: "ignored", code: refusal.code, reason: refusal.reason };
+  const { forHumans } = event;
+  if (forHumans) return { kind: "humans", message: { row, event: { ...event, forHumans } } };
+  if (facts.suppressed !== null && !isReleased(message) && !inCall) {
+    const reason = `nothing may be sent to its sender: ${facts.suppressed}`;
+    return { kind: "settle", state: "ignored", code: suppressedCode, reason };
+  }
+  return "session" in event.thread ? { kind: "words", session: event.thread.session } : null;
+}
+
+/** Decides about a message that passed the guards: it joins a waiting turn, is held by a cap of its sender
+ *  or conversation, waits for room under the channel's caps, or is asked. */
+export function decideTurn(
+  message: Message,
+  facts: Facts,
+  rules: Pick<ChannelRules, "join">,
+  uses: readonly CapUse[],
+): Decision {
+  const { row } = message;
+  if (isReleased(message)) return { kind: "ask", dueAt: row.received_at };
+  const extension = joined(message, facts, rules.join);
+  if (extension) return { kind: "join", extension };
+  const over = capped(facts.counts);
+  if (over) return { kind: "over", over };
+  const waits = uses.flatMap((use) => {
+    const room = channelRoom(use.cap, row.preferred === 1, use);
+    return room === null ? [] : [{ cap: use.cap, ...room }];
+  });
+  return waits.length > 0 ? { kind: "wait", waits } : { kind: "ask", dueAt: row.received_at + rules.join };
+}
+
+/** Counts one more turn of the channel. */
+export function countTurn(uses: readonly CapUse[], { preferred }: Pick<EventRow, "preferred">): void {
+  for (const use of uses) {
+    use.total += 1;
+    if (preferred === 1) continue;
+    use.others += 1;
+    use.sinceOther = 0;
+  }
+}
+
+/** A turn waits at most this many times `join` after its first message, however many messages follow. */
+const patience = 4;
+/** Maximum length of a joined question, in characters. */
+const longestQuestion = 20_000;
+
+/** Adds the message to the waiting turn. The answer goes to this message's reply address, and the delay
+ *  counts from this message. Returns null when no turn waits for it. */
+function joined({ row, event }: Message, facts: Facts, join: number): Extension | null {
+  const { last, conversation } = facts;
+  if (last === null || conversation === null) return null;
+  const question = `${last.question}\n${questionText(event, false, facts.attachments)}`;
+  if (question.length > longestQuestion) return null;
+  return {
+    turn: last.id,
+    conversation,
+    question,
+    context: joinedContext(last.context, questionContext(event)),
+    address: JSON.stringify(answerTo(event)),
+    receivedAt: row.received_at,
+    dueAt: Math.min(row.received_at + join, last.first_at + patience * join),
+  };
+}
+
+/** Source of new ids. */
+export interface Ids {
+  id(): string;
+  token(): string;
+}
+
+/** Adds the turn that asks the message, and its conversation when it opens one. */
+export function addTurn(
+  writes: Writes,
+  line: ChannelRuntime,
+  message: Message,
+  facts: Facts,
+  dueAt: number,
+  ids: Ids,
+): void {
+  const { row, event } = message;
+  const first = facts.conversation === null;
+  const conversation = facts.conversation ?? addConversation(writes, line, message, ids, dueAt);
+  const turn = ids.id();
+  (first ? writes.first : writes.next).push({
+    id: turn,
+    conversation,
+    channel: row.channel,
+    person: personOf(message),
+    event: row.id,
+    question: questionText(event, first, facts.attachments),
+    context: questionContext(event),
+    address: JSON.stringify(answerTo(event)),
+    receivedAt: row.received_at,
+    dueAt,
+    preferred: row.preferred,
+    queue: row.queue,
+  });
+  remember(writes, line, message, conversation);
+  writes.settled.push({ id: row.id, state: "routed", conversation, turn });
+}
+
+/** Adds the message to a waiting turn. */
+export function addExtension(
+  writes: Writes,
+  line: ChannelRuntime,
+  message: Message,
+  extension: Extension,
+): void {
+  const { conversation, turn } = extension;
+  writes.extended.push(extension);
+  remember(writes, line, message, conversation);
+  writes.settled.push({ id: message.row.id, state: "routed", conversation, turn });
+}
+
+/** Adds a conversation with the sender of the message and returns its id. `firstDue`: see
+ *  `NewConversation`. */
+export function addConversation(
+  { conversations }: Writes,
+  { channel, agent }: ChannelRuntime,
+  message: Message,
+  ids: Ids,
+  firstDue?: number,
+): string {
+  const { event } = message;
+  const id = ids.id();
+  conversations.push({
+    id,
+    channel,
+    agent,
+    person: personOf(message),
+    person_name: event.from.name ?? null,
+    via: event.via ?? null,
+    subject: event.subject ?? null,
+    token: ids.token(),
+    ...(firstDue === undefined ? {} : { firstDue }),
+  });
+  return id;
+}
+
+/** Adds the participants, and every id under which a later message may cite this one or its ancestors. */
+export function remember(
+  { participants, citations }: Writes,
+  { channel }: ChannelRuntime,
+  message: Message,
+  conversation: string,
+): void {
+  for (const address of partiesOf(message)) participants.push({ conversation, address });
+  for (const externalId of citableIds(message))
+    citations.push({ channel, externalId, conversation, draft: null });
+}
+
+export const consentCodes = { stop: "opt-out", start: "opt-in", help: "help" } as const;
+
+/** A message older than this on arrival was found by a backfill. Newer messages may have been processed
+ *  before it. Milliseconds. */
+const lateMs = 10_000;
+/** Two keywords closer together than this may have arrived in either order; then STOP takes precedence.
+ *  Milliseconds. */
+const closeMs = 60_000;
+
+/** Returns the keyword that would replace this one if it was sent after `since` (epoch milliseconds).
+ *  Keywords that arrive without delay count in the order of arrival, independent of all clocks: null. */
+export function contradiction({
+  row,
+  event: { consent, sentAt },
+}: ConsentMessage): { readonly code: "opt-out" | "opt-in"; readonly since: number } | null {
+  const said = sentAt.getTime();
+  if (consent.word === "help" || row.received_at - said < lateMs) return null;
+  return consent.word === "start"
+    ? { code: consentCodes.stop, since: said }
+    : { code: consentCodes.start, since: said + closeMs };
+}
+
+/** Two machines that answer each other's keywords would loop without end. Confirmations therefore count
+ *  against the sender's caps, as answers do. `notices` are the counts for each cap. */
+export const isLoop = (caps: readonly Cap[], notices: readonly number[]): boolean =>
+  caps.some(({ max }, at) => (notices[at] ?? 0) >= max);
+
+/** Returns the recipients and headers of the confirmation of a keyword. */
+export const confirmationTo = (event: MessageEvent) => ({ ...answerTo(event), to: [event.from], cc: [] });

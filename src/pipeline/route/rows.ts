@@ -1,0 +1,352 @@
+// Stage route: loads what the decisions about messages need, and writes their results. Both work on several
+// messages at once.
+
+import type { Cap } from "../../domain/guards.ts";
+import { references } from "../../domain/thread.ts";
+import type { Query, Value } from "../../store/driver.ts";
+import { lockLane, refreshLane } from "../../store/lanes.ts";
+import {
+  addParticipants,
+  bindVia,
+  type Citation,
+  citeAll,
+  insertConversations,
+  type NewConversation,
+  noteOwnAddress,
+  ownAddressMs,
+} from "../../store/tables/conversations.ts";
+import { countNotices } from "../../store/tables/drafts.ts";
+import { type EventOutcome, hasSaidSince, settleEvents } from "../../store/tables/events.ts";
+import { appendTurn, insertTurns, type NewTurn } from "../../store/tables/turns.ts";
+import type { ChannelRuntime } from "../channel-runtime.ts";
+import { type ConsentMessage, contradiction, type Facts, type Message, personOf, replyTo } from "./decide.ts";
+
+/** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
+interface Fact {
+  readonly kind: string;
+  readonly key: string;
+  readonly value: string | null;
+  readonly extra: string | null;
+  readonly number: number | null;
+  readonly place: number | null;
+}
+
+const [noText, noNumber] = ["CAST(NULL AS TEXT)", "CAST(NULL AS BIGINT)"];
+
+/** Builds one statement out of parts. A part runs for each key of a list, which is one JSON parameter. A
+ *  part with an empty list is left out. */
+class Parts {
+  readonly #parts: string[] = [];
+  readonly #values: Value[];
+
+  /** `$1` of every part is the channel. */
+  constructor(channel: string) {
+    this.#values = [channel];
+  }
+
+  param(value: Value): string {
+    this.#values.push(value);
+    return `$${this.#values.length}`;
+  }
+
+  /** `select`: the columns after `kind`. `rest`: what follows FROM; \`given.value\` is the key. */
+  add(kind: string, keys: readonly (string | number)[], select: string, rest: string): void {
+    if (keys.length === 0) return;
+    // NUL and lone surrogates are invalid in the JSON of PostgreSQL.
+    const list = [...new Set(keys.map(keyOf))];
+    const param = this.param(JSON.stringify(list));
+    this.#parts.push(`SELECT '${kind}' AS kind, ${select}
+      FROM json_each(${param}) AS given -- only: sqlite
+      FROM json_array_elements_text(CAST(${param} AS json)) AS given (value) -- only: postgres
+      ${rest}`);
+  }
+
+  async load(q: Query): Promise<readonly Fact[]> {
+    if (this.#parts.length === 0) return [];
+    return q.all<Fact>(this.#parts.join("\n UNION ALL "), ...this.#values);
+  }
+}
+
+const columns = (key: string, value = noText, extra = noText, number = noNumber, place = noNumber): string =>
+  `${key} AS key, ${value} AS value, ${extra} AS extra, ${number} AS number, ${place} AS place`;
+
+const keyOf = (key: string | number): string => String(key).replaceAll("\0", "").toWellFormed();
+
+/** Turns of the last `window` milliseconds in a scope, for the rate caps. */
+const turnsIn = (column: "person" | "conversation", window: string): string =>
+  `(SELECT COUNT(*) FROM turns WHERE turns.channel = $1 AND turns.${column} = given.value
+      AND made_at > now_ms() - ${window} AND turns.kind = 'question')`;
+
+/** Loads the facts about messages that do not depend on each other, in one statement. Also records our own
+ *  addresses, at most once an hour. */
+export async function loadFacts(
+  q: Query,
+  line: ChannelRuntime,
+  messages: readonly Message[],
+): Promise<Map<Message, Facts>> {
+  const parts = new Parts(line.channel);
+  const persons = messages.map(personOf);
+  const perPerson = line.traits.conversations === "person";
+  parts.add(
+    "suppressed",
+    messages.map(replyTo),
+    columns("given.value", "suppressions.reason"),
+    "CROSS JOIN suppressions WHERE suppressions.channel = $1 AND suppressions.address = given.value AND active = 1",
+  );
+  parts.add(
+    "responder",
+    persons,
+    columns("given.value"),
+    "WHERE EXISTS (SELECT 1 FROM contacts WHERE contacts.channel = $1 AND contacts.address = given.value)",
+  );
+  parts.add(
+    "attachment",
+    messages.map(({ row }) => row.id),
+    columns("CAST(event AS TEXT)", "name", "media_type", "size", "position"),
+    "CROSS JOIN attachments WHERE attachments.event = CAST(given.value AS BIGINT) AND named = 1",
+  );
+  for (const [at, { per }] of line.rules.caps.sender.entries())
+    parts.add(
+      "sender",
+      persons,
+      columns("given.value", noText, noText, turnsIn("person", parts.param(per)), `${at}`),
+      "",
+    );
+  if (perPerson) {
+    parts.add(
+      "conversation",
+      persons,
+      columns("given.value", "MAX(conversations.id)", "COALESCE(via, '')"),
+      "CROSS JOIN conversations WHERE conversations.channel = $1 AND person = given.value GROUP BY given.value, COALESCE(via, '')",
+    );
+    parts.add(
+      "own",
+      messages.flatMap(({ event }) => event.to[0]?.address ?? []),
+      columns("given.value"),
+      `WHERE NOT EXISTS (SELECT 1 FROM own_addresses WHERE address = given.value AND own_addresses.channel = $1
+         AND received_at > now_ms() - ${ownAddressMs})`,
+    );
+  }
+  parts.add(
+    "session",
+    messages.flatMap(({ event }) => ("session" in event.thread ? [event.thread.session] : [])),
+    columns("given.value", "sessions.conversation"),
+    "CROSS JOIN sessions WHERE sessions.channel = $1 AND sessions.id = given.value",
+  );
+  for (const message of messages) addReferences(parts, message, perPerson);
+  const facts = await parts.load(q);
+  for (const { key } of facts.filter(({ kind }) => kind === "own"))
+    await noteOwnAddress(q, line.channel, key);
+  const index = new Map<string, Fact[]>();
+  for (const fact of facts) {
+    const key = `${fact.kind} ${fact.key}`;
+    index.set(key, [...(index.get(key) ?? []), fact]);
+  }
+  return new Map(messages.map((message) => [message, factsOf(line, message, index)]));
+}
+
+/** Adds the look-up of the conversations that the message references. Only conversations in which the sender
+ *  takes part count: unrelated senders that reference the same id have conversations of their own with it. */
+function addReferences(parts: Parts, { event }: Message, perPerson: boolean): void {
+  const { answers, tokens } = references(event);
+  if (perPerson || answers.length + tokens.length === 0) return;
+  const sender = parts.param(event.from.address.toLowerCase());
+  const takesPart = (conversation: string) =>
+    `EXISTS (SELECT 1 FROM participants WHERE participants.conversation = ${conversation} AND address = ${sender})`;
+  const newest = `(SELECT citations.conversation FROM citations WHERE citations.channel = $1 AND external_id = given.value
+     AND ${takesPart("citations.conversation")} ORDER BY citations.conversation DESC LIMIT 1)`;
+  parts.add("cited", answers, columns("given.value", newest), "");
+  parts.add(
+    "token",
+    tokens,
+    columns("given.value", "conversations.id"),
+    `CROSS JOIN conversations WHERE conversations.channel = $1 AND token = given.value AND ${takesPart("conversations.id")}`,
+  );
+}
+
+function factsOf(line: ChannelRuntime, message: Message, index: ReadonlyMap<string, readonly Fact[]>): Facts {
+  const { event, row } = message;
+  const all = (kind: string, key: string | number) => index.get(`${kind} ${keyOf(key)}`) ?? [];
+  const valueOf = (kind: string, key: string) => all(kind, key)[0]?.value ?? null;
+  const person = personOf(message);
+  const { answers, tokens } = references(event);
+  const own = all("conversation", person);
+  const via = own.find(({ extra }) => extra === keyOf(event.via ?? ""))?.value ?? null;
+  const named = [
+    ...answers.map((id) => valueOf("cited", id)),
+    ...tokens.map((token) => valueOf("token", token)),
+  ];
+  return {
+    suppressed: valueOf("suppressed", replyTo(message)),
+    responder: all("responder", person).length > 0,
+    conversation: via ?? named.find((id) => id !== null) ?? null,
+    session: "session" in event.thread ? valueOf("session", event.thread.session) : null,
+    unbound: event.via !== undefined && via === null && own.some(({ extra }) => extra === ""),
+    attachments: [...all("attachment", row.id)]
+      .sort((a, b) => (a.place ?? 0) - (b.place ?? 0))
+      .map(({ value, extra, number }) => ({ name: value ?? "", media_type: extra ?? "", size: number })),
+    counts: countsOf("sender", line.rules.caps.sender, all("sender", person)),
+    last: null,
+  };
+}
+
+const countsOf = (name: "sender" | "conversation", caps: readonly Cap[], facts: readonly Fact[]) =>
+  caps.map((cap, at) => ({ name, cap, count: facts.find(({ place }) => place === at)?.number ?? 0 }));
+
+/** Returns the known conversation of the message, or null. A conversation that was opened by us is first
+ *  bound to the address that the person writes to. */
+export async function boundConversation(
+  q: Query,
+  line: ChannelRuntime,
+  message: Message,
+  { conversation, unbound }: Facts,
+): Promise<string | null> {
+  return unbound ? bindVia(q, line.channel, personOf(message), message.event.via ?? "") : conversation;
+}
+
+/** Loads what is needed to ask messages in known conversations: the counts of their caps, and the last turn
+ *  for debouncing, with its lane locked. A conversation that was opened by us is bound to the address that
+ *  the person writes to. */
+export async function loadConversations(
+  q: Query,
+  line: ChannelRuntime,
+  facts: Map<Message, Facts>,
+  messages: readonly Message[],
+): Promise<void> {
+  const { caps, join } = line.rules;
+  const parts = new Parts(line.channel);
+  const known: [Message, Facts, string][] = [];
+  for (const message of messages) {
+    const own = facts.get(message);
+    const conversation = own ? await boundConversation(q, line, message, own) : null;
+    if (own && conversation !== null) known.push([message, { ...own, conversation }, conversation]);
+  }
+  const ids = known.map(([, , id]) => id);
+  for (const [at, { per }] of caps.conversation.entries()) {
+    const counted = turnsIn("conversation", parts.param(per));
+    parts.add("conversation", ids, columns("given.value", noText, noText, counted, `${at}`), "");
+  }
+  const counted = await parts.load(q);
+  for (const [message, own, id] of known) {
+    const counts = countsOf(
+      "conversation",
+      caps.conversation,
+      counted.filter(({ key }) => key === id),
+    );
+    let last = null;
+    if (join > 0 && message.row.code !== "released") {
+      await lockLane(q, id, "in");
+      last = await joinableTurn(q, id, personOf(message));
+    }
+    facts.set(message, { ...own, counts: [...own.counts, ...counts], last });
+  }
+}
+
+export interface JoinableRow {
+  readonly id: string;
+  readonly question: string;
+  readonly context: string | null;
+  /** Time at which the first of its messages was accepted. */
+  readonly first_at: number;
+}
+
+/** Returns the conversation's last turn if it belongs to that person and has certainly not reached the
+ *  platform: it waits for its first attempt or for a retry. Hold the lane's row (`lockLane`); otherwise
+ *  the turn may be asked concurrently without the added text. */
+export async function joinableTurn(
+  q: Query,
+  conversation: string,
+  person: string,
+): Promise<JoinableRow | null> {
+  const last = await q.one<JoinableRow & { state: string; person: string; own: number }>(
+    `SELECT turns.id, question, context, turns.state, person, COALESCE(events.received_at, made_at) AS first_at,
+       CASE WHEN session IS NULL AND opening IS NULL AND turns.kind = 'question' THEN 1 ELSE 0 END AS own
+     FROM turns LEFT JOIN events ON events.id = turns.event
+     WHERE turns.conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1`,
+    conversation,
+  );
+  return last?.state === "waiting" && last.own === 1 && last.person === person ? last : null;
+}
+
+/** A later message that is added to a waiting turn. */
+export interface Extension {
+  readonly turn: string;
+  readonly conversation: string;
+  readonly question: string;
+  readonly context: string | null;
+  readonly address: string;
+  readonly receivedAt: number;
+  readonly dueAt: number;
+}
+
+/** Adds a later message to the turn, which becomes due at `dueAt`. A turn with failed attempts keeps its
+ *  own due time if that is later. */
+export async function extendTurn(q: Query, change: Extension): Promise<void> {
+  await q.run(
+    `UPDATE turns SET question = $2, context = $3, address = $4, received_at = $5, updated_at = now_ms(),
+       due_at = CASE WHEN attempts > 0 AND due_at > $6 THEN due_at ELSE $6 END WHERE id = $1`,
+    change.turn,
+    change.question,
+    change.context,
+    change.address,
+    change.receivedAt,
+    change.dueAt,
+  );
+  await refreshLane(q, change.conversation, "in");
+}
+
+/** Loads whether a later keyword has replaced this one, and the number of the conversation's notices in the
+ *  window of each sender cap. */
+export async function loadConsent(
+  q: Query,
+  line: ChannelRuntime,
+  message: ConsentMessage,
+  conversation: string | null,
+): Promise<{ readonly outdated: boolean; readonly notices: readonly number[] }> {
+  const other = contradiction(message);
+  const outdated =
+    other !== null && (await hasSaidSince(q, line.channel, personOf(message), other.code, other.since));
+  const notices: number[] = [];
+  if (conversation !== null)
+    for (const cap of line.rules.caps.sender) notices.push(await countNotices(q, conversation, cap.per));
+  return { outdated, notices };
+}
+
+/** The writes of several decisions. Each table gets its rows in as few statements as possible. */
+export interface Writes {
+  /** With `firstDue`, the first turn of the conversation is among `turns`. */
+  readonly conversations: NewConversation[];
+  readonly participants: { readonly conversation: string; readonly address: string }[];
+  readonly citations: Citation[];
+  /** Turns in conversations that these writes open. */
+  readonly first: NewTurn[];
+  /** Turns in known conversations. */
+  readonly next: NewTurn[];
+  readonly extended: Extension[];
+  readonly settled: (EventOutcome & { readonly id: number })[];
+}
+
+export const noWrites = (): Writes => ({
+  conversations: [],
+  participants: [],
+  citations: [],
+  first: [],
+  next: [],
+  extended: [],
+  settled: [],
+});
+
+/** Writes everything and empties the lists. */
+export async function write(q: Query, writes: Writes): Promise<void> {
+  await insertConversations(q, writes.conversations);
+  await addParticipants(q, writes.participants);
+  await citeAll(q, writes.citations);
+  await insertTurns(
+    q,
+    writes.first.map((turn) => ({ ...turn, seq: 1 })),
+  );
+  for (const turn of writes.next) await appendTurn(q, turn);
+  for (const change of writes.extended) await extendTurn(q, change);
+  await settleEvents(q, writes.settled);
+  for (const list of Object.values(writes)) list.length = 0;
+}
