@@ -183,7 +183,8 @@ async function eldest(q: Query, pass: Pass, message: Message, done: ReadonlySet<
 function parsed(row: EventRow): Message | null {
   try {
     const event = readBody(row.body);
-    return event.kind === "message" ? { row, event } : null;
+    if (event.kind !== "message") return null;
+    return typeof event.from.address === "string" && typeof event.thread === "object" ? { row, event } : null;
   } catch {
     return null;
   }
@@ -213,7 +214,7 @@ async function routeOther(q: Query, pass: Pass, row: EventRow): Promise<void> {
   const error = await attempt(q, pass, async () => {
     const event = readBody(row.body);
     if (event.kind === "session") return pass.sessions.routeEvent(q, line, row, event, sessionContext(pass));
-    if (event.kind !== "delivery") return;
+    if (event.kind !== "delivery") throw new Error("the stored event cannot be read");
     const draft = await matchReceipt(q, line, row, event, pass.log);
     if (draft)
       pass.committed.push(() => failpoint("receipt.commit", "after", { channel: row.channel, draft }));

@@ -1,0 +1,218 @@
+// The decisions of stages accept and route on loaded facts, without a database.
+
+import type { MessageEvent } from "bridgehead/contract";
+import { externalId, sessionId } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import { toRow, tracedBy, withoutTrace } from "../../src/pipeline/accept/decide.ts";
+import {
+  addTurn,
+  type CapUse,
+  contradiction,
+  countTurn,
+  decideFirst,
+  decideGuards,
+  decideTurn,
+  dependsOn,
+  type Facts,
+  isLoop,
+  isReply,
+  type Message,
+  partiesOf,
+} from "../../src/pipeline/route/decide.ts";
+import { noWrites } from "../../src/pipeline/route/rows.ts";
+import type { EventRow } from "../../src/store/tables/events.ts";
+import { mail } from "./house.ts";
+import { lineOf } from "./rig.ts";
+
+const now = Date.now();
+const messageOf = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {}): Message => ({
+  row: {
+    id: 1,
+    channel: "c",
+    kind: "message",
+    state: "stored",
+    code: null,
+    reason: null,
+    body: "",
+    attempts: 0,
+    received_at: now,
+    preferred: 0,
+    queue: "example.org",
+    ...row,
+  },
+  event: mail({ text: "hello", sentAt: new Date(now), ...over }),
+});
+
+const unknown: Facts = {
+  suppressed: null,
+  responder: false,
+  conversation: null,
+  session: null,
+  unbound: false,
+  attachments: [],
+  counts: [],
+  last: null,
+};
+const rules = { join: 1000 };
+const cap = { max: 10, per: 60_000 };
+const use = (over: Partial<CapUse> = {}): CapUse => ({ cap, total: 0, others: 0, sinceOther: null, ...over });
+
+describe("the first decision", () => {
+  const { rules: own } = lineOf();
+
+  it("takes an ambiguous START as a keyword only for a suppressed address", () => {
+    const message = messageOf({ consent: { word: "start", ambiguous: true } });
+    expect(decideFirst(message, unknown, own)).toBeNull();
+    expect(decideFirst(message, { ...unknown, suppressed: "STOP" }, own)?.kind).toBe("consent");
+  });
+
+  it("holds what may have been answered before a restore, until it is released", () => {
+    const handledBefore = { by: "self", reason: "marked" } as const;
+    const held = { kind: "settle", state: "held", code: "answered-before-restore", reason: "marked" };
+    expect(decideFirst(messageOf({ handledBefore }), unknown, own)).toEqual(held);
+    expect(decideFirst(messageOf({ handledBefore }, { code: "released" }), unknown, own)).toBeNull();
+    const refusal = { code: "list", reason: "a list" };
+    const ignored = { kind: "settle", state: "ignored", ...refusal };
+    expect(decideFirst(messageOf({ handledBefore, refusal }), unknown, own)).toEqual(ignored);
+    const sealed = { ...refusal, hold: true } as const;
+    expect(decideFirst(messageOf({ handledBefore, refusal: sealed }), unknown, own)).toEqual(held);
+  });
+});
+
+describe("the guards", () => {
+  const line = lineOf();
+  const stop: Facts = { ...unknown, suppressed: "STOP" };
+
+  it("refuse machine mail before suppression counts, unless the message is released", () => {
+    const refusal = { code: "auto-reply", reason: "a machine" };
+    const refused = { kind: "settle", state: "ignored", ...refusal };
+    expect(decideGuards(messageOf({ refusal }), stop, line)).toEqual(refused);
+    expect(decideGuards(messageOf({ refusal }, { code: "released" }), stop, line)).toBeNull();
+    expect(decideGuards(messageOf(), stop, line)).toMatchObject({ state: "ignored", code: "suppressed" });
+  });
+
+  it("apply no age limit to messages of a call and to messages for humans", () => {
+    const old = { sentAt: new Date(now - 86_400_000) };
+    expect(decideGuards(messageOf(old), unknown, line)).toMatchObject({ code: "too-old" });
+    const thread = { session: sessionId("s") };
+    expect(decideGuards(messageOf({ ...old, thread }), stop, line)).toEqual({ kind: "words", session: "s" });
+    const forHumans = { subject: "voicemail" };
+    expect(decideGuards(messageOf({ ...old, forHumans }), stop, line)?.kind).toBe("humans");
+  });
+
+  it("hold what only a human can read, and ask nothing on a channel of notices", () => {
+    const refusal = { code: "encrypted", reason: "sealed", hold: true } as const;
+    expect(decideGuards(messageOf({ refusal }), unknown, line)).toEqual({ kind: "hold", refusal });
+    const notices = { ...line, traits: { ...line.traits, platform: null } };
+    expect(decideGuards(messageOf({ refusal }), unknown, notices)).toMatchObject({ code: "not-asked" });
+  });
+});
+
+describe("the turn", () => {
+  it("is due after the debounce time, and at once for a released message", () => {
+    expect(decideTurn(messageOf(), unknown, rules, [])).toEqual({ kind: "ask", dueAt: now + 1000 });
+    const released = messageOf({}, { code: "released" });
+    const full = [use({ total: 10 })];
+    expect(decideTurn(released, unknown, rules, full)).toEqual({ kind: "ask", dueAt: now });
+  });
+
+  it("joins a waiting turn before any cap counts, and never later than four times the debounce time", () => {
+    const last = { id: "t", question: "one", context: null, first_at: now - 3500 };
+    const counts = [{ name: "sender", cap, count: 10 }] as const;
+    const facts: Facts = { ...unknown, conversation: "k", last, counts };
+    expect(decideTurn(messageOf(), facts, rules, [])).toMatchObject({
+      kind: "join",
+      extension: { turn: "t", question: "one\nhello", dueAt: now + 500 },
+    });
+    const long = { ...facts, last: { ...last, question: "a".repeat(19_999) } };
+    expect(decideTurn(messageOf(), long, rules, [])).toMatchObject({
+      kind: "over",
+      over: { code: "cap-sender" },
+    });
+  });
+
+  it("waits for every cap of the channel that has no room, and counts turns of the same run", () => {
+    const uses = [use({ total: 8, others: 4 }), use({ cap: { max: 100, per: 1000 } })];
+    const message = messageOf();
+    expect(decideTurn(message, unknown, rules, uses).kind).toBe("ask");
+    countTurn(uses, message.row);
+    expect(decideTurn(message, unknown, rules, uses)).toEqual({ kind: "wait", waits: [{ cap, below: 9 }] });
+    const preferred = messageOf({}, { preferred: 1 });
+    expect(decideTurn(preferred, unknown, rules, uses).kind).toBe("ask");
+    countTurn(uses, preferred.row);
+    expect(decideTurn(preferred, unknown, rules, uses)).toEqual({
+      kind: "wait",
+      waits: [{ cap, below: 10 }],
+    });
+  });
+
+  it("opens a conversation with the first question, and adds to a known one", () => {
+    let ids = 0;
+    const source = { id: () => `id${++ids}`, token: () => "token" };
+    const writes = noWrites();
+    const message = messageOf({ subject: "Order", cc: [{ address: "B@example.org" }] });
+    addTurn(writes, lineOf(), message, unknown, 5, source);
+    addTurn(writes, lineOf(), message, { ...unknown, conversation: "k" }, 5, source);
+    expect(writes.conversations).toMatchObject([{ id: "id1", person: "ada@example.org", firstDue: 5 }]);
+    expect(writes.first).toMatchObject([{ conversation: "id1", question: "Subject: Order\n\nhello" }]);
+    expect(writes.next).toMatchObject([{ conversation: "k", question: "hello" }]);
+    expect(writes.settled.map(({ turn }) => turn)).toEqual(["id2", "id3"]);
+    expect(writes.participants.map(({ address }) => address)).toEqual([
+      ...["ada@example.org", "b@example.org"],
+      ...["ada@example.org", "b@example.org"],
+    ]);
+  });
+});
+
+describe("messages of one run", () => {
+  it("depend on earlier ones with which they share an address", () => {
+    const earlier = new Set(partiesOf(messageOf({ cc: [{ address: "Cc@example.org" }] })));
+    const from = (address: string, replyTo?: string) =>
+      messageOf({ from: { address }, ...(replyTo === undefined ? {} : { replyTo: { address: replyTo } }) });
+    expect(dependsOn(from("ADA@example.org"), earlier)).toBe(true);
+    expect(dependsOn(from("cc@example.org"), earlier)).toBe(true);
+    expect(dependsOn(from("x@example.org", "ada@example.org"), earlier)).toBe(true);
+    expect(dependsOn(from("x@example.org"), earlier)).toBe(false);
+  });
+
+  it("are replies when they cite a message or carry a token", () => {
+    expect(isReply(messageOf())).toBe(false);
+    expect(isReply(messageOf({ thread: { answers: [externalId("a")] } }))).toBe(true);
+    expect(isReply(messageOf({ thread: { session: sessionId("s") } }))).toBe(false);
+  });
+});
+
+describe("keywords", () => {
+  const consent = (word: "stop" | "start" | "help", late: number) => {
+    const { row, event } = messageOf({ sentAt: new Date(now - late) });
+    return contradiction({ row, event: { ...event, consent: { word } } });
+  };
+
+  it("are replaced by a later opposite one only when they were found by a backfill", () => {
+    expect(consent("stop", 5000)).toBeNull();
+    expect(consent("help", 60_000)).toBeNull();
+    expect(consent("start", 60_000)).toEqual({ code: "opt-out", since: now - 60_000 });
+    expect(consent("stop", 60_000)).toEqual({ code: "opt-in", since: now });
+  });
+
+  it("are not confirmed beyond the sender's caps", () => {
+    expect(isLoop([cap], [9])).toBe(false);
+    expect(isLoop([cap, { max: 2, per: 1 }], [9, 2])).toBe(true);
+  });
+});
+
+describe("an accepted event", () => {
+  it("keeps no bytes in its row", () => {
+    const attachments = [{ name: "a", mediaType: "text/plain", bytes: Buffer.from("x") }];
+    const row = toRow("c", mail({ text: "hello", raw: Buffer.from("raw"), attachments }), "n");
+    expect(row.body).not.toMatch(/raw|attachments/);
+    expect([row.raw?.bytes, row.attachments[0]?.size]).toEqual([Buffer.from("raw"), 1]);
+  });
+
+  it("loses a trace that an answer of ours explains", () => {
+    const handledBefore = { by: "self", cited: true, reason: "answered" } as const;
+    const traced = mail({ text: "hello", handledBefore, cited: externalId("cited") });
+    expect([tracedBy(traced), tracedBy(mail({ text: "hello" }))]).toEqual(["cited", null]);
+    expect("handledBefore" in withoutTrace(traced)).toBe(false);
+  });
+});

@@ -1,0 +1,70 @@
+// Messages of one run share the statements that load and write their rows. The results are those of one message after
+// the other.
+
+import { externalId } from "bridgehead/contract";
+import { expect, it } from "vitest";
+import { insertEvents } from "../../src/pipeline/accept/rows.ts";
+import { event } from "../store/rig.ts";
+import { type House, mail, openHouse } from "./house.ts";
+
+const routed = (house: House) =>
+  house.db.read((q) =>
+    q.all<{ state: string; code: string | null }>(
+      "SELECT external_id, state, code, attempts FROM events ORDER BY id",
+    ),
+  );
+
+it("routes the others when some events of a run cannot be read", async () => {
+  const house = await openHouse();
+  const good = (id: string) => JSON.stringify(mail({ text: id, from: { address: `${id}@example.org` } }));
+  const bodies = {
+    one: good("one"),
+    erased: "{}",
+    empty: '{"kind":"message"}',
+    partly: '{"kind":"message","id":"p","from":{"address":"p@example.org"},"thread":{"answers":[]}}',
+    broken: "{",
+    two: good("two"),
+  };
+  await house.scheduler.commit((q) =>
+    insertEvents(
+      q,
+      Object.entries(bodies).map(([id, body]) => event(id, { body })),
+    ),
+  );
+  await house.settles();
+  expect(await routed(house)).toEqual(
+    Object.keys(bodies).map((id) => {
+      const well = id === "one" || id === "two";
+      return { external_id: id, state: well ? "routed" : "stored", code: null, attempts: well ? 0 : 1 };
+    }),
+  );
+});
+
+it("uses what earlier messages of the same run have changed", async () => {
+  const house = await openHouse({
+    rules: { caps: { sender: [{ max: 2, per: 60_000 }], conversation: [], channel: [] } },
+  });
+  const [from, first] = [{ address: "eve@example.org" }, externalId("first")];
+  await house.arrives(
+    { text: "one", from, id: first, cc: [{ address: "cc@example.org" }] },
+    { text: "other", from: { address: "bob@example.org" } },
+    { text: "two", from: { address: "cc@example.org" }, thread: { answers: [first] } },
+    { text: "three", from },
+    { text: "four", from },
+    { text: "stop", from: { address: "bob@example.org" }, consent: { word: "stop" } },
+    { text: "late", from: { address: "bob@example.org" } },
+  );
+  const rows = await routed(house);
+  expect(rows.map(({ state, code }) => code ?? state)).toEqual([
+    // The waiting turn of the second message is dropped after the STOP.
+    ...["routed", "suppressed", "routed", "routed"],
+    ...["cap-sender", "opt-out", "suppressed"],
+  ]);
+  const turns = await house.db.read((q) =>
+    q.all<{ question: string; of: number }>(
+      `SELECT question, DENSE_RANK() OVER (ORDER BY conversation) AS of FROM turns ORDER BY event`,
+    ),
+  );
+  expect(turns.find(({ question }) => question === "two")?.of).toBe(turns[0]?.of);
+  expect(new Set(turns.map(({ of }) => of)).size).toBe(3);
+});
