@@ -158,8 +158,10 @@ describe("the turn", () => {
     expect(writes.next).toMatchObject([{ conversation: "k", question: "hello" }]);
     expect(writes.settled.map(({ turn }) => turn)).toEqual(["id2", "id3"]);
     expect(writes.participants.map(({ address }) => address)).toEqual([
-      ...["ada@example.org", "b@example.org"],
-      ...["ada@example.org", "b@example.org"],
+      "ada@example.org",
+      "b@example.org",
+      "ada@example.org",
+      "b@example.org",
     ]);
   });
 });

@@ -57,8 +57,13 @@ it("uses what earlier messages of the same run have changed", async () => {
   const rows = await routed(house);
   expect(rows.map(({ state, code }) => code ?? state)).toEqual([
     // The waiting turn of the second message is dropped after the STOP.
-    ...["routed", "suppressed", "routed", "routed"],
-    ...["cap-sender", "opt-out", "suppressed"],
+    "routed",
+    "suppressed",
+    "routed",
+    "routed",
+    "cap-sender",
+    "opt-out",
+    "suppressed",
   ]);
   const turns = await house.db.read((q) =>
     q.all<{ question: string; of: number }>(
