@@ -1,0 +1,150 @@
+// The crossing of a send: what is recorded when, and what ends an attempt before it.
+
+import { type Attempt, externalId, type Outbound, type SendOutcome } from "bridgehead/contract";
+import { expect, it } from "vitest";
+import { attemptsOn, dropDraft } from "../../src/store/tables/outbox.ts";
+import { suppress } from "../../src/store/tables/suppressions.ts";
+import { type House, openHouse } from "./house.ts";
+
+const person = "ada@example.org";
+
+/** An adapter whose sends wait for their connection until `connect` is called. */
+function connecting() {
+  const attempts: Attempt[] = [];
+  const gates: (() => void)[] = [];
+  const outcomes: (SendOutcome | Error)[] = [];
+  const outbound: Partial<Outbound> = {
+    async send(_, attempt) {
+      attempts.push(attempt);
+      await new Promise<void>((resolve) => gates.push(resolve));
+      await attempt.crossing();
+      const outcome = outcomes.shift() ?? { kind: "sent", id: externalId(`sent-${attempt.key}`) };
+      if (outcome instanceof Error) throw outcome;
+      return outcome;
+    },
+  };
+  return {
+    attempts,
+    outcomes,
+    outbound,
+    waiting: () => gates.length,
+    connect: () => gates.splice(0).forEach((open) => open()),
+  };
+}
+
+const draftOf = async ({ db }: House) => {
+  const draft = await db.read((q) =>
+    q.one<{ id: string; state: string; attempts: number }>("SELECT id, state, attempts FROM drafts"),
+  );
+  if (!draft) throw new Error("no draft");
+  return draft;
+};
+const attempts = async (house: House) => house.db.read(async (q) => attemptsOn(q, (await draftOf(house)).id));
+
+async function waitingSend(): Promise<{ house: House; adapter: ReturnType<typeof connecting> }> {
+  const adapter = connecting();
+  const house = await openHouse({ outbound: adapter.outbound });
+  void house.arrives({ text: "hello" });
+  await expect.poll(adapter.waiting, { interval: 1 }).toBe(1);
+  return { house, adapter };
+}
+
+it("records nothing before the crossing, and the attempt in it", async () => {
+  const { house, adapter } = await waitingSend();
+  expect([await draftOf(house), await attempts(house)]).toMatchObject([{ state: "queued", attempts: 0 }, []]);
+  adapter.outcomes.push({ kind: "unknown", reason: "cut" });
+  adapter.connect();
+  await house.settles();
+  expect(await draftOf(house)).toMatchObject({ state: "unknown", attempts: 1 });
+  expect(await attempts(house)).toMatchObject([{ number: 1, outcome: "unknown" }]);
+});
+
+it.each([
+  [
+    "an operator dropped it",
+    (house: House) => house.db.tx(async (q) => dropDraft(q, (await draftOf(house)).id)),
+  ],
+  ["its recipient was suppressed", (house: House) => house.db.tx((q) => suppress(q, "c", person, "STOP"))],
+])("sends nothing when %s after the claim", async (_, change) => {
+  const { house, adapter } = await waitingSend();
+  await change(house);
+  adapter.connect();
+  await house.settles();
+  expect([await draftOf(house), await attempts(house)]).toMatchObject([
+    { state: "dropped", attempts: 0 },
+    [],
+  ]);
+  expect(house.sent).toEqual([]);
+});
+
+it("counts an attempt that failed before the crossing for the backoff", async () => {
+  const house = await openHouse({ outbound: { send: () => Promise.reject(new Error("no connection")) } });
+  await house.arrives({ text: "hello" });
+  expect(await draftOf(house)).toMatchObject({ state: "queued", attempts: 1 });
+  expect(await attempts(house)).toMatchObject([{ number: 1, outcome: "deferred" }]);
+});
+
+it("rejects a crossing after the adapter has returned", async () => {
+  let late: Promise<unknown> = Promise.resolve();
+  const house = await openHouse({
+    outbound: {
+      async send(_, attempt) {
+        late = new Promise((resolve) => setImmediate(resolve)).then(() => attempt.crossing());
+        late.catch(() => undefined);
+        return { kind: "deferred", reason: "no connection" };
+      },
+    },
+  });
+  await house.arrives({ text: "hello" });
+  await expect(late).rejects.toThrow();
+  expect((await draftOf(house)).state).toBe("queued");
+  expect((await attempts(house)).map(({ outcome }) => outcome)).toEqual(["deferred"]);
+});
+
+it("records once when the adapter crosses twice in one attempt", async () => {
+  const house = await openHouse({
+    outbound: {
+      async send(_, attempt) {
+        await attempt.crossing();
+        await attempt.crossing();
+        return { kind: "sent", id: externalId("twice") };
+      },
+    },
+  });
+  await house.arrives({ text: "hello" });
+  expect(await attempts(house)).toMatchObject([{ number: 1, outcome: "sent" }]);
+});
+
+it("claims no more drafts than the adapter has capacity for, and goes on when a send has ended", async () => {
+  const adapter = connecting();
+  const most = 2;
+  let running = 0;
+  let highest = 0;
+  const house = await openHouse({
+    outbound: {
+      capacity: () => Math.max(0, most - running),
+      async send(draft, attempt) {
+        running += 1;
+        highest = Math.max(highest, running);
+        try {
+          return await (adapter.outbound.send as Outbound["send"])(draft, attempt);
+        } finally {
+          running -= 1;
+        }
+      },
+    },
+  });
+  const people = ["a", "b", "c", "d", "e"];
+  const arrived = house.arrives(
+    ...people.map((name) => ({ text: name, from: { address: `${name}@example.org` } })),
+  );
+  await expect.poll(adapter.waiting, { interval: 1 }).toBe(most);
+  for (const total of [2, 4, 5]) {
+    await expect.poll(() => adapter.attempts.length, { interval: 1 }).toBe(total);
+    const leases = house.scheduler.running();
+    expect(leases).toBeLessThanOrEqual(most);
+    adapter.connect();
+  }
+  await arrived;
+  expect([await house.drafts(), highest]).toEqual([people.map(() => "sent"), most]);
+});
