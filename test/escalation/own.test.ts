@@ -82,7 +82,7 @@ const troubles: readonly {
   {
     what: "an answer of which nobody can tell whether it went out",
     cause: "held",
-    reason: /it may have gone out/,
+    reason: /it may have been sent/,
     options: {
       rules: { unknown_window: 1000 },
       outbound: {

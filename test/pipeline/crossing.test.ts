@@ -2,9 +2,11 @@
 
 import { type Attempt, externalId, type Outbound, type SendOutcome } from "bridgehead/contract";
 import { expect, it } from "vitest";
+import type { Database, Query } from "../../src/store/driver.ts";
 import { attemptsOn, dropDraft } from "../../src/store/tables/outbox.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { type House, openHouse } from "./house.ts";
+import { watched } from "./rig.ts";
 
 const person = "ada@example.org";
 
@@ -12,21 +14,17 @@ const person = "ada@example.org";
 function connecting() {
   const attempts: Attempt[] = [];
   const gates: (() => void)[] = [];
-  const outcomes: (SendOutcome | Error)[] = [];
-  const outbound: Partial<Outbound> = {
-    async send(_, attempt) {
-      attempts.push(attempt);
-      await new Promise<void>((resolve) => gates.push(resolve));
-      await attempt.crossing();
-      const outcome = outcomes.shift() ?? { kind: "sent", id: externalId(`sent-${attempt.key}`) };
-      if (outcome instanceof Error) throw outcome;
-      return outcome;
-    },
+  const outcomes: SendOutcome[] = [];
+  const send: Outbound["send"] = async (_, attempt) => {
+    attempts.push(attempt);
+    await new Promise<void>((resolve) => gates.push(resolve));
+    await attempt.crossing();
+    return outcomes.shift() ?? { kind: "sent", id: externalId(`sent-${attempt.key}`) };
   };
   return {
     attempts,
     outcomes,
-    outbound,
+    send,
     waiting: () => gates.length,
     connect: () => gates.splice(0).forEach((open) => open()),
   };
@@ -43,7 +41,7 @@ const attempts = async (house: House) => house.db.read(async (q) => attemptsOn(q
 
 async function waitingSend(): Promise<{ house: House; adapter: ReturnType<typeof connecting> }> {
   const adapter = connecting();
-  const house = await openHouse({ outbound: adapter.outbound });
+  const house = await openHouse({ outbound: { send: adapter.send } });
   void house.arrives({ text: "hello" });
   await expect.poll(adapter.waiting, { interval: 1 }).toBe(1);
   return { house, adapter };
@@ -127,7 +125,7 @@ it("claims no more drafts than the adapter has capacity for, and goes on when a 
         running += 1;
         highest = Math.max(highest, running);
         try {
-          return await (adapter.outbound.send as Outbound["send"])(draft, attempt);
+          return await adapter.send(draft, attempt);
         } finally {
           running -= 1;
         }
@@ -147,4 +145,41 @@ it("claims no more drafts than the adapter has capacity for, and goes on when a 
   }
   await arrived;
   expect([await house.drafts(), highest]).toEqual([people.map(() => "sent"), most]);
+});
+
+it("takes eight statements for a mail that is sent, seven of them of its own", async () => {
+  const statements: string[] = [];
+  const counted = (q: Query): Query => {
+    const noted =
+      <T>(run: (sql: string, ...values: never[]) => Promise<T>) =>
+      (sql: string, ...values: unknown[]) => {
+        statements.push(sql.replace(/\s+/g, " "));
+        return run(sql, ...(values as never[]));
+      };
+    return { ...q, one: noted(q.one) as Query["one"], all: noted(q.all) as Query["all"], run: noted(q.run) };
+  };
+  const store = await watched();
+  const db: Database = {
+    ...store,
+    kind: "sqlite",
+    tx: (work, options) => store.tx((q) => work(counted(q)), options),
+    read: (work) => store.read((q) => work(counted(q))),
+  };
+  const house = await openHouse({ db });
+  // The first mail reads the pauses of the channel.
+  await house.arrives({ text: "hello" });
+  statements.length = 0;
+  await house.arrives({ text: "hello again", from: { address: "ben@example.org" } });
+  const composed = statements.findIndex((sql) => sql.startsWith("INSERT INTO drafts"));
+  const own = statements.slice(composed + 1).filter((sql) => !sql.startsWith("WITH RECURSIVE"));
+  expect(own.map((sql) => sql.split(" ").slice(0, 3).join(" "))).toEqual([
+    "SELECT id, conversation,", // due lanes: once for all claims of a commit
+    "SELECT id, conversation,",
+    "UPDATE drafts SET",
+    "INSERT INTO attempts",
+    "UPDATE attempts SET",
+    "INSERT INTO citations",
+    "UPDATE drafts SET",
+    "UPDATE lanes SET",
+  ]);
 });

@@ -10,7 +10,14 @@ import type { Query } from "../../store/driver.ts";
 import type { Closed } from "../../store/lanes.ts";
 import { sendRate, takeRate } from "../../store/rates.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
-import { endPause, pausesOf, takeProbe, wholeChannel, writePause } from "../../store/tables/pauses.ts";
+import {
+  endPause,
+  type Pause,
+  pausesOf,
+  takeProbe,
+  wholeChannel,
+  writePause,
+} from "../../store/tables/pauses.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import { pauseSteps } from "./decide.ts";
 
@@ -32,9 +39,10 @@ export class Pauses {
   /** Monotonic milliseconds until which the send rate limit of a sender has no room. Key: channel and
    *  sender. */
   readonly #rested = new Map<string, number>();
-  /** Channels that had a pause when this process last read or wrote one. An outcome on other channels
-   *  ends no pause, so it reads none. A pause of another node is known from the next claim on. */
-  readonly #paused = new Set<string>();
+  /** Channels without a pause when this process last read them. An outcome on them ends no pause, so it
+   *  reads none. Where one process owns the store, a claim reads none either; a pause of another node is
+   *  known from the next claim on. */
+  readonly #unpaused = new Set<string>();
 
   /** `probeMs` is the longest duration of a probe. */
   constructor(clock: Clock, probeMs: number) {
@@ -45,9 +53,7 @@ export class Pauses {
   /** Creates the gate for one claim on a channel. */
   async gate(q: Query, line: ChannelRuntime): Promise<Gate> {
     const { channel } = line;
-    const pauses = new Map((await pausesOf(q, channel)).map((pause) => [pause.sender, pause]));
-    if (pauses.size > 0) this.#paused.add(channel);
-    else this.#paused.delete(channel);
+    const pauses = new Map((await this.#read(q, channel)).map((pause) => [pause.sender, pause]));
     const closed = this.#withoutRoom(channel);
     for (const { sender, remaining } of pauses.values()) {
       if (remaining > 0) closed.add(sender);
@@ -85,17 +91,28 @@ export class Pauses {
     const { channel } = line;
     if (draft.session !== null) return;
     const begins = outcome.kind === "deferred" && (outcome.scope === "channel" || outcome.scope === "sender");
-    if (!begins && !this.#paused.has(channel)) return;
+    if (!begins && this.#unpaused.has(channel)) return;
     const known = await pausesOf(q, channel);
     const pace = paceOf(line.traits.platform);
     for (const step of pauseSteps(known, draft.id, sender, outcome, pace, jitter)) {
       if (step.kind === "end") await endPause(q, channel, step.sender);
       else {
+        this.#unpaused.delete(channel);
         await writePause(q, channel, step);
-        this.#paused.add(channel);
         if (step.forMs < timerMs) q.waits.add(step.forMs);
       }
     }
+  }
+
+  async #read(q: Query, channel: string): Promise<Pause[]> {
+    if (q.leases !== null && this.#unpaused.has(channel)) return [];
+    const pauses = await pausesOf(q, channel);
+    if (pauses.length > 0) this.#unpaused.delete(channel);
+    else {
+      this.#unpaused.add(channel);
+      q.onRollback(() => this.#unpaused.delete(channel));
+    }
+    return pauses;
   }
 
   /** Returns the senders of the channel whose send rate limit has no room now. */
