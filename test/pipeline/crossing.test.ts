@@ -149,15 +149,22 @@ it("claims no more drafts than the adapter has capacity for, and goes on when a 
 
 it("takes eight statements for a mail that is sent, seven of them of its own", async () => {
   const statements: string[] = [];
-  const counted = (q: Query): Query => {
-    const noted =
-      <T>(run: (sql: string, ...values: never[]) => Promise<T>) =>
-      (sql: string, ...values: unknown[]) => {
-        statements.push(sql.replace(/\s+/g, " "));
-        return run(sql, ...(values as never[]));
-      };
-    return { ...q, one: noted(q.one) as Query["one"], all: noted(q.all) as Query["all"], run: noted(q.run) };
-  };
+  const note = (sql: string) => void statements.push(sql.replace(/\s+/g, " "));
+  const counted = (q: Query): Query => ({
+    ...q,
+    one(sql, ...values) {
+      note(sql);
+      return q.one(sql, ...values);
+    },
+    all(sql, ...values) {
+      note(sql);
+      return q.all(sql, ...values);
+    },
+    run(sql, ...values) {
+      note(sql);
+      return q.run(sql, ...values);
+    },
+  });
   const store = await watched();
   const db: Database = {
     ...store,
