@@ -155,6 +155,25 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ["promises", "src/a.ts", say("// TO", "DO later"), "src/a.ts: promises to be finished"],
   ["honestTests", "test/a.test.ts", say("vi.", "mock('x')"), say("test/a.test.ts: vi.", "mock(")],
   ["honestTests", "test/a.test.ts", say("it.", "only('x')"), say("test/a.test.ts: it.", "only(")],
+  [
+    "stateWrites",
+    "src/store/a.ts",
+    "q.run(`UPDATE turns\n  SET open = 0, state = 'sent' WHERE id = $1`)",
+    "src/store/a.ts: writes a state unchecked: SET open = 0, state = 'sent'",
+  ],
+  [
+    "stateWrites",
+    "src/pipeline/a.ts",
+    `q.run(\`UPDATE ${"${table}"} SET ${"${more}"}, state = $2\`)`,
+    "src/pipeline/a.ts: writes a state unchecked: SET ?, state = $2",
+  ],
+  [
+    "stateWrites",
+    "src/store/a.ts",
+    "INSERT INTO drafts (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET state = excluded.state",
+    "src/store/a.ts: writes a state unchecked: SET state = excluded.state",
+  ],
+  ["stateWrites", "src/store/a.ts", "UPDATE turns SET open = 0 WHERE state = 'failed'", null],
 ];
 
 describe("the gate can close:", () => {

@@ -4,6 +4,7 @@ import type { Query } from "../store/driver.ts";
 import { lockLane, refreshLane } from "../store/lanes.ts";
 import { type SessionRow, sessionColumns } from "../store/tables/sessions.ts";
 import { endAttempt } from "../store/tables/turns.ts";
+import { moves } from "../store/transitions.ts";
 import type { DropPlan, FreeConversation, OpenTurns, Speaking } from "./decide.ts";
 
 /** Returns the session, locked for this transaction. Events of a session lock it before its lanes, in the
@@ -38,9 +39,11 @@ export async function insertSession(
  *  human. Work of another node on it is taken over soon. */
 export async function resumeSession(q: Query, session: SessionRow, node: string): Promise<void> {
   await q.run(
-    `UPDATE sessions SET state = 'open', node = $3, openings = openings + 1, handing_over = NULL, lost_at = NULL,
-       closed_at = NULL, reason = NULL
-     WHERE channel = $1 AND id = $2`,
+    moves("sessions", "open", {
+      set: `node = $3, openings = openings + 1, handing_over = NULL, lost_at = NULL, closed_at = NULL,
+       reason = NULL`,
+      where: "channel = $1 AND id = $2",
+    }),
     session.channel,
     session.id,
     node,
@@ -52,8 +55,11 @@ export async function resumeSession(q: Query, session: SessionRow, node: string)
 /** Reopens a session that was recorded as lost but is still connected at `node`. */
 export async function reviveSession(q: Query, session: SessionRow, node: string): Promise<void> {
   await q.run(
-    `UPDATE sessions SET state = 'open', node = $3, lost_at = NULL, reason = NULL
-     WHERE channel = $1 AND id = $2 AND state = 'lost'`,
+    moves("sessions", "open", {
+      set: "node = $3, lost_at = NULL, reason = NULL",
+      where: "channel = $1 AND id = $2",
+      from: ["lost"],
+    }),
     session.channel,
     session.id,
     node,
@@ -74,8 +80,11 @@ export async function handOver(q: Query, session: SessionRow, reason: string): P
 /** Marks the session as lost after its connection failed; it may resume. A closed session stays closed. */
 export async function loseSession(q: Query, session: SessionRow, reason: string | null): Promise<void> {
   await q.run(
-    `UPDATE sessions SET state = 'lost', lost_at = COALESCE(lost_at, now_ms()), reason = $3
-     WHERE channel = $1 AND id = $2 AND state <> 'closed'`,
+    moves("sessions", "lost", {
+      set: "lost_at = COALESCE(lost_at, now_ms()), reason = $3",
+      where: "channel = $1 AND id = $2",
+      again: true,
+    }),
     session.channel,
     session.id,
     reason,
@@ -90,8 +99,12 @@ export async function closeSession(
   end: { readonly reason: string | null; readonly durationMs: number | null },
 ): Promise<void> {
   await q.run(
-    `UPDATE sessions SET state = 'closed', closed_at = COALESCE(closed_at, now_ms()), reason = COALESCE($3, reason),
-       duration = COALESCE($4, duration) WHERE channel = $1 AND id = $2`,
+    moves("sessions", "closed", {
+      set: `closed_at = COALESCE(closed_at, now_ms()), reason = COALESCE($3, reason),
+       duration = COALESCE($4, duration)`,
+      where: "channel = $1 AND id = $2",
+      again: true,
+    }),
     session.channel,
     session.id,
     end.reason,
@@ -166,17 +179,18 @@ export async function openTurns(
   };
 }
 
+const dropTurn = moves("turns", "dropped", {
+  set: "open = 0, reason = $2, updated_at = now_ms()",
+  where: "id = $1",
+});
+
 /** Drops the turns of the plan, and replaces the questions of turns that must complete an opening by
  *  `opening`. Call with the inbound lane locked. A worker that is asking a dropped turn detects this
  *  before it writes. */
 export async function dropTurns(q: Query, plan: DropPlan, reason: string, opening: string): Promise<void> {
   for (const { id, state } of plan.drop) {
     if (state === "asking") await endAttempt(q, id, "unknown", reason);
-    await q.run(
-      "UPDATE turns SET state = 'dropped', open = 0, reason = $2, updated_at = now_ms() WHERE id = $1",
-      id,
-      reason,
-    );
+    await q.run(dropTurn, id, reason);
   }
   for (const { id } of plan.strip)
     await q.run(
@@ -198,8 +212,11 @@ export async function dropDrafts(
 ): Promise<void> {
   await lockLane(q, conversation, "out");
   const changed = await q.run(
-    `UPDATE drafts SET state = 'dropped', open = 0, reason = 'the call has ended', updated_at = now_ms()
-     WHERE conversation = $1 AND open = 1 AND session = $2 AND state = 'queued'`,
+    moves("drafts", "dropped", {
+      set: "open = 0, reason = 'the call has ended', updated_at = now_ms()",
+      where: "conversation = $1 AND open = 1 AND session = $2",
+      from: ["queued"],
+    }),
     conversation,
     id,
   );
@@ -213,10 +230,13 @@ export async function dropRest(
 ): Promise<void> {
   await lockLane(q, conversation, "out");
   const changed = await q.run(
-    `UPDATE drafts SET state = 'dropped', open = 0, reason = 'the caller interrupted', updated_at = now_ms()
-     WHERE conversation = $1 AND open = 1 AND session = $2 AND state = 'queued'
+    moves("drafts", "dropped", {
+      set: "open = 0, reason = 'the caller interrupted', updated_at = now_ms()",
+      where: `conversation = $1 AND open = 1 AND session = $2
        AND EXISTS (SELECT 1 FROM drafts said WHERE said.reply = drafts.reply AND said.id <> drafts.id
          AND said.state IN ('sending', 'sent', 'delivered'))`,
+      from: ["queued"],
+    }),
     conversation,
     id,
   );
@@ -272,7 +292,11 @@ export async function speakingState(
 export async function loseSessions(q: Query): Promise<void> {
   await q.run("UPDATE lanes SET node = NULL WHERE node IS NOT NULL");
   await q.run(
-    "UPDATE sessions SET state = 'lost', lost_at = now_ms(), reason = 'restarted' WHERE state = 'open'",
+    moves("sessions", "lost", {
+      set: "lost_at = now_ms(), reason = 'restarted'",
+      where: "state <> 'closed'",
+      from: ["open"],
+    }),
   );
 }
 
@@ -284,9 +308,11 @@ const silent = "the node that held it is silent";
 /** Marks open sessions of nodes without a valid lease as lost; returns their number. */
 export async function loseOrphans(q: Query): Promise<number> {
   const orphans = await q.all<{ conversation: string }>(
-    `UPDATE sessions SET state = 'lost', lost_at = now_ms(), reason = $1 WHERE state = 'open'
-       AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.name = 'node:' || sessions.node AND until > now_ms())
-     RETURNING conversation`,
+    `${moves("sessions", "lost", {
+      set: "lost_at = now_ms(), reason = $1",
+      where:
+        "NOT EXISTS (SELECT 1 FROM leases WHERE leases.name = 'node:' || sessions.node AND until > now_ms())",
+    })} RETURNING conversation`,
     silent,
   );
   for (const { conversation } of orphans) {
@@ -317,8 +343,11 @@ export async function forgetNodes(q: Query): Promise<void> {
  *  it still holds them. */
 export async function reclaimSessions(q: Query, node: string): Promise<void> {
   const own = await q.all<{ conversation: string }>(
-    `UPDATE sessions SET state = 'open', lost_at = NULL, reason = NULL
-     WHERE state <> 'closed' AND state = 'lost' AND node = $1 AND reason = $2 RETURNING conversation`,
+    `${moves("sessions", "open", {
+      set: "lost_at = NULL, reason = NULL",
+      where: "state <> 'closed' AND node = $1 AND reason = $2",
+      from: ["lost"],
+    })} RETURNING conversation`,
     node,
     silent,
   );
@@ -329,8 +358,11 @@ export async function reclaimSessions(q: Query, node: string): Promise<void> {
  *  any more. */
 export async function endLost(q: Query, afterMs: number): Promise<void> {
   await q.run(
-    `UPDATE sessions SET state = 'closed', closed_at = now_ms()
-     WHERE state <> 'closed' AND state = 'lost' AND lost_at < now_ms() - $1`,
+    moves("sessions", "closed", {
+      set: "closed_at = now_ms()",
+      where: "state <> 'closed' AND lost_at < now_ms() - $1",
+      from: ["lost"],
+    }),
     afterMs,
   );
 }

@@ -1,5 +1,6 @@
-// The state machines of all durable rows, as data. The diagrams in src/README.md are generated from this
-// file. A test compares it with the CHECK constraints of the schema.
+// The state machines of all durable rows, as data. Every change of a state is checked against them
+// (store/transitions.ts). The diagrams in src/README.md are generated from this file. A test compares it
+// with the CHECK constraints of the schema.
 
 /** Maps a state to its possible next states. A state without next states is final. */
 type Machine = { readonly [state: string]: readonly string[] };
@@ -18,8 +19,10 @@ export const eventStates = {
 } as const satisfies Machine;
 
 export const turnStates = {
-  waiting: ["asking", "dropped"],
-  asking: ["answered", "silent", "waiting", "unknown", "failed", "dropped"],
+  /** It fails without an attempt when the store was restored, and it may have been answered since. */
+  waiting: ["asking", "dropped", "failed"],
+  /** The question that follows the opening in the same work is a second attempt. */
+  asking: ["asking", "answered", "silent", "waiting", "unknown", "failed", "dropped"],
   /** The question may have been asked; only a lookup of the platform's messages leaves this state. */
   unknown: ["answered", "silent", "waiting", "unknown", "failed", "dropped"],
   answered: [],
@@ -38,8 +41,9 @@ export const replyStates = {
 } as const satisfies Machine;
 
 export const draftStates = {
-  /** A delivery receipt for an earlier attempt may arrive while the next one is queued or runs. */
-  queued: ["sending", "dropped", "held", "sent", "delivered", "failed"],
+  /** It is queued again when it was not attempted, and later instead. A delivery receipt for an earlier
+   *  attempt may arrive while the next one is queued or runs. */
+  queued: ["queued", "sending", "dropped", "held", "sent", "delivered", "failed"],
   sending: ["sent", "delivered", "failed", "queued", "unknown", "held", "dropped"],
   /** The draft may have been sent. A lookup, a delivery receipt or the policy leaves this state. */
   unknown: ["sent", "delivered", "failed", "queued", "unknown", "held", "dropped"],
@@ -57,3 +61,22 @@ export const escalationStates = {
   taken: ["taken", "open", "closed"],
   closed: [],
 } as const satisfies Machine;
+
+export const sessionStates = {
+  /** It opens again when the call continues over a further connection. */
+  open: ["open", "lost", "closed"],
+  /** The connection ended without an end of the call. */
+  lost: ["open", "closed"],
+  /** The call was transferred to a human or seemed to have ended, and continues. */
+  closed: ["open"],
+} as const satisfies Machine;
+
+/** The machines by table. */
+export const machines = {
+  events: eventStates,
+  turns: turnStates,
+  replies: replyStates,
+  drafts: draftStates,
+  escalations: escalationStates,
+  sessions: sessionStates,
+} as const;

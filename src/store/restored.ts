@@ -7,6 +7,7 @@ import { type Direction, refreshLane, revokeLease } from "./lanes.ts";
 import { releaseEvent } from "./tables/inbox.ts";
 import { dropDraft, resendDraft } from "./tables/outbox.ts";
 import { allKnown } from "./tables/watches.ts";
+import { moves } from "./transitions.ts";
 
 /** Code of every message that is held for this reason. */
 export const answeredBefore = "answered-before-restore";
@@ -24,25 +25,33 @@ export async function holdOpenWork(
   // Messages exempt from a cap are consent keywords, voicemails, or speech in a call; they are processed as
   // usual.
   let messages = await q.run(
-    `UPDATE events SET state = 'held', code = '${answeredBefore}', reason = $3
-     WHERE state = 'stored' AND kind = 'message' AND COALESCE(code, '') <> 'exempt'
+    moves("events", "held", {
+      set: `code = '${answeredBefore}', reason = $3`,
+      where: `kind = 'message' AND COALESCE(code, '') <> 'exempt'
        AND (channel = $1 OR $1 = '') AND received_at < $2`,
+      from: ["stored"],
+    }),
     channel,
     before,
     reason,
   );
   const turns = await q.all<{ id: string; conversation: string }>(
-    `UPDATE turns SET state = 'failed', open = 0, reason = $3, updated_at = now_ms()
-     WHERE open = 1 AND kind = 'question' AND session IS NULL AND state IN ('waiting', 'asking', 'unknown')
-       AND (channel = $1 OR $1 = '') AND made_at < $2 RETURNING id, conversation`,
+    `${moves("turns", "failed", {
+      set: "open = 0, reason = $3, updated_at = now_ms()",
+      where: `open = 1 AND kind = 'question' AND session IS NULL
+       AND (channel = $1 OR $1 = '') AND made_at < $2`,
+      from: ["waiting", "asking", "unknown"],
+    })} RETURNING id, conversation`,
     channel,
     before,
     reason,
   );
   const replies = await q.all<{ turn: string | null }>(
-    `UPDATE replies SET state = 'failed', reason = $3
-     WHERE state = 'ready' AND kind <> 'notice' AND (channel = $1 OR $1 = '') AND created_at < $2
-       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = replies.turn AND turns.session IS NOT NULL) RETURNING turn`,
+    `${moves("replies", "failed", {
+      set: "reason = $3",
+      where: `kind <> 'notice' AND (channel = $1 OR $1 = '') AND created_at < $2
+       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = replies.turn AND turns.session IS NOT NULL)`,
+    })} RETURNING turn`,
     channel,
     before,
     reason,
@@ -50,11 +59,12 @@ export async function holdOpenWork(
   for (const turn of [...turns.map(({ id }) => id), ...replies.flatMap((reply) => reply.turn ?? [])])
     messages += await holdEventsOf(q, turn);
   const drafts = await q.all<{ conversation: string }>(
-    `UPDATE drafts SET state = 'held', open = 0, settle_until = NULL, reason = $3, updated_at = now_ms()
-     WHERE open = 1 AND session IS NULL AND state IN ('queued', 'sending', 'unknown')
-       AND (channel = $1 OR $1 = '') AND created_at < $2
-       AND EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind <> 'notice')
-     RETURNING conversation`,
+    `${moves("drafts", "held", {
+      set: "open = 0, settle_until = NULL, reason = $3, updated_at = now_ms()",
+      where: `open = 1 AND session IS NULL AND (channel = $1 OR $1 = '') AND created_at < $2
+       AND EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind <> 'notice')`,
+      from: ["queued", "sending", "unknown"],
+    })} RETURNING conversation`,
     channel,
     before,
     reason,
@@ -79,7 +89,11 @@ async function takeBack(q: Query, conversation: string, direction: Direction): P
 
 async function holdEventsOf(q: Query, turn: string): Promise<number> {
   return q.run(
-    `UPDATE events SET state = 'held', code = '${answeredBefore}', reason = $2 WHERE turn = $1`,
+    moves("events", "held", {
+      set: `code = '${answeredBefore}', reason = $2`,
+      where: "turn = $1",
+      again: true,
+    }),
     turn,
     reason,
   );
@@ -133,8 +147,11 @@ export async function dropEvent(q: Query, id: number, turn?: string | null): Pro
   const where = turn == null ? "id = $1" : "(id = $1 OR turn = $2)";
   const values = turn == null ? [id] : [id, turn];
   const changed = await q.run(
-    `UPDATE events SET state = 'ignored', reason = 'dropped by an operator'
-     WHERE ${where} AND state = 'held' AND code = '${answeredBefore}'`,
+    moves("events", "ignored", {
+      set: "reason = 'dropped by an operator'",
+      where: `${where} AND code = '${answeredBefore}'`,
+      from: ["held"],
+    }),
     ...values,
   );
   if (changed === 0) throw new Error(`dropping message ${id}: it is not held as ${answeredBefore}`);

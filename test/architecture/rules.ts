@@ -150,6 +150,20 @@ const honestTests: Rule = (files) =>
       ),
     );
 
+const update = /\bUPDATE\s+(?:events|turns|replies|drafts|escalations|sessions|\?)?\s*SET\b([^`"]*)/g;
+
+/** A state is written through `moves` and `stateWhere`, which name the states that it may leave. */
+const stateWrites: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith("src/") && !/^src\/(platform|sandbox)\//.test(path))
+    .filter(({ path }) => path !== "src/store/transitions.ts")
+    .flatMap(({ path, text }) =>
+      [...text.replace(/\$\{[^`}]*\}/g, "?").matchAll(update)]
+        .map(([, set = ""]) => set.split(/\b(?:WHERE|RETURNING)\b/)[0] ?? "")
+        .filter((set) => /(?:^|[\s,])state\s*=/.test(set))
+        .map((set) => `${path}: writes a state unchecked: SET ${set.trim().slice(0, 40)}`),
+    );
+
 export const rules = {
   directions,
   packageHomes,
@@ -160,4 +174,5 @@ export const rules = {
   inheritance,
   promises,
   honestTests,
+  stateWrites,
 } as const;

@@ -2,13 +2,7 @@
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import {
-  draftStates,
-  escalationStates,
-  eventStates,
-  replyStates,
-  turnStates,
-} from "../../src/domain/states.ts";
+import { machines } from "../../src/domain/states.ts";
 
 const readme = new URL("../../src/README.md", import.meta.url);
 const [open, close] = ["<!-- states -->", "<!-- /states -->"];
@@ -26,14 +20,9 @@ function diagram(name: string, machine: Machine): string {
 }
 
 function generated(): string {
-  const all: readonly [string, Machine][] = [
-    ["event", eventStates],
-    ["turn", turnStates],
-    ["reply", replyStates],
-    ["draft", draftStates],
-    ["escalation", escalationStates],
-  ];
-  return all.map(([name, machine]) => diagram(name, machine)).join("\n\n");
+  return Object.entries<Machine>(machines)
+    .map(([table, machine]) => diagram(table, machine))
+    .join("\n\n");
 }
 
 it("src/README.md shows the states as they are", () => {

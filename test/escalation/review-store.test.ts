@@ -7,9 +7,10 @@ import { openFor } from "../../src/pipeline/route/notices.ts";
 import { addNotice, dueNotices, ensureContact } from "../../src/store/tables/contacts.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
-import { changeTurn, endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
+import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { openHouse } from "../pipeline/house.ts";
 import { lineOf, listen } from "../pipeline/rig.ts";
+import { concludeTurn } from "../store/rig.ts";
 
 const human = (id: string, text: string): PlatformMessage => ({ id, role: "human", text, answers: null });
 
@@ -33,7 +34,7 @@ it.each([
         await recordAsking(q, await readTurn(q, "t"), "node", 1);
         await endAttempt(q, "t", end, null);
       }
-      await changeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
+      await concludeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
       const watch = { conversation, channel: "c", mode: "manual", mark: null, position: 0, looks: 0 };
       const look = { line, watch, conversation: await readConversation(q, conversation), platformId: "p" };
       const said = [

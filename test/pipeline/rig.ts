@@ -4,15 +4,13 @@ import type { Clock, DeliveryEvent, Log, Outbound } from "bridgehead/contract";
 import { channelId } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import type { AgentClient, AgentSettings } from "../../src/agent/calls.ts";
-import { draftStates, eventStates, replyStates, turnStates } from "../../src/domain/states.ts";
+import { machines } from "../../src/domain/states.ts";
 import { RateReserve } from "../../src/engine/rate-reserve.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type Rate, rateOf } from "../../src/store/rates.ts";
 import { fresh, type NewPlace, sqlitePlace } from "../store/rig.ts";
-
-const machines = { events: eventStates, turns: turnStates, replies: replyStates, drafts: draftStates };
 
 /** A store whose transitions are checked when the test ends. SQLite: its triggers are short. */
 export async function watched(place: NewPlace = sqlitePlace): Promise<Database> {

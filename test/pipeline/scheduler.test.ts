@@ -13,16 +13,10 @@ import {
   releaseLane,
 } from "../../src/store/lanes.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
-import {
-  changeTurn,
-  endAttempt,
-  headTurn,
-  recordAsking,
-  type TurnRow,
-} from "../../src/store/tables/turns.ts";
+import { endAttempt, headTurn, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, startPostgres } from "../real/postgres.ts";
-import { conversation, fresh, postgresPlace, turn } from "../store/rig.ts";
+import { concludeTurn, conversation, fresh, postgresPlace, turn } from "../store/rig.ts";
 import { clock, listen, watched } from "./rig.ts";
 
 /** A stage that answers turns with `work`. */
@@ -48,7 +42,7 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
             return async (inner) => {
               await guardLease(inner, lease);
               await endAttempt(inner, row.id, "sent", null);
-              await changeTurn(inner, row.id, { state: "answered", open: 0 });
+              await concludeTurn(inner, row.id, { state: "answered", open: 0 });
               await releaseLane(inner, lease, "in");
             };
           },

@@ -4,8 +4,8 @@ import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { writeOpening } from "../../src/domain/opening.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
-import { changeDraft } from "../../src/store/tables/drafts.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
+import { concludeDraft } from "../store/rig.ts";
 import { callHouse, callOf } from "./call.ts";
 import { testClock } from "./house.ts";
 import { refusing } from "./scripted-platform.ts";
@@ -291,7 +291,7 @@ describe("what is to be said", () => {
     const { house, call } = await withAnswer([notYet]);
     await house.db.tx(async (q) => {
       const row = await q.one<{ id: string }>("SELECT id FROM drafts");
-      await changeDraft(q, row?.id ?? "", { state: "sending", open: 1 });
+      await concludeDraft(q, row?.id ?? "", { state: "sending", open: 1 });
     });
     await call.tells("lost");
     await call.tells("opened");

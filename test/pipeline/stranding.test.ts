@@ -12,10 +12,10 @@ import { enqueueDraft, insertReply, readDraft } from "../../src/store/tables/dra
 import { storedEvents } from "../../src/store/tables/events.ts";
 import { releaseEvent } from "../../src/store/tables/inbox.ts";
 import { dropDraft } from "../../src/store/tables/outbox.ts";
-import { changeTurn, headTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
+import { headTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { conversation, draft, fresh, postgresPlace, storeEvent, turn } from "../store/rig.ts";
+import { concludeTurn, conversation, draft, fresh, postgresPlace, storeEvent, turn } from "../store/rig.ts";
 import { lineOf, listen, receipt } from "./rig.ts";
 
 const hour = 3_600_000;
@@ -113,7 +113,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
       const id = await storeEvent(q, "mail");
       await conversation(q, "k");
       await turn(q, "t1", "k");
-      await changeTurn(q, "t1", { state: "failed", open: 1 });
+      await concludeTurn(q, "t1", { state: "failed", open: 1 });
       await q.run("UPDATE turns SET event = $1", id);
       await q.run("UPDATE events SET state = 'failed', code = 'not-asked', turn = 't1'");
       await q.run("UPDATE lanes SET due_at = NULL");

@@ -11,8 +11,6 @@ import { leaseLanes } from "../../src/store/lanes.ts";
 import { postponeChannel } from "../../src/store/tables/capped.ts";
 import { addParticipant, participantsOf, readConversation } from "../../src/store/tables/conversations.ts";
 import {
-  changeDraft,
-  changeReply,
   countNotices,
   enqueueDraft,
   hasEarlierReply,
@@ -23,8 +21,20 @@ import {
 import { exempt, settleEvent, settleEventsOf, storedEvents } from "../../src/store/tables/events.ts";
 import { openingOutcome } from "../../src/store/tables/openings.ts";
 import { lift, strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
-import { changeTurn, enqueueTurn, headTurn, readTurn } from "../../src/store/tables/turns.ts";
-import { conversation, draft, event, fresh, insertEvent, type NewPlace, storeEvent, turn } from "./rig.ts";
+import { enqueueTurn, headTurn, readTurn } from "../../src/store/tables/turns.ts";
+import {
+  concludeDraft,
+  concludeReply,
+  concludeTurn,
+  conversation,
+  draft,
+  event,
+  fresh,
+  insertEvent,
+  type NewPlace,
+  storeEvent,
+  turn,
+} from "./rig.ts";
 
 const person = "a@example.org";
 const lease = (q: Query, direction: "in" | "out") => leaseLanes(q, direction, "c", "n", 60_000, 9);
@@ -86,7 +96,7 @@ export function describeBegun(place: NewPlace): void {
       ]);
       await db.tx((q) => turn(q, "t4", "k", { person: "b@example.org" }));
       expect(await joinable()).toBeNull();
-      await db.tx((q) => changeTurn(q, "t4", { state: "asking", open: 1 }));
+      await db.tx((q) => concludeTurn(q, "t4", { state: "asking", open: 1 }));
       expect(await joinable("k", "b@example.org")).toBeNull();
     });
 
@@ -170,9 +180,9 @@ export function describeBegun(place: NewPlace): void {
       const [leased] = await db.tx((q) => lease(q, "out"));
       const head = () => db.read(async (q) => leased && (await headDraft(q, leased)));
       expect(await head()).toMatchObject({ id: "n1", forced: 1 });
-      await db.tx((q) => changeDraft(q, "n1", { state: "sent", open: 0 }));
+      await db.tx((q) => concludeDraft(q, "n1", { state: "sent", open: 0 }));
       expect(await head()).toMatchObject({ id: "n2" });
-      await db.tx((q) => changeDraft(q, "n2", { state: "sent", open: 0 }));
+      await db.tx((q) => concludeDraft(q, "n2", { state: "sent", open: 0 }));
       expect(await head()).toMatchObject({ id: "late", forced: 0 });
       expect(await db.read((q) => countNotices(q, "k", 60_000))).toBe(2);
       expect(await db.read((q) => countNotices(q, "other", 60_000))).toBe(0);
@@ -247,7 +257,7 @@ export function describeBegun(place: NewPlace): void {
       expect(await superseded("d1")).toBe(false);
       await db.tx((q) => turn(q, "t3", "k"));
       expect([await superseded("d1"), await superseded("o1")]).toEqual([true, false]);
-      await db.tx((q) => changeDraft(q, "d1", { state: "sent", open: 0 }));
+      await db.tx((q) => concludeDraft(q, "d1", { state: "sent", open: 0 }));
       expect(await superseded("d2")).toBe(false);
     });
   });
@@ -332,7 +342,7 @@ export function describeBegun(place: NewPlace): void {
         "ago" in (await starts(db, { introduction: null }, { introduction: "Hello", subject: null })),
       ).toBe(true);
       // What has failed is begun anew.
-      await db.tx((q) => changeTurn(q, first?.turn ?? "", { state: "failed", open: 0 }));
+      await db.tx((q) => concludeTurn(q, first?.turn ?? "", { state: "failed", open: 0 }));
       expect("ago" in (await starts(db))).toBe(false);
       await db.tx((q) => q.run("UPDATE turns SET made_at = made_at - 601000"));
       expect("ago" in (await starts(db))).toBe(false);
@@ -346,7 +356,7 @@ export function describeBegun(place: NewPlace): void {
         await db.tx(work);
         seen.push(await outcome(db, id));
       };
-      await step((q) => changeTurn(q, id, { state: "answered", open: 0 }));
+      await step((q) => concludeTurn(q, id, { state: "answered", open: 0 }));
       await step((q) =>
         insertReply(q, {
           id: "r",
@@ -358,9 +368,9 @@ export function describeBegun(place: NewPlace): void {
           kind: "opening",
         }),
       );
-      await step((q) => changeReply(q, "r", "failed", "a defect"));
+      await step((q) => concludeReply(q, "r", "failed", "a defect"));
       await step(async (q) => {
-        await changeReply(q, "r", "composed", null);
+        await concludeReply(q, "r", "composed", null);
         for (const part of ["d1", "d2"]) {
           await enqueueDraft(q, {
             id: part,
@@ -373,15 +383,11 @@ export function describeBegun(place: NewPlace): void {
           });
         }
       });
-      await step(async (q) => void (await changeDraft(q, "d1", { state: "delivered", open: 0 })));
-      await step(
-        async (q) => void (await changeDraft(q, "d2", { state: "held", open: 0, reason: "nobody knows" })),
-      );
-      await step(
-        async (q) => void (await changeDraft(q, "d2", { state: "dropped", open: 0, reason: "suppressed" })),
-      );
-      await step(async (q) => void (await changeDraft(q, "d2", { state: "sent", open: 0 })));
-      await step((q) => changeTurn(q, id, { state: "failed", open: 0, reason: "refused" }));
+      await step((q) => concludeDraft(q, "d1", { state: "delivered", open: 0 }));
+      await step((q) => concludeDraft(q, "d2", { state: "held", open: 0, reason: "nobody knows" }));
+      await step((q) => concludeDraft(q, "d2", { state: "dropped", open: 0, reason: "suppressed" }));
+      await step((q) => concludeDraft(q, "d2", { state: "sent", open: 0 }));
+      await step((q) => concludeTurn(q, id, { state: "failed", open: 0, reason: "refused" }));
       expect(seen.map(({ state, reason }) => (reason ? `${state}: ${reason}` : state))).toEqual([
         "waiting",
         "waiting",

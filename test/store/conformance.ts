@@ -19,12 +19,14 @@ import { describeScans } from "./scans.ts";
 import { describeSchema } from "./schema.ts";
 import { describeSessions } from "./sessions.ts";
 import { describeTransactions } from "./transactions.ts";
+import { describeTransitions } from "./transitions.ts";
 import { describeWatching } from "./watching.ts";
 
 /** Declares the suite. `place` gives the running test an empty store of its own. */
 export function describeStore(name: string, place: NewPlace): void {
   describe(name, () => {
     describeTransactions(place);
+    describeTransitions(place);
     describeSchema(place);
     describeIntake(place);
     describeLanes(place);

@@ -4,14 +4,8 @@ import { describe, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { type Lease, LeaseLost, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import {
-  changeTurn,
-  endAttempt,
-  headTurn,
-  recordAsking,
-  type TurnRow,
-} from "../../src/store/tables/turns.ts";
-import { conversation, type NewPlace } from "./rig.ts";
+import { endAttempt, headTurn, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
+import { concludeTurn, conversation, type NewPlace } from "./rig.ts";
 
 const [jobs, lanes, workers] = [10_000, 500, 4];
 const room = 50;
@@ -66,7 +60,7 @@ async function finish(db: Database, batch: readonly Job[], ledger: Ledger): Prom
     await db.tx(async (q) => {
       for (const { lease, turn } of batch) {
         await endAttempt(q, turn.id, "sent", null);
-        await changeTurn(q, turn.id, { state: "answered", open: 0 });
+        await concludeTurn(q, turn.id, { state: "answered", open: 0 });
         await releaseLane(q, lease, "in");
       }
       // Noted before the commit: afterwards another node may already be at the lane's next job.

@@ -4,11 +4,20 @@ import { describe, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate, migrations } from "../../src/store/migrate.ts";
 import { forget } from "../../src/store/retention.ts";
-import { changeDraft, changeReply } from "../../src/store/tables/drafts.ts";
+
 import { settleEvent } from "../../src/store/tables/events.ts";
 import { filesOf, insertFiles, meantFiles, type ReadyFile, readFile } from "../../src/store/tables/files.ts";
 import { dropDraft, resendDraft } from "../../src/store/tables/outbox.ts";
-import { conversation, draft, fresh, type NewPlace, stateOf, storeEvent } from "./rig.ts";
+import {
+  concludeDraft,
+  concludeReply,
+  conversation,
+  draft,
+  fresh,
+  type NewPlace,
+  stateOf,
+  storeEvent,
+} from "./rig.ts";
 
 const day = 86_400_000;
 const blob = (id: string) => ({ id, bytes: Buffer.from(`bytes of ${id}`) });
@@ -38,7 +47,7 @@ async function answered(place: NewPlace): Promise<Database> {
     await settleEvent(q, event, { state: "routed" });
     await conversation(q, "k");
     await draft(q, "d", "k");
-    await changeReply(q, "rd", "composed", null);
+    await concludeReply(q, "rd", "composed", null);
     await insertFiles(q, "rd", (await meantFiles(q, event)).filter(isReady));
   });
   return db;
@@ -93,7 +102,7 @@ export function describeFiles(place: NewPlace): void {
         ["held", 0],
         ["failed", 1],
       ] as const) {
-        await db.tx((q) => changeDraft(q, "d", { state, open }));
+        await db.tx((q) => concludeDraft(q, "d", { state, open }));
         await ages(db, 3);
         expect(await clean(db), state).toBe(0);
         expect(await blobs(db), state).toEqual(["one", "two"]);
@@ -103,7 +112,7 @@ export function describeFiles(place: NewPlace): void {
 
     it("are forgotten when it has gone out for long; names go with the words", async () => {
       const db = await answered(place);
-      await db.tx((q) => changeDraft(q, "d", { state: "sent", open: 0 }));
+      await db.tx((q) => concludeDraft(q, "d", { state: "sent", open: 0 }));
       await ages(db, 0.5);
       expect(await clean(db)).toBe(0);
       await ages(db, 1);

@@ -19,7 +19,6 @@ import { insertReply } from "../../src/store/tables/drafts.ts";
 import { attemptsOn } from "../../src/store/tables/outbox.ts";
 import {
   capUse,
-  changeTurn,
   countTurns,
   countUnsent,
   endAttempt,
@@ -28,7 +27,7 @@ import {
   readTurn,
   recordAsking,
 } from "../../src/store/tables/turns.ts";
-import { conversation, fresh, type NewPlace, turn } from "./rig.ts";
+import { concludeTurn, conversation, fresh, type NewPlace, turn } from "./rig.ts";
 
 const minute = 60_000;
 const lease = (db: Database, node = "n", ms = minute, limit = 10): Promise<Lease[]> =>
@@ -70,7 +69,7 @@ export function describeLanes(place: NewPlace): void {
         expect(await lease(db, "other")).toEqual([]);
         seen.push(await head(db, held));
         await db.tx(async (q) => {
-          await changeTurn(q, seen.at(-1) ?? "", { state: "answered", open: 0 });
+          await concludeTurn(q, seen.at(-1) ?? "", { state: "answered", open: 0 });
           await releaseLane(q, held, "in");
         });
       }
@@ -82,12 +81,12 @@ export function describeLanes(place: NewPlace): void {
       const db = await withTurns(place, ["t1", "t2"]);
       const held = await one(db);
       await db.tx(async (q) => {
-        await changeTurn(q, "t1", { state: "waiting", open: 1, dueInMs: 3_600_000 });
+        await concludeTurn(q, "t1", { state: "waiting", open: 1, dueInMs: 3_600_000 });
         await releaseLane(q, held, "in");
       });
       expect(await lease(db)).toEqual([]);
       await db.tx(async (q) => {
-        await changeTurn(q, "t1", { state: "waiting", open: 1, dueInMs: 0 });
+        await concludeTurn(q, "t1", { state: "waiting", open: 1, dueInMs: 0 });
         await refreshLane(q, "k", "in");
       });
       expect((await lease(db, "m", 1))[0]?.lane).toBe("k/in");
@@ -97,12 +96,12 @@ export function describeLanes(place: NewPlace): void {
     it("stands still while its head is failed and open, and goes on when that is settled", async () => {
       const db = await withTurns(place, ["t1", "t2"]);
       await db.tx(async (q) => {
-        await changeTurn(q, "t1", { state: "failed", open: 1 });
+        await concludeTurn(q, "t1", { state: "failed", open: 1 });
         await refreshLane(q, "k", "in");
       });
       expect(await lease(db)).toEqual([]);
       await db.tx(async (q) => {
-        await changeTurn(q, "t1", { state: "failed", open: 0 });
+        await concludeTurn(q, "t1", { state: "failed", open: 0 });
         await refreshLane(q, "k", "in");
       });
       expect(await head(db, await one(db))).toBe("t2");
@@ -153,7 +152,7 @@ export function describeLanes(place: NewPlace): void {
       expect(next?.token).toBe(stale.token + 1);
       await expect(db.tx((q) => guardLease(q, stale))).rejects.toThrow(LeaseLost);
       const writing = db.tx(async (q) => {
-        await changeTurn(q, "t1", { state: "answered", open: 0 });
+        await concludeTurn(q, "t1", { state: "answered", open: 0 });
         await releaseLane(q, stale, "in");
       });
       await expect(writing).rejects.toThrow(LeaseLost);
@@ -203,7 +202,7 @@ export function describeLanes(place: NewPlace): void {
       const attempt = { node: "n", token: 7, outcome: "deferred", detail: "no connection" };
       await db.tx(async (q) => {
         await countUnsent(q, claimed, attempt);
-        await changeTurn(q, "t1", { state: "waiting", open: 1 });
+        await concludeTurn(q, "t1", { state: "waiting", open: 1 });
       });
       const tried = await db.read((q) => readTurn(q, "t1"));
       expect([tried.state, tried.attempts, tried.trying_for !== null]).toEqual(["waiting", 1, true]);
@@ -226,7 +225,7 @@ export function describeLanes(place: NewPlace): void {
       expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({ state: "asking", attempts: 1 });
       await db.tx((q) => endAttempt(q, "t1", "unknown", "reset"));
       // A turn is asked again only after it was found not to have been asked.
-      await db.tx((q) => changeTurn(q, "t1", { state: "waiting", open: 1 }));
+      await db.tx((q) => concludeTurn(q, "t1", { state: "waiting", open: 1 }));
       await db.tx(async (q) => recordAsking(q, await readTurn(q, "t1"), "n", held.token));
       await db.tx((q) => endAttempt(q, "t1", "unknown", null));
       await db.tx((q) => endAttempt(q, "t1", "sent", "found"));
@@ -264,7 +263,7 @@ export function describeLanes(place: NewPlace): void {
       const db = await withTurns(place, ["t1", "t2"]);
       await db.tx(async (q) => {
         await bindPlatform(q, "k", "p");
-        await changeTurn(q, "t1", { state: "answered", open: 0, questionId: "q1" });
+        await concludeTurn(q, "t1", { state: "answered", open: 0, questionId: "q1" });
         await insertReply(q, {
           id: "r1",
           conversation: "k",
@@ -273,8 +272,8 @@ export function describeLanes(place: NewPlace): void {
           text: "x",
           platformId: "a1",
         });
-        await changeTurn(q, "t2", { state: "unknown", open: 1, questionId: "q2" });
-        await changeTurn(q, "t2", { state: "unknown", open: 1 });
+        await concludeTurn(q, "t2", { state: "unknown", open: 1, questionId: "q2" });
+        await concludeTurn(q, "t2", { state: "unknown", open: 1 });
       });
       expect(await db.read((q) => platformIds(q, "p", "t2"))).toEqual(new Set(["q1", "a1"]));
       expect((await db.read((q) => readTurn(q, "t2"))).question_id).toBe("q2");

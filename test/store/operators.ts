@@ -6,21 +6,25 @@ import type { Database } from "../../src/store/driver.ts";
 import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { forget } from "../../src/store/retention.ts";
 import { addParticipant } from "../../src/store/tables/conversations.ts";
-import { changeDraft, changeReply, readDraft } from "../../src/store/tables/drafts.ts";
+import { readDraft } from "../../src/store/tables/drafts.ts";
 import { countHeld, settleEvent, storedEvents } from "../../src/store/tables/events.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/tables/inbox.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/tables/outbox.ts";
 import { overview } from "../../src/store/tables/overview.ts";
 import { writePause } from "../../src/store/tables/pauses.ts";
 import { strike } from "../../src/store/tables/suppressions.ts";
-import { changeTurn, endAttempt } from "../../src/store/tables/turns.ts";
+import { endAttempt } from "../../src/store/tables/turns.ts";
 import {
+  concludeDraft,
+  concludeReply,
+  concludeTurn,
   conversation,
   draft,
   event,
   fresh,
   insertEvent,
   type NewPlace,
+  put,
   stateOf,
   storeEvent,
   turn,
@@ -61,7 +65,7 @@ export function describeOperators(place: NewPlace): void {
       await db.tx(async (q) => {
         await conversation(q, "o", "other");
         await draft(q, "d4", "o", 0, "other");
-        await changeDraft(q, "d2", { state: "held", open: 0, reason: "why" });
+        await concludeDraft(q, "d2", { state: "held", open: 0, reason: "why" });
       });
       const ids = async (wanted: Parameters<typeof listDrafts>[1]) =>
         (await db.read((q) => listDrafts(q, wanted))).map((row) => row.id);
@@ -77,7 +81,7 @@ export function describeOperators(place: NewPlace): void {
         const row = await readDraft(q, "d1");
         if (row) await recordSending(q, row, "n", 1);
         await endAttempt(q, "d1", "refused", "550 no");
-        await changeDraft(q, "d1", { state: "failed", open: 0, reason: "550 no" });
+        await concludeDraft(q, "d1", { state: "failed", open: 0, reason: "550 no" });
       });
       const shown = await db.read((q) => showDraft(q, "d1"));
       expect(shown).toMatchObject({
@@ -96,7 +100,7 @@ export function describeOperators(place: NewPlace): void {
     it("sends a draft again before the later ones of its lane, and refuses what is under way or done", async () => {
       const db = await withDrafts(place, ["d1", "d2"]);
       for (const state of ["queued", "sending", "unknown", "sent", "delivered"]) {
-        await db.tx((q) => changeDraft(q, "d1", { state, open: 1 }));
+        await db.tx((q) => put(q, "drafts", "d1", `state = '${state}', open = 1`));
         await expect(
           db.tx((q) => resendDraft(q, "d1")),
           state,
@@ -104,7 +108,9 @@ export function describeOperators(place: NewPlace): void {
       }
       await expect(db.tx((q) => resendDraft(q, "nope"))).rejects.toThrow("there is none");
       for (const state of ["held", "failed", "dropped"]) {
-        await db.tx((q) => changeDraft(q, "d1", { state, open: 0, dueInMs: day }));
+        await db.tx((q) =>
+          put(q, "drafts", "d1", `state = '${state}', open = 0, due_at = now_ms() + ${day}`),
+        );
         // d2 is being worked on meanwhile.
         const [held] = await db.tx(async (q) => {
           await refreshLane(q, "k", "out");
@@ -125,7 +131,7 @@ export function describeOperators(place: NewPlace): void {
     it("drops a draft that has not gone out, and lets its lane go on", async () => {
       const db = await withDrafts(place, ["d1", "d2"]);
       for (const state of ["sending", "sent", "delivered", "dropped"]) {
-        await db.tx((q) => changeDraft(q, "d1", { state, open: 1 }));
+        await db.tx((q) => put(q, "drafts", "d1", `state = '${state}', open = 1`));
         await expect(
           db.tx((q) => dropDraft(q, "d1")),
           state,
@@ -133,7 +139,7 @@ export function describeOperators(place: NewPlace): void {
       }
       for (const state of ["queued", "unknown", "held", "failed"]) {
         await db.tx(async (q) => {
-          await changeDraft(q, "d1", { state, open: 1, dueInMs: day });
+          await put(q, "drafts", "d1", `state = '${state}', open = 1, due_at = now_ms() + ${day}`);
           await refreshLane(q, "k", "out");
         });
         const leased = () => db.tx((q) => leaseLanes(q, "out", "c", `node of ${state}`, 0, 1));
@@ -178,7 +184,7 @@ export function describeOperators(place: NewPlace): void {
     it("releases a message that was not answered, once, and nothing else", async () => {
       const db = await fresh(place);
       const id = await db.tx((q) => storeEvent(q, "1", { fingerprint: "f" }));
-      for (const state of ["ignored", "held", "failed"]) {
+      for (const state of ["ignored", "held", "failed"] as const) {
         await db.tx((q) => settleEvent(q, id, { state, code: "x", reason: "y" }));
         await db.tx((q) => releaseEvent(q, id));
         expect(await db.read((q) => storedEvents(q, "c", 9))).toMatchObject([
@@ -200,15 +206,15 @@ export function describeOperators(place: NewPlace): void {
         await turn(q, "t1", "k", { receivedAt: Date.now() - 5000 });
         await turn(q, "t2", "k");
         await turn(q, "t3", "k");
-        await changeTurn(q, "t2", { state: "answered", open: 0 });
-        await changeTurn(q, "t3", { state: "failed", open: 1 });
-        await changeDraft(q, "d2", { state: "sent", open: 0 });
-        await changeDraft(q, "d3", { state: "held", open: 0 });
+        await concludeTurn(q, "t2", { state: "answered", open: 0 });
+        await concludeTurn(q, "t3", { state: "failed", open: 1 });
+        await concludeDraft(q, "d2", { state: "sent", open: 0 });
+        await concludeDraft(q, "d3", { state: "held", open: 0 });
         await settleEvent(q, await storeEvent(q, "1"), { state: "held", code: "cap-sender" });
         await settleEvent(q, await storeEvent(q, "2"), { state: "ignored" });
         await settleEvent(q, await storeEvent(q, "4"), { state: "failed" });
-        await changeReply(q, "rd1", "failed", "defect");
-        await changeReply(q, "rd2", "composed", null);
+        await concludeReply(q, "rd1", "failed", "defect");
+        await concludeReply(q, "rd2", "composed", null);
         await storeEvent(q, "3");
         await strike(q, "c", "x@example.org", 1, "bounce");
         await strike(q, "c", "y@example.org", 2, "bounce");
@@ -305,10 +311,10 @@ export function describeOperators(place: NewPlace): void {
         await settleEvent(q, ids[1] ?? 0, { state: "held" });
         await turn(q, "t1", "k");
         await turn(q, "t2", "k");
-        await changeTurn(q, "t1", { state: "answered", open: 0 });
+        await concludeTurn(q, "t1", { state: "answered", open: 0 });
         await q.run("UPDATE replies SET state = 'composed' WHERE id <> 'rd3'");
-        await changeDraft(q, "d1", { state: "sent", open: 0 });
-        await changeDraft(q, "d2", { state: "held", open: 0 });
+        await concludeDraft(q, "d1", { state: "sent", open: 0 });
+        await concludeDraft(q, "d2", { state: "held", open: 0 });
         await q.run("UPDATE events SET received_at = received_at - $1", 2 * day);
         await q.run("UPDATE turns SET received_at = received_at - $1", 2 * day);
         await q.run("UPDATE replies SET created_at = created_at - $1", 2 * day);
@@ -351,7 +357,7 @@ export function describeOperators(place: NewPlace): void {
       expect(await db.tx((q) => insertEvent(q, event("9", { fingerprint: "f" })))).toBe(false);
       await db.tx(async (q) => {
         await settleEvent(q, settled ?? 0, { state: "ignored" });
-        await changeDraft(q, "d1", { state: "failed", open: 0 });
+        await concludeDraft(q, "d1", { state: "failed", open: 0 });
         await releaseEvent(q, held ?? 0);
       });
       await expect(db.tx((q) => releaseEvent(q, settled ?? 0))).rejects.toThrow("forgotten");
@@ -366,11 +372,11 @@ export function describeOperators(place: NewPlace): void {
           await conversation(q, id);
           await addParticipant(q, id, person);
           await turn(q, `t-${id}`, id, { receivedAt: Date.now() - 3 * day });
-          await changeTurn(q, `t-${id}`, { state: "answered", open: 0 });
+          await concludeTurn(q, `t-${id}`, { state: "answered", open: 0 });
           await draft(q, `d-${id}`, id);
           const row = await readDraft(q, `d-${id}`);
           if (row) await recordSending(q, row, "n", 1);
-          await changeDraft(q, `d-${id}`, { state: id === "held" ? "held" : "sent", open: 0 });
+          await concludeDraft(q, `d-${id}`, { state: id === "held" ? "held" : "sent", open: 0 });
         }
         await q.run(
           "UPDATE conversations SET person_name = 'A', subject = 'S', seen_at = seen_at - $1",

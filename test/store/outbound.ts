@@ -8,7 +8,6 @@ import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import {
   changeDraft,
-  changeReply,
   channelsToCompose,
   hasEarlierReply,
   insertReply,
@@ -24,7 +23,7 @@ import {
   writePause,
 } from "../../src/store/tables/pauses.ts";
 import { strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
-import { conversation, draft, fresh, type NewPlace, turn } from "./rig.ts";
+import { concludeDraft, concludeReply, conversation, draft, fresh, type NewPlace, turn } from "./rig.ts";
 
 const hour = 3_600_000;
 const must = async (db: Database, id: string) => {
@@ -53,13 +52,13 @@ export function describeOutbound(place: NewPlace): void {
       expect(await db.read(channelsToCompose)).toEqual(["c"]);
       await db.tx(async (q) => {
         expect((await readyReplies(q, "c", 2)).map((row) => row.id)).toEqual(["r1", "r2"]);
-        await changeReply(q, "r1", "composed", null);
-        await changeReply(q, "r2", "failed", "why");
+        await concludeReply(q, "r1", "composed", null);
+        await concludeReply(q, "r2", "failed", "why");
       });
       expect(await db.tx(async (q) => (await readyReplies(q, "c", 9)).map((row) => row.text))).toEqual([
         "r3",
       ]);
-      await db.tx((q) => changeReply(q, "r3", "composed", null));
+      await db.tx((q) => concludeReply(q, "r3", "composed", null));
       expect(await db.read(channelsToCompose)).toEqual([]);
     });
 
@@ -73,7 +72,7 @@ export function describeOutbound(place: NewPlace): void {
       const lease = () => db.tx((q) => leaseLanes(q, "out", "c", "n", 60_000, 5));
       expect(await lease()).toEqual([]);
       await db.tx(async (q) => {
-        await changeDraft(q, "d1", { state: "queued", open: 1, dueInMs: 0 });
+        await concludeDraft(q, "d1", { state: "queued", open: 1, dueInMs: 0 });
         await refreshLane(q, "k", "out");
       });
       expect(await lease()).toHaveLength(1);
@@ -82,7 +81,7 @@ export function describeOutbound(place: NewPlace): void {
       expect(head?.id).toBe("d1");
       expect(head?.due_in).toBeLessThanOrEqual(0);
       await db.tx(async (q) => {
-        await changeDraft(q, "d1", { state: "sent", open: 0, externalId: "x" });
+        await concludeDraft(q, "d1", { state: "sent", open: 0, externalId: "x" });
         await releaseLane(q, held, "out");
       });
       await expect.poll(async () => (await lease()).length).toBe(1);
@@ -114,8 +113,8 @@ export function describeOutbound(place: NewPlace): void {
       });
       expect(await db.read((q) => lastAttempt(q, "d1"))).toBeNull();
       await db.tx(async (q) => recordSending(q, await must(db, "d1"), "n", 1));
-      await db.tx((q) => changeDraft(q, "d1", { state: "unknown", open: 1, settleForMs: hour, looks: 1 }));
-      await db.tx((q) => changeDraft(q, "d1", { state: "unknown", open: 1, looks: 2 }));
+      await db.tx((q) => concludeDraft(q, "d1", { state: "unknown", open: 1, settleForMs: hour, looks: 1 }));
+      await db.tx((q) => concludeDraft(q, "d1", { state: "unknown", open: 1, looks: 2 }));
       const looking = await must(db, "d1");
       expect(looking.looks).toBe(2);
       expect(looking.settle_left).toBeGreaterThan(hour - 30_000);
@@ -180,8 +179,8 @@ export function describeOutbound(place: NewPlace): void {
       await db.tx(async (q) => {
         await conversation(q, "k");
         for (const id of ["d1", "d2", "d3"]) await draft(q, id, "k");
-        await changeDraft(q, "d1", { state: "sent", open: 0 });
-        await changeDraft(q, "d2", { state: "sent", open: 0 });
+        await concludeDraft(q, "d1", { state: "sent", open: 0 });
+        await concludeDraft(q, "d2", { state: "sent", open: 0 });
         await q.run("UPDATE drafts SET updated_at = updated_at - 1000 WHERE id = 'd2'");
       });
       const by = (address: string, within: number) =>

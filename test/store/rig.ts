@@ -10,9 +10,16 @@ import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { insertConversation } from "../../src/store/tables/conversations.ts";
-import { enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
+import {
+  changeDraft,
+  changeReply,
+  type DraftChange,
+  enqueueDraft,
+  insertReply,
+} from "../../src/store/tables/drafts.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
-import { enqueueTurn } from "../../src/store/tables/turns.ts";
+import { changeTurn, enqueueTurn, type TurnChange } from "../../src/store/tables/turns.ts";
+import type { Table } from "../../src/store/transitions.ts";
 import type { Postgres } from "../real/postgres.ts";
 
 export interface Place {
@@ -161,4 +168,32 @@ export async function stateOf(
   id: string | number,
 ): Promise<string | undefined> {
   return (await q.one<{ state: string }>(`SELECT state FROM ${table} WHERE id = $1`, id))?.state;
+}
+
+/** Puts a row into a state to begin with, whatever state it is in. */
+export async function put(q: Query, table: Table | "conversations", id: string, set: string): Promise<void> {
+  await q.run(`UPDATE ${table} SET ${set} WHERE id = $1`, id);
+}
+
+/** Changes the turn at the end of an attempt, whatever state it is in. */
+export async function concludeTurn(q: Query, id: string, change: TurnChange): Promise<void> {
+  await put(q, "turns", id, `state = '${change.state === "asking" ? "waiting" : "asking"}'`);
+  await changeTurn(q, id, change);
+}
+
+/** Changes the draft at the end of an attempt, whatever state it is in. */
+export async function concludeDraft(q: Query, id: string, change: DraftChange): Promise<void> {
+  await put(q, "drafts", id, `state = '${change.state === "sending" ? "queued" : "sending"}'`);
+  await changeDraft(q, id, change);
+}
+
+/** Changes the reply when it has been composed, whatever state it is in. */
+export async function concludeReply(
+  q: Query,
+  id: string,
+  state: "composed" | "failed",
+  reason: string | null,
+): Promise<void> {
+  await put(q, "replies", id, "state = 'ready'");
+  await changeReply(q, id, state, reason);
 }

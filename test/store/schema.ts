@@ -1,13 +1,7 @@
 // Migrations: a fresh store equals an upgraded one; a newer one is refused; two may start at once.
 
 import { describe, expect, it } from "vitest";
-import {
-  draftStates,
-  escalationStates,
-  eventStates,
-  replyStates,
-  turnStates,
-} from "../../src/domain/states.ts";
+import { machines } from "../../src/domain/states.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
 import { insertConversation } from "../../src/store/tables/conversations.ts";
@@ -154,13 +148,6 @@ export function describeSchema(place: NewPlace): void {
       const db = await (await place()).open();
       await migrate(db);
       const found = await constraints(db);
-      const machines = {
-        events: eventStates,
-        turns: turnStates,
-        replies: replyStates,
-        drafts: draftStates,
-        escalations: escalationStates,
-      };
       for (const [table, states] of Object.entries(machines)) {
         const text = found.find((one) => one.table === table && /\bstate\b[^,]*'/.test(one.text))?.text ?? "";
         const check = /CHECK \(+state (?:IN \(|= ANY \(+ARRAY\[)([^\])]*)/.exec(text)?.[1] ?? "";

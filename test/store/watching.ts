@@ -12,13 +12,13 @@ import {
 } from "../../src/escalation/poll/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type Lease, leaseIdleLane, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
-import { changeDraft, enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
+import { enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
 import { hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
-import { changeTurn, enqueueTurn } from "../../src/store/tables/turns.ts";
+import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
 import { opens } from "./escalations.ts";
-import { conversation, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
+import { concludeDraft, concludeTurn, conversation, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
 
 const minute = 60_000;
 
@@ -75,9 +75,9 @@ export function describeWatching(place: NewPlace): void {
       expect(quiet).toBeGreaterThanOrEqual(minute);
       expect(escalated).toBe(1);
       await db.tx(async (q) => {
-        await changeTurn(q, "t", { state: "dropped", open: 0, questionId: "q1" });
+        await concludeTurn(q, "t", { state: "dropped", open: 0, questionId: "q1" });
         await turn(q, "u", "k");
-        await changeTurn(q, "u", { state: "answered", open: 0, questionId: "q2" });
+        await concludeTurn(q, "u", { state: "answered", open: 0, questionId: "q2" });
       });
       expect(await db.read((q) => knownTurns(q, "k"))).toMatchObject([
         { state: "dropped", questionId: "q1" },
@@ -111,7 +111,7 @@ export function describeWatching(place: NewPlace): void {
       const asking = await asks(db, "b");
       expect(asking).not.toBeNull();
       expect(await idle(db, "a")).toBeNull();
-      await db.tx((q) => changeTurn(q, "t", { state: "answered", open: 0 }));
+      await db.tx((q) => concludeTurn(q, "t", { state: "answered", open: 0 }));
       expect(await idle(db, "a"), "the lease is another's until it is given back").toBeNull();
       if (asking) await db.tx((q) => releaseLane(q, asking, "in"));
       expect(await idle(db, "a")).not.toBeNull();
@@ -155,7 +155,7 @@ export function describeWatching(place: NewPlace): void {
         await says(q, "tried", "answer", "Tried.");
         await q.run("UPDATE drafts SET attempts = 1 WHERE id = 'tried'");
         await says(q, "sent", "answer", "Sent.");
-        await changeDraft(q, "sent", { state: "sent", open: 0 });
+        await concludeDraft(q, "sent", { state: "sent", open: 0 });
         await dropWaitingAnswers(q, "k", "a person has answered", new Set(["A colleague helps."]));
       });
       const states = await db.read((q) =>

@@ -11,6 +11,7 @@ import {
   conversationsCiting,
 } from "../../store/tables/conversations.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
+import { moves } from "../../store/transitions.ts";
 import { numberIn } from "../notify/templates.ts";
 import type { Candidate, Sender } from "./decide.ts";
 
@@ -158,8 +159,11 @@ export async function acknowledgeEscalation(
   by: { readonly name: string; readonly contact: string | null },
 ): Promise<boolean> {
   const changed = await q.run(
-    `UPDATE escalations SET state = 'taken', taken_by = $2, taken_contact = $3, taken_at = now_ms(), due_at = NULL
-     WHERE id = $1 AND state <> 'closed' AND (state = 'open' OR taken_by <> $2 OR COALESCE(taken_contact, '') <> COALESCE($3, ''))`,
+    moves("escalations", "taken", {
+      set: "taken_by = $2, taken_contact = $3, taken_at = now_ms(), due_at = NULL",
+      where:
+        "id = $1 AND (state = 'open' OR taken_by <> $2 OR COALESCE(taken_contact, '') <> COALESCE($3, ''))",
+    }),
     id,
     by.name,
     by.contact,

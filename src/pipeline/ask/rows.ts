@@ -183,7 +183,13 @@ async function unknown(
 }
 
 /** Lists messages that get no automatic answer. An operator can release them from there (`inbox`). */
-async function list(q: Query, asking: Asking, state: string, code: string, reason: string): Promise<void> {
+async function list(
+  q: Query,
+  asking: Asking,
+  state: "ignored" | "failed",
+  code: string,
+  reason: string,
+): Promise<void> {
   await settleEventsOf(q, asking.turn.id, { state, code, reason });
 }
 

@@ -3,6 +3,7 @@
 import type { Query } from "../../store/driver.ts";
 import type { Lease } from "../../store/lanes.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
+import { moves } from "../../store/transitions.ts";
 
 /** The head of a lane with the facts that decide whether it may be sent. */
 export interface HeadRow extends DraftRow {
@@ -36,6 +37,12 @@ export async function isSuperseded(q: Query, draft: Pick<DraftRow, "id" | "reply
   return row !== undefined;
 }
 
+const sendingMove = moves("drafts", "sending", {
+  set: "attempts = attempts + 1, settle_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
+  where: `id = $1 AND open = 1 AND attempts = $2 AND (forced = 1 OR NOT EXISTS (
+       SELECT 1 FROM suppressions WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1))`,
+});
+
 /** Records the attempt before it is made; this ends the reconcile period of an earlier attempt. Call with
  *  the lane's row locked. Returns false, and writes nothing, when the draft may not be sent any more: an
  *  operator dropped it, a delivery receipt ended it, or its recipient was suppressed after the claim. */
@@ -45,13 +52,7 @@ export async function recordSending(
   node: string,
   token: number,
 ): Promise<boolean> {
-  const changed = await q.run(
-    `UPDATE drafts SET state = 'sending', attempts = attempts + 1, settle_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()
-     WHERE id = $1 AND state = 'queued' AND open = 1 AND attempts = $2 AND (forced = 1 OR NOT EXISTS (
-       SELECT 1 FROM suppressions WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1))`,
-    draft.id,
-    draft.attempts,
-  );
+  const changed = await q.run(sendingMove, draft.id, draft.attempts);
   if (changed !== 1) return false;
   await q.run(
     "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'send', $3, $4, now_ms())",

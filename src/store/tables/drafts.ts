@@ -2,6 +2,7 @@
 
 import { type Query, touch } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
+import { assertMoved, movesToAny, type State, TransitionRefused } from "../transitions.ts";
 import { channelsIn } from "./stepping.ts";
 
 export interface ReplyRow {
@@ -108,9 +109,16 @@ export async function readyReplies(q: Query, channel: string, limit: number): Pr
   );
 }
 
-export async function changeReply(q: Query, id: string, state: string, reason: string | null): Promise<void> {
-  await q.run("UPDATE replies SET state = $2, reason = $3, rendered = NULL WHERE id = $1", id, state, reason);
+/** Throws TransitionRefused. */
+export async function changeReply(
+  q: Query,
+  id: string,
+  state: "composed" | "failed",
+  reason: string | null,
+): Promise<void> {
+  assertMoved(await q.run(replyMoves[state], id, reason), "replies", id, state);
 }
+const replyMoves = movesToAny("replies", { set: "reason = $2, rendered = NULL", where: "id = $1" });
 
 /** Returns whether the agent has already replied in the conversation; then no introduction is needed. */
 export async function hasEarlierReply(q: Query, conversation: string, reply: string): Promise<boolean> {
@@ -197,7 +205,7 @@ export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
 }
 
 export interface DraftChange {
-  readonly state: string;
+  readonly state: State<"drafts">;
   /** 1 while the draft occupies the head of its lane. */
   readonly open: 0 | 1;
   readonly dueInMs?: number;
@@ -208,7 +216,14 @@ export interface DraftChange {
   readonly settleForMs?: number | null;
 }
 
-/** Changes the draft. With `from` only while it is in that state. Returns whether it was changed. */
+const draftMoves = movesToAny("drafts", {
+  set: `open = $2, due_at = now_ms() + $3, reason = $4, external_id = COALESCE($5, external_id),
+       looks = $6, settle_until = COALESCE(now_ms() + $7, settle_until), updated_at = now_ms()`,
+  where: "id = $1 AND ($8 = '' OR state = $8)",
+});
+
+/** Changes the draft. With `from` only while it is in that state. Returns whether it was changed. Throws
+ *  TransitionRefused without `from` when the state may not follow the draft's. */
 export async function changeDraft(
   q: Query,
   id: string,
@@ -216,11 +231,8 @@ export async function changeDraft(
   from?: string,
 ): Promise<boolean> {
   const changed = await q.run(
-    `UPDATE drafts SET state = $2, open = $3, due_at = now_ms() + $4, reason = $5, external_id = COALESCE($6, external_id),
-       looks = $7, settle_until = COALESCE(now_ms() + $8, settle_until), updated_at = now_ms()
-     WHERE id = $1 AND ($9 = '' OR state = $9)`,
+    draftMoves[change.state],
     id,
-    change.state,
     change.open,
     Math.ceil(change.dueInMs ?? 0),
     change.reason ?? null,
@@ -229,6 +241,7 @@ export async function changeDraft(
     change.settleForMs ?? null,
     from ?? "",
   );
+  if (changed !== 1 && from === undefined) throw new TransitionRefused("drafts", id, change.state);
   return changed === 1;
 }
 

@@ -2,6 +2,7 @@
 // escalation exists per subject (`about`).
 
 import { type Query, touch } from "../driver.ts";
+import { moves } from "../transitions.ts";
 
 export interface EscalationRow {
   readonly id: string;
@@ -205,8 +206,11 @@ export async function reconsiderEscalations(q: Query): Promise<void> {
  *  again. */
 export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
   const changed = await q.run(
-    `UPDATE escalations SET state = 'open', taken_by = NULL, taken_contact = NULL, taken_at = NULL, tier = 0,
-       entered_at = now_ms(), told_at = NULL, due_at = now_ms() WHERE id = $1 AND state = 'taken'`,
+    moves("escalations", "open", {
+      set: `taken_by = NULL, taken_contact = NULL, taken_at = NULL, tier = 0, entered_at = now_ms(),
+       told_at = NULL, due_at = now_ms()`,
+      where: "id = $1",
+    }),
     id,
   );
   if (changed > 0) touch(q, "escalations");
@@ -216,7 +220,10 @@ export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
 /** Closes the escalation. Returns false when it was closed before. */
 export async function closeEscalation(q: Query, id: string, by: string): Promise<boolean> {
   const changed = await q.run(
-    "UPDATE escalations SET state = 'closed', closed_at = now_ms(), closed_by = $2, due_at = NULL WHERE id = $1 AND state <> 'closed'",
+    moves("escalations", "closed", {
+      set: "closed_at = now_ms(), closed_by = $2, due_at = NULL",
+      where: "id = $1",
+    }),
     id,
     by,
   );

@@ -2,6 +2,7 @@
 
 import type { Query } from "../driver.ts";
 import { manyRows } from "../many.ts";
+import { movesToAny, type State, stateWhere, TransitionRefused } from "../transitions.ts";
 import { channelsIn } from "./stepping.ts";
 
 /** Code of a stored message that waits for capacity under the channel's cap. */
@@ -111,7 +112,7 @@ export const eventColumns =
 
 /** The outcome of an event. */
 export interface EventOutcome {
-  readonly state: string;
+  readonly state: State<"events">;
   readonly code?: string | null;
   readonly reason?: string | null;
   readonly conversation?: string | null;
@@ -119,31 +120,47 @@ export interface EventOutcome {
   readonly turn?: string;
 }
 
-const outcomeRows = manyRows(
-  "WITH given (id, state, code, reason, conversation, turn) AS (VALUES",
-  "(CAST(? AS BIGINT), ?, ?, ?, ?, ?)",
-  `)
-   UPDATE events SET state = given.state, code = given.code, reason = given.reason,
+const eventMoves = movesToAny("events", {
+  set: `code = given.code, reason = given.reason,
      conversation = COALESCE(given.conversation, events.conversation), turn = COALESCE(given.turn, events.turn)
-   FROM given WHERE events.id = given.id`,
+     FROM given`,
+  where: "events.id = given.id",
+});
+const outcomeRows = new Map(
+  Object.entries(eventMoves).map(([state, move]) => [
+    state,
+    manyRows(
+      "WITH given (id, code, reason, conversation, turn) AS (VALUES",
+      "(CAST(? AS BIGINT), ?, ?, ?, ?)",
+      `)
+       ${move}`,
+    ),
+  ]),
 );
 
-/** Records the outcomes of events. */
+/** Records the outcomes of events. Throws TransitionRefused. */
 export async function settleEvents(
   q: Query,
   outcomes: readonly (EventOutcome & { readonly id: number })[],
 ): Promise<void> {
-  const rows = outcomes.map((one) => [
-    one.id,
-    one.state,
-    one.code ?? null,
-    one.reason ?? null,
-    one.conversation ?? null,
-    one.turn ?? null,
-  ]);
-  for (const [sql, values] of outcomeRows(rows)) await q.run(sql, ...values);
+  for (const state of new Set(outcomes.map((one) => one.state))) {
+    const rows = outcomes
+      .filter((one) => one.state === state)
+      .map((one) => [
+        one.id,
+        one.code ?? null,
+        one.reason ?? null,
+        one.conversation ?? null,
+        one.turn ?? null,
+      ]);
+    let changed = 0;
+    for (const [sql, values] of outcomeRows.get(state)?.(rows) ?? []) changed += await q.run(sql, ...values);
+    if (changed !== rows.length)
+      throw new TransitionRefused("events", rows.map(([id]) => id).join(", "), state);
+  }
 }
 
+/** Records the outcome of one event. Throws TransitionRefused. */
 export const settleEvent = (q: Query, id: number, outcome: EventOutcome): Promise<void> =>
   settleEvents(q, [{ ...outcome, id }]);
 
@@ -195,20 +212,20 @@ export async function countHeld(q: Query, channel: string, perMs: number, limit:
   return row?.count ?? 0;
 }
 
-/** Records the outcome of every message that the turn asks. */
+/** Records the outcome of every message that the turn asks. A message whose state cannot change to it
+ *  stays as it is. */
 export async function settleEventsOf(
   q: Query,
   turn: string,
-  outcome: { state: string; code: string | null; reason: string | null },
+  outcome: { state: State<"events">; code: string | null; reason: string | null },
 ): Promise<void> {
-  await q.run(
-    "UPDATE events SET state = $2, code = $3, reason = $4 WHERE turn = $1",
-    turn,
-    outcome.state,
-    outcome.code,
-    outcome.reason,
-  );
+  await q.run(turnsEventMoves[outcome.state], turn, outcome.code, outcome.reason);
 }
+const turnsEventMoves = movesToAny("events", {
+  set: "code = $2, reason = $3",
+  where: "turn = $1",
+  again: true,
+});
 
 /** Schedules a retry after routing threw; after `limit` attempts the event fails. */
 export async function postponeEvent(
@@ -220,7 +237,7 @@ export async function postponeEvent(
 ): Promise<void> {
   await q.run(
     `UPDATE events SET attempts = attempts + 1, due_at = now_ms() + $2, reason = $4,
-       state = CASE WHEN attempts + 1 >= $3 THEN 'failed' ELSE state END,
+       ${stateWhere("events", "failed", "attempts + 1 >= $3")},
        code = CASE WHEN attempts + 1 >= $3 AND code = '${exempt}' OR code = '${cappedCode}' THEN NULL ELSE code END
      WHERE id = $1`,
     id,

@@ -1,6 +1,7 @@
 // Operator commands for events: list unanswered events, show one, release one.
 
 import { type Query, touch } from "../driver.ts";
+import { moves } from "../transitions.ts";
 import { settleEventsOf } from "./events.ts";
 import { reviveTurn } from "./turns.ts";
 
@@ -75,9 +76,12 @@ export async function showEvent(
 export async function releaseEvent(q: Query, id: number): Promise<void> {
   if (await reviveAsked(q, id)) return;
   const changed = await q.run(
-    `UPDATE events SET state = 'stored', code = 'released', reason = NULL, attempts = 0, due_at = now_ms()
-     WHERE id = $1 AND kind = 'message' AND (state IN ('ignored', 'held', 'failed') OR code = 'cap-channel') AND body <> '{}'
+    moves("events", "stored", {
+      set: "code = 'released', reason = NULL, attempts = 0, due_at = now_ms()",
+      where: `id = $1 AND kind = 'message' AND (state <> 'stored' OR code = 'cap-channel') AND body <> '{}'
        AND COALESCE(code, '') NOT IN ('duplicate', 'opt-out', 'opt-in', 'help')`,
+      again: true,
+    }),
     id,
   );
   if (changed === 1) {
@@ -107,7 +111,7 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
   );
   if (!event?.turn) return false;
   const composed = await q.run(
-    "UPDATE replies SET state = 'ready', reason = NULL WHERE state = 'failed' AND turn = $1",
+    moves("replies", "ready", { set: "reason = NULL", where: "turn = $1" }),
     event.turn,
   );
   if (composed === 0 && !(await reviveTurn(q, event.turn))) return false;

@@ -2,6 +2,7 @@
 
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
+import { moves } from "../transitions.ts";
 import { resent } from "./drafts.ts";
 import { resumeRest } from "./parts.ts";
 
@@ -74,35 +75,31 @@ export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[
  *  Throws when the id is unknown, when the draft is in another state, and when retention has erased its
  *  text. */
 export async function resendDraft(q: Query, id: string): Promise<void> {
-  await move(
-    q,
-    id,
-    "resending",
-    `state = 'queued', open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, reason = '${resent}'`,
-    `state IN ('held', 'failed', 'dropped') AND body <> ''
+  const update = moves("drafts", "queued", {
+    set: `open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, reason = '${resent}', updated_at = now_ms()`,
+    where: `id = $1 AND body <> ''
        AND NOT EXISTS (SELECT 1 FROM files WHERE files.reply = drafts.reply AND files.blob IS NULL)`,
-    (draft) => resumeRest(q, draft),
-  );
+    from: ["held", "failed", "dropped"],
+  });
+  await move(q, id, "resending", update, (draft) => resumeRest(q, draft));
 }
 
 /** Drops a draft that has not certainly been sent. Throws when the id is unknown, or when the draft is
  *  in another state. */
 export async function dropDraft(q: Query, id: string): Promise<void> {
-  await move(
-    q,
-    id,
-    "dropping",
-    "state = 'dropped', open = 0, reason = 'dropped by an operator'",
-    "state IN ('queued', 'unknown', 'held', 'failed')",
-  );
+  const update = moves("drafts", "dropped", {
+    set: "open = 0, reason = 'dropped by an operator', updated_at = now_ms()",
+    where: "id = $1",
+    from: ["queued", "unknown", "held", "failed"],
+  });
+  await move(q, id, "dropping", update);
 }
 
 async function move(
   q: Query,
   id: string,
   what: string,
-  change: string,
-  from: string,
+  update: string,
   then?: (draft: { readonly reply: string; readonly seq: number }) => Promise<void>,
 ): Promise<void> {
   const before = await q.one<{ conversation: string; reply: string; seq: number }>(
@@ -111,10 +108,7 @@ async function move(
   );
   if (!before) throw new Error(`${what} draft ${id}: there is none`);
   await lockLane(q, before.conversation, "out");
-  const changed = await q.run(
-    `UPDATE drafts SET ${change}, updated_at = now_ms() WHERE id = $1 AND ${from}`,
-    id,
-  );
+  const changed = await q.run(update, id);
   if (changed === 1) {
     await then?.(before);
     return refreshLane(q, before.conversation, "out");

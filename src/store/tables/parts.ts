@@ -1,6 +1,7 @@
 // Multi-part replies: each draft is sent only after the previous one was accepted.
 
 import type { Query } from "../driver.ts";
+import { moves } from "../transitions.ts";
 
 interface Part {
   readonly reply: string;
@@ -13,22 +14,26 @@ export async function endRest(q: Query, { reply, seq }: Part, state: "dropped" |
   const reason = { dropped: "an earlier part was not sent", held: "an earlier part may not have gone out" }[
     state
   ];
-  await q.run(
-    `UPDATE drafts SET state = $3, open = 0, reason = $4, updated_at = now_ms()
-     WHERE reply = $1 AND seq > $2 AND attempts = 0 AND state IN ('queued', 'held') AND state <> $3`,
-    reply,
-    seq,
-    state,
-    reason,
-  );
+  await q.run(endings[state], reply, seq, reason);
 }
+const ended = {
+  set: "open = 0, reason = $3, updated_at = now_ms()",
+  where: "reply = $1 AND seq > $2 AND attempts = 0",
+};
+const endings = {
+  dropped: moves("drafts", "dropped", { ...ended, from: ["queued", "held"] }),
+  held: moves("drafts", "held", { ...ended, from: ["queued"] }),
+};
 
 /** Enqueues the held later parts again when the held part was sent or is about to be. Call with the
  *  lane's row locked, and refresh the lane. */
 export async function resumeRest(q: Query, { reply, seq }: Part): Promise<void> {
   await q.run(
-    `UPDATE drafts SET state = 'queued', open = 1, reason = NULL, due_at = now_ms(), updated_at = now_ms()
-     WHERE reply = $1 AND seq > $2 AND attempts = 0 AND state = 'held'`,
+    moves("drafts", "queued", {
+      set: "open = 1, reason = NULL, due_at = now_ms(), updated_at = now_ms()",
+      where: "reply = $1 AND seq > $2 AND attempts = 0",
+      from: ["held"],
+    }),
     reply,
     seq,
   );

@@ -2,6 +2,7 @@
 
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
+import { moves } from "../transitions.ts";
 import { endRest } from "./parts.ts";
 
 /** Records the platform's id of a human's message, found by the turn that relayed it. */
@@ -13,6 +14,12 @@ export async function namePlatformId(q: Query, turn: string, platformId: string)
 const waitingAnswer = `drafts.state = 'queued' AND drafts.attempts = 0 AND drafts.due_at > now_ms()
        AND EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind = 'answer')
        AND NOT EXISTS (SELECT 1 FROM drafts other WHERE other.reply = drafts.reply AND other.attempts > 0)`;
+
+const dropQueued = moves("drafts", "dropped", {
+  set: "open = 0, reason = $2, updated_at = now_ms()",
+  where: "id = $1",
+  from: ["queued"],
+});
 
 /** Drops the agent's answers that still wait for their delay. Keeps answers that are being sent or may
  *  have been sent, and answers whose text is in `except` (the agent's message at the handover). */
@@ -34,11 +41,7 @@ export async function dropWaitingAnswers(
 }
 
 async function dropDraft(q: Query, id: string, reason: string): Promise<void> {
-  await q.run(
-    "UPDATE drafts SET state = 'dropped', open = 0, reason = $2, updated_at = now_ms() WHERE id = $1",
-    id,
-    reason,
-  );
+  await q.run(dropQueued, id, reason);
 }
 
 /** Prepares the lanes for a human's reply. Drops the agent's answers that still wait for their delay.

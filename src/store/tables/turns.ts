@@ -4,6 +4,7 @@ import { type Query, touch } from "../driver.ts";
 import type { Lease } from "../lanes.ts";
 import { appendToLane, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { manyRows } from "../many.ts";
+import { assertMoved, moves, movesToAny, type State, stateWhere } from "../transitions.ts";
 import type { ConversationRow } from "./conversations.ts";
 
 export interface TurnRow {
@@ -174,6 +175,15 @@ export async function headTurn(q: Query, lease: Lease): Promise<TurnRow | null> 
   return row ?? null;
 }
 
+const asked = {
+  set: "attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
+  where: "id = $1 AND open = 1 AND attempts = $4 AND question = $2 AND COALESCE(opening, '') = $3",
+};
+const askingMoves = {
+  waiting: moves("turns", "asking", { ...asked, from: ["waiting"] }),
+  asking: moves("turns", "asking", { ...asked, from: ["asking"] }),
+};
+
 /** Records the attempt before it is made: `from` is `asking` for the question that follows the opening in
  *  the same work. Call with the lane's row locked (`guardLease`). Returns false
  *  when the turn has changed since the claim: it was dropped, or a later message was added to it. Its
@@ -185,15 +195,7 @@ export async function recordAsking(
   token: number,
   from: "waiting" | "asking" = "waiting",
 ): Promise<boolean> {
-  const changed = await q.run(
-    `UPDATE turns SET state = 'asking', attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()
-     WHERE id = $1 AND state = $4 AND open = 1 AND attempts = $5 AND question = $2 AND COALESCE(opening, '') = $3`,
-    turn.id,
-    turn.question,
-    turn.opening ?? "",
-    from,
-    turn.attempts,
-  );
+  const changed = await q.run(askingMoves[from], turn.id, turn.question, turn.opening ?? "", turn.attempts);
   if (changed !== 1) return false;
   await q.run(
     "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'ask', $3, $4, now_ms())",
@@ -229,7 +231,7 @@ export async function countUnsent(
   );
   await q.run(
     `UPDATE turns SET attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()),
-       state = CASE WHEN state = 'waiting' THEN 'asking' ELSE state END WHERE id = $1`,
+       ${stateWhere("turns", "asking")} WHERE id = $1`,
     turn.id,
   );
 }
@@ -253,7 +255,7 @@ export async function endAttempt(
 }
 
 export interface TurnChange {
-  readonly state: string;
+  readonly state: State<"turns">;
   /** 1 while the turn occupies the head of its lane. */
   readonly open: 0 | 1;
   readonly dueInMs?: number;
@@ -262,19 +264,24 @@ export interface TurnChange {
   readonly looks?: number;
 }
 
+/** Throws TransitionRefused. */
 export async function changeTurn(q: Query, id: string, change: TurnChange): Promise<void> {
-  await q.run(
-    `UPDATE turns SET state = $2, open = $3, due_at = now_ms() + $4, reason = $5,
-       question_id = COALESCE($6, question_id), looks = $7, updated_at = now_ms() WHERE id = $1`,
+  const changed = await q.run(
+    turnMoves[change.state],
     id,
-    change.state,
     change.open,
     Math.ceil(change.dueInMs ?? 0),
     change.reason ?? null,
     change.questionId ?? null,
     change.looks ?? 0,
   );
+  assertMoved(changed, "turns", id, change.state);
 }
+const turnMoves = movesToAny("turns", {
+  set: `open = $2, due_at = now_ms() + $3, reason = $4, question_id = COALESCE($5, question_id), looks = $6,
+       updated_at = now_ms()`,
+  where: "id = $1",
+});
 
 export async function isDropped(q: Query, id: string): Promise<boolean> {
   return (await q.one("SELECT 1 FROM turns WHERE id = $1 AND state = 'dropped'", id)) !== undefined;
@@ -355,6 +362,14 @@ export async function roomIn(q: Query, channel: string, max: number, windowMs: n
   return Math.max(1, row?.wait ?? windowMs);
 }
 
+const revived = (to: "waiting" | "unknown", where: string): string =>
+  moves("turns", to, {
+    set: `open = 1, looks = 0, reason = 'released by an operator', tried_at = NULL, due_at = now_ms(),
+       updated_at = now_ms()`,
+    where: `id = $1 AND ${where}`,
+    from: ["failed", "silent"],
+  });
+
 /** Starts a new round for a turn that failed or got no answer. A question that certainly reached the
  *  platform is looked up and not asked again. Returns false when there is no such turn. */
 export async function reviveTurn(q: Query, id: string): Promise<boolean> {
@@ -364,12 +379,8 @@ export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   );
   if (!turn) return false;
   await lockLane(q, turn.conversation, "in");
-  await q.run(
-    `UPDATE turns SET state = CASE WHEN question_id IS NULL THEN 'waiting' ELSE 'unknown' END, open = 1, looks = 0,
-       reason = 'released by an operator', tried_at = NULL, due_at = now_ms(), updated_at = now_ms()
-     WHERE id = $1 AND state IN ('failed', 'silent')`,
-    turn.id,
-  );
+  if ((await q.run(revived("waiting", "question_id IS NULL"), turn.id)) === 0)
+    await q.run(revived("unknown", "question_id IS NOT NULL"), turn.id);
   await refreshLane(q, turn.conversation, "in");
   return true;
 }
