@@ -38,7 +38,7 @@ function builtInEntry(name: string): string {
 }
 
 function foreignEntry(name: string, fromFolder: string): string {
-  if (name.startsWith("../host/") || name.startsWith("../") || isAbsolute(name)) {
+  if (name.startsWith("./") || name.startsWith("../") || isAbsolute(name)) {
     const entry = pathEntry(name, fromFolder);
     if (entry !== null) return entry;
     throw refusal(
