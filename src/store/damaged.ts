@@ -17,6 +17,11 @@ export function isDamage(error: unknown): boolean {
   return codes.some((one) => code === one || code.startsWith(`${one}_`));
 }
 
+/** Returns whether SQLite could not sync a file. What it wrote before may be lost, so the store must not be used on. */
+export function isFailedSync(error: unknown): boolean {
+  return /^SQLITE_IOERR_(DIR_)?FSYNC$/.test((error as { code?: string } | null)?.code ?? "");
+}
+
 /** Remedies for access errors of SQLite, by the prefix of the error code. */
 const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
   ["SQLITE_CANTOPEN", "check that it is a file, and run this as the daemon's user"],

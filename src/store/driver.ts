@@ -51,6 +51,17 @@ export function touch(q: Query, work: Work, channel?: string): void {
   else channels.add(channel);
 }
 
+export interface TxOptions {
+  /** Without timeouts, for migrations. */
+  readonly unhurried?: boolean;
+  /** False: resolves at the commit, before it is on disk. Only for rows whose loss in a power failure has
+   *  no effect, because what they describe ends with the power: the state of a live call (its socket is
+   *  gone), the heartbeat of a node, statistics. Never for anything that is acknowledged to a provider,
+   *  sent or asked, and never for a lease, whose token must not be given out twice. The order of commits
+   *  stays: a durable transaction makes all earlier ones durable. */
+  readonly durable?: boolean;
+}
+
 export interface Database {
   readonly kind: "sqlite" | "postgres";
   /** Runs `work` in a transaction and resolves after the commit is on disk. An exception rolls it back
@@ -59,8 +70,8 @@ export interface Database {
    *  them run again, each in its savepoint. PostgreSQL runs `work` again after a deadlock, even one
    *  inside a savepoint. It aborts on lock and statement timeouts, unless the transaction is
    *  `unhurried`: a migration has no timeouts. */
-  tx<T>(work: (q: Query) => Promise<T>, options?: { readonly unhurried?: boolean }): Promise<T>;
-  /** Reads outside a transaction. */
+  tx<T>(work: (q: Query) => Promise<T>, options?: TxOptions): Promise<T>;
+  /** Reads outside a transaction. Resolves when everything that it can have seen is on disk. */
   read<T>(work: (q: Query) => Promise<T>): Promise<T>;
   /** Registers a listener that is called when another node has announced new work. */
   onWake(listener: () => void): void;

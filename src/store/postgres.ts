@@ -3,7 +3,7 @@
 import type { Clock } from "bridgehead/contract";
 import { type ClientBase, type CustomTypesConfig, DatabaseError, Pool, types as pgTypes } from "pg";
 import { systemClock } from "../ops/clock.ts";
-import { type Database, dialect, type Query, type Value } from "./driver.ts";
+import { type Database, dialect, type Query, type TxOptions, type Value } from "./driver.ts";
 import { listenFor } from "./listener.ts";
 
 const wakeChannel = "bridgehead_wake";
@@ -233,7 +233,7 @@ export async function openPostgres(
 
   async function once<T>(
     work: (q: Query) => Promise<T>,
-    { unhurried, saving }: { readonly unhurried: boolean; readonly saving: boolean },
+    { unhurried = false, durable = true, saving }: TxOptions & { readonly saving: boolean },
   ): Promise<T> {
     const client = await pool.connect();
     const interrupted = Promise.withResolvers<never>();
@@ -245,6 +245,7 @@ export async function openPostgres(
         line.post("SET LOCAL lock_timeout = 0");
         line.post("SET LOCAL statement_timeout = 0");
       }
+      if (!durable) line.post("SET LOCAL synchronous_commit = off");
       const result = await Promise.race([interrupted.promise, work(line.query)]);
       // When `work` catches the error of a failed statement, the commit becomes a rollback without an error.
       if ((await line.command("COMMIT")) !== "COMMIT")
@@ -265,11 +266,11 @@ export async function openPostgres(
 
   return {
     kind: "postgres",
-    async tx(work, { unhurried = false } = {}) {
+    async tx(work, options = {}) {
       let saving = false;
       for (let attempt = 1; ; ) {
         try {
-          return await once(work, { unhurried, saving });
+          return await once(work, { ...options, saving });
         } catch (error) {
           if (error instanceof NeedsSavepoints) saving = true;
           else if (attempt >= 5 || !transient(error)) throw error;

@@ -1,14 +1,15 @@
-// SQLite driver: one write connection, transactions queued and committed in groups. While one commit waits
-// for the disk, the next transactions queue up; they share the next fsync. Durable at every
-// acknowledgement: synchronous=FULL.
+// SQLite driver: one write connection, transactions queued and committed in groups. A commit does not wait
+// for the disk. An asynchronous sync of the write-ahead log follows, and the promises of the transactions
+// resolve after it (wal.ts). Transactions continue meanwhile; their commits share the next sync.
 
 import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
 import { createPrivateFile } from "../ops/private-file.ts";
-import { damaged, isDamage } from "./damaged.ts";
-import { type Database, dialect, type Query, type Value } from "./driver.ts";
+import { damaged, isDamage, isFailedSync } from "./damaged.ts";
+import { type Database, dialect, type Query, type TxOptions, type Value } from "./driver.ts";
 import { LaneLeases } from "./lane-leases.ts";
+import { Wal, type WalOptions } from "./wal.ts";
 
 interface Prepared {
   readonly statement: Sqlite.Statement;
@@ -95,6 +96,14 @@ interface Waiting {
   run(q: Query): Promise<unknown>;
   resolve(value: unknown): void;
   reject(error: unknown): void;
+  /** False when the result is reported at the commit, before it is on disk. */
+  readonly durable: boolean;
+}
+
+/** A transaction that has run, with the callback that reports its result. */
+interface Done {
+  readonly one: Waiting;
+  readonly report: () => void;
 }
 
 /** Switches the file to WAL. The switch needs exclusive access, and SQLite does not wait for that as it
@@ -122,8 +131,11 @@ function openWriter(file: string): Sqlite.Database {
   try {
     db = new Sqlite(file);
     db.pragma("busy_timeout = 5000");
+    // Lets `incrementalVacuum` return free pages. Has an effect on a new file only.
+    db.pragma("auto_vacuum = INCREMENTAL");
     becomeWal(db);
-    db.pragma("synchronous = FULL");
+    // Orders the writes so that no power failure damages the file. The commits are synced by wal.ts.
+    db.pragma("synchronous = NORMAL");
     db.pragma("foreign_keys = ON");
     db.pragma("secure_delete = ON");
     // Keeps savepoint journals in memory; in files they would be the larger part of all writes.
@@ -143,26 +155,38 @@ function identityOf(file: string): string | null {
 
 /** Returns a check that throws when `file` is no longer the open file. SQLite continues to write to a
  *  deleted file, so a commit would succeed and its data would be lost with the process. */
-function inPlaceCheck(file: string): () => void {
-  if (file === ":memory:") return () => undefined;
+function inPlaceCheck(file: string, wal: Wal | null): () => void {
+  if (wal === null) return () => undefined;
   const opened = identityOf(file);
   return () => {
-    if (identityOf(file) === opened) return;
+    if (identityOf(file) === opened && wal.isInPlace()) return;
     throw new Error(
       `the store ${file} was deleted or replaced while it is in use; nothing is accepted any more. Remedy: stop the daemon, put the store or a backup in place, and start it`,
     );
   };
 }
 
+/** Null for a store in memory. */
+function openWal(file: string, db: Sqlite.Database, options: WalOptions): Wal | null {
+  if (file === ":memory:") return null;
+  try {
+    return new Wal(file, db, options);
+  } catch (error) {
+    db.close();
+    throw damaged(file, (error as Error).message, error);
+  }
+}
+
 /** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms().
  *  Damage that SQLite reports, now or in a later transaction, is thrown as DamagedStore. */
-export function openSqlite(file: string, now: () => number): Database {
+export function openSqlite(file: string, now: () => number, options: WalOptions = {}): Database {
   if (file !== ":memory:") {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     createPrivateFile(file);
   }
   const db = openWriter(file);
-  const checkInPlace = inPlaceCheck(file);
+  const wal = openWal(file, db, options);
+  const checkInPlace = inPlaceCheck(file, wal);
   const described = (error: unknown): unknown =>
     isDamage(error) ? damaged(file, (error as Error).message, error) : error;
 
@@ -220,27 +244,38 @@ export function openSqlite(file: string, now: () => number): Database {
 
   async function commitTogether(batch: readonly Waiting[]): Promise<void> {
     try {
+      wal?.check();
       const hints = [...q.touched];
-      let tell = await commitAll(batch, false);
-      if (tell === null) {
+      let done = await commitAll(batch, false);
+      if (done === null) {
         for (const [work, channels] of hints) q.touched.set(work, channels);
-        tell = await commitAll(batch, true);
+        done = await commitAll(batch, true);
       }
-      for (const one of tell ?? []) one();
+      acknowledge(done ?? []);
     } catch (error) {
+      if (isFailedSync(error)) wal?.fail(error);
       // Rejects the whole batch. Work that caught the first disk error also fails here, because its
       // savepoint no longer exists.
       for (const one of batch) one.reject(error);
     }
   }
 
+  /** Reports the results of one commit, each when it is durable. A failed transaction waits too: its error
+   *  may follow from rows that are not on disk yet. */
+  function acknowledge(done: readonly Done[]): void {
+    const later = done.filter(({ one }) => one.durable);
+    wal?.commit(later.length > 0);
+    for (const { one, report } of done) if (!one.durable) report();
+    void whenDurable().then(
+      () => later.forEach(({ report }) => report()),
+      (error: unknown) => later.forEach(({ one }) => one.reject(error)),
+    );
+  }
+
   /** Runs one commit. Returns the callbacks that report the result to the callers. Returns null, with
    *  nothing written, when a rollback was needed and there was no savepoint. Throws when nothing was
    *  committed. */
-  async function commitAll(
-    batch: readonly Waiting[],
-    withSavepoints: boolean,
-  ): Promise<(() => void)[] | null> {
+  async function commitAll(batch: readonly Waiting[], withSavepoints: boolean): Promise<Done[] | null> {
     saving = withSavepoints;
     undos.length = 0;
     const again = Promise.withResolvers<null>();
@@ -250,11 +285,11 @@ export function openSqlite(file: string, now: () => number): Database {
     };
     try {
       begin.run();
-      const results: (() => void)[] = [];
+      const results: Done[] = [];
       for (const one of batch) {
-        const tell = await Promise.race([again.promise, runOne(one, batch.length === 1)]);
-        if (tell === null) return null;
-        results.push(tell);
+        const report = await Promise.race([again.promise, runOne(one, batch.length === 1)]);
+        if (report === null) return null;
+        results.push({ one, report });
       }
       checkInPlace();
       commit.run();
@@ -283,6 +318,7 @@ export function openSqlite(file: string, now: () => number): Database {
     }
   }
 
+  const whenDurable = async (): Promise<void> => wal?.durable();
   const idle = async (): Promise<void> => {
     for (let running = flushing; running; running = flushing) await running;
   };
@@ -294,6 +330,7 @@ export function openSqlite(file: string, now: () => number): Database {
       // which cost a single transaction almost nothing.
       for (let turn = 0; turn < Math.min(gatherLimit, crowd * 2); turn += 1)
         await new Promise<void>((resolve) => setImmediate(resolve));
+      await wal?.room();
       crowd = waiting.length;
       await commitTogether(waiting.splice(0, batchLimit));
     }
@@ -302,30 +339,34 @@ export function openSqlite(file: string, now: () => number): Database {
 
   return {
     kind: "sqlite",
-    tx: <T>(work: (q: Query) => Promise<T>) =>
+    tx: <T>(work: (q: Query) => Promise<T>, { durable = true }: TxOptions = {}) =>
       new Promise<T>((resolve, reject) => {
-        waiting.push({ run: work, resolve, reject: (error) => reject(described(error)) });
+        waiting.push({ run: work, resolve, reject: (error) => reject(described(error)), durable });
         flushing ??= flush();
       }),
     // Reads use a separate connection: they see committed rows only, independent of the running
-    // transaction.
+    // transaction. The result may follow from commits that are not on disk yet, and the caller may
+    // acknowledge something because of it, so it waits for them.
     read: async (work) => {
       if (file === ":memory:") {
         await idle();
         return work(q);
       }
       reading ??= openReader(file, now, leases);
-      return work(reading.query).catch((error: unknown) => {
+      const result = await work(reading.query).catch((error: unknown) => {
         throw described(error);
       });
+      await whenDurable();
+      return result;
     },
     onWake: () => undefined,
     wake: async () => undefined,
     async close() {
       await idle();
       reading?.db.close();
-      db.pragma("wal_checkpoint(TRUNCATE)");
+      await wal?.close();
       db.close();
+      wal?.release();
     },
   };
 }

@@ -47,6 +47,12 @@ describeReal("a power cut", missing, () => {
     expect(found).toMatchObject({ lost: 0, corrupt: 0, first: "" });
     expect(found.states).toBeGreaterThanOrEqual(20_000);
 
+    // Without the syncs of the driver, those of SQLite still keep the file whole.
+    const forgetful = replay(operations, place, (call) => call !== "fdatasync", 10);
+    report("which obeys only SQLite's", forgetful);
+    expect(forgetful.lost).toBeGreaterThanOrEqual(10);
+    expect(forgetful.corrupt).toBe(0);
+
     const careless = replay(operations, place, () => false, 10);
     report("which obeys none", careless);
     expect(careless.lost).toBeGreaterThanOrEqual(10);

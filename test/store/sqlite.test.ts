@@ -100,7 +100,7 @@ it("rejects every commit after the file was deleted or replaced", async () => {
   await write();
 });
 
-it("is durable at every commit, and reopened so", async () => {
+it("orders its writes, checks references and can return free pages, and is reopened so", async () => {
   const store = await sqlitePlace();
   for (let i = 0; i < 2; i++) {
     const db = await store.open();
@@ -108,7 +108,13 @@ it("is durable at every commit, and reopened so", async () => {
       await q.one("PRAGMA journal_mode"),
       await q.one("PRAGMA synchronous"),
       await q.one("PRAGMA foreign_keys"),
+      await q.one("PRAGMA auto_vacuum"),
     ]);
-    expect(modes).toEqual([{ journal_mode: "wal" }, { synchronous: 2 }, { foreign_keys: 1 }]);
+    expect(modes).toEqual([
+      { journal_mode: "wal" },
+      { synchronous: 1 },
+      { foreign_keys: 1 },
+      { auto_vacuum: 2 },
+    ]);
   }
 });

@@ -53,11 +53,9 @@ async function write(db: Database): Promise<void> {
   await Promise.all(all);
 }
 
-const db = openSqlite(file, Date.now);
+const db = openSqlite(file, Date.now, { checkpointPages: 60 });
 await migrate(db);
 await db.tx((q) => ensureChannel(q, "c"));
-await db.tx((q) => q.all("PRAGMA wal_autocheckpoint = 60"));
-await db.tx((q) => q.all("PRAGMA journal_size_limit = 200000"));
 await write(db);
 if (end === "close") await db.close();
 process.exit(0);

@@ -1,0 +1,132 @@
+// When a commit of the SQLite driver counts as durable: what waits for the disk, what does not, and what a failed disk and
+// a growing log lead to. The power-cut replay examines what is on the disk then.
+
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import type { Database } from "../../src/store/driver.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import type { WalOptions } from "../../src/store/wal.ts";
+
+function newFile(): string {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-durable-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, "store.db");
+}
+
+async function opened(file: string, options: WalOptions): Promise<Database> {
+  const db = openSqlite(file, Date.now, options);
+  onTestFinished(() => db.close());
+  await db.tx((q) => q.run("CREATE TABLE notes (text TEXT)"), { durable: false });
+  return db;
+}
+
+const write = (db: Database, text: string, durable = true) =>
+  db.tx((q) => q.run("INSERT INTO notes VALUES ($1)", text), { durable });
+
+/** A disk whose syncs end when the test says so. */
+function slowDisk() {
+  const syncs: PromiseWithResolvers<void>[] = [];
+  const begun = new Map<number, () => void>();
+  return {
+    syncs,
+    sync: () => {
+      const one = Promise.withResolvers<void>();
+      syncs.push(one);
+      begun.get(syncs.length)?.();
+      return one.promise;
+    },
+    /** Resolves when that many syncs have begun. */
+    count: (n: number) =>
+      new Promise<void>((resolve) => (syncs.length >= n ? resolve() : void begun.set(n, resolve))),
+  };
+}
+
+const isPending = async (promise: Promise<unknown>): Promise<boolean> => {
+  const later = new Promise((resolve) => setImmediate(resolve, "pending"));
+  return (await Promise.race([promise, later])) === "pending";
+};
+
+it("acknowledges a transaction after a sync that began after its commit, and continues with others meanwhile", async () => {
+  const disk = slowDisk();
+  const db = await opened(newFile(), disk);
+  const first = write(db, "first");
+  await disk.count(1);
+  const others = [write(db, "second"), write(db, "third")];
+  // It runs although no sync has ended, and sees what was committed.
+  await write(db, "not durable", false);
+  expect(await isPending(first)).toBe(true);
+  disk.syncs[0]?.resolve();
+  await first;
+  await disk.count(2);
+  expect(await isPending(Promise.race(others))).toBe(true);
+  disk.syncs[1]?.resolve();
+  await Promise.all(others);
+  expect(disk.syncs).toHaveLength(2);
+});
+
+it("reports what it has read, and a transaction that wrote nothing, only when that is on disk", async () => {
+  const disk = slowDisk();
+  const db = await opened(newFile(), disk);
+  const writing = write(db, "first");
+  await disk.count(1);
+  const count = () => db.read((q) => q.one("SELECT COUNT(*) AS n FROM notes"));
+  const waiting = [count(), db.tx((q) => q.one("SELECT COUNT(*) AS n FROM notes"))];
+  const failing = db.tx(() => Promise.reject(new Error("it is there already")));
+  failing.catch(() => undefined);
+  expect(await isPending(Promise.race([...waiting, failing]))).toBe(true);
+  disk.syncs[0]?.resolve();
+  expect(await Promise.all(waiting)).toEqual([{ n: 1 }, { n: 1 }]);
+  await expect(failing).rejects.toThrow("it is there already");
+  await writing;
+  await count();
+  expect(disk.syncs).toHaveLength(1);
+});
+
+it("acknowledges nothing any more after a sync has failed, even if later ones succeed", async () => {
+  const disk = slowDisk();
+  const file = newFile();
+  const db = await opened(file, disk);
+  const first = write(db, "first");
+  await disk.count(1);
+  const second = write(db, "second");
+  const both = Promise.allSettled([first, second]);
+  disk.syncs[0]?.reject(Object.assign(new Error("EIO: i/o error, fdatasync"), { code: "EIO" }));
+  for (const result of await both)
+    expect(result).toMatchObject({
+      status: "rejected",
+      reason: { message: expect.stringMatching(/EIO.*nothing is acknowledged any more\. Remedy: .*restart/) },
+    });
+  await expect(write(db, "third")).rejects.toThrow("failed to write");
+  await expect(db.read((q) => q.one("SELECT 1 AS n"))).rejects.toThrow("failed to write");
+  const again = openSqlite(file, Date.now);
+  onTestFinished(() => again.close());
+  await write(again, "after the restart");
+});
+
+it("rejects commits after the log was deleted", async () => {
+  const file = newFile();
+  const db = await opened(file, {});
+  await write(db, "first");
+  rmSync(`${file}-wal`);
+  await expect(write(db, "second")).rejects.toThrow(/deleted or replaced.*Remedy/);
+});
+
+it("keeps the log short under a writer that never pauses", async () => {
+  const file = newFile();
+  const db = await opened(file, { checkpointPages: 50 });
+  const text = "x".repeat(4000);
+  let most = 0;
+  const writer = async (share: number) => {
+    for (let n = 0; n < 300; n += 1) {
+      await write(db, `${share} ${n} ${text}`);
+      most = Math.max(most, statSync(`${file}-wal`).size);
+    }
+  };
+  await Promise.all([1, 2, 3, 4, 5, 6].map(writer));
+  // Written: 1,800 pages with 4 kB of text each, and those that lead to them.
+  expect(statSync(file).size + most).toBeGreaterThan(1500 * 4096);
+  expect(most).toBeLessThan(400 * 4096);
+  expect(await db.read((q) => q.one("SELECT COUNT(*) AS n FROM notes"))).toEqual({ n: 1800 });
+});
