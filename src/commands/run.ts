@@ -219,6 +219,7 @@ async function keepTidy(app: App, service: Service, signal: AbortSignal): Promis
     // One small batch per transaction, so that a large clean-up never blocks the store for long.
     while (!signal.aborted && forgotSomething(await app.db.tx((q) => forget(q, ages))))
       await clock.sleep(50, signal);
+    while (!signal.aborted && (await app.db.maintain())) await clock.sleep(20, signal);
     await clock.sleep(retentionMs, signal);
   }
 }

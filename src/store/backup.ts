@@ -141,6 +141,8 @@ function vacuumInto(file: string, partial: string): void {
     const source = new Sqlite(file, { fileMustExist: true });
     try {
       source.pragma("busy_timeout = 5000");
+      // The copy of a store from before this setting gets it as well.
+      source.pragma("auto_vacuum = INCREMENTAL");
       source.prepare("VACUUM INTO ?").run(partial);
     } finally {
       source.close();

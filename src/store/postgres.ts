@@ -287,6 +287,7 @@ export async function openPostgres(
         client.release(line.lost());
       }
     },
+    maintain: async () => false,
     onWake: (listener) => void listeners.push(listener),
     wake: async (q) => void (await q.run("SELECT pg_notify($1, '')", channel)),
     async close() {

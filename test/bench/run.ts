@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 import { burst } from "./burst.ts";
 import { syncTime } from "./disk.ts";
 import { escalations } from "./escalations.ts";
+import { largeStore } from "./large-store.ts";
 import { longLists } from "./long-lists.ts";
 import { memory } from "./memory.ts";
 import { startPhoneRig } from "./phone-rig.ts";
@@ -22,7 +23,7 @@ import { steady } from "./steady.ts";
 import { voice } from "./voice.ts";
 
 const mails = ["burst", "single", "cpu", "memory"];
-const names = [...mails, "sms", "voice", "platform", "lists", "escalations", "postgres"];
+const names = [...mails, "sms", "voice", "platform", "lists", "escalations", "postgres", "large"];
 const { values } = parseArgs({
   options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
 });
@@ -31,7 +32,7 @@ const unknown = wanted.filter((name) => !names.includes(name));
 
 async function bench(quick: boolean): Promise<Tally> {
   process.stdout.write(
-    `Node ${process.version}; platform, SMTP and Twilio: stubs in another process; store: SQLite, synchronous=FULL\n` +
+    `Node ${process.version}; platform, SMTP and Twilio: stubs in another process; store: SQLite, WAL, durable before each acknowledgement\n` +
       `load ${loadavg()[0]?.toFixed(1)} on ${availableParallelism()} processors; disk: ${syncTime().toFixed(2)} ms a sync\n`,
   );
   const tallies = [noTally];
@@ -40,6 +41,7 @@ async function bench(quick: boolean): Promise<Tally> {
   if (wanted.includes("platform")) tallies.push(await benchPlatform(quick));
   if (wanted.includes("lists")) tallies.push(await benchLists(quick));
   if (wanted.includes("escalations")) tallies.push(await benchEscalations(quick));
+  if (wanted.includes("large")) await benchLarge(quick);
   if (wanted.includes("postgres")) tallies.push(await benchPostgres(quick));
   return sum(tallies);
 }
@@ -53,6 +55,12 @@ async function benchPostgres(quick: boolean): Promise<Tally> {
   } finally {
     await rig.close();
   }
+}
+
+async function benchLarge(quick: boolean): Promise<void> {
+  process.stdout.write("\nA large store. bare: an empty one, the same transactions alternately.\n");
+  printHead();
+  await largeStore(quick ? 100_000 : 1_000_000, quick ? 40 : 100);
 }
 
 async function benchEscalations(quick: boolean): Promise<Tally> {

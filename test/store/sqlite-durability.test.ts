@@ -130,3 +130,26 @@ it("keeps the log short under a writer that never pauses", async () => {
   expect(most).toBeLessThan(400 * 4096);
   expect(await db.read((q) => q.one("SELECT COUNT(*) AS n FROM notes"))).toEqual({ n: 1800 });
 });
+
+it("returns the pages of deleted rows to the file system, in small parts", async () => {
+  const file = newFile();
+  const db = openSqlite(file, Date.now);
+  await db.tx((q) => q.run("CREATE TABLE notes (text TEXT)"));
+  await db.tx(async (q) => {
+    for (let n = 0; n < 4000; n += 1)
+      await q.run("INSERT INTO notes VALUES ($1)", `${n} ${"x".repeat(4000)}`);
+  });
+  await db.tx((q) => q.run("DELETE FROM notes WHERE rowid % 2 = 0"));
+  const pages = async () => {
+    const row = await db.read((q) => q.one<{ page_count: number }>("PRAGMA page_count"));
+    return row?.page_count ?? 0;
+  };
+  const before = await pages();
+  let parts = 1;
+  while (await db.maintain()) parts += 1;
+  expect(parts).toBeGreaterThan(5);
+  expect(await pages()).toBeLessThan(before - 900);
+  expect(await db.read((q) => q.one("SELECT COUNT(*) AS n FROM notes"))).toEqual({ n: 2000 });
+  await db.close();
+  expect(statSync(file).size).toBeLessThan((before - 900) * 4096);
+});
