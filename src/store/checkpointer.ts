@@ -45,9 +45,13 @@ export class Checkpointer {
 
   /** Runs one checkpoint, or joins the running one. Never rejects; a failed worker is an error of the checkpoint. */
   run(): Promise<Checkpoint> {
-    this.#running ??= this.#once().finally(() => {
-      this.#running = null;
-    });
+    this.#running ??= this.#once()
+      .catch((error: unknown) => ({ complete: false, error: { code: "", message: String(error) } }))
+      .then((result) => {
+        this.#broken = result.error?.code === "";
+        this.#running = null;
+        return result;
+      });
     return this.#running;
   }
 
@@ -66,7 +70,6 @@ export class Checkpointer {
     worker.postMessage(null, []);
     const result = await answered.promise;
     worker.unref();
-    this.#broken = result.error?.code === "";
     if (result.error !== null) await this.#end();
     if (this.#worker) void this.#endWhenIdle();
     return result;

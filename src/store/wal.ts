@@ -111,7 +111,7 @@ export class Wal {
     if (this.#logged < this.#waitAt || this.#failure) return;
     await this.#checkpointer.run(); // the one that is running may have begun before the last commits
     const complete = await this.#checkpoint();
-    if (!complete && this.#checkpointer.isBroken) this.#db.pragma("wal_checkpoint(PASSIVE)");
+    if (!complete && this.#checkpointer.isBroken) this.#checkpointHere();
     // Another process reads an old state, such as a backup. Growing is better than standing still.
     this.#waitAt = complete ? this.#pages * pauseAt : this.#logged * 2;
   }
@@ -141,6 +141,15 @@ export class Wal {
       { cause },
     );
     return this.#failure;
+  }
+
+  /** Blocks the thread; for a machine that cannot start another one. */
+  #checkpointHere(): void {
+    try {
+      this.#db.pragma("wal_checkpoint(PASSIVE)");
+    } catch (error) {
+      if (String((error as { code?: string }).code).startsWith("SQLITE_IOERR")) this.fail(error);
+    }
   }
 
   #start(): Promise<void> {
