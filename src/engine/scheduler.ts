@@ -158,9 +158,10 @@ export class Scheduler {
         callbacks = [];
         const written = await write(q);
         // SQLite commits queued writes together: only the last of them runs the following stages for all.
+        let isDue = false;
         if (this.#queued === 0 || this.#db.kind === "postgres")
-          await this.#follow(q, !waking, pieces, callbacks, discard);
-        if (waking) await this.#db.wake(q);
+          isDue = await this.#follow(q, !waking, pieces, callbacks, discard);
+        if (waking && isDue) await this.#db.wake(q);
         return written;
       });
     } catch (error) {
@@ -181,14 +182,14 @@ export class Scheduler {
   }
 
   /** Runs the following stages in savepoints. An error in them does not roll back the preceding write, and
-   *  the sweep retries them. */
+   *  the sweep retries them. Returns whether work became due. */
   async #follow(
     q: Query,
     everything: boolean,
     pieces: Piece[],
     callbacks: (() => void)[],
     discard: () => void,
-  ): Promise<void> {
+  ): Promise<boolean> {
     for (const stage of this.#transactional) {
       const channels = q.touched.get(stage.takes);
       if (!everything && channels === undefined) continue;
@@ -207,9 +208,11 @@ export class Scheduler {
         });
     }
     for (const { claimed } of pieces) claimed.recorded("before");
+    const isDue = q.touched.size > 0;
     q.touched.clear();
     for (const ms of q.waits) this.#timer.wakeIn(ms);
     q.waits.clear();
+    return isDue;
   }
 
   async #perform(stage: Stage, claimed: Claimed, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,6 @@
-// The LISTEN connection on which PostgreSQL notifies this node of changes by other nodes. A lost connection
-// only loses wake-ups (the sweep finds the work), so it reconnects in the background with backoff.
+// The connection for LISTEN and NOTIFY between nodes. A NOTIFY inside a transaction makes its commit wait for
+// every other commit with a NOTIFY, so wake-ups are sent here after the commit, several at once. A lost
+// connection only loses wake-ups (the sweep finds the work), so it reconnects in the background with backoff.
 
 import type { Clock } from "bridgehead/contract";
 import { Client, type ClientConfig } from "pg";
@@ -8,6 +9,8 @@ import { jitter } from "../ops/clock.ts";
 const firstPause = 500;
 const longestPause = 30_000;
 const goodByeMs = 1000;
+/** Minimum time between two notifications in milliseconds; a later one covers all that were due meanwhile. */
+const quietMs = 100;
 
 /** Resolves when the connection is listening. Rejects when the first connection fails; later it
  *  reconnects automatically. */
@@ -15,18 +18,24 @@ export async function listenFor(
   channel: string,
   heard: () => void,
   { setup, clock }: { readonly setup: ClientConfig; readonly clock: Clock },
-): Promise<{ close(): Promise<void> }> {
+): Promise<{ notify(): void; close(): Promise<void> }> {
   const stop = new AbortController();
 
   /** Resolves when the connection is listening; `ended` resolves when it closes. */
   async function connect(): Promise<{ client: Client; ended: Promise<void> }> {
     const client = new Client(setup);
-    client.on("notification", heard);
+    let own: number | undefined;
+    client.on("notification", ({ processId }) => {
+      if (processId !== own) heard();
+    });
     client.on("error", () => undefined);
     const ended = new Promise<void>((resolve) => client.once("end", resolve));
     try {
       await client.connect();
+      // A notification must not wait for the disk: after a crash of the server the sweep finds the work.
+      await client.query("SET synchronous_commit = off");
       await client.query(`LISTEN "${channel}"`);
+      own = (await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;
     } catch (error) {
       void client.end().catch(() => undefined);
       throw error;
@@ -63,8 +72,30 @@ export async function listenFor(
   }
   const kept = keep();
 
+  let isDue = false;
+  let isPaused = false;
+  let sent: Promise<unknown> = Promise.resolve();
+  function send(): void {
+    if (!isDue || isPaused) return;
+    isDue = false;
+    isPaused = true;
+    sent = line?.client.query(`NOTIFY "${channel}"`).catch(() => undefined) ?? sent;
+    void clock.sleep(quietMs, stop.signal).then(() => {
+      isPaused = false;
+      send();
+    });
+  }
+
   return {
+    /** Wakes the other nodes. Call after the commit. */
+    notify() {
+      isDue = true;
+      send();
+    },
     async close() {
+      isPaused = false;
+      send();
+      await Promise.race([sent, clock.sleep(goodByeMs)]);
       stop.abort();
       // A connection attempt in progress is not awaited beyond the timeout; it closes when it completes.
       await Promise.race([kept, clock.sleep(goodByeMs)]);

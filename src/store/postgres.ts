@@ -195,6 +195,16 @@ const standard: Patience = {
   connectMs: 15_000,
 };
 
+/** Throws when commits of this role do not wait for the disk of the server: a crash of the server would lose
+ *  messages that their providers were told are stored. */
+async function checkDurable(pool: Pool): Promise<void> {
+  const { rows } = await pool.query<{ synchronous_commit: string }>("SHOW synchronous_commit");
+  if (rows[0]?.synchronous_commit !== "off") return;
+  throw new Error(
+    "opening the store: synchronous_commit is off on this PostgreSQL server, so its crash would lose acknowledged messages. Remedy: ALTER ROLE ... SET synchronous_commit = on, or add options=-c%20synchronous_commit%3Don to the URL",
+  );
+}
+
 /** One day in milliseconds: longer than any migration may take, and within the range of a timer. */
 const unhurriedMs = 86_400_000;
 
@@ -231,6 +241,17 @@ export async function openPostgres(
     clock: options.clock ?? systemClock,
   });
 
+  try {
+    await checkDurable(pool);
+  } catch (error) {
+    await listening.close();
+    await pool.end();
+    throw error;
+  }
+
+  /** Transactions that wake the other nodes when they commit. */
+  const waking = new WeakSet<Query>();
+
   async function once<T>(
     work: (q: Query) => Promise<T>,
     { unhurried = false, durable = true, saving }: TxOptions & { readonly saving: boolean },
@@ -252,6 +273,7 @@ export async function openPostgres(
         throw (
           line.failed() ?? new Error("committing: the transaction was rolled back after a failed statement")
         );
+      if (waking.has(line.query)) listening.notify();
       return result;
     } catch (error) {
       line.end();
@@ -289,7 +311,7 @@ export async function openPostgres(
     },
     maintain: async () => false,
     onWake: (listener) => void listeners.push(listener),
-    wake: async (q) => void (await q.run("SELECT pg_notify($1, '')", channel)),
+    wake: async (q) => void waking.add(q),
     async close() {
       await listening.close();
       await pool.end();

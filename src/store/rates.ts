@@ -108,7 +108,8 @@ export async function takeRate(
  *  the row is locked until it ends. `waits` are the milliseconds until each drawn request may be made;
  *  each must be made within `validMs` after that. Draws `least` requests or none, the rest of `wanted`
  *  while their wait is within `maxWaitMs`, and up to `spare` more that need not wait. `nextMs` is the
- *  wait for the request after them, `arrivalMs` the time until it would be on schedule. */
+ *  wait for the request after them, or for `least` requests when none was drawn, and `arrivalMs` the time
+ *  until it would be on schedule. */
 export async function drawRate(
   q: Query,
   name: string,
@@ -122,17 +123,17 @@ export async function drawRate(
 ): Promise<{ readonly waits: number[]; readonly nextMs: number; readonly arrivalMs: number }> {
   const bucket = await lockBucket(q, name, rate);
   const waits: number[] = [];
-  const enough = waitAt(bucket, rate, Math.min(draw.least, burstOf(rate)) - 1) <= draw.maxWaitMs;
-  while (enough) {
+  const leastMs = waitAt(bucket, rate, Math.min(draw.least, burstOf(rate)) - 1);
+  while (leastMs <= draw.maxWaitMs) {
     const waitMs = waitAt(bucket, rate, waits.length);
-    const most =
-      waits.length < draw.wanted ? draw.maxWaitMs : waits.length < draw.wanted + draw.spare ? 0 : -1;
-    if (waits.length >= draw.least && waitMs > most) break;
+    // Requests beyond the burst are charged, although they exceed the limit at that moment.
+    if (waits.length >= draw.least && waitMs > (waits.length < draw.wanted ? draw.maxWaitMs : 0)) break;
+    if (waits.length >= draw.wanted + draw.spare) break;
     waits.push(waitMs);
   }
   const arrival = bucket.base + waits.length * rate.interval;
   if (waits.length > 0) await setArrival(q, name, arrival);
-  const nextMs = waitAt(bucket, rate, waits.length);
+  const nextMs = waits.length === 0 ? leastMs : waitAt(bucket, rate, waits.length);
   return { waits, nextMs, arrivalMs: (arrival - bucket.now) / 1000 };
 }
 

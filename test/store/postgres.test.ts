@@ -93,6 +93,53 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     expect(listeners).toHaveLength(1);
   });
 
+  it("is not opened when commits do not wait for the server's disk", async () => {
+    const off = `${server.url}?options=${encodeURIComponent("-c synchronous_commit=off")}`;
+    await expect(openPostgres(off)).rejects.toThrow("synchronous_commit is off");
+  });
+
+  it("notifies the others only, and once for many commits", async () => {
+    const store = await place();
+    const [one, two] = [await store.open(), await store.open()];
+    let [own, woken] = [0, 0];
+    one.onWake(() => own++);
+    const heard = Promise.withResolvers<void>();
+    two.onWake(() => (++woken, heard.resolve()));
+    await Promise.all(Array.from({ length: 50 }, () => one.tx((q) => one.wake(q))));
+    await heard.promise;
+    await one.close(); // sends what is left
+    await two.tx((q) => q.all("SELECT 1"));
+    expect([own, woken <= 3]).toEqual([0, true]);
+  });
+
+  it("runs a transaction again with savepoints when one fails, and sends nothing of the abandoned run", async () => {
+    const db = await fresh(place);
+    let runs = 0;
+    await db.tx(async (q) => {
+      runs++;
+      await writeSettings(q, "kept", "{}");
+      await q
+        .savepoint(async () => {
+          await writeSettings(q, "undone", "{}");
+          throw new Error("no");
+        })
+        .catch(() => undefined);
+      await writeSettings(q, "after", "{}");
+    });
+    const ids = await db.read((q) => q.all<{ id: string }>("SELECT id FROM agents ORDER BY id"));
+    expect([runs, ids.map(({ id }) => id)]).toEqual([2, ["after", "kept"]]);
+  });
+
+  it("runs a transaction again whose prepared statement another node's migration has outdated", async () => {
+    const store = await place();
+    const [one, two] = [await store.open(), await store.open()];
+    await migrate(one);
+    const read = () => one.tx((q) => q.all("SELECT * FROM agents"));
+    for (let n = 0; n < 8; n++) await Promise.all([read(), read(), read(), read()]);
+    await two.tx((q) => q.run("ALTER TABLE agents ADD COLUMN more TEXT"));
+    for (let n = 0; n < 8; n++) expect(await read()).toEqual([]);
+  });
+
   it("runs a transaction again that lost a deadlock", async () => {
     const db = await fresh(place);
     await db.tx(async (q) => {

@@ -2,8 +2,11 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { RateReserve } from "../../src/engine/rate-reserve.ts";
+import { systemClock } from "../../src/ops/clock.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { penalise, type Rate, rateOf, takeRate } from "../../src/store/rates.ts";
+import { listen } from "../pipeline/rig.ts";
 import { fresh, type NewPlace } from "./rig.ts";
 
 /** The same rate under a clock of our own: now_ms() in the SQL becomes a number. */
@@ -67,6 +70,34 @@ const step = (calls: number): fc.Arbitrary<Step> =>
     penalty: fc.oneof({ arbitrary: fc.constant(0), weight: 20 }, fc.integer({ min: 1, max: 5000 })),
   });
 
+/** The same on several nodes, each with a reserve and a clock of its own, which take turns. */
+async function playNodes(
+  db: Database,
+  name: string,
+  rate: Rate,
+  steps: readonly (Step & { readonly node: number })[],
+): Promise<number[]> {
+  let now = 1_800_000_000_000;
+  const shared: Database = { ...db, tx: (work) => db.tx((q) => work(at(q, () => now))) };
+  const nodes = Array.from({ length: 4 }, (_, n) => {
+    const clock = { ...systemClock, monotonic: () => now - 1_000_000 * n };
+    return new RateReserve({ db: shared, clock, log: listen().log, name, rate });
+  });
+  const made: number[] = [];
+  for (const { pause, count, wait, penalty, node } of steps) {
+    now += pause;
+    const reserve = nodes[node];
+    if (reserve === undefined) throw new Error(`there is no node ${node}`);
+    if (penalty > 0) await shared.tx((q) => reserve.penalise(q, penalty));
+    const grant = await reserve.take(count, wait);
+    if (grant.taken) for (let i = 0; i < count; i++) made.push(now + grant.waitMs);
+    else expect(grant.waitMs).toBeGreaterThan(wait);
+  }
+  return made;
+}
+
+const nodeStep = fc.tuple(step(4), fc.integer({ min: 0, max: 3 })).map(([one, node]) => ({ ...one, node }));
+
 export function describeRates(place: NewPlace): void {
   describe("rates", () => {
     it("never passes the limit in any window, for any limit and any crowd", async () => {
@@ -97,6 +128,51 @@ export function describeRates(place: NewPlace): void {
         ),
         { numRuns: db.kind === "sqlite" ? 120 : 15 },
       );
+    });
+
+    it("never passes the limit in any window when nodes draw in batches", async () => {
+      const db = await fresh(place);
+      let runs = 0;
+      const limits = fc.constantFrom([5, 1000], [10, 1000], [60, 10_000], [100, 1000], [1000, 60_000]);
+      const steps = fc.array(nodeStep, { minLength: 20, maxLength: 80 });
+      await fc.assert(
+        fc.asyncProperty(limits, steps, async ([requests = 1, per = 1], crowd) => {
+          const made = await playNodes(db, `n${runs++}`, rateOf(requests, per), crowd);
+          expect(most(made, per)).toBeLessThanOrEqual(requests);
+        }),
+        { numRuns: db.kind === "sqlite" ? 120 : 15 },
+      );
+    });
+
+    it("gives two busy nodes nearly all of 1000 per 60 s", async () => {
+      const db = await fresh(place);
+      const each = (n: number) => ({ pause: 20, count: 1, wait: 2000, penalty: 0, node: n % 2 });
+      const steps = Array.from({ length: 4000 }, (_, n) => each(n));
+      const made = await playNodes(db, "n", rateOf(1000, 60_000), steps);
+      expect(most(made, 60_000)).toBeGreaterThan(930);
+      expect(most(made, 60_000)).toBeLessThanOrEqual(1000);
+    }, 60_000);
+
+    it("asks no more than once in a while when one node is busy below the limit", async () => {
+      const db = await fresh(place);
+      let draws = 0;
+      const counting: Database = { ...db, tx: (work) => (draws++, db.tx(work)) };
+      const step = { pause: 5, count: 1, wait: 2000, penalty: 0, node: 0 };
+      const rate = rateOf(100_000, 60_000);
+      expect(await playNodes(counting, "n", rate, Array(2000).fill(step) as (typeof step)[])).toHaveLength(
+        2000,
+      );
+      expect(draws).toBeLessThan(60);
+    });
+
+    it("discards what was drawn after a penalty, on the node that was refused at once", async () => {
+      const db = await fresh(place);
+      const step = { pause: 1, count: 1, wait: 0, penalty: 0, node: 0 };
+      const made = await playNodes(db, "n", rateOf(100_000, 60_000), [
+        step,
+        { ...step, wait: 60_000, penalty: 5000 },
+      ]);
+      expect((made[1] ?? 0) - (made[0] ?? 0)).toBeGreaterThanOrEqual(5000);
     });
 
     it("gives 1000 per 60 s nearly all of it, at most 990", async () => {
