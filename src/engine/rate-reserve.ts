@@ -30,7 +30,7 @@ export class RateReserve {
   /** Monotonic milliseconds from which each drawn request may be made, ascending. */
   #drawn: number[] = [];
   #waiting: Waiting[] = [];
-  #drawing: Promise<void> | null = null;
+  #isDrawing = false;
   /** Monotonic milliseconds, as seen at the last draw: from when the next request may be made, and when it
    *  would be on schedule. */
   #nextAt = Number.NEGATIVE_INFINITY;
@@ -68,7 +68,7 @@ export class RateReserve {
     const isLate = this.#nextAt - now > maxWaitMs;
     const undrawn = isLate ? 0 : Math.floor((maxWaitMs * 1000 + tolerance - ahead * 1000) / interval) + 1;
     const demand = this.#waiting.reduce((sum, { count }) => sum + count, 0);
-    return Math.max(0, undrawn) + this.#drawn.length - demand;
+    return Math.max(0, Math.max(0, undrawn) + this.#drawn.length - demand);
   }
 
   /** Starts a draw when fewer than `count` requests are in memory. Claims call it, so that the draw runs
@@ -88,7 +88,7 @@ export class RateReserve {
     const grant = this.#waiting.length === 0 && count > 0 ? this.#grant(waiting) : null;
     if (grant?.taken) return Promise.resolve(grant);
     this.#waiting.push(waiting);
-    this.#drawing ??= this.#drawAll();
+    if (!this.#isDrawing) void this.#drawAll();
     return promise;
   }
 
@@ -120,6 +120,7 @@ export class RateReserve {
   }
 
   async #drawAll(): Promise<void> {
+    this.#isDrawing = true;
     // Work that starts in the same turn of the event loop shares the draw.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
@@ -127,12 +128,12 @@ export class RateReserve {
       this.#waiting = [];
       const isWhole = await this.#draw(served).catch((error: unknown) => {
         this.#log.warn({ rate: this.#name, err: error }, "drawing from the rate limit failed");
-        for (const { resolve } of served) resolve({ taken: false, waitMs: failedMs });
+        for (const one of served) one.resolve({ taken: false, waitMs: failedMs });
         return true;
       });
       if (!isWhole) this.#waiting.unshift(...served); // discarded meanwhile
     }
-    this.#drawing = null;
+    this.#isDrawing = false;
   }
 
   /** Draws for these calls and answers them in order. Returns false when the reserve was discarded while

@@ -159,9 +159,14 @@ export function describeRates(place: NewPlace): void {
       const counting: Database = { ...db, tx: (work) => (draws++, db.tx(work)) };
       const step = { pause: 5, count: 1, wait: 2000, penalty: 0, node: 0 };
       const rate = rateOf(100_000, 60_000);
-      expect(await playNodes(counting, "n", rate, Array(2000).fill(step) as (typeof step)[])).toHaveLength(
-        2000,
-      );
+      expect(
+        await playNodes(
+          counting,
+          "n",
+          rate,
+          Array.from({ length: 2000 }, () => step),
+        ),
+      ).toHaveLength(2000);
       expect(draws).toBeLessThan(60);
     });
 
