@@ -1,8 +1,7 @@
-// The daemon as it is installed: JavaScript, built from this source into a temporary directory. From source Node also
-// keeps the compiler that strips the types, and every file twice.
+// The daemon as it is installed: JavaScript built from this checkout into a temporary directory, with its launcher.
 
 import { execFile } from "node:child_process";
-import { copyFileSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,27 +10,29 @@ import { promisify } from "node:util";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface Built {
+  /** Contains dist/, bin/, package.json and node_modules/. */
+  readonly directory: string;
   /** The built main.js. */
   readonly main: string;
+  /** The launcher bridgehead.cjs. */
+  readonly launcher: string;
+  /** Removes the directory. */
   dispose(): void;
 }
 
 export async function build(): Promise<Built> {
   const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-built-"));
   const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  const argv = [
-    tsc,
-    "-p",
-    join(root, "tsconfig.build.json"),
-    "--noCheck",
-    "--outDir",
-    join(directory, "dist"),
-  ];
+  const dist = join(directory, "dist");
+  const argv = [tsc, "-p", join(root, "tsconfig.build.json"), "--noCheck", "--outDir", dist];
   await promisify(execFile)(process.execPath, argv);
-  copyFileSync(join(root, "package.json"), join(directory, "package.json"));
+  for (const name of ["package.json", "bin"])
+    cpSync(join(root, name), join(directory, name), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(directory, "node_modules"));
   return {
-    main: join(directory, "dist", "src", "main.js"),
+    directory,
+    main: join(dist, "src", "main.js"),
+    launcher: join(directory, "bin", "bridgehead.cjs"),
     dispose: () => rmSync(directory, { recursive: true, force: true }),
   };
 }

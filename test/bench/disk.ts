@@ -1,12 +1,12 @@
-// What the disk under the store takes to say "it is there": each answered mail waits for some of these, the bare script's for none.
+// The time of one fdatasync on the disk of the store. Every answered message of the daemon waits for some of these.
 
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { clock } from "./clock.ts";
 import { median } from "./report.ts";
-import { clock } from "./rig.ts";
 
-/** Milliseconds for one small write and its fdatasync, in the median; says how busy the disk is just now. */
+/** Milliseconds for one write of 4 kB and its fdatasync, median of 100. */
 export function syncTime(): number {
   const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-disk-"));
   const file = openSync(join(directory, "probe"), "w");

@@ -1,17 +1,60 @@
-// One line a figure: name, bare, ours, ratio, goal, verdict.
+// Prints one line per figure, and keeps all figures for the summary and the published report.
 
-import type { Tally } from "./rig.ts";
+import type { Tally } from "./clock.ts";
+
+/** A limit. Made by `atMost` and `atLeast`. */
+export interface Goal {
+  /** As printed: "<= 5 ms". */
+  readonly text: string;
+  readonly met: boolean;
+  /** Part of the limit that is used: 1 is exactly the goal, more than 1 misses it. */
+  readonly used?: number;
+}
 
 export interface Figure {
   readonly name: string;
-  readonly bare: number | null;
-  readonly ours: number;
+  /** The same quantity of the baseline; null without one. */
+  readonly baseline: number | null;
+  readonly measured: number;
   readonly unit: string;
-  /** How ours is compared: a quotient, a difference, or not at all. */
+  /** Comparison with the baseline: a quotient, a difference, or none. */
   readonly compare: "ratio" | "difference" | "none";
-  /** Null: for information only. */
-  readonly goal: { readonly text: string; readonly met: boolean } | null;
+  /** Null for information. */
+  readonly goal: Goal | null;
 }
+
+/** A figure with the text of its comparison and of its verdict. */
+export interface Line {
+  readonly name: string;
+  readonly baseline: string;
+  readonly measured: string;
+  readonly compared: string;
+  readonly goal: string;
+  readonly verdict: "ok" | "MISSED" | "";
+  readonly used: number | null;
+}
+
+export interface Section {
+  readonly title: string;
+  readonly lines: Line[];
+}
+
+/** All sections of this run, in order. */
+export const sections: Section[] = [];
+
+/** The goal that `value` is at most `limit`; `text` replaces "<= limit unit". */
+export const atMost = (value: number, limit: number, text: string): Goal => ({
+  text: `<= ${text}`,
+  met: value <= limit,
+  used: limit === 0 ? (value === 0 ? 0 : Number.POSITIVE_INFINITY) : Math.max(0, value) / limit,
+});
+
+/** The goal that `value` is at least `limit`. */
+export const atLeast = (value: number, limit: number, text: string): Goal => ({
+  text: `>= ${text}`,
+  met: value >= limit,
+  used: limit / value,
+});
 
 export const median = (values: readonly number[]): number => {
   const sorted = [...values].sort((a, b) => a - b);
@@ -21,7 +64,7 @@ export const median = (values: readonly number[]): number => {
     : ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2;
 };
 
-/** The value that `share` (0..1) of them do not exceed; NaN of none. */
+/** The smallest value that at least `share` (0..1) of the values do not exceed; NaN without values. */
 export const percentile = (values: readonly number[], share: number): number => {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
@@ -29,51 +72,72 @@ export const percentile = (values: readonly number[], share: number): number => 
 
 const digits = (value: number): string => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(2));
 
-export function printHead(): void {
-  print("what", "bare", "ours", "compared", "goal", "");
+/** Starts a section with its title and the head of the table. */
+export function printSection(title: string): void {
+  sections.push({ title, lines: [] });
+  process.stdout.write(`\n${title}\n`);
+  printColumns("measure", "baseline", "measured", "compared", "goal", "");
 }
 
-export function printFigure({ name, bare, ours, unit, compare, goal }: Figure): void {
+export function printFigure({ name, baseline, measured, unit, compare, goal }: Figure): void {
   const compared =
-    bare === null || compare === "none"
+    baseline === null || compare === "none"
       ? "-"
       : compare === "ratio"
-        ? `x ${(ours / bare).toFixed(2)}`
-        : `${ours >= bare ? "+" : ""}${digits(ours - bare)} ${unit}`;
-  const verdict = goal === null ? "" : goal.met ? "ok" : "MISSED";
-  print(
+        ? `x ${(measured / baseline).toFixed(2)}`
+        : `${measured >= baseline ? "+" : ""}${digits(measured - baseline)} ${unit}`;
+  printLine({
     name,
-    bare === null ? "-" : digits(bare),
-    `${digits(ours)} ${unit}`,
+    baseline: baseline === null ? "-" : digits(baseline),
+    measured: `${digits(measured)} ${unit}`.trimEnd(),
     compared,
-    goal?.text ?? "-",
-    verdict,
-  );
+    goal: goal?.text ?? "-",
+    verdict: goal === null ? "" : goal.met ? "ok" : "MISSED",
+    used: goal?.used ?? null,
+  });
 }
 
-/** Lost and duplicated mails of a measurement; the reason to fail. */
-export function printTally(name: string, bare: Tally, ours: Tally): void {
+/** Prints the lost and duplicated messages of a measurement. */
+export function printTally(name: string, baseline: Tally, measured: Tally): void {
   const text = ({ lost, duplicated }: Tally) => `${lost}/${duplicated}`;
-  const clean = ours.lost + ours.duplicated === 0;
-  print(`${name}: lost/duplicated`, text(bare), text(ours), "-", "0/0", clean ? "ok" : "MISSED");
+  printLine({
+    name: `${name}: lost/duplicated`,
+    baseline: text(baseline),
+    measured: text(measured),
+    compared: "-",
+    goal: "0/0",
+    verdict: measured.lost + measured.duplicated === 0 ? "ok" : "MISSED",
+    used: null,
+  });
 }
 
-function print(
-  name: string,
-  ...[bare = "", ours = "", compared = "", goal = "", verdict = ""]: string[]
+/** Prints all lines that have a goal, the missed ones first. */
+export function printSummary(): void {
+  const lines = sections.flatMap((section) => section.lines).filter(({ verdict }) => verdict !== "");
+  const missed = lines.filter(({ verdict }) => verdict === "MISSED");
+  process.stdout.write(`\nGoals: ${missed.length} of ${lines.length} missed\n`);
+  printColumns("measure", "baseline", "measured", "compared", "goal", "");
+  for (const line of [...missed, ...lines.filter(({ verdict }) => verdict === "ok")]) print(line);
+}
+
+function printLine(line: Line): void {
+  if (sections.length === 0) sections.push({ title: "", lines: [] });
+  sections.at(-1)?.lines.push(line);
+  print(line);
+}
+
+const print = ({ name, baseline, measured, compared, goal, verdict }: Line): void =>
+  printColumns(name, baseline, measured, compared, goal, verdict);
+
+function printColumns(
+  ...[name = "", baseline = "", measured = "", compared = "", goal = "", verdict = ""]: string[]
 ): void {
   const columns = [
-    name.padEnd(44),
-    bare.padStart(9),
-    ours.padStart(15),
+    name.padEnd(58),
+    baseline.padStart(9),
+    measured.padStart(15),
     compared.padStart(12),
     goal.padStart(12),
   ];
-  process.stdout.write(`${columns.join(" ")}  ${verdict}\n`.trimEnd().concat("\n"));
+  process.stdout.write(`${columns.join(" ")}  ${verdict}`.trimEnd().concat("\n"));
 }
-
-export const noTally: Tally = { lost: 0, duplicated: 0 };
-export const sum = (tallies: readonly Tally[]): Tally => ({
-  lost: tallies.reduce((all, one) => all + one.lost, 0),
-  duplicated: tallies.reduce((all, one) => all + one.duplicated, 0),
-});

@@ -1,136 +1,205 @@
-// npm run bench [-- --quick] [-- --only burst,single,cpu,memory,sms,voice,platform,lists,escalations,postgres]: Bridgehead
-// against bare scripts, on this machine, now.
-// Absolute figures say as much about the machine as about us; the ratios are what is worth comparing. A missed goal is
-// a result, so it exits with 0; a mail lost or answered twice is a defect, so it exits with 1.
+// npm run bench [-- --quick] [-- --only burst,single] [-- --report [file]]: measures the built daemon against bare scripts
+// on this machine. Absolute figures depend on the machine; ratios are comparable. A missed goal is a result and exits with
+// 0. A lost message or a second reply is a defect and exits with 1.
 
 import { existsSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
-import { burst } from "./burst.ts";
+import { type Built, build } from "./built.ts";
+import { noTally, sum, type Tally } from "./clock.ts";
 import { syncTime } from "./disk.ts";
-import { escalations } from "./escalations.ts";
-import { largeStore } from "./large-store.ts";
-import { longLists } from "./long-lists.ts";
-import { memory } from "./memory.ts";
-import { startPhoneRig } from "./phone-rig.ts";
-import { postgres } from "./postgres.ts";
-import { noTally, printHead, sum } from "./report.ts";
-import { startRig, type Tally } from "./rig.ts";
-import { servedRates } from "./served-rates.ts";
-import { single } from "./single.ts";
-import { sms } from "./sms.ts";
-import { steady } from "./steady.ts";
-import { voice } from "./voice.ts";
+import { escalations } from "./escalation/escalations.ts";
+import { burst } from "./mail/burst.ts";
+import { kills } from "./mail/kills.ts";
+import { memory } from "./mail/memory.ts";
+import { path } from "./mail/path.ts";
+import { type Rig, startRig } from "./mail/rig.ts";
+import { single } from "./mail/single.ts";
+import { soak } from "./mail/soak.ts";
+import { startToReply } from "./mail/start.ts";
+import { statements } from "./mail/statements.ts";
+import { steady } from "./mail/steady.ts";
+import { type PhoneRig, startPhoneRig } from "./phone/rig.ts";
+import { sms } from "./phone/sms.ts";
+import { voice } from "./phone/voice.ts";
+import { longLists } from "./platform/long-lists.ts";
+import { servedRates } from "./platform/rates.ts";
+import { publish } from "./publish.ts";
+import { printSection, printSummary } from "./report.ts";
+import { largeStore } from "./store/large-store.ts";
+import { postgres } from "./store/postgres.ts";
+import { parallel } from "./subject.ts";
 
-const mails = ["burst", "single", "cpu", "memory"];
-const names = [...mails, "sms", "voice", "platform", "lists", "escalations", "postgres", "large"];
-const { values } = parseArgs({
-  options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
-});
-const wanted = values.only?.split(",") ?? names;
-const unknown = wanted.filter((name) => !names.includes(name));
+/** Components that several measures share. They are started at the first use. */
+interface Environment {
+  readonly quick: boolean;
+  readonly built: Built;
+  readonly mail: () => Promise<Rig>;
+  readonly phone: () => Promise<PhoneRig>;
+}
 
-async function bench(quick: boolean): Promise<Tally> {
-  process.stdout.write(
-    `Node ${process.version}; platform, SMTP and Twilio: stubs in another process; store: SQLite, WAL, durable before each acknowledgement\n` +
-      `load ${loadavg()[0]?.toFixed(1)} on ${availableParallelism()} processors; disk: ${syncTime().toFixed(2)} ms a sync\n`,
-  );
-  const tallies = [noTally];
-  if (mails.some((name) => wanted.includes(name))) tallies.push(await benchMails(quick));
-  if (wanted.includes("sms") || wanted.includes("voice")) tallies.push(await benchPhones(quick));
-  if (wanted.includes("platform")) tallies.push(await benchPlatform(quick));
-  if (wanted.includes("lists")) tallies.push(await benchLists(quick));
-  if (wanted.includes("escalations")) tallies.push(await benchEscalations(quick));
-  if (wanted.includes("large")) await benchLarge(quick);
-  if (wanted.includes("postgres")) tallies.push(await benchPostgres(quick));
+interface Measure {
+  /** Title of its section, and its line in the help. */
+  readonly about: string;
+  /** Runs only when `--only` names it. */
+  readonly onRequest?: true;
+  run(environment: Environment): Promise<Tally | void>;
+}
+
+const measures: Readonly<Record<string, Measure>> = {
+  burst: {
+    about: `email burst: rate and peak memory. Baseline: a script with ${parallel.conversations} conversations at a time and ${parallel.connections} SMTP connections`,
+    run: async ({ mail, built, quick }) => burst(await mail(), built.main, quick ? 1 : 3, quick ? 500 : 2000),
+  },
+  single: {
+    about: "single emails: added time. Baseline: the same script",
+    run: async ({ mail, built, quick }) => single(await mail(), built.main, quick ? 20 : 40),
+  },
+  cpu: {
+    about: "CPU time per email at a steady rate. Baseline: the same script",
+    run: async ({ mail, built, quick }) => steady(await mail(), built.main, quick ? 1 : 4),
+  },
+  sms: {
+    about: "SMS: burst, single, fixed rate. Baseline: a relay on node:http that stores nothing",
+    run: async ({ phone, quick }) => sms(await phone(), quick ? 1 : 3, quick ? 500 : 2000),
+  },
+  voice: {
+    about: "voice: prompt to first words. Baseline: a relay on ws that stores nothing",
+    run: async ({ phone, quick }) => voice(await phone(), quick),
+  },
+  memory: {
+    about: "resident memory without work",
+    run: async ({ mail, built, quick }) => memory(await mail(), built.main, quick ? 3000 : 10_000),
+  },
+  start: {
+    about: "start of the installed daemon with an email waiting",
+    run: async ({ mail, built, quick }) => startToReply(await mail(), built.launcher, quick ? 5 : 15),
+  },
+  kills: {
+    about: "SIGKILL during a burst against an SMTP server that records its commands",
+    run: async ({ mail, built, quick }) => kills(await mail(), built.main, quick ? 5 : 20),
+  },
+  statements: {
+    about: "SQL statements and commits per email",
+    run: async ({ mail, built, quick }) =>
+      statements(await mail(), built.main, quick ? 5 : 20, quick ? 500 : 2000),
+  },
+  path: {
+    about: "source files that one email passes",
+    run: async ({ mail, built, quick }) => path(await mail(), built, quick ? 5 : 20),
+  },
+  platform: {
+    about:
+      "embedded platform: requests. Baseline: node:http with the same bytes, or with one committed row per POST",
+    run: ({ quick }) => servedRates(quick ? 1 : 3, quick ? 500 : 2000),
+  },
+  lists: {
+    about: "embedded platform: lists and statistics of a large store. Baseline: a thousand messages",
+    run: ({ quick }) => longLists(quick ? 100_000 : 1_000_000, quick ? 100 : 300),
+  },
+  escalations: {
+    about: "many open escalations. Baseline: a hundred",
+    run: ({ quick }) => escalations(quick ? 2000 : 10_000, quick ? 1 : 3),
+  },
+  large: {
+    about: "SQLite store with many messages: time per message and stage. Baseline: an empty store",
+    run: ({ quick }) => largeStore(quick ? 100_000 : 1_000_000, quick ? 40 : 100),
+  },
+  postgres: {
+    about: "1, 2 and 4 nodes on PostgreSQL (fsync), agent latency 0 and 300 ms. Baseline: SQLite; one node",
+    run: async ({ mail, built, quick }) =>
+      postgres(await mail(), built.main, quick ? 1 : 3, quick ? 200 : 500),
+  },
+  soak: {
+    about: "ten minutes at a steady rate (--quick: one): heap and event loop delay",
+    onRequest: true,
+    run: async ({ mail, built, quick }) => soak(await mail(), built.main, quick ? 1 : 10),
+  },
+};
+
+const defaultReport = "docs/benchmarks.md";
+const help = `npm run bench -- [--quick] [--only NAME,...] [--report [FILE]]
+
+  --quick     fewer rounds: a check that everything works, with larger noise
+  --only      only these measures
+  --report    write the figures as Markdown with a chart (default: ${defaultReport})
+
+${Object.entries(measures)
+  .map(
+    ([name, { about, onRequest }]) => `  ${name.padEnd(12)}${about}${onRequest ? " (only with --only)" : ""}`,
+  )
+  .join("\n")}
+`;
+
+async function bench(names: readonly string[], quick: boolean): Promise<Tally> {
+  let mail: Promise<Rig> | undefined;
+  let phone: Promise<PhoneRig> | undefined;
+  const built = await build();
+  const environment: Environment = {
+    quick,
+    built,
+    mail: () => (mail ??= startRig()),
+    phone: () => (phone ??= startPhoneRig(built.main)),
+  };
+  const tallies: Tally[] = [];
+  try {
+    for (const name of names) {
+      const measure = measures[name];
+      if (!measure) continue;
+      printSection(`${name}: ${measure.about}`);
+      tallies.push((await measure.run(environment)) ?? noTally);
+    }
+  } finally {
+    await (await mail)?.close();
+    (await phone)?.close();
+    built.dispose();
+  }
   return sum(tallies);
 }
 
-async function benchPostgres(quick: boolean): Promise<Tally> {
-  const rig = await startRig();
-  process.stdout.write("\nNodes on PostgreSQL (fsync). bare: SQLite for one node; one node for several.\n");
-  printHead();
-  try {
-    return await postgres(rig, quick ? 1 : 3, quick ? 200 : 1000);
-  } finally {
-    await rig.close();
-  }
+function complain(text: string): void {
+  process.stderr.write(`${text}\n`);
+  process.exitCode = 2;
 }
 
-async function benchLarge(quick: boolean): Promise<void> {
-  process.stdout.write("\nA large store. bare: an empty one, the same transactions alternately.\n");
-  printHead();
-  await largeStore(quick ? 100_000 : 1_000_000, quick ? 40 : 100);
-}
-
-async function benchEscalations(quick: boolean): Promise<Tally> {
-  process.stdout.write(
-    "\nEscalations that nobody takes. bare: ourselves with a hundred of them; ours: with many.\n",
-  );
-  printHead();
-  return escalations(quick ? 2000 : 10_000, quick ? 1 : 3);
-}
-
-async function benchPlatform(quick: boolean): Promise<Tally> {
-  process.stdout.write(
-    "\nThe embedded platform. bare: node:http, which answers the same bytes and knows nothing; or commits a row for each POST.\n",
-  );
-  printHead();
-  return servedRates(quick ? 1 : 3, quick ? 500 : 2000);
-}
-
-async function benchLists(quick: boolean): Promise<Tally> {
-  process.stdout.write(
-    "\nLists and statistics of the embedded platform. bare: itself with a thousand messages; ours: with many.\n",
-  );
-  printHead();
-  return longLists(quick ? 100_000 : 1_000_000, quick ? 100 : 300);
-}
-
-async function benchMails(quick: boolean): Promise<Tally> {
-  const rig = await startRig();
-  process.stdout.write(
-    `\nMails (IMAP: ${rig.imap}). bare: parse, ask and answer one after the other, nothing stored. The goals are against it.\n`,
-  );
-  printHead();
-  const tallies: Tally[] = [];
-  try {
-    if (wanted.includes("burst")) tallies.push(await burst(rig, quick ? 1 : 3, quick ? 500 : 2000));
-    if (wanted.includes("single")) tallies.push(await single(rig, quick ? 5 : 40));
-    if (wanted.includes("cpu")) tallies.push(await steady(rig, quick ? 1 : 4));
-    if (wanted.includes("memory")) await memory(rig, quick ? 3000 : 10_000);
-  } finally {
-    await rig.close();
-  }
-  return sum([noTally, ...tallies]);
-}
-
-async function benchPhones(quick: boolean): Promise<Tally> {
-  const rig = await startPhoneRig();
-  process.stdout.write(
-    "\nTexts and calls. bare: node:http and ws, the same requests, nothing stored. The goals are against it.\n",
-  );
-  printHead();
-  const tallies: Tally[] = [];
-  try {
-    if (wanted.includes("sms")) tallies.push(await sms(rig, quick ? 1 : 3, quick ? 300 : 2000));
-    if (wanted.includes("voice")) tallies.push(await voice(rig, quick));
-  } finally {
-    rig.close();
-  }
-  return sum([noTally, ...tallies]);
-}
-
-// What was started is ended by listeners of `exit`, which a signal alone would skip.
+// Listeners of `exit` end the child processes; a signal alone would skip them.
 for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => process.exit(130));
 
-if (unknown.length > 0) {
-  process.stderr.write(`--only: ${unknown.join(", ")} is none of ${names.join(", ")}\n`);
-  process.exitCode = 2;
-} else if (existsSync("/proc/self/stat")) {
-  const { lost, duplicated } = await bench(values.quick);
+// The file of --report is optional, which parseArgs cannot express.
+const argv = process.argv.slice(2);
+const at = argv.indexOf("--report");
+const given = at >= 0 ? argv[at + 1] : undefined;
+const file = given === undefined || given.startsWith("-") ? defaultReport : given;
+if (at >= 0) argv.splice(at, file === given ? 2 : 1);
+const { values } = parseArgs({
+  args: argv,
+  options: {
+    quick: { type: "boolean", default: false },
+    only: { type: "string" },
+    help: { type: "boolean", short: "h", default: false },
+  },
+});
+const wanted =
+  values.only?.split(",") ?? Object.keys(measures).filter((name) => measures[name]?.onRequest !== true);
+const unknown = wanted.filter((name) => !(name in measures));
+
+if (values.help) process.stdout.write(help);
+else if (unknown.length > 0) complain(`--only: there is no measure ${unknown.join(", ")}\n\n${help}`);
+else if (!existsSync("/proc/self/stat")) complain("the benchmark reads /proc, so it needs Linux");
+else {
+  const machine = {
+    node: process.version,
+    processors: availableParallelism(),
+    load: loadavg()[0] ?? 0,
+    syncMs: syncTime(),
+  };
+  process.stdout.write(
+    `Node ${machine.node}; ${machine.processors} processors, load ${machine.load.toFixed(1)}; fdatasync ${machine.syncMs.toFixed(2)} ms\n` +
+      "Store: SQLite, durable. Platform, SMTP server and provider: stubs in another process.\n",
+  );
+  const { lost, duplicated } = await bench(wanted, values.quick);
+  printSummary();
+  const command = `npm run bench${process.argv.length > 2 ? ` -- ${process.argv.slice(2).join(" ")}` : ""}`;
+  if (at >= 0) publish(file, machine, command);
   process.exitCode = lost + duplicated > 0 ? 1 : 0;
-} else {
-  process.stderr.write("the bench reads /proc, so it needs Linux\n");
-  process.exitCode = 2;
 }

@@ -1,0 +1,78 @@
+// SIGKILL during a burst. A reply whose attempt was recorded is unknown after the kill; it may be recorded only when the
+// SMTP server received a command for it. The platform is the real one, so that unknown questions can be looked up.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Sqlite from "better-sqlite3";
+import { sleep, type Tally } from "../clock.ts";
+import { startServed, temporaryDirectory } from "../platform/rig.ts";
+import { atMost, printFigure, printTally } from "../report.ts";
+import { startDaemon } from "../subject.ts";
+import { authorOf, mail, mailId } from "./mails.ts";
+import type { Rig } from "./rig.ts";
+
+/** Emails that are delivered before each start. */
+const perKill = 50;
+/** Delay of each reply of the SMTP server, so that every kill meets transactions. */
+const smtpDelayMs = 10;
+
+export async function kills(rig: Rig, main: string, count: number): Promise<Tally> {
+  const files = temporaryDirectory();
+  const platform = await startServed(files.file("platform.db"));
+  const around = { ...rig.surroundings(), httpPort: platform.port };
+  const user = around.users[0] ?? "";
+  const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-kills-"));
+  const ids = Array.from({ length: count * perKill }, (_, n) => mailId("kills", n));
+  let [unknown, premature] = [0, 0];
+  rig.delaySmtp(smtpDelayMs);
+  try {
+    await (await startDaemon(around, { main, directory })).stop();
+    const watched = rig.watch(ids);
+    for (let round = 0; round < count; round += 1) {
+      for (let n = round * perKill; n < (round + 1) * perKill; n += 1)
+        await rig.deliver(user, mail("kills", n));
+      rig.forgetTransactions();
+      const daemon = await startDaemon(around, { main, directory });
+      while ((await rig.transactions()).recipients.length === 0) await sleep(5);
+      await sleep(50 + Math.random() * 450);
+      await daemon.kill();
+      // The server notices closed connections.
+      await sleep(50);
+      const started = await rig.transactions();
+      const interrupted = recipientsOf(directory, "sending");
+      const without = interrupted.filter((recipient) => !started.recipients.includes(recipient)).length;
+      unknown += interrupted.length;
+      premature += Math.max(0, without - started.unnamed);
+    }
+    const daemon = await startDaemon(around, { main, directory });
+    const { answered, duplicated } = await watched;
+    await daemon.stop();
+    // Without a Sent folder an unknown reply is held for the operator, who can see it.
+    const held = new Set(["unknown", "held"].flatMap((state) => recipientsOf(directory, state)));
+    const lost = ids.filter((id, n) => !answered.has(id) && !held.has(authorOf(n))).length;
+    print(`unknown replies after ${count} SIGKILLs`, unknown, null);
+    print("unknown replies without an SMTP command", premature, atMost(premature, 0, "0"));
+    const tally = { lost, duplicated };
+    printTally("SIGKILL", { lost: 0, duplicated: 0 }, tally);
+    return tally;
+  } finally {
+    rig.delaySmtp(0);
+    await platform.stop();
+    rmSync(directory, { recursive: true, force: true });
+    files.remove();
+  }
+}
+
+function recipientsOf(directory: string, state: string): string[] {
+  const db = new Sqlite(join(directory, "bench.db"), { readonly: true });
+  try {
+    return db.prepare("SELECT recipient FROM drafts WHERE state = ?").pluck().all(state) as string[];
+  } finally {
+    db.close();
+  }
+}
+
+function print(name: string, measured: number, goal: ReturnType<typeof atMost> | null): void {
+  printFigure({ name, baseline: null, measured, unit: "", compare: "none", goal });
+}

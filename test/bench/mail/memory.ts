@@ -1,0 +1,41 @@
+// Resident memory of a subject without work.
+
+import { sleep } from "../clock.ts";
+import { atMost, printFigure } from "../report.ts";
+import { type Subject, startBare, startDaemon } from "../subject.ts";
+import type { Rig } from "./rig.ts";
+
+const many = 200;
+const goalMb = 100;
+
+/** Measures after `restMs` of idling. */
+export async function memory(rig: Rig, main: string, restMs: number): Promise<void> {
+  const alone = rig.surroundings();
+  const measured = await resident(startDaemon(alone, { main }), restMs);
+  printFigure({
+    name: "memory, idle with one mailbox",
+    baseline: await resident(startBare(alone), restMs),
+    measured,
+    unit: "MB",
+    compare: "ratio",
+    goal: atMost(measured, goalMb, `${goalMb} MB`),
+  });
+  printFigure({
+    name: `memory, idle with ${many} mailboxes`,
+    baseline: null,
+    measured: await resident(startDaemon(rig.surroundings(many), { main }), restMs),
+    unit: "MB",
+    compare: "none",
+    goal: null,
+  });
+}
+
+async function resident(starting: Promise<Subject>, restMs: number): Promise<number> {
+  const subject = await starting;
+  try {
+    await sleep(restMs);
+    return subject.memory();
+  } finally {
+    await subject.stop();
+  }
+}

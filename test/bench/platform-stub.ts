@@ -1,0 +1,63 @@
+// The platform of the email, text and call measurements: answers every question at once with the same text.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+export interface PlatformStub {
+  serve(request: IncomingMessage, response: ServerResponse): void;
+  /** Questions received so far. */
+  asked(): number;
+  /** Delays every later answer by `ms` milliseconds. */
+  answerAfter(ms: number): void;
+}
+
+/** The first words of the answer to a caller. */
+export const firstWords = "Your order";
+
+const skills = [
+  { systemName: "EMAIL", status: "active", email: "support@example.com", responseDelaySeconds: null },
+  { systemName: "SMS", status: "active", phoneNumber: "+15550100", responseDelaySeconds: null },
+  { systemName: "VOICE", status: "active" },
+];
+const agent = { id: "a-1", organizationId: "o-1", name: "Support", status: "active", skills };
+
+export function createPlatform(answer: string): PlatformStub {
+  let conversations = 0;
+  let asked = 0;
+  let delay = 0;
+  const answerTo = (path: string): object => {
+    if (path.startsWith("/external/agents/")) return agent;
+    if (path === "/external/conversations/start") return { conversationId: `c-${++conversations}` };
+    asked += 1;
+    return {
+      id: `m-${asked}`,
+      message: answer,
+      conversationId: path.split("/")[3] ?? "",
+      senderRole: "agent",
+      conversationMessageId: `q-${asked}`,
+      source: "api",
+      createdAt: "2026-01-01T00:00:00.000Z",
+      isAnonymized: false,
+    };
+  };
+  return {
+    asked: () => asked,
+    answerAfter: (ms) => void (delay = ms),
+    serve(request, response) {
+      request.resume();
+      request.on("end", () => {
+        const answer = () => answerJson(response, 200, answerTo(request.url ?? ""));
+        if (delay > 0) setTimeout(answer, delay);
+        else answer();
+      });
+    },
+  };
+}
+
+export function answerJson(response: ServerResponse, status: number, answer: object): void {
+  const body = JSON.stringify(answer);
+  response.writeHead(status, {
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+  });
+  response.end(body);
+}

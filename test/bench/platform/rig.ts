@@ -1,0 +1,47 @@
+// Starts the embedded platform and its baselines.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { freePort } from "../../real/ports.ts";
+import { type Subject, start } from "../subject.ts";
+import type { BareServedOptions } from "./bare.ts";
+import type { ServedOptions } from "./served.ts";
+
+export interface ServedSubject extends Subject {
+  readonly port: number;
+}
+
+const scriptOf = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+
+/** The platform with its database at `file`, which is kept. */
+export async function startServed(file: string): Promise<ServedSubject> {
+  const port = await freePort();
+  const options: ServedOptions = { port, file };
+  const argv = ["--conditions=source", scriptOf("./served.ts"), JSON.stringify(options)];
+  return { ...(await start({ argv, ready: "ready" })), port };
+}
+
+export async function startBareServed(
+  answers: BareServedOptions["answers"],
+  file: string | null,
+): Promise<ServedSubject> {
+  const port = await freePort();
+  const options: BareServedOptions = { port, answers, file };
+  const argv = [scriptOf("./bare.ts"), JSON.stringify(options)];
+  return { ...(await start({ argv, ready: "ready" })), port };
+}
+
+export interface Directory {
+  file(name: string): string;
+  remove(): void;
+}
+
+export function temporaryDirectory(): Directory {
+  const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-platform-"));
+  return {
+    file: (name) => join(directory, name),
+    remove: () => rmSync(directory, { recursive: true, force: true }),
+  };
+}

@@ -1,0 +1,141 @@
+// Mails waiting in one mailbox, answered over PostgreSQL by 1, 2 and 4 nodes, and over SQLite in the same run. The nodes
+// idle on an empty mailbox, are stopped by signal, the mails are delivered, and the clock starts when they may go on.
+
+import { Client } from "pg";
+import { type Postgres, startPostgres } from "../../real/postgres.ts";
+import { clock, noTally, sleep, sum, type Tally } from "../clock.ts";
+import { mail, mailId } from "../mail/mails.ts";
+import type { Rig } from "../mail/rig.ts";
+import { atLeast, median, printFigure, printTally } from "../report.ts";
+import { type Subject, startDaemon } from "../subject.ts";
+
+interface Run extends Tally {
+  /** Mails a second, from the start to the last answer. */
+  readonly rate: number;
+  /** CPU time of all nodes for each mail, milliseconds. */
+  readonly cpu: number;
+  /** Of the server, for each mail; 0 on SQLite. */
+  readonly statements: number;
+  readonly commits: number;
+}
+
+/** Runs each crowd (numbers of nodes) at each latency of the agent (milliseconds). */
+export async function postgres(
+  rig: Rig,
+  main: string,
+  rounds: number,
+  count: number,
+  crowds: readonly number[] = [1, 2, 4],
+  latencies: readonly number[] = [0, 300],
+): Promise<Tally> {
+  const server = await startPostgres({ durable: true });
+  const tallies: Tally[] = [];
+  try {
+    for (const latency of latencies) {
+      rig.delayAnswers(latency);
+      const runs = new Map<number, Run[]>([0, ...crowds].map((nodes) => [nodes, []]));
+      for (let round = 0; round < rounds; round += 1) {
+        for (const [nodes, list] of runs)
+          list.push(await once(rig, main, server, nodes, `pg${round}n${nodes}l${latency}`, count));
+      }
+      tallies.push(report(latency, count, crowds, runs));
+    }
+  } finally {
+    rig.delayAnswers(0);
+    await server.stop();
+  }
+  return sum(tallies);
+}
+
+function report(
+  latency: number,
+  count: number,
+  crowds: readonly number[],
+  runs: ReadonlyMap<number, readonly Run[]>,
+): Tally {
+  const of = (nodes: number, what: keyof Run) => median((runs.get(nodes) ?? []).map((run) => run[what]));
+  const name = (nodes: number) =>
+    `${nodes} node${nodes > 1 ? "s" : ""}, ${count} emails, agent ${latency} ms`;
+  const sqlite = of(0, "rate");
+  const one = of(1, "rate");
+  for (const nodes of crowds) {
+    const ours = of(nodes, "rate");
+    const goal =
+      nodes === 1 && latency === 0
+        ? atLeast(ours / sqlite, 0.5, "x 0.5")
+        : nodes === 2 && latency > 0
+          ? atLeast(ours / one, 1.7, "x 1.7")
+          : null;
+    printFigure({
+      name: name(nodes),
+      baseline: nodes === 1 ? sqlite : one,
+      measured: ours,
+      unit: "emails/s",
+      compare: "ratio",
+      goal,
+    });
+    const cost = (what: string, measured: number, baseline: number | null, unit: string) =>
+      printFigure({ name: `  ${what}`, baseline, measured, unit, compare: "none", goal: null });
+    cost("CPU of the nodes per email", of(nodes, "cpu"), of(0, "cpu"), "ms");
+    cost("statements per email", of(nodes, "statements"), null, "");
+    cost("commits per email", of(nodes, "commits"), null, "");
+  }
+  const tally = sum([...runs.values()].flat());
+  printTally(`agent ${latency} ms`, noTally, tally);
+  return tally;
+}
+
+/** `nodes` is 0 for SQLite. */
+async function once(
+  rig: Rig,
+  main: string,
+  server: Postgres,
+  nodes: number,
+  run: string,
+  count: number,
+): Promise<Run> {
+  const around = rig.surroundings();
+  const schema = nodes === 0 ? null : await server.schema();
+  const store =
+    schema === null ? undefined : `${server.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
+  const subjects: Subject[] = [];
+  const ids = Array.from({ length: count }, (_, n) => mailId(run, n));
+  try {
+    for (let n = 0; n < Math.max(1, nodes); n += 1)
+      subjects.push(await startDaemon(around, { main, ...(store === undefined ? {} : { store }) }));
+    for (const one of subjects) one.signal("SIGSTOP");
+    for (const n of ids.keys()) await rig.deliver(around.users[0] ?? "", mail(run, n));
+    // The server looks into its directories half a second after the first sign of something new.
+    await sleep(1500);
+    const watched = rig.watch(ids);
+    const before = await counters(server, subjects);
+    const began = clock();
+    for (const one of subjects) one.signal("SIGCONT");
+    const { answered, lost, duplicated } = await watched;
+    const after = await counters(server, subjects);
+    const each = (what: keyof typeof after) => (after[what] - before[what]) / count;
+    return {
+      rate: (answered.size * 1000) / (Math.max(...answered.values()) - began),
+      cpu: each("cpu"),
+      statements: each("statements"),
+      commits: each("commits"),
+      lost,
+      duplicated,
+    };
+  } finally {
+    for (const one of subjects) await one.stop();
+    if (schema !== null) await server.dropSchema(schema);
+  }
+}
+
+async function counters(server: Postgres, subjects: readonly Subject[]) {
+  const client = new Client({ connectionString: server.url });
+  await client.connect();
+  const { rows } = await client.query<{ commits: string; statements: string }>(
+    `SELECT (SELECT sum(calls) FROM pg_stat_statements) AS statements,
+       (SELECT sum(xact_commit) FROM pg_stat_database) AS commits`,
+  );
+  await client.end();
+  const cpu = subjects.reduce((all, one) => all + one.cpu(), 0);
+  return { cpu, statements: Number(rows[0]?.statements), commits: Number(rows[0]?.commits) };
+}
