@@ -5,6 +5,7 @@
 
 var childProcess = require("child_process");
 var fs = require("fs");
+var module_ = require("module");
 var os = require("os");
 var path = require("path");
 var url = require("url");
@@ -56,9 +57,28 @@ function program() {
   return ["--conditions=source", path.join(root, "src", "main.ts")];
 }
 
+/** The folder of V8's compile cache, which halves the time of loading; null without a safe one. The code in it is executed,
+ *  so it must belong to this user: systemd's CacheDirectory=, or a folder in the home that the user database names ($HOME
+ *  may be another user's under sudo). */
+function compileCache() {
+  try {
+    var given = process.env.CACHE_DIRECTORY;
+    var folder = given ? given.split(":")[0] : path.join(os.userInfo().homedir, ".cache", "bridgehead");
+    fs.mkdirSync(folder, { recursive: true, mode: 448 }); // 0700
+    var stat = fs.lstatSync(folder);
+    return stat.isDirectory() && stat.uid === process.getuid() && (stat.mode & 18) === 0 ? folder : null;
+  } catch (error) {
+    return null; // a read-only disk, a user without a home, Windows: modules are compiled at each start
+  }
+}
+
 function spawnUnder(node) {
   var asked = false;
-  var child = childProcess.spawn(node, program().concat(process.argv.slice(2)), { stdio: "inherit" });
+  var env = Object.assign({}, process.env);
+  var cache = env.NODE_COMPILE_CACHE ? null : compileCache();
+  if (cache !== null) env.NODE_COMPILE_CACHE = cache;
+  var argv = program().concat(process.argv.slice(2));
+  var child = childProcess.spawn(node, argv, { stdio: "inherit", env: env });
   ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"].forEach(function (name) {
     process.on(name, function () {
       asked = asked || name === "SIGTERM";
@@ -84,6 +104,8 @@ var sourceRun = program().length > 1;
 var brought;
 if (supported(process.versions.node) && !sourceRun) {
   if (isDaemon) process.on("SIGTERM", process.exit.bind(process, 0)); // until main.js has its own handler
+  var cache = process.env.NODE_COMPILE_CACHE ? null : compileCache();
+  if (cache !== null) module_.enableCompileCache(cache);
   import(url.pathToFileURL(program()[0]).href).catch(function (error) {
     complain(String((error && error.stack) || error));
     process.exit(crashed);

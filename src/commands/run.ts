@@ -26,8 +26,8 @@ import {
 import { askHealth, type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, type RunningLog } from "../ops/log.ts";
-import { collectGarbage } from "../ops/memory.ts";
-import { createMetrics, type Metrics } from "../ops/metrics.ts";
+import { tidyAfterStart } from "../ops/memory.ts";
+import type { Metrics } from "../ops/metrics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/notify.ts";
 import { taskGroup } from "../ops/tasks.ts";
 import { runWatchdog } from "../ops/watchdog.ts";
@@ -77,7 +77,6 @@ export async function run(options: { readonly config: string }, io: Io): Promise
 
   const notifier = createNotifier(io.env, log);
   const platform = await embeddedPlatform(config, clock, log);
-  const metrics = createMetrics();
   let app: App | null = null;
   let listener: Listener | null = null;
   try {
@@ -93,7 +92,10 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       platform: (request) => webOf(app).platform(request),
       escalations: (request) => webOf(app).escalations(request),
       ready: async () => readiness(app, config),
-      metrics: () => metrics.expose(),
+      metrics: scraper(
+        () => app,
+        () => listener,
+      ),
     });
     const { publicUrl, url } = listener;
     log.info({ url, admin_url: listener.adminUrl }, "listening for http");
@@ -112,9 +114,6 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       publicUrl: () => publicUrl,
       retire: async (routes) => listener?.retire(routes),
     });
-    defineGauges(metrics, app, clock);
-    defineAlarmGauges(metrics, alarmed(app));
-    defineSocketGauge(metrics, listener);
     await serve(app, { config, url, load, notifier, log, io });
     await notifier.stopping();
     return exitCodes.ok;
@@ -127,6 +126,28 @@ export async function run(options: { readonly config: string }, io: Io): Promise
     await platform?.close();
     log.info({}, "stopped");
   }
+}
+
+/** Returns the handler of a scrape. The first one creates the metrics, so that a daemon without scrapes does not load
+ *  their packages. Before the app has started, only the process is measured. */
+function scraper(
+  running: () => App | null,
+  listener: () => Listener | null,
+): () => ReturnType<Metrics["expose"]> {
+  let creating: Promise<Metrics> | undefined;
+  let defined = false;
+  return async () => {
+    creating ??= import("../ops/metrics.ts").then(({ createMetrics }) => createMetrics());
+    const metrics = await creating;
+    const [app, listening] = [running(), listener()];
+    if (app && listening && !defined) {
+      defined = true;
+      defineGauges(metrics, app, clock);
+      defineAlarmGauges(metrics, alarmed(app));
+      defineSocketGauge(metrics, listening);
+    }
+    return metrics.expose();
+  };
 }
 
 function defineSocketGauge(metrics: Metrics, listener: Listener): void {
@@ -168,7 +189,7 @@ async function serve(app: App, service: Service): Promise<void> {
     log.info({ channels: channels.length }, "ready");
     await notifier.ready(statusText(channels, 0));
     noteReload(service, { result: "applied", lines: [] });
-    collectGarbage();
+    tasks.start("memory", (signal) => tidyAfterStart(clock, signal), { restart: "never" });
     tasks.start("alarm", (signal) => keepSaying({ ...alarmed(app), clock, log }, signal));
     tasks.start("status", (signal) => tellStatus(app, notifier, signal));
     tasks.start("generation", (signal) => keepGeneration(app, service, signal));

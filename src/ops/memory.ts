@@ -1,12 +1,34 @@
-// Releases memory that only the startup needed. V8 keeps this garbage until it needs the space, and an idle
-// daemon never does.
+// Releases memory that only the startup needed, and stores V8's compile cache. V8 keeps this garbage until it needs the
+// space, and an idle daemon never does.
 
+import { flushCompileCache } from "node:module";
+import { performance } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import type { Clock } from "bridgehead/contract";
 
-/** Runs one full collection that also returns the freed pages to the system. It blocks for some tens of
- *  milliseconds, so call it between startup and normal operation. */
-export function collectGarbage(): void {
+const quietMs = 2000;
+/** Share of time in which the event loop may be busy. */
+const quietShare = 0.1;
+
+/** Waits until the event loop has been quiet for two seconds, since messages may be waiting at the start. Then writes the
+ *  compile cache and collects garbage, which blocks the event loop for some tens of milliseconds. Called once, after
+ *  startup. */
+export async function tidyAfterStart(clock: Clock, signal: AbortSignal): Promise<void> {
+  for (let before = performance.eventLoopUtilization(); ; ) {
+    await clock.sleep(quietMs, signal);
+    if (signal.aborted) return;
+    const now = performance.eventLoopUtilization();
+    if (performance.eventLoopUtilization(now, before).utilization < quietShare) break;
+    before = now;
+  }
+  // Node writes it at its end otherwise, which SIGKILL prevents.
+  flushCompileCache();
+  collectGarbage();
+}
+
+/** Runs one full collection that also returns the freed pages to the system. */
+function collectGarbage(): void {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as (how: { type: "major"; flavor: "last-resort" }) => void;
   setFlagsFromString("--no-expose-gc");
