@@ -88,6 +88,34 @@ describe("the launcher", () => {
     }
   });
 
+  it("uses the compile cache of systemd's CacheDirectory", async () => {
+    const built =
+      "import { getCompileCacheDir } from 'node:module'; console.log(getCompileCacheDir() ?? 'none');";
+    const file = packageWith("cache", { built, node: true });
+    const cache = join(folder, "cache-directory");
+    for (const node of [oldNode, process.execPath]) {
+      const { code, out } = await start(node, [file], { CACHE_DIRECTORY: cache }).ended;
+      expect(code).toBe(0);
+      expect(out.startsWith(`${cache}/`)).toBe(true);
+    }
+  });
+
+  it("uses no compile cache that other users can write to, or that cannot be created", async () => {
+    const built =
+      "import { getCompileCacheDir } from 'node:module'; console.log(getCompileCacheDir() ?? 'none');";
+    const file = packageWith("no-cache", { built, node: true });
+    const shared = join(folder, "shared-cache");
+    mkdirSync(shared);
+    chmodSync(shared, 0o777);
+    for (const node of [oldNode, process.execPath])
+      for (const cache of [shared, join(file, "below-a-file")])
+        expect(await start(node, [file], { CACHE_DIRECTORY: cache }).ended).toMatchObject({
+          code: 0,
+          out: "none\n",
+          err: "",
+        });
+  });
+
   it("says in one line that there is no Node.js to run under (review 25)", async () => {
     const { code, out, err } = await start(oldNode, [packageWith("alone", { built: tell }), "run"]).ended;
     expect([code, out]).toEqual([exitCodes.oldNode, ""]);

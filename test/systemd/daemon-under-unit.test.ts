@@ -65,11 +65,13 @@ function prepare(folder: string) {
     }
     return env;
   };
-  expect([setting("StateDirectory"), setting("RuntimeDirectory")]).toEqual(["bridgehead", "bridgehead"]);
+  const folders = ["StateDirectory", "RuntimeDirectory", "CacheDirectory"];
+  expect(folders.map(setting)).toEqual(["bridgehead", "bridgehead", "bridgehead"]);
   Object.assign(env, {
     CREDENTIALS_DIRECTORY: join(folder, "credentials"),
     STATE_DIRECTORY: join(folder, "state"),
     RUNTIME_DIRECTORY: join(folder, "run"),
+    CACHE_DIRECTORY: join(folder, "cache"),
     NOTIFY_SOCKET: join(folder, "notify"),
     PATH: `${join(folder, "bin")}:${process.env["PATH"] ?? ""}`,
   });
