@@ -5,7 +5,7 @@
 
 var childProcess = require("child_process");
 var fs = require("fs");
-var module_ = require("module");
+var nodeModule = require("module");
 var os = require("os");
 var path = require("path");
 var url = require("url");
@@ -61,6 +61,7 @@ function program() {
  *  so it must belong to this user: systemd's CacheDirectory=, or a folder in the home that the user database names ($HOME
  *  may be another user's under sudo). */
 function compileCache() {
+  if (!process.getuid) return null; // Windows
   try {
     var given = process.env.CACHE_DIRECTORY;
     var folder = given ? given.split(":")[0] : path.join(os.userInfo().homedir, ".cache", "bridgehead");
@@ -68,7 +69,8 @@ function compileCache() {
     var stat = fs.lstatSync(folder);
     return stat.isDirectory() && stat.uid === process.getuid() && (stat.mode & 18) === 0 ? folder : null;
   } catch (error) {
-    return null; // a read-only disk, a user without a home, Windows: modules are compiled at each start
+    if (!error.code) throw error;
+    return null; // a read-only disk, or a user without a home: modules are compiled at each start
   }
 }
 
@@ -105,7 +107,7 @@ var brought;
 if (supported(process.versions.node) && !sourceRun) {
   if (isDaemon) process.on("SIGTERM", process.exit.bind(process, 0)); // until main.js has its own handler
   var cache = process.env.NODE_COMPILE_CACHE ? null : compileCache();
-  if (cache !== null) module_.enableCompileCache(cache);
+  if (cache !== null) nodeModule.enableCompileCache(cache);
   import(url.pathToFileURL(program()[0]).href).catch(function (error) {
     complain(String((error && error.stack) || error));
     process.exit(crashed);
