@@ -120,7 +120,8 @@ function isAbsence(subject: string): boolean {
     .toLowerCase()
     .replace(/^(?:\[[^\]]{1,60}\]\s{0,5}|(?:re|aw|antw|sv|odp)\s?:\s{0,5}){0,3}/, "");
   return (
-    absences.some((start) => text.startsWith(start)) || absences.some((words) => text.endsWith(`(${words})`))
+    absences.some((start) => text.startsWith(start)) ||
+    (text.endsWith(")") && absences.some((words) => text.endsWith(`(${words})`)))
   );
 }
 

@@ -79,7 +79,9 @@ function withNode(event: InboundEvent, node: string): InboundEvent | StoredSessi
 /** Serializes the event as JSON, without the parts that have their own tables. `readBody` is the
  *  inverse. */
 function bodyOf(event: InboundEvent | StoredSession | StoredMessage): string {
-  return JSON.stringify(event, (key, value: unknown) =>
+  // A Buffer serializes itself as a list of numbers before the replacer sees it.
+  const rest = { ...event, raw: undefined, attachments: undefined };
+  return JSON.stringify(rest, (key, value: unknown) =>
     key === "raw" || key === "attachments" ? undefined : value,
   );
 }

@@ -2,6 +2,7 @@
 
 import { externalId, type Reply, sendKey, threadToken } from "bridgehead/contract";
 import * as fc from "fast-check";
+import PostalMime from "postal-mime";
 import { describe, expect, it } from "vitest";
 import type * as z from "zod";
 import { config as schema } from "../../../adapters/email/config.ts";
@@ -201,6 +202,39 @@ describe("the bytes", () => {
     const again = JSON.parse(JSON.stringify(draftOf()));
     expect(again).toEqual(draft);
     expect(await messageBytes(again)).toEqual(await messageBytes(draft));
+  });
+
+  it("carry text and HTML unchanged, in lines that every server accepts", async () => {
+    const word = fc.constantFrom(
+      "Hello ",
+      "ü",
+      "日本 ",
+      "🙂",
+      ".",
+      "=",
+      "-- ",
+      "\n",
+      "\r\n",
+      " ",
+      "x".repeat(90),
+      "--01hzx7key",
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(word, { maxLength: 60 }),
+        fc.array(word, { maxLength: 60 }),
+        async (one, two) => {
+          const [text, html] = [`${one.join("")}\n`, `<p>${two.join("")}</p>`];
+          const raw = await messageBytes({ ...draftOf(), text, html });
+          expect(raw.toString("latin1")).not.toMatch(/[^\r]\n|\r[^\n]|[^\r\n]{999}/);
+          const read = await PostalMime.parse(raw);
+          // The parser ends each part with a line break.
+          const normalized = (value: string | undefined) => value?.replace(/\r\n/g, "\n").trimEnd();
+          expect(normalized(read.text)).toBe(normalized(text));
+          expect(normalized(read.html)).toBe(normalized(html));
+        },
+      ),
+    );
   });
 
   it("carry any language", async () => {
