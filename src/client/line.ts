@@ -45,7 +45,9 @@ export function addressOf(
   query: Query = {},
 ): string | null {
   for (const value of Object.values(names)) if (value === "" || value === "." || value === "..") return null;
-  const full = path.replace(/\{(\w+)\}/g, (_whole, name: string) => encoded(names[name] ?? ""));
+  const full = path.includes("{")
+    ? path.replace(/\{(\w+)\}/g, (_whole, name: string) => encoded(names[name] ?? ""))
+    : path;
   let separator = "?";
   let search = "";
   for (const [name, value] of Object.entries(query)) {

@@ -34,7 +34,7 @@ export function wakening(client: ImapFlow, signal: AbortSignal): Wakening {
         // imapflow ends IDLE when the next command is sent.
         if (idles) client.idle().catch(() => {});
         const timer = new AbortController();
-        poke = () => timer.abort();
+        poke = () => timer.abort(null);
         await clock.sleep(ms, timer.signal);
         poke = () => {};
       }

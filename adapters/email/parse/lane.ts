@@ -125,7 +125,7 @@ export class Lane {
     // Transfers a copy of exactly these bytes. A structured clone would copy the whole underlying buffer.
     this.#outbox.push({ id, raw: new Uint8Array(task.raw), context: task.context });
     if (this.#outbox.length === 1) queueMicrotask(() => this.#flush());
-    if (idle) this.#wake.abort();
+    if (idle) this.#wake.abort(null);
   }
 
   /** Sends all messages of one event-loop turn as one batch. */
@@ -164,7 +164,7 @@ export class Lane {
     if (worker !== this.#worker) return;
     if (answer.kind === "ready") {
       this.#startNextClock();
-      this.#wake.abort();
+      this.#wake.abort(null);
       return;
     }
     const task = this.#working.get(answer.id);
@@ -246,7 +246,7 @@ export class Lane {
   async #end(): Promise<void> {
     const worker = this.#worker;
     this.#worker = null;
-    this.#wake.abort();
+    this.#wake.abort(null);
     await worker?.terminate();
   }
 }
