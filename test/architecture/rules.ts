@@ -47,7 +47,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   undici: ["src/client/", "src/platform/brain/", "src/platform/webhooks/", "adapters/"],
   yaml: ["src/config/", "src/platform/"],
   commander: ["src/commands/program.ts"],
-  "p-queue": ["src/client/", "src/pipeline/", "adapters/email/smtp/"],
+  "p-queue": ["src/client/", "src/platform/webhooks/", "adapters/email/"],
   "hoodiecrow-imap": ["src/sandbox/"],
   "smtp-server": ["src/sandbox/"],
   ws: ["src/http/", "src/sandbox/"],

@@ -2,9 +2,11 @@
 // Delivery is at-least-once; a repeated delivery carries the same `webhook-id`.
 
 import type { Clock, Log } from "bridgehead/contract";
+import PQueue from "p-queue";
 import { Webhook } from "standardwebhooks";
 import { Agent, request } from "undici";
 import { judge } from "../../ops/address.ts";
+import { limited, scopeUnder } from "../../ops/deadline.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
 
@@ -35,26 +37,30 @@ export function startDelivering(
 ): Delivering {
   const { clock, log, signal } = options;
   const busy = new Set<string>();
-  const works = new Set<Promise<void>>();
-  let woken = new AbortController();
+  const queue = new PQueue({ concurrency: atOnce });
+  let wake: () => void = () => undefined;
 
   /** Runs one delivery per webhook at a time, so a receiver gets events in order unless a delivery
    *  fails. */
   function begin(): void {
     // At most `atOnce` webhooks are busy, so twice that number of rows always fills the free places.
     for (const due of store.webhooks.due(clock.now(), 2 * atOnce)) {
-      if (works.size >= atOnce) return;
+      // Only what starts at once leaves the table: a row that waits may still change.
+      if (queue.pending >= atOnce) return;
       if (busy.has(due.webhook_id)) continue;
       busy.add(due.webhook_id);
-      const work = deliver(due)
-        .catch((error: unknown) => log.error({ err: error }, "a webhook's outcome could not be written"))
-        .finally(() => {
-          busy.delete(due.webhook_id);
-          works.delete(work);
-          woken.abort();
-        });
-      works.add(work);
+      void queue.add(() => deliverLogged(due)).then(() => wake());
     }
+  }
+
+  /** Never rejects. */
+  async function deliverLogged(due: Due): Promise<void> {
+    try {
+      await deliver(due);
+    } catch (error) {
+      log.error({ err: error }, "a webhook's outcome could not be written");
+    }
+    busy.delete(due.webhook_id);
   }
 
   async function deliver(due: Due): Promise<void> {
@@ -81,13 +87,15 @@ export function startDelivering(
 
   const ended = (async () => {
     while (!signal.aborted) {
-      woken = new AbortController();
+      const woken = scopeUnder(signal);
+      wake = () => woken.abort();
       begin();
-      await clock.sleep(lookMs, AbortSignal.any([signal, woken.signal]));
+      await clock.sleep(lookMs, woken.signal);
+      woken.end();
     }
-    await Promise.all(works);
+    await queue.onIdle();
   })();
-  return { wake: () => woken.abort(), ended };
+  return { wake: () => wake(), ended };
 }
 
 async function attempt(
@@ -103,6 +111,7 @@ async function attempt(
     connect: { lookup: (_host, _options, found) => found(null, [...addresses]) },
   });
   const at = new Date(clock.now());
+  const time = scopeUnder(signal);
   try {
     const response = await request(url, {
       method: "POST",
@@ -116,13 +125,14 @@ async function attempt(
         "webhook-signature": new Webhook(webhook.secret).sign(id, at, body),
       },
       body,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(withinMs)]),
+      signal: limited(time.signal, withinMs),
     });
     await response.body.dump({ limit: 64 * 1024 });
     return { status: response.statusCode, error: null };
   } catch (error) {
     return { status: null, error: error instanceof Error ? error.message : String(error) };
   } finally {
+    time.end();
     void agent.destroy();
   }
 }
