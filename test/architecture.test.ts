@@ -164,7 +164,7 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   [
     "stateWrites",
     "src/pipeline/a.ts",
-    `q.run(\`UPDATE ${"${table}"} SET ${"${more}"}, state = $2\`)`,
+    say("q.run(`UPDATE $", "{table} SET $", "{more}, state = $2`)"),
     "src/pipeline/a.ts: writes a state unchecked: SET ?, state = $2",
   ],
   [

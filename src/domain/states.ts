@@ -5,7 +5,7 @@
 /** Maps a state to its possible next states. A state without next states is final. */
 type Machine = { readonly [state: string]: readonly string[] };
 
-export const eventStates = {
+const eventStates = {
   stored: ["routed", "ignored", "held", "failed"],
   /** The message has a turn. When the turn fails, or the platform gives no answer, the message is listed
    *  again. */
@@ -18,7 +18,7 @@ export const eventStates = {
   failed: ["stored", "routed"],
 } as const satisfies Machine;
 
-export const turnStates = {
+const turnStates = {
   /** It fails without an attempt when the store was restored, and it may have been answered since. */
   waiting: ["asking", "dropped", "failed"],
   /** The question that follows the opening in the same work is a second attempt. */
@@ -34,7 +34,7 @@ export const turnStates = {
   dropped: [],
 } as const satisfies Machine;
 
-export const replyStates = {
+const replyStates = {
   ready: ["composed", "failed"],
   composed: [],
   failed: ["ready"],
@@ -54,7 +54,7 @@ export const draftStates = {
   dropped: ["queued", "sent", "delivered", "failed"],
 } as const satisfies Machine;
 
-export const escalationStates = {
+const escalationStates = {
   open: ["taken", "closed"],
   /** A responder has acknowledged it; another responder may take it over. It opens again when no
    *  responder receives the customer's messages. */
@@ -62,7 +62,7 @@ export const escalationStates = {
   closed: [],
 } as const satisfies Machine;
 
-export const sessionStates = {
+const sessionStates = {
   /** It opens again when the call continues over a further connection. */
   open: ["open", "lost", "closed"],
   /** The connection ended without an end of the call. */

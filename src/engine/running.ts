@@ -6,7 +6,7 @@ import { type Scope, scopeUnder } from "../ops/deadline.ts";
 import type { Claimed } from "./stage.ts";
 
 /** Reason of the abort at a shutdown. The work is retried by the next process. */
-export const shutdown = "shutting down";
+const shutdown = "shutting down";
 const cancelled = "cancelled";
 /** Reason of the abort at the deadline of the lease. */
 export const overdue = Object.assign(new Error("the lease of this work is over"), { name: "TimeoutError" });

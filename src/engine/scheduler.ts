@@ -41,12 +41,12 @@ export class Scheduler {
   /** Work claimed in a commit that failed, or whose response was lost. */
   #doubtful: Claimed[] = [];
 
-  constructor({ db, clock, log, transactional, stages, capacity }: SchedulerOptions) {
+  constructor({ db, clock, log, transactional, stages, ...options }: SchedulerOptions) {
     this.#db = db;
     this.#clock = clock;
     this.#log = log;
     this.#transactional = transactional;
-    this.#claims = new Claims(stages, capacity, log);
+    this.#claims = new Claims(stages, (stage, channel) => options.capacity(stage, channel), log);
     this.#timer = new SweepTimer(clock);
   }
 

@@ -42,13 +42,13 @@ it("stores the platform's conversation with the record of the question", async (
 
 it("stores the conversation alone when the turn changed while it was opened", async () => {
   const house = await openHouse();
-  let dropped: Promise<unknown> | null = null;
+  const changes: Promise<unknown>[] = [];
   at((name, phase) => {
-    if (name !== "open.cross" || phase !== "after" || dropped) return;
-    dropped = house.db.tx((q) => q.run("UPDATE turns SET question = 'hello, and one more thing'"));
+    if (name !== "open.cross" || phase !== "after" || changes.length > 0) return;
+    changes.push(house.db.tx((q) => q.run("UPDATE turns SET question = 'hello, and one more thing'")));
   });
   await house.arrives({ text: "hello" });
-  await dropped;
+  await Promise.all(changes);
   expect(house.sent).toEqual(["answer to hello, and one more thing"]);
   expect([house.platform.count("start"), house.platform.count("ask")]).toEqual([1, 1]);
   expect(await attempts(house)).toEqual(["1 sent", "2 sent"]);

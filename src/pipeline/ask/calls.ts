@@ -295,7 +295,7 @@ export type OpeningCall =
   | { readonly kind: "create"; readonly body: CreateRequest };
 
 /** The customer's foreign key on the platform. It is the same for all their conversations on a channel. */
-export function foreignKey(conversation: ConversationRow): string {
+function foreignKey(conversation: ConversationRow): string {
   const { channel, person, via } = conversation;
   // The platform continues a customer's current conversation, so each of our addresses needs its own key.
   return `bridgehead:${channel}:${person}${via === null ? "" : `:${via}`}`;
@@ -325,11 +325,7 @@ export function opensByCreate(line: ChannelRuntime, conversation: ConversationRo
 
 /** Builds the API call that opens the conversation. `begun` is the data of an outbound conversation;
  *  null when the customer wrote first. */
-export function openingOf(
-  line: ChannelRuntime,
-  conversation: ConversationRow,
-  begun: Opening | null,
-): OpeningCall {
+function openingOf(line: ChannelRuntime, conversation: ConversationRow, begun: Opening | null): OpeningCall {
   const { person } = conversation;
   const who = {
     ...splitName(conversation.person_name, person),
