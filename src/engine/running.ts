@@ -1,7 +1,7 @@
 // The pieces of work that run now. Each has one abort signal, for a shutdown, a cancellation by key, and the
 // deadline of its lease.
 
-import { every } from "../ops/clock.ts";
+import { every, systemClock } from "../ops/clock.ts";
 import { type Scope, scopeUnder } from "../ops/deadline.ts";
 import type { Claimed } from "./stage.ts";
 
@@ -18,6 +18,9 @@ interface Work {
   readonly claimed: Claimed;
   readonly scope: Scope;
   readonly done: Promise<void>;
+  /** Monotonic milliseconds of this machine. A step of the wall clock aborts no work; a crossing still checks
+   *  both clocks. */
+  readonly deadline: number;
 }
 
 export class Running {
@@ -33,7 +36,7 @@ export class Running {
   start(claimed: Claimed, work: (signal: AbortSignal) => Promise<void>): void {
     const scope = scopeUnder();
     const { promise, resolve } = Promise.withResolvers<void>();
-    const entry: Work = { claimed, scope, done: promise };
+    const entry: Work = { claimed, scope, done: promise, deadline: systemClock.monotonic() + claimed.left() };
     this.#works.add(entry);
     this.#stopChecks ??= every(checkMs, () => this.#checkDeadlines());
     const end = () => {
@@ -66,6 +69,7 @@ export class Running {
   }
 
   #checkDeadlines(): void {
-    for (const { claimed, scope } of this.#works) if (claimed.left() <= 0) scope.abort(overdue);
+    const now = systemClock.monotonic();
+    for (const { scope, deadline } of this.#works) if (deadline <= now) scope.abort(overdue);
   }
 }

@@ -219,7 +219,9 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
     },
     async quiet() {
       await world.app().scheduler.sweep();
-      await eventually(async () => expect([await world.rows(idleSql), unread]).toEqual([[], 0]));
+      await eventually(async () =>
+        expect([await world.rows(idleSql), world.app().scheduler.running(), unread]).toEqual([[], 0, 0]),
+      );
     },
     escalations,
     async escalated(...states) {
