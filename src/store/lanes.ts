@@ -50,27 +50,31 @@ export async function nextSeq(q: Query, conversation: string, direction: Directi
   return row.seq;
 }
 
-/** Takes the next sequence number for an item at the end of the lane, and sets the lane's due time when
- *  the item becomes its head. `dueAt` is the item's due time by the database's clock, in epoch
- *  milliseconds. Insert the item in the same transaction; `refreshLane` is not needed then. */
+/** Takes the next sequence number for an item at the end of the lane, and runs `insert` with it. An idle lane
+ *  becomes due with the item; a lane with a due head keeps its due time. `dueAt` is the item's due time by the
+ *  database's clock, in epoch milliseconds. Call it only where this transaction has changed no other item of
+ *  the lane. The due time is read again when the lane has none: its head is blocked, or (PostgreSQL) another
+ *  transaction has closed the head since this statement's snapshot was taken. */
 export async function appendToLane(
   q: Query,
   conversation: string,
   direction: Direction,
   dueAt: number,
-): Promise<number> {
+  insert: (seq: number) => Promise<void>,
+): Promise<void> {
   const row = await q.one<{ seq: number; channel: string; wait: number | null }>(
-    `UPDATE lanes SET next_seq = next_seq + 1,
-       due_at = CASE WHEN EXISTS (SELECT 1 FROM ${itemTable[direction]} WHERE conversation = $2 AND open = 1) THEN due_at
-         WHEN $3 > now_ms() THEN $3 ELSE now_ms() END
+    `UPDATE lanes SET next_seq = next_seq + 1, due_at = CASE
+       WHEN due_at IS NULL AND NOT EXISTS (SELECT 1 FROM ${itemTable[direction]} WHERE conversation = $2 AND open = 1)
+       THEN CASE WHEN $3 > now_ms() THEN $3 ELSE now_ms() END ELSE due_at END
      WHERE id = $1 RETURNING next_seq - 1 AS seq, channel, due_at - now_ms() AS wait`,
     `${conversation}/${direction}`,
     conversation,
     dueAt,
   );
   if (!row) throw new Error(`taking a number in lane ${conversation}/${direction}: there is no such lane`);
-  noteDue(q, direction, row.channel, row.wait);
-  return row.seq;
+  await insert(row.seq);
+  if (row.wait === null) await refreshLane(q, conversation, direction);
+  else noteDue(q, direction, row.channel, row.wait);
 }
 
 /** Locks the lane's row and waits for a concurrent writer. Call before changing an item without a lease

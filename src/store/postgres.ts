@@ -286,6 +286,12 @@ export async function openPostgres(
     }
   }
 
+  let closing: Promise<void> | null = null;
+  const close = async () => {
+    await listening.close();
+    await pool.end();
+  };
+
   return {
     kind: "postgres",
     async tx(work, options = {}) {
@@ -312,9 +318,6 @@ export async function openPostgres(
     maintain: async () => false,
     onWake: (listener) => void listeners.push(listener),
     wake: async (q) => void waking.add(q),
-    async close() {
-      await listening.close();
-      await pool.end();
-    },
+    close: () => (closing ??= close()),
   };
 }

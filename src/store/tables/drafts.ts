@@ -183,10 +183,13 @@ export interface NewDraft {
 /** Enqueues a draft at the end of its conversation's outbound lane. A forced draft goes before all
  *  drafts that wait there, because those may be scheduled for a later hour. */
 export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
-  const { conversation, forced = false } = draft;
-  const seq = forced
-    ? (await nextSeq(q, conversation, "out")) - ahead
-    : await appendToLane(q, conversation, "out", draft.dueAt);
+  const { conversation, dueAt } = draft;
+  if (!draft.forced) return appendToLane(q, conversation, "out", dueAt, (seq) => insertDraft(q, draft, seq));
+  await insertDraft(q, draft, (await nextSeq(q, conversation, "out")) - ahead);
+  await refreshLane(q, conversation, "out");
+}
+
+async function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void> {
   await q.run(
     `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, created_at, updated_at)
      VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, now_ms(), now_ms())`,
@@ -198,10 +201,9 @@ export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
     seq,
     draft.body,
     draft.dueAt,
-    forced ? 1 : 0,
+    draft.forced ? 1 : 0,
     draft.session ?? null,
   );
-  if (forced) await refreshLane(q, conversation, "out");
 }
 
 export interface DraftChange {

@@ -112,8 +112,9 @@ export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
 /** Enqueues a turn like `enqueueTurn`, in two statements. Call it only where this transaction has changed
  *  no other turn of the lane. */
 export async function appendTurn(q: Query, turn: NewTurn): Promise<void> {
-  const seq = await appendToLane(q, turn.conversation, "in", turn.dueAt ?? 0);
-  await insertTurns(q, [{ ...turn, seq }]);
+  await appendToLane(q, turn.conversation, "in", turn.dueAt ?? 0, (seq) =>
+    insertTurns(q, [{ ...turn, seq }]),
+  );
 }
 
 /** A turn at the head of its lane, with what a claim needs to decide. */
