@@ -55,7 +55,7 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
       log: listen().log,
       node: "n",
       rate: reserveOf(db, clock),
-      attempt: { recorded, obsolete: false, unbound: null },
+      attempt: { recorded, obsolete: false, unbound: null, composed: false },
     };
   });
 }

@@ -358,17 +358,20 @@ export const defects: Defects<Invariant> = {
     by: ["order"],
     plant: (altered) => ({
       "src/store/tables/turns.ts": {
-        headTurn:
+        headTurns:
           (real, { readTurn }) =>
-          async (q, lease) => {
-            const head = await real(q, lease);
-            const last = await q.one<{ id: string }>(
-              "SELECT id FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
-              lease.conversation,
-            );
-            if (last === undefined || last.id === head?.id) return head;
-            altered();
-            return readTurn(q, last.id);
+          async (q, leases) => {
+            const heads = new Map(await real(q, leases));
+            for (const [conversation, head] of heads) {
+              const last = await q.one<{ id: string }>(
+                "SELECT id FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
+                conversation,
+              );
+              if (last === undefined || last.id === head.turn.id) continue;
+              altered();
+              heads.set(conversation, { ...head, turn: await readTurn(q, last.id) });
+            }
+            return heads;
           },
       },
     }),

@@ -117,18 +117,19 @@ export const textDefects: Defects<TextInvariant> = {
     caught: "stop during the delay",
     by: ["unwanted"],
     plant: (altered) => ({
-      "src/store/tables/suppressions.ts": {
-        suppression: (real) => async (q, channel, address) => {
-          const reason = await real(q, channel, address);
-          const made = await q.one(
-            "SELECT 1 FROM drafts WHERE channel = $1 AND recipient = $2 AND state = 'queued' AND open = 1 LIMIT 1",
-            channel,
-            address.toLowerCase(),
-          );
-          if (reason === null || made === undefined) return reason;
+      "src/pipeline/send/rows.ts": {
+        headDraft: (real) => async (q, lease) => {
+          const head = await real(q, lease);
+          if (head === null || head.suppressed === null) return head;
           altered();
-          return null;
+          return { ...head, suppressed: null };
         },
+        recordSending:
+          (real) =>
+          async (q, draft, ...more) => {
+            await q.run("UPDATE drafts SET forced = 1 WHERE id = $1", draft.id);
+            return real(q, draft, ...more);
+          },
       },
     }),
   },

@@ -138,7 +138,7 @@ export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): 
     ...asking,
     turn: { ...turn, attempts: turn.attempts + 1 },
     conversation: { ...conversation, platform_id: platformId },
-    attempt: { recorded: false, obsolete: false, unbound: platformId },
+    attempt: { recorded: false, obsolete: false, unbound: platformId, composed: false },
   };
   const asked = await ask(next, platformId, signal, deps);
   // The turn changed since: only the binding is stored, and the turn is claimed again.

@@ -157,7 +157,16 @@ async function answered(
   const handOver = (await line.escalation()?.answered(q, line, asking, answer)) ?? false;
   if (silent || answer.text === null) return list(q, asking, "ignored", "silent", noAnswer);
   const { text, replyId: platformId } = answer;
-  await composeAnswer(q, line, { turn, conversation, text, platformId, handOver, rendered, clock, log });
+  asking.attempt.composed = await composeAnswer(q, line, {
+    turn,
+    conversation,
+    text,
+    platformId,
+    handOver,
+    rendered,
+    clock,
+    log,
+  });
 }
 
 const soonMs = 60_000;

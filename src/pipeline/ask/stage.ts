@@ -98,7 +98,7 @@ export function askStage(deps: AskDeps): Stage {
       log: deps.log,
       node: deps.node,
       rate: deps.rate,
-      attempt: { recorded: false, obsolete: false, unbound: null },
+      attempt: { recorded: false, obsolete: false, unbound: null, composed: false },
     };
   }
 }
@@ -135,6 +135,7 @@ function piece(asking: Asking, deps: AskDeps, delay: (ms: number) => void): Clai
   const { line, turn, conversation, lease } = asking;
   const fields = { channel: line.channel, turn: turn.id };
   let isOpening = conversation.platform_id === null;
+  let last = asking;
   return {
     channel: line.channel,
     // Only in a call does a newer message make an older one obsolete.
@@ -142,7 +143,11 @@ function piece(asking: Asking, deps: AskDeps, delay: (ms: number) => void): Clai
     left: () => asking.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, lease),
     recorded: () => undefined, // recorded at the crossing (calls.ts)
-    committing: (phase) => failpoint(isOpening ? "open.commit" : "answer.commit", phase, fields),
+    committing(phase) {
+      failpoint(isOpening ? "open.commit" : "answer.commit", phase, fields);
+      if (phase === "after" && last.attempt.composed)
+        failpoint("draft.commit", phase, { channel: line.channel });
+    },
     async work(signal) {
       const rate = await deps.rate.take(callsOf(asking), deps.timing.ask.rateWait);
       if (!rate.taken) {
@@ -151,6 +156,7 @@ function piece(asking: Asking, deps: AskDeps, delay: (ms: number) => void): Clai
       }
       if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
       const decided = await decide(asking, signal, deps);
+      last = decided.asking;
       isOpening = isOpening && decided.asking === asking;
       return (q) => write(q, decided.asking, decided.decision);
     },

@@ -107,8 +107,8 @@ interface NewAnswer {
 }
 
 /** Stores an agent's answer with its drafts, in the transaction that ends its question. When composing
- *  fails, the reply is stored as `ready`, and stage compose handles the failure. */
-export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewAnswer): Promise<void> {
+ *  fails, the reply is stored as `ready`, stage compose handles the failure, and it returns false. */
+export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewAnswer): Promise<boolean> {
   const { turn, conversation, text, handOver, rendered, platformId, clock, log } = answer;
   const { channel } = line;
   const own = { id: newId(clock.now()), conversation: conversation.id, channel, turn: turn.id, text };
@@ -128,10 +128,14 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
     log.warn({ channel, reply: own.id, err: error }, "composing an answer failed, stage compose retries it");
   }
   const reply = { ...own, platformId, handOver };
-  if (drafts === null) return insertReply(q, { ...reply, rendered });
+  if (drafts === null) {
+    await insertReply(q, { ...reply, rendered });
+    return false;
+  }
   await insertReply(q, { ...reply, state: "composed" });
   failpoint("draft.commit", "before", { channel });
   for (const draft of drafts) await enqueueDraft(q, draft);
+  return true;
 }
 
 async function load(
