@@ -124,8 +124,9 @@ export class RateReserve {
     // Work that starts in the same turn of the event loop shares the draw.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
-      const served = this.#waiting;
+      const served = this.#unserved(this.#waiting);
       this.#waiting = [];
+      if (served.length === 0) continue;
       const isWhole = await this.#draw(served).catch((error: unknown) => {
         this.#log.warn({ rate: this.#name, err: error }, "drawing from the rate limit failed");
         for (const one of served) one.resolve({ taken: false, waitMs: failedMs });
@@ -134,6 +135,17 @@ export class RateReserve {
       if (!isWhole) this.#waiting.unshift(...served); // discarded meanwhile
     }
     this.#isDrawing = false;
+  }
+
+  /** Answers calls that the requests in memory cover: an earlier draw may have brought enough. Returns the
+   *  others, in order. */
+  #unserved(waiting: readonly Waiting[]): readonly Waiting[] {
+    for (const [at, one] of waiting.entries()) {
+      const grant = one.count > 0 ? this.#grant(one) : null;
+      if (!grant?.taken) return waiting.slice(at);
+      one.resolve(grant);
+    }
+    return [];
   }
 
   /** Draws for these calls and answers them in order. Returns false when the reserve was discarded while

@@ -170,6 +170,23 @@ export function describeRates(place: NewPlace): void {
       expect(draws).toBeLessThan(60);
     });
 
+    it("draws once for the work that a claim has prepared", async () => {
+      const db = await fresh(place);
+      let draws = 0;
+      const counting: Database = {
+        ...db,
+        tx: (work) => {
+          draws += 1;
+          return db.tx(work);
+        },
+      };
+      const { log } = listen();
+      const rate = rateOf(1000, 60_000);
+      const reserve = new RateReserve({ db: counting, clock: systemClock, log, name: "platform", rate });
+      reserve.prepare(2);
+      expect([await reserve.take(2, 0), draws]).toEqual([{ taken: true, waitMs: 0 }, 1]);
+    });
+
     it("discards what was drawn after a penalty, on the node that was refused at once", async () => {
       const db = await fresh(place);
       const step = { pause: 1, count: 1, wait: 0, penalty: 0, node: 0 };
