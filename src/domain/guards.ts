@@ -112,3 +112,10 @@ export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
 
 /** Short codes belong to automated services: banks, parcel services, televoting. */
 export const isShortCode = (address: string): boolean => /^\d{3,8}$/.test(address);
+
+/** The code of a refused outcome or of a delivery receipt when the provider reports that the recipient
+ *  has opted out. */
+export const optedOut = "opted-out";
+
+/** The code of a message or turn that is not asked because its recipient is suppressed. */
+export const suppressedCode = "suppressed";

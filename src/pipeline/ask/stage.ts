@@ -11,6 +11,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Address } from "../../domain/address.ts";
+import { suppressedCode } from "../../domain/guards.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
 import type { Claimed, Stage } from "../../engine/stage.ts";
@@ -22,7 +23,6 @@ import { settleEventsOf } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
 import { type ClaimedTurn, changeTurn, headTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, whyNotAsk } from "../channel-runtime.ts";
-import { suppressedCode } from "../route/consent.ts";
 import * as calls from "./calls.ts";
 import { type Asking, handBack } from "./decide.ts";
 import { write } from "./rows.ts";

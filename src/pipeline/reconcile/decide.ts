@@ -2,10 +2,10 @@
 // and writes the results.
 
 import type { DeliveryEvent, Verdict } from "bridgehead/contract";
+import { optedOut } from "../../domain/guards.ts";
 import { lookDelay, type Pace, sendDelay, sendLifetime } from "../../domain/retry.ts";
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
-import { optedOut } from "../route/consent.ts";
 
 type Rules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_dead">;
 

@@ -2,6 +2,7 @@
 // about. Part of stage route: runs in the event's own transaction.
 
 import type { DeliveryEvent, Json, Log, MessageEvent } from "bridgehead/contract";
+import { optedOut } from "../../domain/guards.ts";
 import { strikeLimit } from "../../domain/retry.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
@@ -10,10 +11,9 @@ import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, type DraftRow, readDraft } from "../../store/tables/drafts.ts";
 import { awaitDraft, type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { endRest, resumeRest } from "../../store/tables/parts.ts";
-import { strike } from "../../store/tables/suppressions.ts";
+import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
-import { optedOut, suppressOptedOut } from "../route/consent.ts";
 import { receiptEffect } from "./decide.ts";
 import { draftByRecipient, draftBySent, isSending } from "./rows.ts";
 

@@ -2,14 +2,21 @@
 
 import type { Consent, MessageEvent, Refusal } from "bridgehead/contract";
 import { answerTo } from "../../domain/address.ts";
-import { type Cap, type Counted, capped, channelRoom, type Rules, refuse } from "../../domain/guards.ts";
+import {
+  type Cap,
+  type Counted,
+  capped,
+  channelRoom,
+  type Rules,
+  refuse,
+  suppressedCode,
+} from "../../domain/guards.ts";
 import { joinedContext, questionContext, questionText } from "../../domain/question.ts";
 import { references } from "../../domain/thread.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type AttachmentRow, type EventRow, exempt } from "../../store/tables/events.ts";
 import type { StoredMessage } from "../accept/decide.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
-import { suppressedCode } from "./consent.ts";
 import type { Extension, JoinableRow, Writes } from "./rows.ts";
 
 /** A stored message. */

@@ -1,11 +1,11 @@
 // Decisions of stage send on loaded rows. Pure: the caller passes the jitter and writes the results.
 
 import type { DeferralCause, SendOutcome } from "bridgehead/contract";
+import { optedOut } from "../../domain/guards.ts";
 import { lookDelay, type Pace, pauseDelay, sendDelay, sendLifetime } from "../../domain/retry.ts";
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
 import { type Pause, wholeChannel } from "../../store/tables/pauses.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
-import { optedOut } from "../route/consent.ts";
 import type { HeadRow } from "./rows.ts";
 
 /** Minimum delay in milliseconds of a retry or a pause, also when the provider asks for an immediate

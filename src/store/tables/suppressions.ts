@@ -52,3 +52,14 @@ export async function suppression(q: Query, channel: string, address: string): P
   );
   return row?.reason ?? null;
 }
+
+/** Suppresses the address immediately, without counting strikes, because the provider reports that the
+ *  recipient has opted out. */
+export async function suppressOptedOut(
+  q: Query,
+  channel: string,
+  address: string,
+  reason: string,
+): Promise<void> {
+  await suppress(q, channel, address, `the provider says that they opted out: ${reason}`);
+}
