@@ -2,14 +2,11 @@
 // is suspended, and the wall clock can jump.
 
 import type { Clock } from "bridgehead/contract";
-import { limited } from "../ops/deadline.ts";
 
 export interface LeaseDeadline {
   /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
    *  aborts the work then. */
   left(): number;
-  /** Returns the signal of the work, which aborts at the deadline; `mostMs` limits it further. */
-  signal(work: AbortSignal, mostMs?: number): AbortSignal;
 }
 
 /** Starts the deadline now: call when the lease is taken. */
@@ -18,7 +15,6 @@ export function leaseDeadline(clock: Clock, leaseMs: number): LeaseDeadline {
   const wall = clock.now();
   return {
     left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
-    signal: (work, mostMs) => (mostMs === undefined ? work : limited(work, mostMs)),
   };
 }
 

@@ -175,7 +175,6 @@ export class Scheduler {
     }
     for (const callback of callbacks) callback();
     for (const { stage, claimed } of pieces) {
-      claimed.recorded("after");
       this.#running.start(claimed, (signal) => this.#perform(stage, claimed, signal));
     }
     return result;
@@ -207,7 +206,6 @@ export class Scheduler {
           this.#log.error({ err: error }, "claiming work failed");
         });
     }
-    for (const { claimed } of pieces) claimed.recorded("before");
     const isDue = q.touched.size > 0;
     q.touched.clear();
     for (const ms of q.waits) this.#timer.wakeIn(ms);

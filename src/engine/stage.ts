@@ -22,9 +22,6 @@ export interface Claimed {
   left(): number;
   /** Releases the lane when the work ended without a transition that could be written. */
   abandon(q: Query): Promise<void>;
-  /** Called before and after the commit of the claim. Stages that record the attempt in the claim report
-   *  their failpoints here. */
-  recorded(phase: "before" | "after"): void;
 }
 
 export interface Stage {

@@ -116,11 +116,6 @@ export class Wal {
     this.#waitAt = complete ? this.#pages * pauseAt : this.#logged * 2;
   }
 
-  /** True while a sync runs: commits made now share the next one. */
-  get isSyncing(): boolean {
-    return this.#running !== null;
-  }
-
   /** Call with no transaction under way, before the connection is closed. */
   async close(): Promise<void> {
     await this.durable().catch(() => undefined);

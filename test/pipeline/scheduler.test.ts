@@ -35,7 +35,6 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
           channel,
           left: () => leaseMs,
           abandon: (inner) => abandonLane(inner, lease),
-          recorded: () => undefined,
           committing: () => undefined,
           async work(signal) {
             await work(row, signal);

@@ -120,9 +120,8 @@ function piece(look: Look, deps: WatchDeps): Claimed {
     channel: look.line.channel,
     left: () => held.left(),
     abandon: (q) => abandonLane(q, look.lease),
-    recorded: () => undefined,
     committing: (phase) => failpoint("watch.commit", phase, fields),
-    work: (signal) => read(look, held.signal(signal), deps),
+    work: (signal) => read(look, signal, deps),
   };
 }
 

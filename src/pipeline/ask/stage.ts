@@ -142,7 +142,6 @@ function piece(asking: Asking, deps: AskDeps, delay: (ms: number) => void): Clai
     key: turn.session === null ? undefined : turn.conversation,
     left: () => asking.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, lease),
-    recorded: () => undefined, // recorded at the crossing (calls.ts)
     committing(phase) {
       failpoint(isOpening ? "open.commit" : "answer.commit", phase, fields);
       if (phase === "after" && last.attempt.composed)

@@ -14,6 +14,7 @@ import { type LeaseDeadline, leaseDeadline } from "../../engine/lease-deadline.t
 import { overdue } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, whenever } from "../../engine/stage.ts";
 import { jitter } from "../../ops/clock.ts";
+import { limited } from "../../ops/deadline.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import {
@@ -82,7 +83,6 @@ function piece(fetching: Fetching, deps: FetchDeps): Claimed {
     key: whenever,
     left: () => fetching.leaseDeadline.left(),
     abandon: (q) => abandonFetch(q, row),
-    recorded: () => undefined,
     committing: (phase) => failpoint("fetch.commit", phase, { channel, event: row.event }),
     work: (signal) => fetch(fetching, signal, deps),
   };
@@ -91,7 +91,7 @@ function piece(fetching: Fetching, deps: FetchDeps): Claimed {
 async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): Promise<Transition> {
   const { open, row } = fetching;
   const most = deps.mostBytes;
-  const signal = fetching.leaseDeadline.signal(ending, deps.timeout);
+  const signal = limited(ending, deps.timeout);
   try {
     if ((row.size ?? 0) > most) throw tooLarge(most);
     const bytes = await collect(open(JSON.parse(row.ref) as Json, signal), most, signal);

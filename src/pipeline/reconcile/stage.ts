@@ -15,6 +15,7 @@ import type { LeaseDeadline } from "../../engine/lease-deadline.ts";
 import type { Transition } from "../../engine/stage.ts";
 import type { Timing } from "../../engine/timing.ts";
 import { jitter } from "../../ops/clock.ts";
+import { limited } from "../../ops/deadline.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { noticesOf } from "../../store/tables/contacts.ts";
@@ -72,7 +73,7 @@ export async function reconcile(
 
 /** Calls the adapter. An error counts as "unsure". */
 async function find(
-  { line, draft, leaseDeadline }: DraftWork,
+  { line, draft }: DraftWork,
   attempt: { readonly number: number; readonly started_at: number },
   signal: AbortSignal,
   deps: ReconcileDeps,
@@ -80,7 +81,7 @@ async function find(
   if (!line.outbound?.reconcile) return { kind: "unsure" };
   const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(attempt.started_at) };
   try {
-    const deadline = leaseDeadline.signal(signal, deps.timeout);
+    const deadline = limited(signal, deps.timeout);
     return await line.outbound.reconcile(JSON.parse(draft.body) as Json, past, deadline);
   } catch (error) {
     deps.log.warn({ channel: line.channel, draft: draft.id, err: error }, "reconcile failed");

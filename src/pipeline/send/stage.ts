@@ -13,6 +13,7 @@ import { paceOf, strikeLimit } from "../../domain/retry.ts";
 import { leaseDeadline, TooLate } from "../../engine/lease-deadline.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
 import { jitter } from "../../ops/clock.ts";
+import { limited } from "../../ops/deadline.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
 import {
@@ -144,7 +145,6 @@ function piece(sending: Sending, deps: SendDeps): Claimed {
       started();
       await abandonLane(q, lease);
     },
-    recorded: () => undefined, // recorded at the crossing
     committing: (phase) => failpoint(fresh ? "outcome.commit" : "reconcile.commit", phase, fields),
     work: (signal) => (fresh ? send(sending, signal, deps) : reconcile(sending, signal, deps)),
   };
@@ -156,7 +156,7 @@ type Recorded = "no" | "yes" | "obsolete";
 async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
   const { line, draft } = sending;
   const fields = { channel: line.channel, draft: draft.id };
-  const limit = sending.leaseDeadline.signal(signal, deps.timeout);
+  const limit = limited(signal, deps.timeout);
   const state: { recorded: Recorded; crossed: boolean; ended: boolean } = {
     recorded: "no",
     crossed: false,
