@@ -10,6 +10,7 @@ import { tellStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
 import { acknowledge, close } from "../../src/escalation/reply/acknowledge.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { openFor } from "../../src/pipeline/route/notices.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
@@ -196,6 +197,30 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect(
       await one.read((q) => q.all("SELECT id FROM conversations WHERE person = $1", number)),
     ).toHaveLength(1);
+  });
+
+  it("a person has one conversation when the other node opens it just before the channel is locked", async ({
+    onTestFinished,
+  }) => {
+    const { one, other } = await nodes(onTestFinished);
+    await one.tx((q) => told(q, "e"));
+    let opened = 0;
+    await other.tx((q) =>
+      tells.run({
+        ...q,
+        async one(sql, ...values) {
+          if (sql.startsWith("SELECT id FROM channels") && ++opened === 1)
+            await one.tx((first) => openFor(first, { ...line, person: number, subject: null }, clock));
+          return q.one(sql, ...values);
+        },
+      }),
+    );
+    expect(opened).toBeGreaterThan(0);
+    const conversations = await one.read((q) =>
+      q.all<{ id: string }>("SELECT id FROM conversations WHERE person = $1", number),
+    );
+    const bound = await one.read((q) => q.all("SELECT conversation FROM contacts"));
+    expect(bound).toEqual(conversations.map(({ id }) => ({ conversation: id })));
   });
 
   it("whose words reach nobody any more is known, when the last two ways fail at that moment", async ({

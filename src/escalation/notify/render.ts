@@ -113,9 +113,13 @@ async function placeFor(q: Query, [head]: readonly Due[], deps: SayDeps): Promis
   const { channel, address, conversation } = head.contact;
   if (deps.lines().get(channel)?.traits.conversations !== "person") return null;
   const known = await conversationWith(q, channel, address);
-  if (known !== null || conversation !== null || (await lockChannel(q, channel))) return known;
-  q.waits.add(againSoonMs);
-  return false;
+  if (known !== null || conversation !== null) return known;
+  if (!(await lockChannel(q, channel))) {
+    q.waits.add(againSoonMs);
+    return false;
+  }
+  // Another node may have opened one between the read and the lock.
+  return conversationWith(q, channel, address);
 }
 
 /** Cache of details by escalation: all responders get the same. */

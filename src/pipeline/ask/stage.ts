@@ -48,29 +48,30 @@ export function askStage(deps: AskDeps): Stage {
   // One lease covers a wait for the rate limit, a lookup, and two effects: the opening and the question. It
   // is never renewed.
   const leaseMs = rateWait + calls.readTimeout(deps) + 2 * deps.timeout + leaseMargin;
-  /** Returns how many calls the rate limit has room for. */
-  const roomNow = () => (deps.clock.monotonic() < nextRateAt ? 0 : deps.rate.room(rateWait));
-  /** No channel is claimed before the rate limit has room again. */
+  /** The number of calls of claimed work that has not started: they are not yet taken from the limit. */
+  let claimedCalls = 0;
+  const addClaimed = (by: number) => void (claimedCalls += by);
+  /** Nothing is claimed before the rate limit has room again. */
   const delay = (ms: number) => void (nextRateAt = deps.clock.monotonic() + Math.min(ms, 1000));
   const mayClaim = (channel: string) => {
     const line = deps.lines().get(channel);
-    return line !== undefined && whyNotAsk(line) === null && roomNow() > 0;
+    return line !== undefined && whyNotAsk(line) === null;
   };
   return {
     name: "ask",
     takes: "turns",
     mayClaim,
+    // A channel without room stays a candidate, so that the channels take turns in a scarce rate limit.
+    room: () => (deps.clock.monotonic() < nextRateAt ? 0 : deps.rate.room(rateWait) - claimedCalls),
     async channels(q) {
-      if (roomNow() === 0) return [];
       return (await channelsWithDueLanes(q, "in", deps.node)).filter(mayClaim);
     },
     async claim(q, channel, room) {
       const line = deps.lines().get(channel);
-      const affordable = Math.min(room, roomNow());
-      if (!line || affordable === 0) return [];
+      if (!line) return [];
       const claimed: Claimed[] = [];
-      let requests = 0;
-      const leases = await leaseLanes(q, "in", channel, deps.node, leaseMs, affordable);
+      const before = claimedCalls;
+      const leases = await leaseLanes(q, "in", channel, deps.node, leaseMs, room);
       const heads = await headTurns(q, leases);
       for (const lease of leases) {
         const head = heads.get(lease.conversation);
@@ -79,10 +80,13 @@ export function askStage(deps: AskDeps): Stage {
           continue;
         }
         const asking = claimedBy(line, lease, head);
-        requests += callsOf(asking);
-        claimed.push(piece(asking, deps, delay));
+        const requests = callsOf(asking);
+        addClaimed(requests);
+        q.onRollback(() => addClaimed(-requests));
+        const begin = () => addClaimed(-requests);
+        claimed.push(piece(asking, deps, { begin, delay }));
       }
-      if (requests > 0) deps.rate.prepare(requests);
+      if (claimedCalls > before) deps.rate.prepare(claimedCalls - before);
       return claimed;
     },
   };
@@ -131,7 +135,13 @@ function callsOf({ line, turn, conversation }: Asking): number {
   return question + (isNew && calls.opensByCreate(line, conversation) ? 3 : 1);
 }
 
-function piece(asking: Asking, deps: AskDeps, delay: (ms: number) => void): Claimed {
+/** What a piece of work reports to its stage: that it starts, and that the rate limit has no room. */
+interface Reports {
+  begin(): void;
+  delay(ms: number): void;
+}
+
+function piece(asking: Asking, deps: AskDeps, reports: Reports): Claimed {
   const { line, turn, conversation, lease } = asking;
   const fields = { channel: line.channel, turn: turn.id };
   let isOpening = conversation.platform_id === null;
@@ -148,9 +158,10 @@ function piece(asking: Asking, deps: AskDeps, delay: (ms: number) => void): Clai
         failpoint("draft.commit", phase, { channel: line.channel });
     },
     async work(signal) {
+      reports.begin();
       const rate = await deps.rate.take(callsOf(asking), deps.timing.ask.rateWait);
       if (!rate.taken) {
-        delay(rate.waitMs);
+        reports.delay(rate.waitMs);
         return (q) => write(q, asking, handBack); // the lane stays due
       }
       if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
