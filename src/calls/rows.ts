@@ -206,39 +206,38 @@ export async function moveMessages(q: Query, from: string, to: string): Promise<
 }
 
 /** Drops the queued drafts of the session. */
-export async function dropDrafts(
-  q: Query,
-  { id, conversation }: Pick<SessionRow, "id" | "conversation">,
-): Promise<void> {
-  await lockLane(q, conversation, "out");
-  const changed = await q.run(
-    moves("drafts", "dropped", {
-      set: "open = 0, reason = 'the call has ended', updated_at = now_ms()",
-      where: "conversation = $1 AND open = 1 AND session = $2",
-      from: ["queued"],
-    }),
-    conversation,
-    id,
-  );
-  if (changed > 0) await refreshLane(q, conversation, "out");
-}
+export const dropDrafts = (q: Query, session: SpeakingSession): Promise<void> =>
+  dropQueued(q, session, "the call has ended", "true");
 
 /** Drops the remaining parts of a reply after the caller interrupted it (barge-in). */
-export async function dropRest(
+export const dropRest = (q: Query, session: SpeakingSession): Promise<void> =>
+  dropQueued(
+    q,
+    session,
+    "the caller interrupted",
+    `EXISTS (SELECT 1 FROM drafts said WHERE said.reply = drafts.reply AND said.id <> drafts.id
+       AND said.state IN ('sending', 'sent', 'delivered'))`,
+  );
+
+type SpeakingSession = Pick<SessionRow, "id" | "conversation">;
+
+/** `which` is a condition on drafts. */
+async function dropQueued(
   q: Query,
-  { id, conversation }: Pick<SessionRow, "id" | "conversation">,
+  { id, conversation }: SpeakingSession,
+  reason: string,
+  which: string,
 ): Promise<void> {
   await lockLane(q, conversation, "out");
   const changed = await q.run(
     moves("drafts", "dropped", {
-      set: "open = 0, reason = 'the caller interrupted', updated_at = now_ms()",
-      where: `conversation = $1 AND open = 1 AND session = $2
-       AND EXISTS (SELECT 1 FROM drafts said WHERE said.reply = drafts.reply AND said.id <> drafts.id
-         AND said.state IN ('sending', 'sent', 'delivered'))`,
+      set: "open = 0, reason = $3, updated_at = now_ms()",
+      where: `conversation = $1 AND open = 1 AND session = $2 AND ${which}`,
       from: ["queued"],
     }),
     conversation,
     id,
+    reason,
   );
   if (changed > 0) await refreshLane(q, conversation, "out");
 }

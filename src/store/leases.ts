@@ -21,18 +21,6 @@ export async function takeLease(
   return row?.token ?? null;
 }
 
-/** Returns whether that token is still valid. */
-export async function holdsLease(q: Query, name: string, token: number): Promise<boolean> {
-  return (
-    (await q.one(
-      `SELECT 1 FROM leases WHERE name = $1 AND token = $2 AND until > now_ms()
-       FOR UPDATE -- only: postgres`,
-      name,
-      token,
-    )) !== undefined
-  );
-}
-
 export async function dropLease(q: Query, name: string, holder: string): Promise<void> {
   await q.run("UPDATE leases SET until = 0, holder = NULL WHERE name = $1 AND holder = $2", name, holder);
 }

@@ -8,7 +8,7 @@ import { capped, channelRoom, matches, refuse } from "../../src/domain/guards.ts
 import { questionContext, questionText } from "../../src/domain/question.ts";
 import { askDelay, hopLimit, lookDelay, sendDelay, sendLifetime } from "../../src/domain/retry.ts";
 import { machines } from "../../src/domain/states.ts";
-import { chooseConversation, referenceLimit, references } from "../../src/domain/thread.ts";
+import { referenceLimit, references } from "../../src/domain/thread.ts";
 import { workedMs } from "../real/cpu.ts";
 
 const hour = 3_600_000;
@@ -26,28 +26,6 @@ const message = (over: Partial<MessageEvent> = {}): MessageEvent => ({
 const ids = (...texts: string[]) => texts.map(externalId);
 
 describe("thread", () => {
-  const candidate = (conversation: string, ...people: string[]) => ({
-    conversation,
-    participants: new Set(people),
-  });
-
-  it.each([
-    ["nothing cited opens a new one", [], null],
-    [
-      "the first in which the sender takes part",
-      [candidate("a", "bob@x"), candidate("b", "ann@example.org"), candidate("c", "ann@example.org")],
-      "b",
-    ],
-    ["a stranger never joins", [candidate("a", "bob@x"), candidate("b")], null],
-    [
-      "the order is the references' order",
-      [candidate("z", "ann@example.org"), candidate("a", "ann@example.org")],
-      "z",
-    ],
-  ])("%s", (_, candidates, found) => {
-    expect(chooseConversation("Ann@Example.org", candidates)).toBe(found);
-  });
-
   it("follows references in their order, each once, and not without end", () => {
     const answers = ids("b", "a", "b", ...Array.from({ length: 50 }, (_, i) => `r${i}`));
     const tokens = Array.from({ length: 50 }, (_, i) => threadToken(`t${i}`));

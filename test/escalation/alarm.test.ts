@@ -8,9 +8,10 @@ import {
   keepSaying,
   lookForAlarm,
 } from "../../src/escalation/alarm.ts";
+import { endNotices } from "../../src/escalation/notify/rows.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { addNotice, endNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import { eventually } from "../app/eventually.ts";
 import { testClock } from "../pipeline/house.ts";
@@ -62,7 +63,7 @@ async function desk(policy: Policy | null = twoWays) {
         await addNotice(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
         await conversation(q, `k${n}`, channel);
         await draft(q, `d${n}`, `k${n}`, 0, channel);
-        await endNotice(q, `n${n}`, `rd${n}`);
+        await endNotices(q, [`n${n}`], `rd${n}`);
         await q.run(`UPDATE drafts SET ${is} WHERE id = $1`, `d${n}`);
       });
     },

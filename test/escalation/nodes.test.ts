@@ -6,6 +6,7 @@ import { externalId } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { standardTiming } from "../../src/engine/timing.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
+import { endNotices } from "../../src/escalation/notify/rows.ts";
 import { tellStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
 import { acknowledge, close } from "../../src/escalation/reply/acknowledge.ts";
@@ -14,7 +15,7 @@ import { openFor } from "../../src/pipeline/route/notices.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { addNotice, endNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import type { DraftRow } from "../../src/store/tables/drafts.ts";
 import { type EscalationRow, readEscalation } from "../../src/store/tables/escalations.ts";
@@ -71,7 +72,7 @@ async function says(q: Query, id: string): Promise<void> {
     text: "Hello?",
   } as const;
   await addNotice(q, notice, 0);
-  await endNotice(q, notice.id, `r${id}`);
+  await endNotices(q, [notice.id], `r${id}`);
 }
 
 describeReal("two nodes on PostgreSQL", await needPostgres(), () => {

@@ -53,7 +53,6 @@ export const cases: Cases = {
     composed: (f, text) => [f(text), f(text, "NFKC"), f(text.slice(0, 20_000), "NFKD")],
   },
   "src/domain/thread.ts": {
-    chooseConversation: (f, text) => f(text, [{ conversation: "k", participants: new Set(["a"]) }]),
     references: (f, text) => f(eventWith(text)),
   },
   "src/escalation/reply/files.ts": { namesOf: (f, text) => f(text.split(" ").map((name) => ({ name }))) },

@@ -9,8 +9,8 @@ import type { Database } from "../../src/store/driver.ts";
 import { endLeases, LeaseLost, leaseLanes } from "../../src/store/lanes.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
 import { attemptsOn } from "../../src/store/tables/outbox.ts";
-import { headTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
-import { conversation, turn } from "../store/rig.ts";
+import { readTurn, recordAsking } from "../../src/store/tables/turns.ts";
+import { conversation, headTurn, turn } from "../store/rig.ts";
 import { clock, lineOf, listen, reserveOf, watched } from "./rig.ts";
 
 const answered = (answer: Answer): Decision => ({ kind: "answered", answer, rendered: null });

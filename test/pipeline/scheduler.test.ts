@@ -13,10 +13,10 @@ import {
   releaseLane,
 } from "../../src/store/lanes.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
-import { endAttempt, headTurn, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
+import { endAttempt, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, startPostgres } from "../real/postgres.ts";
-import { concludeTurn, conversation, fresh, postgresPlace, turn } from "../store/rig.ts";
+import { concludeTurn, conversation, fresh, headTurn, postgresPlace, turn } from "../store/rig.ts";
 import { clock, listen, watched } from "./rig.ts";
 
 /** A stage that answers turns with `work`. */

@@ -12,10 +12,19 @@ import { enqueueDraft, insertReply, readDraft } from "../../src/store/tables/dra
 import { storedEvents } from "../../src/store/tables/events.ts";
 import { releaseEvent } from "../../src/store/tables/inbox.ts";
 import { dropDraft } from "../../src/store/tables/outbox.ts";
-import { headTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
+import { readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { concludeTurn, conversation, draft, fresh, postgresPlace, storeEvent, turn } from "../store/rig.ts";
+import {
+  concludeTurn,
+  conversation,
+  draft,
+  fresh,
+  headTurn,
+  postgresPlace,
+  storeEvent,
+  turn,
+} from "../store/rig.ts";
 import { lineOf, listen, receipt } from "./rig.ts";
 
 const hour = 3_600_000;

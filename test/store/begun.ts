@@ -9,7 +9,7 @@ import { headDraft, isSuperseded } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { leaseLanes } from "../../src/store/lanes.ts";
 import { postponeChannel } from "../../src/store/tables/capped.ts";
-import { addParticipant, participantsOf, readConversation } from "../../src/store/tables/conversations.ts";
+import { addParticipant, readConversation } from "../../src/store/tables/conversations.ts";
 import {
   countNotices,
   enqueueDraft,
@@ -21,7 +21,7 @@ import {
 import { exempt, settleEvent, settleEventsOf, storedEvents } from "../../src/store/tables/events.ts";
 import { openingOutcome } from "../../src/store/tables/openings.ts";
 import { lift, strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
-import { enqueueTurn, headTurn, readTurn } from "../../src/store/tables/turns.ts";
+import { enqueueTurn, readTurn } from "../../src/store/tables/turns.ts";
 import {
   concludeDraft,
   concludeReply,
@@ -30,8 +30,10 @@ import {
   draft,
   event,
   fresh,
+  headTurn,
   insertEvent,
   type NewPlace,
+  participantsOf,
   storeEvent,
   turn,
 } from "./rig.ts";

@@ -15,6 +15,7 @@ import { describeOutbound } from "./outbound.ts";
 import { describePlatformTold } from "./platform-told.ts";
 import { describeRates } from "./rates.ts";
 import type { NewPlace } from "./rig.ts";
+import { describeRouteFacts } from "./route-facts.ts";
 import { describeScans } from "./scans.ts";
 import { describeSchema } from "./schema.ts";
 import { describeSessions } from "./sessions.ts";
@@ -30,6 +31,7 @@ export function describeStore(name: string, place: NewPlace): void {
     describeSchema(place);
     describeIntake(place);
     describeLanes(place);
+    describeRouteFacts(place);
     describeOutbound(place);
     describeRates(place);
     describeOperators(place);

@@ -1,7 +1,7 @@
 // Escalations and those who are told of them: one for each trouble, whoever notices it; links that are good once.
 
 import { describe, expect, it } from "vitest";
-import { lastTold, targetStates } from "../../src/escalation/notify/rows.ts";
+import { bindContacts, endNotices, lastTold, targetStates } from "../../src/escalation/notify/rows.ts";
 import {
   acknowledgeEscalation,
   contactsAt,
@@ -13,11 +13,9 @@ import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import {
   addNotice,
-  bindContact,
   contactByLink,
   contactsOf,
   dueNotices,
-  endNotice,
   ensureContact,
   giveLink,
   noticesOf,
@@ -262,8 +260,8 @@ export function describeEscalations(place: NewPlace): void {
           await conversation(q, id);
           await draft(q, `d-${id}`, id);
           await notice(q, `n-${id}`, "k", id === "c1" ? "told" : "again");
-          await endNotice(q, `n-${id}`, `rd-${id}`);
-          await bindContact(q, "k", id);
+          await endNotices(q, [`n-${id}`], `rd-${id}`);
+          await bindContacts(q, ["k"], id);
           await changeDraft(q, `d-${id}`, { state: "sent", open: 0, externalId: `<${id}>` });
           await cite(q, "c", `<${id}>`, id, `d-${id}`);
         }
@@ -296,7 +294,7 @@ export function describeEscalations(place: NewPlace): void {
       await db.tx(async (q) => {
         await conversation(q, "c1");
         await draft(q, "d", "c1");
-        await endNotice(q, "n1", "rd");
+        await endNotices(q, ["n1"], "rd");
       });
       expect(await due()).toEqual([]);
       expect(
@@ -319,12 +317,12 @@ export function describeEscalations(place: NewPlace): void {
       expect(await waits()).toBe(false);
       await db.tx((q) => notice(q, "n1", "k"));
       expect(await waits()).toBe(true);
-      await db.tx((q) => endNotice(q, "n1", null));
+      await db.tx((q) => endNotices(q, ["n1"], null));
       expect(await waits()).toBe(false);
       await db.tx(async (q) => {
         await conversation(q, "c1");
         await draft(q, "d", "c1");
-        await endNotice(q, "n1", "rd");
+        await endNotices(q, ["n1"], "rd");
       });
       const states: [string, boolean][] = [];
       for (const state of [

@@ -1,10 +1,11 @@
 // Escalations are forgotten when they have been closed for long: words, names and addresses, never what dedupe needs.
 
 import { describe, expect, it } from "vitest";
+import { bindContacts, endNotices } from "../../src/escalation/notify/rows.ts";
 import { acknowledgeEscalation, contactsIn, contactsNotifiedBy } from "../../src/escalation/reply/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { forget } from "../../src/store/retention.ts";
-import { bindContact, endNotice, giveLink } from "../../src/store/tables/contacts.ts";
+import { giveLink } from "../../src/store/tables/contacts.ts";
 import { addParticipant, cite } from "../../src/store/tables/conversations.ts";
 import { closeEscalation, newestEscalation } from "../../src/store/tables/escalations.ts";
 import { addSource, isNoticed } from "../../src/store/tables/sources.ts";
@@ -44,11 +45,11 @@ async function withEscalation(place: NewPlace): Promise<Database> {
     for (const id of ["dora", "emil"]) {
       await conversation(q, `to-${id}`);
       await contact(q, id, "e");
-      await bindContact(q, id, `to-${id}`);
+      await bindContacts(q, [id], `to-${id}`);
       await giveLink(q, id, `hash-${id}`, day);
       await notice(q, `n-${id}`, id);
       await draft(q, `d-${id}`, `to-${id}`);
-      await endNotice(q, `n-${id}`, `rd-${id}`);
+      await endNotices(q, [`n-${id}`], `rd-${id}`);
       await cite(q, "c", `<${id}>`, `to-${id}`, `d-${id}`);
     }
     await q.run(

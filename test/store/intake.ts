@@ -12,7 +12,6 @@ import {
   conversationsCiting,
   conversationWith,
   isBound,
-  participantsOf,
   readConversation,
   unbindPlatform,
 } from "../../src/store/tables/conversations.ts";
@@ -27,7 +26,16 @@ import {
   settleEvent,
   storedEvents,
 } from "../../src/store/tables/events.ts";
-import { conversation, event, fresh, insertEvent, type NewPlace, stateOf, storeEvent } from "./rig.ts";
+import {
+  conversation,
+  event,
+  fresh,
+  insertEvent,
+  type NewPlace,
+  participantsOf,
+  stateOf,
+  storeEvent,
+} from "./rig.ts";
 
 const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) });
 

@@ -1,8 +1,9 @@
 // What the platform has told us and what we have asked it for: each once, on either database, and what is waited for.
 
 import { describe, expect, it } from "vitest";
+import { endNotices } from "../../src/escalation/notify/rows.ts";
 import { alarmRows } from "../../src/store/tables/alarm.ts";
-import { addNotice, endNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import {
@@ -106,7 +107,7 @@ export function describePlatformTold(place: NewPlace): void {
         const { id } = await ensureContact(q, { id: `contact${n}`, escalation: "e1", ...who });
         await addNotice(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
         await draft(q, `d${n}`, "k");
-        await endNotice(q, `n${n}`, `rd${n}`);
+        await endNotices(q, [`n${n}`], `rd${n}`);
         await q.run("UPDATE drafts SET state = $2 WHERE id = $1", `d${n}`, state);
       }
     });

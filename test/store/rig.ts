@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { onTestFailed, onTestFinished } from "vitest";
 import { insertEvents, type NewEvent } from "../../src/pipeline/accept/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
+import type { Lease } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
@@ -18,7 +19,13 @@ import {
   insertReply,
 } from "../../src/store/tables/drafts.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
-import { changeTurn, enqueueTurn, type TurnChange } from "../../src/store/tables/turns.ts";
+import {
+  changeTurn,
+  enqueueTurn,
+  headTurns,
+  type TurnChange,
+  type TurnRow,
+} from "../../src/store/tables/turns.ts";
 import type { Table } from "../../src/store/transitions.ts";
 import type { Postgres } from "../real/postgres.ts";
 
@@ -196,4 +203,16 @@ export async function concludeReply(
 ): Promise<void> {
   await put(q, "replies", id, "state = 'ready'");
   await changeReply(q, id, state, reason);
+}
+
+/** Returns the head of a leased lane, or null. */
+export const headTurn = async (q: Query, lease: Lease): Promise<TurnRow | null> =>
+  (await headTurns(q, [lease])).get(lease.conversation)?.turn ?? null;
+
+export async function participantsOf(q: Query, id: string): Promise<Set<string>> {
+  const rows = await q.all<{ address: string }>(
+    "SELECT address FROM participants WHERE conversation = $1",
+    id,
+  );
+  return new Set(rows.map(({ address }) => address));
 }

@@ -1,7 +1,7 @@
 // What is asked often reads what is open, never the history: proven by the databases' own plans over a history.
 
 import { describe, expect, it } from "vitest";
-import { lastTold, targetStates } from "../../src/escalation/notify/rows.ts";
+import { bindContacts, endNotices, lastTold, targetStates } from "../../src/escalation/notify/rows.ts";
 import * as polls from "../../src/escalation/poll/rows.ts";
 import * as replies from "../../src/escalation/reply/rows.ts";
 import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
@@ -9,7 +9,7 @@ import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { forget } from "../../src/store/retention.ts";
 import * as contacts from "../../src/store/tables/contacts.ts";
-import { bindContact, endNotice, giveLink } from "../../src/store/tables/contacts.ts";
+import { giveLink } from "../../src/store/tables/contacts.ts";
 import { addParticipant, cite, conversationsCiting } from "../../src/store/tables/conversations.ts";
 import { channelsToCompose } from "../../src/store/tables/drafts.ts";
 import * as escalations from "../../src/store/tables/escalations.ts";
@@ -94,9 +94,9 @@ async function withClosed(q: Query): Promise<void> {
   await addSource(q, { key: "s", escalation: "e", source: "ours", detail: "d" });
   await contact(q, "o", "e");
   await giveLink(q, "o", "hash", 1);
-  await bindContact(q, "o", "k");
+  await bindContacts(q, ["o"], "k");
   await notice(q, "n", "o");
-  await endNotice(q, "n", "rd");
+  await endNotices(q, ["n"], "rd");
   await closeEscalation(q, "e", "Dora");
   await watchIn(q, { id: "k", channel: "c" }, 0);
   await q.run("UPDATE watches SET due_at = NULL");

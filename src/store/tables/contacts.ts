@@ -66,11 +66,6 @@ export async function contactsOf(q: Query, escalation: string): Promise<ContactR
   );
 }
 
-/** Binds the contact to the conversation that later notifications use. */
-export async function bindContact(q: Query, id: string, conversation: string): Promise<void> {
-  await q.run("UPDATE contacts SET conversation = $2 WHERE id = $1", id, conversation);
-}
-
 /** Stores an acknowledgement link. `link` is the SHA-256 of the token in the URL; the token itself is
  *  not stored. */
 export async function giveLink(q: Query, id: string, link: string, forMs: number): Promise<void> {
@@ -157,11 +152,6 @@ export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> 
 /** Postpones a notification that could not be written by `ms`, so that it does not delay the others. */
 export async function postponeNotice(q: Query, id: string, ms: number): Promise<void> {
   await q.run("UPDATE notices SET due_at = now_ms() + $2 WHERE id = $1", id, ms);
-}
-
-/** Marks the notification as written with that reply; null when it is no longer needed. */
-export async function endNotice(q: Query, id: string, reply: string | null): Promise<void> {
-  await q.run("UPDATE notices SET due_at = NULL, reply = $2, written_at = now_ms() WHERE id = $1", id, reply);
 }
 
 /** A notification for a contact of an escalation, with its delivery state. */

@@ -84,14 +84,6 @@ export async function addParticipants(
 export const addParticipant = (q: Query, conversation: string, address: string): Promise<void> =>
   addParticipants(q, [{ conversation, address }]);
 
-export async function participantsOf(q: Query, conversation: string): Promise<Set<string>> {
-  const rows = await q.all<{ address: string }>(
-    "SELECT address FROM participants WHERE conversation = $1",
-    conversation,
-  );
-  return new Set(rows.map((row) => row.address));
-}
-
 /** A message id that belongs to a conversation; `draft` is set for our own messages. */
 export interface Citation {
   readonly channel: string;

@@ -167,15 +167,6 @@ function claimedTurn(row: TurnRow & HeadColumns): ClaimedTurn {
   };
 }
 
-/** Returns the head of a leased lane, or null. */
-export async function headTurn(q: Query, lease: Lease): Promise<TurnRow | null> {
-  const row = await q.one<TurnRow>(
-    `SELECT ${columns} FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1`,
-    lease.conversation,
-  );
-  return row ?? null;
-}
-
 const asked = {
   set: "attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
   where: "id = $1 AND open = 1 AND attempts = $4 AND question = $2 AND COALESCE(opening, '') = $3",
@@ -308,24 +299,6 @@ export async function platformIds(
     except,
   );
   return new Set(rows.map((row) => row.id).filter((id): id is string => id !== null));
-}
-
-/** Counts the turns of the last `windowMs` milliseconds, for the rate caps. */
-export async function countTurns(
-  q: Query,
-  scope: "sender" | "conversation",
-  channel: string,
-  value: string,
-  windowMs: number,
-): Promise<number> {
-  const where = { sender: "person = $2 AND", conversation: "conversation = $2 AND" }[scope];
-  const row = await q.one<{ count: number }>(
-    `SELECT COUNT(*) AS count FROM turns WHERE channel = $1 AND ${where} made_at > now_ms() - $3 AND kind = 'question'`,
-    channel,
-    value || "-",
-    windowMs,
-  );
-  return row?.count ?? 0;
 }
 
 /** Returns the use of a channel's cap: turns in the window, turns of senders without priority, and the

@@ -14,13 +14,7 @@ import { openSqlite } from "../../../src/store/sqlite.ts";
 import { addParticipant, conversationWith } from "../../../src/store/tables/conversations.ts";
 import { changeDraft, changeReply, readDraft } from "../../../src/store/tables/drafts.ts";
 import { ensureChannel, knownEvents, settleEvent, storedEvents } from "../../../src/store/tables/events.ts";
-import {
-  changeTurn,
-  countTurns,
-  endAttempt,
-  readTurn,
-  recordAsking,
-} from "../../../src/store/tables/turns.ts";
+import { changeTurn, endAttempt, readTurn, recordAsking } from "../../../src/store/tables/turns.ts";
 import { conversation, draft, event, turn } from "../../store/rig.ts";
 import { clock } from "../clock.ts";
 import { atMost, median, printFigure } from "../report.ts";
@@ -84,7 +78,6 @@ const stages: Readonly<Record<string, (q: Query, id: string) => Promise<unknown>
     ]);
     const [stored] = await storedEvents(q, "c", 8);
     await conversationWith(q, "c", `${id}@example.org`);
-    await countTurns(q, "sender", "c", `${id}@example.org`, 3_600_000);
     await conversation(q, id);
     await addParticipant(q, id, `${id}@example.org`);
     await turn(q, `t${id}`, id, { person: `${id}@example.org` });
