@@ -1,0 +1,46 @@
+// Documents for engineers name only files and identifiers that exist.
+
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const documents = globSync("{src,adapters,test}/**/README.md", { cwd: root });
+const sources = globSync("{src,adapters,test}/**/*.{ts,sql}", { cwd: root })
+  .map((path) => readFileSync(join(root, path), "utf8"))
+  .join("\n");
+const words = new Set(sources.match(/\w+/g));
+
+/** Code spans outside of code blocks. */
+const spansOf = (text: string): string[] =>
+  [...text.replace(/^```[^]*?^```/gm, "").matchAll(/`([^`\n]+)`/g)].map(([, span = ""]) => span);
+
+const isPath = (span: string): boolean => /^[\w@.-]+(\/[\w@.-]+)*\/?$/.test(span) && span.includes("/");
+const isIdentifier = (span: string): boolean => /^[A-Za-z_]\w*(\.\w+)*$/.test(span) && /[A-Z_.]/.test(span);
+
+/** The spans that name a missing file, or an identifier that no source contains. */
+function missing(text: string, folder: string): string[] {
+  const places = [root, join(root, "src"), join(root, "adapters"), join(root, folder)];
+  const exists = (path: string) => places.some((place) => existsSync(join(place, path)));
+  return spansOf(text).filter((span) => {
+    if (span.startsWith("bridgehead/")) return false; // names of the package's exports
+    if (isPath(span)) return !exists(span);
+    if (/^\S+\.(ts|sql|md|yaml)$/.test(span)) return !exists(span) && !/^(stage|rows|decide)\.ts$/.test(span);
+    return isIdentifier(span) && span.split(".").some((word) => !words.has(word));
+  });
+}
+
+describe("documents for engineers", () => {
+  it.each(documents)("%s names only files and identifiers that exist", (path) => {
+    expect(missing(readFileSync(join(root, path), "utf8"), dirname(path))).toEqual([]);
+  });
+
+  it("finds names that do not exist", () => {
+    const text =
+      "`engine/absent.ts`, `rows.ts`, `absent.ts`, `Query.touched`, `Query.absent`, `events`\n```\n`x/y.ts`\n```";
+    expect(missing(text, "src")).toEqual(["engine/absent.ts", "absent.ts"]);
+    const name = ["no", "Such", "Name"].join("");
+    expect(missing(`\`${name}\``, "src")).toEqual([name]);
+  });
+});
