@@ -1,4 +1,4 @@
-// Documents for engineers name only files and identifiers that exist.
+// Documents name only files and identifiers that exist.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const documents = globSync("{src,adapters,test}/**/README.md", { cwd: root });
+const documents = globSync(["README.md", "docs/*.md", "{src,adapters,test}/**/README.md"], { cwd: root });
 const sources = globSync("{src,adapters,test}/**/*.{ts,sql}", { cwd: root })
   .map((path) => readFileSync(join(root, path), "utf8"))
   .join("\n");
@@ -24,14 +24,14 @@ function missing(text: string, folder: string): string[] {
   const places = [root, join(root, "src"), join(root, "adapters"), join(root, folder)];
   const exists = (path: string) => places.some((place) => existsSync(join(place, path)));
   return spansOf(text).filter((span) => {
-    if (span.startsWith("bridgehead/")) return false; // names of the package's exports
+    if (/^(bridgehead|\/)/.test(span)) return false; // exports of the package, and routes
     if (isPath(span)) return !exists(span);
     if (/^\S+\.(ts|sql|md|yaml)$/.test(span)) return !exists(span) && !/^(stage|rows|decide)\.ts$/.test(span);
     return isIdentifier(span) && span.split(".").some((word) => !words.has(word));
   });
 }
 
-describe("documents for engineers", () => {
+describe("documents", () => {
   it.each(documents)("%s names only files and identifiers that exist", (path) => {
     expect(missing(readFileSync(join(root, path), "utf8"), dirname(path))).toEqual([]);
   });

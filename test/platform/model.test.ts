@@ -366,7 +366,7 @@ describe("POST /responses", () => {
 });
 
 test("the example of the manual is read", () => {
-  const manual = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+  const manual = readFileSync(new URL("../../docs/platform.md", import.meta.url), "utf8");
   const block = /```yaml\n( {4}model:\n.*?)```/s.exec(manual)?.[1] ?? "";
   const text = `organization: { name: A }\nagents:\n  - name: a\n    key: some-key-1\n${block}`;
   expect(readAgents(text, "a.yaml")[0]?.model).toMatchObject({
