@@ -114,7 +114,7 @@ export async function refreshLane(q: Query, conversation: string, direction: Dir
 }
 
 /** Announces that the lane is due in `wait` milliseconds; null: it is not due. */
-function noteDue(q: Query, direction: Direction, channel: string, wait: number | null): void {
+export function noteDue(q: Query, direction: Direction, channel: string, wait: number | null): void {
   if (wait === null) return;
   if (wait <= 0) touch(q, itemTable[direction], channel);
   else if (wait < soonMs) q.waits.add(wait);

@@ -82,9 +82,9 @@ const attemptLimit = 5;
 export function routeStage(deps: RouteDeps): TransactionalStage {
   return {
     takes: "events",
-    async run(q) {
+    async run(q, channels) {
       const committed: (() => void)[] = [];
-      for (const channel of await channelsToRoute(q)) {
+      for (const channel of channels ?? (await channelsToRoute(q))) {
         const line = deps.lines().get(channel);
         if (!line) continue;
         if (!(await lockChannel(q, channel))) continue; // another transaction holds the lock: retried after its commit

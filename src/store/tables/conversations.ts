@@ -1,6 +1,7 @@
 // Conversations, their participants, and the message ids that belong to them.
 
 import type { Query } from "../driver.ts";
+import { type Direction, noteDue } from "../lanes.ts";
 import { manyRows } from "../many.ts";
 
 export interface ConversationRow {
@@ -40,9 +41,10 @@ const conversationRows = manyRows(
 const laneRows = manyRows(
   "INSERT INTO lanes (id, conversation, channel, direction, sender, next_seq, due_at) VALUES",
   "(?, ?, ?, ?, ?, ?, CASE WHEN ? < now_ms() THEN now_ms() ELSE ? END)",
+  "RETURNING direction, channel, due_at - now_ms() AS wait",
 );
 
-/** Opens conversations with their two lanes. */
+/** Opens conversations with their two lanes, and announces those that are due. */
 export async function insertConversations(q: Query, rows: readonly NewConversation[]): Promise<void> {
   const conversations = rows.map((row) => [
     row.id,
@@ -59,7 +61,13 @@ export async function insertConversations(q: Query, rows: readonly NewConversati
     [`${id}/in`, id, channel, "in", via ?? "", firstDue === null ? 1 : 2, firstDue, firstDue],
     [`${id}/out`, id, channel, "out", via ?? "", 1, null, null],
   ]);
-  for (const [sql, values] of laneRows(lanes)) await q.run(sql, ...values);
+  for (const [sql, values] of laneRows(lanes)) {
+    const opened = await q.all<{ direction: Direction; channel: string; wait: number | null }>(
+      sql,
+      ...values,
+    );
+    for (const { direction, channel, wait } of opened) noteDue(q, direction, channel, wait);
+  }
 }
 
 /** Opens a conversation with its two lanes. */

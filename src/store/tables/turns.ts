@@ -1,6 +1,6 @@
 // Stage ask: turns in their lanes, and the attempts to ask the platform.
 
-import { type Query, touch } from "../driver.ts";
+import type { Query } from "../driver.ts";
 import type { Lease } from "../lanes.ts";
 import { appendToLane, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { manyRows } from "../many.ts";
@@ -74,12 +74,11 @@ const turnRows = manyRows(
 );
 
 /** Inserts turns with given sequence numbers. Their lanes must have these numbers and a due time: see
- *  `NewConversation.firstDue`. */
+ *  `NewConversation.firstDue`. The lanes announce that they are due. */
 export async function insertTurns(
   q: Query,
   turns: readonly (NewTurn & { readonly seq: number })[],
 ): Promise<void> {
-  if (turns.length > 0) touch(q, "turns", turns[0]?.channel);
   const rows = turns.map((turn) => [
     turn.id,
     turn.conversation,
