@@ -4,7 +4,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Database, Query } from "../store/driver.ts";
-import { burstOf, drawRate, penalise, type Rate } from "../store/rates.ts";
+import { burstOf, type Drawn, drawRate, penalise, type Rate } from "../store/rates.ts";
 
 /** Granted requests, with the milliseconds to wait before making them. Not granted: the wait is too long. */
 export interface RateGrant {
@@ -71,13 +71,29 @@ export class RateReserve {
     return Math.max(0, Math.max(0, undrawn) + this.#drawn.length - demand);
   }
 
-  /** Starts a draw when fewer than `count` requests are in memory. Claims call it, so that the draw runs
-   *  while their transaction commits. */
-  prepare(count: number): void {
-    this.#expire(this.#clock.monotonic());
-    if (this.#drawn.length >= count) return;
-    this.#expected += count;
-    void this.take(0, 0);
+  /** Draws when fewer than `count` requests are in memory. Claims call it. Where one process owns the store,
+   *  the draw is part of their transaction: it waits for no lock, and needs no commit. Else it runs while
+   *  their transaction commits, because other nodes would wait for the row. The work that was claimed calls
+   *  the returned function when it starts, which is after the commit: requests that were drawn by a
+   *  transaction that is rolled back are not handed out. */
+  async prepare(q: Query, count: number): Promise<() => void> {
+    const now = this.#clock.monotonic();
+    this.#expire(now);
+    const missing = count - this.#drawn.length;
+    if (missing <= 0) return nothing;
+    if (q.leases === null || this.#isDrawing) {
+      this.#expected += count;
+      void this.take(0, 0);
+      return nothing;
+    }
+    const generation = this.#generation;
+    const draw = { least: missing, wanted: missing, spare: this.#spare(now, count), maxWaitMs: 0 };
+    let found: Drawn | null = await drawRate(q, this.#name, this.#rate, draw);
+    const drawnAt = this.#clock.monotonic();
+    return () => {
+      if (found !== null && generation === this.#generation) this.#add(found, drawnAt);
+      found = null;
+    };
   }
 
   /** Takes requests from memory, or waits for a draw. Never call it inside a transaction. Resolves as not
@@ -164,15 +180,19 @@ export class RateReserve {
     };
     const found = await this.#db.tx((q) => drawRate(q, this.#name, this.#rate, draw));
     if (generation !== this.#generation) return false;
-    const now = this.#clock.monotonic();
-    for (const waitMs of found.waits) this.#drawn.push(now + waitMs);
-    this.#drawn.sort((a, b) => a - b);
-    this.#nextAt = now + found.nextMs;
-    this.#arrivalAt = now + found.arrivalMs;
-    this.#used = 0;
-    this.#drawnAt = now;
+    this.#add(found, this.#clock.monotonic());
     for (const one of served) one.resolve(one.count === 0 ? { taken: true, waitMs: 0 } : this.#grant(one));
     return true;
+  }
+
+  /** Adds requests drawn at `drawnAt` (monotonic milliseconds) to those in memory. */
+  #add({ waits, nextMs, arrivalMs }: Drawn, drawnAt: number): void {
+    for (const waitMs of waits) this.#drawn.push(drawnAt + waitMs);
+    this.#drawn.sort((a, b) => a - b);
+    this.#nextAt = drawnAt + nextMs;
+    this.#arrivalAt = drawnAt + arrivalMs;
+    this.#used = 0;
+    this.#drawnAt = drawnAt;
   }
 
   /** The number of requests to draw beyond the demand: as many as were used lately in the time for which
@@ -188,6 +208,8 @@ export class RateReserve {
     return Math.floor(Math.min(Math.max(expected, smallestBatch), replaced));
   }
 }
+
+const nothing = () => undefined;
 
 /** Opening a conversation and asking the first question take up to four requests. */
 const smallestBatch = 4;

@@ -87,6 +87,20 @@ export const burstOf = ({ tolerance, interval }: Rate): number => Math.floor(tol
 const setArrival = (q: Query, name: string, arrival: number) =>
   q.run("UPDATE rates SET arrival = $2 WHERE name = $1", name, arrival);
 
+/** Takes `count` requests, in one statement, when none of them has to wait; else returns null. */
+async function takeFree(q: Query, name: string, rate: Rate, count: number): Promise<Bucket | null> {
+  const taken = count * rate.interval;
+  const row = await q.one<{ arrival: number; now: number }>(
+    `UPDATE rates SET arrival = $2 + CASE WHEN arrival > now_ms() * 1000 THEN arrival ELSE now_ms() * 1000 END
+     WHERE name = $1 AND penalty_until <= now_ms() AND arrival <= now_ms() * 1000 + $3 AND $3 >= 0
+     RETURNING arrival, now_ms() AS now`,
+    name,
+    taken,
+    rate.tolerance - (count - 1) * rate.interval,
+  );
+  return row ? { now: row.now * 1000, base: row.arrival - taken, penalty: 0 } : null;
+}
+
 /** Reserves `count` requests and returns the milliseconds to wait before making them. Reserves nothing
  *  when the wait exceeds `maxWaitMs`; the caller then asks again later. */
 export async function takeRate(
@@ -104,12 +118,19 @@ export async function takeRate(
   return { taken: true, waitMs };
 }
 
-/** Draws requests for the reserve of a process (`engine/rate-reserve.ts`), in a transaction of its own:
- *  the row is locked until it ends. `waits` are the milliseconds until each drawn request may be made;
- *  each must be made within `validMs` after that. Draws `least` requests or none, the rest of `wanted`
- *  while their wait is within `maxWaitMs`, and up to `spare` more that need not wait. `nextMs` is the
- *  wait for the request after them, or for `least` requests when none was drawn, and `arrivalMs` the time
- *  until it would be on schedule. */
+/** The result of a draw, in milliseconds. */
+export interface Drawn {
+  /** The time until each drawn request may be made; each must be made within `validMs` after that. */
+  readonly waits: readonly number[];
+  /** The wait for the request after them, or for `least` requests when none was drawn. */
+  readonly nextMs: number;
+  /** The time until that request would be on schedule. */
+  readonly arrivalMs: number;
+}
+
+/** Draws requests for the reserve of a process (`engine/rate-reserve.ts`). The row is locked until the
+ *  transaction ends, so it does nothing else where other nodes use the row. Draws `least` requests or none,
+ *  the rest of `wanted` while their wait is within `maxWaitMs`, and up to `spare` more that need not wait. */
 export async function drawRate(
   q: Query,
   name: string,
@@ -120,7 +141,14 @@ export async function drawRate(
     readonly spare: number;
     readonly maxWaitMs: number;
   },
-): Promise<{ readonly waits: number[]; readonly nextMs: number; readonly arrivalMs: number }> {
+): Promise<Drawn> {
+  const many = draw.wanted + draw.spare;
+  const free = await takeFree(q, name, rate, many);
+  if (free !== null) {
+    const { now, base } = free;
+    const nextMs = waitAt(free, rate, many);
+    return { waits: Array(many).fill(0), nextMs, arrivalMs: (base + many * rate.interval - now) / 1000 };
+  }
   const bucket = await lockBucket(q, name, rate);
   const waits: number[] = [];
   const leastMs = waitAt(bucket, rate, Math.min(draw.least, burstOf(rate)) - 1);
@@ -128,7 +156,7 @@ export async function drawRate(
     const waitMs = waitAt(bucket, rate, waits.length);
     // Requests beyond the burst are charged, although they exceed the limit at that moment.
     if (waits.length >= draw.least && waitMs > (waits.length < draw.wanted ? draw.maxWaitMs : 0)) break;
-    if (waits.length >= draw.wanted + draw.spare) break;
+    if (waits.length >= many) break;
     waits.push(waitMs);
   }
   const arrival = bucket.base + waits.length * rate.interval;

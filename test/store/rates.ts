@@ -170,21 +170,32 @@ export function describeRates(place: NewPlace): void {
       expect(draws).toBeLessThan(60);
     });
 
-    it("draws once for the work that a claim has prepared", async () => {
+    it("draws for claimed work without a further commit where one process owns the store", async () => {
       const db = await fresh(place);
       let draws = 0;
-      const counting: Database = {
-        ...db,
-        tx: (work) => {
-          draws += 1;
-          return db.tx(work);
-        },
-      };
+      const counting: Database = { ...db, tx: (work) => (draws++, db.tx(work)) };
       const { log } = listen();
       const rate = rateOf(1000, 60_000);
       const reserve = new RateReserve({ db: counting, clock: systemClock, log, name: "platform", rate });
-      reserve.prepare(2);
-      expect([await reserve.take(2, 0), draws]).toEqual([{ taken: true, waitMs: 0 }, 1]);
+      const start = await db.tx((q) => reserve.prepare(q, 2));
+      start();
+      start();
+      expect(await reserve.take(2, 0)).toEqual({ taken: true, waitMs: 0 });
+      expect(draws).toBe(db.kind === "sqlite" ? 0 : 1);
+    });
+
+    it("hands out no request whose draw was rolled back", async () => {
+      const db = await fresh(place);
+      const { log } = listen();
+      const rate = rateOf(5, 60_000); // a burst of four
+      const reserve = new RateReserve({ db, clock: systemClock, log, name: "platform", rate });
+      const failing = db.tx(async (q) => {
+        await reserve.prepare(q, 4);
+        throw new Error("no");
+      });
+      await expect(failing).rejects.toThrow("no");
+      expect(await reserve.take(4, 0)).toEqual({ taken: true, waitMs: 0 });
+      expect((await reserve.take(1, 0)).taken).toBe(false);
     });
 
     it("discards what was drawn after a penalty, on the node that was refused at once", async () => {

@@ -71,6 +71,7 @@ export function askStage(deps: AskDeps): Stage {
       if (!line) return [];
       const claimed: Claimed[] = [];
       const before = claimedCalls;
+      let useDrawn: () => void = () => undefined;
       const leases = await leaseLanes(q, "in", channel, deps.node, leaseMs, room);
       const heads = await headTurns(q, leases);
       for (const lease of leases) {
@@ -83,10 +84,13 @@ export function askStage(deps: AskDeps): Stage {
         const requests = callsOf(asking);
         addClaimed(requests);
         q.onRollback(() => addClaimed(-requests));
-        const begin = () => addClaimed(-requests);
+        const begin = () => {
+          addClaimed(-requests);
+          useDrawn();
+        };
         claimed.push(piece(asking, deps, { begin, delay }));
       }
-      if (claimedCalls > before) deps.rate.prepare(claimedCalls - before);
+      if (claimedCalls > before) useDrawn = await deps.rate.prepare(q, claimedCalls - before);
       return claimed;
     },
   };
