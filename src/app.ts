@@ -12,7 +12,6 @@ import type { Config } from "./config/index.ts";
 import type { Policy } from "./domain/policy.ts";
 import { RateReserve } from "./engine/rate-reserve.ts";
 import { Scheduler } from "./engine/scheduler.ts";
-import { type TimingOverrides, timingWith } from "./engine/timing.ts";
 import { createEscalation } from "./escalation/escalation.ts";
 import { linkTo } from "./escalation/notify/links.ts";
 import { pageHandler } from "./escalation/notify/page.ts";
@@ -24,6 +23,7 @@ import { createRegistering } from "./escalation/trigger/webhook-registration.ts"
 import { intakeStage } from "./escalation/trigger/webhook-stage.ts";
 import { webhookChannels } from "./escalation/webhook/channel.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
+import { type TimingOverrides, timingWith } from "./ops/timing.ts";
 import { askStage } from "./pipeline/ask/stage.ts";
 import { composeStage } from "./pipeline/compose/stage.ts";
 import { fetchStage } from "./pipeline/fetch/stage.ts";

@@ -4,12 +4,12 @@
 import type { MessageEvent, Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { standardTiming } from "../../src/engine/timing.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
 import { endNotices } from "../../src/escalation/notify/rows.ts";
 import { tellStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
 import { acknowledge, close } from "../../src/escalation/reply/acknowledge.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { openFor } from "../../src/pipeline/route/notices.ts";
 import type { Database, Query } from "../../src/store/driver.ts";

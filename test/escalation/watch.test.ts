@@ -1,9 +1,9 @@
 // Looks at a conversation of the platform, over HTTP: what was read counts, whatever cannot be read.
 
 import { describe, expect, it } from "vitest";
-import { standardTiming } from "../../src/engine/timing.ts";
 import { readWatch } from "../../src/escalation/poll/rows.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";

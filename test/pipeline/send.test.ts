@@ -5,7 +5,7 @@ import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { liveSessions } from "../../src/calls/sessions.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
-import { standardTiming } from "../../src/engine/timing.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../src/pipeline/compose/stage.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";

@@ -1,7 +1,7 @@
 // Not defects, but circumstances that would take too long to wait for, or need more than one machine: planted as defects are.
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { TimingOverrides } from "../../src/engine/timing.ts";
+import type { TimingOverrides } from "../../src/ops/timing.ts";
 import type { Plant } from "./planting.ts";
 
 /** Other durations of the core than the standard ones. */

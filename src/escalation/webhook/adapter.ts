@@ -13,8 +13,8 @@ import {
 } from "bridgehead/contract";
 import * as z from "zod";
 import type { Policy } from "../../domain/policy.ts";
-import { standardTiming } from "../../engine/timing.ts";
 import { judge, type Resolve } from "../../ops/address.ts";
+import { standardTiming } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { connectMs, openConnection } from "./connection.ts";
 import { post } from "./exchange.ts";
