@@ -163,7 +163,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   const node = `${config.node}/${newToken(6)}`;
   const timing = timingWith(options.timing);
   const { requests, per } = config.platform.rate;
-  const rate = new RateReserve({ db, clock, log, name: "platform", rate: rateOf(requests, per) });
+  const rate = new RateReserve({ db, clock, log, name: "platform", rate: rateOf(requests, per), timing });
   const lives = new AbortController();
 
   // A responder may still reply after the policy was removed. The agent must not see that reply.
@@ -192,6 +192,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     db,
     clock,
     log,
+    timing,
     transactional: [
       routeStage({ ...deps, cancel: (key) => scheduler.cancel(key) }),
       intakeStage(escalating),

@@ -3,6 +3,7 @@
 // over all nodes never exceeds the limit (`rateOf`).
 
 import type { Clock, Log } from "bridgehead/contract";
+import type { Timing } from "../ops/timing.ts";
 import type { Database, Query } from "../store/driver.ts";
 import { burstOf, type Drawn, drawRate, penalise, type Rate } from "../store/rates.ts";
 
@@ -18,15 +19,13 @@ interface Waiting {
   resolve(grant: RateGrant): void;
 }
 
-/** Pause in milliseconds after a failed draw. */
-const failedMs = 1000;
-
 export class RateReserve {
   readonly #db: Database;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #name: string;
   readonly #rate: Rate;
+  readonly #timing: Timing["rate"];
   /** Monotonic milliseconds from which each drawn request may be made, ascending. */
   #drawn: number[] = [];
   #waiting: Waiting[] = [];
@@ -49,12 +48,14 @@ export class RateReserve {
     readonly log: Log;
     readonly name: string;
     readonly rate: Rate;
+    readonly timing: Timing;
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
     this.#log = options.log;
     this.#name = options.name;
     this.#rate = options.rate;
+    this.#timing = options.timing.rate;
   }
 
   /** Returns an estimate of how many requests could be taken now with that wait. For claims, which must
@@ -145,7 +146,7 @@ export class RateReserve {
       if (served.length === 0) continue;
       const isWhole = await this.#draw(served).catch((error: unknown) => {
         this.#log.warn({ rate: this.#name, err: error }, "drawing from the rate limit failed");
-        for (const one of served) one.resolve({ taken: false, waitMs: failedMs });
+        for (const one of served) one.resolve({ taken: false, waitMs: this.#timing.drawRetry });
         return true;
       });
       if (!isWhole) this.#waiting.unshift(...served); // discarded meanwhile

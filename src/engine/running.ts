@@ -11,9 +11,6 @@ const cancelled = "cancelled";
 /** Reason of the abort at the deadline of the lease. */
 export const overdue = Object.assign(new Error("the lease of this work is over"), { name: "TimeoutError" });
 
-/** Interval in milliseconds at which deadlines are checked. Leases have a margin of several seconds. */
-const checkMs = 250;
-
 interface Work {
   readonly claimed: Claimed;
   readonly scope: Scope;
@@ -26,6 +23,12 @@ interface Work {
 export class Running {
   readonly #works = new Set<Work>();
   #stopChecks: (() => void) | null = null;
+  readonly #checkMs: number;
+
+  /** `checkMs` is the interval at which deadlines are checked. Leases have a margin of several seconds. */
+  constructor(checkMs: number) {
+    this.#checkMs = checkMs;
+  }
 
   get size(): number {
     return this.#works.size;
@@ -38,7 +41,7 @@ export class Running {
     const { promise, resolve } = Promise.withResolvers<void>();
     const entry: Work = { claimed, scope, done: promise, deadline: systemClock.monotonic() + claimed.left() };
     this.#works.add(entry);
-    this.#stopChecks ??= every(checkMs, () => this.#checkDeadlines());
+    this.#stopChecks ??= every(this.#checkMs, () => this.#checkDeadlines());
     const end = () => {
       this.#works.delete(entry);
       scope.end();

@@ -3,6 +3,7 @@
 // a commit made ready is claimed in the same commit, also with the capacity that this commit frees.
 
 import type { Clock, Log } from "bridgehead/contract";
+import type { Timing } from "../ops/timing.ts";
 import type { Database, Query } from "../store/driver.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { Claims, type Piece } from "./claims.ts";
@@ -10,16 +11,13 @@ import { Running } from "./running.ts";
 import { type Claimed, type Stage, type TransactionalStage, type Transition, whenever } from "./stage.ts";
 import { SweepTimer } from "./timer.ts";
 
-const sweepMs = 1000;
-/** A claim of unknown outcome is released this many milliseconds after its lease. */
-const doubtMs = 30_000;
-
 export interface SchedulerOptions {
   readonly db: Database;
   readonly clock: Clock;
   readonly log: Log;
   readonly transactional: readonly TransactionalStage[];
   readonly stages: readonly Stage[];
+  readonly timing: Timing;
   /** Maximum concurrent work of a stage for a channel; 0 when the channel cannot work now. Asked for every
    *  claim. */
   capacity(stage: string, channel: string): number;
@@ -31,7 +29,8 @@ export class Scheduler {
   readonly #log: Log;
   readonly #transactional: readonly TransactionalStage[];
   readonly #claims: Claims;
-  readonly #running = new Running();
+  readonly #running: Running;
+  readonly #timing: Timing["scheduler"];
   readonly #timer: SweepTimer;
   readonly #commits = new Set<Promise<void>>();
   #isDraining = false;
@@ -41,13 +40,15 @@ export class Scheduler {
   /** Work claimed in a commit that failed, or whose response was lost. */
   #doubtful: Claimed[] = [];
 
-  constructor({ db, clock, log, transactional, stages, ...options }: SchedulerOptions) {
+  constructor({ db, clock, log, transactional, stages, timing, ...options }: SchedulerOptions) {
     this.#db = db;
     this.#clock = clock;
     this.#log = log;
     this.#transactional = transactional;
     this.#claims = new Claims(stages, (stage, channel) => options.capacity(stage, channel), log);
-    this.#timer = new SweepTimer(clock);
+    this.#timing = timing.scheduler;
+    this.#running = new Running(this.#timing.deadlineCheck);
+    this.#timer = new SweepTimer(clock, this.#timing);
   }
 
   /** Runs `write`, runs the following stages in the same transaction, and starts the claimed work after the
@@ -63,7 +64,7 @@ export class Scheduler {
     while (!signal.aborted) {
       this.#timer.begin();
       const succeeded = await this.sweep();
-      await this.#timer.wait(sweepMs, signal, !succeeded);
+      await this.#timer.wait(this.#timing.sweep, signal, !succeeded);
     }
   }
 
@@ -72,7 +73,7 @@ export class Scheduler {
   async sweep(): Promise<boolean> {
     // A doubtful claim that was rolled back may have been claimed again under the same token. It is
     // released only after that lease is over too.
-    const over = this.#doubtful.filter((one) => one.left() < -doubtMs);
+    const over = this.#doubtful.filter((one) => one.left() < -this.#timing.claimInDoubt);
     const released = new Set([...this.#abandoned, ...over]);
     try {
       // A sweep wakes no other node: the nodes would wake each other without end.
@@ -245,7 +246,8 @@ export class Scheduler {
     transition: Transition,
     occupy: (wanted: boolean) => void,
   ): Promise<void> {
-    for (let pause = 50; ; pause = Math.min(pause * 2, 2000)) {
+    const { writeRetry, writeRetryLongest } = this.#timing;
+    for (let pause = writeRetry; ; pause = Math.min(pause * 2, writeRetryLongest)) {
       try {
         await this.commit(async (q) => {
           await transition(q);

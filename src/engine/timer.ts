@@ -2,22 +2,23 @@
 // on a timeout.
 
 import type { Clock } from "bridgehead/contract";
+import type { Timing } from "../ops/timing.ts";
 
-/** Timer resolution in milliseconds: due work may be delayed by this much, to be processed together. */
-const grain = 20;
 /** Preallocated, because an abort without a reason creates an error with a stack trace. */
 const woken = "woken";
 
 export class SweepTimer {
   readonly #clock: Clock;
+  readonly #timing: Timing["scheduler"];
   /** Monotonic milliseconds at which work becomes due. */
   readonly #due = new Set<number>();
   #isWoken = false;
   /** Ends the sleep, so that the loop computes the remaining time again. */
   #sleeping: AbortController | null = null;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, timing: Timing["scheduler"]) {
     this.#clock = clock;
+    this.#timing = timing;
   }
 
   /** Call before a sweep: a `wake` after this call ends the next wait. */
@@ -30,8 +31,11 @@ export class SweepTimer {
     this.#rouse();
   }
 
-  /** Schedules a wake in `ms` milliseconds. Times close to each other share one timer. */
+  /** Schedules a wake in `ms` milliseconds; the sweep serves later work than `timerHorizon`. Times close to
+   *  each other share one timer. */
   wakeIn(ms: number): void {
+    const { timerGrain: grain, timerHorizon } = this.#timing;
+    if (ms >= timerHorizon) return;
     const at = (Math.floor((this.#clock.monotonic() + ms) / grain) + 1) * grain;
     if (this.#due.has(at)) return;
     this.#due.add(at);

@@ -11,6 +11,7 @@ import { intakeHandler } from "../../src/escalation/trigger/platform-webhook.ts"
 import { intakeStage } from "../../src/escalation/trigger/webhook-stage.ts";
 import { startListener } from "../../src/http/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { ensureContact, giveLink } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
@@ -95,6 +96,7 @@ export async function openFrontDoor(
     db,
     clock,
     log,
+    timing: standardTiming,
     transactional: [intakeStage(deps)],
     stages: [],
     capacity: () => 0,

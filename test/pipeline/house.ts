@@ -162,6 +162,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     db: options.faulty?.(db) ?? db,
     clock,
     log,
+    timing: deps.timing,
     transactional: [
       routeStage({ ...deps, cancel: (key) => void (options.deaf || scheduler.cancel(key)) }),
       composeStage(deps),

@@ -7,6 +7,7 @@ import type { AgentClient, AgentSettings } from "../../src/agent/calls.ts";
 import { machines } from "../../src/domain/states.ts";
 import { RateReserve } from "../../src/engine/rate-reserve.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type Rate, rateOf } from "../../src/store/rates.ts";
@@ -57,7 +58,14 @@ export const reserveOf = (
   time: Clock,
   rate: Omit<Rate, "validMs"> = rateOf(100_000, 60_000),
 ): RateReserve =>
-  new RateReserve({ db, clock: time, log: listen().log, name: "platform", rate: { validMs: 500, ...rate } });
+  new RateReserve({
+    db,
+    clock: time,
+    log: listen().log,
+    name: "platform",
+    rate: { validMs: 500, ...rate },
+    timing: standardTiming,
+  });
 
 export interface Heard {
   readonly log: Log;

@@ -4,6 +4,7 @@ import type { Clock } from "bridgehead/contract";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import type { Claimed, Stage, TransactionalStage } from "../../src/engine/stage.ts";
+import { type TimingOverrides, timingWith } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import {
   abandonLane,
@@ -55,13 +56,19 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
 function schedulerOf(
   db: Database,
   stages: readonly Stage[],
-  over: { transactional?: TransactionalStage[]; room?: () => number; clock?: Clock } = {},
+  over: {
+    transactional?: TransactionalStage[];
+    room?: () => number;
+    clock?: Clock;
+    timing?: TimingOverrides;
+  } = {},
 ) {
   const heard = listen();
   const scheduler = new Scheduler({
     db,
     clock: over.clock ?? clock,
     log: heard.log,
+    timing: timingWith(over.timing),
     transactional: over.transactional ?? [],
     stages,
     capacity: over.room ?? (() => 10),

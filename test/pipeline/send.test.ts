@@ -40,6 +40,7 @@ async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRul
     db,
     clock,
     log: heard.log,
+    timing: standardTiming,
     transactional: [],
     stages: [
       sendStage({

@@ -2,6 +2,7 @@
 
 import { expect, it, onTestFinished } from "vitest";
 import { Scheduler } from "../../src/engine/scheduler.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { openHouse, testClock } from "./house.ts";
 import { listen } from "./rig.ts";
@@ -115,6 +116,7 @@ it("looks once a second at a store that is gone, and says so each time", async (
     db,
     clock,
     log: heard.log,
+    timing: standardTiming,
     transactional: [],
     stages: [],
     capacity: () => 1,

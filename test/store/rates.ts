@@ -4,6 +4,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RateReserve } from "../../src/engine/rate-reserve.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { penalise, type Rate, rateOf, takeRate } from "../../src/store/rates.ts";
 import { listen } from "../pipeline/rig.ts";
@@ -81,7 +82,7 @@ async function playNodes(
   const shared: Database = { ...db, tx: (work) => db.tx((q) => work(at(q, () => now))) };
   const nodes = Array.from({ length: 4 }, (_, n) => {
     const clock = { ...systemClock, monotonic: () => now - 1_000_000 * n };
-    return new RateReserve({ db: shared, clock, log: listen().log, name, rate });
+    return new RateReserve({ db: shared, clock, log: listen().log, name, rate, timing: standardTiming });
   });
   const made: number[] = [];
   for (const { pause, count, wait, penalty, node } of steps) {
@@ -176,7 +177,14 @@ export function describeRates(place: NewPlace): void {
       const counting: Database = { ...db, tx: (work) => (draws++, db.tx(work)) };
       const { log } = listen();
       const rate = rateOf(1000, 60_000);
-      const reserve = new RateReserve({ db: counting, clock: systemClock, log, name: "platform", rate });
+      const reserve = new RateReserve({
+        db: counting,
+        clock: systemClock,
+        log,
+        name: "platform",
+        rate,
+        timing: standardTiming,
+      });
       const start = await db.tx((q) => reserve.prepare(q, 2));
       start();
       start();
@@ -188,7 +196,14 @@ export function describeRates(place: NewPlace): void {
       const db = await fresh(place);
       const { log } = listen();
       const rate = rateOf(5, 60_000); // a burst of four
-      const reserve = new RateReserve({ db, clock: systemClock, log, name: "platform", rate });
+      const reserve = new RateReserve({
+        db,
+        clock: systemClock,
+        log,
+        name: "platform",
+        rate,
+        timing: standardTiming,
+      });
       const failing = db.tx(async (q) => {
         await reserve.prepare(q, 4);
         throw new Error("no");

@@ -77,11 +77,19 @@ export async function startStorm(customers: number): Promise<Storm> {
   const escalation = createEscalation(deps);
   for (const channel of ["customers", "pager"])
     lines.set(channel, { ...lineOf(channel), escalation: () => escalation });
-  const rate = new RateReserve({ db, clock, log, name: "platform", rate: rateOf(1_000_000, 1000) });
+  const rate = new RateReserve({
+    db,
+    clock,
+    log,
+    name: "platform",
+    rate: rateOf(1_000_000, 1000),
+    timing: standardTiming,
+  });
   const scheduler: Scheduler = new Scheduler({
     db,
     clock,
     log,
+    timing: standardTiming,
     transactional: [
       routeStage({ ...deps, cancel: () => {} }),
       tellStage({ ...deps, link: () => null }),
