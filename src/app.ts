@@ -23,7 +23,7 @@ import { createRegistering } from "./escalation/trigger/webhook-registration.ts"
 import { intakeStage } from "./escalation/trigger/webhook-stage.ts";
 import { webhookChannels } from "./escalation/webhook/channel.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
-import { type TimingOverrides, timingWith } from "./ops/timing.ts";
+import { standardTiming, type Timing, type TimingOverrides, timingWith } from "./ops/timing.ts";
 import { askStage } from "./pipeline/ask/stage.ts";
 import { composeStage } from "./pipeline/compose/stage.ts";
 import { fetchStage } from "./pipeline/fetch/stage.ts";
@@ -85,18 +85,20 @@ export interface OpenedStore {
   readonly installation: Installation;
 }
 
-const sendTimeout = 120_000;
-const fetchTimeout = 120_000;
 /** Limit of one attachment in bytes. An adapter's own limit is usually lower. */
 const mostBytes = 25 * 2 ** 20;
 
 /** Opens the configured store without a lock and without migrations. For commands that run in parallel
  *  to the daemon. */
-export async function openDatabase({ store }: Pick<Config, "store">, clock: Clock): Promise<Database> {
-  if (store.kind === "sqlite") return openSqlite(store.file, steadyNow(clock));
+export async function openDatabase(
+  { store }: Pick<Config, "store">,
+  clock: Clock,
+  timing: Timing = standardTiming,
+): Promise<Database> {
+  if (store.kind === "sqlite") return openSqlite(store.file, steadyNow(clock), { timing: timing.sqlite });
   // Loaded on demand to save memory: most daemons use SQLite.
   const { openPostgres } = await import("./store/postgres.ts");
-  return openPostgres(store.url, { clock });
+  return openPostgres(store.url, { clock, timing: timing.postgres });
 }
 
 /** Opens the store exclusively (SQLite) or shared (PostgreSQL), migrates its schema, and identifies the
@@ -106,13 +108,14 @@ export async function openStore(
   clock: Clock,
   log: Log,
   steps: readonly Migration[] = migrations,
+  timing: Timing = standardTiming,
 ): Promise<OpenedStore> {
   const { store } = config;
   const file = store.kind === "sqlite" && store.file !== ":memory:" ? store.file : null;
   const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;
   let db: Database;
   try {
-    db = await openDatabase(config, clock);
+    db = await openDatabase(config, clock, timing);
   } catch (error) {
     unlock();
     throw error;
@@ -158,17 +161,24 @@ async function copyIfOutdated(
 export async function startApp(options: AppOptions): Promise<App> {
   const { clock, log } = options;
   let { config } = options;
-  const store = options.store ?? (await openStore(config, clock, log));
+  const timing = timingWith(options.timing);
+  const store = options.store ?? (await openStore(config, clock, log, migrations, timing));
   const { db } = store;
   const node = `${config.node}/${newToken(6)}`;
-  const timing = timingWith(options.timing);
   const { requests, per } = config.platform.rate;
-  const rate = new RateReserve({ db, clock, log, name: "platform", rate: rateOf(requests, per), timing });
+  const rate = new RateReserve({
+    db,
+    clock,
+    log,
+    name: "platform",
+    rate: rateOf(requests, per, timing.rate),
+    timing,
+  });
   const lives = new AbortController();
 
   // A responder may still reply after the policy was removed. The agent must not see that reply.
   let told = await db.read(wasTold);
-  const escalating = { policy: () => config.escalation, lines: () => host.lines(), clock, log };
+  const escalating = { policy: () => config.escalation, lines: () => host.lines(), clock, log, timing };
   const webhooks = { ...escalating, answerMs: timing.escalation.webhookAnswer };
   const escalation = createEscalation({
     ...escalating,
@@ -186,7 +196,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     retire: async (routes) => options.retire?.(routes),
   });
   const { platformUrl } = options;
-  const agents = createAgents({ db, platformUrl, rate, clock, log, changed: () => scheduler.wake() });
+  const agents = createAgents({ db, platformUrl, rate, clock, log, timing, changed: () => scheduler.wake() });
   const deps = { lines: () => host.lines(), sessions: liveSessions, db, clock, log, node, timing };
   const scheduler: Scheduler = new Scheduler({
     db,
@@ -208,9 +218,9 @@ export async function startApp(options: AppOptions): Promise<App> {
         timeout: config.platform.timeout,
         settleAfter: config.platform.settle_after,
       }),
-      sendStage({ ...deps, timeout: sendTimeout }),
-      fetchStage({ ...deps, timeout: fetchTimeout, mostBytes }),
-      watchStage({ ...escalating, db, rate, node, timing }),
+      sendStage(deps),
+      fetchStage({ ...deps, mostBytes }),
+      watchStage({ ...escalating, db, rate, node }),
     ],
     capacity: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
   });

@@ -6,6 +6,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { createAgentClient } from "../agent/index.ts";
 import type { Config } from "../config/index.ts";
 import type { RateReserve } from "../engine/rate-reserve.ts";
+import type { Timing } from "../ops/timing.ts";
 import { type Agent, createAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 
@@ -53,10 +54,11 @@ export function createAgents(options: {
   readonly rate: RateReserve;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
   /** Called when an agent's settings changed. */
   changed(): void;
 }): Agents {
-  const { db, clock, log } = options;
+  const { db, clock, log, timing } = options;
   let entries = new Map<string, Entry>();
   let agents = new Map<string, Agent>();
   const closing = new Set<Promise<void>>();
@@ -76,7 +78,17 @@ export function createAgents(options: {
     });
     const { rate } = options;
     const changed = () => options.changed();
-    const agent = createAgent({ name, client, refreshMs: block.refresh, db, rate, clock, log, changed });
+    const agent = createAgent({
+      name,
+      client,
+      refreshMs: block.refresh,
+      db,
+      rate,
+      clock,
+      log,
+      timing,
+      changed,
+    });
     try {
       await agent.load();
     } catch (error) {

@@ -84,11 +84,13 @@ export interface Policy {
 }
 
 /** Default poll intervals of the platform's conversations, in milliseconds. */
-const defaultPolling = { poll: 300_000, pollOpen: 20_000 } as const;
 
 /** Returns the poll intervals of the policy, or the defaults without a policy. */
-export function pollingOf(policy: Policy | null): Pick<Policy, "poll" | "pollOpen"> {
-  return policy ?? defaultPolling;
+export function pollingOf(
+  policy: Policy | null,
+  standard: Pick<Policy, "poll" | "pollOpen">,
+): Pick<Policy, "poll" | "pollOpen"> {
+  return policy ?? standard;
 }
 
 /** The subject of an escalation, matched by the policy's routes. */

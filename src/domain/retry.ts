@@ -38,6 +38,7 @@ const pauseSchedules: Readonly<Record<Pace, Readonly<Record<Cause, readonly numb
   },
 };
 const askSchedule = [second, 5 * second, 15 * second, minute, 5 * minute];
+const routeSchedule = [second, 2 * second, 4 * second, 8 * second, 16 * second];
 const lookSchedule = [500, 2 * second, 5 * second, 15 * second, minute];
 const fetchSchedule = [2 * second, 15 * second, minute, 5 * minute, 15 * minute, hour, 4 * hour];
 
@@ -54,6 +55,8 @@ export const askDelay = (attempts: number): number => at(askSchedule, attempts -
 /** Maximum delay of a question after a 429 without Retry-After: the window of the rate limit (External
  *  API 8). */
 export const rateWindow = minute;
+/** Returns the delay of an event that could not be routed, after `failures` earlier failures. */
+export const routeDelay = (failures: number): number => at(routeSchedule, failures);
 /** Returns the delay until the next lookup of an attempt of unknown outcome. */
 export const lookDelay = (looks: number): number => at(lookSchedule, looks);
 /** Returns the delay of an attachment after its `attempts`-th failed fetch. */

@@ -7,6 +7,7 @@ import type { Answer } from "../agent/calls.ts";
 import { type Policy, pollingOf } from "../domain/policy.ts";
 import { squeeze } from "../domain/squeeze.ts";
 import { newId } from "../ops/clock.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../pipeline/channel-runtime.ts";
 import type { Escalation, Raised } from "../pipeline/escalation.ts";
 import type { Query } from "../store/driver.ts";
@@ -44,14 +45,12 @@ export interface EscalationDeps {
   readonly lines: () => ChannelRuntimes;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
 }
-
-/** Delay of the poll after an answer, in milliseconds: the platform may change the mode shortly after
- *  it. */
-const afterAnswerMs = 500;
 
 export function createEscalation(deps: EscalationDeps): Escalation {
   const { clock, log } = deps;
+  const timing = deps.timing.escalation;
 
   async function raiseIfWanted(q: Query, raised: Raised): Promise<void> {
     const policy = deps.policy();
@@ -124,7 +123,7 @@ export function createEscalation(deps: EscalationDeps): Escalation {
    *  customer's text is passed to all contacts of the escalation instead. */
   async function overtake(q: Query, notice: NoticeRow): Promise<void> {
     const { escalation } = await readContact(q, notice.contact);
-    if (notice.kind !== "customer") return hastenEscalation(q, escalation);
+    if (notice.kind !== "customer") return hastenEscalation(q, escalation, timing.repeatFailed);
     // The last two contacts may fail at two nodes at the same time. The lock lets one transaction see the
     // other.
     await lockEscalations(q, [escalation]);
@@ -146,8 +145,8 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       const hasEscalated = await heed(q, line, conversation, turn, answer);
       // Polls also after a turn without an answer: a human may answer on the platform. Locks are taken in
       // the usual order.
-      const { poll } = pollingOf(deps.policy());
-      await watchIn(q, conversation, escalations.length > 0 ? afterAnswerMs : poll);
+      const { poll } = pollingOf(deps.policy(), timing);
+      await watchIn(q, conversation, escalations.length > 0 ? timing.pollAfterAnswer : poll);
       return hasEscalated && turn.session !== null;
     },
     async stuck(q, line, draft, { state, reason }) {

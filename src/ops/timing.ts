@@ -313,9 +313,9 @@ export const standardTiming: Timing = table;
 /** Durations that differ from the standard ones, by area. */
 export type TimingOverrides = { readonly [Area in keyof Timing]?: Partial<Timing[Area]> };
 
-/** Returns the standard durations with the overrides. */
-export function timingWith(overrides: TimingOverrides = {}): Timing {
-  const areas = Object.entries(table).map(([area, durations]) => [
+/** Returns `base` with the overrides. */
+export function timingWith(overrides: TimingOverrides = {}, base: Timing = standardTiming): Timing {
+  const areas = Object.entries(base).map(([area, durations]) => [
     area,
     { ...durations, ...overrides[area as keyof Timing] },
   ]);

@@ -4,6 +4,7 @@ import type { Adapter, AgentFacts, Clock, Log, Outbound, Traits } from "bridgehe
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
 import { scopeUnder } from "../ops/deadline.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { Escalation } from "./escalation.ts";
 
 export interface ChannelRules extends Rules {
@@ -107,8 +108,6 @@ export function whyNotAsk(line: ChannelRuntime): string | null {
   return null;
 }
 
-const prepareMs = 8000;
-
 /** Calls the adapter to render an agent's Markdown before the transaction that stores the answer.
  *  Returns JSON for `Reply.rendered`. Returns null when the adapter does not render ahead, fails, or
  *  exceeds the timeout; the reply is then composed without it. */
@@ -116,14 +115,14 @@ export async function prepared(
   { channel, outbound }: ChannelRuntime,
   text: string | null,
   signal: AbortSignal,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  { clock, log, timing }: { readonly clock: Clock; readonly log: Log; readonly timing: Timing },
 ): Promise<string | null> {
   if (text === null || !outbound?.prepare) return null;
   const done = scopeUnder(signal);
   try {
     const rendered = await Promise.race([
       outbound.prepare(text, done.signal),
-      clock.sleep(prepareMs, done.signal).then(() => null),
+      clock.sleep(timing.compose.prepare, done.signal).then(() => null),
     ]);
     return rendered === null ? null : JSON.stringify(rendered);
   } catch (error) {

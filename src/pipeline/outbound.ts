@@ -6,6 +6,7 @@ import type { Clock } from "bridgehead/contract";
 import { firstTo } from "../domain/address.ts";
 import { type Opening, readOpening, writeOpening } from "../domain/opening.ts";
 import { newId, newToken } from "../ops/clock.ts";
+import { standardTiming } from "../ops/timing.ts";
 import type { Query } from "../store/driver.ts";
 import { addParticipant, insertConversation } from "../store/tables/conversations.ts";
 import { type OpeningOutcome, openingOutcome, recentOpenings } from "../store/tables/openings.ts";
@@ -23,17 +24,15 @@ export interface Repeated extends Begun {
   readonly state: OpeningOutcome["state"];
 }
 
-/** Within this time, in milliseconds, an identical text counts as the same command run twice. */
-const sameMs = 600_000;
-
 /** Deduplicates openings. Returns the conversation in which the same text was queued for or sent to that
- *  recipient within the last ten minutes. Returns null when there is none, or when all of them failed.
+ *  recipient within the last `sameMs` milliseconds: the same command run twice. Returns null when there is none, or when all of them failed.
  *  `defaults` is the agent's own text, for openings that omit it. Call it in the transaction that calls
  *  `begin`; the channel's row must exist. */
 export async function begunBefore(
   q: Query,
   wanted: { readonly channel: string; readonly address: string; readonly opening: Opening },
   defaults: { readonly introduction: string | null; readonly subject: string | null },
+  sameMs: number = standardTiming.route.sameCommand,
 ): Promise<Repeated | null> {
   const words = ({ introduction, subject }: Opening) =>
     JSON.stringify([

@@ -4,9 +4,11 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { AgentClient, AgentSettings } from "../agent/calls.ts";
+import { rateWindow } from "../domain/retry.ts";
 import type { RateReserve } from "../engine/rate-reserve.ts";
 import { jitter } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { Database } from "../store/driver.ts";
 import { readSettings, writeSettings } from "../store/tables/agents.ts";
 
@@ -27,11 +29,6 @@ export interface Agent {
   run(signal: AbortSignal): Promise<void>;
 }
 
-const retryMs = 5000;
-/** Minimum time between two reads in milliseconds, however often calls are refused. */
-const leastMs = 1000;
-const callTimeout = 30_000;
-
 export function createAgent(options: {
   readonly name: string;
   readonly client: AgentClient;
@@ -40,10 +37,12 @@ export function createAgent(options: {
   readonly rate: RateReserve;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
   /** Called when the settings changed: channels that could not ask may be able to now. */
   changed(): void;
 }): Agent {
   const { name, client, db, clock, log } = options;
+  const { call, settingsRetry, settingsPause } = options.timing.agents;
   let settings: AgentSettings | null = null;
   let problem: string | null = null;
   /** Ends the sleep between two reads. */
@@ -77,10 +76,10 @@ export function createAgent(options: {
   }
 
   async function refresh(signal: AbortSignal): Promise<void> {
-    const turn = await options.rate.take(1, 60_000);
+    const turn = await options.rate.take(1, options.timing.rate.backgroundWait);
     await clock.sleep(turn.waitMs, signal);
     if (!turn.taken || signal.aborted) return;
-    const result = await client.describe(AbortSignal.any([signal, AbortSignal.timeout(callTimeout)]));
+    const result = await client.describe(AbortSignal.any([signal, AbortSignal.timeout(call)]));
     if (result.kind === "ok") {
       note(null);
       return keep(result.value);
@@ -89,7 +88,7 @@ export function createAgent(options: {
     else if (!signal.aborted)
       log.warn({ agent: name, reason: result.reason }, "reading the agent's settings failed");
     if (result.kind === "deferred" && result.limited) {
-      await db.tx((q) => options.rate.penalise(q, result.retryAfterMs ?? 60_000));
+      await db.tx((q) => options.rate.penalise(q, result.retryAfterMs ?? rateWindow));
     }
   }
 
@@ -111,10 +110,10 @@ export function createAgent(options: {
         await refresh(signal).catch((error: unknown) =>
           log.error({ agent: name, err: error }, "refreshing an agent's settings failed"),
         );
-        await clock.sleep(leastMs, signal);
+        await clock.sleep(settingsPause, signal);
         // No question can be asked before the first successful read, so it is retried sooner.
-        const pause = jitter(settings ? options.refreshMs : Math.min(retryMs, options.refreshMs), 0.1);
-        await clock.sleep(pause - leastMs, AbortSignal.any([signal, refused.signal]));
+        const pause = jitter(settings ? options.refreshMs : Math.min(settingsRetry, options.refreshMs), 0.1);
+        await clock.sleep(pause - settingsPause, AbortSignal.any([signal, refused.signal]));
       }
     },
   };

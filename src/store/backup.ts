@@ -19,6 +19,7 @@ import {
 import { basename, dirname, join, resolve } from "node:path";
 import Sqlite from "better-sqlite3";
 import { failpoint } from "../ops/failpoints.ts";
+import { standardTiming } from "../ops/timing.ts";
 import { damaged } from "./damaged.ts";
 
 export interface StoreSummary {
@@ -138,9 +139,8 @@ function vacuumInto(file: string, partial: string): void {
   // SQLite writes into an existing empty file, so the file mode is correct from the first byte.
   closeSync(openSync(partial, "wx", 0o600));
   try {
-    const source = new Sqlite(file, { fileMustExist: true });
+    const source = new Sqlite(file, { fileMustExist: true, timeout: standardTiming.sqlite.busy });
     try {
-      source.pragma("busy_timeout = 5000");
       // The copy of a store from before this setting gets it as well.
       source.pragma("auto_vacuum = INCREMENTAL");
       source.prepare("VACUUM INTO ?").run(partial);

@@ -12,9 +12,6 @@ export interface Checkpoint {
   readonly error: { readonly code: string; readonly message: string } | null;
 }
 
-/** Milliseconds without a checkpoint after which the worker ends. */
-const idleMs = 15_000;
-
 interface Task {
   readonly task: "checkpoint";
   readonly file: string;
@@ -23,6 +20,7 @@ interface Task {
 /** One per open store; used by the SQLite driver alone. Never blocks a writer: checkpoints are PASSIVE. */
 export class Checkpointer {
   readonly #file: string;
+  readonly #idleMs: number;
   #worker: Worker | null = null;
   #running: Promise<Checkpoint> | null = null;
   #broken = false;
@@ -30,8 +28,10 @@ export class Checkpointer {
   /** Aborted by the next checkpoint. */
   #idle = new AbortController();
 
-  constructor(file: string) {
+  /** The worker ends after `idleMs` milliseconds without a checkpoint. */
+  constructor(file: string, idleMs: number) {
     this.#file = file;
+    this.#idleMs = idleMs;
   }
 
   get isRunning(): boolean {
@@ -78,7 +78,7 @@ export class Checkpointer {
   async #endWhenIdle(): Promise<void> {
     this.#idle = new AbortController();
     const { signal } = this.#idle;
-    await systemClock.sleep(idleMs, signal);
+    await systemClock.sleep(this.#idleMs, signal);
     if (!signal.aborted) await this.#end();
   }
 

@@ -30,7 +30,8 @@ export interface Query {
    *  hint that limits the checks after a commit to these (`touch` adds to it). The sweep finds the rest:
    *  changes by other nodes, and rows that become due with time. */
   readonly touched: Map<Work, Set<string> | null>;
-  /** Milliseconds until written rows become due, where that is too soon for the sweep. Also a hint. */
+  /** Milliseconds until written rows become due. A hint for the scheduler's timer, which ignores those that the
+   *  sweep finds soon enough. */
   readonly waits: Set<number>;
   /** Runs `work` in a savepoint: when it throws, its writes are rolled back and the outer transaction
    *  continues. */

@@ -29,10 +29,6 @@ export class LeaseLost extends Error {
   }
 }
 
-/** Work due later than this is left to the sweep, because a delay of a second is insignificant for it.
- *  Milliseconds. */
-const soonMs = 4000;
-
 const itemTable = { in: "turns", out: "drafts" } as const;
 
 /** Counts leases in memory by direction and channel. */
@@ -117,7 +113,7 @@ export async function refreshLane(q: Query, conversation: string, direction: Dir
 export function noteDue(q: Query, direction: Direction, channel: string, wait: number | null): void {
   if (wait === null) return;
   if (wait <= 0) touch(q, itemTable[direction], channel);
-  else if (wait < soonMs) q.waits.add(wait);
+  else q.waits.add(wait);
 }
 
 interface DueLane {

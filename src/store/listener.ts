@@ -5,20 +5,16 @@
 import type { Clock } from "bridgehead/contract";
 import { Client, type ClientConfig } from "pg";
 import { jitter } from "../ops/clock.ts";
-
-const firstPause = 500;
-const longestPause = 30_000;
-const goodByeMs = 1000;
-/** Minimum time between two notifications in milliseconds; a later one covers all that were due meanwhile. */
-const quietMs = 100;
+import type { Timing } from "../ops/timing.ts";
 
 /** Resolves when the connection is listening. Rejects when the first connection fails; later it
  *  reconnects automatically. */
 export async function listenFor(
   channel: string,
   heard: () => void,
-  { setup, clock }: { readonly setup: ClientConfig; readonly clock: Clock },
+  options: { readonly setup: ClientConfig; readonly clock: Clock; readonly timing: Timing["postgres"] },
 ): Promise<{ notify(): void; close(): Promise<void> }> {
+  const { setup, clock, timing } = options;
   const stop = new AbortController();
 
   /** Resolves when the connection is listening; `ended` resolves when it closes. */
@@ -49,10 +45,10 @@ export async function listenFor(
   );
 
   async function keep(): Promise<void> {
-    for (let pause = firstPause; ; pause = Math.min(pause * 2, longestPause)) {
+    for (let pause = timing.listenRetry; ; pause = Math.min(pause * 2, timing.listenRetryLongest)) {
       if (line) {
         await Promise.race([line.ended, stopped]);
-        pause = firstPause;
+        pause = timing.listenRetry;
       }
       if (stop.signal.aborted) return end();
       line = null;
@@ -67,7 +63,7 @@ export async function listenFor(
   async function end(): Promise<void> {
     const patience = new AbortController();
     const ending = line?.client.end().catch(() => undefined);
-    await Promise.race([ending, clock.sleep(goodByeMs, patience.signal)]);
+    await Promise.race([ending, clock.sleep(timing.listenClose, patience.signal)]);
     patience.abort();
   }
   const kept = keep();
@@ -80,7 +76,7 @@ export async function listenFor(
     isDue = false;
     isPaused = true;
     sent = line?.client.query(`NOTIFY "${channel}"`).catch(() => undefined) ?? sent;
-    void clock.sleep(quietMs, stop.signal).then(() => {
+    void clock.sleep(timing.notifyInterval, stop.signal).then(() => {
       isPaused = false;
       send();
     });
@@ -95,10 +91,10 @@ export async function listenFor(
     async close() {
       isPaused = false;
       send();
-      await Promise.race([sent, clock.sleep(goodByeMs)]);
+      await Promise.race([sent, clock.sleep(timing.listenClose)]);
       stop.abort();
       // A connection attempt in progress is not awaited beyond the timeout; it closes when it completes.
-      await Promise.race([kept, clock.sleep(goodByeMs)]);
+      await Promise.race([kept, clock.sleep(timing.listenClose)]);
     },
   };
 }

@@ -3,6 +3,7 @@
 import type { Clock } from "bridgehead/contract";
 import { type ClientBase, type CustomTypesConfig, DatabaseError, Pool, types as pgTypes } from "pg";
 import { systemClock } from "../ops/clock.ts";
+import { standardTiming, type Timing } from "../ops/timing.ts";
 import { type Database, dialect, type Query, type TxOptions, type Value } from "./driver.ts";
 import { listenFor } from "./listener.ts";
 
@@ -172,29 +173,6 @@ const outdated = (error: unknown): boolean =>
 const transient = (error: unknown): boolean =>
   ["40001", "40P01", "55P03"].includes((error as { code?: string }).code ?? "") || outdated(error);
 
-/** Timeouts in milliseconds. A machine that stops or loses its network sends no error, so both sides
- *  need a limit for every wait. */
-export interface Patience {
-  /** The server ends the idle transaction of a lost node, so that its locks block no other transaction. */
-  readonly idleMs: number;
-  /** Limit for the wait for another node's lock; the transaction is then retried. */
-  readonly lockMs: number;
-  /** The server cancels a statement after this time. */
-  readonly statementMs: number;
-  /** The client gives up on a server that does not respond; longer than `statementMs`. */
-  readonly answerMs: number;
-  /** Limit for opening a connection, or for getting a free one from the pool. */
-  readonly connectMs: number;
-}
-
-const standard: Patience = {
-  idleMs: 10_000,
-  lockMs: 5000,
-  statementMs: 30_000,
-  answerMs: 35_000,
-  connectMs: 15_000,
-};
-
 /** Throws when commits of this role do not wait for the disk of the server: a crash of the server would lose
  *  messages that their providers were told are stored. */
 async function checkDurable(pool: Pool): Promise<void> {
@@ -205,9 +183,6 @@ async function checkDurable(pool: Pool): Promise<void> {
   );
 }
 
-/** One day in milliseconds: longer than any migration may take, and within the range of a timer. */
-const unhurriedMs = 86_400_000;
-
 /** Connects to the server; `schema` separates tests. Rejects when the server is unreachable. */
 export async function openPostgres(
   url: string,
@@ -215,20 +190,21 @@ export async function openPostgres(
     readonly schema?: string;
     readonly connections?: number;
     readonly clock?: Clock;
-    readonly patience?: Partial<Patience>;
+    /** A machine that stops or loses its network sends no error, so both sides need a limit for every wait. */
+    readonly timing?: Partial<Timing["postgres"]>;
   } = {},
 ): Promise<Database> {
-  const patience = { ...standard, ...options.patience };
+  const timing = { ...standardTiming.postgres, ...options.timing };
   const setup = {
     connectionString: url,
     types,
-    idle_in_transaction_session_timeout: patience.idleMs,
-    lock_timeout: patience.lockMs,
-    statement_timeout: patience.statementMs,
-    connectionTimeoutMillis: patience.connectMs,
+    idle_in_transaction_session_timeout: timing.idleTransaction,
+    lock_timeout: timing.lock,
+    statement_timeout: timing.statement,
+    connectionTimeoutMillis: timing.connect,
     pipeline: true,
     keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
+    keepAliveInitialDelayMillis: timing.keepAlive,
     ...(options.schema ? { options: `-c search_path=${options.schema}` } : {}),
   };
   const pool = new Pool({ ...setup, max: options.connections ?? 10 });
@@ -239,6 +215,7 @@ export async function openPostgres(
   const listening = await listenFor(channel, () => listeners.forEach((listener) => listener()), {
     setup,
     clock: options.clock ?? systemClock,
+    timing,
   });
 
   try {
@@ -259,7 +236,7 @@ export async function openPostgres(
     const client = await pool.connect();
     const interrupted = Promise.withResolvers<never>();
     const { reject: interrupt } = interrupted;
-    const line = lineOn(client, unhurried ? unhurriedMs : patience.answerMs, { interrupt, saving });
+    const line = lineOn(client, unhurried ? timing.migration : timing.response, { interrupt, saving });
     try {
       line.post("BEGIN");
       if (unhurried) {
@@ -308,7 +285,7 @@ export async function openPostgres(
     },
     async read(work) {
       const client = await pool.connect();
-      const line = lineOn(client, patience.answerMs);
+      const line = lineOn(client, timing.response);
       try {
         return await work(line.query);
       } finally {

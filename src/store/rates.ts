@@ -1,6 +1,7 @@
 // Rate limits as GCRA rows, shared by all nodes. `arrival` is the theoretical arrival time of the next
 // request. Its unit is microseconds, so that 15 requests per second divide precisely enough.
 
+import { standardTiming, type Timing } from "../ops/timing.ts";
 import type { Query } from "./driver.ts";
 
 export interface Rate {
@@ -10,35 +11,30 @@ export interface Rate {
   readonly tolerance: number;
   /** Milliseconds within which a drawn request must be made. The interval allows for this delay. */
   readonly validMs: number;
+  /** Milliseconds: bounds of stored times, which a backward clock step would prolong. */
+  readonly bounds: Pick<Timing["rate"], "longestPenalty" | "longestWait">;
 }
 
 /** One unit of work makes up to this many calls; it could never start with a smaller burst. */
 const smallestBurst = 4;
 
-/** Microseconds: the longest Retry-After that is accepted, and the longest wait of a caller. */
-const longestPenalty = 15 * 60_000_000;
-const longestWait = 61_000_000;
-
-/** Milliseconds: the longest time for which a process keeps drawn requests. */
-const longestValid = 500;
-
 /** Returns the GCRA parameters for at most `requests` in any window of `perMs`: burst + window * rate
  *  stays just below the limit, with a tenth of the limit as burst, even when requests are made `validMs`
  *  after their time. 1000 per 60 s gives burst 90 and 14.9 per second: at most 990. */
-export function rateOf(requests: number, perMs: number): Rate {
+export function rateOf(requests: number, perMs: number, timing = standardTiming.rate): Rate {
   const burst = Math.max(1, Math.min(smallestBurst, requests - 1), Math.floor(requests * 0.09));
   const steady = Math.max(1, Math.min(Math.floor(requests * 0.9), requests - burst));
-  const validMs = Math.min(longestValid, perMs / 10);
+  const validMs = Math.min(timing.drawValid, perMs / 10);
   const interval = Math.ceil(((perMs + validMs) * 1000) / steady);
-  return { interval, tolerance: (burst - 1) * interval, validMs };
+  return { interval, tolerance: (burst - 1) * interval, validMs, bounds: timing };
 }
 
 /** Returns the GCRA parameters for at most `messages` in any window of `perMs`, excluding its end. A
  *  tenth of them may be sent at once after an idle period. */
-export function sendRate(messages: number, perMs: number): Rate {
+export function sendRate(messages: number, perMs: number, timing = standardTiming.rate): Rate {
   const burst = Math.max(1, Math.floor(messages / 10));
   const interval = Math.ceil((perMs * 1000) / (messages - burst + 1));
-  return { interval, tolerance: (burst - 1) * interval, validMs: 0 };
+  return { interval, tolerance: (burst - 1) * interval, validMs: 0, bounds: timing };
 }
 
 const readRate = (q: Query, name: string) =>
@@ -66,12 +62,13 @@ async function lockBucket(q: Query, name: string, rate: Rate): Promise<Bucket> {
   }
   if (!row) throw new Error(`taking from rate ${name}: there is no such row`);
   const now = row.now * 1000;
+  const { longestPenalty, longestWait } = rate.bounds;
   // After a backward clock step the stored times are in the future. The wait is limited to its longest
   // valid value.
-  const penalty = Math.min(row.penalty_until * 1000, now + longestPenalty);
+  const penalty = Math.min(row.penalty_until * 1000, now + longestPenalty * 1000);
   // Requests that wait for the end of a penalty are counted from that end; otherwise all of them would be
   // sent at that moment.
-  const ahead = rate.tolerance + rate.interval * smallestBurst + longestWait;
+  const ahead = rate.tolerance + rate.interval * smallestBurst + longestWait * 1000;
   return { now, base: Math.max(Math.min(row.arrival, now + ahead), now, penalty), penalty };
 }
 

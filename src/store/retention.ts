@@ -1,6 +1,7 @@
 // Retention: erases raw messages first, and later the text of completed work. Deduplication data (ids and
 // fingerprints) stays, so that an old email that arrives again is still detected.
 
+import { standardTiming } from "../ops/timing.ts";
 import { forgetEscalations, forgetIntakes } from "./closed-escalations.ts";
 import type { Query } from "./driver.ts";
 import { lockChannel } from "./tables/events.ts";
@@ -31,10 +32,11 @@ export interface Forgotten {
 
 /** Erases raw messages and attachments after `rawMs`, and the text and senders of completed work after
  *  `eventsMs` (milliseconds, by the database's clock). At most one batch of each kind: call again until
- *  all counts are zero. */
+ *  all counts are zero. Conversations with old work that is held or stuck are checked again after `recheckMs`. */
 export async function forget(
   q: Query,
   ages: { readonly rawMs: number; readonly eventsMs: number },
+  recheckMs: number = standardTiming.upkeep.retentionRecheck,
 ): Promise<Forgotten> {
   return {
     raw: await forgetRaw(q, ages.rawMs),
@@ -47,7 +49,7 @@ export async function forget(
     drafts: await forgetDrafts(q, ages.eventsMs),
     escalations: await forgetEscalations(q, ages.eventsMs),
     intakes: await forgetIntakes(q, ages.eventsMs),
-    people: await forgetPeople(q, ages.eventsMs),
+    people: await forgetPeople(q, ages.eventsMs, recheckMs),
   };
 }
 
@@ -150,7 +152,7 @@ async function forgetAttempts(q: Query, subjects: readonly { readonly id: string
  *  an escalation is not closed, its customer and its notified responders can still be answered. An
  *  active conversation is checked again when it may be old enough. The channel's lock excludes routing
  *  during this work. */
-async function forgetPeople(q: Query, ageMs: number): Promise<number> {
+async function forgetPeople(q: Query, ageMs: number, recheckMs: number): Promise<number> {
   const rows = await q.all<{ id: string; channel: string }>(
     `SELECT id, channel FROM conversations WHERE person <> '' AND seen_at < now_ms() - $1
      ORDER BY seen_at LIMIT ${batch}`,
@@ -161,15 +163,18 @@ async function forgetPeople(q: Query, ageMs: number): Promise<number> {
   for (const { id, channel } of rows) {
     if (!locked.has(channel)) locked.set(channel, await lockChannel(q, channel));
     if (!locked.get(channel)) continue;
-    await forgetParticipants(q, id, ageMs);
+    await forgetParticipants(q, id, ageMs, recheckMs);
     looked += 1;
   }
   return looked;
 }
 
-const day = 86_400_000;
-
-async function forgetParticipants(q: Query, conversation: string, ageMs: number): Promise<void> {
+async function forgetParticipants(
+  q: Query,
+  conversation: string,
+  ageMs: number,
+  recheckMs: number,
+): Promise<void> {
   const found = await q.one<{ seen_at: number | null; kept: number | null }>(
     `SELECT MAX(at) AS seen_at, MAX(kept) AS kept FROM (
        SELECT received_at AS at, CASE WHEN open = 1 OR question <> '' THEN 1 ELSE 0 END AS kept
@@ -188,13 +193,13 @@ async function forgetParticipants(q: Query, conversation: string, ageMs: number)
     conversation,
   );
   if (found?.kept === 1) {
-    // Old work that is held or stuck is checked once per day.
     await q.run(
-      `UPDATE conversations SET seen_at = CASE WHEN $2 > now_ms() - $3 THEN $2 ELSE now_ms() - $3 + ${day} END
+      `UPDATE conversations SET seen_at = CASE WHEN $2 > now_ms() - $3 THEN $2 ELSE now_ms() - $3 + $4 END
        WHERE id = $1`,
       conversation,
       found.seen_at,
       ageMs,
+      recheckMs,
     );
     return;
   }

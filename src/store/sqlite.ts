@@ -6,6 +6,7 @@ import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
 import { createPrivateFile } from "../ops/private-file.ts";
+import { standardTiming } from "../ops/timing.ts";
 import { damaged, isDamage, isFailedSync } from "./damaged.ts";
 import { type Database, dialect, type Query, type TxOptions, type Value } from "./driver.ts";
 import { LaneLeases } from "./lane-leases.ts";
@@ -78,9 +79,8 @@ interface Reader {
   readonly query: Query;
 }
 
-function openReader(file: string, now: () => number, leases: LaneLeases): Reader {
-  const db = new Sqlite(file, { readonly: true });
-  db.pragma("busy_timeout = 5000");
+function openReader(file: string, busyMs: number, now: () => number, leases: LaneLeases): Reader {
+  const db = new Sqlite(file, { readonly: true, timeout: busyMs });
   return {
     db,
     query: queryOn(
@@ -146,11 +146,10 @@ const batchLimit = 256;
 const gatherLimit = 8;
 
 /** Opens the write connection. Throws DamagedStore for a file that is not a database. */
-function openWriter(file: string): Sqlite.Database {
+function openWriter(file: string, busyMs: number): Sqlite.Database {
   let db: Sqlite.Database | null = null;
   try {
-    db = new Sqlite(file);
-    db.pragma("busy_timeout = 5000");
+    db = new Sqlite(file, { timeout: busyMs });
     // Lets `incrementalVacuum` return free pages. Has an effect on a new file only.
     db.pragma("auto_vacuum = INCREMENTAL");
     becomeWal(db);
@@ -204,7 +203,8 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     createPrivateFile(file);
   }
-  const db = openWriter(file);
+  const { busy } = options.timing ?? standardTiming.sqlite;
+  const db = openWriter(file, busy);
   const wal = openWal(file, db, options);
   const checkInPlace = inPlaceCheck(file, wal);
   const described = (error: unknown): unknown =>
@@ -375,7 +375,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
         await idle();
         return work(q);
       }
-      reading ??= openReader(file, now, leases);
+      reading ??= openReader(file, busy, now, leases);
       const result = await work(reading.query).catch((error: unknown) => {
         throw described(error);
       });

@@ -9,13 +9,14 @@
 import { closeSync, fdatasync, fstatSync, openSync, statSync } from "node:fs";
 import { promisify } from "node:util";
 import type Sqlite from "better-sqlite3";
+import { standardTiming, type Timing } from "../ops/timing.ts";
 import { Checkpointer } from "./checkpointer.ts";
 
-/** Options of tests. */
 export interface WalOptions {
-  /** Replaces fdatasync. */
+  readonly timing?: Timing["sqlite"];
+  /** Replaces fdatasync; for tests. */
   readonly sync?: (descriptor: number) => Promise<void>;
-  /** Pages in the log after which a checkpoint starts. */
+  /** Pages in the log after which a checkpoint starts; for tests. */
   readonly checkpointPages?: number;
 }
 
@@ -57,7 +58,7 @@ export class Wal {
     this.#pages = options.checkpointPages ?? standardPages;
     this.#checkpointAt = this.#pages;
     this.#waitAt = this.#pages * pauseAt;
-    this.#checkpointer = new Checkpointer(file);
+    this.#checkpointer = new Checkpointer(file, (options.timing ?? standardTiming.sqlite).checkpointerIdle);
     db.pragma("wal_autocheckpoint = 0");
     db.pragma(`journal_size_limit = ${this.#pages * pauseAt * 4096}`);
     db.exec("BEGIN IMMEDIATE; COMMIT"); // SQLite opens the log with the first transaction

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { tellStage } from "../../src/escalation/notify/stage.ts";
 import { healthStage } from "../../src/escalation/trigger/health.ts";
 import { raise } from "../../src/escalation/trigger/open.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Raised } from "../../src/pipeline/escalation.ts";
 import type { Query } from "../../src/store/driver.ts";
 import { closeEscalation, listEscalations } from "../../src/store/tables/escalations.ts";
@@ -102,7 +103,14 @@ it("who was told an hour ahead is told again when the repetition is due, not an 
   });
   const outbound = { compose: () => [], send: () => Promise.reject(new Error("nothing is sent")) };
   const lines = new Map([["c", lineOf({ outbound })]]);
-  const stage = tellStage({ policy: () => policy, lines: () => lines, clock, log, link: () => null });
+  const stage = tellStage({
+    policy: () => policy,
+    lines: () => lines,
+    clock,
+    log,
+    timing: standardTiming,
+    link: () => null,
+  });
   const told = async () => {
     await db.tx((q) => stage.run(q));
     // What was told has gone out: a repetition does not wait for it.

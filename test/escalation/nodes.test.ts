@@ -40,7 +40,13 @@ const line: ChannelRuntime = {
     platform: "sms",
   },
 };
-const deps = { policy: () => policyOf(), lines: () => new Map([["c", line]]), clock, log };
+const deps = {
+  policy: () => policyOf(),
+  lines: () => new Map([["c", line]]),
+  clock,
+  log,
+  timing: standardTiming,
+};
 const tells = tellStage({ ...deps, link: () => null });
 
 interface Nodes {
@@ -85,8 +91,8 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
   async function nodes(finished: (end: () => Promise<void>) => void): Promise<Nodes> {
     const schema = await server.schema();
     // A test may stand still at any line.
-    const patience = { idleMs: 120_000, lockMs: 60_000, statementMs: 60_000, answerMs: 90_000 };
-    const [one, other] = await Promise.all([1, 2].map(() => openPostgres(server.url, { schema, patience })));
+    const timing = { idleTransaction: 120_000, lock: 60_000, statement: 60_000, response: 90_000 };
+    const [one, other] = await Promise.all([1, 2].map(() => openPostgres(server.url, { schema, timing })));
     if (!one || !other) throw new Error("there are no nodes");
     finished(async () => void (await Promise.all([one.close(), other.close()])));
     await migrate(one);
@@ -124,7 +130,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const { one, other, during } = await nodes(onTestFinished);
     await one.tx((q) => watchIn(q, { id: "k", channel: "c" }, 0));
     const rate = reserveOf(one, clock);
-    const looks = (node: string) => watchStage({ ...deps, db: one, rate, node, timing: standardTiming });
+    const looks = (node: string) => watchStage({ ...deps, db: one, rate, node });
     let begun = 0;
     const second = await during(
       async (q) => {

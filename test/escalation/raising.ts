@@ -3,6 +3,7 @@
 import type { Policy } from "../../src/domain/policy.ts";
 import { causes } from "../../src/domain/policy.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Escalation } from "../../src/pipeline/escalation.ts";
 import type { Database } from "../../src/store/driver.ts";
@@ -33,7 +34,13 @@ export function raising(over: Partial<Policy> = {}): (line: ChannelRuntime) => C
   const lines = new Map<string, ChannelRuntime>();
   const { log } = listen();
   const policy = policyOf(over);
-  const escalation: Escalation = createEscalation({ policy: () => policy, lines: () => lines, clock, log });
+  const escalation: Escalation = createEscalation({
+    policy: () => policy,
+    lines: () => lines,
+    clock,
+    log,
+    timing: standardTiming,
+  });
   return (line) => {
     const raised = { ...line, escalation: () => escalation };
     lines.set(line.channel, raised);

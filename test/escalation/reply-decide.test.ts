@@ -15,6 +15,7 @@ import {
   whyIgnored,
 } from "../../src/escalation/reply/decide.ts";
 import type { Customer } from "../../src/escalation/reply/rows.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 
 const candidate = (number: number, over: Partial<Candidate["row"]> = {}): Candidate => ({
@@ -186,10 +187,14 @@ describe("a poll", () => {
 
   it("pauses for longer the longer nothing happens", () => {
     const hour = 3_600_000;
-    expect(pauseAfter({ quiet: 0, escalated: 0 }, "ai", null)).toBe(300_000);
-    expect(pauseAfter({ quiet: 2 * hour, escalated: 0 }, "ai", null)).toBe(hour / 2);
-    expect(pauseAfter({ quiet: 2 * hour, escalated: 1 }, "ai", null)).toBe(20_000);
-    expect(pauseAfter({ quiet: 25 * hour, escalated: 0 }, "manual", null)).toBeNull();
-    expect(pauseAfter({ quiet: null, escalated: 0 }, "ai", null)).toBeNull();
+    expect(pauseAfter({ quiet: 0, escalated: 0 }, "ai", null, standardTiming.escalation)).toBe(300_000);
+    expect(pauseAfter({ quiet: 2 * hour, escalated: 0 }, "ai", null, standardTiming.escalation)).toBe(
+      hour / 2,
+    );
+    expect(pauseAfter({ quiet: 2 * hour, escalated: 1 }, "ai", null, standardTiming.escalation)).toBe(20_000);
+    expect(
+      pauseAfter({ quiet: 25 * hour, escalated: 0 }, "manual", null, standardTiming.escalation),
+    ).toBeNull();
+    expect(pauseAfter({ quiet: null, escalated: 0 }, "ai", null, standardTiming.escalation)).toBeNull();
   });
 });

@@ -53,7 +53,7 @@ it.each([
 
 it("what was to be said an hour later is due when the clock is put back a day", async () => {
   const house = await openHouse();
-  const due = () => house.db.tx((q) => dueNotices(q, 10));
+  const due = () => house.db.tx((q) => dueNotices(q, 10, 60_000));
   await house.db.tx(async (q) => {
     const row = { id: "e", about: "channel:c:held", conversation: null, channel: "c", agent: "a" };
     await insertEscalation(q, { ...row, cause: "held", topic: null, reason: "r" });

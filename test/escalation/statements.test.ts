@@ -6,6 +6,7 @@ import { expect, it } from "vitest";
 import { createEscalation } from "../../src/escalation/escalation.ts";
 import { bindContacts, endNotices } from "../../src/escalation/notify/rows.ts";
 import { tellStage } from "../../src/escalation/notify/stage.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
@@ -102,6 +103,7 @@ async function replies(line: ChannelRuntime, text: string): Promise<string[]> {
     sender: "verified",
   } as unknown as MessageEvent;
   const escalation = createEscalation({
+    timing: standardTiming,
     policy: () => policy,
     lines: () => new Map([["c", line]]),
     clock,
@@ -139,6 +141,7 @@ it("notifies two responders with few statements", async () => {
     lines: () => new Map([["c", texts]]),
     clock,
     log,
+    timing: standardTiming,
     link: () => null,
   });
   const seen = await statements(db, (q) => stage.run(q));
@@ -159,6 +162,7 @@ it("notifies two responders of twenty escalations with few statements", async ()
     lines: () => new Map([["c", texts]]),
     clock,
     log,
+    timing: standardTiming,
     link: () => null,
   });
   const seen = await statements(db, (q) => stage.run(q));

@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../src/agent/calls.ts";
 import { leaseDeadline } from "../../src/engine/lease-deadline.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Asking, Decision } from "../../src/pipeline/ask/decide.ts";
 import { write } from "../../src/pipeline/ask/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
@@ -55,6 +56,7 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
       log: listen().log,
       node: "n",
       rate: reserveOf(db, clock),
+      timing: standardTiming,
       attempt: { recorded, obsolete: false, unbound: null, composed: false },
     };
   });

@@ -10,7 +10,7 @@ import { liveSessions } from "../../src/calls/sessions.ts";
 import type { RateReserve } from "../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { steadyNow } from "../../src/ops/clock.ts";
-import { standardTiming } from "../../src/ops/timing.ts";
+import { type TimingOverrides, timingWith } from "../../src/ops/timing.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
 import { askStage } from "../../src/pipeline/ask/stage.ts";
 import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
@@ -62,10 +62,11 @@ export interface HouseOptions {
   readonly outbound?: Partial<Outbound>;
   /** Serves attachments that were announced with a `ref`. */
   readonly open?: Adapter["open"];
-  readonly rate?: Omit<Rate, "validMs">;
+  readonly rate?: Pick<Rate, "interval" | "tolerance">;
   readonly timeout?: number;
   readonly settleAfter?: number;
   readonly node?: string;
+  readonly timing?: TimingOverrides;
   readonly clock?: TestClock;
   readonly platform?: ScriptedPlatform;
   /** The store as the pipeline meets it. */
@@ -156,7 +157,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     clock,
     log,
     node: options.node ?? "n",
-    timing: standardTiming,
+    timing: timingWith(options.timing, timingWith({ send: { attempt: 60_000 }, fetch: { attempt: 60_000 } })),
   };
   const scheduler: Scheduler = new Scheduler({
     db: options.faulty?.(db) ?? db,
@@ -170,8 +171,8 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     ],
     stages: [
       askStage({ ...deps, rate, timeout, settleAfter: options.settleAfter ?? 10_000 }),
-      sendStage({ ...deps, timeout: 60_000 }),
-      fetchStage({ ...deps, timeout: 60_000, mostBytes: 1000 }),
+      sendStage(deps),
+      fetchStage({ ...deps, mostBytes: 1000 }),
     ],
     capacity: (_, channel) => lines.get(channel)?.rules.concurrency ?? 0,
   });

@@ -2,6 +2,7 @@
 
 import { type DeliveryEvent, externalId, sendKey } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
 import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
@@ -39,7 +40,7 @@ async function arrives(
     const id = await storeEvent(q, "receipt", { kind: "delivery" });
     const [row] = await storedEvents(q, "c", 1);
     if (!row) throw new Error("the receipt was not stored");
-    await matchReceipt(q, line, row, receipt(event), listen().log);
+    await matchReceipt(q, line, row, receipt(event), { log: listen().log, timing: standardTiming });
     const found = await q.one<{ state: string; code: string | null }>(
       "SELECT state, code FROM events WHERE id = $1",
       id,

@@ -1,6 +1,7 @@
 // 403: of the key, and of one conversation alone.
 
 import { expect, it, onTestFinished } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
 import { type Agent, createAgent } from "../../src/pipeline/settings.ts";
 import type { House } from "./house.ts";
 import { openHouse } from "./house.ts";
@@ -28,6 +29,7 @@ async function withAgent(): Promise<{ house: House; agent: Agent; platform: Scri
     rate: house.rate,
     clock: house.clock,
     log: listen().log,
+    timing: standardTiming,
     changed: () => house.scheduler.wake(),
   });
   const abort = new AbortController();

@@ -56,14 +56,14 @@ export const clock: Clock = systemClock;
 export const reserveOf = (
   db: Database,
   time: Clock,
-  rate: Omit<Rate, "validMs"> = rateOf(100_000, 60_000),
+  rate: Pick<Rate, "interval" | "tolerance"> = rateOf(100_000, 60_000),
 ): RateReserve =>
   new RateReserve({
     db,
     clock: time,
     log: listen().log,
     name: "platform",
-    rate: { validMs: 500, ...rate },
+    rate: { ...rateOf(100_000, 60_000), ...rate },
     timing: standardTiming,
   });
 

@@ -3,6 +3,7 @@
 import type { MessageEvent } from "bridgehead/contract";
 import { externalId, sessionId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
 import { toRow, tracedBy, withoutTrace } from "../../src/pipeline/accept/decide.ts";
 import {
   addTurn,
@@ -187,7 +188,7 @@ describe("messages of one run", () => {
 describe("keywords", () => {
   const consent = (word: "stop" | "start" | "help", late: number) => {
     const { row, event } = messageOf({ sentAt: new Date(now - late) });
-    return contradiction({ row, event: { ...event, consent: { word } } });
+    return contradiction({ row, event: { ...event, consent: { word } } }, standardTiming.route);
   };
 
   it("are replaced by a later opposite one only when they were found by a backfill", () => {

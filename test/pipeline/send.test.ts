@@ -5,7 +5,7 @@ import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { liveSessions } from "../../src/calls/sessions.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
-import { standardTiming } from "../../src/ops/timing.ts";
+import { standardTiming, timingWith } from "../../src/ops/timing.ts";
 import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../src/pipeline/compose/stage.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
@@ -50,8 +50,7 @@ async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRul
         clock,
         log: heard.log,
         node: "n",
-        timing: standardTiming,
-        timeout: 1000,
+        timing: timingWith({ send: { attempt: 1000 } }),
       }),
     ],
     capacity: () => 1,
@@ -184,7 +183,7 @@ describe("send", () => {
       db,
       outboundOf(() => ({ kind: "deferred", reason: "quota", scope: "channel", retryAfterMs: 60_000 })),
     );
-    expect(await db.read((q) => pausesOf(q, "c"))).toMatchObject([
+    expect(await db.read((q) => pausesOf(q, "c", 3_700_000))).toMatchObject([
       { sender: wholeChannel, cause: "unreachable", told: 1, reason: "quota" },
     ]);
     const other = await withDrafts(0, 0);

@@ -3,6 +3,7 @@
 
 import { sendKey } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
 import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
 import { type JoinableRow, joinableTurn } from "../../src/pipeline/route/rows.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
@@ -110,7 +111,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
       const [row] = await storedEvents(q, "c", 1);
       const event = receipt({ about: { key: sendKey("d1") }, state: "delivered" });
       await q.run("UPDATE drafts SET state = 'unknown' WHERE id = 'd1'");
-      if (row) await matchReceipt(q, lineOf(), row, event, listen().log);
+      if (row) await matchReceipt(q, lineOf(), row, event, { log: listen().log, timing: standardTiming });
     });
     expect((await db.read((q) => readDraft(q, "d1")))?.state).toBe("delivered");
     expect(await isDue(db, "out")).toBe(true);

@@ -174,11 +174,11 @@ export function describeEscalations(place: NewPlace): void {
       expect(await due()).toEqual(["e"]);
       await at(60 * minute, -1000);
       expect(await due()).toEqual([]);
-      await db.tx((q) => hastenEscalation(q, "e"));
+      await db.tx((q) => hastenEscalation(q, "e", 300_000));
       expect(await due()).toEqual(["e"]);
       // No step was to follow: the last one again, but not at once.
       await at(null, -1000);
-      await db.tx((q) => hastenEscalation(q, "e"));
+      await db.tx((q) => hastenEscalation(q, "e", 300_000));
       expect(await due()).toEqual([]);
       expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({
         due_at: expect.any(Number),
@@ -187,7 +187,7 @@ export function describeEscalations(place: NewPlace): void {
       await at(60 * minute, 5 * 60 * minute);
       expect(await due()).toEqual(["e"]);
       await db.tx((q) => closeEscalation(q, "e", "Dora"));
-      await db.tx((q) => hastenEscalation(q, "e"));
+      await db.tx((q) => hastenEscalation(q, "e", 300_000));
       await at(0);
       expect(await due()).toEqual([]);
     });
@@ -283,7 +283,7 @@ export function describeEscalations(place: NewPlace): void {
   describe("notices", () => {
     it("is left once, found when it is due, and said once", async () => {
       const db = await withContact(place);
-      const due = async () => (await db.tx((q) => dueNotices(q, 9))).map(({ id }) => id);
+      const due = async () => (await db.tx((q) => dueNotices(q, 9, 60_000))).map(({ id }) => id);
       expect(await db.tx((q) => notice(q, "n1", "k"))).toBe(true);
       expect(await db.tx((q) => notice(q, "n2", "k"))).toBe(false);
       expect(await db.tx((q) => notice(q, "n3", "k", "again", 60 * minute))).toBe(true);

@@ -220,8 +220,8 @@ export function describeOutbound(place: NewPlace): void {
         db.tx((q) =>
           writePause(q, "c", { sender, cause: "rate", failures: 2, forMs, told: false, reason: "quota" }),
         );
-      const probe = (draft: string) => db.tx((q) => takeProbe(q, "c", "+1", draft, 60_000));
-      const pauses = () => db.read((q) => pausesOf(q, "c"));
+      const probe = (draft: string) => db.tx((q) => takeProbe(q, "c", "+1", draft, 60_000, 3_700_000));
+      const pauses = () => db.read((q) => pausesOf(q, "c", 3_700_000));
       expect(await pauses()).toEqual([]);
       await pause("+1", 60_000.5);
       expect(await pauses()).toMatchObject([{ sender: "+1", failures: 2, told: 0, probe: null }]);
@@ -244,7 +244,9 @@ export function describeOutbound(place: NewPlace): void {
         await writePause(q, "c", { ...base, sender: "+2", cause: "unreachable", told: true });
         await probeNow(q, "c");
       });
-      const open = (await db.read((q) => pausesOf(q, "c"))).filter(({ remaining }) => remaining <= 0);
+      const open = (await db.read((q) => pausesOf(q, "c", 3_700_000))).filter(
+        ({ remaining }) => remaining <= 0,
+      );
       expect(open.map(({ sender }) => sender)).toEqual([wholeChannel]);
     });
 

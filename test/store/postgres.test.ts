@@ -228,7 +228,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     await db.tx((q) => writeSettings(q, "row", "0"));
     const hasty = await openPostgres(server.url, {
       schema: store.schema ?? "",
-      patience: { lockMs: 100 },
+      timing: { lock: 100 },
     });
     onTestFinished(() => hasty.close());
     let tries = 0;
@@ -250,7 +250,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     await migrate(await store.open());
     const hasty = await openPostgres(server.url, {
       schema: store.schema ?? "",
-      patience: { lockMs: 50, statementMs: 200, answerMs: 300 },
+      timing: { lock: 50, statement: 200, response: 300 },
     });
     onTestFinished(() => hasty.close());
     const slow = { name: "slow", sql: "SELECT pg_sleep(0.6)" };
@@ -269,7 +269,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     const db = await openPostgres(url.href, {
       schema: store.schema ?? "",
       connections: 1,
-      patience: { answerMs: 200, idleMs: 500, connectMs: 300 },
+      timing: { response: 200, idleTransaction: 500, connect: 300 },
     });
     onTestFinished(async () => {
       proxy.cut();

@@ -237,7 +237,7 @@ export function describeScans(place: NewPlace): void {
         (q) => isNoticed(q, "s7"),
         (q) => sourcesOf(q, "e7"),
         (q) => escalations.escalationByNumber(q, 17),
-        (q) => contacts.dueNotices(q, 9),
+        (q) => contacts.dueNotices(q, 9, 60_000),
         (q) => contacts.noticesOf(q, "r7"),
         (q) => contacts.contactsOf(q, "e7"),
         (q) => replies.contactsAt(q, "c", "o7", 1),
@@ -267,7 +267,7 @@ export function describeScans(place: NewPlace): void {
       });
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
       const due = (q: Query) => escalations.dueEscalations(q, 9);
-      const unsaid = (q: Query) => contacts.dueNotices(q, 9);
+      const unsaid = (q: Query) => contacts.dueNotices(q, 9, 60_000);
       const told = (q: Query) => lastTold(q, { channel: "c", address: "o7" }, 60_000);
       if (db.kind === "postgres") {
         expect(await scans(db, due)).toEqual([]);

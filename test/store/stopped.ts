@@ -4,7 +4,7 @@ import { openPostgres } from "../../src/store/postgres.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
 
 const [, , url = "", schema = "", idleMs = ""] = process.argv;
-const db = await openPostgres(url, { schema, patience: { idleMs: Number(idleMs) } });
+const db = await openPostgres(url, { schema, timing: { idleTransaction: Number(idleMs) } });
 const outcome = await db
   .tx(async (q) => {
     await writeSettings(q, "row", "of the stopped one");

@@ -4,6 +4,7 @@ import { type Clock, externalId, type Log } from "bridgehead/contract";
 import { type Address, firstTo, furtherTo } from "../../domain/address.ts";
 import type { Policy } from "../../domain/policy.ts";
 import { newToken } from "../../ops/clock.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { insertNotice, openFor } from "../../pipeline/route/notices.ts";
 import type { Query } from "../../store/driver.ts";
@@ -42,15 +43,13 @@ export interface SayDeps {
   readonly log: Log;
   /** Returns the public URL of a link token for responders' browsers; null without a public URL. */
   readonly link: (token: string) => string | null;
+  readonly timing: Timing;
 }
 
 /** Limit of notifications in one batch, and so in one message. */
 const mostNotices = 1000;
 /** Limit of a customer's message that is passed on by mail, in characters. */
 const mostSaid = 20_000;
-/** Retry delay in milliseconds after a notification could not be written. */
-const againMs = 60_000;
-const againSoonMs = 100;
 
 type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly row: EscalationRow };
 
@@ -59,7 +58,7 @@ type Due = { readonly notice: NoticeRow; readonly contact: ContactRow; readonly 
 export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise<number> {
   const groups = new Map<string, Due[]>();
   let written = 0;
-  const notices = await dueNotices(q, mostNotices);
+  const notices = await dueNotices(q, mostNotices, deps.timing.escalation.clockStep);
   if (notices.length === 0) return 0;
   const contacts = await readContacts(
     q,
@@ -79,7 +78,7 @@ export async function writeDue(q: Query, policy: Policy, deps: SayDeps): Promise
   const cancelled: string[] = [];
   for (const { notice, contact } of due) {
     const row = rows.get(contact.escalation);
-    if (!row) q.waits.add(againSoonMs);
+    if (!row) q.waits.add(deps.timing.escalation.notifyBusy);
     if (!row) continue;
     const telling = notice.kind === "told" || notice.kind === "again";
     // A responder has acknowledged the escalation, so further notifications are cancelled.
@@ -115,7 +114,7 @@ async function placeFor(q: Query, [head]: readonly Due[], deps: SayDeps): Promis
   const known = await conversationWith(q, channel, address);
   if (known !== null || conversation !== null) return known;
   if (!(await lockChannel(q, channel))) {
-    q.waits.add(againSoonMs);
+    q.waits.add(deps.timing.escalation.notifyBusy);
     return false;
   }
   // Another node may have opened one between the read and the lock.
@@ -138,9 +137,10 @@ const idsOf = (group: readonly Due[]): readonly string[] => group.map(({ notice 
  *  notification is retried. */
 async function unwritten(q: Query, group: readonly Due[], error: unknown, deps: SayDeps): Promise<void> {
   deps.log.error({ channel: group[0]?.contact.channel, err: error }, "writing a notification failed");
+  const { notifyRetry, repeatFailed } = deps.timing.escalation;
   for (const { notice, row } of group) {
-    await postponeNotice(q, notice.id, againMs);
-    await hastenEscalation(q, row.id);
+    await postponeNotice(q, notice.id, notifyRetry);
+    await hastenEscalation(q, row.id, repeatFailed);
   }
 }
 

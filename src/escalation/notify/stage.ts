@@ -30,8 +30,6 @@ export interface TellDeps extends SayDeps {
 }
 
 const batch = 100;
-/** Retry delay in milliseconds after a failed step. */
-const againMs = 60_000;
 
 export function tellStage(deps: TellDeps): TransactionalStage {
   return {
@@ -51,7 +49,7 @@ export function tellStage(deps: TellDeps): TransactionalStage {
           .savepoint(() => applyStep(q, policy, row, targets.get(row.id) ?? [], { ...deps, now, told }))
           .catch((error: unknown) => {
             deps.log.error({ escalation: row.number, err: error }, "escalation notification failed");
-            return postponeEscalation(q, row.id, againMs);
+            return postponeEscalation(q, row.id, deps.timing.escalation.notifyRetry);
           });
       }
       const written = await writeDue(q, policy, deps);
@@ -84,7 +82,8 @@ async function applyStep(
   const { tier, enteredAt } = next.progress;
   await moveEscalation(q, row.id, { tier, entered_at: enteredAt, told_at: toldAt, due_at: next.dueAt });
   // No contact of this step is reachable on any channel, so the next step is due at once.
-  if (next.tell.length > 0 && carried === 0) await hastenEscalation(q, row.id);
+  if (next.tell.length > 0 && carried === 0)
+    await hastenEscalation(q, row.id, deps.timing.escalation.repeatFailed);
 }
 
 /** Enqueues a notification for the recipient. A repetition is enqueued only when the last one is not

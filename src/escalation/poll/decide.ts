@@ -4,6 +4,7 @@ import type { PlatformMessage } from "../../agent/calls.ts";
 import { type Policy, pollingOf } from "../../domain/policy.ts";
 import { lookDelay } from "../../domain/retry.ts";
 import { squeeze } from "../../domain/squeeze.ts";
+import type { Timing } from "../../ops/timing.ts";
 import { allKnown } from "../../store/tables/watches.ts";
 import type { WatchRow } from "./rows.ts";
 
@@ -90,11 +91,6 @@ export interface Activity {
   readonly escalated: number;
 }
 
-/** Longest pause in milliseconds between two polls of a conversation in which something may still
- *  happen. */
-export const longestPause = 3_600_000;
-const polledFor = 24 * 3_600_000;
-
 /** Returns the milliseconds until the next poll, or null for none. The pause is short while a human may
  *  be answering, and grows with the idle time of the conversation. Manual mode counts like an open
  *  escalation, which without a policy is never stored. */
@@ -102,16 +98,16 @@ export function pauseAfter(
   { quiet, escalated }: Activity,
   mode: "ai" | "manual",
   policy: Policy | null,
+  timing: Timing["escalation"],
 ): number | null {
-  const { poll, pollOpen } = pollingOf(policy);
+  const { poll, pollOpen } = pollingOf(policy, timing);
+  const { pollIdle, pollLongest } = timing;
   if (escalated > 0) return pollOpen;
-  if (quiet === null || quiet > polledFor) return null;
-  if (mode === "manual") return Math.min(Math.max(pollOpen, quiet / 20), longestPause);
-  return Math.min(Math.max(poll, quiet / 4), longestPause);
+  if (quiet === null || quiet > pollIdle) return null;
+  if (mode === "manual") return Math.min(Math.max(pollOpen, quiet / 20), pollLongest);
+  return Math.min(Math.max(poll, quiet / 4), pollLongest);
 }
 
-/** Delay when the lane is busy, or when questions have used up the rate limit. Questions have priority. */
-export const laterMs = 1000;
-
 /** Returns the milliseconds until a failed poll is retried. */
-export const retryIn = ({ looks }: Pick<WatchRow, "looks">): number => Math.max(lookDelay(looks), laterMs);
+export const retryIn = ({ looks }: Pick<WatchRow, "looks">, { pollBusy }: Timing["escalation"]): number =>
+  Math.max(lookDelay(looks), pollBusy);

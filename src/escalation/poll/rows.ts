@@ -20,9 +20,6 @@ export interface WatchRow {
   readonly looks: number;
 }
 
-/** Work due later than this is left to the sweep. Milliseconds. */
-const soonMs = 4000;
-
 export async function readWatch(q: Query, conversation: string): Promise<WatchRow | null> {
   const row = await q.one<WatchRow>(
     "SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1",
@@ -66,7 +63,7 @@ export async function postponeWatch(q: Query, conversation: string, ms: number):
     conversation,
     Math.ceil(ms),
   );
-  if (ms < soonMs) q.waits.add(ms);
+  q.waits.add(ms);
 }
 
 /** Starts a poll and sets its due time to the end of its lease, in case the process crashes. Returns

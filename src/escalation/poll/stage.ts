@@ -26,7 +26,7 @@ import {
   tryLane,
 } from "../../store/lanes.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
-import { laterMs, longestPause, pauseAfter, retryIn } from "./decide.ts";
+import { pauseAfter, retryIn } from "./decide.ts";
 import { deliverExternal } from "./external.ts";
 import { noteModeChange } from "./mode.ts";
 import {
@@ -53,10 +53,11 @@ export interface WatchDeps {
   readonly timing: Timing;
 }
 
-/** Timeout in milliseconds for two quick reads. */
-const timeout = 20_000;
-const leaseMs = 2 * timeout + 15_000;
 const calls = 2;
+/** The lease covers two reads. */
+const leaseFor = ({ pollCall, pollLeaseMargin }: Timing["escalation"]): number =>
+  2 * pollCall + pollLeaseMargin;
+
 interface Look {
   readonly line: ChannelRuntime;
   readonly lease: Lease;
@@ -101,12 +102,15 @@ async function claimLook(
   if (!(await tryLane(q, id, "in"))) return null;
   const watch = await dueWatch(q, id);
   if (watch === null) return null;
+  const timing = deps.timing.escalation;
+  const leaseMs = leaseFor(timing);
   // The platform has no conversation yet. An answer schedules the next poll.
-  if (platformId === null) await failWatch(q, id, longestPause);
+  if (platformId === null) await failWatch(q, id, timing.pollLongest);
   if (platformId === null) return null;
   const lease = deps.rate.room(0) < calls ? null : await leaseIdleLane(q, id, deps.node, leaseMs);
   if (lease === null) {
-    await postponeWatch(q, id, laterMs);
+    // Questions have priority.
+    await postponeWatch(q, id, timing.pollBusy);
     return null;
   }
   const until = await beginWatch(q, id, leaseMs);
@@ -115,7 +119,7 @@ async function claimLook(
 
 function piece(look: Look, deps: WatchDeps): Claimed {
   const fields = { channel: look.line.channel, conversation: look.conversation.id };
-  const held = leaseDeadline(deps.clock, leaseMs);
+  const held = leaseDeadline(deps.clock, leaseFor(deps.timing.escalation));
   return {
     channel: look.line.channel,
     left: () => held.left(),
@@ -128,8 +132,8 @@ function piece(look: Look, deps: WatchDeps): Claimed {
 async function read(look: Look, signal: AbortSignal, deps: WatchDeps): Promise<Transition> {
   const { client } = look.line;
   const rate = await deps.rate.take(calls, 0);
-  if (!rate.taken) return (q) => postponed(q, look);
-  const deadline = limited(signal, timeout);
+  if (!rate.taken) return (q) => postponed(q, look, deps);
+  const deadline = limited(signal, deps.timing.escalation.pollCall);
   const mode = await client.mode(look.platformId, deadline);
   if (mode.kind !== "ok") return failed(look, mode, deps);
   const from = look.watch.mark === null ? 0 : Math.max(0, look.watch.position - overlap);
@@ -138,9 +142,9 @@ async function read(look: Look, signal: AbortSignal, deps: WatchDeps): Promise<T
 }
 
 /** Questions have used up the rate limit. */
-async function postponed(q: Query, look: Look): Promise<void> {
+async function postponed(q: Query, look: Look, { timing }: WatchDeps): Promise<void> {
   await guardLease(q, look.lease);
-  await postponeWatch(q, look.conversation.id, laterMs);
+  await postponeWatch(q, look.conversation.id, timing.escalation.pollBusy);
   await releaseLane(q, look.lease, "in");
 }
 
@@ -171,8 +175,8 @@ async function found(
   warnOf(look, said, deps);
   const failed = said.failure !== null || astray;
   const nextMs = failed
-    ? retryIn(watch)
-    : pauseAfter(await activityIn(q, conversation.id), mode, deps.policy());
+    ? retryIn(watch, deps.timing.escalation)
+    : pauseAfter(await activityIn(q, conversation.id), mode, deps.policy(), deps.timing.escalation);
   const isEmpty = newest === null && said.failure === null;
   const position = newest !== null ? said.end : astray || isEmpty ? 0 : watch.position;
   await noteWatch(q, conversation.id, { mode, mark: newest, position, nextMs, until: look.until, failed });
@@ -202,7 +206,7 @@ function failed(
   if (result.kind === "unauthorized") line.report(result.reason);
   return async (q) => {
     await guardLease(q, look.lease);
-    await failWatch(q, watch.conversation, retryIn(watch));
+    await failWatch(q, watch.conversation, retryIn(watch, deps.timing.escalation));
     await releaseLane(q, look.lease, "in");
   };
 }

@@ -1,6 +1,7 @@
 // Stage accept: inserts events with their bytes and attachments, several events in one statement.
 
 import type { Cursor } from "bridgehead/contract";
+import { standardTiming } from "../../ops/timing.ts";
 import { type Query, touch, type Value } from "../../store/driver.ts";
 import { manyRows } from "../../store/many.ts";
 import { exempt, insertBlobs } from "../../store/tables/events.ts";
@@ -39,10 +40,6 @@ export interface NewAttachment {
   readonly reason?: string;
 }
 
-/** A sender counts as known after this time in milliseconds. The delay keeps the addresses of a flood
- *  unknown, even if some of its messages were answered. */
-const knownAfterMs = 24 * 3_600_000;
-
 /** Ids that a message references and that are looked up; the nearest come first. */
 const answersLookedUp = [0, 1, 2, 3, 4] as const;
 
@@ -56,8 +53,8 @@ const answersLookedUp = [0, 1, 2, 3, 4] as const;
  */
 const insert = manyRows(
   `WITH given (channel, external_id, fingerprint, kind, code, sender, subject, body, raw, sent_at, standing, domain,
-     answer0, answer1, answer2, answer3, answer4) AS (VALUES`,
-  "(?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BIGINT), CAST(? AS BIGINT), ?, ?, ?, ?, ?, ?)",
+     answer0, answer1, answer2, answer3, answer4, known_before) AS (VALUES`,
+  "(?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BIGINT), CAST(? AS BIGINT), ?, ?, ?, ?, ?, ?, now_ms() - ?)",
   `)
    INSERT INTO events (channel, external_id, fingerprint, kind, state, code, sender, subject, body, raw, due_at, sent_at, received_at, preferred, queue)
    SELECT channel, external_id, CASE WHEN copy = 1 THEN NULL ELSE fingerprint END, kind,
@@ -71,7 +68,7 @@ const insert = manyRows(
        ) THEN 1 ELSE 0 END AS copy,
        CASE WHEN standing = 1 OR EXISTS (
          SELECT 1 FROM conversations WHERE conversations.channel = given.channel AND conversations.person = given.sender
-           AND opened_at < now_ms() - ${knownAfterMs}
+           AND opened_at < known_before
        ) OR EXISTS (
          SELECT 1 FROM contacts WHERE contacts.channel = given.channel AND contacts.address = given.sender
        ) OR (answer0 IS NOT NULL AND EXISTS (
@@ -89,8 +86,14 @@ const insertAttachments = manyRows(
 );
 
 /** Stores events of one channel in state `stored`, in their order. Returns for each of them whether it was
- *  new. An event is a duplicate when its id or its fingerprint is already stored. */
-export async function insertEvents(q: Query, events: readonly NewEvent[]): Promise<readonly boolean[]> {
+ *  new. An event is a duplicate when its id or its fingerprint is already stored. A sender counts as known
+ *  `knownMs` after the first conversation, which keeps the addresses of a flood unknown, even if some of its
+ *  messages were answered. */
+export async function insertEvents(
+  q: Query,
+  events: readonly NewEvent[],
+  knownMs: number = standardTiming.accept.knownSender,
+): Promise<readonly boolean[]> {
   const results: boolean[] = [];
   for (const group of withoutRepeats(events)) {
     const blobs = group.flatMap(({ raw, attachments }) => [raw, ...attachments.map(({ blob }) => blob)]);
@@ -99,7 +102,7 @@ export async function insertEvents(q: Query, events: readonly NewEvent[]): Promi
       blobs.filter((blob) => blob !== null),
     );
     const stored = new Map<string, number>();
-    for (const [sql, values] of insert(group.map(valuesOf))) {
+    for (const [sql, values] of insert(group.map((event) => [...valuesOf(event), knownMs]))) {
       const rows = await q.all<{ id: number; external_id: string; state: string }>(sql, ...values);
       for (const row of rows) if (row.state === "stored") stored.set(keyOf(row.external_id), row.id);
     }

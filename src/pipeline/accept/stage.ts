@@ -19,7 +19,7 @@ export type { Reader } from "./rows.ts";
 
 /** Stores the events of one channel. Resolves after the commit. Rejects when the reader has lost its
  *  lease. `startedAt` is the time, in epoch milliseconds, at which this process began to run the
- *  channel. */
+ *  channel; `knownMs` is explained at `insertEvents`. */
 export async function accept(
   scheduler: Scheduler,
   channel: string,
@@ -27,6 +27,7 @@ export async function accept(
   position: { readonly cursor: Cursor; readonly reader: Reader } | null,
   node: string,
   startedAt = 0,
+  knownMs?: number,
 ): Promise<readonly Accepted[]> {
   const rows = events.map((event) => toRow(channel, event, node));
   const accepted = await scheduler.commit(async (q) => {
@@ -36,6 +37,7 @@ export async function accept(
     const stored = await insertEvents(
       q,
       kept.map((event, at) => (event === events[at] ? rows[at] : undefined) ?? toRow(channel, event, node)),
+      knownMs,
     );
     // The store is older than the traces at the provider (it was restored). Work that it still lists as
     // open may have been answered too, so that work is held.

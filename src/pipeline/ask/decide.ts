@@ -13,6 +13,7 @@ import {
 } from "../../domain/retry.ts";
 import type { LeaseDeadline } from "../../engine/lease-deadline.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Lease } from "../../store/lanes.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { TurnRow } from "../../store/tables/turns.ts";
@@ -29,6 +30,7 @@ export interface Asking {
   readonly log: Log;
   readonly node: string;
   readonly rate: RateReserve;
+  readonly timing: Timing;
   readonly attempt: AttemptState;
 }
 

@@ -101,7 +101,7 @@ async function bound(q: Query, asking: Asking, platformId: string, adopted: bool
     return unknown(q, asking, {
       kind: "unknown",
       reason: "the conversation found is another's",
-      delay: 1000,
+      delay: asking.timing.ask.adoptedRetry,
       questionId: null,
       penalty: 0,
     });
@@ -169,15 +169,13 @@ async function answered(
   });
 }
 
-const soonMs = 60_000;
-
 /** Records the id of a human's message, so that polling does not take it for an external one. */
 async function relayed(q: Query, asking: Asking, id: string): Promise<void> {
   await leave(q, asking, "sent", { state: "answered", open: 0, questionId: id });
   await namePlatformId(q, asking.turn.id, id);
   await noteMode(q, asking.conversation, "manual");
   // From now on humans may write in the platform's conversation too, so it is polled.
-  await watchIn(q, asking.conversation, soonMs);
+  await watchIn(q, asking.conversation, asking.timing.ask.relayedPoll);
 }
 
 async function unknown(

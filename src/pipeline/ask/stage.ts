@@ -44,7 +44,7 @@ export interface AskDeps {
 
 export function askStage(deps: AskDeps): Stage {
   let nextRateAt = 0;
-  const { rateWait, leaseMargin } = deps.timing.ask;
+  const { rateWait, rateRetry, leaseMargin } = deps.timing.ask;
   // One lease covers a wait for the rate limit, a lookup, and two effects: the opening and the question. It
   // is never renewed.
   const leaseMs = rateWait + calls.readTimeout(deps) + 2 * deps.timeout + leaseMargin;
@@ -52,7 +52,7 @@ export function askStage(deps: AskDeps): Stage {
   let claimedCalls = 0;
   const addClaimed = (by: number) => void (claimedCalls += by);
   /** Nothing is claimed before the rate limit has room again. */
-  const delay = (ms: number) => void (nextRateAt = deps.clock.monotonic() + Math.min(ms, 1000));
+  const delay = (ms: number) => void (nextRateAt = deps.clock.monotonic() + Math.min(ms, rateRetry));
   const mayClaim = (channel: string) => {
     const line = deps.lines().get(channel);
     return line !== undefined && whyNotAsk(line) === null;
@@ -106,6 +106,7 @@ export function askStage(deps: AskDeps): Stage {
       log: deps.log,
       node: deps.node,
       rate: deps.rate,
+      timing: deps.timing,
       attempt: { recorded: false, obsolete: false, unbound: null, composed: false },
     };
   }

@@ -19,9 +19,6 @@ export interface Fetch {
   readonly attempts: number;
 }
 
-/** Work due later than this is left to the sweep. Milliseconds. */
-const soonMs = 4000;
-
 export async function channelsToFetch(q: Query): Promise<string[]> {
   const rows = await q.all<{ channel: string }>(
     channelsIn("attachments", "due_at IS NOT NULL", "due_at <= now_ms()"),
@@ -77,7 +74,7 @@ export async function keepFetched(
 export async function postponeFetch(q: Query, fetch: Fetch, delayMs: number, reason: string): Promise<void> {
   await change(q, fetch, "due_at = now_ms() + $4, reason = $5", Math.ceil(delayMs), reason);
   if (delayMs === 0) touch(q, "attachments");
-  else if (delayMs < soonMs) q.waits.add(delayMs);
+  else q.waits.add(delayMs);
 }
 
 /** Records that the download failed permanently. Throws LeaseLost. */

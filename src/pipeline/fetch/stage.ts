@@ -16,6 +16,7 @@ import { type Claimed, type Stage, type Transition, whenever } from "../../engin
 import { jitter } from "../../ops/clock.ts";
 import { limited } from "../../ops/deadline.ts";
 import { failpoint } from "../../ops/failpoints.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import {
   abandonFetch,
@@ -27,7 +28,6 @@ import {
   postponeFetch,
 } from "./rows.ts";
 
-const leaseMargin = 15_000;
 /** Each fetch may hold a whole attachment in memory. */
 const atOnce = 2;
 
@@ -36,8 +36,7 @@ export interface FetchDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
-  /** Timeout of one attempt, in milliseconds. */
-  readonly timeout: number;
+  readonly timing: Timing;
   /** Size limit of one attachment, in bytes. */
   readonly mostBytes: number;
 }
@@ -62,7 +61,8 @@ export function fetchStage(deps: FetchDeps): Stage {
       const { open } = deps.lines().get(channel) ?? {};
       if (!open) return [];
       const claimed: Claimed[] = [];
-      const leaseMs = deps.timeout + leaseMargin;
+      const { attempt, leaseMargin } = deps.timing.fetch;
+      const leaseMs = attempt + leaseMargin;
       for (const row of await claimFetches(q, channel, deps.node, leaseMs, room)) {
         // Ends the fetch of an attachment that crashes the process on each attempt.
         if (row.attempts > fetchLimit) await endFetch(q, row, "given up: every attempt was interrupted");
@@ -91,7 +91,7 @@ function piece(fetching: Fetching, deps: FetchDeps): Claimed {
 async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): Promise<Transition> {
   const { open, row } = fetching;
   const most = deps.mostBytes;
-  const signal = limited(ending, deps.timeout);
+  const signal = limited(ending, deps.timing.fetch.attempt);
   try {
     if ((row.size ?? 0) > most) throw tooLarge(most);
     const bytes = await collect(open(JSON.parse(row.ref) as Json, signal), most, signal);

@@ -5,6 +5,7 @@ import type { DeliveryEvent, Json, Log, MessageEvent } from "bridgehead/contract
 import { optedOut } from "../../domain/guards.ts";
 import { strikeLimit } from "../../domain/retry.ts";
 import { failpoint } from "../../ops/failpoints.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
@@ -17,12 +18,6 @@ import type { ChannelRuntime } from "../channel-runtime.ts";
 import { receiptEffect } from "./decide.ts";
 import { draftByRecipient, draftBySent, isSending } from "./rows.ts";
 
-/** A delivery receipt may arrive before the response that contains the id it names. It is matched again
- *  after this many milliseconds, until the id is known. */
-const lookAgainMs = 1000;
-const patienceMs = 60_000;
-/** A bounce that names only the recipient matches a draft sent within this time. Milliseconds. */
-const bounceWindow = 7 * 24 * 3_600_000;
 /** At most this many addresses of a report without our ids are looked up. */
 const mentionLimit = 5;
 
@@ -33,14 +28,16 @@ export async function matchReceipt(
   line: ChannelRuntime,
   row: EventRow,
   event: DeliveryEvent,
-  log: Log,
+  { log, timing: { reconcile: timing } }: { readonly log: Log; readonly timing: Timing },
 ): Promise<string | null> {
   // Read before the search, so that the search also finds attempts that end in between.
   const early =
     event.about.key === undefined && event.about.sent?.length && (await isSending(q, line.channel));
-  const found = await findDraft(q, line, event);
-  if (!found && early && (await awaitDraft(q, row.id, lookAgainMs, patienceMs))) {
-    q.waits.add(lookAgainMs);
+  const found = await findDraft(q, line, event, timing.bounce);
+  // A delivery receipt may arrive before the response that contains the id it names. It is matched again until
+  // the id is known.
+  if (!found && early && (await awaitDraft(q, row.id, timing.receiptRetry, timing.receiptWait))) {
+    q.waits.add(timing.receiptRetry);
     return null;
   }
   if (!found) {
@@ -95,7 +92,12 @@ interface Match {
   readonly certain: boolean;
 }
 
-async function findDraft(q: Query, line: ChannelRuntime, event: DeliveryEvent): Promise<Match | null> {
+async function findDraft(
+  q: Query,
+  line: ChannelRuntime,
+  event: DeliveryEvent,
+  bounceMs: number,
+): Promise<Match | null> {
   const { key, sent, recipient } = event.about;
   if (key) {
     const draft = await readDraft(q, key);
@@ -107,7 +109,7 @@ async function findDraft(q: Query, line: ChannelRuntime, event: DeliveryEvent): 
   }
   const named = [...(recipient ? [recipient] : []), ...(event.about.mentioned ?? [])].slice(0, mentionLimit);
   for (const address of named) {
-    const draft = await draftByRecipient(q, line.channel, address, bounceWindow);
+    const draft = await draftByRecipient(q, line.channel, address, bounceMs);
     if (draft) return { draft, certain: false };
   }
   return null;

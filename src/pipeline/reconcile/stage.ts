@@ -31,8 +31,6 @@ export interface ReconcileDeps {
   readonly db: Database;
   readonly clock: Clock;
   readonly log: Log;
-  /** Timeout of one attempt or lookup, in milliseconds. */
-  readonly timeout: number;
   readonly timing: Timing;
 }
 
@@ -81,7 +79,7 @@ async function find(
   if (!line.outbound?.reconcile) return { kind: "unsure" };
   const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(attempt.started_at) };
   try {
-    const deadline = limited(signal, deps.timeout);
+    const deadline = limited(signal, deps.timing.send.attempt);
     return await line.outbound.reconcile(JSON.parse(draft.body) as Json, past, deadline);
   } catch (error) {
     deps.log.warn({ channel: line.channel, draft: draft.id, err: error }, "reconcile failed");

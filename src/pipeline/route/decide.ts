@@ -13,6 +13,7 @@ import {
 } from "../../domain/guards.ts";
 import { joinedContext, questionContext, questionText } from "../../domain/question.ts";
 import { references } from "../../domain/thread.ts";
+import type { Timing } from "../../ops/timing.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type AttachmentRow, type EventRow, exempt } from "../../store/tables/events.ts";
 import type { StoredMessage } from "../accept/decide.ts";
@@ -310,24 +311,18 @@ export function remember(
 
 export const consentCodes = { stop: "opt-out", start: "opt-in", help: "help" } as const;
 
-/** A message older than this on arrival was found by a backfill. Newer messages may have been processed
- *  before it. Milliseconds. */
-const lateMs = 10_000;
-/** Two keywords closer together than this may have arrived in either order; then STOP takes precedence.
- *  Milliseconds. */
-const closeMs = 60_000;
-
 /** Returns the keyword that would replace this one if it was sent after `since` (epoch milliseconds).
- *  Keywords that arrive without delay count in the order of arrival, independent of all clocks: null. */
-export function contradiction({
-  row,
-  event: { consent, sentAt },
-}: ConsentMessage): { readonly code: "opt-out" | "opt-in"; readonly since: number } | null {
+ *  Keywords that arrive without delay count in the order of arrival, independent of all clocks: null. A late
+ *  one was found by a backfill, and newer messages may have been processed before it. */
+export function contradiction(
+  { row, event: { consent, sentAt } }: ConsentMessage,
+  { lateArrival, consentOrder }: Timing["route"],
+): { readonly code: "opt-out" | "opt-in"; readonly since: number } | null {
   const said = sentAt.getTime();
-  if (consent.word === "help" || row.received_at - said < lateMs) return null;
+  if (consent.word === "help" || row.received_at - said < lateArrival) return null;
   return consent.word === "start"
     ? { code: consentCodes.stop, since: said }
-    : { code: consentCodes.start, since: said + closeMs };
+    : { code: consentCodes.start, since: said + consentOrder };
 }
 
 /** Two machines that answer each other's keywords would loop without end. Confirmations therefore count

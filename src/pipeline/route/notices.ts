@@ -6,6 +6,7 @@ import { type Address, answerTo, firstTo, type NoticeAddress } from "../../domai
 import { type Cap, isShortCode } from "../../domain/guards.ts";
 import { attachmentLines } from "../../domain/question.ts";
 import { newId, newToken } from "../../ops/clock.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
 import { addParticipant, insertConversation } from "../../store/tables/conversations.ts";
 import { hasNotice, insertReply } from "../../store/tables/drafts.ts";
@@ -48,10 +49,8 @@ export async function insertNotice(q: Query, clock: Clock, notice: Notice): Prom
   return id;
 }
 
-const hourMs = 3_600_000;
-
-/** Notifies a customer that their messages are held: once per window of the cap, and at most once an
- *  hour. Recognized machines get no such message. A suppression drops it like any other draft. Called by
+/** Notifies a customer that their messages are held: once per window of the cap, and at most once in
+ *  `timing.route.heldNotice`. Recognized machines get no such message. A suppression drops it like any other draft. Called by
  *  stage route. */
 export async function tellHeld(
   q: Query,
@@ -59,13 +58,13 @@ export async function tellHeld(
   event: MessageEvent,
   cap: Cap,
   conversation: string,
-  clock: Clock,
+  { clock, timing }: NoticeDeps,
 ): Promise<void> {
   const text = line.rules.cap_text?.trim();
   if (!text || !line.outbound || (event.hops ?? 0) > 0 || isShortCode(event.from.address)) return;
   const { channel } = line;
   const told = { channel, conversation, person: event.from.address.toLowerCase() };
-  if (await hasNotice(q, told, text, Math.max(cap.per, hourMs))) return;
+  if (await hasNotice(q, told, text, Math.max(cap.per, timing.route.heldNotice))) return;
   const address = { ...answerTo(event), cc: [] };
   await insertNotice(q, clock, { channel, conversation, address, text, forced: false });
 }
@@ -92,6 +91,7 @@ interface NoticeDeps {
   readonly lines: () => ChannelRuntimes;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
 }
 
 /** Sends the text to each of the channel's `humans`, in separate conversations. Returns false when the
@@ -119,9 +119,9 @@ async function notifyHumans(
   return true;
 }
 
-/** From this number of held messages per hour, one escalation about the channel replaces those about
+/** From this number of held messages in `timing.route.heldFlood`, one escalation about the channel replaces those about
  *  conversations. */
-const heldPerHour = 20;
+const floodLimit = 20;
 
 /**
  * A message that only a human can read (encrypted mail). It is held, `inbox list` shows it with its reason, and `inbox
@@ -137,7 +137,8 @@ export async function holdForHuman(
   conversation: string,
   deps: NoticeDeps,
 ): Promise<void> {
-  const flood = (await countHeld(q, line.channel, 3_600_000, heldPerHour)) >= heldPerHour;
+  const held = await countHeld(q, line.channel, deps.timing.route.heldFlood, floodLimit);
+  const flood = held >= floodLimit;
   await settleEvent(q, row.id, { state: "held", code, reason, conversation });
   deps.log.warn({ channel: line.channel, event: row.id, code }, "message held for a human");
   const what = `${reason}; it is held as number ${row.id} (see bridgehead inbox list)`;
@@ -225,7 +226,8 @@ export async function applyConsent(
   const { word, answer } = event.consent;
   const { channel } = line;
   const code = consentCodes[word];
-  const { outdated, notices } = await loadConsent(q, line, message, facts.session ?? facts.conversation);
+  const known = facts.session ?? facts.conversation;
+  const { outdated, notices } = await loadConsent(q, line, message, known, deps.timing.route);
   if (outdated) {
     deps.log.info({ channel, event: row.id, code }, "a person's word that came late is outdated");
     return settleEvent(q, row.id, { state: "ignored", code, reason: "the person has said otherwise since" });

@@ -3,6 +3,7 @@
 
 import type { Cap } from "../../domain/guards.ts";
 import { references } from "../../domain/thread.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Query, Value } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import {
@@ -13,7 +14,6 @@ import {
   insertConversations,
   type NewConversation,
   noteOwnAddress,
-  ownAddressMs,
 } from "../../store/tables/conversations.ts";
 import { countNotices } from "../../store/tables/drafts.ts";
 import { type EventOutcome, hasSaidSince, settleEvents } from "../../store/tables/events.ts";
@@ -78,11 +78,12 @@ const turnsIn = (column: "person" | "conversation", window: string): string =>
       AND made_at > now_ms() - ${window} AND turns.kind = 'question')`;
 
 /** Loads the facts about messages that do not depend on each other, in one statement. Also records our own
- *  addresses, at most once an hour. */
+ *  addresses, at most once in `ownAddressMs`. */
 export async function loadFacts(
   q: Query,
   line: ChannelRuntime,
   messages: readonly Message[],
+  ownAddressMs: number,
 ): Promise<Map<Message, Facts>> {
   const parts = new Parts(line.channel);
   const persons = messages.map(personOf);
@@ -124,7 +125,7 @@ export async function loadFacts(
       messages.flatMap(({ event }) => event.to[0]?.address ?? []),
       columns("given.value"),
       `WHERE NOT EXISTS (SELECT 1 FROM own_addresses WHERE address = given.value AND own_addresses.channel = $1
-         AND received_at > now_ms() - ${ownAddressMs})`,
+         AND received_at > now_ms() - ${parts.param(ownAddressMs)})`,
     );
   }
   parts.add(
@@ -302,8 +303,9 @@ export async function loadConsent(
   line: ChannelRuntime,
   message: ConsentMessage,
   conversation: string | null,
+  timing: Timing["route"],
 ): Promise<{ readonly outdated: boolean; readonly notices: readonly number[] }> {
-  const other = contradiction(message);
+  const other = contradiction(message, timing);
   const outdated =
     other !== null && (await hasSaidSince(q, line.channel, personOf(message), other.code, other.since));
   const notices: number[] = [];

@@ -9,9 +9,11 @@
 // Crash: the event is still `stored`.
 
 import type { Clock, Log } from "bridgehead/contract";
+import { routeDelay } from "../../domain/retry.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
 import { elderEvents, fairEvents, isCapped, postponeChannel } from "../../store/tables/capped.ts";
 import {
@@ -59,6 +61,7 @@ interface RouteDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
+  readonly timing: Timing;
   /** Cancels the running question of that conversation, because it is obsolete. */
   cancel(conversation: string): void;
 }
@@ -169,7 +172,8 @@ async function eldest(q: Query, pass: Pass, message: Message, done: ReadonlySet<
   const { line } = pass;
   if (!isUnderCap(message.row) || line.rules.caps.channel.length === 0) return message;
   if (line.traits.conversations === "person") return message;
-  const of = async (one: Message) => (await loadFacts(q, line, [one])).get(one)?.conversation ?? null;
+  const of = async (one: Message) =>
+    (await loadFacts(q, line, [one], pass.timing.route.ownAddress)).get(one)?.conversation ?? null;
   const conversation = await of(message);
   if (conversation === null) return message;
   for (const row of await elderEvents(q, line.channel, message.row.id, conversation)) {
@@ -205,7 +209,7 @@ async function attempt(q: Query, pass: Pass, work: () => Promise<void>): Promise
 
 async function postpone(q: Query, { line, log }: Pass, row: EventRow, error: unknown): Promise<void> {
   log.error({ channel: line.channel, event: row.id, err: error }, "routing an event failed");
-  await postponeEvent(q, row.id, 2 ** row.attempts * 1000, attemptLimit, String(error));
+  await postponeEvent(q, row.id, routeDelay(row.attempts), attemptLimit, String(error));
 }
 
 /** Routes a delivery receipt or a session event. */
@@ -215,7 +219,7 @@ async function routeOther(q: Query, pass: Pass, row: EventRow): Promise<void> {
     const event = readBody(row.body);
     if (event.kind === "session") return pass.sessions.routeEvent(q, line, row, event, sessionContext(pass));
     if (event.kind !== "delivery") throw new Error("the stored event cannot be read");
-    const draft = await matchReceipt(q, line, row, event, pass.log);
+    const draft = await matchReceipt(q, line, row, event, pass);
     if (draft)
       pass.committed.push(() => failpoint("receipt.commit", "after", { channel: row.channel, draft }));
   });
@@ -241,7 +245,7 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Message[])
   const { line } = pass;
   const [first] = messages;
   if (first && messages.length === 1) await applyReplyAsReceipt(q, line, first.event, pass.log);
-  const facts = await loadFacts(q, line, messages);
+  const facts = await loadFacts(q, line, messages, pass.timing.route.ownAddress);
   const factsOf = (message: Message): Facts => facts.get(message) as Facts;
   // A message of a responder may change other conversations, so it is alone.
   const stranger = (message: Message) => !factsOf(message).responder;
@@ -336,7 +340,7 @@ async function perform(
       const { code, reason, cap } = decision.over;
       pass.log.warn({ channel: row.channel, event: row.id, code }, "message held by a cap");
       await settleEvent(q, row.id, { state: "held", code, reason });
-      if (line.rules.cap_text) await tellHeld(q, line, event, cap, await place(), pass.clock);
+      if (line.rules.cap_text) await tellHeld(q, line, event, cap, await place(), pass);
       return raiseHeld(q, line, row, reason);
     }
     case "wait":
@@ -383,7 +387,7 @@ async function waitForRoom(q: Query, pass: Pass, row: EventRow, waits: readonly 
     );
   await postponeChannel(q, channel, waitMs, preferred);
   await pass.line.escalation()?.raise(q, {
-    key: `cap:${channel}:${Math.floor(pass.clock.now() / 3_600_000)}`,
+    key: `cap:${channel}:${Math.floor(pass.clock.now() / pass.timing.route.capEscalation)}`,
     source: "ours",
     cause: "cap",
     channel,

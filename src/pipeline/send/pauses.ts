@@ -6,6 +6,7 @@
 import type { Clock, SendOutcome } from "bridgehead/contract";
 import { paceOf } from "../../domain/retry.ts";
 import { jitter } from "../../ops/clock.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
 import type { Closed } from "../../store/lanes.ts";
 import { sendRate, takeRate } from "../../store/rates.ts";
@@ -21,9 +22,6 @@ import {
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import { pauseSteps } from "./decide.ts";
 
-/** Pauses that end before the next sweep get a timer. Milliseconds. */
-const timerMs = 4000;
-
 export interface Gate {
   /** Paused senders, excluded when lanes are leased. */
   readonly closed: Closed;
@@ -36,6 +34,7 @@ export interface Gate {
 export class Pauses {
   readonly #clock: Clock;
   readonly #probeMs: number;
+  readonly #timing: Timing;
   /** Monotonic milliseconds until which the send rate limit of a sender has no room. Key: channel and
    *  sender. */
   readonly #rested = new Map<string, number>();
@@ -45,8 +44,9 @@ export class Pauses {
   readonly #unpaused = new Set<string>();
 
   /** `probeMs` is the longest duration of a probe. */
-  constructor(clock: Clock, probeMs: number) {
+  constructor(clock: Clock, probeMs: number, timing: Timing) {
     this.#clock = clock;
+    this.#timing = timing;
     this.#probeMs = probeMs;
   }
 
@@ -57,12 +57,12 @@ export class Pauses {
     const closed = this.#withoutRoom(channel);
     for (const { sender, remaining } of pauses.values()) {
       if (remaining > 0) closed.add(sender);
-      if (remaining > 0 && remaining < timerMs) q.waits.add(remaining);
+      if (remaining > 0) q.waits.add(remaining);
     }
     const probes = async (key: string, draft: DraftRow): Promise<boolean> => {
       if (!pauses.has(key)) return true;
       closed.add(key);
-      return takeProbe(q, channel, key, draft.id, this.#probeMs);
+      return takeProbe(q, channel, key, draft.id, this.#probeMs, this.#timing.send.longestPause);
     };
     return {
       closed: { all: closed.has(wholeChannel), senders: [...closed].filter((key) => key !== wholeChannel) },
@@ -92,21 +92,21 @@ export class Pauses {
     if (draft.session !== null) return;
     const begins = outcome.kind === "deferred" && (outcome.scope === "channel" || outcome.scope === "sender");
     if (!begins && this.#unpaused.has(channel)) return;
-    const known = await pausesOf(q, channel);
+    const known = await pausesOf(q, channel, this.#timing.send.longestPause);
     const pace = paceOf(line.traits.platform);
     for (const step of pauseSteps(known, draft.id, sender, outcome, pace, jitter)) {
       if (step.kind === "end") await endPause(q, channel, step.sender);
       else {
         this.#unpaused.delete(channel);
         await writePause(q, channel, step);
-        if (step.forMs < timerMs) q.waits.add(step.forMs);
+        q.waits.add(step.forMs);
       }
     }
   }
 
   async #read(q: Query, channel: string): Promise<Pause[]> {
     if (q.leases !== null && this.#unpaused.has(channel)) return [];
-    const pauses = await pausesOf(q, channel);
+    const pauses = await pausesOf(q, channel, this.#timing.send.longestPause);
     if (pauses.length > 0) this.#unpaused.delete(channel);
     else {
       this.#unpaused.add(channel);
@@ -128,11 +128,11 @@ export class Pauses {
   /** Takes one draft from the send rate limit of the sender. */
   async #takeRoom(q: Query, { channel, rules }: ChannelRuntime, sender: string): Promise<boolean> {
     if (!rules.rate) return true;
-    const limit = sendRate(rules.rate.messages, rules.rate.per);
+    const limit = sendRate(rules.rate.messages, rules.rate.per, this.#timing.rate);
     const { taken, waitMs } = await takeRate(q, `send:${channel} ${sender}`, limit, 1, 0);
     if (taken) return true;
     this.#rested.set(`${channel} ${sender}`, this.#clock.monotonic() + waitMs);
-    if (waitMs < timerMs) q.waits.add(Math.max(1, waitMs));
+    q.waits.add(Math.max(1, waitMs));
     return false;
   }
 }

@@ -51,14 +51,10 @@ interface Sending extends DraftWork {
   readonly started: () => void;
 }
 
-const leaseMargin = 15_000;
-/** Minimum remaining lease for a crossing, in milliseconds. The provider's response is awaited no longer
- *  than the lease lasts. */
-const leastLeft = 10_000;
-
 export function sendStage(deps: SendDeps): Stage {
-  const leaseMs = deps.timeout + leaseMargin;
-  const pauses = new Pauses(deps.clock, leaseMs);
+  const { attempt, leaseMargin } = deps.timing.send;
+  const leaseMs = attempt + leaseMargin;
+  const pauses = new Pauses(deps.clock, leaseMs, deps.timing);
   /** Drafts by channel that were claimed and whose `send` was not called yet. */
   const waiting = new Map<string, number>();
   const mayClaim = (channel: string): boolean => {
@@ -156,7 +152,7 @@ type Recorded = "no" | "yes" | "obsolete";
 async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
   const { line, draft } = sending;
   const fields = { channel: line.channel, draft: draft.id };
-  const limit = limited(signal, deps.timeout);
+  const limit = limited(signal, deps.timing.send.attempt);
   const state: { recorded: Recorded; crossed: boolean; ended: boolean } = {
     recorded: "no",
     crossed: false,
@@ -168,12 +164,12 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   };
   /** Rejects, and nothing may be sent, when the effect would not be covered by the lease and the record. */
   const crossing = async () => {
-    checkLease(sending);
+    checkLease(sending, deps.timing.send.crossing);
     recording ??= record();
     await recording;
     if (state.recorded === "obsolete") throw new Error("crossing: the draft changed after it was claimed");
     if (state.ended || limit.aborted) throw new Error("crossing: the attempt has ended");
-    checkLease(sending);
+    checkLease(sending, deps.timing.send.crossing);
     state.crossed = true;
     failpoint("send.cross", "before", fields);
   };
@@ -208,9 +204,10 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   return (q) => conclude(q, sending, outcome, state.recorded === "yes", deps);
 }
 
-function checkLease({ leaseDeadline: deadline }: DraftWork): void {
+/** The provider's response is awaited no longer than the lease lasts, so `leastMs` of it must be left. */
+function checkLease({ leaseDeadline: deadline }: DraftWork, leastMs: number): void {
   const left = deadline.left();
-  if (left < leastLeft) throw new TooLate(left);
+  if (left < leastMs) throw new TooLate(left);
 }
 
 /** Commits the attempt. Returns false when the draft changed after it was claimed. Rejects when the lease

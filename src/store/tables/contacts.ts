@@ -107,9 +107,6 @@ export interface NoticeRow {
   readonly reply: string | null;
 }
 
-/** Work due later than this is left to the sweep. Milliseconds. */
-const soonMs = 4000;
-
 const noticeColumns = "id, contact, kind, subject, text, reply";
 
 /** Enqueues a notification that is due in `inMs` milliseconds. Returns false for a duplicate (same
@@ -126,14 +123,14 @@ export async function addNotice(q: Query, notice: Omit<NoticeRow, "reply">, inMs
     Math.ceil(inMs),
   );
   if (added === 1 && inMs <= 0) touch(q, "escalations");
-  else if (added === 1 && inMs < soonMs) q.waits.add(inMs);
+  else if (added === 1) q.waits.add(inMs);
   return added === 1;
 }
 
 /** Returns due notifications, oldest first. Includes rows dated in the future, which exist after a
- *  backward clock step. Locked for this transaction. There are two statements because a combined one
+ *  backward clock step: those written more than `aheadMs` in the future. Locked for this transaction. There are two statements because a combined one
  *  would read all waiting rows at every sweep. */
-export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> {
+export async function dueNotices(q: Query, limit: number, aheadMs: number): Promise<NoticeRow[]> {
   const due = await q.all<NoticeRow>(
     `SELECT ${noticeColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
@@ -141,10 +138,11 @@ export async function dueNotices(q: Query, limit: number): Promise<NoticeRow[]> 
   );
   if (due.length === limit) return due;
   const ahead = await q.all<NoticeRow>(
-    `SELECT ${noticeColumns} FROM notices WHERE due_at IS NOT NULL AND made_at > now_ms() + 60000 AND due_at > now_ms()
+    `SELECT ${noticeColumns} FROM notices WHERE due_at IS NOT NULL AND made_at > now_ms() + $2 AND due_at > now_ms()
      ORDER BY made_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit - due.length,
+    aheadMs,
   );
   return [...due, ...ahead];
 }

@@ -202,11 +202,8 @@ export async function bindVia(
   return conversation;
 }
 
-/** Precision of the times in `own_addresses`, in milliseconds. */
-export const ownAddressMs = 3_600_000;
-
-/** Records that the channel has received a message at that address. Stage route calls it at most once an
- *  hour for each address (`ownAddressMs`). */
+/** Records that the channel has received a message at that address. Stage route calls it at most once in
+ *  `timing.route.ownAddress` for each address. */
 export async function noteOwnAddress(q: Query, channel: string, address: string): Promise<void> {
   await q.run(
     `INSERT INTO own_addresses (address, channel, received_at) VALUES ($1, $2, now_ms())

@@ -37,9 +37,6 @@ export interface EscalationRow {
 const columns =
   "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, from_seq, closed_at, closed_by";
 
-/** Delay in milliseconds before the last step of the policy is repeated after a failure. */
-const againMs = 300_000;
-
 /** The database's clock, in milliseconds. */
 export async function nowMs(q: Query): Promise<number> {
   const row = await q.one<{ now: number }>("SELECT now_ms() AS now");
@@ -182,8 +179,8 @@ export async function postponeEscalation(q: Query, id: string, ms: number): Prom
 }
 
 /** Ends the current tier after a notification failed. If no step was scheduled, the last one is repeated
- *  after a delay, because it has just failed. */
-export async function hastenEscalation(q: Query, id: string): Promise<void> {
+ *  after `againMs` milliseconds, because it has just failed. */
+export async function hastenEscalation(q: Query, id: string, againMs: number): Promise<void> {
   const changed = await q.run(
     `UPDATE escalations SET entered_at = 0,
        told_at = CASE WHEN due_at IS NULL THEN NULL ELSE told_at END,

@@ -23,12 +23,9 @@ export interface Pause {
   readonly reason: string;
 }
 
-/** Adapters accept a Retry-After of at most one hour. A later end was written with a wrong clock and is
- *  ignored. Milliseconds. */
-const longestMs = 3_700_000;
-
-/** Returns the pauses of a channel, active or expired. Usually none. */
-export async function pausesOf(q: Query, channel: string): Promise<Pause[]> {
+/** Returns the pauses of a channel, active or expired. Usually none. Adapters accept a Retry-After of at most
+ *  one hour, so a pause that ends in more than `longestMs` was written with a wrong clock and is expired. */
+export async function pausesOf(q: Query, channel: string, longestMs: number): Promise<Pause[]> {
   return q.all<Pause>(
     `SELECT sender, cause, failures, told, probe, reason,
        CASE WHEN until - now_ms() > $2 THEN 0 ELSE until - now_ms() END AS remaining
@@ -67,6 +64,7 @@ export async function takeProbe(
   sender: string,
   draft: string,
   forMs: number,
+  longestMs: number,
 ): Promise<boolean> {
   const changed = await q.run(
     `UPDATE pauses SET probe = $3, until = now_ms() + $4

@@ -7,9 +7,6 @@ import { type Query, touch } from "../driver.ts";
 /** Value of `position` after a restore: all messages found by the next poll were delivered before. */
 export const allKnown = -1;
 
-/** Work due later than this is left to the sweep. Milliseconds. */
-const soonMs = 4000;
-
 /** Schedules a poll in `ms`, or keeps an earlier one. */
 export async function watchIn(
   q: Query,
@@ -25,7 +22,7 @@ export async function watchIn(
     Math.ceil(ms),
   );
   if (ms <= 0) touch(q, "watches");
-  else if (ms < soonMs) q.waits.add(ms);
+  else q.waits.add(ms);
 }
 
 /** Records the mode that this daemon has just set, so that the next poll does not report it as a change. */

@@ -95,7 +95,7 @@ export async function startStorm(customers: number): Promise<Storm> {
       tellStage({ ...deps, link: () => null }),
       composeStage(deps),
     ],
-    stages: [sendStage({ ...deps, db, timeout: 60_000 }), watchStage({ ...deps, db, rate })],
+    stages: [sendStage({ ...deps, db }), watchStage({ ...deps, db, rate })],
     capacity: () => 8,
   });
   const conversations = await db.tx(async (q) => {
