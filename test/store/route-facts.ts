@@ -2,6 +2,7 @@
 
 import { channelId, externalId, threadToken } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Facts, Message } from "../../src/pipeline/route/decide.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
@@ -42,7 +43,7 @@ const letter = (address: string, thread: { answers?: string[]; tokens?: string[]
 });
 
 async function factsOf(q: Query, message: Message, line: ChannelRuntime = lineOf()): Promise<Facts> {
-  const loaded = await loadFacts(q, line, [message]);
+  const loaded = await loadFacts(q, line, [message], standardTiming.route.ownAddress);
   await loadConversations(q, line, loaded, [message]);
   const facts = loaded.get(message);
   if (!facts) throw new Error("no facts were loaded");
