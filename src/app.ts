@@ -192,12 +192,21 @@ export async function startApp(options: AppOptions): Promise<App> {
     clock,
     log,
     node,
+    timing,
     publicUrl: () => options.publicUrl(),
     retire: async (routes) => options.retire?.(routes),
   });
   const { platformUrl } = options;
   const agents = createAgents({ db, platformUrl, rate, clock, log, timing, changed: () => scheduler.wake() });
-  const deps = { lines: () => host.lines(), sessions: liveSessions, db, clock, log, node, timing };
+  const deps = {
+    lines: () => host.lines(),
+    sessions: liveSessions(timing.calls),
+    db,
+    clock,
+    log,
+    node,
+    timing,
+  };
   const scheduler: Scheduler = new Scheduler({
     db,
     clock,
@@ -262,6 +271,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     rate,
     clock,
     log,
+    timing,
   });
   const registered = registering.run(lives.signal);
   const isAgent = (name: string) => agents.running().has(name);
@@ -294,7 +304,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       return config.escalation;
     },
     web: {
-      platform: intakeHandler({ policy: escalating.policy, isAgent, db, scheduler, clock, log }),
+      platform: intakeHandler({ policy: escalating.policy, isAgent, db, scheduler, clock, log, timing }),
       escalations: pageHandler({ db, scheduler, clock, log }),
     },
     async reload(next) {

@@ -3,6 +3,7 @@
 import type { MessageEvent, SendOutcome, SessionEvent } from "bridgehead/contract";
 import { barred, type Rules } from "../domain/guards.ts";
 import type { Cause } from "../domain/policy.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { DraftChange } from "../store/tables/drafts.ts";
 
 /** The conversation in which a call starts. `begun`: it is bound to the platform's conversation, or an
@@ -102,28 +103,30 @@ export interface Speaking {
   readonly outdated: boolean;
 }
 
-/** Timeout for a lost connection to come back, in milliseconds. */
-const patience = 60_000;
-/** Poll interval for a session that is lost or not yet held by a node, in milliseconds. */
-const pollMs = 500;
-const shortestPollMs = 100;
-
 /** Returns the change that keeps the head of a lane from being spoken now; null when it may be spoken. A
  *  late voice reply is worse than none, and unknown outcomes are not reconciled. */
-export function admission(state: string, { lostFor, outdated }: Speaking): DraftChange | null {
+export function admission(
+  state: string,
+  { lostFor, outdated }: Speaking,
+  { replyWait, replyRetry }: Timing["calls"],
+): DraftChange | null {
   const dropped = (reason: string) => ({ state: "dropped", open: 0, reason }) as const;
   // The draft was found with an expired lease.
   if (state !== "queued") return dropped("it may have been said");
   if (lostFor === "ended") return dropped("the call has ended");
-  if (lostFor !== null && lostFor > patience) return dropped("the call did not come back");
+  if (lostFor !== null && lostFor > replyWait) return dropped("the call did not come back");
   if (outdated) return dropped("the caller said something newer");
   return lostFor === null
     ? null
-    : { state: "queued", open: 1, dueInMs: pollMs, reason: "the call has lost its connection" };
+    : { state: "queued", open: 1, dueInMs: replyRetry, reason: "the call has lost its connection" };
 }
 
 /** Returns the change after an attempt to speak a draft. `tryingFor` is in milliseconds. */
-export function afterAttempt(outcome: SendOutcome, tryingFor: number): DraftChange {
+export function afterAttempt(
+  outcome: SendOutcome,
+  tryingFor: number,
+  { replyWait, replyRetry, replyRetryShortest }: Timing["calls"],
+): DraftChange {
   switch (outcome.kind) {
     case "sent":
       return { state: "sent", open: 0, externalId: outcome.id };
@@ -132,12 +135,12 @@ export function afterAttempt(outcome: SendOutcome, tryingFor: number): DraftChan
     case "unknown":
       return { state: "dropped", open: 0, reason: `it may have been said: ${outcome.reason}` };
     case "deferred":
-      return tryingFor > patience
+      return tryingFor > replyWait
         ? { state: "dropped", open: 0, reason: `given up: ${outcome.reason}` }
         : {
             state: "queued",
             open: 1,
-            dueInMs: Math.max(outcome.retryAfterMs ?? pollMs, shortestPollMs),
+            dueInMs: Math.max(outcome.retryAfterMs ?? replyRetry, replyRetryShortest),
             reason: outcome.reason,
           };
   }

@@ -7,36 +7,33 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { TransactionalStage } from "../engine/stage.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { Database } from "../store/driver.ts";
 import { takeLease } from "../store/leases.ts";
 import { endLost, forgetNodes, loseOrphans, nodeLease, reclaimSessions } from "./rows.ts";
-
-/** A node without a heartbeat for this time, in milliseconds, counts as dead. */
-const leaseMs = 20_000;
-const renewalMs = 5000;
-/** After this time, in milliseconds, a lost session is closed without its end event. */
-const lostLifetime = 6 * 3_600_000;
 
 export function heartbeatStage(deps: {
   readonly db: Database;
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
+  readonly timing: Timing;
 }): TransactionalStage {
+  const timing = deps.timing.calls;
   let nextAt = Number.NEGATIVE_INFINITY;
   return {
     takes: "sessions",
     async run(q) {
       const now = deps.clock.monotonic();
       if (now < nextAt) return [];
-      const committed = [() => void (nextAt = now + renewalMs)];
-      await endLost(q, lostLifetime);
+      const committed = [() => void (nextAt = now + timing.nodeRenewal)];
+      await endLost(q, timing.lostCall);
       // An SQLite store has one node: the sessions that were open at its start are already lost.
       if (deps.db.kind === "sqlite") return committed;
-      if ((await takeLease(q, nodeLease(deps.node), deps.node, leaseMs)) !== null)
+      if ((await takeLease(q, nodeLease(deps.node), deps.node, timing.nodeLease)) !== null)
         await reclaimSessions(q, deps.node);
-      await forgetNodes(q);
-      const lost = await loseOrphans(q);
+      await forgetNodes(q, timing.nodeRecord);
+      const lost = await loseOrphans(q, timing.laneTakeover);
       if (lost > 0) deps.log.warn({ sessions: lost }, "node heartbeat expired: its calls are lost");
       return committed;
     },

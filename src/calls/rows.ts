@@ -36,8 +36,13 @@ export async function insertSession(
 }
 
 /** Resumes the session with the agent over a new connection at `node`, also during a transfer to a
- *  human. Work of another node on it is taken over soon. */
-export async function resumeSession(q: Query, session: SessionRow, node: string): Promise<void> {
+ *  human. Work of another node on it is taken over after at most `takeoverMs`. */
+export async function resumeSession(
+  q: Query,
+  session: SessionRow,
+  node: string,
+  takeoverMs: number,
+): Promise<void> {
   await q.run(
     moves("sessions", "open", {
       set: `node = $3, openings = openings + 1, handing_over = NULL, lost_at = NULL, closed_at = NULL,
@@ -49,7 +54,7 @@ export async function resumeSession(q: Query, session: SessionRow, node: string)
     node,
   );
   await pinLanes(q, session.conversation);
-  if (session.node !== node) await hasten(q, session.conversation);
+  if (session.node !== node) await hasten(q, session.conversation, takeoverMs);
 }
 
 /** Reopens a session that was recorded as lost but is still connected at `node`. */
@@ -126,15 +131,14 @@ async function pinLanes(q: Query, conversation: string): Promise<void> {
   );
 }
 
-/** Milliseconds after which a lost session no longer reserves its conversation. */
-const comebackMs = 120_000;
-
 /** Returns the newest conversation with that person that has no live session. `begun`: it is bound to the
- *  platform's conversation, or an open turn will bind it. */
+ *  platform's conversation, or an open turn will bind it. A lost session reserves its conversation for
+ *  `reservedMs`. */
 export async function freeConversation(
   q: Query,
   channel: string,
   person: string,
+  reservedMs: number,
 ): Promise<FreeConversation | null> {
   const row = await q.one<{ id: string; begun: number }>(
     `SELECT id, CASE WHEN platform_id IS NOT NULL
@@ -145,7 +149,7 @@ export async function freeConversation(
      ORDER BY id DESC LIMIT 1`,
     channel,
     person,
-    comebackMs,
+    reservedMs,
   );
   return row ? { id: row.id, begun: row.begun === 1 } : null;
 }
@@ -304,8 +308,9 @@ export const nodeLease = (node: string): string => `node:${node}`;
 
 const silent = "the node that held it is silent";
 
-/** Marks open sessions of nodes without a valid lease as lost; returns their number. */
-export async function loseOrphans(q: Query): Promise<number> {
+/** Marks open sessions of nodes without a valid lease as lost; returns their number. Work on them is taken over
+ *  after at most `takeoverMs`. */
+export async function loseOrphans(q: Query, takeoverMs: number): Promise<number> {
   const orphans = await q.all<{ conversation: string }>(
     `${moves("sessions", "lost", {
       set: "lost_at = now_ms(), reason = $1",
@@ -316,26 +321,27 @@ export async function loseOrphans(q: Query): Promise<number> {
   );
   for (const { conversation } of orphans) {
     await pinLanes(q, conversation);
-    await hasten(q, conversation);
+    await hasten(q, conversation, takeoverMs);
   }
   return orphans.length;
 }
 
 /** Shortens the leases of a silent node, because the caller is waiting. They do not end at once: a node
  *  that was only suspended still relies on them. It starts no work that exceeds its lease. */
-async function hasten(q: Query, conversation: string): Promise<void> {
+async function hasten(q: Query, conversation: string, takeoverMs: number): Promise<void> {
   if (q.leases !== null) return;
   await q.run(
-    `UPDATE lanes SET lease_until = CASE WHEN lease_until > now_ms() + 20000 THEN now_ms() + 20000 ELSE lease_until END
+    `UPDATE lanes SET lease_until = CASE WHEN lease_until > now_ms() + $3 THEN now_ms() + $3 ELSE lease_until END
      WHERE id IN ($1, $2)`,
     `${conversation}/in`,
     `${conversation}/out`,
+    takeoverMs,
   );
 }
 
-/** Deletes the leases of nodes that expired more than a day ago. */
-export async function forgetNodes(q: Query): Promise<void> {
-  await q.run("DELETE FROM leases WHERE name LIKE 'node:%' AND until < now_ms() - 86400000");
+/** Deletes the leases of nodes that expired more than `afterMs` ago. */
+export async function forgetNodes(q: Query, afterMs: number): Promise<void> {
+  await q.run("DELETE FROM leases WHERE name LIKE 'node:%' AND until < now_ms() - $1", afterMs);
 }
 
 /** Reopens sessions that other nodes marked as lost while this node could not reach the store, although

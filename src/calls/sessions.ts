@@ -8,6 +8,7 @@ import { writeOpening } from "../domain/opening.ts";
 import { questionContext, questionText } from "../domain/question.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { StoredSession } from "../pipeline/accept/stage.ts";
 import { type ChannelRuntime, whyNotAsk } from "../pipeline/channel-runtime.ts";
 import type { LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
@@ -41,7 +42,7 @@ const newer = "the caller said something newer";
 const ended = "the call has ended";
 const silentOpening = writeOpening({ introduction: null, subject: null, context: null, speak: false });
 
-export const liveSessions: LiveSessions = {
+export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
   async routeEvent(q, line, row, event, context) {
     const session = await lockSession(q, line.channel, event.session);
     if (!session && event.state !== "opened") {
@@ -49,8 +50,8 @@ export const liveSessions: LiveSessions = {
       context.log.info(fields, "session event ignored: unknown session");
       return settleEvent(q, row.id, { state: "ignored", code: "no-session" });
     }
-    if (session) await applyEvent(q, session, event, context);
-    const conversation = session?.conversation ?? (await openCall(q, line, row, event, context));
+    if (session) await applyEvent(q, session, event, context, timing);
+    const conversation = session?.conversation ?? (await openCall(q, line, row, event, context, timing));
     await settleEvent(q, row.id, { state: "routed", code: event.state, conversation });
     const reason = missedReason(event, line.rules);
     if (reason !== null)
@@ -108,25 +109,27 @@ export const liveSessions: LiveSessions = {
   },
 
   async admit(q, draft, session) {
-    const change = admission(draft.state, await speakingState(q, draft.channel, session, draft.reply));
+    const speaking = await speakingState(q, draft.channel, session, draft.reply);
+    const change = admission(draft.state, speaking, timing);
     if (change === null) return "now";
     if (draft.state !== "queued") await endAttempt(q, draft.id, "unknown", change.reason ?? null);
     await changeDraft(q, draft.id, change);
     return change.state === "dropped" ? "never" : "later";
   },
 
-  afterAttempt,
-};
+  afterAttempt: (outcome, tryingFor) => afterAttempt(outcome, tryingFor, timing),
+});
 
 async function applyEvent(
   q: Query,
   session: SessionRow,
   event: StoredSession,
   context: SessionContext,
+  timing: Timing["calls"],
 ): Promise<void> {
   switch (event.state) {
     case "opened":
-      return resumeSession(q, session, event.node);
+      return resumeSession(q, session, event.node, timing.laneTakeover);
     case "interrupted":
       if (event.heard !== undefined) await recordHeard(q, session, event.heard, event.about ?? null);
       return dropRest(q, session);
@@ -151,10 +154,14 @@ async function openCall(
   row: EventRow,
   event: StoredSession,
   { clock }: SessionContext,
+  timing: Timing["calls"],
 ): Promise<string> {
   const { channel } = line;
   const person = event.from.address.toLowerCase();
-  const found = line.traits.conversations === "person" ? await freeConversation(q, channel, person) : null;
+  const found =
+    line.traits.conversations === "person"
+      ? await freeConversation(q, channel, person, timing.reserved)
+      : null;
   const conversation = found?.id ?? newId(clock.now());
   const binds = !found?.begun && whyNotAsk(line) === null && barred(person, line.rules) === null;
   if (!found) {

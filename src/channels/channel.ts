@@ -15,6 +15,7 @@ import {
   type SessionId,
 } from "bridgehead/contract";
 import type { Scheduler } from "../engine/scheduler.ts";
+import type { Timing } from "../ops/timing.ts";
 import { accept, type Reader } from "../pipeline/accept/stage.ts";
 import type { Database, Query } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
@@ -49,6 +50,7 @@ export function createChannel(options: {
   /** Id of this process among those that share the store. */
   readonly node: string;
   readonly state: ChannelState;
+  readonly timing: Timing;
   /** The platform's current facts about the agent on this channel. */
   agent(): AgentFacts | null;
   /** The lease under which this process currently reads the channel. */
@@ -57,16 +59,17 @@ export function createChannel(options: {
   const { id, scheduler, db, clock, node, state } = options;
   const log = inChannel(options.log, id);
   const startedAt = clock.now();
+  const { knownSender } = options.timing.accept;
   return {
     id,
     log,
     clock,
     url: (path) => new URL(`${options.publicUrl.replace(/\/$/, "")}/channels/${id}${path}`),
     async accept(events, cursor) {
-      if (cursor === undefined) return accept(scheduler, id, events, null, node, startedAt);
+      if (cursor === undefined) return accept(scheduler, id, events, null, node, startedAt, knownSender);
       const reader = options.reader();
       if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
-      const accepted = await accept(scheduler, id, events, { cursor, reader }, node, startedAt);
+      const accepted = await accept(scheduler, id, events, { cursor, reader }, node, startedAt, knownSender);
       state.heardAt = clock.now();
       return accepted;
     },

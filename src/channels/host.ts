@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import type { Adapter, ChannelStatus, Clock, Log, Route } from "bridgehead/contract";
 import type { ChannelConfig } from "../config/index.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { Reader } from "../pipeline/accept/stage.ts";
 import { agentFacts, type ChannelRuntime } from "../pipeline/channel-runtime.ts";
 import type { Escalation } from "../pipeline/escalation.ts";
@@ -45,10 +46,6 @@ export interface Host {
   close(): Promise<void>;
 }
 
-const closeMs = 5000;
-/** Longest time in milliseconds that replies wait for the channel's first backfill. */
-const longestCatchUp = 30_000;
-
 interface Entry {
   readonly channel: RunningChannel;
   readonly digest: string;
@@ -68,6 +65,7 @@ export function createHost(options: {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
+  readonly timing: Timing;
   publicUrl(): string;
   /** Escalation handling for every channel. Absent only when the host runs without an app. */
   readonly escalation?: Escalation;
@@ -75,11 +73,12 @@ export function createHost(options: {
    *  more. */
   retire?(routes: readonly Route[]): Promise<void>;
 }): Host {
+  const timing = options.timing.channels;
   const entries = new Map<string, Entry>();
   const lines = new Map<string, ChannelRuntime>();
   const closing = new Set<Promise<void>>();
   const close = async (adapter: Adapter): Promise<void> => {
-    await adapter.close?.(AbortSignal.timeout(closeMs)).catch((error: unknown) => {
+    await adapter.close?.(AbortSignal.timeout(timing.close)).catch((error: unknown) => {
       options.log.warn({ err: error }, "closing an adapter failed");
     });
   };
@@ -107,6 +106,7 @@ export function createHost(options: {
       publicUrl: options.publicUrl(),
       node,
       state,
+      timing: options.timing,
       reader: () => reader,
       agent: () => agentFacts(line),
     });
@@ -130,6 +130,7 @@ export function createHost(options: {
           clock,
           log,
           node,
+          timing,
           setReader: (next) => {
             reader = next;
             if (next !== null) running.standby = false;
@@ -166,7 +167,7 @@ export function createHost(options: {
       catchingUp: () =>
         inbound !== undefined &&
         state.status.state === "connecting" &&
-        clock.monotonic() - builtAt < longestCatchUp,
+        clock.monotonic() - builtAt < timing.catchUp,
       settings: () => agent.settings(),
       problem: () => agent.problem(),
       report: (problem) => agent.report(problem),

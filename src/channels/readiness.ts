@@ -101,14 +101,15 @@ const works = ({ state, key_rejected: rejected }: ChannelReport): boolean =>
 
 /** Returns the reason why the store is not writable; null when it is. Called for /readyz; costs at most
  *  one fsync. `freeBytes` checks the disk of an SQLite store, because a write that fits into the
- *  existing WAL file succeeds on a full disk. */
+ *  existing WAL file succeeds on a full disk. The store has to answer within `patienceMs`. */
 export async function storeProblem(
   db: Database,
   clock: Clock,
   freeBytes: (() => Promise<number>) | null,
+  patienceMs: number,
 ): Promise<string | null> {
   const patience = new AbortController();
-  const late = clock.sleep(storePatienceMs, patience.signal).then(() => "does not answer");
+  const late = clock.sleep(patienceMs, patience.signal).then(() => "does not answer");
   const written = db.tx(proveWritable).then(
     () => null,
     (error: unknown) => `cannot be written: ${error instanceof Error ? error.message : String(error)}`,
@@ -120,7 +121,6 @@ export async function storeProblem(
   return `its disk is nearly full: ${Math.floor(free / 2 ** 20)} MiB are free, at least ${leastFreeBytes / 2 ** 20} are needed`;
 }
 
-const storePatienceMs = 5000;
 /** Minimum free space in bytes. Smaller than one large message with its attachments. */
 const leastFreeBytes = 32 * 2 ** 20;
 

@@ -4,17 +4,11 @@
 import type { Clock, Inbound, Log } from "bridgehead/contract";
 import { cursor } from "bridgehead/contract";
 import { jitter } from "../ops/clock.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { Reader } from "../pipeline/accept/stage.ts";
 import type { Database } from "../store/driver.ts";
 import { dropLease, takeLease } from "../store/leases.ts";
 import { readCursor } from "../store/tables/events.ts";
-
-const leaseMs = 30_000;
-const renewMs = 10_000;
-const firstBackOff = 1000;
-const longestBackOff = 60_000;
-/** A run of this length in milliseconds resets the backoff. */
-const provenMs = 120_000;
 
 export interface Supervised {
   readonly channel: string;
@@ -23,6 +17,7 @@ export interface Supervised {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
+  readonly timing: Timing["channels"];
   /** Sets the lease under which accept() may write the cursor; null without a lease. */
   setReader(reader: Reader | null): void;
   /** True when the adapter has reported `ready` since the run started. */
@@ -39,23 +34,24 @@ export interface Supervised {
 /** Runs until the signal aborts and the running inbound has ended. */
 export async function supervise(one: Supervised, signal: AbortSignal): Promise<void> {
   const lease = `channel:${one.channel}`;
-  let backOff = firstBackOff;
+  const { renewal, restart, restartLongest, stableRun } = one.timing;
+  let backOff = restart;
   while (!signal.aborted) {
     one.tick();
     const token = await tryLease(one, lease);
     if (typeof token !== "number") {
       one.standby(token === "held");
-      await one.clock.sleep(jitter(renewMs), signal);
+      await one.clock.sleep(jitter(renewal), signal);
       continue;
     }
     const began = one.clock.monotonic();
     const error = await runOnce(one, { lease, token }, signal);
     if (signal.aborted) break;
-    if (one.isReady() || one.clock.monotonic() - began > provenMs) backOff = firstBackOff;
+    if (one.isReady() || one.clock.monotonic() - began > stableRun) backOff = restart;
     const pause = jitter(backOff);
     one.fell(error, pause);
     await one.clock.sleep(pause, signal);
-    backOff = Math.min(backOff * 2, longestBackOff);
+    backOff = Math.min(backOff * 2, restartLongest);
   }
   await one.db.tx((q) => dropLease(q, lease, one.node)).catch(() => undefined);
 }
@@ -64,7 +60,7 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
  *  queried. */
 async function tryLease(one: Supervised, lease: string): Promise<number | "held" | "failed"> {
   try {
-    return (await one.db.tx((q) => takeLease(q, lease, one.node, leaseMs))) ?? "held";
+    return (await one.db.tx((q) => takeLease(q, lease, one.node, one.timing.lease))) ?? "held";
   } catch (error) {
     one.log.error({ channel: one.channel, err: error }, "taking the channel's lease failed");
     return "failed";
@@ -91,17 +87,18 @@ async function runOnce(one: Supervised, reader: Reader, signal: AbortSignal): Pr
   }
 }
 
-/** Renews at a third of the lease's duration. Ends when the lease is lost, also according to this
+/** Renews the lease regularly. Ends when the lease is lost, also according to this
  *  process's own clock. */
 async function renew(one: Supervised, reader: Reader, life: AbortSignal): Promise<void> {
+  const { lease, renewal } = one.timing;
   let renewedAt = one.clock.monotonic();
   for (;;) {
-    await one.clock.sleep(renewMs, life);
+    await one.clock.sleep(renewal, life);
     if (life.aborted) return;
     one.tick();
     const token = await tryLease(one, reader.lease);
     if (token === reader.token) renewedAt = one.clock.monotonic();
-    else if (token !== "failed" || one.clock.monotonic() - renewedAt > leaseMs - renewMs) {
+    else if (token !== "failed" || one.clock.monotonic() - renewedAt > lease - renewal) {
       one.log.warn({ channel: one.channel }, "the channel's lease is lost");
       return;
     }

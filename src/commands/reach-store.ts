@@ -6,12 +6,9 @@ import { type OpenedStore, openStore } from "../app.ts";
 import type { Config } from "../config/index.ts";
 import { jitter } from "../ops/clock.ts";
 import type { Notifier } from "../ops/notify.ts";
+import type { Timing } from "../ops/timing.ts";
+import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/unreachable.ts";
-
-const firstPause = 1000;
-const longestPause = 30_000;
-/** Timeout of one attempt in milliseconds. Includes time for the migrations. */
-const attemptMs = 60_000;
 
 /** Retries until the store is reachable; null when `signal` aborts before. Rejects on an error that a
  *  retry cannot fix. */
@@ -20,17 +17,19 @@ export async function reachStore(
   service: {
     readonly clock: Clock;
     readonly log: Log;
+    readonly timing: Timing;
     readonly notifier: Pick<Notifier, "extend" | "status">;
     readonly signal: AbortSignal;
   },
 ): Promise<OpenedStore | null> {
-  const { clock, log, notifier, signal } = service;
+  const { clock, log, timing, notifier, signal } = service;
+  const { storeRetry, storeRetryLongest, storeAttempt } = timing.startup;
   const ended = new Promise<null>((resolve) => {
     if (signal.aborted) resolve(null);
     signal.addEventListener("abort", () => resolve(null), { once: true });
   });
-  for (let pause = firstPause; !signal.aborted; pause = Math.min(pause * 2, longestPause)) {
-    const opening = openStore(config, clock, log);
+  for (let pause = storeRetry; !signal.aborted; pause = Math.min(pause * 2, storeRetryLongest)) {
+    const opening = openStore(config, clock, log, migrations, timing);
     // At shutdown a running attempt is abandoned.
     void opening.catch(() => undefined);
     try {
@@ -39,7 +38,7 @@ export async function reachStore(
       if (!isUnreachable(error)) throw error;
       const again = jitter(pause);
       log.warn({ err: error, again_in_ms: again }, "the store cannot be reached yet");
-      await Promise.all([notifier.extend(again + attemptMs), notifier.status("waiting for the store")]);
+      await Promise.all([notifier.extend(again + storeAttempt), notifier.status("waiting for the store")]);
       await clock.sleep(again, signal);
     }
   }

@@ -30,6 +30,7 @@ import { tidyAfterStart } from "../ops/memory.ts";
 import type { Metrics } from "../ops/metrics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/notify.ts";
 import { taskGroup } from "../ops/tasks.ts";
+import { standardTiming, type Timing } from "../ops/timing.ts";
 import { runWatchdog } from "../ops/watchdog.ts";
 import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
 import { answeredBefore, countHeld } from "../store/restored.ts";
@@ -42,19 +43,12 @@ import { problemLine } from "./problem.ts";
 import { reachStore } from "./reach-store.ts";
 import { type ReloadOutcome, recordReload } from "./reload.ts";
 
-const drainMs = 20_000;
-/** Part of `drainMs` in which sockets may finish speaking, in milliseconds. */
-const talkMs = 8000;
-/** READY is sent when every channel has tried its first connection, or after this time in milliseconds. */
-const firstTryMs = 20_000;
-const statusMs = 30_000;
-const retentionMs = 3_600_000;
-const stuckMs = 120_000;
-const generationMs = 60_000;
-/** Time in milliseconds in which a changed store is reported even when nothing is held. */
-const changedMs = 24 * 3_600_000;
-
-export async function run(options: { readonly config: string }, io: Io): Promise<number> {
+/** Runs the daemon until `io.signal` aborts. Returns the exit code. Tests pass other durations. */
+export async function run(
+  options: { readonly config: string },
+  io: Io,
+  timing: Timing = standardTiming,
+): Promise<number> {
   const path = resolve(io.cwd, options.config);
   const load = () => loadConfig(path, { env: io.env, adapters: loadAdapter });
   const loaded = await load();
@@ -75,7 +69,7 @@ export async function run(options: { readonly config: string }, io: Io): Promise
   for (const warning of loaded.warnings)
     log.warn({ key: warning.key, line: warning.line, fix: warning.fix }, warning.message);
 
-  const notifier = createNotifier(io.env, log);
+  const notifier = createNotifier(io.env, log, timing.health);
   const platform = await embeddedPlatform(config, clock, log);
   let app: App | null = null;
   let listener: Listener | null = null;
@@ -85,13 +79,14 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       adminListen: config.http.admin_listen,
       clock,
       log,
+      timing: timing.http,
       publicUrl: config.http.public_url,
       routes: (channel) =>
         app?.host.running().find((running) => running.config.id === channel)?.adapter.routes ?? null,
       serving: () => app !== null,
       platform: (request) => webOf(app).platform(request),
       escalations: (request) => webOf(app).escalations(request),
-      ready: async () => readiness(app, config),
+      ready: async () => readiness(app, config, timing),
       metrics: scraper(
         () => app,
         () => listener,
@@ -103,7 +98,7 @@ export async function run(options: { readonly config: string }, io: Io): Promise
     io.onHangup(() => {
       if (!app) log.warn({}, "the configuration was not reloaded: the daemon is still starting");
     });
-    const store = await reachStore(config, { clock, log, notifier, signal: io.signal });
+    const store = await reachStore(config, { clock, log, timing, notifier, signal: io.signal });
     if (!store) return exitCodes.ok;
     app = await startApp({
       config,
@@ -111,17 +106,18 @@ export async function run(options: { readonly config: string }, io: Io): Promise
       platformUrl: platform?.url ?? config.platform.url,
       clock,
       log,
+      timing,
       publicUrl: () => publicUrl,
       retire: async (routes) => listener?.retire(routes),
     });
-    await serve(app, { config, url, load, notifier, log, io });
+    await serve(app, { config, url, load, notifier, log, io, timing });
     await notifier.stopping();
     return exitCodes.ok;
   } finally {
     const began = clock.monotonic();
     // Calls end first: their last utterances are still answered and stored.
-    await listener?.drain(talkMs);
-    await app?.stop(Math.max(0, drainMs - (clock.monotonic() - began)));
+    await listener?.drain();
+    await app?.stop(Math.max(0, timing.shutdown.drain - (clock.monotonic() - began)));
     await listener?.close();
     await platform?.close();
     log.info({}, "stopped");
@@ -167,13 +163,14 @@ interface Service {
   readonly notifier: Notifier;
   readonly log: RunningLog;
   readonly io: Io;
+  readonly timing: Timing;
 }
 
 /** Runs everything outside the app that lives as long as the service. Resolves when the service is asked
  *  to stop. */
 async function serve(app: App, service: Service): Promise<void> {
-  const { notifier, log, io } = service;
-  const tasks = taskGroup(io.signal, { clock, log });
+  const { notifier, log, io, timing } = service;
+  const tasks = taskGroup(io.signal, { clock, log, timing: timing.health });
   const ended = new Promise<void>((done) => {
     if (io.signal.aborted) done();
     io.signal.addEventListener("abort", () => done(), { once: true });
@@ -183,21 +180,24 @@ async function serve(app: App, service: Service): Promise<void> {
     reloading = reloading.then(() => reload(app, service));
   });
   try {
-    await firstTries(app, io.signal);
+    await firstTries(app, timing.startup, io.signal);
     if (io.signal.aborted) return; // SIGTERM during the start: READY would be wrong
     const channels = reportChannels(app.host, app.agents);
     log.info({ channels: channels.length }, "ready");
     await notifier.ready(statusText(channels, 0));
     noteReload(service, { result: "applied", lines: [] });
-    tasks.start("memory", (signal) => tidyAfterStart(clock, signal), { restart: "never" });
-    tasks.start("alarm", (signal) => keepSaying({ ...alarmed(app), clock, log }, signal));
-    tasks.start("status", (signal) => tellStatus(app, notifier, signal));
+    tasks.start("memory", (signal) => tidyAfterStart(clock, timing.startup.quiet, signal), {
+      restart: "never",
+    });
+    tasks.start("alarm", (signal) => keepSaying({ ...alarmed(app), clock, log, timing }, signal));
+    tasks.start("status", (signal) => tellStatus(app, service, signal));
     tasks.start("generation", (signal) => keepGeneration(app, service, signal));
     tasks.start("retention", (signal) => keepTidy(app, service, signal));
     if (notifier.watchdogMs !== null) {
       const watchdog = {
         clock,
         log,
+        timing: timing.health,
         intervalMs: notifier.watchdogMs,
         feed: () => notifier.watchdog(),
         probes: {
@@ -205,7 +205,7 @@ async function serve(app: App, service: Service): Promise<void> {
             void (await app.db.tx((q) => q.run("UPDATE meta SET value = value WHERE name = 'schema'"))),
           "the listener": (signal: AbortSignal) => askHealth(service.url, signal),
         },
-        stuck: () => stuckChannels(app.host, clock, stuckMs),
+        stuck: () => stuckChannels(app.host, clock, timing.channels.stuck),
       };
       tasks.start("watchdog", (signal) => runWatchdog(watchdog, signal));
     }
@@ -216,17 +216,22 @@ async function serve(app: App, service: Service): Promise<void> {
   }
 }
 
-async function firstTries(app: App, signal: AbortSignal): Promise<void> {
+async function firstTries(
+  app: App,
+  { firstConnections, firstConnectionsCheck }: Timing["startup"],
+  signal: AbortSignal,
+): Promise<void> {
   const began = clock.monotonic();
   const trying = () =>
     app.host.running().some(({ state, standby }) => state.status.state === "connecting" && !standby);
-  while (trying() && clock.monotonic() - began < firstTryMs && !signal.aborted) await clock.sleep(20, signal);
+  while (trying() && clock.monotonic() - began < firstConnections && !signal.aborted)
+    await clock.sleep(firstConnectionsCheck, signal);
 }
 
-async function tellStatus(app: App, notifier: Notifier, signal: AbortSignal): Promise<void> {
+async function tellStatus(app: App, { notifier, timing }: Service, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await notifier.status(await statusOf(app, waitingIn(await app.db.read(overview))));
-    await clock.sleep(statusMs, signal);
+    await clock.sleep(timing.upkeep.status, signal);
   }
 }
 
@@ -234,14 +239,18 @@ const statusOf = async (app: App, waiting: number): Promise<string> =>
   alarmText(await lookForAlarm(alarmed(app))) + statusText(reportChannels(app.host, app.agents), waiting);
 
 async function keepTidy(app: App, service: Service, signal: AbortSignal): Promise<void> {
+  const timing = service.timing.upkeep;
   while (!signal.aborted) {
     const { raw, events } = service.config.retention;
     const ages = { rawMs: raw, eventsMs: events };
     // One small batch per transaction, so that a large clean-up never blocks the store for long.
-    while (!signal.aborted && forgotSomething(await app.db.tx((q) => forget(q, ages))))
-      await clock.sleep(50, signal);
-    while (!signal.aborted && (await app.db.maintain())) await clock.sleep(20, signal);
-    await clock.sleep(retentionMs, signal);
+    while (
+      !signal.aborted &&
+      forgotSomething(await app.db.tx((q) => forget(q, ages, timing.retentionRecheck)))
+    )
+      await clock.sleep(timing.retentionPause, signal);
+    while (!signal.aborted && (await app.db.maintain())) await clock.sleep(timing.maintenancePause, signal);
+    await clock.sleep(timing.retention, signal);
   }
 }
 
@@ -249,11 +258,15 @@ const forgotSomething = (counts: Forgotten): boolean => Object.values(counts).so
 
 /** Advances the generation regularly, so that the next start detects a store that was replaced by an
  *  older copy. */
-async function keepGeneration(app: App, { config, log }: Service, signal: AbortSignal): Promise<void> {
+async function keepGeneration(
+  app: App,
+  { config, log, timing }: Service,
+  signal: AbortSignal,
+): Promise<void> {
   const { store } = config;
   if (store.kind !== "sqlite" || store.file === ":memory:") return;
   for (;;) {
-    await clock.sleep(generationMs, signal);
+    await clock.sleep(timing.upkeep.generation, signal);
     if (signal.aborted) return;
     await advanceGeneration(app.db, store.file, app.installation.id).catch((error: unknown) =>
       log.warn({ err: error }, "updating the installation file failed"),
@@ -262,10 +275,14 @@ async function keepGeneration(app: App, { config, log }: Service, signal: AbortS
 }
 
 /** Returns warnings about the store for the operator. */
-async function storeWarnings(app: App, installation: Installation): Promise<readonly string[]> {
+async function storeWarnings(
+  app: App,
+  installation: Installation,
+  { storeChanged }: Timing["upkeep"],
+): Promise<readonly string[]> {
   const held = await app.db.read(countHeld);
   const changed = installationWarning(installation);
-  const isRecent = clock.now() - installation.since < changedMs;
+  const isRecent = clock.now() - installation.since < storeChanged;
   const warning = changed !== null && (isRecent || held.messages + held.replies > 0) ? [changed] : [];
   if (held.messages + held.replies === 0) return warning;
   const counts = `${held.messages} messages and ${held.replies} replies are held as ${answeredBefore}`;
@@ -276,16 +293,16 @@ async function storeWarnings(app: App, installation: Installation): Promise<read
 }
 
 /** Data of /readyz; open escalations come first. */
-async function readiness(app: App | null, { store }: Config) {
+async function readiness(app: App | null, { store }: Config, timing: Timing) {
   if (!app) return { ready: false, reason: "starting" };
   const channels = reportChannels(app.host, app.agents);
   const disk = store.kind === "sqlite" && store.file !== ":memory:" ? freeBytes(store.file) : null;
   try {
-    const problem = await storeProblem(app.db, clock, disk);
+    const problem = await storeProblem(app.db, clock, disk, timing.health.store);
     if (problem !== null) return { ready: false, channels, store: problem };
     const alarm = await lookForAlarm(alarmed(app));
     const ready = isReady(channels) && !isSilenced(alarm);
-    const warnings = await storeWarnings(app, app.installation);
+    const warnings = await storeWarnings(app, app.installation, timing.upkeep);
     const store = await app.db.read(overview);
     return { ...told(alarm), ready, ...(warnings.length > 0 && { warnings }), channels, store };
   } catch (error) {

@@ -4,6 +4,7 @@
 import type { Clock, Log } from "bridgehead/contract";
 import { type Policy, webhookChannel } from "../domain/policy.ts";
 import type { Metrics } from "../ops/metrics.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { Database } from "../store/driver.ts";
 import { type AlarmRows, alarmRows } from "../store/tables/alarm.ts";
 
@@ -100,11 +101,9 @@ export function alarmText(alarm: Alarm | null): string {
 
 const counted = (count: number): string => `${count} ESCALATION${count === 1 ? "" : "S"}`;
 
-const everyMs = 300_000;
-
-/** Logs the alarm at the start and every five minutes while it lasts. Runs until the signal aborts. */
+/** Logs the alarm at the start and at every `timing.escalation.alarm` while it lasts. Runs until the signal aborts. */
 export async function keepSaying(
-  deps: AlarmDeps & { readonly clock: Clock; readonly log: Log },
+  deps: AlarmDeps & { readonly clock: Clock; readonly log: Log; readonly timing: Timing },
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
@@ -113,7 +112,7 @@ export async function keepSaying(
       return null;
     });
     if (alarm !== null) say(alarm, deps.log);
-    await deps.clock.sleep(everyMs, signal);
+    await deps.clock.sleep(deps.timing.escalation.alarm, signal);
   }
 }
 

@@ -8,6 +8,7 @@ import type { Duplex } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
 import type { ChannelId, Clock, Log, Route } from "bridgehead/contract";
 import { Hono } from "hono";
+import { standardTiming, type Timing } from "../ops/timing.ts";
 import { plain as plainText } from "./body.ts";
 import { channelTarget, serveRoute, writeResponse } from "./channel-route.ts";
 import { adminHealth, type HealthOptions, publicHealth } from "./health.ts";
@@ -30,6 +31,7 @@ export interface ListenerOptions extends HealthOptions {
   /** Serves the links in notifications, everything under /escalations/. Without it the response is 404. */
   readonly escalations?: (request: Request) => Promise<Response>;
   readonly limits?: Partial<Limits & SocketLimits>;
+  readonly timing?: Partial<Timing["http"]>;
 }
 
 export interface ListenAddress {
@@ -38,29 +40,18 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** Limits in milliseconds and counts that keep a slow or endless client from blocking the listener. */
+/** Limits that keep an endless client from blocking the listener; `timing.http` has those for slow ones. */
 export interface Limits {
-  /** Timeout for the last header. */
-  readonly headersMs: number;
-  /** Timeout for the whole request. */
-  readonly requestMs: number;
-  readonly idleMs: number;
   readonly headerBytes: number;
   readonly headers: number;
   /** Limit of open connections, without those that became sockets. */
   readonly connections: number;
-  /** Cache time of a response of the public /readyz. */
-  readonly readyMs: number;
 }
 
 const standard: Limits = {
-  headersMs: 10_000,
-  requestMs: 30_000,
-  idleMs: 5000,
   headerBytes: 16_384,
   headers: 100,
   connections: 1000,
-  readyMs: 1000,
 };
 
 export interface Listener {
@@ -71,13 +62,13 @@ export interface Listener {
   readonly publicUrl: string;
   /** Number of sockets that are open or in their handshake. */
   sockets(): number;
-  /** Rejects upgrades with 503 and lets sockets finish within `talkMs`. Webhooks are served until all
+  /** Rejects upgrades with 503 and lets sockets finish within `talkMs` (default: `timing.http.talk`). Webhooks are served until all
    *  sockets and their adapters have ended, because calls have a few. After that, webhooks get 503 and
    *  connections are closed. Health checks and metrics stay available. */
   drain(talkMs?: number): Promise<void>;
   /** Drains only the sockets of these routes. Called when their channel is removed or replaced. */
   retire(routes: readonly Route[], talkMs?: number): Promise<void>;
-  /** Waits up to `graceMs` for running requests, then closes the listener. */
+  /** Waits up to `graceMs` (default: `timing.http.closeGrace`) for running requests, then closes the listener. */
   close(graceMs?: number): Promise<void>;
 }
 
@@ -85,6 +76,7 @@ export interface Listener {
 export async function startListener(options: ListenerOptions): Promise<Listener> {
   const { clock, log } = options;
   const limits = { ...standard, ...standardSockets, ...options.limits };
+  const timing = { ...standardTiming.http, ...options.timing };
   let draining = false;
   let publicUrl = options.publicUrl ?? "";
 
@@ -101,7 +93,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     await next();
     served(context.req.method, context.req.path, context.res.status, began);
   });
-  publicHealth(app, options, limits.readyMs);
+  publicHealth(app, options, timing.readyCache);
   const closed = () => draining || options.serving?.() === false;
   for (const path of ["/platform/*", "/escalations/*"])
     app.use(path, async (_context, next) => (closed() ? tryLater() : next()));
@@ -119,7 +111,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     await writeResponse(outgoing, response);
     served(incoming.method ?? "", target.pathname, response.status, began);
   }
-  const server = serverOf(app, limits, log, (incoming, outgoing) => {
+  const server = serverOf(app, limits, timing, log, (incoming, outgoing) => {
     const target = channelTarget(incoming);
     if (target === null) return false;
     serveChannel(incoming, outgoing, target).catch((error: unknown) => {
@@ -128,7 +120,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     });
     return true;
   });
-  const sockets = createSockets({ ...options, publicUrl: () => publicUrl }, limits);
+  const sockets = createSockets({ ...options, publicUrl: () => publicUrl }, limits, timing);
   server.maxConnections = limits.connections + limits.sockets;
   const plain = new Set<Duplex>();
   server.on("connection", (connection: Duplex) => {
@@ -145,11 +137,11 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   async function closeWhatIdles(done: AbortSignal): Promise<void> {
     while (!done.aborted) {
       server.closeIdleConnections();
-      await clock.sleep(50, done);
+      await clock.sleep(timing.closeCheck, done);
     }
   }
 
-  const admin = options.adminListen && serverOf(adminHealth(options), limits, log);
+  const admin = options.adminListen && serverOf(adminHealth(options), limits, timing, log);
   await bound(server, options.listen, "http.listen");
   if (admin && options.adminListen) {
     admin.maxConnections = mostMonitors;
@@ -168,16 +160,17 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     adminUrl: admin ? urlOf(admin) : null,
     publicUrl,
     sockets: () => sockets.count(),
-    async drain(talkMs = standardTalkMs) {
+    async drain(talkMs = timing.talk) {
       sockets.refuse();
       const talked = sockets.count() > 0;
       await sockets.end(talkMs);
-      if (talked) await clock.sleep(lastQuestionsMs);
+      // A provider whose socket has ended requests the next step of the call at once, and a 503 would end it.
+      if (talked) await clock.sleep(timing.lastRequest);
       draining = true;
       server.closeIdleConnections();
     },
-    retire: (routes, talkMs = standardTalkMs) => sockets.end(talkMs, routes),
-    async close(graceMs = 5000) {
+    retire: (routes, talkMs = timing.talk) => sockets.end(talkMs, routes),
+    async close(graceMs = timing.closeGrace) {
       draining = true;
       sockets.refuse();
       admin?.close();
@@ -202,6 +195,7 @@ const mostMonitors = 100;
 function serverOf(
   app: Hono,
   limits: Limits,
+  timing: Timing["http"],
   log: Log,
   first: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean = () => false,
 ): Server {
@@ -213,11 +207,11 @@ function serverOf(
   const serve = getRequestListener(app.fetch, { overrideGlobalObjects: false });
   const server = createServer(
     {
-      headersTimeout: limits.headersMs,
-      requestTimeout: limits.requestMs,
-      keepAliveTimeout: limits.idleMs,
+      headersTimeout: timing.headers,
+      requestTimeout: timing.request,
+      keepAliveTimeout: timing.idle,
       maxHeaderSize: limits.headerBytes,
-      connectionsCheckingInterval: Math.min(1000, limits.headersMs),
+      connectionsCheckingInterval: Math.min(timing.connectionCheck, timing.headers),
       // Some clients offer `Upgrade: h2c` with every request; these requests are served as HTTP/1.1.
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === "websocket",
     },
@@ -228,12 +222,6 @@ function serverOf(
   server.maxHeadersCount = limits.headers;
   return server;
 }
-
-/** Delay in milliseconds before webhooks are rejected. A provider whose socket has ended requests the
- *  next step of the call at once, and a 503 would end the call. */
-const lastQuestionsMs = 1500;
-/** Time for about one sentence, in milliseconds. */
-const standardTalkMs = 8000;
 
 const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 

@@ -7,8 +7,6 @@ import { type UnreadBounds, unread } from "./unread.ts";
 
 /** Limits for one peer. */
 export interface SocketBounds extends UnreadBounds {
-  /** Milliseconds between pings. A peer that sent nothing since the last ping is disconnected. */
-  readonly pingMs: number;
   /** Rate limit in frames per second, sustained and per burst (a provider that reconnects replays
    *  hundreds). Excess closes the socket with 1008. */
   readonly framesPerSecond: number;
@@ -33,8 +31,9 @@ export interface LiveSocket {
 const open = 1;
 const tooMuch = 1008;
 
-/** Takes ownership of an open `ws`. */
-export function liveSocket(ws: WebSocket, bounds: SocketBounds, clock: Clock): LiveSocket {
+/** Takes ownership of an open `ws`. Sends a ping every `pingMs`; a peer that sent nothing since the last one is
+ *  disconnected. */
+export function liveSocket(ws: WebSocket, bounds: SocketBounds, pingMs: number, clock: Clock): LiveSocket {
   const gone = new AbortController();
   const draining = new AbortController();
   const inbox = unread(ws, bounds);
@@ -54,7 +53,7 @@ export function liveSocket(ws: WebSocket, bounds: SocketBounds, clock: Clock): L
     reason ??= why;
     ws.terminate();
   };
-  const pings = keepAlive(ws, { clock, everyMs: bounds.pingMs, cut, paused: inbox.paused }, gone.signal);
+  const pings = keepAlive(ws, { clock, everyMs: pingMs, cut, paused: inbox.paused }, gone.signal);
   /** Counts a frame of any kind; false when the rate limit is exceeded. */
   const may = (): boolean => {
     pings.alive();

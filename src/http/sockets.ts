@@ -5,23 +5,17 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { channelId, type Route, type SocketRoute } from "bridgehead/contract";
 import type { ServerOptions, WebSocket } from "ws";
+import type { Timing } from "../ops/timing.ts";
 import { type LiveSocket, liveSocket, type SocketBounds } from "./socket.ts";
 import { askAdapter, findRoute, type Knock, refuse, type UpgradeOptions, unavailable } from "./upgrade.ts";
 
 export interface SocketLimits extends SocketBounds {
   /** Limit of sockets. Counted separately from other connections, so that calls cannot block webhooks. */
   readonly sockets: number;
-  /** Timeout of an adapter's `authorize`. */
-  readonly authorizeMs: number;
-  /** Timeout for the peer's close frame. */
-  readonly closeMs: number;
 }
 
 export const standardSockets: SocketLimits = {
   sockets: 2000,
-  authorizeMs: 5000,
-  closeMs: 2000,
-  pingMs: 15_000,
   framesPerSecond: 100,
   frameBurst: 600,
   unreadBytes: 256 * 1024,
@@ -53,7 +47,11 @@ const goingAway = 1012;
 const failed = 1011;
 const finished = 1000;
 
-export function createSockets(options: UpgradeOptions, limits: SocketLimits): Sockets {
+export function createSockets(
+  options: UpgradeOptions,
+  limits: SocketLimits,
+  timing: Timing["http"],
+): Sockets {
   const { clock, log } = options;
   const all = new Set<Served>();
   const ending = new WeakSet<Served>();
@@ -75,7 +73,7 @@ export function createSockets(options: UpgradeOptions, limits: SocketLimits): So
     if (full) return no(knock.path, unavailable());
     count += 1;
     connection.once("close", () => void (count -= 1));
-    const refusal = await askAdapter(knock, options, limits.authorizeMs);
+    const refusal = await askAdapter(knock, options, timing.authorize);
     if (refusal) return no(knock.path, refusal);
     const current = options.routes(channelId(knock.channel))?.includes(knock.route) ?? false;
     if (refusing || !current) return no(knock.path, unavailable());
@@ -126,13 +124,13 @@ export function createSockets(options: UpgradeOptions, limits: SocketLimits): So
       perMessageDeflate: false,
       maxPayload: maxFrameBytes ?? standardFrameBytes,
       maxFragments: 1024,
-      closeTimeout: limits.closeMs,
+      closeTimeout: timing.closeFrame,
       handleProtocols: () => protocol ?? false,
     };
     return new Promise((resolve) => {
       connection.once("close", () => resolve(null));
       // Takes ownership at once, because the first frames may have arrived already.
-      const taken = (ws: WebSocket) => resolve(liveSocket(ws, limits, clock));
+      const taken = (ws: WebSocket) => resolve(liveSocket(ws, limits, timing.ping, clock));
       new WebSocketServer(settings).handleUpgrade(incoming, connection, head, taken);
     });
   }
@@ -160,7 +158,7 @@ export function createSockets(options: UpgradeOptions, limits: SocketLimits): So
       for (const { live } of these) live.close(goingAway, "going down");
       // Twice the close timeout: for the peer's close frame, and for the adapter's last writes to the
       // store.
-      await within(done, limits.closeMs * 2);
+      await within(done, timing.closeFrame * 2);
       for (const one of these.filter((one) => all.has(one))) {
         one.live.terminate();
         log.warn({ path: one.path }, "a socket's work does not end");

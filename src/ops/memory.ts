@@ -7,14 +7,13 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { Clock } from "bridgehead/contract";
 
-const quietMs = 2000;
 /** Share of time in which the event loop may be busy. */
 const quietShare = 0.1;
 
-/** Waits until the event loop has been quiet for two seconds, since messages may be waiting at the start. Then writes the
+/** Waits until the event loop has been quiet for `quietMs`, since messages may be waiting at the start. Then writes the
  *  compile cache and collects garbage, which blocks the event loop for some tens of milliseconds. Called once, after
  *  startup. */
-export async function tidyAfterStart(clock: Clock, signal: AbortSignal): Promise<void> {
+export async function tidyAfterStart(clock: Clock, quietMs: number, signal: AbortSignal): Promise<void> {
   for (let before = performance.eventLoopUtilization(); ; ) {
     await clock.sleep(quietMs, signal);
     if (signal.aborted) return;

@@ -5,6 +5,7 @@
 import { execFile } from "node:child_process";
 import { fstatSync } from "node:fs";
 import type { Log } from "bridgehead/contract";
+import { standardTiming, type Timing } from "./timing.ts";
 
 export interface Notifier {
   /** Reports that the startup is complete; `systemctl status` shows `status`. */
@@ -23,13 +24,18 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 /** Does nothing when systemd did not start the process (no NOTIFY_SOCKET). Never rejects: a failed
  *  notification is logged once and ignored. */
-export function createNotifier(env: Env, log: Log, command = "systemd-notify"): Notifier {
+export function createNotifier(
+  env: Env,
+  log: Log,
+  { notify: timeout }: Timing["health"] = standardTiming.health,
+  command = "systemd-notify",
+): Notifier {
   const socket = env["NOTIFY_SOCKET"];
   let complained = false;
   const tell = (...assignments: string[]): Promise<void> => {
     if (socket === undefined || socket === "") return Promise.resolve();
     return new Promise((resolve) => {
-      const options = { env: { NOTIFY_SOCKET: socket, PATH: env["PATH"] ?? "/usr/bin:/bin" }, timeout: 5000 };
+      const options = { env: { NOTIFY_SOCKET: socket, PATH: env["PATH"] ?? "/usr/bin:/bin" }, timeout };
       execFile(command, assignments, options, (error) => {
         if (error !== null && !complained) {
           complained = true;

@@ -4,14 +4,12 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import { jitter } from "./clock.ts";
+import type { Timing } from "./timing.ts";
 
 export interface Policy {
   /** always: also restart a task that returns. on-failure: restart only a task that throws. never: no
    *  restart. */
   readonly restart: "always" | "on-failure" | "never";
-  /** Backoff in milliseconds before the first restart; doubled at every failure up to `longest`. */
-  readonly shortest?: number;
-  readonly longest?: number;
 }
 
 export interface TaskError {
@@ -32,7 +30,14 @@ interface Task {
 }
 
 /** Creates a group that also stops when `parent` aborts. Errors thrown after the abort are not kept. */
-export function taskGroup(parent: AbortSignal, { clock, log }: { clock: Clock; log: Log }): TaskGroup {
+export function taskGroup(
+  parent: AbortSignal,
+  {
+    clock,
+    log,
+    timing,
+  }: { clock: Clock; log: Log; timing: Pick<Timing["health"], "taskRestart" | "taskRestartLongest"> },
+): TaskGroup {
   const tasks: Task[] = [];
   const errors: TaskError[] = [];
   let stopping: Promise<readonly TaskError[]> | undefined;
@@ -43,7 +48,7 @@ export function taskGroup(parent: AbortSignal, { clock, log }: { clock: Clock; l
     policy: Policy,
     signal: AbortSignal,
   ) {
-    const { shortest = 1000, longest = 60_000 } = policy;
+    const { taskRestart: shortest, taskRestartLongest: longest } = timing;
     let pause = shortest;
     while (!signal.aborted) {
       const started = clock.monotonic();

@@ -3,6 +3,7 @@
 // only.
 
 import type { Clock, Log } from "bridgehead/contract";
+import type { Timing } from "./timing.ts";
 
 export interface WatchdogOptions {
   readonly clock: Clock;
@@ -15,16 +16,14 @@ export interface WatchdogOptions {
   readonly probes: Readonly<Record<string, (signal: AbortSignal) => Promise<void>>>;
   /** Returns the names of components whose heartbeat is overdue. */
   stuck(): readonly string[];
-  /** Maximum event-loop lag in milliseconds; a longer one is unhealthy. */
-  readonly maxLagMs?: number;
-  /** Maximum age in milliseconds of the latest successful run of each probe. */
-  readonly maxProbeAgeMs?: number;
+  readonly timing: Pick<Timing["health"], "lag" | "probe">;
 }
 
 /** Runs until the signal aborts. Never throws. Logs each change of the reason for which the watchdog is
  *  not fed. */
 export async function runWatchdog(options: WatchdogOptions, signal: AbortSignal): Promise<void> {
-  const { clock, log, maxLagMs = 5000, maxProbeAgeMs = 30_000 } = options;
+  const { clock, log } = options;
+  const { lag: maxLagMs, probe: maxProbeAgeMs } = options.timing;
   const pause = Math.max(10, Math.min(options.intervalMs / 2, maxProbeAgeMs / 3));
   const answeredAt = new Map(Object.keys(options.probes).map((name) => [name, clock.monotonic()]));
   const probing = new Set<string>();

@@ -11,6 +11,9 @@ import {
   planMessage,
   reasonForHumans,
 } from "../../src/calls/decide.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
+
+const timing = standardTiming.calls;
 
 const turn = (id: string, state: OpenTurn["state"], opening = false): OpenTurn => ({
   id,
@@ -107,12 +110,12 @@ describe("a draft of a call", () => {
   const at = (lostFor: number | null | "ended", outdated = false) => ({ lostFor, outdated });
 
   it("is spoken while the call is open", () => {
-    expect(admission("queued", at(null))).toBeNull();
+    expect(admission("queued", at(null), timing)).toBeNull();
   });
 
   it("waits for a lost connection for one minute", () => {
-    expect(admission("queued", at(60_000))).toMatchObject({ state: "queued", open: 1, dueInMs: 500 });
-    expect(admission("queued", at(60_001))).toMatchObject({ state: "dropped", open: 0 });
+    expect(admission("queued", at(60_000), timing)).toMatchObject({ state: "queued", open: 1, dueInMs: 500 });
+    expect(admission("queued", at(60_001), timing)).toMatchObject({ state: "dropped", open: 0 });
   });
 
   it.each([
@@ -122,19 +125,25 @@ describe("a draft of a call", () => {
     ["it may have been said", "sending", at(null)],
     ["it may have been said", "unknown", at("ended")],
   ])("is dropped: %s", (reason, state, speaking) => {
-    expect(admission(state, speaking)).toEqual({ state: "dropped", open: 0, reason });
+    expect(admission(state, speaking, timing)).toEqual({ state: "dropped", open: 0, reason });
   });
 
   it("is retried after the adapter's delay, and dropped after a minute", () => {
     const deferred = { kind: "deferred", reason: "no socket" } as const;
-    expect(afterAttempt(deferred, 0)).toMatchObject({ state: "queued", dueInMs: 500 });
-    expect(afterAttempt({ ...deferred, retryAfterMs: 1 }, 0)).toMatchObject({ dueInMs: 100 });
-    expect(afterAttempt(deferred, 60_001)).toMatchObject({ state: "dropped", reason: "given up: no socket" });
+    expect(afterAttempt(deferred, 0, timing)).toMatchObject({ state: "queued", dueInMs: 500 });
+    expect(afterAttempt({ ...deferred, retryAfterMs: 1 }, 0, timing)).toMatchObject({ dueInMs: 100 });
+    expect(afterAttempt(deferred, 60_001, timing)).toMatchObject({
+      state: "dropped",
+      reason: "given up: no socket",
+    });
   });
 
   it("is dropped when its outcome is unknown, and recorded when it was sent", () => {
-    expect(afterAttempt({ kind: "unknown", reason: "cut" }, 0)).toMatchObject({ state: "dropped", open: 0 });
-    expect(afterAttempt({ kind: "sent", id: externalId("x") }, 0)).toEqual({
+    expect(afterAttempt({ kind: "unknown", reason: "cut" }, 0, timing)).toMatchObject({
+      state: "dropped",
+      open: 0,
+    });
+    expect(afterAttempt({ kind: "sent", id: externalId("x") }, 0, timing)).toEqual({
       state: "sent",
       open: 0,
       externalId: "x",

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { supervise } from "../../src/channels/supervisor.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import { dropLease, takeLease } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
@@ -35,7 +36,8 @@ it("stands by while another node reads the channel, and says so; then it reads",
         },
       },
       db,
-      clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) },
+      clock: systemClock,
+      timing: { ...standardTiming.channels, renewal: 20 },
       log,
       node: "own",
       setReader: () => undefined,

@@ -3,11 +3,14 @@
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { reachStore } from "../../src/commands/reach-store.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { timingWith } from "../../src/ops/timing.ts";
 import { isUnreachable } from "../../src/store/unreachable.ts";
 import { describeReal } from "../real/debian.ts";
 import { freePort } from "../real/ports.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
 import { startTcpProxy } from "../real/tcp-proxy.ts";
+
+const timing = timingWith({ startup: { storeRetry: 50, storeRetryLongest: 100, storeAttempt: 40_000 } });
 
 function service() {
   const abort = new AbortController();
@@ -22,7 +25,7 @@ function service() {
     extend: async (ms: number) => void seen.extended.push(ms),
     status: async (text: string) => void seen.status.push(text),
   };
-  return { seen, abort, given: { clock: systemClock, log, notifier, signal: abort.signal } };
+  return { seen, abort, given: { clock: systemClock, log, timing, notifier, signal: abort.signal } };
 }
 
 it("says so, asks systemd for more time, and ends when it is asked to", async () => {

@@ -110,15 +110,14 @@ describe("the store's problem", () => {
       rmSync(folder, { recursive: true, force: true });
     });
     await migrate(db);
-    expect(await storeProblem(db, systemClock, async () => 2 ** 30)).toBeNull();
-    expect(await storeProblem(db, systemClock, async () => 5 * 2 ** 20)).toBe(
+    expect(await storeProblem(db, systemClock, async () => 2 ** 30, 5000)).toBeNull();
+    expect(await storeProblem(db, systemClock, async () => 5 * 2 ** 20, 5000)).toBe(
       "its disk is nearly full: 5 MiB are free, at least 32 are needed",
     );
   });
 
   it("is that it does not answer", async () => {
-    const clock = { ...systemClock, sleep: () => Promise.resolve() };
     const stuck = { tx: () => new Promise<never>(() => undefined) };
-    expect(await storeProblem(stuck as never, clock, null)).toBe("does not answer");
+    expect(await storeProblem(stuck as never, systemClock, null, 1)).toBe("does not answer");
   });
 });

@@ -10,6 +10,7 @@ import {
 } from "../../src/escalation/alarm.ts";
 import { endNotices } from "../../src/escalation/notify/rows.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
@@ -201,7 +202,7 @@ it("says it in the log at the start and every five minutes, until it is over", a
     error: (_: unknown, text: string) => void lines.push(text),
   };
   const life = new AbortController();
-  const ended = keepSaying({ ...one.deps, clock: one.clock, log }, life.signal);
+  const ended = keepSaying({ ...one.deps, clock: one.clock, log, timing: standardTiming }, life.signal);
   onTestFinished(async () => {
     life.abort();
     await ended;

@@ -91,7 +91,13 @@ export async function openFrontDoor(
   const note = (fields: object, message: string) => void logged.push({ ...fields, message });
   const log = { debug: note, info: note, warn: note, error: note };
   const db = faulty(await fresh(() => sqlitePlace(now)));
-  const deps = { policy: () => policy, lines: () => new Map([["c", lineOf()]]), clock, log };
+  const deps = {
+    policy: () => policy,
+    lines: () => new Map([["c", lineOf()]]),
+    clock,
+    log,
+    timing: standardTiming,
+  };
   const scheduler = new Scheduler({
     db,
     clock,

@@ -2,6 +2,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
 import type { Policy } from "../../src/domain/policy.ts";
 import { createRegistering } from "../../src/escalation/trigger/webhook-registration.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { beginRegistration, signingSecretsOf } from "../../src/store/tables/registrations.ts";
 import { entityNotFound, type Fault, json, reset, startFaultServer, status } from "../agent/fault-server.ts";
@@ -102,6 +103,7 @@ async function bridge(platform: Platform, given: Given = {}) {
     problem: () => null,
   };
   const registering = createRegistering({
+    timing: standardTiming,
     db,
     policy: () => (rounds++, now.policy),
     agents: () => [agent],

@@ -196,7 +196,7 @@ describe("health", () => {
 
   it("answers 503 when not ready, and when that cannot be found out", async () => {
     let state = async (): Promise<{ ready: boolean }> => ({ ready: false });
-    const url = await start([], { ready: () => state(), limits: { readyMs: 0 } });
+    const url = await start([], { ready: () => state(), timing: { readyCache: 0 } });
     expect((await fetch(`${url}/readyz`)).status).toBe(503);
     state = () => Promise.reject(new Error("database is locked"));
     expect((await fetch(`${url}/readyz`)).status).toBe(503);
@@ -265,7 +265,7 @@ describe("the listener", () => {
   });
 
   it("does not wait for ever: headers and bodies are bounded", async () => {
-    const url = await start([echo()], { limits: { headersMs: 200, requestMs: 400 } });
+    const url = await start([echo()], { timing: { headers: 200, request: 400 } });
     const head = "POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\n";
     const [slowHeaders, slowBody] = await Promise.all([
       raw(url, head).answer,

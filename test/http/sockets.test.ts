@@ -117,7 +117,7 @@ describe("a peer that sends too much", () => {
           for await (const _ of socket) heard += 1;
         }),
       ],
-      { limits: { ...limits, framesPerSecond: 0.001, closeMs: 100 } },
+      { limits: { ...limits, framesPerSecond: 0.001 }, timing: { closeFrame: 100 } },
     );
     const { answer } = raw(
       door.relay,
@@ -150,7 +150,7 @@ describe("a peer that sends too much", () => {
           for await (const data of socket) heard += String(data).length;
         }),
       ],
-      { limits: { framesPerSecond: 1e6, frameBurst: 1e6, unreadBytes: 100_000, pingMs: 50 } },
+      { limits: { framesPerSecond: 1e6, frameBurst: 1e6, unreadBytes: 100_000 }, timing: { ping: 50 } },
     );
     const { ws } = await door.dial();
     const size = 60_000;
@@ -197,7 +197,7 @@ describe("a peer that does not read", () => {
 
   it("is cut after one missed pong", async () => {
     const { route, sockets, ended } = held();
-    const door = await open([route], { limits: { pingMs: 100 } });
+    const door = await open([route], { timing: { ping: 100 } });
     const { wire } = raw(door.relay, handshake());
     await once(wire, "data");
     await expect.poll(() => ended).toEqual([null]);
@@ -208,7 +208,7 @@ describe("a peer that does not read", () => {
   });
 
   it("that answers its pings stays", async () => {
-    const door = await open([relay(echo)], { limits: { pingMs: 300 } });
+    const door = await open([relay(echo)], { timing: { ping: 300 } });
     const { ws, heard } = await door.dial();
     let pings = 0;
     ws.on("ping", () => (pings += 1));
@@ -331,7 +331,7 @@ describe("going down", () => {
   });
 
   it("does not wait for a peer that answers nothing, nor for an adapter that does not end", async () => {
-    const door = await open([relay(() => new Promise(() => undefined))], { limits: { closeMs: 100 } });
+    const door = await open([relay(() => new Promise(() => undefined))], { timing: { closeFrame: 100 } });
     const { wire } = raw(door.relay, handshake());
     await once(wire, "data");
     wire.pause();

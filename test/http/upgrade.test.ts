@@ -155,7 +155,7 @@ it("answers 503 when authorizing fails or takes too long, and tells the adapter 
         authorize: (request) => ((late = request.signal), new Promise(() => undefined)),
       }),
     ],
-    { limits: { authorizeMs: 100 } },
+    { timing: { authorize: 100 } },
   );
   expect(await door.refusal("/channels/voice/broken")).toBe(503);
   expect(await door.refusal("/channels/voice/slow")).toBe(503);

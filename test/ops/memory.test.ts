@@ -18,13 +18,13 @@ function clockWith(busy: number) {
 describe("the collection after startup", () => {
   it("waits while the event loop is busy", async () => {
     const { clock, counts } = clockWith(3);
-    await tidyAfterStart(clock, new AbortController().signal);
+    await tidyAfterStart(clock, 10, new AbortController().signal);
     expect(counts.sleeps).toBeGreaterThan(3);
   });
 
   it("is left out when the daemon stops first", async () => {
     const { clock, counts } = clockWith(3);
-    await tidyAfterStart(clock, AbortSignal.abort());
+    await tidyAfterStart(clock, 10, AbortSignal.abort());
     expect(counts.sleeps).toBe(1);
   });
 });

@@ -19,7 +19,12 @@ chmodSync(command, 0o755);
 
 describe("the notifier", () => {
   it("tells systemd through its own command, one call a fact", async () => {
-    const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] }, log, command);
+    const notifier = createNotifier(
+      { NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] },
+      log,
+      undefined,
+      command,
+    );
     await notifier.extend(1500);
     await notifier.ready("3/4 channels ready,\n12 waiting");
     await notifier.status("4/4");
@@ -37,14 +42,14 @@ describe("the notifier", () => {
   });
 
   it("says nothing when systemd did not start us", async () => {
-    const notifier = createNotifier({ WATCHDOG_USEC: "1000000" }, log, join(folder, "absent"));
+    const notifier = createNotifier({ WATCHDOG_USEC: "1000000" }, log, undefined, join(folder, "absent"));
     await notifier.ready("x");
     expect(notifier.watchdogMs).toBeNull();
     expect(said).toEqual([]);
   });
 
   it("complains once when the command is missing, and goes on", async () => {
-    const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x" }, log, join(folder, "absent"));
+    const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x" }, log, undefined, join(folder, "absent"));
     await notifier.status("a");
     await notifier.status("b");
     expect(said).toEqual(["systemd cannot be notified"]);

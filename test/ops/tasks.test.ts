@@ -2,6 +2,7 @@ import { once } from "node:events";
 import type { Clock, Log } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { taskGroup } from "../../src/ops/tasks.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 
 const log: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
@@ -24,7 +25,7 @@ describe("a task group", () => {
   it("ends its tasks in reverse, each after the one before has ended", async () => {
     const parent = new AbortController();
     const events: string[] = [];
-    const group = taskGroup(parent.signal, { clock: quickClock(), log });
+    const group = taskGroup(parent.signal, { clock: quickClock(), log, timing: standardTiming.health });
     for (const name of ["store", "scheduler", "listener"]) {
       group.start(name, async (signal) => {
         await untilAborted(signal);
@@ -48,7 +49,11 @@ describe("a task group", () => {
   it("starts a failed task again, ever more slowly, with jitter", async () => {
     const clock = quickClock();
     const parent = new AbortController();
-    const group = taskGroup(parent.signal, { clock, log });
+    const group = taskGroup(parent.signal, {
+      clock,
+      log,
+      timing: { taskRestart: 1000, taskRestartLongest: 8000 },
+    });
     let starts = 0;
     const eighth = new Promise<void>((resolve) => {
       group.start(
@@ -60,7 +65,7 @@ describe("a task group", () => {
           }
           throw new Error(`fall ${starts}`);
         },
-        { restart: "on-failure", shortest: 1000, longest: 8000 },
+        { restart: "on-failure" },
       );
     });
     await eighth;
@@ -74,7 +79,11 @@ describe("a task group", () => {
 
   it("begins with the shortest pause again after a long good run", async () => {
     const clock = quickClock();
-    const group = taskGroup(new AbortController().signal, { clock, log });
+    const group = taskGroup(new AbortController().signal, {
+      clock,
+      log,
+      timing: { taskRestart: 100, taskRestartLongest: 8000 },
+    });
     let starts = 0;
     const done = new Promise<void>((resolve) => {
       group.start(
@@ -88,7 +97,7 @@ describe("a task group", () => {
           }
           throw new Error("fall");
         },
-        { restart: "on-failure", shortest: 100, longest: 8000 },
+        { restart: "on-failure" },
       );
     });
     await done;
@@ -105,7 +114,11 @@ describe("a task group", () => {
     ["never", false, 1],
     ["never", true, 1],
   ] as const)("restart %s, failing %s: %i starts", async (restart, failing, expected) => {
-    const group = taskGroup(new AbortController().signal, { clock: quickClock(), log });
+    const group = taskGroup(new AbortController().signal, {
+      clock: quickClock(),
+      log,
+      timing: standardTiming.health,
+    });
     let starts = 0;
     group.start(
       "task",
@@ -123,7 +136,7 @@ describe("a task group", () => {
 
   it("does not call an abort an error, and takes no task after its end", async () => {
     const parent = new AbortController();
-    const group = taskGroup(parent.signal, { clock: quickClock(), log });
+    const group = taskGroup(parent.signal, { clock: quickClock(), log, timing: standardTiming.health });
     group.start("reader", async (signal) => {
       await untilAborted(signal);
       throw new Error("aborted");

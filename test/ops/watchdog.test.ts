@@ -22,6 +22,8 @@ function stillClock() {
   return { clock, looks, forward: (ms: number) => void (at += ms) };
 }
 
+const unhurried = { lag: Number.POSITIVE_INFINITY, probe: 60_000 };
+
 /** Runs a watchdog; `fed` counts, `said` is what it logged. Each look at its health is a `looks.count`. */
 function start(changes: Partial<WatchdogOptions>) {
   const abort = new AbortController();
@@ -34,7 +36,7 @@ function start(changes: Partial<WatchdogOptions>) {
       clock: time.clock,
       log: { debug: say, info: say, warn: say, error: say },
       intervalMs: 40,
-      maxLagMs: Number.POSITIVE_INFINITY,
+      timing: unhurried,
       feed: async () => void (seen.fed += 1),
       probes: { "the store": async () => {} },
       stuck: () => [],
@@ -56,7 +58,6 @@ const feedings = async (seen: { fed: number }, more: number): Promise<void> => {
   const from = seen.fed;
   await expect.poll(() => seen.fed, { interval: 5 }).toBeGreaterThanOrEqual(from + more);
 };
-const maxProbeAgeMs = 60_000;
 
 describe("the watchdog", () => {
   it("is fed while all is well, and ends when asked", async () => {
@@ -69,7 +70,7 @@ describe("the watchdog", () => {
   it("is not fed while the store does not answer, and again when it does", async () => {
     let answers = true;
     const { seen, stop, looks, forward } = start({
-      maxProbeAgeMs,
+      timing: unhurried,
       probes: {
         "the store": async () => {
           if (!answers) throw new Error("database is locked");
@@ -80,7 +81,7 @@ describe("the watchdog", () => {
     await feedings(seen, 2);
     answers = false;
     await looks(1);
-    forward(maxProbeAgeMs + 1);
+    forward(unhurried.probe + 1);
     await expect.poll(() => seen.said).toContain("the watchdog is not fed the store does not answer");
     const starved = seen.fed;
     await looks(3);
@@ -93,11 +94,11 @@ describe("the watchdog", () => {
 
   it("is not fed while a probe hangs", async () => {
     const { seen, stop, looks, forward } = start({
-      maxProbeAgeMs,
+      timing: unhurried,
       probes: { "the listener": () => new Promise(() => {}) },
     });
     await looks(1);
-    forward(maxProbeAgeMs + 1);
+    forward(unhurried.probe + 1);
     await expect.poll(() => seen.said).toEqual(["the watchdog is not fed the listener does not answer"]);
     await stop();
   });
@@ -113,7 +114,7 @@ describe("the watchdog", () => {
     });
     let answers = 0;
     const { seen, stop, looks, forward } = start({
-      maxProbeAgeMs,
+      timing: unhurried,
       probes: {
         "the listener": async (signal) => {
           await askHealth(front.url, signal);
@@ -124,7 +125,7 @@ describe("the watchdog", () => {
     await expect.poll(() => answers).toBeGreaterThan(1);
     expect(seen.said).toEqual([]);
     await front.close();
-    forward(maxProbeAgeMs + 1);
+    forward(unhurried.probe + 1);
     const starved = "the watchdog is not fed the listener does not answer";
     await expect.poll(() => seen.said).toContain(starved);
     // Something has the port and says nothing.
@@ -147,7 +148,7 @@ describe("the watchdog", () => {
   });
 
   it("is not fed after the event loop was blocked", async () => {
-    const { seen, stop, forward } = start({ maxLagMs: 50 });
+    const { seen, stop, forward } = start({ timing: { ...unhurried, lag: 50 } });
     await feedings(seen, 2);
     forward(150);
     await expect.poll(() => seen.said[0]).toBe("the watchdog is not fed the event loop was blocked");

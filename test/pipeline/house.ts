@@ -150,14 +150,18 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
       }),
     ]),
   );
+  const timing = timingWith(
+    options.timing,
+    timingWith({ send: { attempt: 60_000 }, fetch: { attempt: 60_000 } }),
+  );
   const deps = {
     lines: () => lines,
-    sessions: liveSessions,
+    sessions: liveSessions(timing.calls),
     db,
     clock,
     log,
     node: options.node ?? "n",
-    timing: timingWith(options.timing, timingWith({ send: { attempt: 60_000 }, fetch: { attempt: 60_000 } })),
+    timing,
   };
   const scheduler: Scheduler = new Scheduler({
     db: options.faulty?.(db) ?? db,

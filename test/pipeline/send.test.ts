@@ -45,7 +45,7 @@ async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRul
     stages: [
       sendStage({
         lines,
-        sessions: liveSessions,
+        sessions: liveSessions(standardTiming.calls),
         db,
         clock,
         log: heard.log,

@@ -28,6 +28,7 @@ import { readSession, type SessionRow } from "../../src/store/tables/sessions.ts
 import { conversation, draft, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
 
 const minute = 60_000;
+const day = 1440 * minute;
 const over = { reason: null, durationMs: null };
 
 /** Conversation `k` with a due turn, a due draft and session `s`, held by node `a`. */
@@ -76,7 +77,7 @@ export function describeSessions(place: NewPlace): void {
       const row = await session(db);
       await db.tx((q) => loseSession(q, row, "socket"));
       expect([await open(db, "b"), await open(db, "a")]).toEqual([2, 2]);
-      await db.tx((q) => resumeSession(q, row, "b"));
+      await db.tx((q) => resumeSession(q, row, "b", 20_000));
       expect([await open(db, "b"), await open(db, "a")]).toEqual([2, 0]);
       expect(await session(db)).toMatchObject({ state: "open", node: "b", openings: 2, reason: null });
       await db.tx((q) => closeSession(q, row, over));
@@ -111,7 +112,8 @@ export function describeSessions(place: NewPlace): void {
 
     it("finds the person's newest conversation in which no call lives", async () => {
       const db = await withCall(place);
-      const free = async () => (await db.read((q) => freeConversation(q, "c", "a@example.org")))?.id ?? null;
+      const free = async () =>
+        (await db.read((q) => freeConversation(q, "c", "a@example.org", 2 * minute)))?.id ?? null;
       expect(await free()).toBeNull();
       await db.tx((q) => conversation(q, "j"));
       expect(await free()).toBe("j");
@@ -120,12 +122,13 @@ export function describeSessions(place: NewPlace): void {
       expect(await free()).toBe("j");
       await db.tx((q) => closeSession(q, row, over));
       expect(await free()).toBe("k");
-      expect(await db.read((q) => freeConversation(q, "c", "b@example.org"))).toBeNull();
+      expect(await db.read((q) => freeConversation(q, "c", "b@example.org", 2 * minute))).toBeNull();
     });
 
     it("gives a person's conversation to their next call when the last one has not come back for two minutes", async () => {
       const db = await withCall(place);
-      const free = async () => (await db.read((q) => freeConversation(q, "c", "a@example.org")))?.id ?? null;
+      const free = async () =>
+        (await db.read((q) => freeConversation(q, "c", "a@example.org", 2 * minute)))?.id ?? null;
       await db.tx(async (q) => loseSession(q, await session(db), null));
       expect(await free()).toBeNull();
       await db.tx((q) => q.run("UPDATE sessions SET lost_at = lost_at - 121000"));
@@ -135,7 +138,8 @@ export function describeSessions(place: NewPlace): void {
     it("knows whether the free conversation is bound, or an open turn will bind it", async () => {
       const db = await withCall(place);
       await db.tx(async (q) => closeSession(q, await session(db), over));
-      const begun = async () => (await db.read((q) => freeConversation(q, "c", "a@example.org")))?.begun;
+      const begun = async () =>
+        (await db.read((q) => freeConversation(q, "c", "a@example.org", 2 * minute)))?.begun;
       expect(await begun()).toBe(true);
       await db.tx((q) => q.run("UPDATE turns SET state = 'failed', open = 0"));
       expect(await begun()).toBe(false);
@@ -149,10 +153,10 @@ export function describeSessions(place: NewPlace): void {
         await takeLease(q, nodeLease("a"), "a", minute);
         await leaseLanes(q, "in", "c", "a", 10 * minute, 1);
       });
-      expect(await db.tx(loseOrphans)).toBe(0);
+      expect(await db.tx((q) => loseOrphans(q, 20_000))).toBe(0);
       expect(await lostFor(db)).toBeNull();
       await db.tx((q) => q.run("UPDATE leases SET until = now_ms()"));
-      expect(await db.tx(loseOrphans)).toBe(1);
+      expect(await db.tx((q) => loseOrphans(q, 20_000))).toBe(1);
       expect(await lostFor(db)).toBeGreaterThanOrEqual(0);
       if (db.kind === "postgres") {
         const lane = await db.read((q) =>
@@ -168,7 +172,7 @@ export function describeSessions(place: NewPlace): void {
 
     it("gives a node back the calls that were taken from it while it was cut off, and no others", async () => {
       const db = await withCall(place);
-      await db.tx(loseOrphans);
+      await db.tx((q) => loseOrphans(q, 20_000));
       await db.tx((q) => reclaimSessions(q, "b"));
       expect((await session(db)).state).toBe("lost");
       await db.tx((q) => reclaimSessions(q, "a"));
@@ -194,14 +198,14 @@ export function describeSessions(place: NewPlace): void {
         await endLost(q, minute);
         await takeLease(q, nodeLease("a"), "a", minute);
         await takeLease(q, "c", "a", minute);
-        await forgetNodes(q);
+        await forgetNodes(q, day);
       });
       expect((await session(db)).state).toBe("lost");
       await db.tx(async (q) => {
         await q.run("UPDATE sessions SET lost_at = lost_at - 61000");
         await q.run("UPDATE leases SET until = 0");
         await endLost(q, minute);
-        await forgetNodes(q);
+        await forgetNodes(q, day);
       });
       expect((await session(db)).state).toBe("closed");
       expect(await db.read((q) => q.all("SELECT name FROM leases"))).toEqual([{ name: "c" }]);

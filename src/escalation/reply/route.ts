@@ -5,6 +5,7 @@
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
 import { readInstructions } from "../../domain/instructions.ts";
 import { newId } from "../../ops/clock.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Query } from "../../store/driver.ts";
 import { addNotice, type ContactRow } from "../../store/tables/contacts.ts";
@@ -30,13 +31,11 @@ export interface ReplyDeps {
   readonly lines: () => ChannelRuntimes;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
 }
 
 /** Limit of our answers to one address. Stops a mail loop between two autoresponders. */
-const loopLimit = { most: 20, withinMs: 3_600_000 };
-/** Window in milliseconds in which a responder gets at most one message that a reply was held. The
- *  address may belong to an autoresponder. */
-const heldMessageMs = 3_600_000;
+const mostAnswers = 20;
 
 /** Returns true when the message was a responder's reply, or a stranger's about an escalation. Its event
  *  is settled then. */
@@ -48,7 +47,7 @@ export async function routeResponderReply(
   deps: ReplyDeps,
 ): Promise<boolean> {
   if ("session" in event.thread) return false;
-  const sender = await loadSender(q, line, event);
+  const sender = await loadSender(q, line, event, deps.timing.escalation.replyAfterEnd);
   const [first] = sender.candidates;
   if (!first) return false;
   const ignored = whyIgnored(event, sender, first);
@@ -107,7 +106,8 @@ async function handleResponderReply(
       { channel: line.channel, event: row.id, level },
       "escalation reply looks automatic, not relayed",
     );
-    const window = Math.floor(deps.clock.now() / heldMessageMs);
+    // At most one message per window, because the address may belong to an autoresponder.
+    const window = Math.floor(deps.clock.now() / deps.timing.escalation.heldReply);
     if (automatic.text !== null) await enqueueSaid(q, first, `held:${window}`, automatic.text, deps);
     return settleEvent(q, row.id, { state, code, reason, ...conversation });
   }
@@ -147,9 +147,10 @@ async function answerTo(
   { id: event, channel }: EventRow,
   contact: ContactRow,
   text: string,
-  { clock, log }: ReplyDeps,
+  { clock, log, timing }: ReplyDeps,
 ): Promise<void> {
   const answer = { id: newId(clock.now()), subject: `event:${event}`, text };
+  const loopLimit = { most: mostAnswers, withinMs: timing.escalation.answerLoop };
   if (!(await enqueueAnswer(q, contact, answer, loopLimit)))
     log.warn({ channel, event }, "escalation reply not answered: duplicate or loop limit");
 }

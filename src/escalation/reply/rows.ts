@@ -15,13 +15,16 @@ import { moves } from "../../store/transitions.ts";
 import { numberIn } from "../notify/templates.ts";
 import type { Candidate, Sender } from "./decide.ts";
 
-/** Time after the end of an escalation in which a message still counts as a reply to it, in
- *  milliseconds. Applies where only the sender's address links the message to the escalation. */
-const closedMs = 24 * 3_600_000;
-
 /** Returns the notification targets that the message answers, with their locked escalations. A close at
- *  another node thus happens before or after this transaction. No candidate: the sender is a customer. */
-export async function loadSender(q: Query, line: ChannelRuntime, event: MessageEvent): Promise<Sender> {
+ *  another node thus happens before or after this transaction. No candidate: the sender is a customer.
+ *  Where only the sender's address links the message to an escalation, it counts as a reply until `closedMs`
+ *  milliseconds after the end of the escalation. */
+export async function loadSender(
+  q: Query,
+  line: ChannelRuntime,
+  event: MessageEvent,
+  closedMs: number,
+): Promise<Sender> {
   const address = event.from.address.toLowerCase();
   if (line.traits.conversations === "person")
     return withEscalations(q, "responder", await contactsAt(q, line.channel, address, closedMs));

@@ -8,6 +8,7 @@ import type { Policy } from "../../domain/policy.ts";
 import type { Scheduler } from "../../engine/scheduler.ts";
 import { plain, readBody } from "../../http/index.ts";
 import { failpoint } from "../../ops/failpoints.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
 import { type IntakeKind, insertIntake } from "../../store/tables/intakes.ts";
 import { signingSecretsOf } from "../../store/tables/registrations.ts";
@@ -22,12 +23,10 @@ export interface IntakeDeps {
   readonly scheduler: Pick<Scheduler, "commit">;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
 }
 
 const mostBytes = 2 ** 20;
-/** Deduplication window in milliseconds for deliveries without an id. An identical body after it is a
- *  new delivery. */
-const sameForMs = 3_600_000;
 
 /** Serves everything under /platform/. Status 200 means that the delivery is on disk and needs no retry. */
 export function intakeHandler(deps: IntakeDeps): (request: Request) => Promise<Response> {
@@ -49,7 +48,7 @@ export function intakeHandler(deps: IntakeDeps): (request: Request) => Promise<R
     if (bytes === null) return plain(413, "too large", { connection: "close" });
     if (mustBeSigned) {
       const secrets = [...proof.signingSecrets, ...(await deps.db.read((q) => signingSecretsOf(q, agent)))];
-      if (!isSignedBy(secrets, request.headers, bytes, deps.clock.now()))
+      if (!isSignedBy(secrets, request.headers, bytes, deps.clock.now(), deps.timing.platformWebhook.skew))
         return refused("its signature is not right, or not of now");
     }
     await store(agent, kind, request.headers.get("webhook-id"), bytes, deps);
@@ -62,7 +61,7 @@ async function store(
   kind: IntakeKind,
   given: string | null,
   bytes: Uint8Array,
-  { scheduler, log }: IntakeDeps,
+  { scheduler, log, timing }: IntakeDeps,
 ): Promise<void> {
   const own = given !== null && /^[\x21-\x7e]{1,200}$/.test(given);
   const id = own
@@ -72,7 +71,11 @@ async function store(
   const body = new TextDecoder().decode(bytes).replaceAll("\0", "");
   const fields = { agent, kind, id };
   const isNew = await scheduler.commit(async (q) => {
-    const stored = await insertIntake(q, { agent, id, kind, body }, own ? null : sameForMs);
+    const stored = await insertIntake(
+      q,
+      { agent, id, kind, body },
+      own ? null : timing.platformWebhook.sameDelivery,
+    );
     failpoint("intake.commit", "before", fields);
     return stored;
   });

@@ -9,20 +9,18 @@ export function isSame(given: string, wanted: string): boolean {
   return timingSafeEqual(digest(given), digest(wanted));
 }
 
-/** Tolerance for clock skew and for the age of a delivery, in milliseconds. */
-const toleranceMs = 300_000;
-
 /** True when the request has all three headers of a Standard Webhooks signature. Does not verify the signature. */
 export const isSigned = (headers: Headers): boolean =>
   ["webhook-id", "webhook-timestamp", "webhook-signature"].every((name) => headers.has(name));
 
 /** True when one of the signatures matches one of the secrets (`whsec_...`) and the timestamp is within
- *  the tolerance. */
+ *  `toleranceMs` of `now`. */
 export function isSignedBy(
   secrets: readonly string[],
   headers: Headers,
   body: Uint8Array,
   now: number,
+  toleranceMs: number,
 ): boolean {
   const id = headers.get("webhook-id") ?? "";
   const seconds = headers.get("webhook-timestamp") ?? "";

@@ -5,8 +5,10 @@ import { createHash } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, CallResult, ListedWebhook } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
+import { rateWindow } from "../../domain/retry.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
 import { jitter } from "../../ops/clock.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
 import {
   beginRegistration,
@@ -34,6 +36,7 @@ export interface RegisteringDeps {
   readonly rate: RateReserve;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
 }
 
 export interface Registering {
@@ -44,15 +47,12 @@ export interface Registering {
 }
 
 const trigger = "each_message";
-const callTimeout = 30_000;
-const unreadPause = 1000;
-const shortestPause = 5000;
-const longestPause = 3_600_000;
-/** Time in milliseconds in which a request may still take effect, or another node may be registering. */
-const settledAfter = 60_000;
 
 export function createRegistering(deps: RegisteringDeps): Registering {
   const { clock, log } = deps;
+  const { registerSettled } = deps.timing.platformWebhook;
+  const bounded = (signal: AbortSignal): AbortSignal =>
+    AbortSignal.any([signal, AbortSignal.timeout(deps.timing.agents.call)]);
   let nudged = false;
   let nudge: () => void = () => undefined;
 
@@ -85,7 +85,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     // Two webhooks with the same URL would deliver every message twice.
     if (left.some(({ url }) => url === wanted.url)) return false;
     if (own?.platform_id != null) return left.length === 0;
-    if (own && own.asked_ago < settledAfter) return false;
+    if (own && own.asked_ago < registerSettled) return false;
     const there = await look(agent, wanted.url, signal);
     if (there === "not now") return false;
     if (there !== "absent") {
@@ -153,7 +153,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
 
   /** Removes a webhook with an earlier URL or key. Returns false when it may still be registered. */
   async function remove(agent: AskedAgent, row: RegistrationRow, signal: AbortSignal): Promise<boolean> {
-    if (row.platform_id === null && row.asked_ago < settledAfter) return false;
+    if (row.platform_id === null && row.asked_ago < registerSettled) return false;
     const known = row.platform_id ? { id: row.platform_id } : await look(agent, row.url, signal);
     if (known === "not now") return false;
     if (known !== "absent" && !(await unregister(agent, row, known.id, signal))) return false;
@@ -188,12 +188,12 @@ export function createRegistering(deps: RegisteringDeps): Registering {
   ): Promise<void> {
     log.error({ agent: agent.name, result: result.kind, reason: result.reason }, what);
     if (result.kind !== "deferred" || !result.limited) return;
-    await deps.db.tx((q) => deps.rate.penalise(q, result.retryAfterMs ?? 60_000));
+    await deps.db.tx((q) => deps.rate.penalise(q, result.retryAfterMs ?? rateWindow));
   }
 
   /** Waits for the shared rate limit. Returns false when no calls were granted or the signal aborted. */
   async function turn(calls: number, signal: AbortSignal): Promise<boolean> {
-    const { taken, waitMs } = await deps.rate.take(calls, 60_000);
+    const { taken, waitMs } = await deps.rate.take(calls, deps.timing.rate.backgroundWait);
     await clock.sleep(waitMs, signal);
     return taken && !signal.aborted;
   }
@@ -210,7 +210,11 @@ export function createRegistering(deps: RegisteringDeps): Registering {
           return "failed" as const;
         });
         failures = all === "failed" ? failures + 1 : 0;
-        if (!nudged) await clock.sleep(pauseAfter(all, failures), AbortSignal.any([signal, woken.signal]));
+        if (!nudged)
+          await clock.sleep(
+            pauseAfter(all, failures, deps.timing.platformWebhook),
+            AbortSignal.any([signal, woken.signal]),
+          );
       }
     },
     wake() {
@@ -220,16 +224,18 @@ export function createRegistering(deps: RegisteringDeps): Registering {
   };
 }
 
-function pauseAfter(all: "whole" | "unread" | "failed", failures: number): number {
-  if (all === "whole") return longestPause;
-  return all === "unread" ? unreadPause : jitter(Math.min(shortestPause * 2 ** (failures - 1), longestPause));
+function pauseAfter(
+  all: "whole" | "unread" | "failed",
+  failures: number,
+  { registerUnread, registerRetry, registerLongest }: Timing["platformWebhook"],
+): number {
+  if (all === "whole") return registerLongest;
+  if (all === "unread") return registerUnread;
+  return jitter(Math.min(registerRetry * 2 ** (failures - 1), registerLongest));
 }
 
 type Look = "absent" | "not now" | { readonly id: string };
 type Hook = NonNullable<Policy["platformWebhook"]>;
-
-const bounded = (signal: AbortSignal): AbortSignal =>
-  AbortSignal.any([signal, AbortSignal.timeout(callTimeout)]);
 
 const is = (one: Pick<ListedWebhook, "url" | "trigger">, url: string): boolean =>
   one.url === url && one.trigger === trigger;

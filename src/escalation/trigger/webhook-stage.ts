@@ -8,6 +8,7 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Raised } from "../../pipeline/escalation.ts";
 import type { Query } from "../../store/driver.ts";
@@ -28,12 +29,10 @@ export interface IntakeStageDeps {
   readonly lines: () => ChannelRuntimes;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
 }
 
 const batch = 50;
-/** Time in milliseconds in which the request that opens the conversation may still be in progress. */
-const strangerForMs = { escalation: 600_000, message: 60_000 };
-const longestPause = 15_000;
 
 export function intakeStage(deps: IntakeStageDeps): TransactionalStage {
   return {
@@ -49,7 +48,7 @@ export function intakeStage(deps: IntakeStageDeps): TransactionalStage {
               { agent: row.agent, intake: row.id, err: error },
               "a webhook's words are not heeded yet",
             );
-            await postponeIntake(q, row, longestPause);
+            await postponeIntake(q, row, deps.timing.platformWebhook.retryLongest);
           });
       }
       return [];
@@ -67,8 +66,11 @@ async function workOff(q: Query, row: IntakeRow, policy: Policy, deps: IntakeSta
     await watchIn(q, conversation, 0);
     return endIntake(q, row, "done");
   }
-  if (payload.conversation !== null && row.age < strangerForMs[row.kind])
-    return postponeIntake(q, row, Math.min(1000 * 2 ** Math.min(row.attempts, 10), longestPause));
+  // The request that opens the conversation may still be in progress.
+  const { strangerEscalation, strangerMessage, retry, retryLongest } = deps.timing.platformWebhook;
+  const waitMs = row.kind === "escalation" ? strangerEscalation : strangerMessage;
+  if (payload.conversation !== null && row.age < waitMs)
+    return postponeIntake(q, row, Math.min(retry * 2 ** Math.min(row.attempts, 10), retryLongest));
   // The agent has conversations outside this daemon, such as a chat on a website. Their messages are
   // ignored.
   if (row.kind === "message") return endIntake(q, row, "done");

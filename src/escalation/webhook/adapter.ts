@@ -30,7 +30,7 @@ export interface WebhookDeps {
   readonly lines: () => ChannelRuntimes;
   /** Default: the system's resolver. */
   readonly resolve?: Resolve;
-  /** Response timeout in milliseconds. Default: that of the standard timing. */
+  /** Response timeout in milliseconds: `timing.escalation.webhookAnswer`. */
   readonly answerMs?: number;
 }
 

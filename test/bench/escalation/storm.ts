@@ -68,7 +68,7 @@ export async function startStorm(customers: number): Promise<Storm> {
   const deps = {
     policy: () => policy,
     lines: () => lines,
-    sessions: liveSessions,
+    sessions: liveSessions(standardTiming.calls),
     clock,
     log,
     node: "bench",
