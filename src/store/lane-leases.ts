@@ -15,7 +15,8 @@ interface Entry {
 /** The leases of one store, by lane. Every change reverts with its transaction (`Query.onRollback`). */
 export class LaneLeases {
   readonly #entries = new Map<string, Entry>();
-  readonly #counts = new Map<string, number>();
+  /** The leased lanes of a channel in one direction, by group. */
+  readonly #groups = new Map<string, Set<string>>();
   readonly #now: () => number;
   #token = 0;
 
@@ -31,9 +32,10 @@ export class LaneLeases {
     return entry === undefined || (entry.until <= this.#now() && entry.holder !== holder);
   }
 
-  /** The number of leased lanes of a channel in one direction; `group` is `leaseGroup` of both. */
-  count(group: string): number {
-    return this.#counts.get(group) ?? 0;
+  /** Returns the lanes of a channel in one direction that `holder` may not lease; `group` is `leaseGroup` of
+   *  both. */
+  busy(group: string, holder: string): string[] {
+    return [...(this.#groups.get(group) ?? [])].filter((lane) => !this.isFree(lane, holder));
   }
 
   /** Leases the lane for `ms` milliseconds and returns the fencing token. */
@@ -67,17 +69,19 @@ export class LaneLeases {
   }
 
   #put(lane: string, group: string, entry: Entry | undefined): void {
-    const step = (entry === undefined ? 0 : 1) - (this.#entries.has(lane) ? 1 : 0);
-    if (entry === undefined) this.#entries.delete(lane);
-    else this.#entries.set(lane, entry);
-    const count = this.count(group) + step;
-    if (count === 0) this.#counts.delete(group);
-    else this.#counts.set(group, count);
+    if (entry === undefined) {
+      this.#entries.delete(lane);
+      this.#groups.get(group)?.delete(lane);
+    } else {
+      this.#entries.set(lane, entry);
+      const lanes = this.#groups.get(group) ?? new Set();
+      this.#groups.set(group, lanes.add(lane));
+    }
   }
 
   /** Ends all leases. */
   clear(): void {
     this.#entries.clear();
-    this.#counts.clear();
+    this.#groups.clear();
   }
 }

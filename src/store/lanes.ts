@@ -31,7 +31,7 @@ export class LeaseLost extends Error {
 
 const itemTable = { in: "turns", out: "drafts" } as const;
 
-/** Counts leases in memory by direction and channel. */
+/** The key of leases in memory by direction and channel. */
 const leaseGroup = (direction: Direction, channel: string): string => `${direction} ${channel}`;
 const groupOf = ({ lane, channel }: Lease): string =>
   leaseGroup(lane.endsWith("/in") ? "in" : "out", channel);
@@ -117,37 +117,54 @@ export function noteDue(q: Query, direction: Direction, channel: string, wait: n
 }
 
 interface DueLane {
-  readonly id: string;
-  readonly conversation: string;
-  readonly sender: string;
+  readonly lane: string;
+  readonly lane_conversation: string;
+  readonly lane_sender: string;
 }
 
-/** Returns up to `limit` due lanes of a channel that are free in memory, longest due first. Leased lanes
- *  keep their due time, so their number is added to the limit. */
-async function freeLanes(
+/** What a claim reads with each lane. */
+export interface HeadColumns {
+  /** Columns of the lane's head (`turns` or `drafts`) and of the joined tables. */
+  readonly columns: string;
+  /** Further joins; `lanes` and the head's table are there. */
+  readonly joins?: string;
+}
+
+/** SQL that joins each lane with its head: the open item with the lowest number. */
+const headJoin = (direction: Direction): string => {
+  const table = itemTable[direction];
+  return `JOIN ${table} ON ${table}.conversation = lanes.conversation AND ${table}.open = 1 AND ${table}.seq = (
+       SELECT MIN(seq) FROM ${table} head WHERE head.conversation = lanes.conversation AND head.open = 1)`;
+};
+
+/** Returns up to `limit` due lanes of a channel that are free in memory, longest due first, with their
+ *  heads. */
+async function freeLanes<T>(
   q: Query,
   direction: Direction,
-  channel: string,
-  holder: string,
-  limit: number,
-  closed: Closed,
-): Promise<DueLane[]> {
+  { channel, holder, limit, closed = nothingClosed }: Omit<Claim, "leaseMs">,
+  { columns, joins = "" }: HeadColumns,
+): Promise<(DueLane & T)[]> {
   const { leases } = q;
   if (leases === null) throw new Error("the leases of this store are rows");
-  const rows = await q.all<DueLane>(
-    `SELECT id, conversation, sender FROM lanes
-     WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND (node IS NULL OR node = $3)${openOnly(closed, 5)}
-     ORDER BY due_at LIMIT $4`,
+  const busy = leases.busy(leaseGroup(direction, channel), holder);
+  return q.all<DueLane & T>(
+    `SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${columns}
+     FROM lanes LEFT ${headJoin(direction)} ${joins}
+     WHERE lanes.direction = $1 AND lanes.channel = $2 AND lanes.due_at <= now_ms() AND (lanes.node IS NULL OR lanes.node = $3)
+       ${busy.length > 0 ? "AND lanes.id NOT IN (SELECT value FROM json_each($5))" : ""}${openOnly(closed, 6)}
+     ORDER BY lanes.due_at LIMIT $4`,
     direction,
     channel,
     holder,
-    limit + leases.count(leaseGroup(direction, channel)),
+    limit,
+    JSON.stringify(busy),
     ...closed.senders,
   );
-  return rows.filter(({ id }) => leases.isFree(id, holder)).slice(0, limit);
 }
 
 const nothingClosed: Closed = { all: false, senders: [] };
+const noHead: HeadColumns = { columns: "lanes.conversation" };
 
 /** Returns channels with a due lane that is not leased and not pinned to another node. Iterates over the
  *  channels through the index; a plain DISTINCT would read every due lane of a backlog at every commit. */
@@ -171,14 +188,60 @@ export async function channelsWithDueLanes(q: Query, direction: Direction, node:
   if (q.leases === null) return channels;
   const free: string[] = [];
   for (const channel of channels)
-    if ((await freeLanes(q, direction, channel, node, 1, nothingClosed)).length > 0) free.push(channel);
+    if ((await freeLanes(q, direction, { channel, holder: node, limit: 1 }, noHead)).length > 0)
+      free.push(channel);
   return free;
 }
 
-/** Leases up to `limit` due lanes of a channel, longest due first. Lanes pinned to another node are
+/** Which lanes are leased: at most `limit` due ones of the channel, for `holder`. */
+export interface Claim {
+  readonly channel: string;
+  readonly holder: string;
+  readonly leaseMs: number;
+  readonly limit: number;
+  /** Default: none. */
+  readonly closed?: Closed;
+}
+
+/** A leased lane with its head; null when it has none. */
+export interface Held<T> {
+  readonly lease: Lease;
+  readonly head: T | null;
+}
+
+/** Leases due lanes of a channel, longest due first, and reads their heads. Lanes pinned to another node are
  *  skipped. Lanes that `holder` itself still holds are skipped even when that lease has expired by the
- *  clock, because the work continues after a clock step. Read the head in a later statement: a statement
- *  that claims and reads at once sees stale heads under READ COMMITTED. */
+ *  clock, because the work continues after a clock step. PostgreSQL reads the heads in a later statement:
+ *  one that claims and reads at once sees stale heads under READ COMMITTED. */
+export async function leaseHeads<T extends { readonly conversation: string }>(
+  q: Query,
+  direction: Direction,
+  claim: Claim,
+  head: HeadColumns,
+): Promise<readonly Held<T>[]> {
+  const { leases: memory } = q;
+  if (memory !== null) {
+    const { channel, holder, leaseMs } = claim;
+    const rows = await freeLanes<T>(q, direction, claim, head);
+    return rows.map((row) => {
+      const { lane, lane_conversation: conversation, lane_sender: sender } = row;
+      const token = memory.take(q, lane, leaseGroup(direction, channel), holder, leaseMs);
+      const lease = { lane, conversation, channel, token, sender };
+      return { lease, head: row.conversation === null ? null : row };
+    });
+  }
+  const leases = await leaseRows(q, direction, claim);
+  if (leases.length === 0) return [];
+  const rows = await q.all<T>(
+    `SELECT ${head.columns} FROM lanes ${headJoin(direction)} ${head.joins ?? ""}
+     WHERE lanes.id = ANY (SELECT json_array_elements_text($1::json))`,
+    JSON.stringify(leases.map(({ lane }) => lane)),
+  );
+  const heads = new Map(rows.map((row) => [row.conversation, row]));
+  return leases.map((lease) => ({ lease, head: heads.get(lease.conversation) ?? null }));
+}
+
+/** Leases lanes like `leaseHeads`, without their heads. */
 export async function leaseLanes(
   q: Query,
   direction: Direction,
@@ -188,16 +251,17 @@ export async function leaseLanes(
   limit: number,
   closed: Closed = nothingClosed,
 ): Promise<Lease[]> {
-  const { leases } = q;
-  if (leases !== null) {
-    const group = leaseGroup(direction, channel);
-    const lanes = await freeLanes(q, direction, channel, holder, limit, closed);
-    return lanes.map(({ id, conversation, sender }) => {
-      const token = leases.take(q, id, group, holder, leaseMs);
-      return { lane: id, conversation, channel, token, sender };
-    });
-  }
-  const rows = await q.all<DueLane & { token: number }>(
+  const claim = { channel, holder, leaseMs, limit, closed };
+  if (q.leases === null) return leaseRows(q, direction, claim);
+  return (await leaseHeads(q, direction, claim, noHead)).map(({ lease }) => lease);
+}
+
+async function leaseRows(
+  q: Query,
+  direction: Direction,
+  { channel, holder, leaseMs, limit, closed = nothingClosed }: Claim,
+): Promise<Lease[]> {
+  return q.all<Lease>(
     `WITH picked AS MATERIALIZED (
        SELECT id FROM lanes
        WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND lease_until <= now_ms()
@@ -206,7 +270,7 @@ export async function leaseLanes(
        FOR UPDATE SKIP LOCKED
      )
      UPDATE lanes SET holder = $3, token = token + 1, lease_until = now_ms() + $4
-     WHERE id IN (SELECT id FROM picked) RETURNING id, conversation, token, sender`,
+     WHERE id IN (SELECT id FROM picked) RETURNING id AS lane, conversation, channel, token, sender`,
     direction,
     channel,
     holder,
@@ -214,21 +278,14 @@ export async function leaseLanes(
     limit,
     ...closed.senders,
   );
-  return rows.map(({ id, conversation, token, sender }) => ({
-    lane: id,
-    conversation,
-    channel,
-    token,
-    sender,
-  }));
 }
 
 /** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a
  *  node and stay available, because pauses concern the placing of calls and the sending of texts only. */
 function openOnly({ all, senders }: Closed, first: number): string {
-  if (all) return " AND node IS NOT NULL";
+  if (all) return " AND lanes.node IS NOT NULL";
   if (senders.length === 0) return "";
-  return ` AND (node IS NOT NULL OR sender NOT IN (${senders.map((_, at) => `$${at + first}`).join(", ")}))`;
+  return ` AND (lanes.node IS NOT NULL OR lanes.sender NOT IN (${senders.map((_, at) => `$${at + first}`).join(", ")}))`;
 }
 
 /** Leases one inbound lane when it is free and no question waits or runs in it; else returns null. Call

@@ -261,13 +261,18 @@ export const defects: Defects<Invariant> = {
     by: ["sent-twice"],
     plant: (altered) => ({
       "src/pipeline/send/rows.ts": {
-        headDraft: (real) => async (q, lease) => {
-          const draft = await real(q, lease);
-          if (draft === null || !["sending", "unknown"].includes(draft.state)) return draft;
-          altered();
-          await q.run("UPDATE drafts SET state = 'queued', due_at = now_ms() WHERE id = $1", draft.id);
-          return real(q, lease);
-        },
+        leaseDrafts:
+          (real, { headDraft }) =>
+          async (q, claim) => {
+            const found = [...(await real(q, claim))];
+            for (const [at, { lease, head }] of found.entries()) {
+              if (head === null || !["sending", "unknown"].includes(head.state)) continue;
+              altered();
+              await q.run("UPDATE drafts SET state = 'queued', due_at = now_ms() WHERE id = $1", head.id);
+              found[at] = { lease, head: await headDraft(q, lease) };
+            }
+            return found;
+          },
       },
     }),
   },
@@ -358,20 +363,20 @@ export const defects: Defects<Invariant> = {
     by: ["order"],
     plant: (altered) => ({
       "src/store/tables/turns.ts": {
-        headTurns:
+        leaseTurns:
           (real, { readTurn }) =>
-          async (q, leases) => {
-            const heads = new Map(await real(q, leases));
-            for (const [conversation, head] of heads) {
+          async (q, claim) => {
+            const found = [...(await real(q, claim))];
+            for (const [at, { lease, head }] of found.entries()) {
               const last = await q.one<{ id: string }>(
                 "SELECT id FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
-                conversation,
+                lease.conversation,
               );
-              if (last === undefined || last.id === head.turn.id) continue;
+              if (head === null || last === undefined || last.id === head.turn.id) continue;
               altered();
-              heads.set(conversation, { ...head, turn: await readTurn(q, last.id) });
+              found[at] = { lease, head: { ...head, turn: await readTurn(q, last.id) } };
             }
-            return heads;
+            return found;
           },
       },
     }),

@@ -118,12 +118,14 @@ export const textDefects: Defects<TextInvariant> = {
     by: ["unwanted"],
     plant: (altered) => ({
       "src/pipeline/send/rows.ts": {
-        headDraft: (real) => async (q, lease) => {
-          const head = await real(q, lease);
-          if (head === null || head.suppressed === null) return head;
-          altered();
-          return { ...head, suppressed: null };
-        },
+        leaseDrafts:
+          (real) =>
+          async (q, ...more) =>
+            (await real(q, ...more)).map(({ lease, head }) => {
+              if (head === null || head.suppressed === null) return { lease, head };
+              altered();
+              return { lease, head: { ...head, suppressed: null } };
+            }),
         recordSending:
           (real) =>
           async (q, draft, ...more) => {

@@ -4,7 +4,11 @@ import { describe, expect, it } from "vitest";
 import { bindContacts, endNotices, lastTold, targetStates } from "../../src/escalation/notify/rows.ts";
 import * as polls from "../../src/escalation/poll/rows.ts";
 import * as replies from "../../src/escalation/reply/rows.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
+import type { Message } from "../../src/pipeline/route/decide.ts";
+import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
+import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { forget } from "../../src/store/retention.ts";
@@ -18,6 +22,7 @@ import { channelsToRoute } from "../../src/store/tables/events.ts";
 import { overview } from "../../src/store/tables/overview.ts";
 import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.ts";
 import { acquaintanceOf, hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
+import { leaseTurns } from "../../src/store/tables/turns.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
@@ -209,6 +214,17 @@ async function plans(db: Database, work: (q: Query) => Promise<unknown>): Promis
   });
 }
 
+const messageCiting = (id: string, row: number): Message =>
+  ({
+    row: { id: row, code: null },
+    event: {
+      id: `new${row}`,
+      from: { address: "a@example.org" },
+      to: [{ address: "us@example.com" }],
+      thread: { answers: [id], tokens: [`token${row}`] },
+    },
+  }) as unknown as Message;
+
 export function describeScans(place: NewPlace): void {
   describe("scans", () => {
     it("are none, over a history, in what is asked at every commit, scrape and clean-up", async () => {
@@ -225,6 +241,36 @@ export function describeScans(place: NewPlace): void {
       expect(
         await scans(db, (q) => q.all("SELECT id FROM turns WHERE open = 0 AND reason IS NULL")),
       ).toHaveLength(1);
+    });
+
+    it("are none, over a history, in what claims ask, beside leased lanes too", async () => {
+      const db = await withHistory(place);
+      await db.tx((q) => q.run("UPDATE lanes SET due_at = now_ms() WHERE id IN ('l7', 'l8', 'l9')"));
+      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1 };
+      expect(await scans(db, (q) => leaseTurns(q, claim))).toEqual([]);
+      expect(await scans(db, (q) => leaseDrafts(q, claim))).toEqual([]);
+      expect(await db.tx((q) => leaseDrafts(q, claim))).toHaveLength(1);
+      expect(await scans(db, (q) => leaseDrafts(q, claim))).toEqual([]);
+    });
+
+    it("are none, over a history, in what is loaded to route messages", async () => {
+      const db = await withHistory(place);
+      if (db.kind === "postgres") return; // it reads tables of this size whole rather than look up a list
+      const caps = { sender: [{ max: 9, per: 60_000 }], conversation: [{ max: 9, per: 60_000 }] };
+      for (const conversations of ["thread", "person"] as const) {
+        const line = {
+          channel: "c",
+          traits: { conversations },
+          rules: { caps, join: 1000 },
+        } as unknown as ChannelRuntime;
+        const messages = [7, 8].map((n) => messageCiting(`<m${n}`, n));
+        const load = async (q: Query) => {
+          const facts = await loadFacts(q, line, messages);
+          await loadConversations(q, line, facts, messages);
+          for (const one of facts.values()) expect(one.conversation).not.toBeNull();
+        };
+        expect(await scans(db, load)).toEqual([]);
+      }
     });
 
     it("are none, over a history, in what escalations ask at every sweep, look, question and answer", async () => {

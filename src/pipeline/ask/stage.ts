@@ -18,10 +18,10 @@ import type { Claimed, Stage } from "../../engine/stage.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../../store/driver.ts";
-import { abandonLane, channelsWithDueLanes, type Lease, leaseLanes, releaseLane } from "../../store/lanes.ts";
+import { abandonLane, channelsWithDueLanes, type Lease, releaseLane } from "../../store/lanes.ts";
 import { settleEventsOf } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
-import { type ClaimedTurn, changeTurn, headTurns } from "../../store/tables/turns.ts";
+import { type ClaimedTurn, changeTurn, leaseTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, whyNotAsk } from "../channel-runtime.ts";
 import * as calls from "./calls.ts";
 import { type Asking, handBack } from "./decide.ts";
@@ -72,11 +72,13 @@ export function askStage(deps: AskDeps): Stage {
       const claimed: Claimed[] = [];
       const before = claimedCalls;
       let useDrawn: () => void = () => undefined;
-      const leases = await leaseLanes(q, "in", channel, deps.node, leaseMs, room);
-      const heads = await headTurns(q, leases);
-      for (const lease of leases) {
-        const head = heads.get(lease.conversation);
-        if (head === undefined || (await isDropped(q, line, head))) {
+      for (const { lease, head } of await leaseTurns(q, {
+        channel,
+        holder: deps.node,
+        leaseMs,
+        limit: room,
+      })) {
+        if (head === null || (await isDropped(q, line, head))) {
           await releaseLane(q, lease, "in");
           continue;
         }

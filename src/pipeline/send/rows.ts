@@ -1,7 +1,7 @@
 // Statements of stage send.
 
 import type { Query } from "../../store/driver.ts";
-import type { Lease } from "../../store/lanes.ts";
+import { type Claim, type Held, type Lease, leaseHeads } from "../../store/lanes.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
 import { moves } from "../../store/transitions.ts";
 
@@ -11,12 +11,17 @@ export interface HeadRow extends DraftRow {
   readonly suppressed: string | null;
 }
 
+const columns = `${draftColumns}, (SELECT reason FROM suppressions
+       WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1) AS suppressed`;
+
+/** Leases outbound lanes and reads their heads (`leaseHeads`). */
+export const leaseDrafts = (q: Query, claim: Claim): Promise<readonly Held<HeadRow>[]> =>
+  leaseHeads<HeadRow>(q, "out", claim, { columns });
+
 /** Returns the oldest open draft of the lane, or null. */
 export async function headDraft(q: Query, lease: Pick<Lease, "conversation">): Promise<HeadRow | null> {
   const row = await q.one<HeadRow>(
-    `SELECT ${draftColumns}, (SELECT reason FROM suppressions
-       WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1) AS suppressed
-     FROM drafts WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1`,
+    `SELECT ${columns} FROM drafts WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1`,
     lease.conversation,
   );
   return row ?? null;

@@ -16,14 +16,7 @@ import { jitter } from "../../ops/clock.ts";
 import { limited } from "../../ops/deadline.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
-import {
-  abandonLane,
-  channelsWithDueLanes,
-  guardLease,
-  type Lease,
-  leaseLanes,
-  releaseLane,
-} from "../../store/lanes.ts";
+import { abandonLane, channelsWithDueLanes, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft } from "../../store/tables/drafts.ts";
 import { readFile } from "../../store/tables/files.ts";
@@ -35,7 +28,7 @@ import type { LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, type ReconcileDeps, reconcile } from "../reconcile/stage.ts";
 import { type Ending, endingOf, nextStep } from "./decide.ts";
 import { Pauses } from "./pauses.ts";
-import { type HeadRow, headDraft, isSuperseded, recordSending } from "./rows.ts";
+import { type HeadRow, headDraft, isSuperseded, leaseDrafts, recordSending } from "./rows.ts";
 
 export interface SendDeps extends ReconcileDeps {
   readonly lines: () => ChannelRuntimes;
@@ -75,8 +68,9 @@ export function sendStage(deps: SendDeps): Stage {
       if (!line) return [];
       const claimed: Claimed[] = [];
       const gate = await pauses.gate(q, line);
-      for (const lease of await leaseLanes(q, "out", channel, deps.node, leaseMs, room, gate.closed)) {
-        const draft = await nextDraft(q, line, lease, deps);
+      const claim = { channel, holder: deps.node, leaseMs, limit: room, closed: gate.closed };
+      for (const { lease, head } of await leaseDrafts(q, claim)) {
+        const draft = await nextDraft(q, line, lease, head, deps);
         if (!draft || !(await gate.admits(draft, lease.sender))) {
           await releaseLane(q, lease, "out");
           continue;
@@ -104,22 +98,23 @@ function count(counts: Map<string, number>, key: string): () => void {
 }
 
 /** Returns the lane's head when it can be sent or reconciled now, after dropping drafts that must not be
- *  sent. */
+ *  sent. `first` is the head that the claim has read. */
 async function nextDraft(
   q: Query,
   line: ChannelRuntime,
   lease: Lease,
+  first: HeadRow | null,
   { sessions, log }: SendDeps,
 ): Promise<HeadRow | null> {
-  for (;;) {
-    const head = await headDraft(q, lease);
+  for (let found = first; ; found = await headDraft(q, lease)) {
+    const head = found;
     if (head !== null && head.session !== null && (head.state !== "queued" || head.due_in <= 0)) {
       const when = await sessions.admit(q, head, head.session);
       if (when === "never") continue;
       if (when === "later") return null;
     }
-    const first = head?.state === "queued" && head.attempts === 0;
-    const superseded = first && line.rules.on_newer === "drop" && (await isSuperseded(q, head));
+    const isNew = head?.state === "queued" && head.attempts === 0;
+    const superseded = isNew && line.rules.on_newer === "drop" && (await isSuperseded(q, head));
     const next = nextStep(head, superseded);
     if (next.kind === "start") return head;
     if (next.kind === "wait" || head === null) return null;

@@ -159,8 +159,9 @@ export interface DraftRow {
 }
 
 /** The columns of a `DraftRow`. */
-export const draftColumns =
-  "id, conversation, channel, reply, recipient, session, forced, seq, state, body, attempts, looks, settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, due_at - now_ms() AS due_in, created_at, updated_at";
+export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, reply, recipient, session, forced, seq, state, body, attempts, looks,
+   settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, drafts.due_at - now_ms() AS due_in,
+   created_at, updated_at`;
 
 /** Subtracted from the sequence number of forced drafts. The result is lower than all regular numbers of
  *  a lane and keeps the order of the forced ones. */

@@ -1,8 +1,16 @@
 // Stage ask: turns in their lanes, and the attempts to ask the platform.
 
 import type { Query } from "../driver.ts";
-import type { Lease } from "../lanes.ts";
-import { appendToLane, lockLane, nextSeq, refreshLane } from "../lanes.ts";
+import {
+  appendToLane,
+  type Claim,
+  type Held,
+  type Lease,
+  leaseHeads,
+  lockLane,
+  nextSeq,
+  refreshLane,
+} from "../lanes.ts";
 import { manyRows } from "../many.ts";
 import { assertMoved, moves, movesToAny, type State, stateWhere } from "../transitions.ts";
 import type { ConversationRow } from "./conversations.ts";
@@ -124,28 +132,22 @@ export interface ClaimedTurn {
   readonly suppressed: string | null;
 }
 
-/** Returns the heads of leased lanes by conversation, in one statement. A lane without work has none. */
-export async function headTurns(
-  q: Query,
-  leases: readonly Lease[],
-): Promise<ReadonlyMap<string, ClaimedTurn>> {
-  if (leases.length === 0) return new Map();
-  const rows = await q.all<TurnRow & HeadColumns>(
-    `SELECT turns.*, now_ms() - tried_at AS trying_for, now_ms() - received_at AS age,
+/** Leases inbound lanes and reads their heads (`leaseHeads`). */
+export async function leaseTurns(q: Query, claim: Claim): Promise<readonly Held<ClaimedTurn>[]> {
+  const held = await leaseHeads<TurnRow & ConversationColumns>(q, "in", claim, claimColumns);
+  return held.map(({ lease, head }) => ({ lease, head: head && claimedTurn(head) }));
+}
+
+const claimColumns = {
+  columns: `turns.*, now_ms() - turns.tried_at AS trying_for, now_ms() - turns.received_at AS age,
        (SELECT now_ms() - ended_at FROM attempts WHERE attempts.subject = turns.id AND number = turns.attempts) AS over_ago,
        conversations.agent, conversations.person AS customer, conversations.person_name, conversations.via,
        conversations.subject AS thread_subject, conversations.token AS thread_token, conversations.platform_id,
-       (SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed
-     FROM turns JOIN conversations ON conversations.id = turns.conversation
-     WHERE turns.conversation IN (SELECT value FROM json_each($1)) AND open = 1 -- only: sqlite
-     WHERE turns.conversation = ANY (SELECT json_array_elements_text($1::json)) AND open = 1 -- only: postgres
-       AND seq = (SELECT MIN(seq) FROM turns head WHERE head.conversation = turns.conversation AND head.open = 1)`,
-    JSON.stringify(leases.map(({ conversation }) => conversation)),
-  );
-  return new Map(rows.map((row) => [row.conversation, claimedTurn(row)]));
-}
+       (SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed`,
+  joins: "LEFT JOIN conversations ON conversations.id = lanes.conversation",
+};
 
-interface HeadColumns {
+interface ConversationColumns {
   readonly agent: string;
   readonly customer: string;
   readonly person_name: string | null;
@@ -156,7 +158,7 @@ interface HeadColumns {
   readonly suppressed: string | null;
 }
 
-function claimedTurn(row: TurnRow & HeadColumns): ClaimedTurn {
+function claimedTurn(row: TurnRow & ConversationColumns): ClaimedTurn {
   const { conversation: id, channel, agent, customer, person_name, via, platform_id, suppressed } = row;
   const conversation = { id, channel, agent, person: customer, person_name, via, platform_id };
   return {
