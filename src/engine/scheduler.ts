@@ -142,6 +142,7 @@ export class Scheduler {
     const pieces: Piece[] = [];
     let callbacks: (() => void)[] = [];
     let isBegun = false;
+    let isStarted = false;
     const discard = () => {
       for (const { stage, claimed } of pieces) this.#claims.occupy(stage, claimed.channel, -1);
       pieces.length = 0;
@@ -150,34 +151,40 @@ export class Scheduler {
       if (!isBegun) this.#queued -= 1;
       isBegun = true;
     };
+    // Work does not wait for the disk: it prepares its effect, and the record of the attempt does wait.
+    const start = () => {
+      isStarted = true;
+      for (const { stage, claimed } of pieces)
+        this.#running.start(claimed, (signal) => this.#perform(stage, claimed, signal));
+    };
     this.#queued += 1;
     let result: T;
     try {
-      result = await this.#db.tx(async (q) => {
-        begin();
-        discard(); // the database may run a transaction again
-        callbacks = [];
-        const written = await write(q);
-        // SQLite commits queued writes together: only the last of them runs the following stages for all.
-        let isDue = false;
-        if (this.#queued === 0 || this.#db.kind === "postgres")
-          isDue = await this.#follow(q, !waking, pieces, callbacks, discard);
-        if (waking && isDue) await this.#db.wake(q);
-        return written;
-      });
+      result = await this.#db.tx(
+        async (q) => {
+          begin();
+          discard(); // the database may run a transaction again
+          callbacks = [];
+          const written = await write(q);
+          // SQLite commits queued writes together: only the last of them runs the following stages for all.
+          let isDue = false;
+          if (this.#queued === 0 || this.#db.kind === "postgres")
+            isDue = await this.#follow(q, !waking, pieces, callbacks, discard);
+          if (waking && isDue) await this.#db.wake(q);
+          return written;
+        },
+        { committed: start },
+      );
     } catch (error) {
       begin();
-      this.#doubtful.push(...pieces.map(({ claimed }) => claimed));
-      discard();
+      if (!isStarted) this.#doubtful.push(...pieces.map(({ claimed }) => claimed));
+      if (!isStarted) discard();
       // Other writes of the shared commit may have left work to claim. A sweep does not wake the loop,
       // because a failing sweep would then repeat without a pause.
       if (waking) this.wake();
       throw error;
     }
     for (const callback of callbacks) callback();
-    for (const { stage, claimed } of pieces) {
-      this.#running.start(claimed, (signal) => this.#perform(stage, claimed, signal));
-    }
     return result;
   }
 

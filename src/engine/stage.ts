@@ -14,7 +14,9 @@ export interface Claimed {
   readonly channel: string;
   /** The key for `Scheduler.cancel`; absent when no event makes the work obsolete. */
   readonly key?: string | undefined;
-  /** Performs all I/O. Never throws for an expected failure; writes nothing to the store. */
+  /** Performs all I/O. Never throws for an expected failure; writes nothing to the store. It may begin before
+   *  the claim is on disk, so an effect that must not be repeated or lost follows a durable record of its
+   *  own. */
   work(signal: AbortSignal): Promise<Transition>;
   /** Reports the "before" and "after" failpoints of the transition's commit. */
   committing(phase: "before" | "after"): void;

@@ -61,6 +61,9 @@ export interface TxOptions {
    *  sent or asked, and never for a lease, whose token must not be given out twice. The order of commits
    *  stays: a durable transaction makes all earlier ones durable. */
   readonly durable?: boolean;
+  /** Called at the commit, before it is on disk; not when the transaction fails. For preparations without
+   *  an effect: a later durable transaction makes this one durable too. Must not throw. */
+  readonly committed?: () => void;
 }
 
 export interface Database {

@@ -231,7 +231,7 @@ export async function openPostgres(
 
   async function once<T>(
     work: (q: Query) => Promise<T>,
-    { unhurried = false, durable = true, saving }: TxOptions & { readonly saving: boolean },
+    { unhurried = false, durable = true, committed, saving }: TxOptions & { readonly saving: boolean },
   ): Promise<T> {
     const client = await pool.connect();
     const interrupted = Promise.withResolvers<never>();
@@ -251,6 +251,7 @@ export async function openPostgres(
           line.failed() ?? new Error("committing: the transaction was rolled back after a failed statement")
         );
       if (waking.has(line.query)) listening.notify();
+      committed?.();
       return result;
     } catch (error) {
       line.end();

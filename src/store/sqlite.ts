@@ -2,15 +2,17 @@
 // for the disk. An asynchronous sync of the write-ahead log follows, and the promises of the transactions
 // resolve after it (wal.ts). Transactions continue meanwhile; their commits share the next sync.
 
-import { mkdirSync, statSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
+import { systemClock } from "../ops/clock.ts";
 import { createPrivateFile } from "../ops/private-file.ts";
 import { standardTiming } from "../ops/timing.ts";
 import { damaged, isDamage, isFailedSync } from "./damaged.ts";
 import { type Database, dialect, type Query, type TxOptions, type Value } from "./driver.ts";
 import { LaneLeases } from "./lane-leases.ts";
-import { Wal, type WalOptions } from "./wal.ts";
+import { inPlaceCheck, maintain, openWal, openWriter } from "./sqlite-file.ts";
+import type { WalOptions } from "./wal.ts";
 
 interface Prepared {
   readonly statement: Sqlite.Statement;
@@ -74,6 +76,8 @@ function queryOn(
   };
 }
 
+const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
 interface Reader {
   readonly db: Sqlite.Database;
   readonly query: Query;
@@ -98,103 +102,23 @@ interface Waiting {
   reject(error: unknown): void;
   /** False when the result is reported at the commit, before it is on disk. */
   readonly durable: boolean;
+  committed(): void;
 }
 
 /** A transaction that has run, with the callback that reports its result. */
 interface Done {
   readonly one: Waiting;
+  readonly isKept: boolean;
   readonly report: () => void;
 }
 
-/** Switches the file to WAL. The switch needs exclusive access, and SQLite does not wait for that as it
- *  waits for a lock. The loop retries when two processes open a new file together. The file stays in WAL
- *  mode afterwards. */
-function becomeWal(db: Sqlite.Database): void {
-  const pause = new Int32Array(new SharedArrayBuffer(4));
-  for (let attempt = 1; db.pragma("journal_mode", { simple: true }) !== "wal"; attempt++) {
-    try {
-      if (db.pragma("journal_mode = WAL", { simple: true }) === "memory") return;
-    } catch (error) {
-      if (attempt >= 250 || (error as { code?: string }).code !== "SQLITE_BUSY") throw error;
-      Atomics.wait(pause, 0, 0, 20);
-    }
-  }
-}
-
-/** Pages that one slice of maintenance moves: about 2 ms. */
-const slicePages = 100;
-/** Free pages that stay in the file, for the next messages. */
-const keptPages = 1000;
-
-/** Returns a slice of the free pages to the file system. The planner's statistics follow when none are
- *  left; they sample at most 400 rows of an index. */
-function maintain(db: Sqlite.Database): boolean {
-  const isIncremental = db.pragma("auto_vacuum", { simple: true }) === 2;
-  const excess = Number(db.pragma("freelist_count", { simple: true })) - keptPages;
-  if (isIncremental && excess > 0) {
-    // `exec` runs the statement to its end; `run` would move a single page.
-    db.exec(`PRAGMA incremental_vacuum(${Math.min(excess, slicePages)})`);
-    return true;
-  }
-  db.pragma("analysis_limit = 400");
-  db.exec("PRAGMA optimize(0x10002)");
-  return false;
-}
-
-const batchLimit = 256;
+/** Milliseconds after which a commit takes no further transactions, because it blocks the thread. The others
+ *  follow in the next one. */
+const batchMs = 10;
 /** Event loop turns for which a commit waits for further transactions. */
-const gatherLimit = 8;
-
-/** Opens the write connection. Throws DamagedStore for a file that is not a database. */
-function openWriter(file: string, busyMs: number): Sqlite.Database {
-  let db: Sqlite.Database | null = null;
-  try {
-    db = new Sqlite(file, { timeout: busyMs });
-    // Lets `incrementalVacuum` return free pages. Has an effect on a new file only.
-    db.pragma("auto_vacuum = INCREMENTAL");
-    becomeWal(db);
-    // Orders the writes so that no power failure damages the file. The commits are synced by wal.ts.
-    db.pragma("synchronous = NORMAL");
-    db.pragma("foreign_keys = ON");
-    db.pragma("secure_delete = ON");
-    // Keeps savepoint journals in memory; in files they would be the larger part of all writes.
-    db.pragma("temp_store = MEMORY");
-  } catch (error) {
-    db?.close();
-    throw damaged(file, (error as Error).message, error);
-  }
-  return db;
-}
-
-/** Returns device and inode; null when the file does not exist. */
-function identityOf(file: string): string | null {
-  const found = statSync(file, { throwIfNoEntry: false });
-  return found === undefined ? null : `${found.dev}:${found.ino}`;
-}
-
-/** Returns a check that throws when `file` is no longer the open file. SQLite continues to write to a
- *  deleted file, so a commit would succeed and its data would be lost with the process. */
-function inPlaceCheck(file: string, wal: Wal | null): () => void {
-  if (wal === null) return () => undefined;
-  const opened = identityOf(file);
-  return () => {
-    if (identityOf(file) === opened && wal.isInPlace()) return;
-    throw new Error(
-      `the store ${file} was deleted or replaced while it is in use; nothing is accepted any more. Remedy: stop the daemon, put the store or a backup in place, and start it`,
-    );
-  };
-}
-
-/** Null for a store in memory. */
-function openWal(file: string, db: Sqlite.Database, options: WalOptions): Wal | null {
-  if (file === ":memory:") return null;
-  try {
-    return new Wal(file, db, options);
-  } catch (error) {
-    db.close();
-    throw damaged(file, (error as Error).message, error);
-  }
-}
+const gatherTurns = 8;
+/** Milliseconds of waiting for a sync after which it waits for nothing else. */
+const gatherMs = 3;
 
 /** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms().
  *  Damage that SQLite reports, now or in a later transaction, is thrown as DamagedStore. */
@@ -262,7 +186,8 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
   let flushing: Promise<void> | null = null;
   let reading: Reader | null = null;
 
-  async function commitTogether(batch: readonly Waiting[]): Promise<void> {
+  /** Runs and commits the first transactions of the batch, and returns the others. */
+  async function commitTogether(batch: readonly Waiting[]): Promise<readonly Waiting[]> {
     try {
       wal?.check();
       const hints = [...q.touched];
@@ -272,11 +197,13 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
         done = await commitAll(batch, true);
       }
       acknowledge(done ?? []);
+      return batch.slice(done?.length);
     } catch (error) {
       if (isFailedSync(error)) wal?.fail(error);
       // Rejects the whole batch. Work that caught the first disk error also fails here, because its
       // savepoint no longer exists.
       for (const one of batch) one.reject(error);
+      return [];
     }
   }
 
@@ -285,7 +212,10 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
   function acknowledge(done: readonly Done[]): void {
     const later = done.filter(({ one }) => one.durable);
     wal?.commit(later.length > 0);
-    for (const { one, report } of done) if (!one.durable) report();
+    for (const { one, isKept, report } of done) {
+      if (isKept) one.committed();
+      if (!one.durable) report();
+    }
     void whenDurable().then(
       () => later.forEach(({ report }) => report()),
       (error: unknown) => later.forEach(({ one }) => one.reject(error)),
@@ -306,10 +236,12 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
     try {
       begin.run();
       const results: Done[] = [];
+      const end = systemClock.monotonic() + batchMs;
       for (const one of batch) {
-        const report = await Promise.race([again.promise, runOne(one, batch.length === 1)]);
-        if (report === null) return null;
-        results.push({ one, report });
+        if (results.length > 0 && systemClock.monotonic() > end) break;
+        const result = await Promise.race([again.promise, runOne(one, batch.length === 1)]);
+        if (result === null) return null;
+        results.push(result);
       }
       checkInPlace();
       commit.run();
@@ -321,20 +253,15 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
     }
   }
 
-  /** Returns the callback that reports the result. A transaction that is alone needs no savepoint,
-   *  because the whole commit is rolled back. */
-  async function runOne(one: Waiting, alone: boolean): Promise<() => void> {
-    if (alone) {
-      const value = await one.run(q);
-      return () => one.resolve(value);
-    }
+  /** A transaction that is alone needs no savepoint, because the whole commit is rolled back. */
+  async function runOne(one: Waiting, alone: boolean): Promise<Done> {
     try {
-      const value = await nested(() => one.run(q));
-      return () => one.resolve(value);
+      const value = await (alone ? one.run(q) : nested(() => one.run(q)));
+      return { one, isKept: true, report: () => one.resolve(value) };
     } catch (error) {
       // A full disk or an I/O error may have rolled back the whole transaction; then nothing was committed.
-      if (!db.inTransaction) throw error;
-      return () => one.reject(error);
+      if (alone || !db.inTransaction) throw error;
+      return { one, isKept: false, report: () => one.reject(error) };
     }
   }
 
@@ -344,22 +271,42 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
   };
   /** Number of transactions in the last commit. */
   let crowd = 1;
-  const flush = async (): Promise<void> => {
+  /** Ends the wait for a sync. */
+  let hurry: () => void = () => undefined;
+  /** Waits for further transactions, because each commit costs as much as several statements. While a sync
+   *  runs nothing is delayed by it: the sync of the next commit cannot begin earlier. A transaction that
+   *  does not wait for the disk ends this wait. Under load a few turns of the event loop follow. */
+  async function gather(): Promise<void> {
+    const since = systemClock.monotonic();
+    for (let sync = wal?.running; sync && waiting.every(({ durable }) => durable); sync = wal?.running) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      hurry = resolve;
+      await Promise.race([promise, sync.catch(() => undefined)]);
+    }
+    if (systemClock.monotonic() - since > gatherMs) return;
+    for (let turn = 0; turn < Math.min(gatherTurns, crowd * 2); turn += 1) await nextTurn();
+  }
+  async function flush(): Promise<void> {
+    let rest: readonly Waiting[] = [];
     while (waiting.length > 0) {
-      // Under load the commit waits longer for further transactions. It waits in turns of the event loop,
-      // which cost a single transaction almost nothing.
-      for (let turn = 0; turn < Math.min(gatherLimit, crowd * 2); turn += 1)
-        await new Promise<void>((resolve) => setImmediate(resolve));
+      await (rest.length > 0 ? nextTurn() : gather());
       await wal?.room();
-      crowd = waiting.length;
-      await commitTogether(waiting.splice(0, batchLimit));
+      const batch = waiting.splice(0);
+      rest = await commitTogether(batch);
+      waiting.unshift(...rest);
+      crowd = batch.length - rest.length;
     }
     flushing = null;
-  };
+  }
 
-  const tx = <T>(work: (q: Query) => Promise<T>, { durable = true }: TxOptions = {}) =>
+  const tx = <T>(
+    work: (q: Query) => Promise<T>,
+    { durable = true, committed = () => undefined }: TxOptions = {},
+  ) =>
     new Promise<T>((resolve, reject) => {
-      waiting.push({ run: work, resolve, reject: (error) => reject(described(error)), durable });
+      const refuse = (error: unknown) => reject(described(error));
+      waiting.push({ run: work, resolve, reject: refuse, durable, committed });
+      if (!durable) hurry();
       flushing ??= flush();
     });
 

@@ -83,6 +83,11 @@ export class Wal {
     if (this.#failure) throw this.#failure;
   }
 
+  /** The running sync, if one runs. */
+  get running(): Promise<void> | null {
+    return this.#running;
+  }
+
   /** Call after each commit. `needed` is false when no transaction in it asked for durability. Starts the sync. */
   commit(needed: boolean): void {
     const wrote = this.#observe();

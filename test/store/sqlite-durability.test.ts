@@ -66,6 +66,61 @@ it("acknowledges a transaction after a sync that began after its commit, and con
   expect(disk.syncs).toHaveLength(2);
 });
 
+it("gathers transactions while a sync runs, and commits them when it has ended", async () => {
+  const disk = slowDisk();
+  const db = await opened(newFile(), disk);
+  const committed: string[] = [];
+  const note = (text: string, durable = true) =>
+    db.tx((q) => q.run("INSERT INTO notes VALUES ($1)", text), {
+      durable,
+      committed: () => committed.push(text),
+    });
+  const first = note("first");
+  await disk.count(1);
+  expect(committed).toEqual(["first"]);
+  const others = [note("second"), note("third")];
+  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  expect(committed).toEqual(["first"]);
+  disk.syncs[0]?.resolve();
+  await first;
+  await disk.count(2);
+  expect(committed).toEqual(["first", "second", "third"]);
+  const fourth = note("fourth");
+  await note("not durable", false);
+  expect(committed).toEqual(["first", "second", "third", "fourth", "not durable"]);
+  disk.syncs[1]?.resolve();
+  await disk.count(3);
+  disk.syncs[2]?.resolve();
+  await Promise.all([...others, fourth]);
+});
+
+it("reports the commit only of transactions that succeeded", async () => {
+  const db = await opened(newFile(), {});
+  const committed: string[] = [];
+  const run = (name: string, work: () => Promise<unknown>) =>
+    db.tx(work, { committed: () => committed.push(name) }).catch(() => undefined);
+  const fail = () => Promise.reject(new Error("on purpose"));
+  await Promise.all([run("a", async () => 1), run("b", fail), run("c", async () => 1)]);
+  await run("d", fail);
+  expect(committed).toEqual(["a", "c"]);
+});
+
+it("lets the event loop continue between the parts of a long batch", async () => {
+  const db = await opened(newFile(), {});
+  const busy = () => {
+    const end = performance.now() + 6;
+    while (performance.now() < end);
+    return Promise.resolve();
+  };
+  let turns = 0;
+  const counting = setInterval(() => (turns += 1), 1);
+  await db.tx(busy); // a single one, so that the others are queued together
+  turns = 0;
+  await Promise.all(Array.from({ length: 12 }, () => db.tx(busy)));
+  clearInterval(counting);
+  expect(turns).toBeGreaterThanOrEqual(3);
+});
+
 it("reports what it has read, and a transaction that wrote nothing, only when that is on disk", async () => {
   const disk = slowDisk();
   const db = await opened(newFile(), disk);
