@@ -22,7 +22,7 @@ import { ensureChannel } from "../../src/store/tables/events.ts";
 import {
   changeTurn,
   enqueueTurn,
-  headTurns,
+  readTurn,
   type TurnChange,
   type TurnRow,
 } from "../../src/store/tables/turns.ts";
@@ -205,9 +205,14 @@ export async function concludeReply(
   await changeReply(q, id, state, reason);
 }
 
-/** Returns the head of a leased lane, or null. */
-export const headTurn = async (q: Query, lease: Lease): Promise<TurnRow | null> =>
-  (await headTurns(q, [lease])).get(lease.conversation)?.turn ?? null;
+/** Returns the head of a leased inbound lane, or null. */
+export async function headTurn(q: Query, { conversation }: Lease): Promise<TurnRow | null> {
+  const head = await q.one<{ id: string }>(
+    "SELECT id FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1",
+    conversation,
+  );
+  return head ? readTurn(q, head.id) : null;
+}
 
 export async function participantsOf(q: Query, id: string): Promise<Set<string>> {
   const rows = await q.all<{ address: string }>(

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { bindContacts, endNotices, lastTold, targetStates } from "../../src/escalation/notify/rows.ts";
 import * as polls from "../../src/escalation/poll/rows.ts";
 import * as replies from "../../src/escalation/reply/rows.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
 import type { Message } from "../../src/pipeline/route/decide.ts";
@@ -265,7 +266,7 @@ export function describeScans(place: NewPlace): void {
         } as unknown as ChannelRuntime;
         const messages = [7, 8].map((n) => messageCiting(`<m${n}`, n));
         const load = async (q: Query) => {
-          const facts = await loadFacts(q, line, messages);
+          const facts = await loadFacts(q, line, messages, standardTiming.route.ownAddress);
           await loadConversations(q, line, facts, messages);
           for (const one of facts.values()) expect(one.conversation).not.toBeNull();
         };

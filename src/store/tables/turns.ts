@@ -1,16 +1,7 @@
 // Stage ask: turns in their lanes, and the attempts to ask the platform.
 
 import type { Query } from "../driver.ts";
-import {
-  appendToLane,
-  type Claim,
-  type Held,
-  type Lease,
-  leaseHeads,
-  lockLane,
-  nextSeq,
-  refreshLane,
-} from "../lanes.ts";
+import { appendToLane, type Claim, type Held, leaseHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { manyRows } from "../many.ts";
 import { assertMoved, moves, movesToAny, type State, stateWhere } from "../transitions.ts";
 import type { ConversationRow } from "./conversations.ts";
