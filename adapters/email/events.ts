@@ -1,8 +1,10 @@
 // Converts a received message into events: one message event, or one delivery event for each recipient of a
-// bounce.
+// bounce. Selects the attachments that are stored, that the event lists, and that the author meant to send.
 
 import { createHash } from "node:crypto";
 import {
+  type Attachment,
+  type ExternalId,
   externalId,
   type InboundEvent,
   type MessageEvent,
@@ -10,17 +12,13 @@ import {
   type Refusal,
   threadToken,
 } from "bridgehead/contract";
-import type { Arrival } from "./arrival.ts";
-import { attachmentsOf, keptOf, type Omitted } from "./attachments.ts";
-import { type Author, authorOf } from "./author.ts";
 import type { EmailConfig } from "./config.ts";
-import { type Identity, surrogateId } from "./identity.ts";
-import type { Envelope } from "./imap/fetch.ts";
-import { classify, type Finding } from "./parse/index.ts";
-import type { Mail, Mailbox } from "./parse/mail.ts";
-import { sealedInFiles } from "./parse/sealed.ts";
-import type { SenderAuth } from "./parse/types.ts";
-import { deliveries } from "./receipts.ts";
+import type { Envelope, Listed } from "./imap/mailbox.ts";
+import { deliveries } from "./parse/machine/bounce.ts";
+import { classify, type Finding } from "./parse/machine/classify.ts";
+import type { Mail, MailAttachment, Mailbox, SenderAuth } from "./parse/mail.ts";
+import { sealedInFiles } from "./parse/mime.ts";
+import { type Author, authorOf, type Identity, surrogateId } from "./parties.ts";
 
 export interface Reading {
   readonly config: EmailConfig;
@@ -215,4 +213,91 @@ const listed = (files: readonly Omitted[]): string =>
 
 function partyOf(mailbox: Mailbox): Party {
   return mailbox.name ? { address: mailbox.address, name: mailbox.name } : { address: mailbox.address };
+}
+
+/** At most this many attachments that are not stored are listed. */
+const mostListed = 30;
+
+/** Media types of parts that mail clients and gateways add on their own. */
+const addedTypes =
+  /^(?:text\/(?:calendar|vcard|x-vcard|directory|rfc822-headers)|application\/(?:ics|pgp-(?:signature|keys)|(?:x-)?pkcs7-signature))$/i;
+const addedNames = /\.(?:ics|vcf|p7s)$/i;
+/** Containers that may hold all text and attachments and that we cannot open: encrypted, or packed by
+ *  Outlook. */
+const sealedTypes = /^application\/(?:ms-tnef|pgp-encrypted|(?:x-)?pkcs7-mime)$/i;
+const sealedNames = /^winmail\.dat$|\.p7m$/i;
+
+/** An attachment of an oversized message that was not downloaded. `size` is in bytes, as the IMAP server reports it. */
+export interface Omitted {
+  readonly name: string;
+  readonly mediaType: string;
+  readonly size: number;
+}
+
+/** Returns the attachments whose bytes are stored, within the limits of the configuration. */
+function keptOf({ attachments: limits }: EmailConfig, mail: Mail): readonly MailAttachment[] {
+  return mail.attachments.filter((file) => file.bytes.length <= limits.max_bytes).slice(0, limits.max_count);
+}
+
+/** Returns the attachments of the event. Attachments that are not stored or cannot be opened are listed
+ *  when the author meant to send them. */
+function attachmentsOf(
+  config: EmailConfig,
+  mail: Mail,
+  omitted: readonly Omitted[] = [],
+): readonly Attachment[] {
+  const kept = keptOf(config, mail);
+  // A part next to `application/pgp-encrypted` is the encrypted message.
+  const encrypted = mail.attachments.some(({ mediaType }) => /^application\/pgp-encrypted$/i.test(mediaType));
+  const isMeant = (file: MailAttachment) =>
+    !file.inline && !encrypted && !is(file, addedTypes, addedNames) && !isSealed(file);
+  const named = ({ inline }: MailAttachment) => config.attachments.name_to_agent && !inline;
+  const lost = mail.attachments.filter((file) => isMeant(file) && !kept.includes(file));
+  return [
+    ...kept.map((file) => {
+      const { name, mediaType, bytes } = file;
+      return { name, mediaType, bytes, named: named(file), meant: isMeant(file) };
+    }),
+    ...lost.slice(0, mostListed).map((file) => unsent(file, reasonOf(config, file.bytes.length))),
+    ...mail.attachments
+      .filter(isSealed)
+      .slice(0, 1)
+      .map((file) => unsent(file, "what is in it cannot be read")),
+    ...omitted.slice(0, mostListed).map(({ name, mediaType, size }) => ({
+      name,
+      mediaType,
+      size,
+      named: false,
+      meant: true,
+      missing: "the message is too large to be downloaded as a whole",
+    })),
+  ];
+}
+
+const unsent = ({ name, mediaType, bytes }: MailAttachment, missing: string): Attachment => ({
+  name,
+  mediaType,
+  size: bytes.length,
+  named: false,
+  meant: true,
+  missing,
+});
+
+const isSealed = (file: MailAttachment): boolean => is(file, sealedTypes, sealedNames);
+
+/** Compares the media type; compares the name when the type is generic. */
+const is = ({ mediaType, name }: MailAttachment, types: RegExp, names: RegExp): boolean =>
+  types.test(mediaType) || (mediaType.toLowerCase() === "application/octet-stream" && names.test(name));
+
+function reasonOf({ attachments: { max_bytes, max_count } }: EmailConfig, size: number): string {
+  if (size > max_bytes) return `it is larger than ${Math.round(max_bytes / 1000)} kB`;
+  return `a mail may have ${max_count} files`;
+}
+
+/** What is known of a message apart from its text. */
+export interface Arrival {
+  readonly id: ExternalId;
+  readonly listed: Listed;
+  /** Epoch ms, used when the server returns no arrival time. */
+  readonly now: number;
 }

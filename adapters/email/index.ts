@@ -1,24 +1,22 @@
 // The email adapter: reads one mailbox by IMAP and sends responses by SMTP. This file only connects the
 // parts.
 
-import { type Adapter, defineAdapter } from "bridgehead/contract";
-import { config, type EmailConfig, type OAuth2Config } from "./config.ts";
-import { health } from "./health.ts";
-import { identity } from "./identity.ts";
+import { type Adapter, type Channel, countedSends, defineAdapter, type Outbound } from "bridgehead/contract";
+import { config, type EmailConfig, type OAuth2Config, review } from "./config.ts";
 import type { ConnectionOptions } from "./imap/connection.ts";
-import { marker } from "./imap/marks.ts";
 import { reader } from "./imap/reader.ts";
-import { mailbox, mailboxOf } from "./mailbox.ts";
+import { type Filing, reconcile, type SentFolder, sentFolder } from "./imap/sent.ts";
+import { marker } from "./imap/traces.ts";
 import { keptToken, type TokenSource, tokenSource } from "./oauth.ts";
-import { outbound } from "./outbound.ts";
-import { sharedParser } from "./parse/index.ts";
-import type { ParseContext } from "./parse/types.ts";
+import type { ParseContext } from "./parse/mail.ts";
+import { sharedParser } from "./parse/parser.ts";
+import { type Identity, identity } from "./parties.ts";
 import { probe } from "./probe.ts";
-import { providerOf } from "./providers.ts";
-import { review } from "./review.ts";
-import { sentFolder } from "./sent/folder.ts";
-import { lines, type SmtpOptions } from "./smtp/connection.ts";
-import type { Draft } from "./smtp/draft.ts";
+import { mailbox, mailboxOf, providerOf } from "./providers.ts";
+import { compose, type Draft, readDraft } from "./smtp/compose.ts";
+import { prepare } from "./smtp/markdown.ts";
+import { type Lines, lines, type SmtpOptions, sender } from "./smtp/send.ts";
+import { type Health, health } from "./status.ts";
 
 export default defineAdapter({
   name: "email",
@@ -104,5 +102,62 @@ function parseContext({ sender_auth }: EmailConfig, own: readonly string[]): Par
   return {
     own,
     senderAuth: { mode: "mailauth", ...(sender_auth.dns ? { dns: { servers: sender_auth.dns } } : {}) },
+  };
+}
+
+export interface OutboundParts {
+  readonly channel: Channel;
+  readonly config: EmailConfig;
+  readonly self: Identity;
+  readonly health: Health;
+  readonly lines: Lines;
+  readonly folder: SentFolder;
+}
+
+/** Opens no connection until the first send. `close` ends the connections that sending has opened. */
+export function outbound({ channel, config, self, health, lines, folder }: OutboundParts): {
+  readonly outbound: Outbound<Draft>;
+  close(signal: AbortSignal): Promise<void>;
+} {
+  const filing = filingOf(config);
+  const send = sender({ lines, health, sent: copier(config, filing, folder) });
+  return {
+    outbound: {
+      attachmentLimit: config.attachments.max_sent_bytes,
+      prepare: (markdown, signal) => prepare(channel.clock, markdown, signal),
+      compose: (reply) => compose(config, self, reply),
+      ...countedSends<Draft>(lines.connections, (draft, attempt) => send(readDraft(draft), attempt)),
+      recipients: (draft) => {
+        const { to, cc } = readDraft(draft);
+        return [...to, ...cc].map(({ address }) => address);
+      },
+      reconcile: (draft, attempt, signal) =>
+        reconcile(folder, filing, channel.clock, readDraft(draft), attempt, signal),
+    },
+    async close(signal) {
+      lines.close();
+      await folder.close(signal);
+    },
+  };
+}
+
+/** Returns how the provider files sent mail, from the configuration or from the provider table. */
+function filingOf(config: EmailConfig): Filing {
+  const known = providerOf(config.smtp.host);
+  const said = config.provider_files_sent;
+  if (said === "auto") return { byProvider: known.filesSent, keepsMessageId: known.keepsMessageId };
+  return { byProvider: said, keepsMessageId: known.keepsMessageId };
+}
+
+function copier(
+  config: EmailConfig,
+  filing: Filing,
+  folder: SentFolder,
+): (draft: Draft, bytes: Buffer) => void {
+  // A folder that the configuration names gets copies even when the provider files its own copies
+  // elsewhere.
+  const wanted = config.sent_folder === "auto" ? !filing.byProvider : config.sent_folder !== "none";
+  return (draft, bytes) => {
+    if (wanted) folder.file(draft.messageId, bytes);
   };
 }

@@ -3,10 +3,10 @@
 
 import type { Channel, ChannelStatus, Probed } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
-import { brief, statusOf } from "./failure.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { isTokenFailure } from "./oauth.ts";
-import type { Lines } from "./smtp/connection.ts";
+import type { Lines } from "./smtp/send.ts";
+import { brief, statusOf } from "./status.ts";
 
 type Side = "imap" | "smtp";
 

@@ -3,7 +3,7 @@
 import { externalId, type MessageEvent, type Reply, sendKey, threadToken } from "bridgehead/contract";
 import { Element } from "domhandler";
 import type { Mail } from "../../adapters/email/parse/mail.ts";
-import type { Part } from "../../adapters/email/parse/tree.ts";
+import type { Part } from "../../adapters/email/parse/mime.ts";
 import type { Matter } from "../../src/escalation/notify/templates.ts";
 
 export type Given = (...given: readonly unknown[]) => unknown;

@@ -2,15 +2,15 @@
 
 import { externalId } from "bridgehead/contract";
 import { config as emailConfig } from "../../adapters/email/config.ts";
-import { identity } from "../../adapters/email/identity.ts";
-import { plainLook } from "../../adapters/email/parse/hidden.ts";
+import type { tracesOf } from "../../adapters/email/imap/traces.ts";
+import { plainLook } from "../../adapters/email/parse/html/elements.ts";
+import { identity } from "../../adapters/email/parties.ts";
 import { compose } from "../../adapters/email/smtp/compose.ts";
 import { markdownLimit } from "../../adapters/email/smtp/markdown.ts";
 import {
   bytes,
   type Cases,
   elementWith,
-  type Given,
   mailWith,
   ofMail,
   one,
@@ -19,7 +19,6 @@ import {
   stylesWith,
 } from "./inputs.ts";
 
-const kinds = (text: string) => text.split("\n").map((line) => ({ text: line, kind: "own" }));
 const header = (text: string) => [{ name: "x", value: text }];
 const arrival = {
   id: externalId("1"),
@@ -30,6 +29,13 @@ const withFiles = (text: string) => {
   const file = { name: text, mediaType: text, inline: false, bytes: Buffer.from(text) };
   return { ...mailWith(text), attachments: [file, file] };
 };
+/** A mail with the text in every field, and no sign of a bounce or of another sender. */
+const personal = (text: string) => ({
+  ...mailWith(text),
+  from: [{ address: "c@d.e", name: text }],
+  report: null,
+  returnPath: "c@d.e",
+});
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const email = emailConfig.parse({ imap: { ...server, user: "a@example.com", password: "x" }, smtp: server });
 const self = identity("a@example.com", []);
@@ -37,11 +43,23 @@ const own = { addresses: ["a@example.com"], isOurs: () => false, robots: ["b@c.d
 const [draft] = compose(email, self, replyWith("a@b.c"));
 
 export const emailCases: Cases = {
-  "adapters/email/attachments.ts": {
-    keptOf: (f, text) => f(email, withFiles(text)),
-    attachmentsOf: (f, text) => f(email, withFiles(text), [{ name: text, mediaType: text, size: 1 }]),
+  "adapters/email/events.ts": {
+    understand: (f, text) => {
+      const omitted = [{ name: text, mediaType: text, size: 1 }];
+      const read = { auth: null, raw: Buffer.from(text), omitted, truncated: true };
+      return [withFiles(text), personal(text)].map((mail) =>
+        f({ config: email, self }, arrival, { ...read, mail }),
+      );
+    },
+    unread: (f, text) =>
+      f(
+        arrival,
+        { from: [{ address: text, name: text }], subject: text, messageId: text, date: text },
+        { code: "x", reason: "y" },
+        null,
+      ),
   },
-  "adapters/email/receipts.ts": {
+  "adapters/email/parse/machine/bounce.ts": {
     deliveries: (f, text) => {
       const bounce = {
         kind: "bounce",
@@ -53,60 +71,53 @@ export const emailCases: Cases = {
       };
       return f(self, arrival, mailWith(text), bounce, Buffer.from(text));
     },
+    reportedBounce: ofMail,
+    guessedBounce: (f, text) => f(mailWith(text), () => true),
+    isDaemon: one,
+    isNoReply: one,
+    isProgram: one,
+    isListed: (f, text) => f(text, ["a@b.c", "@b.c"]),
   },
-  "adapters/email/parse/attribution.ts": {
+  "adapters/email/parse/quotes/lines.ts": {
     attributionIn: one,
-    hasDate: one,
     addressesIn: one,
+    scan: (f, text) => f(text.split("\n"), { tails: true, isOwn: () => true }),
+    isForwardLine: one,
+    isRule: one,
   },
-  "adapters/email/parse/auth-header.ts": {
-    judgeHeaders: (f, text) => f([{ name: "authentication-results", value: `mx.a; ${text}` }], "mx.a", "b.c"),
+  "adapters/email/parse/auth/verdict.ts": {
+    authenticate: (f, text) => {
+      const headers = [{ name: "authentication-results", value: `mx.a; ${text}` }];
+      const mail = { ...personal(text), headers, from: [{ address: "a@b.c", name: "" }] };
+      return f(mail, Buffer.from(text), { mode: "header", authservId: "mx.a" });
+    },
   },
-  "adapters/email/parse/auto-reply.ts": {
-    calendarReply: (f, text) => [f(mailWith(text)), f({ ...mailWith(text), calendarMethod: "" })],
-    automaticByHeader: ofMail,
-    automaticBySubject: (f, text) => f(mailWith(text), () => true),
-    valueOf: (f: Given, text: string) => f(mailWith(text), "x"),
-    has: (f: Given, text: string) => f(mailWith(text), text),
+  "adapters/email/parse/machine/classify.ts": {
+    // Personal mails pass the checks for bounces and reach all others.
+    classify: (f, text) =>
+      [mailWith(text), personal(text), { ...personal(text), calendarMethod: "" }].map((mail) => f(mail, own)),
   },
   "adapters/email/parse/body.ts": {
     bodyOf: (f, text) => [
       f(partWith(text, "text/plain"), { relation: "new" }),
       f(partWith(text, "text/html"), { relation: "ours" }),
     ],
-  },
-  "adapters/email/parse/bounce.ts": {
-    reportedBounce: ofMail,
-    guessedBounce: (f, text) => f(mailWith(text), () => true),
-  },
-  "adapters/email/parse/charset.ts": {
-    decodeText: (f, text) => [
-      f(Buffer.from(text), null),
-      f(Buffer.from(text), text),
-      f(Buffer.from(text), "utf-7"),
-    ],
-  },
-  "adapters/email/parse/classify.ts": { classify: (f, text) => f(mailWith(text), own) },
-  "adapters/email/parse/cleaning.ts": {
-    withoutMarks: one,
-    unflow: (f, text) => [f(text, false), f(text, true)],
-    cleanText: one,
-    cleanLine: one,
-    cleanFileName: (f, text) => f(text, "x"),
-  },
-  "adapters/email/parse/digest.ts": {
-    digestOf: (f, text) =>
-      ["text/plain", "text/html"].map((type) =>
-        f({ messageId: null, date: text, from: [text], subject: text, root: partWith(text, type) }),
-      ),
-  },
-  "adapters/email/parse/forward.ts": {
     isReplySubject: one,
     isForwardSubject: one,
     hasForwardLine: one,
     forwardedIn: (f, text) => f(text, text),
   },
   "adapters/email/parse/headers.ts": {
+    decodeText: (f, text) => [
+      f(Buffer.from(text), null),
+      f(Buffer.from(text), text),
+      f(Buffer.from(text), "utf-7"),
+    ],
+    withoutMarks: one,
+    unflow: (f, text) => [f(text, false), f(text, true)],
+    cleanText: one,
+    cleanLine: one,
+    cleanFileName: (f, text) => f(text, "x"),
     asciiAddress: (f, text) => [f(text), f(`ä@${text}`)],
     textOf: one,
     mailboxesOf: (f, text) => f(header(text), "x"),
@@ -116,28 +127,16 @@ export const emailCases: Cases = {
     messageIdOf: one,
     dateOf: one,
     repaired: (f, text) => f(header(text), Buffer.from(`X: ${text}\r\n\r\n`), "latin1"),
-  },
-  "adapters/email/parse/html.ts": {
-    htmlToText: (f, text) => f(`<p>Hi</p>${text}`, { relation: "ours" }),
-  },
-  "adapters/email/parse/lines.ts": {
-    scan: (f, text) => f(text.split("\n"), { tails: true, isOwn: () => true }),
-    isForwardLine: one,
-    isRule: one,
-  },
-  "adapters/email/parse/machine-senders.ts": {
-    isDaemon: one,
-    isNoReply: one,
-    isProgram: one,
-    isListed: (f, text) => f(text, ["a@b.c", "@b.c"]),
-  },
-  "adapters/email/parse/marker.ts": {
     findMarkers: one,
     keyIn: (f, text) => [f(text, new Set([text])), f(`<abcdef.bridgehead@${text}>`, new Set(["b.c"]))],
     domainOf: one,
     withoutPlus: (f, text) => [f(text), f(`a+${text}@${text}`)],
   },
-  "adapters/email/parse/reading.ts": {
+  "adapters/email/parse/worker.ts": {
+    digestOf: (f, text) =>
+      ["text/plain", "text/html"].map((type) =>
+        f({ messageId: null, date: text, from: [text], subject: text, root: partWith(text, type) }),
+      ),
     readMail: (f, text) => {
       const head = "From: a@b.c\r\nSubject: Re: x\r\nIn-Reply-To: <abcdef.bridgehead@example.com>\r\n";
       const long = text.slice(0, 20_000);
@@ -148,19 +147,34 @@ export const emailCases: Cases = {
       );
     },
   },
-  "adapters/email/parse/report.ts": {
+  "adapters/email/parse/html/text.ts": {
+    htmlToText: (f, text) => f(`<p>Hi</p>${text}`, { relation: "ours" }),
+  },
+  "adapters/email/parse/mime.ts": {
     reportOf: (f, text) => f(partWith(text, "message/delivery-status")),
     idsOfReturned: bytes,
+    readTree: (f, text) => {
+      const short = text.slice(0, text.length / 4);
+      const encodings = ["quoted-printable", "base64", short].map((name) =>
+        Buffer.from(`Content-Transfer-Encoding: ${name}\r\n\r\n${short}`),
+      );
+      return Promise.all([Buffer.from(text), ...encodings].map((raw) => f(raw)));
+    },
+    headerOf: (f, text) => f(header(text), text),
+    sealedInFiles: (f, text) => [
+      f([{ mediaType: text, name: text }]),
+      f([{ mediaType: "application/octet-stream", name: text }]),
+    ],
+    calendarMethodOf: (f, text) => [
+      f(partWith(text, "text/calendar"), text),
+      f({ ...partWith(text, "application/octet-stream"), fileName: text }, ""),
+    ],
+    sealedIn: (f, text) =>
+      ["text/plain", "application/pkcs7-mime", "application/octet-stream", text].map((type) =>
+        f({ ...partWith(text, type), fileName: text, parameters: { "smime-type": text } }, text),
+      ),
   },
-  "adapters/email/parse/signature.ts": {
-    signatureStart: (f, text) => f(kinds(text)),
-    isClosing: one,
-  },
-  "adapters/email/parse/transfer-encoding.ts": {
-    decoderFor: (f, text) => f(text),
-  },
-  "adapters/email/parse/tree.ts": { readTree: bytes, headerOf: (f, text) => f(header(text), text) },
-  "adapters/email/parse/trim.ts": {
+  "adapters/email/parse/quotes/trim.ts": {
     trimReply: one,
     isWordless: one,
     carriesForward: (f, text) => [f(text, { relation: "ours" }), f(text, { relation: "reply" })],
@@ -170,8 +184,8 @@ export const emailCases: Cases = {
       f(email, self, replyWith(text)),
       f(email, self, { ...replyWith(text), plain: true }),
     ],
-    clean: (f, text) => f(text, 900),
     referencesOf: (f, text) => f(text.split(" ").map(externalId), null),
+    messageBytes: (f, text) => f({ ...draft, text, html: text, subject: text.slice(0, 900) }),
   },
   "adapters/email/smtp/markdown.ts": {
     renderMarkdown: one,
@@ -181,12 +195,19 @@ export const emailCases: Cases = {
     toText: (f, text) => f(text.slice(0, markdownLimit)),
     escapeHtml: one,
   },
-  "adapters/email/smtp/message.ts": {
-    messageBytes: (f, text) => f({ ...draft, text, html: text, subject: text.slice(0, 900) }),
+  "adapters/email/parties.ts": {
+    isCitable: one,
+    surrogateId: one,
+    authorOf: (f, text) =>
+      [mailWith(text), { ...mailWith(text), from: [{ address: "c@d.e", name: "" }] }].map((mail) =>
+        f(email, self, { ...mail, headers: [{ name: "list-post", value: text }] }, null),
+      ),
+    isSameOrganization: (f, text) => [f(text, "a@b.c"), f(`a@${text}`, text)],
   },
-  "adapters/email/identity.ts": { isCitable: one, surrogateId: one },
-  "adapters/email/mailbox.ts": { mailbox: one },
-  "adapters/email/failure.ts": {
+  "adapters/email/providers.ts": {
+    mailbox: one,
+  },
+  "adapters/email/status.ts": {
     brief: (f, text) => f(new Error(text)),
     statusOf: (f, text) =>
       f(
@@ -198,36 +219,19 @@ export const emailCases: Cases = {
     outcomeOf: (f, text) =>
       f(Object.assign(new Error(text), { responseCode: 550, response: text, command: "DATA" }), true),
   },
-  "adapters/email/events.ts": {
-    understand: (f, text) => {
-      const omitted = [{ name: text, mediaType: text, size: 1 }];
-      const parsed = { mail: mailWith(text), auth: null, raw: Buffer.from(text), omitted, truncated: true };
-      return f({ config: email, self }, arrival, parsed);
-    },
-    unread: (f, text) =>
-      f(
-        arrival,
-        { from: [{ address: text, name: text }], subject: text, messageId: text, date: text },
-        { code: "x", reason: "y" },
-        null,
-      ),
-  },
-  "adapters/email/author.ts": {
-    authorOf: (f, text) =>
-      [mailWith(text), { ...mailWith(text), from: [{ address: "c@d.e", name: "" }] }].map((mail) =>
-        f(email, self, { ...mail, headers: [{ name: "list-post", value: text }] }, null),
-      ),
-    isSameOrganization: (f, text) => [f(text, "a@b.c"), f(`a@${text}`, text)],
-  },
-  "adapters/email/imap/fetch.ts": {
+  "adapters/email/imap/mailbox.ts": {
     headerFields: (f, text) => {
       const mailbox = { path: "INBOX", uidValidity: 1n, exists: 1 };
       const rows = [{ uid: 1, headers: Buffer.from(`Subject: ${text}\r\n${text}`) }];
       return f({ mailbox, fetchAll: () => Promise.resolve(rows) }, [1], ["subject"]);
     },
   },
-  "adapters/email/imap/marks.ts": {
-    marksOn: (f, text) => [f(text.split(" "), "$Bridgehead"), f([`$Bridgehead-${text}`], "$Bridgehead")],
+  "adapters/email/imap/traces.ts": {
+    tracesOf: (f, text) => {
+      const traces = f({ keyword: "$Bridgehead" }, {}, { lastUid: 0 }, 1) as ReturnType<typeof tracesOf>;
+      traces.noteKeywords(text.split(" "));
+      traces.noteKeywords([`$Bridgehead-${text}`]);
+    },
   },
   "adapters/email/imap/oversized.ts": {
     readPartly: (f, text) => {
@@ -249,33 +253,17 @@ export const emailCases: Cases = {
       return f({ mailbox, fetchAll: () => Promise.resolve(rows) }, 1, 250_000);
     },
   },
-  "adapters/email/parse/colour.ts": {
+  "adapters/email/parse/html/css.ts": {
     colourOf: (f, text) => [f(text, null), f(`rgb(${text}`, null)],
-  },
-  "adapters/email/parse/hidden.ts": {
-    isHidden: (f, text) => f(elementWith(text), stylesWith(text)),
-    lookOf: (f, text) => f(elementWith(text), stylesWith(text), plainLook),
-  },
-  "adapters/email/parse/sealed.ts": {
-    sealedInFiles: (f, text) => [
-      f([{ mediaType: text, name: text }]),
-      f([{ mediaType: "application/octet-stream", name: text }]),
-    ],
-    calendarMethodOf: (f, text) => [
-      f(partWith(text, "text/calendar"), text),
-      f({ ...partWith(text, "application/octet-stream"), fileName: text }, ""),
-    ],
-    sealedIn: (f, text) =>
-      ["text/plain", "application/pkcs7-mime", "application/octet-stream", text].map((type) =>
-        f({ ...partWith(text, type), fileName: text, parameters: { "smime-type": text } }, text),
-      ),
-  },
-  "adapters/email/parse/stylesheet.ts": {
     readStyleSheet: (f, text) =>
       [text, `p.a b{color:${text}}`, `${text}{color:red}`, `@media ${text}{p{color:red}}`].map((css) => {
         const sheet = f(css) as { rulesOf(element: unknown, path: unknown): unknown };
         return sheet.rulesOf(elementWith(text), new Map());
       }),
     enter: (f, text) => f(new Map(), elementWith(text), 1),
+  },
+  "adapters/email/parse/html/elements.ts": {
+    isHidden: (f, text) => f(elementWith(text), stylesWith(text)),
+    lookOf: (f, text) => f(elementWith(text), stylesWith(text), plainLook),
   },
 };

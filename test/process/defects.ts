@@ -311,7 +311,7 @@ export const defects: Defects<Invariant> = {
     by: ["changed-id"],
     endless: true,
     plant: (altered) => ({
-      "adapters/email/smtp/message.ts": {
+      "adapters/email/smtp/compose.ts": {
         messageBytes: (real) => (draft, files) => {
           altered();
           return real({ ...draft, messageId: draft.messageId.replace("@", `.${Math.random()}@`) }, files);

@@ -6,7 +6,7 @@ import type { Database, Query } from "../../src/store/driver.ts";
 /** The modules that can be wrapped. An export that is renamed or changes its type fails the type check. */
 export interface Modules {
   "adapters/email/imap/intake.ts": typeof import("../../adapters/email/imap/intake.ts");
-  "adapters/email/smtp/message.ts": typeof import("../../adapters/email/smtp/message.ts");
+  "adapters/email/smtp/compose.ts": typeof import("../../adapters/email/smtp/compose.ts");
   "adapters/email/smtp/outcome.ts": typeof import("../../adapters/email/smtp/outcome.ts");
   "adapters/sms/inbound.ts": typeof import("../../adapters/sms/inbound.ts");
   "adapters/sms/index.ts": typeof import("../../adapters/sms/index.ts");

@@ -5,9 +5,9 @@
 import { randomUUID } from "node:crypto";
 import type { FetchMessageObject, ImapFlow, MessageStructureObject } from "imapflow";
 import { decodeWords } from "postal-mime";
-import type { Omitted } from "../attachments.ts";
-import { cleanFileName } from "../parse/cleaning.ts";
-import { rowsOf } from "./fetch.ts";
+import type { Omitted } from "../events.ts";
+import { cleanFileName } from "../parse/headers.ts";
+import { rowsOf } from "./mailbox.ts";
 
 export interface Partly {
   /** A message with the original header and the downloaded parts. */

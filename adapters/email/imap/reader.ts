@@ -1,17 +1,13 @@
-// Reads one mailbox while a connection is open. This loop alone owns the state of the connection. Events on
-// it (a new message, a timer, a closed socket) only wake the loop.
+// Reads one mailbox while a connection is open. This loop alone owns the state of the connection. Events on it (a
+// new message, a timer, a closed socket) only wake the loop. A watchdog ends a connection without progress.
 
-import type { Channel, Cursor, ExternalId } from "bridgehead/contract";
-import { brief, statusOf } from "../failure.ts";
-import type { Health } from "../health.ts";
+import type { Channel, Clock, Cursor, ExternalId } from "bridgehead/contract";
+import type { ImapFlow } from "imapflow";
+import { brief, type Health, statusOf } from "../status.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
-import { openMailbox } from "./fetch.ts";
-import { type Core, type IntakeOptions, intake } from "./intake.ts";
-import { lastUid, originOf, validityOf } from "./origin.ts";
-import { progress } from "./progress.ts";
-import { rescan, type Sweeper, sweep } from "./sweep.ts";
+import { type Core, type IntakeOptions, intake, rescan, type Sweeper, sweep } from "./intake.ts";
+import { lastUid, openMailbox, originOf, progress, validityOf } from "./mailbox.ts";
 import { type Backlog, type TracesOptions, tracesOf } from "./traces.ts";
-import { wakening, watchdog } from "./waking.ts";
 
 export interface ReaderOptions
   extends Pick<IntakeOptions, "reading" | "context" | "mark">,
@@ -196,4 +192,78 @@ async function readOn(options: Reading): Promise<Cursor | null> {
     announced = await waking.next(clock, Math.min(pause, Math.max(0, renewAt - clock.now())));
     signal.throwIfAborted();
   }
+}
+
+export interface Wakening {
+  /** Idles until an event occurs. Returns the number of messages announced since the last call; after at
+   *  most `ms` it returns 0, for a scheduled poll. An announcement during a sweep makes the next call
+   *  return at once. */
+  next(clock: Clock, ms: number): Promise<number>;
+}
+
+/** Listens until the signal aborts, which also wakes the loop; one per connection. */
+function wakening(client: ImapFlow, signal: AbortSignal): Wakening {
+  let announced = 0;
+  let changed = false;
+  let poke: () => void = () => {};
+  client.on("exists", ({ count, prevCount }) => {
+    announced += Math.max(0, count - prevCount);
+    changed = true;
+    poke();
+  });
+  // A server that changes UIDVALIDITY closes and reopens the mailbox during the session.
+  client.on("mailboxOpen", () => {
+    changed = true;
+    poke();
+  });
+  signal.addEventListener("abort", () => poke(), { once: true });
+  const idles = client.capabilities.has("IDLE") || client.capabilities.has("IMAP4REV2");
+
+  return {
+    async next(clock, ms) {
+      if (!changed && !signal.aborted) {
+        // imapflow ends IDLE when the next command is sent.
+        if (idles) client.idle().catch(() => {});
+        const timer = new AbortController();
+        poke = () => timer.abort(null);
+        await clock.sleep(ms, timer.signal);
+        poke = () => {};
+      }
+      const count = announced;
+      announced = 0;
+      changed = false;
+      return count;
+    },
+  };
+}
+
+export interface Watchdog {
+  /** Called when the connection and the database have just worked. */
+  readonly proven: () => void;
+  /** True when the watchdog has ended the connection. */
+  readonly barked: () => boolean;
+}
+
+/** Calls `end` once when `proven` was not called for three intervals; a half-open socket shows no other
+ *  error. Time in which the machine was suspended does not count, because responses that arrived during
+ *  that time are still unread. */
+function watchdog(clock: Clock, interval: number, signal: AbortSignal, end: () => void): Watchdog {
+  let last = clock.monotonic();
+  let barked = false;
+  void (async () => {
+    while (!signal.aborted) {
+      const due = clock.monotonic() + interval;
+      await clock.sleep(interval, signal);
+      last += Math.max(0, clock.monotonic() - due);
+      if (signal.aborted || clock.monotonic() - last < 3 * interval) continue;
+      barked = true;
+      return end();
+    }
+  })();
+  return {
+    proven: () => {
+      last = clock.monotonic();
+    },
+    barked: () => barked,
+  };
 }

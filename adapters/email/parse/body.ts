@@ -1,12 +1,22 @@
-// Determines which parts of a message are its text and which are attachments.
+// Determines which parts of a message are its text and which are attachments, and the original sender of a forwarded
+// message. Runs only in the worker, because a library's patterns are slow on hostile text.
 
-import { decodeText } from "./charset.ts";
-import { cleanFileName, cleanText, unflow } from "./cleaning.ts";
-import { htmlToText } from "./html.ts";
-import type { MailAttachment } from "./mail.ts";
-import { findMarkers } from "./marker.ts";
-import type { Part } from "./tree.ts";
-import type { TrimOptions } from "./trim.ts";
+import type EmailForwardParser from "email-forward-parser";
+import {
+  cleanAddress,
+  cleanFileName,
+  cleanLine,
+  cleanText,
+  decodeText,
+  findMarkers,
+  unflow,
+} from "./headers.ts";
+import { htmlToText } from "./html/text.ts";
+import type { Mail, MailAttachment } from "./mail.ts";
+import type { Part } from "./mime.ts";
+import { isForwardLine } from "./quotes/lines.ts";
+import { forwardPrefixes, replyPrefixes } from "./quotes/phrases.ts";
+import type { TrimOptions } from "./quotes/trim.ts";
 
 /** Limits above what a person sends; further parts are dropped. */
 const maxAttachments = 500;
@@ -199,4 +209,62 @@ function fallbackName(mediaType: string, number: number): string {
   const [type, sub] = mediaType.split("/");
   const ending = /^[a-z0-9]{2,5}$/.test(sub ?? "") ? `.${sub}` : "";
   return `${type === "image" ? "image" : "attachment"}-${number}${ending}`;
+}
+
+const limits = { characters: 20_000, lines: 400, lineLength: 500 };
+
+/** True for a forward by its subject ("Fwd:", "WG:", "TR:", "[Fwd: ...]"); a later "Re:" cancels it. */
+export function isForwardSubject(subject: string): boolean {
+  return forwardPrefixes.has(prefixOf(subject));
+}
+
+/** True for "Re:" and its translations. */
+export function isReplySubject(subject: string): boolean {
+  return replyPrefixes.has(prefixOf(subject));
+}
+
+/** Returns the prefix of a subject in lower case, after the tag of a list ("[shop] Re: ..."); "" without
+ *  a prefix. */
+function prefixOf(subject: string): string {
+  const text = subject.slice(0, 200);
+  const word =
+    /^\s{0,10}(?:\[[^\]:：]{1,60}\]\s{0,10})?\[?([^\s:：[\]]{1,20})\s{0,5}(?:\[\d{1,3}\]|\(\d{1,3}\))?\s{0,5}[:：]/u;
+  return word.exec(text)?.[1]?.toLowerCase() ?? "";
+}
+
+/** True for a forward by its body: a line of the bounded text announces the forwarded message, before
+ *  any response to another message could. */
+export function hasForwardLine(text: string): boolean {
+  return bounded(text).split("\n").some(isForwardLine);
+}
+
+let parser: EmailForwardParser | null = null;
+
+/** Returns the original sender and subject, as far as the text contains them. */
+export async function forwardedIn(subject: string, text: string): Promise<NonNullable<Mail["forwarded"]>> {
+  if (parser === null) {
+    const { default: Parser } = await import("email-forward-parser");
+    parser = new Parser();
+  }
+  const body = bounded(text);
+  const first = parser.read(body, subject);
+  const { email } = first.forwarded && first.email.from.address ? first : parser.read(body);
+  const address = cleanAddress(email.from.address ?? "");
+  const name = cleanLine(email.from.name ?? "", 300);
+  const about = cleanLine(email.subject ?? "", 1000);
+  return { from: address === "" ? null : { address, name }, subject: about === "" ? null : about };
+}
+
+/** Bounds the text for the patterns: fewer and shorter lines, no runs of blank lines. */
+function bounded(text: string): string {
+  const lines: string[] = [];
+  for (const line of text.slice(0, limits.characters).split("\n")) {
+    if (lines.length >= limits.lines) break;
+    const short = line
+      .slice(0, limits.lineLength)
+      .replace(/[ \t]{2,}/g, " ")
+      .trimEnd();
+    if (short !== "" || lines.at(-1) !== "") lines.push(short);
+  }
+  return lines.join("\n");
 }

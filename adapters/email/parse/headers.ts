@@ -1,12 +1,12 @@
-// Parses header values (addresses, Message-IDs, dates) and decodes raw 8-bit text that should have been
-// encoded words.
+// Text and header values: decodes bytes, normalizes text to what a mail client shows, and parses addresses,
+// Message-IDs, dates and the marks by which responses to our messages are recognized.
 
+import { isAscii, isUtf8 } from "node:buffer";
 import { domainToASCII } from "node:url";
+import type { ThreadToken } from "bridgehead/contract";
 import { addressParser, decodeWords } from "postal-mime";
-import { decodeText } from "./charset.ts";
-import { cleanLine } from "./cleaning.ts";
 import type { Mailbox } from "./mail.ts";
-import type { HeaderField } from "./tree.ts";
+import type { HeaderField } from "./mime.ts";
 
 /** Maximum number of addresses of one header. */
 /** Characters of an address header that are parsed: about a thousand recipients. */
@@ -123,4 +123,197 @@ function trimmedEnd(bytes: Buffer, start: number, end: number): number {
 function valueOf(line: string): string {
   const colon = line.indexOf(":");
   return colon < 0 ? "" : line.slice(colon + 1).trim();
+}
+
+const marker = /\[ref:bh-([0-9a-z]{8,64})\]/g;
+
+/** Returns the marker as it appears in the text and the HTML of sent messages. */
+export function markerOf(token: ThreadToken): string {
+  return `[ref:bh-${token}]`;
+}
+
+/** Returns the tokens of all markers in a text, in order and without duplicates. */
+export function findMarkers(text: string): string[] {
+  if (!text.includes("[ref:bh-")) return [];
+  return [...new Set([...text.matchAll(marker)].map(([, token]) => token as string))].slice(0, 20);
+}
+
+/** Returns the draft's key in a Message-ID that we created (with or without brackets), or null.
+ *  `domains`: the domains of our addresses, lower case. */
+export function keyIn(messageId: string, domains: ReadonlySet<string>): string | null {
+  const [, key, domain] = /^<?([a-z0-9]{4,64})\.bridgehead@([^>\s]{1,255})>?$/.exec(messageId.trim()) ?? [];
+  return key !== undefined && domains.has((domain ?? "").toLowerCase()) ? key : null;
+}
+
+/** Returns the part after the @, lower case. */
+export function domainOf(address: string): string {
+  return address.slice(address.lastIndexOf("@") + 1).toLowerCase();
+}
+
+/** Returns the address without the text after a plus sign, and that text (null without a plus sign). */
+export function withoutPlus(address: string): readonly [string, string | null] {
+  const [, local, plus, domain] = /^([^+@]+)\+([^@]*)(@.+)$/.exec(address) ?? [];
+  return local === undefined ? [address, null] : [`${local}${domain}`, plus ?? ""];
+}
+
+/** Longer texts are truncated; a person does not write that much. In characters. */
+const maxTextLength = 1_000_000;
+
+/** Controls except tab and newline, zero-width, bidi and tag characters, and soft hyphens. All of them
+ *  can hide text from a human reader. */
+// biome-ignore format: one class per line reads best
+const invisible =
+  /\u034f|\u17b4|\u17b5|\u180b|\u180c|\u180d|\u180f|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u0084\u0086-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{1d173}-\u{1d17a}]|[\u{e0000}-\u{e0fff}]/gu;
+/** Joiners have a function inside text of some scripts and in emoji. Next to ASCII or in runs they only
+ *  hide content. */
+const idleJoiners =
+  /[\u200c\u200d]{2,}|(?<=^|[\u0000-\u007f])[\u200c\u200d]|[\u200c\u200d](?=$|[\u0000-\u007f])/gu;
+
+/** Removes characters that a reader cannot see. Line ends become `\n`, and lone surrogates become
+ *  U+FFFD. */
+export function cleanText(text: string): string {
+  const bounded = text.length > maxTextLength ? text.slice(0, maxTextLength) : text;
+  return bounded
+    .toWellFormed()
+    .replace(/\r\n?|[\u0085\u2028\u2029]/g, "\n")
+    .replace(invisible, "")
+    .replace(idleJoiners, "")
+    .replace(/\u00a0/g, " ");
+}
+
+/** Marks a ">" that the sender typed, until the text is trimmed. A private-use character. */
+const typedMark = "\ue0c2";
+
+/** Removes the marks that `unflow` has set. */
+export const withoutMarks = (text: string): string => text.replaceAll(typedMark, "");
+
+/** Decodes format=flowed (RFC 3676): joins the lines of a paragraph, and keeps the quote depth of each.
+ *  Lines of different depth are never joined (section 4.5), a leading space is removed (4.4), and "-- "
+ *  is always a separate line (4.3). `delSp`: the space at the end of a joined line is not part of the
+ *  text (4.2). A ">" after the removed space is not a quote mark and gets `typedMark`. */
+export function unflow(text: string, delSp: boolean): string {
+  const out: string[] = [];
+  let paragraph: string[] = [];
+  let depth = 0;
+  const flush = () => {
+    if (paragraph.length > 0)
+      out.push(depth > 0 ? `${">".repeat(depth)} ${paragraph.join("")}`.trimEnd() : paragraph.join(""));
+    paragraph = [];
+  };
+  for (const line of text.replace(/\r\n?/g, "\n").split("\n")) {
+    let marks = 0;
+    while (line[marks] === ">") marks++;
+    const content = line.slice(line[marks] === " " ? marks + 1 : marks);
+    const flows = content.endsWith(" ") && content !== "-- ";
+    if (marks !== depth || content === "-- ") flush();
+    depth = marks;
+    const typed = content.startsWith(">") && paragraph.length === 0 ? typedMark : "";
+    paragraph.push(typed + (flows && delSp ? content.slice(0, -1) : content));
+    if (!flows) flush();
+  }
+  flush();
+  return out.join("\n");
+}
+
+/** Cleans a value that must stay on one line, such as a subject or a name. */
+export function cleanLine(text: string, maxLength = 1000): string {
+  return cleanText(text.slice(0, maxLength * 4))
+    .replace(/[\n\t]+/g, " ")
+    .trim()
+    .slice(0, maxLength)
+    .toWellFormed();
+}
+
+const maxNameLength = 200;
+
+/** Returns a safe file name: no path separators, and no characters that a terminal or shell interprets. */
+export function cleanFileName(name: string | null, fallback: string): string {
+  const whole = name ?? "";
+  const base = cleanLine(whole.length > 1000 ? whole.slice(0, 900) + whole.slice(-100) : whole)
+    .replace(/[\\/:*?"<>|]+/g, "_")
+    .replace(/^[.\s_]+/, "")
+    .replace(/[.\s]+$/, "");
+  if (base === "") return fallback;
+  return base.length > maxNameLength ? shorten(base) : base;
+}
+
+/** Truncates in the middle to keep the file extension. */
+function shorten(name: string): string {
+  const dot = name.lastIndexOf(".");
+  const ending = dot > 0 && name.length - dot <= 12 ? name.slice(dot) : "";
+  return (name.slice(0, maxNameLength - ending.length) + ending).toWellFormed();
+}
+
+/** Charsets that are practically always a wrong label when the text is valid UTF-8 and not ASCII. */
+const weakDeclaration =
+  /^(?:us-ascii|ascii|iso-?8859-\d{1,2}|latin-?\d|windows-125\d|cp125\d|iso-2022-jp|unknown.*)$/;
+/** Stateful or wide encodings, whose bytes can look like ASCII. */
+const notAsciiBased = /^(?:utf-?16|utf-?32|hz-gb|iso-2022)/;
+/** Names that the platform's decoder does not support. */
+const aliases: ReadonlyMap<string, string> = new Map([
+  ["cp932", "shift_jis"],
+  ["cp936", "gbk"],
+  ["cp949", "euc-kr"],
+  ["cp950", "big5"],
+  ["ks_c_5601", "euc-kr"],
+  ["utf_8", "utf-8"],
+  ["iso-2022-jp-1", "iso-2022-jp"],
+  ["iso-2022-jp-2", "iso-2022-jp"],
+  ["iso-2022-jp-ms", "iso-2022-jp"],
+  ["cp50220", "iso-2022-jp"],
+  ["cp50221", "iso-2022-jp"],
+]);
+
+/** Decodes the text of a part. Never throws; undecodable bytes become U+FFFD. */
+export function decodeText(bytes: Uint8Array, declared: string | null): string {
+  const label = (declared ?? "").trim().toLowerCase();
+  if (looksJapanese(bytes)) return decodeWith("iso-2022-jp", bytes);
+  if (isAscii(bytes) && !notAsciiBased.test(label)) return decodeWith("utf-8", bytes);
+  if (label === "" || weakDeclaration.test(label)) {
+    if (isUtf8(bytes)) return decodeWith("utf-8", bytes);
+    return decodeWith(label === "" || /ascii|2022|unknown/.test(label) ? "windows-1252" : label, bytes);
+  }
+  if (/^utf-?8$/.test(label) && !isUtf8(bytes)) return decodeBrokenUtf8(bytes);
+  return decodeWith(label, bytes);
+}
+
+/** True for ISO-2022-JP, which is recognized by its escape sequences and has no byte above 127. */
+function looksJapanese(bytes: Uint8Array): boolean {
+  for (let at = bytes.indexOf(0x1b); at >= 0; at = bytes.indexOf(0x1b, at + 1)) {
+    const [set, final] = [bytes[at + 1], bytes[at + 2]];
+    if (set === 0x24 && (final === 0x40 || final === 0x42)) return isAscii(bytes);
+  }
+  return false;
+}
+
+/** Text with a few UTF-8 errors (truncated or mixed) stays UTF-8. Text with many errors is decoded as
+ *  Latin text with a wrong label. */
+function decodeBrokenUtf8(bytes: Uint8Array): string {
+  const text = decodeWith("utf-8", bytes);
+  let broken = 0;
+  let foreign = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 0xfffd) broken++;
+    else if (code > 127) foreign++;
+  }
+  return broken > foreign ? decodeWith("windows-1252", bytes) : text;
+}
+
+function decodeWith(label: string, bytes: Uint8Array): string {
+  const names = [
+    label,
+    aliases.get(label),
+    label.replace(/^(?:x-|cs)/, ""),
+    isUtf8(bytes) ? "utf-8" : "windows-1252",
+  ];
+  for (const name of names) {
+    if (name === undefined) continue;
+    try {
+      return new TextDecoder(name).decode(bytes);
+    } catch {
+      // An unsupported name: try the next candidate.
+    }
+  }
+  return new TextDecoder().decode(bytes);
 }

@@ -1,13 +1,11 @@
-// Parses messages in worker threads, with limits on time and memory. A message that crashes its worker does
-// not affect the others.
+// Parses messages in a worker thread, with limits on time and memory. The worker is replaced when a message makes it hang
+// or run out of memory; the other messages are not affected.
 
+import { Worker } from "node:worker_threads";
 import type { Clock } from "bridgehead/contract";
-import { Lane } from "./lane.ts";
-import type { ParseContext, ParseResult } from "./types.ts";
+import type { Answer, Job, Mail, ParseContext, ParseResult } from "./mail.ts";
 
 export interface ParserOptions {
-  /** Maximum number of worker threads. Default 1. */
-  readonly workers?: number;
   /** Timeout for one message in wall-clock ms. Default 5000. */
   readonly maxMilliseconds?: number;
   /** JavaScript heap of a worker in megabytes. Default 256. */
@@ -17,47 +15,263 @@ export interface ParserOptions {
   readonly clock: Clock;
 }
 
-export interface Parser {
-  /** Parses one message. `raw` is copied; the caller may keep and use it. Rejects only when the signal
-   *  aborts or the parser is closed; a malformed message returns a result. */
-  parse(raw: Uint8Array, context: ParseContext, signal?: AbortSignal): Promise<ParseResult>;
-  /** Ends the workers. Pending requests are rejected. */
-  close(): Promise<void>;
+interface Task {
+  readonly raw: Uint8Array;
+  readonly context: ParseContext;
+  readonly settle: (result: ParseResult) => void;
+  readonly fail: (error: Error) => void;
+  /** True when the message was in a worker that failed together with others. It is retried alone, to
+   *  find the one that causes the failure. */
+  suspect: boolean;
+  /** Monotonic ms of the timeout. The time counts only while the worker processes the message. */
+  deadline: number;
+  mail: Mail | null;
 }
 
-/** Creates a parser without starting a worker. Workers start with the first message and end when idle. */
-export function createParser(options: ParserOptions): Parser {
-  const lanes = Array.from(
-    { length: Math.max(1, options.workers ?? 1) },
-    () =>
-      new Lane({
-        clock: options.clock,
-        maxMilliseconds: options.maxMilliseconds ?? 5000,
-        maxHeapMb: options.maxHeapMb ?? 256,
-        idleMilliseconds: options.idleMilliseconds ?? 300_000,
-      }),
-  );
-  return {
-    parse(raw, context, signal) {
-      const [first, ...others] = lanes;
-      const lane = others.reduce(
-        (best, other) => (other.load < (best?.load ?? 0) ? other : best),
-        first,
-      ) as Lane;
-      return lane.parse(raw, context, signal);
-    },
-    async close() {
-      await Promise.all(lanes.map((lane) => lane.close()));
-    },
-  };
+/** Limits on messages sent to the worker in advance, so that it never waits for the main thread. */
+const maxAhead = 32;
+const maxAheadBytes = 32_000_000;
+/** In ms: extra time for DNS beyond the message's own timeout; the worker itself limits DNS. */
+const authMilliseconds = 15_000;
+/** In ms: extra time for the start of a thread on a busy machine, which is not charged to the message. */
+const startMilliseconds = 20_000;
+
+/** The worker file is in this directory and has the same extension: .ts from source, .js in the build. */
+const source = new URL("./worker.ts", import.meta.url);
+const workerFile = import.meta.url.endsWith(".ts") ? source : new URL(source.href.replace(/ts$/, "js"));
+
+/** One worker thread and its queue of messages. It starts with the first message and ends when idle. */
+export class Parser {
+  readonly #limits: Required<ParserOptions>;
+  readonly #waiting: Task[] = [];
+  readonly #working = new Map<number, Task>();
+  readonly #outbox: Job[] = [];
+  #aheadBytes = 0;
+  #lastId = 0;
+  #worker: Worker | null = null;
+  #idleSince = 0;
+  #closed = false;
+  #wake = new AbortController();
+
+  constructor({ clock, maxMilliseconds = 5000, maxHeapMb = 256, idleMilliseconds = 300_000 }: ParserOptions) {
+    this.#limits = { clock, maxMilliseconds, maxHeapMb, idleMilliseconds };
+  }
+
+  /** Parses one message. `raw` is copied; the caller may keep and use it. Rejects only when the signal
+   *  aborts or the parser is closed; a malformed message returns a result. */
+  parse(raw: Uint8Array, context: ParseContext, signal?: AbortSignal): Promise<ParseResult> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) throw new Error("parse mail: the parser is closed");
+      signal?.throwIfAborted();
+      const abort = () => {
+        const at = this.#waiting.indexOf(task);
+        if (at >= 0) this.#waiting.splice(at, 1);
+        reject(signal?.reason as Error);
+      };
+      const done = () => signal?.removeEventListener("abort", abort);
+      const task: Task = {
+        raw,
+        context,
+        settle: (result) => {
+          done();
+          resolve(result);
+        },
+        fail: (error) => {
+          done();
+          reject(error);
+        },
+        suspect: false,
+        deadline: 0,
+        mail: null,
+      };
+      signal?.addEventListener("abort", abort, { once: true });
+      this.#waiting.push(task);
+      this.#fill();
+    });
+  }
+
+  /** Ends the worker. Pending requests are rejected. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const tasks = [...this.#working.values(), ...this.#waiting.splice(0)];
+    this.#working.clear();
+    for (const task of tasks) task.fail(new Error("parse mail: the parser was closed"));
+    await this.#end();
+  }
+
+  /** Sends queued messages to the worker up to its limits. */
+  #fill(): void {
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      const alone = next.suspect || [...this.#working.values()].some((task) => task.suspect);
+      if (this.#working.size > 0 && (alone || this.#isFull(next))) break;
+      this.#waiting.shift();
+      this.#give(next);
+    }
+    if (this.#working.size > 0) this.#worker?.ref();
+  }
+
+  #isFull(next: Task): boolean {
+    return this.#working.size >= maxAhead || this.#aheadBytes + next.raw.byteLength > maxAheadBytes;
+  }
+
+  #give(task: Task): void {
+    const fresh = this.#worker === null;
+    if (fresh) this.#start();
+    const idle = this.#working.size === 0;
+    const id = ++this.#lastId;
+    this.#working.set(id, task);
+    this.#aheadBytes += task.raw.byteLength;
+    task.deadline =
+      this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + (fresh ? startMilliseconds : 0);
+    // Transfers a copy of exactly these bytes. A structured clone would copy the whole underlying buffer.
+    this.#outbox.push({ id, raw: new Uint8Array(task.raw), context: task.context });
+    if (this.#outbox.length === 1) queueMicrotask(() => this.#flush());
+    if (idle) this.#wake.abort(null);
+  }
+
+  /** Sends all messages of one event-loop turn as one batch. */
+  #flush(): void {
+    const jobs = this.#outbox.splice(0);
+    if (this.#worker === null || jobs.length === 0) return;
+    this.#worker.postMessage(
+      jobs,
+      jobs.map((job) => job.raw.buffer as ArrayBuffer),
+    );
+  }
+
+  #start(): void {
+    this.#idleSince = this.#limits.clock.monotonic();
+    const worker = new Worker(workerFile, {
+      name: "mail-parser",
+      workerData: "mail-parser",
+      execArgv: [],
+      env: {},
+      resourceLimits: {
+        maxOldGenerationSizeMb: this.#limits.maxHeapMb,
+        maxYoungGenerationSizeMb: 32,
+        stackSizeMb: 4,
+      },
+    });
+    worker.on("message", (answer: Answer) => this.#take(worker, answer));
+    worker.on("error", (error: NodeJS.ErrnoException) => {
+      const memory = error.code === "ERR_WORKER_OUT_OF_MEMORY";
+      this.#broken(worker, memory ? "too-big-in-memory" : "malformed", error.message.slice(0, 300));
+    });
+    worker.on("exit", () => this.#broken(worker, "malformed", "the parser ended unexpectedly"));
+    this.#worker = worker;
+    void this.#watch(worker);
+  }
+
+  #take(worker: Worker, answer: Answer): void {
+    if (worker !== this.#worker) return;
+    if (answer.kind === "ready") {
+      this.#startNextClock();
+      this.#wake.abort(null);
+      return;
+    }
+    const task = this.#working.get(answer.id);
+    if (task === undefined) return;
+    if (answer.kind === "mail" && answer.more) {
+      task.mail = answer.mail;
+      task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + authMilliseconds;
+    } else {
+      this.#working.delete(answer.id);
+      this.#aheadBytes -= task.raw.byteLength;
+      task.settle(resultOf(task, answer));
+    }
+    this.#startNextClock();
+    this.#fill();
+    if (this.#working.size > 0) return;
+    this.#idleSince = this.#limits.clock.monotonic();
+    worker.unref();
+  }
+
+  /** The worker continues with the oldest message it has not read: that message's timeout starts now. */
+  #startNextClock(): void {
+    for (const task of this.#working.values()) {
+      if (task.mail !== null) continue;
+      task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds;
+      return;
+    }
+  }
+
+  /** Runs as long as the worker. Ends it when a message exceeds its timeout, or when the worker has been
+   *  idle too long. */
+  async #watch(worker: Worker): Promise<void> {
+    const { clock, idleMilliseconds, maxMilliseconds } = this.#limits;
+    while (worker === this.#worker) {
+      const now = clock.monotonic();
+      const due = this.#working.size > 0 ? this.#earliestDeadline() : this.#idleSince + idleMilliseconds;
+      if (due > now) {
+        this.#wake = new AbortController();
+        await clock.sleep(due - now, this.#wake.signal);
+      } else if (this.#working.size > 0) {
+        this.#broken(worker, "too-slow", `reading it took longer than ${maxMilliseconds} ms`);
+      } else {
+        await this.#end();
+      }
+    }
+  }
+
+  /** Covers the messages whose timeout is running: those that wait for DNS and the first one still to be
+   *  read. */
+  #earliestDeadline(): number {
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const task of this.#working.values()) {
+      earliest = Math.min(earliest, task.deadline);
+      if (task.mail === null) break;
+    }
+    return earliest;
+  }
+
+  /** Handles a worker that failed or must end. When it processed a single message, that message caused
+   *  the failure; several messages are retried one by one. */
+  #broken(worker: Worker, code: "too-slow" | "too-big-in-memory" | "malformed", reason: string): void {
+    if (worker !== this.#worker) return;
+    void this.#end();
+    const tasks = [...this.#working.values()];
+    this.#working.clear();
+    this.#outbox.length = 0;
+    this.#aheadBytes = 0;
+    if (tasks.length === 1) {
+      tasks[0]?.settle({ ok: false, code, reason });
+    } else {
+      for (const task of tasks) {
+        task.suspect = true;
+        task.mail = null;
+      }
+      this.#waiting.unshift(...tasks);
+    }
+    if (!this.#closed) this.#fill();
+  }
+
+  async #end(): Promise<void> {
+    const worker = this.#worker;
+    this.#worker = null;
+    this.#wake.abort(null);
+    await worker?.terminate();
+  }
+}
+
+function resultOf(task: Task, answer: Exclude<Answer, { kind: "ready" }>): ParseResult {
+  switch (answer.kind) {
+    case "malformed":
+      return { ok: false, code: "malformed", reason: answer.reason };
+    case "mail":
+      return { ok: true, mail: answer.mail, auth: null };
+    case "auth":
+      return task.mail === null
+        ? { ok: false, code: "malformed", reason: "the parser answered out of order" }
+        : { ok: true, mail: task.mail, auth: answer.auth };
+  }
 }
 
 let shared: { parser: Parser; users: number } | null = null;
 
 /** Returns the shared parser of the process. Every caller closes the handle it received; the last close
- *  ends the workers. */
-export function sharedParser(clock: Clock): Parser {
-  shared ??= { parser: createParser({ clock }), users: 0 };
+ *  ends the worker. */
+export function sharedParser(clock: Clock): Pick<Parser, "parse" | "close"> {
+  shared ??= { parser: new Parser({ clock }), users: 0 };
   const used = shared;
   used.users++;
   let open = true;

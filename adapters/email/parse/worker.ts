@@ -1,24 +1,50 @@
-// The parser's worker thread. It responds to each job with the parsed message and then, when requested,
-// with the sender check. The check waits for DNS while other messages are parsed.
+// The parser's worker thread. Converts raw bytes to a `Mail`. It responds to each job with the parsed message and then,
+// when requested, with the sender check. The check waits for DNS while other messages are parsed.
 
-import { parentPort } from "node:worker_threads";
-import type { Mail } from "./mail.ts";
-import { readMail } from "./reading.ts";
-import { authenticate } from "./sender-auth.ts";
-import type { Answer, Job, ParseContext } from "./types.ts";
-
-const port = parentPort;
-if (port === null) throw new Error("parse worker: started outside a worker thread");
+import { createHash } from "node:crypto";
+import { parentPort, workerData } from "node:worker_threads";
+import { authenticate } from "./auth/verdict.ts";
+import { bodyOf, forwardedIn, hasForwardLine, isForwardSubject, isReplySubject } from "./body.ts";
+import {
+  cleanAddress,
+  dateOf,
+  decodeText,
+  domainOf,
+  findMarkers,
+  keyIn,
+  mailboxesOf,
+  messageIdOf,
+  messageIdsOf,
+  repaired,
+  textOf,
+  withoutMarks,
+  withoutPlus,
+} from "./headers.ts";
+import { htmlToText } from "./html/text.ts";
+import type { Answer, Job, Mail, ParseContext } from "./mail.ts";
+import {
+  calendarMethodOf,
+  type HeaderField,
+  headerOf,
+  type Part,
+  readTree,
+  reportOf,
+  sealedIn,
+  walk,
+} from "./mime.ts";
+import { carriesForward, isWordless, type TrimOptions, trimReply } from "./quotes/trim.ts";
 
 /** Messages are parsed one after the other. Concurrent parsing would share the CPU time and add up the
  *  memory. */
 let last: Promise<void> = Promise.resolve();
 
-port.on("message", (jobs: readonly Job[]) => {
-  for (const job of jobs) last = last.then(() => work(job));
-});
-
-post({ id: 0, kind: "ready" });
+// Other threads only import functions of this file.
+if (workerData === "mail-parser") {
+  parentPort?.on("message", (jobs: readonly Job[]) => {
+    for (const job of jobs) last = last.then(() => work(job));
+  });
+  post({ id: 0, kind: "ready" });
+}
 
 async function work({ id, raw, context }: Job): Promise<void> {
   let mail: Mail;
@@ -39,7 +65,7 @@ async function judge(id: number, mail: Mail, raw: Uint8Array, context: ParseCont
 }
 
 function post(answer: Answer, transfer: readonly ArrayBuffer[] = []): void {
-  port?.postMessage(answer, transfer);
+  parentPort?.postMessage(answer, transfer);
 }
 
 /** Attachments are transferred without a copy. Two parts never share a buffer, but a buffer must not be
@@ -53,4 +79,285 @@ function transferable(mail: Mail): ArrayBuffer[] {
 
 function reasonOf(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).slice(0, 300);
+}
+
+/** Headers in which servers record the actual recipient of a message. */
+const deliveryHeaders = new Set([
+  "delivered-to",
+  "x-original-to",
+  "envelope-to",
+  "x-envelope-to",
+  "x-forwarded-to",
+]);
+/** Characters of an attached message that are shown in the text. */
+const maxCarried = 50_000;
+const maxCarriedMails = 3;
+
+/** Parses one message. Throws an error when it exceeds the limits of the MIME parser. `own`: the
+ *  channel's addresses, used to recognize responses to our messages. */
+export async function readMail(raw: Uint8Array, own: readonly string[]): Promise<Mail> {
+  const root = await readTree(raw);
+  const headers = repaired(root.headers, raw, charsetHint(root));
+  const report = reportOf(root);
+  const subject = textOf(headerOf(headers, "subject"));
+  const ids = idsOf(headers);
+  const people = peopleOf(headers);
+  const byPrefix = report === null && isForwardSubject(subject);
+  const options = trimOptions({ root, subject, ...ids, ...people }, own, byPrefix);
+  const read = bodyOf(root, options);
+  // A forward without the subject prefix is read again, so that its HTML is not marked as a quote.
+  const inside = !byPrefix && report === null && carriesForward(read.text, options);
+  const body = inside ? bodyOf(root, { ...options, relation: "forward" }) : read;
+  const carried = report === null ? await carriedText(body.carried) : null;
+  const fullText = [body.text, carried?.text ?? ""].filter((text) => text !== "").join("\n\n");
+  const forward = byPrefix || carried !== null || (report === null && hasForwardLine(body.text));
+  const inText = forward && carried === null ? await forwardedIn(subject, body.text) : null;
+  const forwards = byPrefix || inside || carried !== null;
+  const { inlineAnswers } = body;
+  const relation = forwards ? "forward" : options.relation;
+  const text = withoutMarks(trimReply(fullText, { ...options, relation, inlineAnswers }).text);
+  return {
+    digest: digestOf({
+      messageId: messageIdOf(headerOf(headers, "message-id")),
+      date: headerOf(headers, "date"),
+      from: people.from.map((one) => one.address),
+      subject,
+      root,
+    }),
+    ...ids,
+    ...people,
+    subject,
+    date: dateOf(headerOf(headers, "date")),
+    headers,
+    text,
+    // Only a message with attachments can be without text.
+    wordless: body.attachments.length > 0 && !forwards && !inlineAnswers && isWordless(fullText),
+    fullText: withoutMarks(fullText),
+    markers: body.markers,
+    forwarded: carried?.forwarded ?? inText,
+    attachments: body.attachments,
+    report,
+    contentType: root.mediaType,
+    calendarMethod: calendarMethodOf(root, text),
+    sealed: sealedIn(root, text),
+  };
+}
+
+type Head = Pick<Mail, "subject" | "inReplyTo" | "references" | "from" | "to" | "cc" | "deliveredTo"> & {
+  readonly root: Part;
+};
+
+/** Determines what the message answers. It answers one of our messages when it names a Message-ID that
+ *  we created. When a relay has replaced our Message-ID, it must be a response and have our marker in
+ *  its body or our token in its address. */
+function trimOptions(head: Head, own: readonly string[], forward: boolean): TrimOptions {
+  const addresses = new Set(own);
+  const domains = new Set(own.map(domainOf));
+  const ids = [...head.inReplyTo, ...head.references];
+  const answers = ids.length > 0 || isReplySubject(head.subject);
+  const isOurs = () =>
+    ids.some((id) => keyIn(id, domains) !== null) ||
+    (answers && own.length > 0 && (hasToken(head, addresses) || hasMarker(head.root)));
+  const senders = new Set(head.from.map((one) => one.address));
+  return {
+    relation: forward ? "forward" : isOurs() ? "ours" : answers ? "reply" : "new",
+    isOwn: (address) =>
+      addresses.has(address) || addresses.has(withoutPlus(address)[0]) || senders.has(address),
+    names: namesOf(head.from[0] ?? null),
+  };
+}
+
+function hasToken({ to, cc, deliveredTo }: Head, own: ReadonlySet<string>): boolean {
+  return [...to, ...cc]
+    .map((one) => one.address)
+    .concat(deliveredTo)
+    .some((address) => {
+      const [bare, plus] = withoutPlus(address);
+      return plus !== null && own.has(bare) && /^[a-z0-9]{10,64}$/.test(plus);
+    });
+}
+
+/** Searches the bytes of the text parts; the marker is ASCII and survives most encodings. */
+function hasMarker(root: Part): boolean {
+  for (const part of walk(root)) {
+    if (!part.mediaType.startsWith("text/")) continue;
+    const bytes = Buffer.from(part.content.buffer, part.content.byteOffset, part.content.byteLength);
+    if (bytes.includes("[ref:bh-") && findMarkers(bytes.toString("latin1")).length > 0) return true;
+  }
+  return false;
+}
+
+/** Returns the parts of the sender's name, which distinguish a signature from other text. */
+function namesOf(sender: Mail["from"][number] | null): string[] {
+  if (sender === null) return [];
+  const local = sender.address.slice(0, Math.max(0, sender.address.indexOf("@")));
+  const words = `${sender.name} ${local}`
+    .toLowerCase()
+    .slice(0, 200)
+    .split(/[^\p{L}\p{M}]+/u);
+  return [...new Set(words.filter((word) => word.length > 2))].slice(0, 20);
+}
+
+function idsOf(headers: readonly HeaderField[]) {
+  return {
+    messageId: messageIdOf(headerOf(headers, "message-id")),
+    inReplyTo: messageIdsOf(headerOf(headers, "in-reply-to"), 20),
+    references: messageIdsOf(headerOf(headers, "references")),
+  };
+}
+
+function peopleOf(headers: readonly HeaderField[]) {
+  const returnPath = headerOf(headers, "return-path");
+  return {
+    from: mailboxesOf(headers, "from"),
+    fromFields: headers.filter((field) => field.name === "from").length,
+    sender: mailboxesOf(headers, "sender")[0] ?? null,
+    replyTo: mailboxesOf(headers, "reply-to"),
+    to: mailboxesOf(headers, "to"),
+    cc: mailboxesOf(headers, "cc"),
+    deliveredTo: deliveredTo(headers),
+    returnPath: returnPath === null ? null : returnPathOf(returnPath),
+  };
+}
+
+/** Returns "" for the null sender; a value that is not an address counts as absent. */
+function returnPathOf(value: string): string | null {
+  if (/^(?:<\s{0,5}>)?$/.test(value.trim())) return "";
+  const address = cleanAddress(value);
+  return address === "" ? null : address;
+}
+
+function deliveredTo(headers: readonly HeaderField[]): string[] {
+  const found = headers
+    .filter((field) => deliveryHeaders.has(field.name))
+    .flatMap((field) => field.value.slice(0, 5000).split(","));
+  return [...new Set(found.map(cleanAddress).filter((address) => address !== ""))].slice(0, 50);
+}
+
+/** Returns the charset of the text, which is the best guess for raw headers. */
+function charsetHint(root: Part): string | null {
+  for (const part of walk(root)) {
+    const charset = part.parameters["charset"];
+    if (charset !== undefined) return charset;
+  }
+  return null;
+}
+
+/** Returns the text of attached messages: sender, subject and text below a line that announces the
+ *  forward. */
+async function carriedText(parts: readonly Part[]) {
+  const texts: string[] = [];
+  let forwarded: Mail["forwarded"] = null;
+  for (const part of parts.slice(0, maxCarriedMails)) {
+    const root = await readTree(part.content);
+    const from = mailboxesOf(root.headers, "from")[0] ?? null;
+    const subject = textOf(headerOf(root.headers, "subject"));
+    forwarded ??= { from, subject: subject === "" ? null : subject };
+    const by =
+      from === null ? "" : `From: ${from.name === "" ? from.address : `${from.name} <${from.address}>`}\n`;
+    const text = bodyOf(root, { relation: "forward" }).text.slice(0, maxCarried);
+    texts.push(`---------- Forwarded message ----------\n${by}Subject: ${subject}\n\n${text}`);
+  }
+  return texts.length === 0 ? null : { text: texts.join("\n\n"), forwarded };
+}
+
+/** Bytes of one text part, and text parts of one message, that the digest covers. */
+const maxPartBytes = 1_000_000;
+const maxParts = 20;
+
+export interface Identified {
+  /** With angle brackets; null when the message has none. */
+  readonly messageId: string | null;
+  /** The Date header as written; null when the message has none. */
+  readonly date: string | null;
+  readonly from: readonly string[];
+  readonly subject: string;
+  readonly root: Part;
+}
+
+/** Returns the SHA-256 digest in hex. Runs in time linear in the size of the message. */
+export function digestOf({ messageId, date, from, subject, root }: Identified): string {
+  const hash = createHash("sha256");
+  const add = (name: string, value: string | Uint8Array) => {
+    hash.update(`${name} ${value.length}\n`).update(value);
+  };
+  add("message-id", messageId ?? "");
+  add("date", String(dateOf(date) ?? date?.trim() ?? ""));
+  add("words", letters(withoutFooter(textIn(root))));
+  if (messageId !== null) return hash.digest("hex");
+  // Without a Message-ID the digest covers every field that can distinguish two messages.
+  for (const address of from) add("from", address);
+  add("subject", subject);
+  for (const leaf of leaves(root)) if (!isText(leaf)) add("file", leaf.content);
+  return hash.digest("hex");
+}
+
+/** Returns letters, digits and pictographs. These survive rewrapping, `>From`, other quotes and
+ *  format=flowed. Of very long runs of combining marks only the first are used, because normalization
+ *  sorts a run in quadratic time. */
+function letters(text: string): string {
+  return (
+    text
+      .replace(/(\p{M}{30})\p{M}+/gu, "$1")
+      .normalize("NFKC")
+      .match(/[\p{L}\p{N}\p{M}\p{Extended_Pictographic}]+/gu) ?? []
+  ).join("");
+}
+
+/** Returns the author's text. Of alternatives it uses the plain one, which lists keep when they remove
+ *  HTML. */
+function textIn(part: Part): string {
+  const texts: string[] = [];
+  const collect = (one: Part): void => {
+    if (texts.length >= maxParts) return;
+    if (one.multipart === "alternative") {
+      const plain = one.children.find(
+        (child) => child.mediaType === "text/plain" && decodedText(child).trim() !== "",
+      );
+      const best = plain ?? one.children.find((child) => leaves(child).some(isText));
+      if (best !== undefined) collect(best);
+    } else if (one.multipart !== null) for (const child of one.children) collect(child);
+    else if (isText(one)) texts.push(decodedText(one));
+  };
+  collect(part);
+  return texts.join("\n");
+}
+
+function decodedText(part: Part): string {
+  const text = decodeText(part.content.subarray(0, maxPartBytes), part.parameters["charset"] ?? null);
+  return part.mediaType === "text/html" ? htmlToText(text, { relation: "forward" }).text : text;
+}
+
+const isText = (part: Part): boolean =>
+  (part.mediaType === "text/plain" || part.mediaType === "text/html") &&
+  part.disposition !== "attachment" &&
+  part.fileName === null;
+
+const leaves = (part: Part): Part[] => (part.multipart === null ? [part] : part.children.flatMap(leaves));
+
+const footerLines = 25;
+const maxFooters = 3;
+const delimiter = /^\s{0,4}(?:--|[-_*=~]{3,})\s*$/;
+const footerWords =
+  /unsubscri|subscribed|subscription|mailing[ -]?list|mailman|listinfo|listserv|sympa|googlegroups|groups\.google|google groups|groups\.io|yahoogroups|-leave@|-request@|leave the list|abmelde|abbestell|austragen|abonniert|mailingliste|désabonn|désinscri|liste de diffusion|darse de baja|cancelar (?:la|su|tu) suscripción|lista de (?:correo|distribución)|disiscri|annulla(?:re)? l'iscrizione|afmeld|uitschrijv|cancelar (?:a )?inscrição|wypis/i;
+
+/** Removes the blocks that lists append: a delimiter line, then up to the end a few lines with typical
+ *  list text. */
+function withoutFooter(text: string): string {
+  let lines = text.trimEnd().split(/\r?\n/);
+  for (let round = 0; round < maxFooters; round++) {
+    const from = Math.max(0, lines.length - footerLines);
+    let at = -1;
+    for (let index = lines.length - 1; index >= from; index--) {
+      if (!delimiter.test((lines[index] ?? "").slice(0, 200))) continue;
+      const tail = lines.slice(index + 1).join(" ");
+      // A delimiter may also end the footer, or occur inside it.
+      if (footerWords.test(tail.slice(0, 5000))) at = index;
+      else if (tail.trim() !== "") break;
+      if (at >= 0) break;
+    }
+    if (at < 0) return lines.join("\n");
+    lines = lines.slice(0, at).join("\n").trimEnd().split("\n");
+  }
+  return lines.join("\n");
 }

@@ -1,15 +1,17 @@
-// Converts one reply to one draft. Pure: the same reply returns the same draft, and the draft always yields
-// the same bytes. Agent text is Markdown. Notifications and human text quote customers and are plain text.
+// From a reply to the bytes of its message (RFC 5322). A reply becomes one stored draft, and a draft always yields
+// the same bytes, so every attempt and the copy in Sent are identical. Pure. Agent text is Markdown. Notifications
+// and human text quote customers and are plain text.
 
 import type { ExternalId, Party, Reply, ReplyAttachment } from "bridgehead/contract";
+import { encode as base64, wrap as wrapBase64 } from "nodemailer/lib/base64";
+import MailComposer from "nodemailer/lib/mail-composer";
+import type MimeNode from "nodemailer/lib/mime-node";
+import { encode as quotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
+import * as z from "zod";
 import type { EmailConfig } from "../config.ts";
-import { type Identity, isCitable } from "../identity.ts";
-import { cleanFileName } from "../parse/cleaning.ts";
-import { asciiAddress } from "../parse/headers.ts";
-import { markerOf } from "../parse/marker.ts";
-import type { Draft } from "./draft.ts";
-import { escapeHtml, type Rendered, renderMarkdown, renderPlain } from "./markdown.ts";
-import { readRendered } from "./rendering.ts";
+import { asciiAddress, cleanFileName, markerOf } from "../parse/headers.ts";
+import { type Identity, isCitable } from "../parties.ts";
+import { escapeHtml, type Rendered, readRendered, renderMarkdown, renderPlain } from "./markdown.ts";
 
 /** Maximum number of ids in References. The first id identifies the start of the thread; mail clients
  *  use the last ones. */
@@ -44,7 +46,7 @@ export function compose(config: EmailConfig, self: Identity, reply: Reply): read
 }
 
 /** Returns one line without control characters, so that header values cannot inject another header. */
-export function clean(text: string, limit: number): string {
+function clean(text: string, limit: number): string {
   return text
     .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
     .trim()
@@ -125,4 +127,126 @@ function fileOf({ name, mediaType, size, ref }: ReplyAttachment): Draft["attachm
     size,
     ref,
   };
+}
+
+const party = z.strictObject({ address: z.string(), name: z.string() });
+
+const schema = z.strictObject({
+  v: z.literal(1),
+  /** The send key, which identifies the draft in the envelope and in boundaries. */
+  key: z.string(),
+  envelopeFrom: z.string(),
+  from: party,
+  to: z.array(party),
+  cc: z.array(party),
+  replyTo: z.string().nullable(),
+  subject: z.string(),
+  /** With angle brackets, as are the following ids. */
+  messageId: z.string(),
+  inReplyTo: z.string().nullable(),
+  references: z.array(z.string()),
+  /** ISO 8601. */
+  date: z.string(),
+  /** The Auto-Submitted header (RFC 3834): responses use `auto-replied`; outbound conversations and
+   *  notifications use `auto-generated`; text by a person uses `no`. */
+  automatic: z.enum(["auto-replied", "auto-generated", "no"]),
+  hops: z.int(),
+  text: z.string(),
+  html: z.string(),
+  /** The core stores the bytes under `ref`. Drafts of earlier versions have no attachments. */
+  attachments: z
+    .array(z.strictObject({ name: z.string(), mediaType: z.string(), size: z.int(), ref: z.string() }))
+    .prefault([]),
+});
+
+type Plain<T> = T extends (infer Item)[]
+  ? readonly Plain<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Plain<T[Key]> }
+    : T;
+
+export type Draft = Plain<z.output<typeof schema>>;
+
+/** Throws an error on any format that this version did not write. */
+export function readDraft(stored: unknown): Draft {
+  const parsed = schema.safeParse(stored);
+  if (!parsed.success) throw new Error(`reading a stored draft failed: ${parsed.error.message}`);
+  return parsed.data;
+}
+
+/** Longer texts are encoded by nodemailer's streams, slice by slice. In characters. */
+const streamedLength = 20_000;
+
+/** The message has CRLF line ends. `files`: the bytes of the draft's attachments, in their order. */
+export async function messageBytes(draft: Draft, files: readonly Uint8Array[] = []): Promise<Buffer> {
+  const root = compiled(draft, files);
+  const isShort = draft.attachments.length === 0 && draft.text.length + draft.html.length <= streamedLength;
+  if (!isShort) return root.build();
+  // The streams cost several times as much as the encoding. The result is the same.
+  const text = written(root).replace(/\r?\n/g, "\r\n");
+  return Buffer.from(text.endsWith("\n") ? text : `${text}\r\n`);
+}
+
+/** Returns the text of a node whose content is text, with the line ends of that text. */
+function written(node: MimeNode): string {
+  const encoding = node.getTransferEncoding();
+  const parts = [`${node.buildHeaders()}\r\n\r\n`];
+  if (typeof node.content === "string") parts.push(encoded(node.content, encoding));
+  if (node.multipart) {
+    node.childNodes.forEach((child, index) => {
+      parts.push(`${index === 0 ? "" : "\r\n"}--${node.boundary}\r\n`, written(child));
+    });
+    parts.push(`\r\n--${node.boundary}--\r\n`);
+  }
+  return parts.join("");
+}
+
+function encoded(content: string, encoding: string | false): string {
+  if (encoding === "quoted-printable") return wrapQuotedPrintable(quotedPrintable(content));
+  return encoding === "base64" ? wrapBase64(base64(content)) : content;
+}
+
+function compiled(draft: Draft, files: readonly Uint8Array[]): MimeNode {
+  const composer = new MailComposer({
+    from: mailbox(draft.from),
+    to: draft.to.map(mailbox),
+    cc: draft.cc.map(mailbox),
+    ...(draft.replyTo === null ? {} : { replyTo: clean(draft.replyTo, 400) }),
+    subject: clean(draft.subject, 1000),
+    messageId: clean(draft.messageId, 1000),
+    ...(draft.inReplyTo === null ? {} : { inReplyTo: clean(draft.inReplyTo, 1000) }),
+    references: draft.references.map((id) => clean(id, 1000)),
+    date: new Date(draft.date),
+    headers: {
+      "Auto-Submitted": draft.automatic,
+      // The value `All` would also suppress the bounces that we need.
+      "X-Auto-Response-Suppress": "OOF, AutoReply, DR, RN, NRN",
+      "X-Bridgehead-Hops": String(draft.hops),
+    },
+    text: draft.text,
+    html: draft.html,
+    attachments: draft.attachments.map(({ name, mediaType }, index) => ({
+      filename: name,
+      contentType: mediaType,
+      contentDisposition: "attachment",
+      // Text files are base64 as well, because any other encoding changes line ends.
+      contentTransferEncoding: "base64",
+      content: bufferOf(files[index]),
+    })),
+    baseBoundary: draft.key,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+    xMailer: false,
+    newline: "windows",
+  });
+  return composer.compile();
+}
+
+function mailbox(party: Draft["from"]): { name: string; address: string } {
+  return { name: clean(party.name, 200), address: clean(party.address, 320) };
+}
+
+function bufferOf(bytes: Uint8Array | undefined): Buffer {
+  if (bytes === undefined) throw new Error("composing a mail: the bytes of an attachment are missing");
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,8 +1,11 @@
-// Renders the agent's Markdown, and plain text, as simple HTML and as readable text. Agent text never
-// reaches a mail client as its own markup: raw HTML is escaped, links are http, https or mailto, and images
-// are replaced with their names. markdown-it parses in linear time and limits nesting. marked was quadratic
-// on emphasis and overflowed the stack on nested lists and quotes.
+// Renders the agent's Markdown, and plain text, as simple HTML and as readable text. Agent text never reaches a mail
+// client as its own markup: raw HTML is escaped, links are http, https or mailto, and images are replaced with
+// their names. markdown-it parses in linear time and limits nesting. marked was quadratic on emphasis and
+// overflowed the stack on nested lists and quotes. Long Markdown is rendered in a worker thread with a time and a
+// memory limit; this file is the worker's entry point as well.
 
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import type { Clock, Json } from "bridgehead/contract";
 import MarkdownIt, { type Token } from "markdown-it";
 
 /** A message body in both forms, as a draft stores it. */
@@ -193,4 +196,63 @@ function inline(spans: readonly Token[]): string {
 
 function indent(text: string, by: string): string {
   return text.replace(/^(?=.)/gm, by);
+}
+
+/** `compose` renders shorter Markdown itself, in a few milliseconds. */
+const shortLimit = 2000;
+/** Timeout. Parsing the longest accepted text takes 50 ms; the rest covers the start of the worker on a
+ *  busy machine. */
+const timeLimitMs = 5000;
+const heapLimitMb = 64;
+
+const entry = new URL(import.meta.url);
+
+if (!isMainThread && isRenderJob(workerData))
+  parentPort?.postMessage(renderMarkdown(workerData.markdown), []);
+
+/** Tells a render job from the `workerData` of other worker threads that import this module. */
+function isRenderJob(data: unknown): data is { readonly markdown: string } {
+  return typeof data === "object" && data !== null && "markdown" in data;
+}
+
+/** Implements `Outbound.prepare`. Returns null for a text that `compose` renders itself or sends as
+ *  plain text, and when a limit is exceeded or the signal aborts. Starts one worker per long response,
+ *  because these are rare. */
+export async function prepare(
+  clock: Clock,
+  markdown: string,
+  signal: AbortSignal,
+  limits: { readonly ms: number; readonly source: URL } = { ms: timeLimitMs, source: entry },
+): Promise<Json | null> {
+  const text = markdown.trim();
+  if (text.length <= shortLimit || text.length > markdownLimit || signal.aborted) return null;
+  const worker = new Worker(limits.source, {
+    name: "markdown",
+    execArgv: [],
+    env: {},
+    workerData: { markdown: text },
+    resourceLimits: { maxOldGenerationSizeMb: heapLimitMb, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 },
+  });
+  const done = new AbortController();
+  try {
+    return await Promise.race([
+      new Promise<Json | null>((resolve) => {
+        worker.once("message", (rendered: Rendered) => resolve({ ...rendered }));
+        worker.once("error", () => resolve(null));
+        worker.once("exit", () => resolve(null));
+      }),
+      clock.sleep(limits.ms, AbortSignal.any([signal, done.signal])).then(() => null),
+    ]);
+  } finally {
+    done.abort();
+    await worker.terminate();
+  }
+}
+
+/** Returns `Reply.rendered` as `prepare` made it; null without one. */
+export function readRendered(stored: Json | undefined): Rendered | null {
+  if (typeof stored !== "object" || stored === null || !("text" in stored) || !("html" in stored))
+    return null;
+  const { text, html } = stored;
+  return typeof text === "string" && typeof html === "string" ? { text, html } : null;
 }

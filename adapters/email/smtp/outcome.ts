@@ -1,8 +1,8 @@
 // Derives the outcome of a draft from an SMTP response or from its absence (RFC 5321, RFC 3463).
 
 import type { SendOutcome } from "bridgehead/contract";
-import { brief } from "../failure.ts";
 import { isTokenFailure } from "../oauth.ts";
+import { brief } from "../status.ts";
 
 /** The fields that nodemailer sets on its errors. */
 export interface SmtpFailure {

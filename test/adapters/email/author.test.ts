@@ -2,10 +2,9 @@
 
 import { externalId, type MessageEvent } from "bridgehead/contract";
 import { afterAll, describe, expect, it } from "vitest";
-import { isSameOrganization } from "../../../adapters/email/author.ts";
 import { understand } from "../../../adapters/email/events.ts";
-import { identity } from "../../../adapters/email/identity.ts";
-import type { SenderAuth } from "../../../adapters/email/parse/index.ts";
+import type { SenderAuth } from "../../../adapters/email/parse/mail.ts";
+import { identity, isSameOrganization } from "../../../adapters/email/parties.ts";
 import { type Settings, settingsFor } from "./core.ts";
 import { type Fields, mail, multipart, reader } from "./parse/mails.ts";
 

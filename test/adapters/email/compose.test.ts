@@ -6,10 +6,9 @@ import PostalMime from "postal-mime";
 import { describe, expect, it } from "vitest";
 import type * as z from "zod";
 import { config as schema } from "../../../adapters/email/config.ts";
-import { identity } from "../../../adapters/email/identity.ts";
-import { compose, referencesOf } from "../../../adapters/email/smtp/compose.ts";
+import { identity } from "../../../adapters/email/parties.ts";
+import { compose, messageBytes, referencesOf } from "../../../adapters/email/smtp/compose.ts";
 import { toHtml, toText } from "../../../adapters/email/smtp/markdown.ts";
-import { messageBytes } from "../../../adapters/email/smtp/message.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = (more: Partial<z.input<typeof schema>> = {}) =>

@@ -5,10 +5,8 @@ import * as fc from "fast-check";
 import PostalMime from "postal-mime";
 import { expect, it } from "vitest";
 import { config as schema } from "../../../adapters/email/config.ts";
-import { identity } from "../../../adapters/email/identity.ts";
-import { compose } from "../../../adapters/email/smtp/compose.ts";
-import { type Draft, readDraft } from "../../../adapters/email/smtp/draft.ts";
-import { messageBytes } from "../../../adapters/email/smtp/message.ts";
+import { identity } from "../../../adapters/email/parties.ts";
+import { compose, type Draft, messageBytes, readDraft } from "../../../adapters/email/smtp/compose.ts";
 import { replyTo } from "./core.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;

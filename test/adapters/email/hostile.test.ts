@@ -3,11 +3,11 @@
 import type { DeliveryEvent } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { health } from "../../../adapters/email/health.ts";
-import { identity } from "../../../adapters/email/identity.ts";
-import { marker } from "../../../adapters/email/imap/marks.ts";
 import { reader } from "../../../adapters/email/imap/reader.ts";
-import { sentFolder } from "../../../adapters/email/sent/folder.ts";
+import { sentFolder } from "../../../adapters/email/imap/sent.ts";
+import { marker } from "../../../adapters/email/imap/traces.ts";
+import { identity } from "../../../adapters/email/parties.ts";
+import { health } from "../../../adapters/email/status.ts";
 import { describeReal, need } from "../../real/debian.ts";
 import type { Dovecot } from "../../real/dovecot.ts";
 import { freePort } from "../../real/ports.ts";

@@ -4,7 +4,6 @@
 import { readFileSync } from "node:fs";
 import type { ImapFlow } from "imapflow";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { brief, statusOf } from "../../../adapters/email/failure.ts";
 import { type Connection, openConnection } from "../../../adapters/email/imap/connection.ts";
 import {
   arrivedSince,
@@ -13,9 +12,10 @@ import {
   openMailbox,
   sources,
   withKeyword,
-} from "../../../adapters/email/imap/fetch.ts";
-import { marker } from "../../../adapters/email/imap/marks.ts";
-import { readTree } from "../../../adapters/email/parse/tree.ts";
+} from "../../../adapters/email/imap/mailbox.ts";
+import { marker } from "../../../adapters/email/imap/traces.ts";
+import { readTree } from "../../../adapters/email/parse/mime.ts";
+import { brief, statusOf } from "../../../adapters/email/status.ts";
 import { describeReal, need } from "../../real/debian.ts";
 import { type Dovecot, startDovecot } from "../../real/dovecot.ts";
 import { mail, type Settings, settingsFor } from "./core.ts";

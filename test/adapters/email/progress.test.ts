@@ -3,10 +3,14 @@
 import { cursor } from "bridgehead/contract";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Position, readPosition, writePosition } from "../../../adapters/email/imap/cursor.ts";
-import { uidSet } from "../../../adapters/email/imap/fetch.ts";
 import { batchesOf } from "../../../adapters/email/imap/intake.ts";
-import { progress } from "../../../adapters/email/imap/progress.ts";
+import {
+  type Position,
+  progress,
+  readPosition,
+  uidSet,
+  writePosition,
+} from "../../../adapters/email/imap/mailbox.ts";
 
 const start: Position = { v: 1, mailbox: "INBOX", uidValidity: "7", uid: 10, at: 0, since: 0 };
 const listed = (...uids: number[]) =>

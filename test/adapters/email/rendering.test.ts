@@ -1,14 +1,18 @@
 // How a body is rendered: customer text and notifications as plain text, the agent's Markdown within limits of size and time,
 // and a readable body whatever the text does to the renderer.
 
-import type { Reply } from "bridgehead/contract";
-import { externalId, sendKey, threadToken } from "bridgehead/contract";
+import { externalId, type Reply, sendKey, threadToken } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { config as schema } from "../../../adapters/email/config.ts";
-import { identity } from "../../../adapters/email/identity.ts";
+import { identity } from "../../../adapters/email/parties.ts";
 import { compose } from "../../../adapters/email/smtp/compose.ts";
-import { markdownLimit, renderMarkdown, renderPlain } from "../../../adapters/email/smtp/markdown.ts";
-import { prepare, readRendered } from "../../../adapters/email/smtp/rendering.ts";
+import {
+  markdownLimit,
+  prepare,
+  readRendered,
+  renderMarkdown,
+  renderPlain,
+} from "../../../adapters/email/smtp/markdown.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { workedMs } from "../../real/cpu.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { classify, type OwnIdentity } from "../../../../adapters/email/parse/index.ts";
+import { classify, type OwnIdentity } from "../../../../adapters/email/parse/machine/classify.ts";
 import { bounce, type Fields, html, mail, multipart, reader } from "./mails.ts";
 
 const own: OwnIdentity = {

@@ -4,12 +4,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createParser } from "../../../../adapters/email/parse/index.ts";
+import { Parser } from "../../../../adapters/email/parse/parser.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { mail, parts } from "./mails.ts";
 
 const folder = fileURLToPath(new URL("../../../fixtures/trimming/", import.meta.url));
-const parser = createParser({ clock: systemClock, maxMilliseconds: 20_000 });
+const parser = new Parser({ clock: systemClock, maxMilliseconds: 20_000 });
 afterAll(() => parser.close());
 
 interface Case {

@@ -1,13 +1,13 @@
 import * as fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { createParser } from "../../../../adapters/email/parse/index.ts";
-import type { ParseContext } from "../../../../adapters/email/parse/types.ts";
+import type { ParseContext } from "../../../../adapters/email/parse/mail.ts";
+import { Parser } from "../../../../adapters/email/parse/parser.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { workedMs } from "../../../real/cpu.ts";
 import { html, mail, multipart, parts } from "./mails.ts";
 
 const off: ParseContext = { senderAuth: { mode: "off" } };
-const parser = createParser({ clock: systemClock, maxMilliseconds: 15_000 });
+const parser = new Parser({ clock: systemClock, maxMilliseconds: 15_000 });
 afterAll(() => parser.close());
 
 const nested = (depth: number) => {

@@ -1,7 +1,7 @@
 // Small mails built in code.
 
-import { createParser, type Mail, type Parser } from "../../../../adapters/email/parse/index.ts";
-import type { ParseContext } from "../../../../adapters/email/parse/types.ts";
+import type { Mail, ParseContext } from "../../../../adapters/email/parse/mail.ts";
+import { Parser } from "../../../../adapters/email/parse/parser.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 
 export type Fields = Readonly<Record<string, string | readonly string[] | null>>;
@@ -111,7 +111,7 @@ export function reader(
   parser: Parser;
   read: (raw: Uint8Array) => Promise<Mail>;
 } {
-  const parser = createParser({ clock: systemClock, maxMilliseconds: 20_000, ...options });
+  const parser = new Parser({ clock: systemClock, maxMilliseconds: 20_000, ...options });
   return {
     parser,
     async read(raw) {

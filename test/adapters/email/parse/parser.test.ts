@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { createParser, sharedParser } from "../../../../adapters/email/parse/index.ts";
-import type { ParseContext } from "../../../../adapters/email/parse/types.ts";
+import type { ParseContext } from "../../../../adapters/email/parse/mail.ts";
+import { Parser, sharedParser } from "../../../../adapters/email/parse/parser.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { workedMs } from "../../../real/cpu.ts";
 import { sleepersOn } from "../../../real/sleepers.ts";
@@ -227,7 +227,7 @@ describe("forwards in text", () => {
 describe("the worker", () => {
   it("gives up on a mail that takes too long, and goes on with the others", async () => {
     const clock = stillClock();
-    const strict = createParser({ clock, maxMilliseconds: 700 });
+    const strict = new Parser({ clock, maxMilliseconds: 700 });
     try {
       const [first, second, third] = [mail(), slow(), mail({ Subject: "third" })].map((raw) =>
         strict.parse(raw, off),
@@ -245,7 +245,7 @@ describe("the worker", () => {
     }
   });
   it("survives a mail that needs too much memory", async () => {
-    const small = createParser({ clock: systemClock, maxHeapMb: 24, maxMilliseconds: 20_000 });
+    const small = new Parser({ clock: systemClock, maxHeapMb: 24, maxMilliseconds: 20_000 });
     try {
       const bomb = mail({ "Content-Type": "multipart/mixed; boundary=b" }, "--b\n\nx\n".repeat(100_000));
       const results = await Promise.all([mail(), bomb, mail()].map((raw) => small.parse(raw, off)));
@@ -265,7 +265,7 @@ describe("the worker", () => {
     expect(Buffer.from(raw).toString("hex")).toBe(before);
   });
   it("rejects on abort and after close", async () => {
-    const own = createParser({ clock: systemClock });
+    const own = new Parser({ clock: systemClock });
     const stop = new AbortController();
     const pending = own.parse(slow(), off, stop.signal);
     stop.abort(new Error("stopped"));
@@ -279,7 +279,7 @@ describe("the worker", () => {
   });
   it("ends when idle and comes back", async () => {
     const clock = stillClock();
-    const lazy = createParser({ clock, idleMilliseconds: 20 });
+    const lazy = new Parser({ clock, idleMilliseconds: 20 });
     const threads = () => process.report.getReport() as unknown as { workers: unknown[] };
     const before = threads().workers.length;
     expect((await lazy.parse(mail(), off)).ok).toBe(true);

@@ -1,15 +1,12 @@
 import { generateKeyPairSync } from "node:crypto";
 import { dkimSign } from "mailauth";
 import { afterAll, describe, expect, it } from "vitest";
-import {
-  createParser,
-  type SenderAuth,
-  type SenderAuthSettings,
-} from "../../../../adapters/email/parse/index.ts";
+import type { SenderAuth, SenderAuthSettings } from "../../../../adapters/email/parse/mail.ts";
+import { Parser } from "../../../../adapters/email/parse/parser.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { type Fields, mail } from "./mails.ts";
 
-const parser = createParser({ clock: systemClock });
+const parser = new Parser({ clock: systemClock });
 afterAll(() => parser.close());
 
 async function judge(raw: Uint8Array, senderAuth: SenderAuthSettings): Promise<SenderAuth | null> {

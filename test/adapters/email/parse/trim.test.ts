@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { trimReply } from "../../../../adapters/email/parse/index.ts";
-import { isWordless, type TrimOptions } from "../../../../adapters/email/parse/trim.ts";
+import { isWordless, type TrimOptions, trimReply } from "../../../../adapters/email/parse/quotes/trim.ts";
 import { workedMs } from "../../../real/cpu.ts";
 
 const quoted = "> Your parcel left us on Monday.\n> Support";

@@ -1,10 +1,12 @@
-// Detects bounces: standard delivery reports (RFC 3464), and the many older non-standard forms.
+// Detects bounces, standard delivery reports (RFC 3464) and the many older forms, and converts them into delivery
+// events for our drafts. Recognizes addresses of programs, whose mailboxes no person reads.
 
-import { has } from "./auto-reply.ts";
-import { cleanAddress, messageIdsOf } from "./headers.ts";
-import { isDaemon } from "./machine-senders.ts";
-import type { Mail } from "./mail.ts";
-import { idsOfReturned } from "./report.ts";
+import { type DeliveryEvent, type ExternalId, externalId, type SendKey } from "bridgehead/contract";
+import type { Arrival } from "../../events.ts";
+import type { Identity } from "../../parties.ts";
+import { asciiAddress, cleanAddress, messageIdsOf } from "../headers.ts";
+import type { Mail } from "../mail.ts";
+import { headerOf, idsOfReturned } from "../mime.ts";
 
 export interface Bounce {
   readonly kind: "bounce";
@@ -55,8 +57,9 @@ export function guessedBounce(mail: Mail, isOurs: (messageId: string) => boolean
   const from = mail.from[0]?.address ?? "";
   const daemon =
     isDaemon(from) || /mail delivery (?:sub)?system|mailer-daemon/i.test(mail.from[0]?.name ?? "");
-  if (!daemon && mail.returnPath !== "" && !has(mail, "x-failed-recipients")) return null;
-  if (!has(mail, "x-failed-recipients") && !soundsFailed(mail)) return null;
+  const names = headerOf(mail.headers, "x-failed-recipients") !== null;
+  if (!daemon && mail.returnPath !== "" && !names) return null;
+  if (!names && !soundsFailed(mail)) return null;
   const text = mail.fullText.slice(0, 20_000);
   const answered = daemon ? [...mail.inReplyTo, ...mail.references].filter(isOurs) : [];
   const about = [...new Set([...embeddedIds(mail), ...answered])];
@@ -129,3 +132,145 @@ const addressesIn = (line: string): string[] =>
     .split(/[\s<>()[\]"'“”„*,;]+/)
     .map((word) => word.replace(/^(?:mailto|rfc822|smtp):/i, "").replace(/[.:!?]+$/, ""))
     .filter((word) => /^[^@:]{1,64}@[^@:]{1,250}$/.test(word));
+
+/** Returns one event for each recipient of a machine-readable report, at least one; the first has the
+ *  message's own id. A report parsed from text returns one event with every address in the text; the
+ *  core determines the recipient. */
+export function deliveries(
+  self: Identity,
+  arrival: Arrival,
+  mail: Mail,
+  bounce: Bounce,
+  raw: Uint8Array | null,
+): DeliveryEvent[] {
+  const recipients = bounce.recipients.length > 0 && !bounce.guessed ? bounce.recipients : [null];
+  return recipients.map((recipient, index) => ({
+    kind: "delivery",
+    id: index === 0 ? arrival.id : externalId(`${arrival.id}/${index + 1}`),
+    fingerprint: `${mail.messageId ?? ""}+${mail.digest}${index === 0 ? "" : `/${index + 1}`}`,
+    about: aboutOf(self, mail, bounce, recipient),
+    ...fateOf(mail, bounce, recipient),
+    ...(bounce.detail ? { detail: bounce.detail } : {}),
+    ...(index === 0 && raw !== null ? { raw } : {}),
+  }));
+}
+
+function aboutOf(
+  self: Identity,
+  mail: Mail,
+  bounce: Bounce,
+  recipient: string | null,
+): DeliveryEvent["about"] {
+  const sent = [...new Set([...bounce.about, ...mail.inReplyTo, ...mail.references])];
+  const key =
+    keyIn(self, bounce.envelopeId) ?? sent.map((id) => self.keyOf(id)).find((found) => found !== null);
+  return {
+    ...(key ? { key } : {}),
+    ...(sent.length > 0 ? { sent: sent.map((id): ExternalId => externalId(id)) } : {}),
+    ...(recipient ? { recipient } : {}),
+    ...(bounce.guessed && bounce.recipients.length > 0 ? { mentioned: bounce.recipients } : {}),
+  };
+}
+
+/** The envelope id is the draft's key as we sent it to the server, or a Message-ID that we created. */
+function keyIn(self: Identity, envelopeId: string | null): SendKey | null {
+  if (envelopeId === null) return null;
+  return self.keyOf(envelopeId) ?? self.keyOf(`${envelopeId}.bridgehead@${self.address.split("@")[1]}`);
+}
+
+/** `delayed` and `delivered` reports have the form of a bounce but do not report a failure. */
+function fateOf(
+  mail: Mail,
+  bounce: Bounce,
+  recipient: string | null,
+): Pick<DeliveryEvent, "state" | "permanent"> {
+  const rows = mail.report?.recipients ?? [];
+  const row = rows.find((one) => one.address === recipient) ?? rows[0];
+  if (row?.action === "delayed") return { state: "accepted" };
+  if (row !== undefined && ["delivered", "relayed", "expanded"].includes(row.action))
+    return { state: "delivered" };
+  return { state: "failed", permanent: bounce.permanent };
+}
+
+/** Matches "do not answer" phrases in the local part, without dots, dashes and underscores. */
+const noReply =
+  /no(?:t)?reply|noreplies|noreplay|donotreply|dontreply|donotrespond|donotanswer|noanswer|noresponse|neverreply|unmonitored|nichtantworten|keineantwort|nichtbeantworten|nepasrepondre|pasdereponse|sansreponse|noresponder|norespondas|nocontestar|noreponder|nonrispondere|norispondere|nietbeantwoorden|nietantwoorden|geenantwoord|naoresponda|naoresponder|nieodpowiadaj|nieodpowiadac|svarainte|svarejinte|svarikke|ikkesvar|besvarikke|alavastaa|eivastausta|neodpovidat|neodpovidejte|neodpovedat|neotvechat|neotvechajte|yanitlamayin|cevaplamayin|neraspunde|nuraspunde|nevalaszoljon|nincsvalasz|neodgovaraj|neodgovarjaj/;
+
+/** Local parts that always belong to programs; the whole local part is compared. */
+const programs = new Set(
+  [
+    "mailerdaemon",
+    "daemon",
+    "postmaster",
+    "maildaemon",
+    "maildeliverysubsystem",
+    "mailsystem",
+    "listserv",
+    "majordomo",
+    "mailman",
+  ].concat(
+    [
+      "bounce",
+      "bounces",
+      "autoreply",
+      "autoresponder",
+      "autoresponse",
+      "autoanswer",
+      "automailer",
+      "nobody",
+      "wwwdata",
+      "cron",
+      "system",
+    ],
+    [
+      "notification",
+      "notifications",
+      "notify",
+      "alerts",
+      "newsletter",
+      "newsletters",
+      "mailrobot",
+      "robot",
+      "bot",
+      "nagios",
+    ],
+  ),
+);
+
+const daemons = new Set(["mailerdaemon", "maildaemon", "maildeliverysubsystem", "mailsystem", "postmaster"]);
+
+const local = (address: string) => address.slice(0, Math.max(0, address.lastIndexOf("@")));
+const bare = (text: string) =>
+  text
+    .normalize("NFKD")
+    .replace(/[^\p{L}\p{N}]/gu, "")
+    .toLowerCase();
+
+const name = (text: string) => text.replace(/[-_]/g, "").toLowerCase();
+
+/** True for `mailer-daemon@...` and `postmaster@...`, with or without text after a plus sign, and for
+ *  Exchange's own sender. */
+export function isDaemon(address: string): boolean {
+  if (/^microsoftexchange[0-9a-f]{20,40}@/i.test(address)) return true;
+  return daemons.has(bare((local(address).split("+", 1)[0] ?? "").slice(0, 100)));
+}
+
+/** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`,
+ *  `noreply.12345`. */
+export function isNoReply(address: string): boolean {
+  return noReply.test(bare(local(address).slice(0, 100)));
+}
+
+/** True for a mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */
+export function isProgram(address: string): boolean {
+  return programs.has(name(local(address).split("+", 1)[0] ?? ""));
+}
+
+/** True when the address, or its domain as `@example.com`, is on the list. */
+export function isListed(address: string, list: readonly string[]): boolean {
+  const domain = address.slice(address.lastIndexOf("@")).toLowerCase();
+  return list.some((entry) => {
+    const plain = asciiAddress(entry.toLowerCase());
+    return plain === address.toLowerCase() || plain === domain;
+  });
+}

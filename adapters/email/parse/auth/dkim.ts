@@ -1,11 +1,11 @@
-// Verifies DKIM and DMARC with mailauth. Over IMAP the sending host's address cannot be trusted, so SPF is
-// not checked. A pass needs an aligned signature over the whole body.
+// Verifies DKIM and DMARC with mailauth. Over IMAP the sending host's address cannot be trusted, so SPF is not
+// checked. A pass needs an aligned signature over the whole body. DNS records come from the system's servers,
+// configured servers, or fixed responses.
 
-import { type AuthenticateResult, authenticate } from "mailauth";
-import { asciiDomain } from "./headers.ts";
-import type { Mail } from "./mail.ts";
-import { resolverFor } from "./resolver.ts";
-import type { DnsSettings, SenderAuth } from "./types.ts";
+import { Resolver } from "node:dns/promises";
+import { type AuthenticateResult, authenticate, type DNSResolver } from "mailauth";
+import { asciiDomain } from "../headers.ts";
+import type { DnsSettings, Mail, SenderAuth } from "../mail.ts";
 
 type Judgement = Pick<SenderAuth, "verdict" | "detail">;
 
@@ -77,4 +77,41 @@ function judgePass(mail: Mail, results: AuthenticateResult["dkim"]["results"]): 
   };
   if (!whole.some(covers)) return { verdict: "none", detail: "the signature does not cover Reply-To" };
   return { verdict: "pass", detail: `signed by ${whole.find(covers)?.signingDomain ?? ""}` };
+}
+
+const tries = 3;
+/** Temporary errors. "There is no such name" is a valid response. */
+const temporary = new Set(["ETIMEOUT", "ESERVFAIL", "EREFUSED", "ECONNREFUSED", "ECONNRESET"]);
+
+function resolverFor(dns: DnsSettings): { resolve: DNSResolver; cancel(): void } {
+  const { records } = dns;
+  if (records !== undefined)
+    return { resolve: (name, type) => fixed(records, name, type), cancel: () => undefined };
+  const resolver = new Resolver({ timeout: 2000, tries: 2 });
+  if (dns.servers !== undefined && dns.servers.length > 0) resolver.setServers([...dns.servers]);
+  return { resolve: (name, type) => ask(resolver, name, type), cancel: () => resolver.cancel() };
+}
+
+async function ask(resolver: Resolver, name: string, type: string): Promise<string[] | string[][]> {
+  for (let round = 1; ; round++) {
+    try {
+      return (await resolver.resolve(name, type)) as string[] | string[][];
+    } catch (error) {
+      if (round >= tries || !temporary.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    }
+  }
+}
+
+async function fixed(
+  records: NonNullable<DnsSettings["records"]>,
+  name: string,
+  type: string,
+): Promise<string[] | string[][]> {
+  const question = `${type} ${name.replace(/\.$/, "")}`.toLowerCase();
+  const answer = Object.hasOwn(records, question) ? records[question] : undefined;
+  if (typeof answer === "string" || answer === undefined) {
+    const code = answer ?? "ENOTFOUND";
+    throw Object.assign(new Error(`query${type} ${code} ${name}`), { code });
+  }
+  return type.toUpperCase() === "TXT" ? answer.map((text) => [text]) : [...answer];
 }

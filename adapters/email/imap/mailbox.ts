@@ -1,7 +1,10 @@
-// Reads from the selected mailbox. No command is sent while the rows of another command are read, because
-// imapflow would deadlock.
+// The selected mailbox: requests for its messages, the position up to which it has been read, and where a new
+// connection starts to read. No command is sent while the rows of another command are read, because imapflow
+// would deadlock.
 
+import { type Channel, type ChannelIdentity, type Cursor, cursor } from "bridgehead/contract";
 import type { FetchMessageObject, ImapFlow } from "imapflow";
+import * as z from "zod";
 
 /** A message as a listing shows it, before its bytes are fetched. */
 export interface Listed {
@@ -187,4 +190,148 @@ function envelopeOf(row: FetchMessageObject): Envelope {
 
 function ordered<T extends Listed>(rows: T[]): T[] {
   return rows.sort((a, b) => a.uid - b.uid);
+}
+
+export interface Origin {
+  readonly position: Position;
+  /** Epoch ms: first rescan all messages that arrived since, up to `position.uid`. Null: no rescan. */
+  readonly rescanSince: number | null;
+  /** True when the mailbox was never read before. The position must then be committed first. */
+  readonly isNew: boolean;
+}
+
+/** In ms. Clocks differ and servers deliver late, so a rescan begins this long before the last message
+ *  that was read. */
+const margin = 86_400_000;
+
+/** `history` in ms: how long before its first start the channel reads. Does not write. */
+export async function originOf(
+  channel: Channel,
+  identity: ChannelIdentity,
+  client: ImapFlow,
+  committed: Cursor | null,
+  history: number,
+): Promise<Origin> {
+  const mailbox = openMailbox(client);
+  const uidValidity = validityOf(client);
+  if (uidValidity === "0") channel.log.warn({}, "the server gives no usable UIDVALIDITY");
+  const now = channel.clock.now();
+  const before = committed === null ? null : readPosition(committed);
+  const uid = await lastUid(client);
+  const watch = { mark: identity.mark, uid: uid + 1 };
+  const end = { v: 1, mailbox: mailbox.path, uidValidity, uid, at: now, watch } as const;
+  if (before === null) {
+    // The first login may come long after the channel was configured. Messages that arrived in between are
+    // new.
+    const since = identity.since.getTime() - history;
+    return { position: { ...end, since }, rescanSince: since, isNew: true };
+  }
+  if (before.mailbox !== mailbox.path) {
+    channel.log.warn({}, "another mailbox is configured; reading starts at its end");
+    const since = now - history;
+    return { position: { ...end, since }, rescanSince: history > 0 ? since : null, isNew: true };
+  }
+  if (before.uidValidity === uidValidity) {
+    const same = before.watch?.mark === identity.mark;
+    return { position: same ? before : { ...before, watch }, rescanSince: null, isNew: false };
+  }
+  channel.log.warn(
+    { from: before.uidValidity, to: uidValidity },
+    "the mailbox counts anew; looking through it again",
+  );
+  const since = Math.max(before.since, before.at - margin);
+  return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
+}
+
+/** Returns UIDVALIDITY as text; `"0"` for a server that returns none or an invalid one. */
+export function validityOf(client: ImapFlow): string {
+  const { uidValidity } = openMailbox(client);
+  return typeof uidValidity === "bigint" && uidValidity > 0n ? uidValidity.toString() : "0";
+}
+
+/** Returns 0 for a mailbox that never held a message. */
+export async function lastUid(client: ImapFlow): Promise<number> {
+  const { uidNext, exists } = openMailbox(client);
+  if (Number.isInteger(uidNext) && uidNext > 0) return uidNext - 1;
+  if (exists === 0) return 0;
+  return (await list(client, 1)).at(-1)?.uid ?? 0;
+}
+
+export interface Progress {
+  /** The position as of the last returned cursor. */
+  readonly position: Position;
+  /** True while settled messages follow an open one. A listing from the position on then returns them
+   *  again. */
+  readonly gap: boolean;
+  /** Returns the messages of a fresh listing (from the position on, in order) that are not settled yet. */
+  open(listed: readonly Listed[]): Listed[];
+  /** Records these UIDs as settled and returns the cursor to commit in the same transaction. */
+  settle(uids: readonly number[]): ReturnType<typeof writePosition>;
+}
+
+/** Starts at a committed position. A message to retry blocks the cursor; later messages are still
+ *  settled, and are not accepted twice. */
+export function progress(start: Position): Progress {
+  let position = start;
+  /** Settled UIDs above the position, with a gap below them. */
+  const settled = new Set<number>();
+  /** The latest listing: UIDs and arrival times above the position, in order. */
+  let listing: readonly Listed[] = [];
+  return {
+    get position() {
+      return position;
+    },
+    get gap() {
+      return settled.size > 0;
+    },
+    open(listed) {
+      listing = listed;
+      return listed.filter((one) => one.uid > position.uid && !settled.has(one.uid));
+    },
+    settle(uids) {
+      for (const uid of uids) if (uid > position.uid) settled.add(uid);
+      let { uid: reached, at } = position;
+      let passed = 0;
+      for (const one of listing) {
+        if (one.uid > reached && !settled.delete(one.uid)) break;
+        reached = Math.max(reached, one.uid);
+        at = Math.max(at, one.arrived ?? 0);
+        passed += 1;
+      }
+      listing = listing.slice(passed);
+      position = { ...position, uid: reached, at };
+      return writePosition(position);
+    },
+  };
+}
+
+const schema = z.object({
+  v: z.literal(1),
+  mailbox: z.string(),
+  uidValidity: z.string(),
+  /** Every message with a UID up to this one has been accepted. */
+  uid: z.int().min(0),
+  /** Epoch ms of the newest arrival time among the accepted messages. A rescan begins some time before
+   *  it. */
+  at: z.number(),
+  /** Epoch ms: messages that arrived earlier predate the first start and are never read. */
+  since: z.number(),
+  /** From this UID on, marks of another daemon mean that it works on this mailbox now. It is where the
+   *  channel with this mark began. */
+  watch: z.object({ mark: z.string(), uid: z.int().min(1) }).optional(),
+});
+
+export type Position = Readonly<z.output<typeof schema>>;
+
+/** Serializes the position for `channel.accept`. */
+export function writePosition(position: Position): Cursor {
+  return cursor(JSON.stringify(position));
+}
+
+/** Throws an error on any format that this version did not write: a silent restart would lose or repeat
+ *  messages. */
+export function readPosition(text: Cursor): Position {
+  const parsed = schema.safeParse(JSON.parse(text));
+  if (!parsed.success) throw new Error(`reading the stored position failed: ${parsed.error.message}`);
+  return parsed.data;
 }

@@ -1,18 +1,26 @@
-// Converts HTML messages to text. The first pass works on the tree: it removes hidden parts, turns the
-// quote containers of mail clients into blockquotes, and turns tables into lines. Then html-to-text writes
-// the text, with quotes marked by "> ", so that one rule trims text and HTML alike.
+// Converts HTML messages to text. The first pass works on the tree: it removes hidden parts, turns the quote
+// containers of mail clients into blockquotes, and turns tables into lines. Without separators "10" and "2" in two
+// cells would read as 102. Then html-to-text writes the text, with quotes marked by "> ", so that one rule trims text
+// and HTML alike.
 
-import { type ChildNode, type Document, DomHandler, Element, isTag, isText } from "domhandler";
+import { type ChildNode, type Document, DomHandler, type Element, isTag, isText, Text } from "domhandler";
 import { getOuterHTML, removeElement } from "domutils";
 import { compile } from "html-to-text";
 import { Parser } from "htmlparser2";
-import { addressesIn } from "./attribution.ts";
-import { cleanText } from "./cleaning.ts";
-import { isColoured, isHidden, isReadable, type Look, lookOf, plainLook } from "./hidden.ts";
-import { isForwardLine, scan } from "./lines.ts";
-import { enter, type Path, readStyleSheet } from "./stylesheet.ts";
-import { cellMark, layOut } from "./tables.ts";
-import type { TrimOptions } from "./trim.ts";
+import { cleanText } from "../headers.ts";
+import { scan } from "../quotes/lines.ts";
+import type { TrimOptions } from "../quotes/trim.ts";
+import { enter, type Path, readStyleSheet } from "./css.ts";
+import {
+  isColoured,
+  isHidden,
+  isReadable,
+  type Look,
+  lookOf,
+  markQuotes,
+  plainLook,
+  pushChildren,
+} from "./elements.ts";
 
 /** Characters of HTML that are read; the rest is truncated. */
 const maxHtml = 2_000_000;
@@ -39,23 +47,13 @@ const write = compile({
   selectors: [
     { selector: "a", options: { hideLinkHrefIfSameAsText: true, ignoreHref: false, noAnchorUrl: true } },
     { selector: "img", format: "skip" },
-    ...[
-      "dl",
-      "dt",
-      "dd",
-      "center",
-      "address",
-      "fieldset",
-      "legend",
-      "figure",
-      "figcaption",
-      "details",
-      "summary",
-    ].map((selector) => ({
-      selector,
-      format: "block",
-      options: { leadingLineBreaks: 1, trailingLineBreaks: 1 },
-    })),
+    ..."dl dt dd center address fieldset legend figure figcaption details summary"
+      .split(" ")
+      .map((selector) => ({
+        selector,
+        format: "block",
+        options: { leadingLineBreaks: 1, trailingLineBreaks: 1 },
+      })),
     ...["h1", "h2", "h3", "h4", "h5", "h6"].map((selector) => ({ selector, options: { uppercase: false } })),
     { selector: "hr", options: { length: 20 } },
     {
@@ -89,6 +87,9 @@ export function htmlToText(html: string, options: TrimOptions): HtmlText {
   return { text: unmarked, inlineAnswers: true };
 }
 
+/** Separates two cells until the text is written, with tabs in its place. A private-use character, because a tab
+ *  would be collapsed. */
+const cellMark = "\ue0c1";
 const cellMarks = new RegExp(` {0,8}${cellMark} {0,8}`, "g");
 const privateMarks = new RegExp(`[${colourMark}${cellMark}]`, "g");
 
@@ -265,133 +266,128 @@ function styleTexts(document: Document): string {
 const textIn = (element: Element): string =>
   element.children.map((child) => (isText(child) ? child.data : "")).join("");
 
-/** Converts quote containers to blockquotes, and other blockquotes (indents) to divs. */
-function markQuotes(document: Document, options: TrimOptions): void {
-  const quoted = new Set<ChildNode>();
+/** A row whose cells have more text, blocks or nodes is used for layout: its cells become paragraphs. */
+const most = { text: 200, blocks: 4, nodes: 60 };
+
+const blockNames = new Set(["p", "div", "br", "h1", "h2", "h3", "h4", "h5", "h6", "center", "blockquote"]);
+const structureNames = new Set(["table", "ul", "ol", "dl", "pre", "hr"]);
+const tableNames = new Set(["table", "thead", "tbody", "tfoot", "caption", "tr", "td", "th"]);
+
+/** Converts tables to blocks and separated cells, and `<sup>` and `<sub>` digits to their Unicode forms.
+ *  Iterative, because the sender controls the depth. */
+function layOut(document: Document): void {
   const stack: ChildNode[] = [...document.children].reverse();
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
-    if (!isTag(node) || quoted.has(node)) continue;
-    if (isReplyHeader(node)) {
-      if (quotesOwn(node, options)) flatten(wrapFromHere(node), quoted);
-      else pushChildren(node, stack);
-    } else if (isQuote(node) && !isForwarded(node)) {
-      if (hasAnswers(node)) markPieces(node, quoted);
-      else {
-        node.name = "blockquote";
-        flatten(node, quoted);
-      }
-    } else {
-      if (node.name === "blockquote") node.name = "div";
-      pushChildren(node, stack);
-    }
-  }
-}
-
-/** True when the customer has written between the blockquotes of a container, as Gmail formats answers
- *  to single questions. */
-function hasAnswers(container: Element): boolean {
-  if (container.name === "blockquote") return false;
-  const first = container.children.findIndex((child) => isTag(child) && child.name === "blockquote");
-  if (first < 0) return false;
-  return container.children.slice(first + 1).some((child) => {
-    if (isText(child)) return child.data.trim() !== "";
-    return isTag(child) && child.name !== "blockquote" && !isQuote(child) && topOf(child).trim() !== "";
-  });
-}
-
-/** Marks the blockquotes of a container, and keeps the rest as the customer's text. */
-function markPieces(container: Element, quoted: Set<ChildNode>): void {
-  for (const child of container.children) {
-    if (!isTag(child)) continue;
-    if (child.name === "blockquote") flatten(child, quoted);
-    else quoted.add(child);
-  }
-}
-
-function pushChildren(node: Element, stack: (ChildNode | { leave: Element })[]): void {
-  for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
-}
-
-/** Outlook marks the header of a quoted message in responses and in forwards in the same way. It is a
- *  quote when the message answers one of our messages and the quoted message is not from a third party. */
-function quotesOwn(header: Element, { relation, isOwn }: TrimOptions): boolean {
-  if (relation !== "ours") return false;
-  let text = "";
-  let element: ChildNode | null = header;
-  for (let i = 0; i < 6 && element !== null && text.length < 200; i++, element = element.next)
-    if (isTag(element)) text += ` ${topOf(element)}`;
-  // The sender comes first; the recipients follow.
-  const [sender] = addressesIn(text.split(/\b(?:to|an|à|para|aan|till|til|кому|kime)\s?:/i, 1)[0] ?? "");
-  return sender === undefined || isOwn === undefined || isOwn(sender);
-}
-
-/** Quotes inside a quote are part of it; one level of "> " is sufficient. */
-function flatten(quote: Element, quoted: Set<ChildNode>): void {
-  const stack: ChildNode[] = [quote];
-  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
     if (!isTag(node)) continue;
-    quoted.add(node);
-    if (node !== quote && node.name === "blockquote") node.name = "div";
-    for (const child of node.children) stack.push(child);
+    // Parents come first, so a row reads its cells before they are renamed.
+    if (node.name === "tr") layOutRow(node);
+    else if (node.name === "sup" || node.name === "sub") writeRaised(node);
+    else if (node.name === "div" || node.name === "p") dropLastBreak(node);
+    if (tableNames.has(node.name)) node.name = "div";
+    for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
   }
 }
 
-const quoteClasses =
-  /(?:^|\s)(?:gmail_quote|gmail_attr|gmail_extra_quote|yahoo_quoted|protonmail_quote|tutanota_quote|moz-cite-prefix|zmail_extra|wiseStampQuote|front-blockquote|skiff_quote|hey_quote|fastmail-quote|cite-quote|mail-quote|x_gmail_quote|x_moz-cite-prefix|x_yahoo_quoted|x_protonmail_quote|mailru-blockquote|gmx_quote|uik-quote|spark_quote|mimestream_quote|airmail_on)(?=\s|$)/i;
-const quoteIds =
-  /^(?:x_)?(?:yahoo_quoted_\d{1,20}|replyblockquote|ms-outlook-mobile-body-separator-line|oriMsgHtmlSeperator|isReplyContent|reply139content|origbody|quoted_header)$/i;
-/** Outlook's marks: the quote begins here and ends with the parent element. */
-const replyHeaderIds =
-  /^(?:x_)?(?:divRplyFwdMsg|appendonsend|stopSpelling|mail-editor-reference-message-container)$/i;
-
-function isQuote(element: Element): boolean {
-  const { class: classes, id, type, name, cite, style } = element.attribs;
-  if (classes !== undefined && quoteClasses.test(classes.slice(0, 500))) return true;
-  if (id !== undefined && id.length < 100 && quoteIds.test(id)) return true;
-  if (name !== undefined && /^(?:quote|messageReplySection|ActiveMailReplySection)$/i.test(name)) return true;
-  if (element.name !== "blockquote") return false;
-  return (
-    type?.toLowerCase() === "cite" ||
-    cite !== undefined ||
-    /border-left\s{0,4}:\s{0,4}[^;]{0,60}(?:solid|[1-9]px)/i.test((style ?? "").slice(0, 1000))
-  );
-}
-
-function isReplyHeader(element: Element): boolean {
-  const { id, class: classes } = element.attribs;
-  if (
-    classes !== undefined &&
-    /(?:^|\s)ms-outlook-mobile-reference-message(?:\s|$)/.test(classes.slice(0, 500))
-  )
-    return true;
-  return id !== undefined && id.length < 60 && replyHeaderIds.test(id);
-}
-
-/** True for "---------- Forwarded message ---------" at the top of an apparent quote. */
-function isForwarded(element: Element): boolean {
-  return isForwardLine(/^[-_=\s]{2,40}[^\n=-]{4,60}[-_=]{2,40}/.exec(topOf(element))?.[0] ?? "");
-}
-
-/** Returns the first characters of an element's text. */
-function topOf(element: Element): string {
-  let text = "";
-  const stack: ChildNode[] = [...element.children].reverse();
-  for (let node = stack.pop(); node !== undefined && text.length < 200; node = stack.pop()) {
-    if (isText(node)) text = (text + node.data.slice(0, 400)).trimStart();
-    else if (isTag(node)) stack.push(...node.children.slice(0, 50).reverse());
+/** Returns the number of characters in a cell; null when it is too large or has its own structure.
+ *  Inspects a limited number of nodes. */
+function textOfCell(cell: Element): number | null {
+  const seen = { text: 0, blocks: 0, nodes: 0 };
+  const stack: ChildNode[] = [cell];
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    if (isText(node))
+      seen.text += node.data.length > 5 * most.text ? node.data.length : node.data.trim().length;
+    if (isTag(node)) {
+      if (structureNames.has(node.name) || node.children.length > most.nodes) return null;
+      if (blockNames.has(node.name)) seen.blocks++;
+      stack.push(...node.children);
+    }
+    if (++seen.nodes > most.nodes || seen.text > most.text || seen.blocks > most.blocks) return null;
   }
-  return text.slice(0, 200);
+  return seen.text;
 }
 
-/** Moves the element and all its later siblings into one blockquote, which is returned. */
-function wrapFromHere(element: Element): Element {
-  const siblings = element.parent?.children ?? [];
-  const moved = siblings.splice(siblings.indexOf(element));
-  const quote = new Element("blockquote", {}, moved);
-  quote.parent = element.parent;
-  for (const child of moved) child.parent = quote;
-  quote.prev = siblings.at(-1) ?? null;
-  if (quote.prev !== null) quote.prev.next = quote;
-  siblings.push(quote);
-  return quote;
+function layOutRow(row: Element): void {
+  const cells = row.children.filter((child) => isTag(child) && /^t[dh]$/.test(child.name)) as Element[];
+  if (cells.length < 2) return;
+  const sizes: number[] = [];
+  for (const cell of cells) {
+    const size = textOfCell(cell);
+    if (size === null) return;
+    sizes.push(size);
+  }
+  const last = sizes.findLastIndex((size) => size > 0);
+  const children: ChildNode[] = [];
+  for (const [at, cell] of cells.entries()) {
+    if (at > last) break;
+    if (at > 0) children.push(new Text(cellMark));
+    cell.name = "span";
+    if (cell.children.some((child) => isTag(child))) makeInline(cell);
+    children.push(cell);
+  }
+  setChildren(row, children);
+}
+
+/** Puts the blocks of a cell on one line, separated by a space. The cell is small, so the line is short
+ *  as well. */
+function makeInline(cell: Element): void {
+  const stack: Element[] = [cell];
+  for (let element = stack.pop(); element !== undefined; element = stack.pop()) {
+    const children: ChildNode[] = [];
+    for (const child of element.children) {
+      if (isTag(child) && blockNames.has(child.name)) {
+        children.push(new Text(" "));
+        if (child.name !== "br") children.push(child, new Text(" "));
+        child.name = "span";
+      } else children.push(child);
+      if (isTag(child)) stack.push(child);
+    }
+    setChildren(element, children);
+  }
+}
+
+/** Removes the line break at the end of a block with other content, because it is not visible. */
+function dropLastBreak(block: Element): void {
+  const last = block.children.findLastIndex((child) => !isText(child) || child.data.trim() !== "");
+  const node = block.children[last];
+  if (last > 0 && node !== undefined && isTag(node) && node.name === "br") block.children.splice(last, 1);
+}
+
+/** The characters that have raised and lowered forms, at the same index in the other two strings. */
+const flat = "0123456789+-=()−";
+const raised = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾⁻";
+const lowered = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎₋";
+
+/** Writes "10<sup>2</sup>" as "10²". Letters ("1<sup>st</sup>") are unchanged; other content gets the
+ *  prefix "^" or "_". */
+function writeRaised(element: Element): void {
+  const up = element.name === "sup";
+  element.name = "span";
+  const first = firstText(element);
+  if (first === null) return;
+  const words = first.data.trim();
+  if (words === "" || words.length > 30) return;
+  const forms = up ? raised : lowered;
+  if (/^[0-9+\-=()−]+$/.test(words))
+    first.data = words.replace(/./g, (char) => forms.charAt(flat.indexOf(char)));
+  else if (!/^\p{L}+\.?$/u.test(words) || !up) first.data = `${up ? "^" : "_"}${words}`;
+}
+
+/** Returns the text node of an element that contains only text, possibly nested in inline elements. */
+function firstText(element: Element): Text | null {
+  let node: ChildNode | undefined = element;
+  for (let depth = 0; depth < 8 && node !== undefined; depth++) {
+    if (isText(node)) return node;
+    if (!isTag(node) || node.children.length !== 1) return null;
+    node = node.children[0];
+  }
+  return null;
+}
+
+function setChildren(parent: Element, children: ChildNode[]): void {
+  parent.children = children;
+  for (const [at, child] of children.entries()) {
+    child.parent = parent;
+    child.prev = children[at - 1] ?? null;
+    child.next = children[at + 1] ?? null;
+  }
 }

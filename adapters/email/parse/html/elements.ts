@@ -1,9 +1,10 @@
-// Detects parts of an HTML message that a reader cannot see. Hidden text can carry instructions to the
-// agent that no person has read.
+// What the elements of an HTML message are: parts that a reader cannot see, and quotes of other messages. Hidden text
+// can carry instructions to the agent that no person has read.
 
-import type { Element } from "domhandler";
-import { type Colour, colourOf, contrast, isVivid, white } from "./colour.ts";
-import type { Rules } from "./stylesheet.ts";
+import { type ChildNode, type Document, Element, isTag, isText } from "domhandler";
+import { addressesIn, isForwardLine } from "../quotes/lines.ts";
+import type { TrimOptions } from "../quotes/trim.ts";
+import { type Colour, colourOf, contrast, isVivid, type Rules, white } from "./css.ts";
 
 /** Elements that are never shown or contain no text. */
 const silent = new Set(
@@ -193,4 +194,136 @@ function isSqueezed(rules: Rules): boolean {
   return ["height", "max-height", "width", "max-width", "line-height"].some((name) =>
     zero.test(rules.get(name) ?? ""),
   );
+}
+
+/** Converts quote containers to blockquotes, and other blockquotes (indents) to divs. */
+export function markQuotes(document: Document, options: TrimOptions): void {
+  const quoted = new Set<ChildNode>();
+  const stack: ChildNode[] = [...document.children].reverse();
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    if (!isTag(node) || quoted.has(node)) continue;
+    if (isReplyHeader(node)) {
+      if (quotesOwn(node, options)) flatten(wrapFromHere(node), quoted);
+      else pushChildren(node, stack);
+    } else if (isQuote(node) && !isForwarded(node)) {
+      if (hasAnswers(node)) markPieces(node, quoted);
+      else {
+        node.name = "blockquote";
+        flatten(node, quoted);
+      }
+    } else {
+      if (node.name === "blockquote") node.name = "div";
+      pushChildren(node, stack);
+    }
+  }
+}
+
+/** True when the customer has written between the blockquotes of a container, as Gmail formats answers
+ *  to single questions. */
+function hasAnswers(container: Element): boolean {
+  if (container.name === "blockquote") return false;
+  const first = container.children.findIndex((child) => isTag(child) && child.name === "blockquote");
+  if (first < 0) return false;
+  return container.children.slice(first + 1).some((child) => {
+    if (isText(child)) return child.data.trim() !== "";
+    return isTag(child) && child.name !== "blockquote" && !isQuote(child) && topOf(child).trim() !== "";
+  });
+}
+
+/** Marks the blockquotes of a container, and keeps the rest as the customer's text. */
+function markPieces(container: Element, quoted: Set<ChildNode>): void {
+  for (const child of container.children) {
+    if (!isTag(child)) continue;
+    if (child.name === "blockquote") flatten(child, quoted);
+    else quoted.add(child);
+  }
+}
+
+/** Adds the children of an element to a stack, the first on top. */
+export function pushChildren(node: Element, stack: (ChildNode | { leave: Element })[]): void {
+  for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
+}
+
+/** Outlook marks the header of a quoted message in responses and in forwards in the same way. It is a
+ *  quote when the message answers one of our messages and the quoted message is not from a third party. */
+function quotesOwn(header: Element, { relation, isOwn }: TrimOptions): boolean {
+  if (relation !== "ours") return false;
+  let text = "";
+  let element: ChildNode | null = header;
+  for (let i = 0; i < 6 && element !== null && text.length < 200; i++, element = element.next)
+    if (isTag(element)) text += ` ${topOf(element)}`;
+  // The sender comes first; the recipients follow.
+  const [sender] = addressesIn(text.split(/\b(?:to|an|à|para|aan|till|til|кому|kime)\s?:/i, 1)[0] ?? "");
+  return sender === undefined || isOwn === undefined || isOwn(sender);
+}
+
+/** Quotes inside a quote are part of it; one level of "> " is sufficient. */
+function flatten(quote: Element, quoted: Set<ChildNode>): void {
+  const stack: ChildNode[] = [quote];
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    if (!isTag(node)) continue;
+    quoted.add(node);
+    if (node !== quote && node.name === "blockquote") node.name = "div";
+    for (const child of node.children) stack.push(child);
+  }
+}
+
+const quoteClasses =
+  /(?:^|\s)(?:gmail_quote|gmail_attr|gmail_extra_quote|yahoo_quoted|protonmail_quote|tutanota_quote|moz-cite-prefix|zmail_extra|wiseStampQuote|front-blockquote|skiff_quote|hey_quote|fastmail-quote|cite-quote|mail-quote|x_gmail_quote|x_moz-cite-prefix|x_yahoo_quoted|x_protonmail_quote|mailru-blockquote|gmx_quote|uik-quote|spark_quote|mimestream_quote|airmail_on)(?=\s|$)/i;
+const quoteIds =
+  /^(?:x_)?(?:yahoo_quoted_\d{1,20}|replyblockquote|ms-outlook-mobile-body-separator-line|oriMsgHtmlSeperator|isReplyContent|reply139content|origbody|quoted_header)$/i;
+/** Outlook's marks: the quote begins here and ends with the parent element. */
+const replyHeaderIds =
+  /^(?:x_)?(?:divRplyFwdMsg|appendonsend|stopSpelling|mail-editor-reference-message-container)$/i;
+
+function isQuote(element: Element): boolean {
+  const { class: classes, id, type, name, cite, style } = element.attribs;
+  if (classes !== undefined && quoteClasses.test(classes.slice(0, 500))) return true;
+  if (id !== undefined && id.length < 100 && quoteIds.test(id)) return true;
+  if (name !== undefined && /^(?:quote|messageReplySection|ActiveMailReplySection)$/i.test(name)) return true;
+  if (element.name !== "blockquote") return false;
+  return (
+    type?.toLowerCase() === "cite" ||
+    cite !== undefined ||
+    /border-left\s{0,4}:\s{0,4}[^;]{0,60}(?:solid|[1-9]px)/i.test((style ?? "").slice(0, 1000))
+  );
+}
+
+function isReplyHeader(element: Element): boolean {
+  const { id, class: classes } = element.attribs;
+  if (
+    classes !== undefined &&
+    /(?:^|\s)ms-outlook-mobile-reference-message(?:\s|$)/.test(classes.slice(0, 500))
+  )
+    return true;
+  return id !== undefined && id.length < 60 && replyHeaderIds.test(id);
+}
+
+/** True for "---------- Forwarded message ---------" at the top of an apparent quote. */
+function isForwarded(element: Element): boolean {
+  return isForwardLine(/^[-_=\s]{2,40}[^\n=-]{4,60}[-_=]{2,40}/.exec(topOf(element))?.[0] ?? "");
+}
+
+/** Returns the first characters of an element's text. */
+function topOf(element: Element): string {
+  let text = "";
+  const stack: ChildNode[] = [...element.children].reverse();
+  for (let node = stack.pop(); node !== undefined && text.length < 200; node = stack.pop()) {
+    if (isText(node)) text = (text + node.data.slice(0, 400)).trimStart();
+    else if (isTag(node)) stack.push(...node.children.slice(0, 50).reverse());
+  }
+  return text.slice(0, 200);
+}
+
+/** Moves the element and all its later siblings into one blockquote, which is returned. */
+function wrapFromHere(element: Element): Element {
+  const siblings = element.parent?.children ?? [];
+  const moved = siblings.splice(siblings.indexOf(element));
+  const quote = new Element("blockquote", {}, moved);
+  quote.parent = element.parent;
+  for (const child of moved) child.parent = quote;
+  quote.prev = siblings.at(-1) ?? null;
+  if (quote.prev !== null) quote.prev.next = quote;
+  siblings.push(quote);
+  return quote;
 }

@@ -1,13 +1,15 @@
-// Files copies in the Sent folder and searches it. It uses a separate connection, opened when a request is
-// queued and closed soon after, so that it never blocks reading or sending.
+// The Sent folder: files copies, searches it, and determines from it whether a draft with unknown outcome was sent.
+// It uses a separate connection, opened when a request is queued and closed soon after, so that it never blocks
+// reading or sending.
 
 import { channel as point } from "node:diagnostics_channel";
-import type { Log } from "bridgehead/contract";
+import { type Clock, externalId, type Log, type PastAttempt, type Verdict } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
-import { brief } from "../failure.ts";
-import type { Identity } from "../identity.ts";
-import { type Connection, type ConnectionOptions, openConnection } from "../imap/connection.ts";
-import { arrivedSince, headerFields, openMailbox } from "../imap/fetch.ts";
+import type { Identity } from "../parties.ts";
+import type { Draft } from "../smtp/compose.ts";
+import { brief } from "../status.ts";
+import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
+import { arrivedSince, headerFields, openMailbox } from "./mailbox.ts";
 
 /** `{ phase: "before" | "after", messageId }` around each copy that is filed. */
 const points = point("bridgehead:email.sent-copy");
@@ -187,4 +189,40 @@ async function search(client: ImapFlow, messageId: string): Promise<boolean> {
   // imapflow before 2.5.6 returned an empty result for a search that failed.
   if (!Array.isArray(found) || !client.usable) throw new Error("searching the folder for sent mail failed");
   return found.length > 0;
+}
+
+export interface Filing {
+  /** True when the provider files every sent message in Sent. */
+  readonly byProvider: boolean;
+  /** True when the filed message keeps the Message-ID we gave it. */
+  readonly keepsMessageId: boolean;
+}
+
+/** A provider may file a copy late. Before this time has passed, absence proves nothing. */
+const grace = 120_000;
+const lookAgainMs = 60_000;
+
+/** A copy in the folder means sent, because we file copies only of messages that the server accepted.
+ *  Absence means not sent only when the provider is known to file every message under our Message-ID. */
+export async function reconcile(
+  folder: SentFolder,
+  filing: Filing,
+  clock: Clock,
+  draft: Draft,
+  attempt: PastAttempt,
+  signal: AbortSignal,
+): Promise<Verdict> {
+  const found = await Promise.race([folder.has(draft.messageId).catch(() => undefined), aborted(signal)]);
+  if (found === true) return { kind: "sent", id: externalId(draft.messageId) };
+  if (found === undefined) return { kind: "unsure", lookAgainAfterMs: lookAgainMs };
+  if (found === null || !filing.byProvider || !filing.keepsMessageId) return { kind: "unsure" };
+  const left = attempt.startedAt.getTime() + grace - clock.now();
+  return left > 0 ? { kind: "unsure", lookAgainAfterMs: left } : { kind: "not-sent" };
+}
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener("abort", () => resolve(undefined), { once: true });
+  });
 }
