@@ -255,7 +255,7 @@ export function addTurn(
     preferred: row.preferred,
     queue: row.queue,
   });
-  remember(writes, line, message, conversation);
+  remember(writes, line, message, conversation, !first);
   writes.settled.push({ id: row.id, state: "routed", conversation, turn });
 }
 
@@ -268,7 +268,7 @@ export function addExtension(
 ): void {
   const { conversation, turn } = extension;
   writes.extended.push(extension);
-  remember(writes, line, message, conversation);
+  remember(writes, line, message, conversation, true);
   writes.settled.push({ id: message.row.id, state: "routed", conversation, turn });
 }
 
@@ -297,14 +297,18 @@ export function addConversation(
   return id;
 }
 
-/** Adds the participants, and every id under which a later message may cite this one or its ancestors. */
+/** Adds the participants, and every id under which a later message may cite this one or its ancestors. The
+ *  sender takes part already when the message's references found the conversation (`isKnown`). */
 export function remember(
   { participants, citations }: Writes,
-  { channel }: ChannelRuntime,
+  { channel, traits }: ChannelRuntime,
   message: Message,
   conversation: string,
+  isKnown: boolean,
 ): void {
-  for (const address of partiesOf(message)) participants.push({ conversation, address });
+  const known = isKnown && traits.conversations === "thread" ? personOf(message) : null;
+  for (const address of partiesOf(message))
+    if (address !== known) participants.push({ conversation, address });
   for (const externalId of citableIds(message))
     citations.push({ channel, externalId, conversation, draft: null });
 }
