@@ -33,9 +33,7 @@ export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> 
   const { unbound } = attempt;
   if (!(await recordAsking(q, turn, node, lease.token, unbound === null ? "waiting" : "asking")))
     return false;
-  if (unbound === null) return true;
-  await bindPlatform(q, asking.conversation.id, unbound);
-  await endAttempt(q, turn.id, "sent", null, turn.attempts);
+  if (unbound !== null) await bindPlatform(q, asking.conversation.id, unbound);
   return true;
 }
 

@@ -169,9 +169,9 @@ const askingMoves = {
 };
 
 /** Records the attempt before it is made: `from` is `asking` for the question that follows the opening in
- *  the same work. Call with the lane's row locked (`guardLease`). Returns false
- *  when the turn has changed since the claim: it was dropped, or a later message was added to it. Its
- *  claimed text must then not be asked. */
+ *  the same work; the attempt of the opening ends with it, as sent. Call with the lane's row locked
+ *  (`guardLease`). Returns false when the turn has changed since the claim: it was dropped, or a later
+ *  message was added to it. Its claimed text must then not be asked. */
 export async function recordAsking(
   q: Query,
   turn: TurnRow,
@@ -181,15 +181,18 @@ export async function recordAsking(
 ): Promise<boolean> {
   const changed = await q.run(askingMoves[from], turn.id, turn.question, turn.opening ?? "", turn.attempts);
   if (changed !== 1) return false;
-  await q.run(
-    "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'ask', $3, $4, now_ms())",
-    turn.id,
-    turn.attempts + 1,
-    node,
-    token,
-  );
+  const number = turn.attempts + 1;
+  if (from === "waiting") await q.run(insertAttempt, turn.id, number, node, token);
+  else await q.run(insertNextAttempt, turn.id, number, node, token, turn.attempts);
   return true;
 }
+
+const insertAttempt =
+  "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'ask', $3, $4, now_ms())";
+const insertNextAttempt = `INSERT INTO attempts (subject, number, kind, node, token, started_at, ended_at, outcome)
+   VALUES ($1, $2, 'ask', $3, $4, now_ms(), NULL, NULL), ($1, $5, 'ask', $3, $4, now_ms(), now_ms(), 'sent')
+   ON CONFLICT (subject, number) DO UPDATE SET outcome = excluded.outcome, ended_at = COALESCE(attempts.ended_at, excluded.ended_at)
+   WHERE attempts.outcome IS NULL AND excluded.outcome IS NOT NULL`;
 
 /** Counts an attempt that failed before the request was sent, such as a refused connection; backoff and
  *  lifetime depend on the count. The turn is `asking` afterwards, and the next transition in the same
@@ -220,21 +223,19 @@ export async function countUnsent(
   );
 }
 
-/** Records the outcome of an attempt, by default the newest one; a recorded final outcome and its end time stay unchanged. */
+/** Records the outcome of the newest attempt; a recorded final outcome and its end time stay unchanged. */
 export async function endAttempt(
   q: Query,
   subject: string,
   outcome: string,
   detail: string | null,
-  number: number | null = null,
 ): Promise<void> {
   await q.run(
     `UPDATE attempts SET outcome = $2, detail = $3, ended_at = COALESCE(ended_at, now_ms())
-     WHERE subject = $1 AND number = COALESCE($4, (SELECT MAX(number) FROM attempts WHERE subject = $1)) AND (outcome IS NULL OR outcome = 'unknown')`,
+     WHERE subject = $1 AND number = (SELECT MAX(number) FROM attempts WHERE subject = $1) AND (outcome IS NULL OR outcome = 'unknown')`,
     subject,
     outcome,
     detail,
-    number,
   );
 }
 
