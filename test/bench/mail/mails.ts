@@ -10,8 +10,13 @@ export const mailId = (run: string, n: number): string => `<${run}.${n}@people.e
 /** The address of the author of email `n`. */
 export const authorOf = (n: number): string => `ann.${n}@people.example.net`;
 
-/** About 4 kB, with LF line ends; every email has another author. */
-export function mail(run: string, n: number): string {
+/** About 4 kB, with LF line ends; every email has another author. With `first` it answers that email of the run, and
+ *  has its author. */
+export function mail(run: string, n: number, first?: number): string {
+  if (first !== undefined) {
+    const parent = `In-Reply-To: ${mailId(run, first)}\nReferences: ${mailId(run, first)}\nMIME-Version:`;
+    return mail(run, n).replaceAll(authorOf(n), authorOf(first)).replace("MIME-Version:", parent);
+  }
   const boundary = `----=_Part_${run}_${n}`;
   const question = `Hello,\n\nwhere is my order number ${10_000 + n}?\n${sentence.repeat(3)}\n\nKind regards\nAnn Example`;
   const quoted = quote.repeat(4).match(/.{1,70}\s/g) ?? [];

@@ -1,5 +1,6 @@
-// SQL statements and commits per email: single emails, and a burst. The statements that the daemon runs without work are
-// measured first and subtracted. BEGIN, COMMIT and savepoints are no statements.
+// SQL statements and commits per email: single emails, and a burst; the first email of each conversation, and a later one.
+// The statements that the daemon runs without work are measured first and subtracted. BEGIN, COMMIT and savepoints are no
+// statements.
 
 import { clock, sleep, sum, type Tally } from "../clock.ts";
 import type { ProbeReport } from "../probe.ts";
@@ -16,17 +17,18 @@ interface Cost {
   readonly commits: number;
 }
 
-/** Counts `singles` emails one at a time and a burst of `count`. */
+/** Counts `singles` emails one at a time and a burst of `count`, and answers to each of them. */
 export async function statements(rig: Rig, main: string, singles: number, count: number): Promise<Tally> {
   const around = rig.surroundings();
   const user = around.users[0] ?? "";
   const daemon = await startDaemon(around, { main, probe: true });
   const replies: Replies[] = [];
   let delivered = 0;
-  const exchange = async (mails: number) => {
-    const numbers = Array.from({ length: mails }, () => delivered++);
+  const next = (mails: number) => Array.from({ length: mails }, () => delivered++);
+  /** Delivers the emails; each is a later one of the conversation that the email with that number has opened. */
+  const exchange = async (numbers: readonly number[], firsts: readonly number[] = []) => {
     const watched = rig.watch(numbers.map((n) => mailId("statements", n)));
-    for (const n of numbers) await rig.deliver(user, mail("statements", n));
+    for (const [at, n] of numbers.entries()) await rig.deliver(user, mail("statements", n, firsts[at]));
     replies.push(await watched);
     // The outcome is stored, and the email is marked in the mailbox, after the SMTP server has the reply.
     await sleep(500);
@@ -43,14 +45,18 @@ export async function statements(rig: Rig, main: string, singles: number, count:
     };
   };
   try {
-    await exchange(3);
+    await exchange(next(3));
     // Per millisecond.
     const idle = await costOf(() => sleep(idleMs), idleMs, { statements: 0, commits: 0 });
-    const alone = async () => {
-      for (let n = 0; n < singles; n += 1) await exchange(1);
+    const alone = async (numbers: readonly number[], firsts: readonly number[] = []) => {
+      for (const [at, n] of numbers.entries()) await exchange([n], firsts.slice(at, at + 1));
     };
-    print("single", await costOf(alone, singles, idle));
-    print("burst", await costOf(() => exchange(count), count, idle));
+    const [opened, followed] = [next(singles), next(singles)];
+    print("single", "", await costOf(() => alone(opened), singles, idle));
+    print("single", ", later", await costOf(() => alone(followed, opened), singles, idle));
+    const [many, more] = [next(count), next(count)];
+    print("burst", "", await costOf(() => exchange(many), count, idle));
+    print("burst", ", later", await costOf(() => exchange(more, many), count, idle));
   } finally {
     await daemon.stop();
   }
@@ -64,11 +70,11 @@ const total = ({ statements, commits }: ProbeReport): Cost => ({
   commits,
 });
 
-function print(name: keyof typeof goals, cost: Cost): void {
+function print(name: keyof typeof goals, which: string, cost: Cost): void {
   for (const what of ["statements", "commits"] as const) {
     const limit = goals[name][what];
     printFigure({
-      name: `${what} per email, ${name}`,
+      name: `${what} per email, ${name}${which}`,
       baseline: null,
       measured: cost[what],
       unit: "",
