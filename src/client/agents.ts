@@ -1,17 +1,17 @@
-// Operations on the agent, its users, its admins and its usage (External API 4.2).
+// Operations on the agent, its users, its admins and its usage (External API 4.2), and on agent users, the persons an
+// agent talks to (External API 2.2; the operations from the public description).
 
 import { agent } from "../wire/agent.ts";
 import { escalation } from "../wire/escalation.ts";
 import type { Page } from "../wire/page.ts";
 import { platformUser } from "../wire/platform-user.ts";
 import { statistic } from "../wire/statistic.ts";
-import { user } from "../wire/user.ts";
-import type { Caller } from "./caller.ts";
-import type { Line, QueryOf } from "./line.ts";
+import { user, userSearch } from "../wire/user.ts";
+import type { BodyOf, Caller, Line, QueryOf } from "./caller.ts";
+import type { CallResult } from "./exchange.ts";
 import type { CallOptions } from "./options.ts";
 import { one, pageOf } from "./reading.ts";
-import type { Agent, Escalation, PlatformUser, Statistic, User } from "./records.ts";
-import type { CallResult } from "./result.ts";
+import type { Agent, Escalation, PlatformUser, Statistic, User, UserSearch } from "./records.ts";
 
 export interface Agents {
   /** GET /external/agents/by-api-key: returns the agent of the key, with its configuration and skills
@@ -81,5 +81,41 @@ export function agentsOf({ call, json }: Caller): Agents {
     usersOf: (id, query, options) => call(usersOfLine, { names: { id }, query, answer: people }, options),
     platformUsersOf: (id, query, options) =>
       call(platformUsersLine, { names: { id }, query, answer: colleagues }, options),
+  };
+}
+
+export interface Users {
+  /** POST /external/users: creates a user by fkId, e-mail address or phone number. `refused` (400) when
+   *  the user already exists or the data is invalid. */
+  create(body: BodyOf<"createUser">, options?: CallOptions): Promise<CallResult<User>>;
+  /** GET /external/users/search: returns a user and the ids of their conversations, by one of the three.
+   *  `missing`: no such user exists. */
+  search(query: QueryOf<"searchUser">, options?: CallOptions): Promise<CallResult<UserSearch>>;
+  /** GET /external/users/{id}. `missing`: the user does not exist. */
+  get(id: string, options?: CallOptions): Promise<CallResult<User>>;
+  /** DELETE /external/users/{id}: deletes a user with all their conversations. */
+  delete(id: string, options?: CallOptions): Promise<CallResult<void>>;
+}
+
+const createLine: Line<"createUser"> = {
+  method: "POST",
+  path: "/external/users",
+  key: "agent",
+  mayBeMissing: false,
+};
+const named = { key: "agent", mayBeMissing: true } as const;
+const searchLine: Line<"searchUser"> = { ...named, method: "GET", path: "/external/users/search" };
+const userLine: Line<"getUser"> = { ...named, method: "GET", path: "/external/users/{id}" };
+const deleteLine: Line<"deleteUser"> = { ...named, method: "DELETE", path: "/external/users/{id}" };
+
+export function usersOf({ call, json }: Caller): Users {
+  const record = json(one(user.read));
+  const found = json(one(userSearch.read));
+  return {
+    create: (body, options) => call(createLine, { body, answer: record }, options),
+    search: (query, options) => call(searchLine, { query, answer: found }, options),
+    get: (id, options) => call(userLine, { names: { id }, answer: record }, options),
+    delete: (id, options) =>
+      call(deleteLine, { names: { id }, answer: { form: "nothing", value: undefined } }, options),
   };
 }

@@ -1,18 +1,19 @@
-// Performs one operation under a key: rate limit, headers, deadline, retries, and parsing of the response.
+// Performs one operation under a key: rate limit, headers, deadline, retries, and parsing of the response. Contains the
+// single mapping of status codes, connection errors and unreadable bodies.
 
 import type { Clock } from "bridgehead/contract";
 import PQueue from "p-queue";
-// Imports only the pool: all of undici would take a third of an idle daemon's own memory.
 import Pool from "undici/lib/dispatcher/pool.js";
-import { once } from "../wire/record.ts";
-import { exchange } from "./exchange.ts";
-import { type Content, interpret } from "./interpret.ts";
-import { type AnyLine, addressOf } from "./line.ts";
-import { ListSplitter } from "./list-splitter.ts";
+import type * as z from "zod";
+import { failureDetails, failureReason, notFound } from "../wire/failure.ts";
+import type { operations } from "../wire/operations/index.ts";
+import { once, type Reading } from "../wire/record.ts";
+import { type CallResult, type Exchange, exchange, stopped } from "./exchange.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
-import type { ListReader, Reader } from "./reading.ts";
-import { type CallResult, stopped } from "./result.ts";
-import { tryUpTo } from "./tries.ts";
+import { tryUpTo } from "./rate.ts";
+import { type ListReader, ListSplitter, type Reader, type SplitList } from "./reading.ts";
+
+// Imports only the pool: all of undici would take a third of an idle daemon's own memory.
 
 /** Maximum size of a JSON response in bytes. No response of the interface comes near it. */
 const maxJsonBytes = 10 * 1024 * 1024;
@@ -158,4 +159,199 @@ function headersUnder(options: ClientOptions) {
     const without = plain[key];
     return without && type ? { ...without, "content-type": type } : without;
   };
+}
+
+type Table = typeof operations;
+/** The names of the interface's operations in its description. */
+export type OperationId = keyof Table;
+
+/** The fields of the table for one operation. A wrong path or method does not compile. */
+export interface Line<Id extends OperationId> {
+  readonly method: Table[Id]["method"];
+  readonly path: Table[Id]["path"];
+  readonly key: Table[Id]["key"];
+  /** True when the interface's own 404 means that an object named by the request does not exist. */
+  readonly mayBeMissing: 404 extends Table[Id]["errors"][number] ? true : false;
+}
+
+/** An entry of any operation. */
+export interface AnyLine {
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  readonly path: string;
+  readonly key: "agent" | "organization";
+  readonly mayBeMissing: boolean;
+}
+
+/** The operation's request body, as a caller writes it. */
+export type BodyOf<Id extends OperationId> = Table[Id] extends { readonly body: infer B extends z.ZodType }
+  ? z.input<B>
+  : never;
+
+/** The operation's query parameters. Omitted or undefined ones are not sent. */
+export type QueryOf<Id extends OperationId> = Table[Id] extends { readonly query: infer Q extends z.ZodType }
+  ? z.input<Q>
+  : never;
+
+type Query = { readonly [name: string]: string | number | undefined };
+
+/** Returns path and query of one request. Null when an id is invalid, because it would change the path. */
+function addressOf(
+  path: string,
+  names: { readonly [name: string]: string } = {},
+  query: Query = {},
+): string | null {
+  for (const value of Object.values(names)) if (value === "" || value === "." || value === "..") return null;
+  const full = path.includes("{")
+    ? path.replace(/\{(\w+)\}/g, (_whole, name: string) => encoded(names[name] ?? ""))
+    : path;
+  let separator = "?";
+  let search = "";
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined) continue;
+    search += `${separator}${name}=${encoded(String(value))}`;
+    separator = "&";
+  }
+  return full + search;
+}
+
+/** A lone surrogate, as in a text cut in the middle of a character, must not throw. */
+const encoded = (value: string): string => encodeURIComponent(value.toWellFormed());
+
+/** Maximum delay in milliseconds that a Retry-After header can impose before the next attempt. */
+const maxRetryAfterMs = 15 * 60_000;
+
+/** Status codes of a proxy, or of a platform during a deployment. They are temporary, and do not concern
+ *  the request. */
+const passing = new Set([405, 407, 408, 421, 425]);
+
+interface Expectation<T> {
+  /** Wall-clock milliseconds, for a Retry-After given as a date. */
+  readonly now: number;
+  /** The request names an object that may not exist. */
+  readonly mayBeMissing: boolean;
+  readonly answer: Content<T>;
+  /** Set for content of the form `list`. */
+  readonly splitter?: ListSplitter | undefined;
+}
+
+/** The content of a successful response: JSON, a JSON list parsed item by item as it arrives, the bytes
+ *  of a document, or nothing that is read. */
+export type Content<T> =
+  | { readonly form: "json"; readonly read: (body: unknown) => Reading<T> }
+  | {
+      readonly form: "list";
+      readonly names: readonly string[];
+      readonly read: (list: SplitList) => Reading<T>;
+    }
+  | { readonly form: "bytes"; readonly read: (body: Buffer) => T }
+  | { readonly form: "nothing"; readonly value: T };
+
+type Answered = Exchange & { kind: "answered" };
+
+/** Interprets the exchange for the caller. Every reason is one short line without addresses or telephone
+ *  numbers. */
+function interpret<T>(result: Exchange, expected: Expectation<T>): CallResult<T> {
+  const meaning = result.kind === "failed" ? interpretSilence(result) : interpretAnswer(result, expected);
+  return meaning.kind === "ok" ? meaning : { ...meaning, reason: brief(meaning.reason) };
+}
+
+function interpretSilence({ crossed, reason }: Exchange & { kind: "failed" }): CallResult<never> {
+  return { kind: crossed ? "unknown" : "deferred", reason };
+}
+
+function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallResult<T> {
+  const { status } = result;
+  if (status >= 200 && status < 300) return interpretSuccess(result, expected);
+  const failure = parseJson(result.body);
+  const said = failureReason(discreetly(failure));
+  const reason = said ? `HTTP ${status}: ${said}` : `HTTP ${status}`;
+  if (status === 401 || status === 403) return { kind: "unauthorized", reason };
+  if (status === 404) {
+    // A proxy in front of the platform also answers 404, for paths that it does not know at the moment.
+    const kind = expected.mayBeMissing && isNotFound(failure) ? "missing" : "deferred";
+    return { kind, reason };
+  }
+  if (status === 429)
+    return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected.now) };
+  if (status >= 500) return { kind: "unknown", reason };
+  if (status < 400 || passing.has(status)) return { kind: "deferred", reason };
+  const details = failureDetails(failure);
+  return { kind: "refused", status, reason, ...(details ? { details } : {}) };
+}
+
+/** The platform has performed the operation. When the response cannot be parsed, only a later read can
+ *  determine its effect. */
+function interpretSuccess<T>(result: Answered, { answer, splitter }: Expectation<T>): CallResult<T> {
+  if (answer.form === "nothing") return { kind: "ok", value: answer.value };
+  if (result.broken !== undefined)
+    return {
+      kind: "unknown",
+      reason: `HTTP ${result.status}, answer cut off: ${result.broken}`,
+      ...(result.tooLarge ? { tooLarge: true } : {}),
+    };
+  if (answer.form === "bytes") return { kind: "ok", value: answer.read(result.body) };
+  const body = answer.form === "list" ? (splitter?.end() ?? undefined) : parseJson(result.body);
+  if (body === undefined) return { kind: "unknown", reason: `HTTP ${result.status}, answer is not JSON` };
+  const reading = answer.form === "list" ? answer.read(body as SplitList) : answer.read(body);
+  if (!reading.ok)
+    return {
+      kind: "unknown",
+      reason: `HTTP ${result.status}, answer unreadable: ${reading.reason}`,
+    };
+  return { kind: "ok", value: reading.value };
+}
+
+/** Returns undefined when the body is not JSON; JSON itself has no undefined. */
+function parseJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the fields of an error body with personal data removed from each. */
+function discreetly(failure: unknown): unknown {
+  if (typeof failure !== "object" || failure === null) return failure;
+  const fields = Object.entries(failure).map(([name, value]) => [
+    name,
+    typeof value === "string" ? discreet(value) : value,
+  ]);
+  return Object.fromEntries(fields);
+}
+
+/** Recognizes the interface's own 404 (External API 7). */
+function isNotFound(failure: unknown): boolean {
+  return (failure as { name?: unknown } | null | undefined)?.name === notFound.name;
+}
+
+/** Parses Retry-After (RFC 9110 section 10.2.3): seconds or a date. Other values and past dates are
+ *  ignored; too large values are capped. */
+function retryAfter(header: string | undefined, now: number): { retryAfterMs?: number } {
+  const text = header?.trim();
+  if (!text) return {};
+  const ms = Math.round(/^[-+]?\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now);
+  return ms > 0 ? { retryAfterMs: Math.min(ms, maxRetryAfterMs) } : {};
+}
+
+const longest = 200;
+/** Characters that are searched for personal data before the cut, so that the cut leaves no partial
+ *  address. */
+const looked = 1000;
+
+/** Returns the text as one line of limited length. */
+function brief(text: string): string {
+  return text
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
+    .slice(0, longest)
+    .trim();
+}
+
+/** Removes addresses and telephone numbers from a text of the platform, also when they are part of a
+ *  URL. In doubt it removes more. */
+function discreet(text: string): string {
+  return text
+    .slice(0, looked)
+    .replace(/<?[^\s<>@]*(?:@|%40)[^\s<>]*>?/gi, "<address>")
+    .replace(/(?:\+|%2B)?\(?\d(?:[\s()./-]{0,3}\d){6,}/gi, "<number>");
 }

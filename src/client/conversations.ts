@@ -6,8 +6,8 @@ import { message, responseOn } from "../wire/message.ts";
 import { downloadUrl, uploadUrl } from "../wire/message-file.ts";
 import type { Page } from "../wire/page.ts";
 import { startResponse } from "../wire/start.ts";
-import type { Caller } from "./caller.ts";
-import type { BodyOf, Line, QueryOf } from "./line.ts";
+import type { BodyOf, Caller, Line, QueryOf } from "./caller.ts";
+import type { CallResult } from "./exchange.ts";
 import type { CallOptions } from "./options.ts";
 import { type MessagePage, messages, one, pageOf } from "./reading.ts";
 import type {
@@ -19,7 +19,6 @@ import type {
   Started,
   UploadUrl,
 } from "./records.ts";
-import type { CallResult } from "./result.ts";
 
 export interface Conversations {
   /** POST /external/conversations/start: opens a conversation by e-mail, SMS or voice. The platform may

@@ -3,12 +3,11 @@
 
 import { agentFile } from "../wire/file.ts";
 import type { Page } from "../wire/page.ts";
-import type { Caller } from "./caller.ts";
-import type { Line, QueryOf } from "./line.ts";
+import type { Caller, Line, QueryOf } from "./caller.ts";
+import type { CallResult } from "./exchange.ts";
 import type { CallOptions } from "./options.ts";
 import { one, pageOf } from "./reading.ts";
 import type { AgentFile } from "./records.ts";
-import type { CallResult } from "./result.ts";
 
 export interface Upload {
   readonly fileName: string;

@@ -1,14 +1,57 @@
-// bridgehead/client: a typed client of the External API, usable without the daemon.
+// bridgehead/client: a typed client of the External API, usable without the daemon. Every operation is grouped like the
+// interface.
 
-export type { Agents } from "./agents.ts";
-export { type Client, createClient } from "./client.ts";
+import { systemClock } from "../ops/clock.ts";
+import { type Agents, agentsOf, type Users, usersOf } from "./agents.ts";
+import { createCaller } from "./caller.ts";
+import { type Conversations, conversationsOf } from "./conversations.ts";
+import { type Files, filesOf } from "./files.ts";
+import type { ClientOptions, Place } from "./options.ts";
+import { type Webhooks, webhooksOf } from "./webhooks.ts";
+
+export type { Agents, Users } from "./agents.ts";
+export type { BodyOf, OperationId, QueryOf } from "./caller.ts";
 export type { Conversations } from "./conversations.ts";
+export { CallFailure, type CallResult, mapped, stopped } from "./exchange.ts";
 export type { Files, Upload } from "./files.ts";
-export type { BodyOf, OperationId, QueryOf } from "./line.ts";
 export type { CallOptions, ClientOptions, Place, Region } from "./options.ts";
-export { items, pages } from "./pages.ts";
 export { createRate, type Rate, type RateOptions } from "./rate.ts";
+export { items, pages } from "./reading.ts";
 export type * from "./records.ts";
-export { CallFailure, type CallResult, mapped, stopped } from "./result.ts";
-export type { Users } from "./users.ts";
 export type { Webhooks } from "./webhooks.ts";
+
+/** The client. Every operation returns a `CallResult`; none throws. */
+export interface Client {
+  readonly agents: Agents;
+  readonly conversations: Conversations;
+  readonly users: Users;
+  readonly files: Files;
+  readonly webhooks: Webhooks;
+  /** Changes `ClientOptions.connections`. Requests in progress are not affected. */
+  setConnections(count: number): void;
+  /** Closes the connections. Calls in progress return the same result as after a connection reset. */
+  close(): Promise<void>;
+}
+
+/** Creates a client. Opens no connection before the first call. Throws when the address is invalid, or
+ *  the region has no address. */
+export function createClient(options: ClientOptions & Place): Client {
+  const { clock = systemClock } = options;
+  const caller = createCaller({ ...options, clock, url: baseOf(options) });
+  return {
+    agents: agentsOf(caller),
+    conversations: conversationsOf(caller),
+    users: usersOf(caller),
+    files: filesOf(caller),
+    webhooks: webhooksOf(caller),
+    setConnections: (count) => caller.setConnections(count),
+    close: () => caller.close(),
+  };
+}
+
+function baseOf(place: Place): string {
+  if ("url" in place) return place.url;
+  const url = place.urls[place.region];
+  if (url === undefined) throw new TypeError(`no address is given for the region ${place.region}`);
+  return url;
+}

@@ -3,12 +3,11 @@
 
 import type { Page } from "../wire/page.ts";
 import { accepted, delivery, webhook } from "../wire/webhook.ts";
-import type { Caller } from "./caller.ts";
-import type { BodyOf, Line, QueryOf } from "./line.ts";
+import type { BodyOf, Caller, Line, QueryOf } from "./caller.ts";
+import type { CallResult } from "./exchange.ts";
 import type { CallOptions } from "./options.ts";
 import { one, pageOf } from "./reading.ts";
 import type { Delivery, Webhook } from "./records.ts";
-import type { CallResult } from "./result.ts";
 
 type Accepted = { readonly id: string };
 

@@ -4,7 +4,7 @@
 import { config as smsConfig } from "../../adapters/sms/config.ts";
 import type { Dialogue } from "../../adapters/voice/engine/dialogue.ts";
 import { phrases } from "../../adapters/voice/speech/index.ts";
-import type { ListSplitter } from "../../src/client/list-splitter.ts";
+import type { ListSplitter } from "../../src/client/reading.ts";
 import { message } from "../../src/wire/message.ts";
 import { bytes, type Cases, eventWith, type Given, matterWith, ofMatter, one, replyWith } from "./inputs.ts";
 import { emailCases } from "./registry-email.ts";
@@ -353,7 +353,7 @@ export const cases: Cases = {
     isClosing: one,
     isGoodbye: one,
   },
-  "src/client/list-splitter.ts": {
+  "src/client/reading.ts": {
     ListSplitter: (f, text) =>
       [`{"data":[${text}`, JSON.stringify({ data: text.split(" ") })].map((body) => {
         const splitter = Reflect.construct(f, ["data"]) as ListSplitter;
