@@ -7,7 +7,7 @@ import * as replies from "../../src/escalation/reply/rows.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
-import type { Message } from "../../src/pipeline/route/decide.ts";
+import type { Facts, Message } from "../../src/pipeline/route/decide.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
@@ -25,6 +25,7 @@ import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.
 import { acquaintanceOf, hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
 import { leaseTurns } from "../../src/store/tables/turns.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
+import { lineOf } from "../pipeline/rig.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
 
@@ -304,6 +305,21 @@ export function describeScans(place: NewPlace): void {
         (q) => acquaintanceOf(q, { channel: "c", person: "p7" }, 9),
       ];
       for (const one of asked) expect(await scans(db, one)).toEqual([]);
+    });
+
+    it("are none for the cap of a conversation: the channel's other turns are not read", async () => {
+      const db = await withHistory(place);
+      const message = { row: { code: null } } as Message;
+      const facts = new Map([
+        [message, { conversation: "k7", unbound: false, counts: [] } as unknown as Facts],
+      ]);
+      const caps = { sender: [], conversation: [{ max: 10, per: 600_000 }], channel: [] };
+      const counted = (q: Query) => loadConversations(q, lineOf({ rules: { caps } }), facts, [message]);
+      if (db.kind === "postgres") expect(await scans(db, counted)).toEqual([]);
+      else
+        expect(await plans(db, counted)).toContainEqual(
+          expect.stringMatching(/^SEARCH turns USING INDEX \w+ \(conversation=\?\)$/),
+        );
     });
 
     it("are none when thousands wait for their next step, or to be told: what is not due is not read", async () => {

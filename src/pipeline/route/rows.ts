@@ -72,9 +72,16 @@ const columns = (key: string, value = noText, extra = noText, number = noNumber,
 
 const keyOf = (key: string | number): string => String(key).replaceAll("\0", "").toWellFormed();
 
+/** The turns of a scope. The CAST keeps SQLite, which has no statistics in a new store, from reading all recent turns
+ *  of the channel instead of those of the conversation. */
+const scopes = {
+  person: "turns.channel = $1 AND turns.person = given.value",
+  conversation: "turns.conversation = given.value AND CAST(turns.channel AS TEXT) = $1",
+};
+
 /** Turns of the last `window` milliseconds in a scope, for the rate caps. */
-const turnsIn = (column: "person" | "conversation", window: string): string =>
-  `(SELECT COUNT(*) FROM turns WHERE turns.channel = $1 AND turns.${column} = given.value
+const turnsIn = (scope: keyof typeof scopes, window: string): string =>
+  `(SELECT COUNT(*) FROM turns WHERE ${scopes[scope]}
       AND made_at > now_ms() - ${window} AND turns.kind = 'question')`;
 
 /** Loads the facts about messages that do not depend on each other, in one statement. Also records our own
