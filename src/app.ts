@@ -15,7 +15,7 @@ import { Scheduler } from "./engine/scheduler.ts";
 import { createEscalation } from "./escalation/escalation.ts";
 import { linkTo } from "./escalation/notify/links.ts";
 import { pageHandler } from "./escalation/notify/page.ts";
-import { tellStage } from "./escalation/notify/stage.ts";
+import { notifyStage } from "./escalation/notify/stage.ts";
 import { watchStage } from "./escalation/poll/stage.ts";
 import { healthStage } from "./escalation/trigger/health.ts";
 import { intakeHandler } from "./escalation/trigger/platform-webhook.ts";
@@ -215,7 +215,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     transactional: [
       routeStage({ ...deps, cancel: (key) => scheduler.cancel(key) }),
       intakeStage(escalating),
-      tellStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
+      notifyStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
       composeStage(deps),
       heartbeatStage(deps),
       healthStage({ ...escalating, pulses: () => pulsesOf(host, clock) }),

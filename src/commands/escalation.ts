@@ -6,7 +6,7 @@ import type { Log } from "bridgehead/contract";
 import { loadAdapter } from "../channels/loader.ts";
 import { loadPolicy } from "../config/index.ts";
 import { looksLikeCommand } from "../domain/instructions.ts";
-import { matterOf } from "../escalation/notify/details.ts";
+import { detailsOf } from "../escalation/notify/rows.ts";
 import { acknowledge, close, resume } from "../escalation/reply/acknowledge.ts";
 import { relay } from "../escalation/reply/relay.ts";
 import { systemClock as clock, newId } from "../ops/clock.ts";
@@ -98,7 +98,9 @@ async function show(db: Database, number: number, options: EscalationOptions, io
   const found = await db.read(async (q) => {
     const row = await escalationByNumber(q, number);
     if (!row) return null;
-    const { person, subject, sources, said } = await matterOf(q, row, "whole");
+    const details = (await detailsOf(q, [row], "whole")).get(row.id);
+    if (!details) throw new Error(`reading escalation ${number}: it was not found`);
+    const { person, subject, sources, said } = details;
     const contacts = await contactsOf(q, row.id);
     const told = (await toldOf(q, row.id)).map(({ contact, made_at, ...one }) => {
       const to = contacts.find(({ id }) => id === contact);

@@ -7,7 +7,7 @@ import { loadAdapter } from "../channels/loader.ts";
 import { loadPolicy } from "../config/index.ts";
 import { forecast } from "../domain/forecast.ts";
 import type { About, Cause, Policy } from "../domain/policy.ts";
-import { escalationsFor } from "../escalation/notify/recipients.ts";
+import { escalationsFor } from "../escalation/agent-recipients.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { readSettings } from "../store/tables/agents.ts";
 import { exitCodes } from "./exit-codes.ts";

@@ -32,7 +32,7 @@ import {
 import { isHumans } from "../store/tables/takeover.ts";
 import type { TurnRow } from "../store/tables/turns.ts";
 import { watchIn } from "../store/tables/watches.ts";
-import { customerText } from "./notify/templates.ts";
+import { customerText } from "./notify/text.ts";
 import { routeResponderReply } from "./reply/route.ts";
 import { aboutConversation, logUnnotified, raise } from "./trigger/open.ts";
 

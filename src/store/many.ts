@@ -37,3 +37,21 @@ export function manyRows(
     }
   };
 }
+
+/** Returns a list of ids as one parameter. Its statement has the same text for any number of ids. */
+export const listOf = (ids: Iterable<string>): string => JSON.stringify([...new Set(ids)]);
+
+/** Returns the FROM clause for the rows of `table` whose `column` is in the parameter $1 (`listOf`). Both
+ *  databases look each value up in the column's index; OFFSET 0 keeps PostgreSQL from scanning the table. */
+export const fromListed = (table: string, column: string): string => `
+  FROM (SELECT value FROM json_each($1)) AS listed -- only: sqlite
+  CROSS JOIN ${table} ON ${table}.${column} = listed.value -- only: sqlite
+  FROM json_array_elements_text(CAST($1 AS json)) AS listed (value) -- only: postgres
+  CROSS JOIN LATERAL (SELECT * FROM ${table} WHERE ${table}.${column} = listed.value OFFSET 0) AS ${table} -- only: postgres
+`;
+
+/** Returns the condition that `column` is in the parameter $1 (`listOf`). */
+export const isListed = (column: string): string => `
+  ${column} IN (SELECT value FROM json_each($1)) -- only: sqlite
+  ${column} = ANY (SELECT json_array_elements_text(CAST($1 AS json))) -- only: postgres
+`;

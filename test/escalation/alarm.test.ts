@@ -12,7 +12,7 @@ import { endNotices } from "../../src/escalation/notify/rows.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import { eventually } from "../app/eventually.ts";
 import { testClock } from "../pipeline/house.ts";
@@ -60,7 +60,8 @@ async function desk(policy: Policy | null = twoWays) {
       await db.tx(async (q) => {
         const way = channel === "sms" ? "sms" : "email";
         const who = { person: "p", name: "P", way, address: n, channel } as const;
-        const { id } = await ensureContact(q, { id: `c${n}`, escalation, ...who });
+        const id = `c${n}`;
+        await addContacts(q, [{ id, escalation, ...who }]);
         await addNotice(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
         await conversation(q, `k${n}`, channel);
         await draft(q, `d${n}`, `k${n}`, 0, channel);

@@ -1,7 +1,7 @@
 // The clock is put back by an hour while people are called: nothing is lost, and nothing is raised or told twice.
 
 import { expect, it } from "vitest";
-import { tellStage } from "../../src/escalation/notify/stage.ts";
+import { notifyStage } from "../../src/escalation/notify/stage.ts";
 import { healthStage } from "../../src/escalation/trigger/health.ts";
 import { raise } from "../../src/escalation/trigger/open.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
@@ -103,7 +103,7 @@ it("who was told an hour ahead is told again when the repetition is due, not an 
   });
   const outbound = { compose: () => [], send: () => Promise.reject(new Error("nothing is sent")) };
   const lines = new Map([["c", lineOf({ outbound })]]);
-  const stage = tellStage({
+  const stage = notifyStage({
     policy: () => policy,
     lines: () => lines,
     clock,

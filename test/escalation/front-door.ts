@@ -13,7 +13,7 @@ import { startListener } from "../../src/http/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { ensureContact, giveLink } from "../../src/store/tables/contacts.ts";
+import { addContacts, giveLinks } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { type EscalationRow, insertEscalation, liveEscalation } from "../../src/store/tables/escalations.ts";
 import { lineOf } from "../pipeline/rig.ts";
@@ -145,16 +145,19 @@ export async function openFrontDoor(
             reason: "the customer <b>insists</b>",
           })) ?? (await liveEscalation(q, about));
         if (row === null) throw new Error("there is no escalation");
-        const contact = await ensureContact(q, {
-          id: `contact-${token}`,
-          escalation: row.id,
-          person: name,
-          name,
-          way: "email",
-          address: `${token}@people.example`,
-          channel: "c",
-        });
-        await giveLink(q, contact.id, hashOf(token), 60 * minute);
+        const id = `contact-${token}`;
+        await addContacts(q, [
+          {
+            id,
+            escalation: row.id,
+            person: name,
+            name,
+            way: "email",
+            address: `${token}@people.example`,
+            channel: "c",
+          },
+        ]);
+        await giveLinks(q, [{ contact: id, link: hashOf(token) }], 60 * minute);
         return row;
       }),
   };

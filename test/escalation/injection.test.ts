@@ -7,15 +7,20 @@ import { describe, expect, it } from "vitest";
 import { config as schema } from "../../adapters/email/config.ts";
 import { identity } from "../../adapters/email/parties.ts";
 import { compose, messageBytes } from "../../adapters/email/smtp/compose.ts";
-import { webhookText } from "../../src/escalation/notify/payload.ts";
-import { longText, type Matter, shortText, subjectOf } from "../../src/escalation/notify/templates.ts";
+import {
+  type Details,
+  longText,
+  shortText,
+  subjectOf,
+  webhookText,
+} from "../../src/escalation/notify/text.ts";
 import { replyTo } from "../adapters/email/core.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = schema.parse({ imap: { ...server, user: "us@example.com", password: "x" }, smtp: server });
 const self = identity("us@example.com", []);
 
-const matterOf = (evil: string): Matter => ({
+const matterOf = (evil: string): Details => ({
   row: {
     id: "e",
     number: 417,
@@ -45,7 +50,7 @@ const matterOf = (evil: string): Matter => ({
   said: [{ at: 0, who: "person", text: evil }],
 });
 
-const noticeTo = (matter: Matter, name: string): Reply =>
+const noticeTo = (matter: Details, name: string): Reply =>
   replyTo({
     kind: "notice",
     createdAt: new Date(0),

@@ -5,8 +5,8 @@ import type { MessageEvent, Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createEscalation } from "../../src/escalation/escalation.ts";
-import { endNotices } from "../../src/escalation/notify/rows.ts";
-import { tellStage } from "../../src/escalation/notify/stage.ts";
+import { bindContacts, endNotices } from "../../src/escalation/notify/rows.ts";
+import { notifyStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
 import { acknowledge, close } from "../../src/escalation/reply/acknowledge.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
@@ -15,7 +15,7 @@ import { openFor } from "../../src/pipeline/route/notices.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import type { DraftRow } from "../../src/store/tables/drafts.ts";
 import { type EscalationRow, readEscalation } from "../../src/store/tables/escalations.ts";
@@ -47,7 +47,7 @@ const deps = {
   log,
   timing: standardTiming,
 };
-const tells = tellStage({ ...deps, link: () => null });
+const tells = notifyStage({ ...deps, link: () => null });
 
 interface Nodes {
   readonly one: Database;
@@ -61,14 +61,14 @@ async function told(q: Query, id: string, about: Partial<EscalationRow> = {}): P
   await opens(q, id, { about: `channel:${id}`, ...about });
   await q.run("UPDATE escalations SET due_at = NULL");
   const contact = { id: `to-${id}`, escalation: id, person: "dora", name: "Dora", way: "sms" } as const;
-  await ensureContact(q, { ...contact, address: number, channel: "c" });
+  await addContacts(q, [{ ...contact, address: number, channel: "c" }]);
   await addNotice(q, { id: `n-${id}`, contact: contact.id, kind: "told", subject: "", text: null }, 0);
 }
 
 /** What the customer wrote, on its way to another contact of escalation `e`. */
 async function says(q: Query, id: string): Promise<void> {
   const contact = { id: `to-${id}`, escalation: "e", person: id, name: id, way: "sms" } as const;
-  await ensureContact(q, { ...contact, address: id, channel: "c" });
+  await addContacts(q, [{ ...contact, address: id, channel: "c" }]);
   await draft(q, id, "k");
   const notice = {
     id: `n-${id}`,
@@ -215,10 +215,10 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     await other.tx((q) =>
       tells.run({
         ...q,
-        async one(sql, ...values) {
+        async all(sql, ...values) {
           if (sql.startsWith("SELECT id FROM channels") && ++opened === 1)
             await one.tx((first) => openFor(first, { ...line, person: number, subject: null }, clock));
-          return q.one(sql, ...values);
+          return q.all(sql, ...values);
         },
       }),
     );
@@ -228,6 +228,33 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     );
     const bound = await one.read((q) => q.all("SELECT conversation FROM contacts"));
     expect(bound).toEqual(conversations.map(({ id }) => ({ conversation: id })));
+  });
+
+  it("continues the thread that another node has begun just before the escalation is locked", async ({
+    onTestFinished,
+  }) => {
+    const { one, other } = await nodes(onTestFinished);
+    await one.tx((q) => told(q, "e"));
+    const threads: ChannelRuntime = { ...line, traits: { ...line.traits, conversations: "thread" } };
+    const stage = notifyStage({ ...deps, lines: () => new Map([["c", threads]]), link: () => null });
+    let begun: string | null = null;
+    await other.tx((q) =>
+      stage.run({
+        ...q,
+        async all(sql, ...values) {
+          if (begun === null && sql.includes("FROM escalations WHERE") && sql.includes("json_"))
+            await one.tx(async (first) => {
+              begun = await openFor(first, { ...line, person: number, subject: null }, clock);
+              await bindContacts(first, ["to-e"], begun);
+            });
+          return q.all(sql, ...values);
+        },
+      }),
+    );
+    expect(begun).not.toBeNull();
+    expect(await one.read((q) => q.all("SELECT conversation FROM replies"))).toEqual([
+      { conversation: begun },
+    ]);
   });
 
   it("whose words reach nobody any more is known, when the last two ways fail at that moment", async ({

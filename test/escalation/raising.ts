@@ -7,7 +7,7 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Escalation } from "../../src/pipeline/escalation.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
 import { clock, listen } from "../pipeline/rig.ts";
 
 /** One person, who is told by mail over channel `c`. */
@@ -69,15 +69,17 @@ export const sourcesIn = async (db: Database): Promise<string[]> =>
 /** Somebody was told of it: the contact's id. */
 export async function told(db: Database, escalation: string, id = `to-${escalation}`): Promise<string> {
   await db.tx(async (q) => {
-    await ensureContact(q, {
-      id,
-      escalation,
-      person: "dora",
-      name: "Dora",
-      way: "email",
-      address: `${id}@people.example`,
-      channel: "c",
-    });
+    await addContacts(q, [
+      {
+        id,
+        escalation,
+        person: "dora",
+        name: "Dora",
+        way: "email",
+        address: `${id}@people.example`,
+        channel: "c",
+      },
+    ]);
     await addNotice(q, { id: `n-${id}`, contact: id, kind: "told", subject: "", text: null }, 0);
   });
   return id;

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../src/agent/calls.ts";
 import { deliverExternal } from "../../src/escalation/poll/external.ts";
 import { openFor } from "../../src/pipeline/route/notices.ts";
-import { addNotice, dueNotices, ensureContact } from "../../src/store/tables/contacts.ts";
+import { addContacts, addNotice, dueNotices } from "../../src/store/tables/contacts.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
@@ -58,7 +58,7 @@ it("what was to be said an hour later is due when the clock is put back a day", 
     const row = { id: "e", about: "channel:c:held", conversation: null, channel: "c", agent: "a" };
     await insertEscalation(q, { ...row, cause: "held", topic: null, reason: "r" });
     const person = { person: "dora", name: "Dora", way: "email", address: "d@people.example" } as const;
-    await ensureContact(q, { id: "k", escalation: "e", channel: "c", ...person });
+    await addContacts(q, [{ id: "k", escalation: "e", channel: "c", ...person }]);
     await addNotice(q, { id: "n", contact: "k", kind: "told", subject: "", text: null }, 3_600_000);
   });
   expect(await due()).toEqual([]);

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { readInstructions } from "../../src/domain/instructions.ts";
-import { carriesNotice, customerQuote, longText, shortText } from "../../src/escalation/notify/templates.ts";
+import { carriesNotice, customerQuote, longText, shortText } from "../../src/escalation/notify/text.ts";
 
 describe("commands", () => {
   it.each(["# note He lies", "#note: He lies", "  #NOTE He lies"])("%j is a note", (text) =>

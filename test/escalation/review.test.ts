@@ -1,8 +1,8 @@
 // A person's answer reaches the customer, or the person learns that it did not; and nothing else of ours reaches anybody.
 
 import { expect, it } from "vitest";
-import { matterOf } from "../../src/escalation/notify/details.ts";
-import { carriesNotice, longText } from "../../src/escalation/notify/templates.ts";
+import { detailsOf } from "../../src/escalation/notify/rows.ts";
+import { carriesNotice, longText } from "../../src/escalation/notify/text.ts";
 import { newId } from "../../src/ops/clock.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import { escalationByNumber } from "../../src/store/tables/escalations.ts";
@@ -156,11 +156,15 @@ it.concurrent("says that more was said than it tells", async ({ onTestFinished }
           insertReply(q, { ...reply, id: newId(Date.now()), text: "More", platformId: null }),
         ),
       );
+    const text = async () => {
+      const details = (await detailsOf(q, [row])).get(row.id);
+      return details ? longText(details, null, false) : "";
+    };
     // Beside what she and the agent have said.
     await add(198);
-    told.push(longText(await matterOf(q, row), null, false));
+    told.push(await text());
     await add(1);
-    told.push(longText(await matterOf(q, row), null, false));
+    told.push(await text());
     throw new Error("not for real");
   });
   await expect(rolledBack).rejects.toThrow("not for real");

@@ -4,7 +4,7 @@ import { externalId, type MessageEvent, type Reply, sendKey, threadToken } from 
 import { Element } from "domhandler";
 import type { Mail } from "../../adapters/email/parse/mail.ts";
 import type { Part } from "../../adapters/email/parse/mime.ts";
-import type { Matter } from "../../src/escalation/notify/templates.ts";
+import type { Details } from "../../src/escalation/notify/text.ts";
 
 export type Given = (...given: readonly unknown[]) => unknown;
 type Call = (tested: Given, text: string) => unknown;
@@ -119,7 +119,7 @@ export const replyWith = (text: string): Reply => ({
   session: null,
 });
 
-export const matterWith = (text: string): Matter => ({
+export const matterWith = (text: string): Details => ({
   row: {
     number: 1,
     topic: text,
@@ -129,7 +129,7 @@ export const matterWith = (text: string): Matter => ({
     opened_at: 0,
     conversation: "k",
     state: "open",
-  } as Matter["row"],
+  } as Details["row"],
   sources: [],
   person: { address: text, name: text },
   subject: text,

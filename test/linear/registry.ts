@@ -56,7 +56,7 @@ export const cases: Cases = {
     references: (f, text) => f(eventWith(text)),
   },
   "src/escalation/reply/files.ts": { namesOf: (f, text) => f(text.split(" ").map((name) => ({ name }))) },
-  "src/escalation/notify/recipients.ts": {
+  "src/escalation/agent-recipients.ts": {
     escalationsFor: (f, text) => f(text, [{ topic: text, response: text, recipients: [] }]),
   },
   "src/escalation/notify/links.ts": { hashOf: one },
@@ -76,25 +76,29 @@ export const cases: Cases = {
       f(JSON.stringify({ conversationId: text, escalation: { topic: text }, message: text })),
     ],
   },
-  "src/escalation/notify/payload.ts": {
-    webhookText: (f, text) => f(matterWith(text), { kind: "said", text }, { name: text }, null),
-  },
   "src/escalation/notify/page-html.ts": {
     pageResponse: (f, text) => f(200, { title: text, facts: [["What", text]], words: text }),
   },
-  "src/escalation/notify/templates.ts": {
+  "src/escalation/notify/text.ts": {
+    notificationText: (f, text) => {
+      const due = { contact: { way: "email", name: text }, row: { number: 1 } };
+      const group = (kind: string, said: string | null) => [
+        { ...due, notice: { kind, text: said, subject: "" } },
+      ];
+      const details = [matterWith(text)];
+      return [
+        f(group("customer", text), details, null, false),
+        f([...group("told", null), ...group("told", null)], details, null, false),
+        f([...group("taken", null), ...group("taken", null)], details, null, false),
+      ];
+    },
+    webhookText: (f, text) => f(matterWith(text), { kind: "said", text }, { name: text }, null),
     headline: (f, text) => f(matterWith(text)),
     subjectOf: (f, text) => f(matterWith(text)),
     numberIn: one,
     shortText: ofMatter,
-    chatText: ofMatter,
     longText: ofMatter,
-    harmless: one,
-    digestText: (f, text) => f([matterWith(text)], 2),
-    clipped: (f, text) => f(text, 90_000, 1),
-    bounded: one,
     takenText: (f, text) => f(matterWith(text).row, text),
-    allTakenText: (f, text) => f([1, 2], text),
     customerText: (f, text) => f(matterWith(text).row, text, text),
     customerQuote: one,
     carriesNotice: one,

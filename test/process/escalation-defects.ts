@@ -11,13 +11,17 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     endless: true,
     plant: writingLater((later) => ({
       "src/pipeline/route/notices.ts": {
-        insertNotice: (real) => (_q, clock, notice) => {
-          later(60_000, (q) => real(q, clock, notice));
-          return Promise.resolve("");
+        insertNotices: (real) => (_q, notices) => {
+          later(60_000, (q) => real(q, notices));
+          return Promise.resolve();
         },
       },
       "src/escalation/notify/rows.ts": {
-        endNotices: (real) => (q, ids) => real(q, ids, null),
+        endAll: (real) => (q, ended) =>
+          real(
+            q,
+            ended.map(({ notice }) => ({ notice, reply: null })),
+          ),
       },
     })),
   },

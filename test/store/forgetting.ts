@@ -5,7 +5,7 @@ import { bindContacts, endNotices } from "../../src/escalation/notify/rows.ts";
 import { acknowledgeEscalation, contactsIn, contactsNotifiedBy } from "../../src/escalation/reply/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { forget } from "../../src/store/retention.ts";
-import { giveLink } from "../../src/store/tables/contacts.ts";
+import { giveLinks } from "../../src/store/tables/contacts.ts";
 import { addParticipant, cite } from "../../src/store/tables/conversations.ts";
 import { closeEscalation, newestEscalation } from "../../src/store/tables/escalations.ts";
 import { addSource, isNoticed } from "../../src/store/tables/sources.ts";
@@ -46,7 +46,7 @@ async function withEscalation(place: NewPlace): Promise<Database> {
       await conversation(q, `to-${id}`);
       await contact(q, id, "e");
       await bindContacts(q, [id], `to-${id}`);
-      await giveLink(q, id, `hash-${id}`, day);
+      await giveLinks(q, [{ contact: id, link: `hash-${id}` }], day);
       await notice(q, `n-${id}`, id);
       await draft(q, `d-${id}`, `to-${id}`);
       await endNotices(q, [`n-${id}`], `rd-${id}`);

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { endNotices } from "../../src/escalation/notify/rows.ts";
 import { alarmRows } from "../../src/store/tables/alarm.ts";
-import { addNotice, ensureContact } from "../../src/store/tables/contacts.ts";
+import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import {
@@ -104,7 +104,8 @@ export function describePlatformTold(place: NewPlace): void {
       await conversation(q, "k");
       for (const [n, state] of ["sent", "failed"].entries()) {
         const who = { person: "p", name: "P", way: "email", address: `a${n}`, channel: "c" } as const;
-        const { id } = await ensureContact(q, { id: `contact${n}`, escalation: "e1", ...who });
+        const id = `contact${n}`;
+        await addContacts(q, [{ id, escalation: "e1", ...who }]);
         await addNotice(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
         await draft(q, `d${n}`, "k");
         await endNotices(q, [`n${n}`], `rd${n}`);

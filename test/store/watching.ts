@@ -14,7 +14,7 @@ import type { Database, Query } from "../../src/store/driver.ts";
 import { type Lease, leaseIdleLane, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
 import { enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
-import { hasWrittenSince, transcriptOf } from "../../src/store/tables/transcript.ts";
+import { hasWrittenSince, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
 import { opens } from "./escalations.ts";
@@ -236,17 +236,19 @@ export function describeWatching(place: NewPlace): void {
         await q.run("UPDATE replies SET created_at = $1 WHERE id = 'rd1'", start);
         await q.run("UPDATE replies SET created_at = $1 WHERE id = 'rd2'", start + minute);
       });
-      const said = await db.read((q) => transcriptOf(q, "k", 9));
+      const newest = async (most: number, total = 999) =>
+        (await db.read((q) => transcriptsOf(q, ["k"], most, 99, total))).get("k") ?? [];
+      const said = await newest(9);
       expect(said.map(({ who, text }) => [who, text])).toEqual([
         ["person", "Where is my lamp?"],
         ["agent", "I ask a colleague."],
         ["human", "On its way."],
         ["person", "Thanks."],
       ]);
-      expect((await db.read((q) => transcriptOf(q, "k", 2))).map(({ who }) => who)).toEqual([
-        "human",
-        "person",
-      ]);
+      expect((await newest(2)).map(({ who }) => who)).toEqual(["human", "person"]);
+      // The first message that exceeds the total is the last one read.
+      expect((await newest(9, 8)).map(({ text }) => text)).toEqual(["On its way.", "Thanks."]);
+      expect((await newest(9, 6)).map(({ text }) => text)).toEqual(["Thanks."]);
     });
 
     it("knows whether the person has written since", async () => {

@@ -1,10 +1,20 @@
-// Decisions of stage notify, on loaded rows. Pure.
+// Decisions of stage notify, on loaded rows. Pure: ids and tokens come from the caller.
 
+import { externalId } from "bridgehead/contract";
+import { firstTo, furtherTo } from "../../domain/address.ts";
 import { type Contact, current, type Policy, type Step, step, webhookChannel } from "../../domain/policy.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import type { ContactRow, NoticeRow, Way } from "../../store/tables/contacts.ts";
-import type { EscalationRow } from "../../store/tables/escalations.ts";
-import { agentRecipients } from "./recipients.ts";
+import type { Notice } from "../../pipeline/route/notices.ts";
+import type { ContactRow, DueNotice, NewNotice, NoticeRow, Way } from "../../store/tables/contacts.ts";
+import type { NewConversation } from "../../store/tables/conversations.ts";
+import type { DueEscalation, EscalationRow } from "../../store/tables/escalations.ts";
+import { agentRecipients } from "../agent-recipients.ts";
+import { hashOf } from "./links.ts";
+import { type Details, mostHeadlines, notificationText } from "./text.ts";
+
+/** An address on a channel. */
+export type Place = Pick<ContactRow, "channel" | "address">;
+export const placeKey = ({ channel, address }: Place): string => `${channel} ${address}`;
 
 /** A notification target of an escalation. `told`: the first notification exists. `due`: a notification
  *  is not written yet. `waiting`: the draft of one is unsent on the target's channel. `reached`: one was
@@ -18,14 +28,17 @@ export interface TargetState {
 }
 
 /** A contact of the policy, with the channel that carries its notifications. Null: nothing carries it. */
-export interface Recipient {
+interface Recipient {
   readonly to: Contact;
   readonly channel: string | null;
   /** In the canonical form of the channel. */
   readonly address: string | null;
 }
 
+/** One due step of the policy, for one escalation. */
 export interface StepPlan {
+  readonly row: DueEscalation;
+  readonly targets: readonly TargetState[];
   readonly recipients: readonly Recipient[];
   /** The next step, due even when no recipient is reachable. */
   readonly next: Step;
@@ -38,14 +51,13 @@ export interface StepPlan {
  *  channel was removed. */
 export function planStep(
   policy: Policy,
-  row: EscalationRow,
+  row: DueEscalation,
   targets: readonly TargetState[],
   lines: ChannelRuntimes,
-  now: number,
 ): StepPlan {
-  const about = { topic: row.topic, agent: row.agent, channel: row.channel, cause: row.cause as never };
-  const progress = { tier: row.tier, enteredAt: row.entered_at, toldAt: row.told_at };
-  const next = step(policy, about, progress, now);
+  const { topic, agent, channel, now } = row;
+  const about = { topic, agent, channel, cause: row.cause as never };
+  const next = step(policy, about, { tier: row.tier, enteredAt: row.entered_at, toldAt: row.told_at }, now);
   const first = row.told_at === null && row.tier === 0;
   const recipientOf = (to: Contact) => recipient(policy, to, lines);
   const due =
@@ -56,14 +68,11 @@ export function planStep(
           .filter((one) => isMissing(one, targets, lines));
   const fromAgent = first && policy.agentRecipients ? agentRecipients(row, lines).map(recipientOf) : [];
   const toldAt = next.progress.toldAt ?? (first ? now : null);
-  return { recipients: [...due, ...fromAgent], next, toldAt };
+  return { row, targets, recipients: [...due, ...fromAgent], next, toldAt };
 }
 
-const carrierOf = (policy: Policy, way: Way): string | null =>
-  way === "webhook" ? webhookChannel : policy.via[way];
-
 function recipient(policy: Policy, to: Contact, lines: ChannelRuntimes): Recipient {
-  const channel = carrierOf(policy, to.way);
+  const channel = to.way === "webhook" ? webhookChannel : policy.via[to.way];
   return { to, channel, address: channel === null ? null : addressOn(lines.get(channel), to) };
 }
 
@@ -74,10 +83,7 @@ function addressOn(line: ChannelRuntime | undefined, { way, address }: Contact):
 }
 
 /** Returns the known target with the way and address of the recipient. */
-export const targetFor = (
-  { to, address }: Recipient,
-  targets: readonly TargetState[],
-): TargetState | undefined =>
+const targetFor = ({ to, address }: Recipient, targets: readonly TargetState[]): TargetState | undefined =>
   targets.find(({ contact }) => contact.way === to.way && contact.address === address);
 
 function isMissing(one: Recipient, targets: readonly TargetState[], lines: ChannelRuntimes): boolean {
@@ -85,18 +91,266 @@ function isMissing(one: Recipient, targets: readonly TargetState[], lines: Chann
   return known === undefined || (!lines.get(known.contact.channel)?.outbound && !known.reached);
 }
 
+/** True when the configuration has changed, and the target's channel can no longer send. */
+const isGone = ({ contact }: TargetState, channel: string, lines: ChannelRuntimes): boolean =>
+  contact.channel !== channel && !lines.get(contact.channel)?.outbound;
+
+/** Returns the addresses whose latest notifications delay those of the step. */
+export function groupedPlaces({ recipients, targets }: StepPlan): readonly Place[] {
+  return recipients.flatMap((one): Place[] => {
+    const { channel, address } = one;
+    if (channel === null || address === null || one.to.way === "webhook") return [];
+    const known = targetFor(one, targets);
+    return [{ channel, address }, ...(known ? [known.contact] : [])];
+  });
+}
+
+/** The writes of one step. */
+export interface StepWrites {
+  readonly contacts: readonly ContactRow[];
+  readonly moved: readonly Pick<ContactRow, "id" | "channel">[];
+  /** Conversations whose unsent notifications are tried again at once: they follow the retry schedule of
+   *  ordinary mail, so their next attempt may be hours away. */
+  readonly retried: readonly string[];
+  readonly notices: readonly NewNotice[];
+  readonly step: Pick<EscalationRow, "id" | "tier" | "entered_at" | "told_at" | "due_at">;
+  /** The ways in which a responder was not reachable. */
+  readonly unreachable: readonly Way[];
+}
+
+/** Returns the notifications of the step. A repetition is enqueued only when the last one is not waiting to
+ *  be sent. `ago`: milliseconds since an address was last notified, by `placeKey`. */
+export function notifyRecipients(
+  policy: Pick<Policy, "group">,
+  plan: StepPlan,
+  ago: ReadonlyMap<string, number>,
+  lines: ChannelRuntimes,
+  newId: () => string,
+  repeatFailedMs: number,
+): StepWrites {
+  const { row, recipients, next } = plan;
+  const targets = [...plan.targets];
+  const contacts: ContactRow[] = [];
+  const moved: ContactRow[] = [];
+  const retried: string[] = [];
+  const notices: NewNotice[] = [];
+  const unreachable: Way[] = [];
+  for (const one of recipients) {
+    const { person, name, way } = one.to;
+    const { channel, address } = one;
+    if (channel === null || address === null) {
+      unreachable.push(way);
+      continue;
+    }
+    const known = targetFor(one, targets);
+    const isMoved = known !== undefined && isGone(known, channel, lines);
+    if (isMoved) moved.push({ ...known.contact, channel, conversation: null });
+    if (known?.told && (known.due || (known.waiting && !isMoved))) {
+      if (!isMoved && known.contact.conversation !== null) retried.push(known.contact.conversation);
+      continue;
+    }
+    let contact = isMoved ? moved.at(-1) : known?.contact;
+    if (contact === undefined) {
+      const unused = { conversation: null, link_until: null, link_used_at: null };
+      contact = { id: newId(), escalation: row.id, person, name, way, address, channel, ...unused };
+      contacts.push(contact);
+      targets.push({ contact, told: true, due: true, waiting: false, reached: false });
+    }
+    const kind = known?.told
+      ? ({ kind: "again", subject: String(row.now) } as const)
+      : ({ kind: "told", subject: "" } as const);
+    const inMs = way === "webhook" ? 0 : groupWait(policy, ago.get(placeKey(contact)) ?? null);
+    notices.push({ id: newId(), contact: contact.id, ...kind, text: null, inMs });
+  }
+  // No responder of this step is reachable on any channel, so the next step is due at once.
+  const failed = next.tell.length > 0 && unreachable.length === recipients.length;
+  const { tier, enteredAt } = next.progress;
+  const moves = { tier, entered_at: enteredAt, told_at: plan.toldAt, due_at: next.dueAt };
+  return {
+    contacts,
+    moved,
+    retried,
+    notices,
+    step: { id: row.id, ...(failed ? hastened(moves, row.now, repeatFailedMs) : moves) },
+    unreachable,
+  };
+}
+
+/** Ends the tier. If no step follows, the last one is repeated after a delay, because it has just failed. */
+const hastened = (
+  to: Omit<StepWrites["step"], "id">,
+  now: number,
+  repeatFailedMs: number,
+): Omit<StepWrites["step"], "id"> => ({
+  tier: to.tier,
+  entered_at: 0,
+  told_at: to.due_at === null ? null : to.told_at,
+  due_at: to.due_at === null ? now + repeatFailedMs : now,
+});
+
 /** Returns the milliseconds until an address may get the next message, so that notifications are grouped.
  *  `ago`: milliseconds since its last one, null for none. */
-export const groupWait = ({ group }: Pick<Policy, "group">, ago: number | null): number =>
+const groupWait = ({ group }: Pick<Policy, "group">, ago: number | null): number =>
   // A negative age is a time in the future, after a backward clock step.
   ago === null || ago < 0 ? 0 : Math.max(0, group - ago);
 
+/** A due notification with its contact and its locked escalation. */
+export interface Due {
+  readonly notice: NoticeRow;
+  readonly contact: ContactRow;
+  readonly row: EscalationRow;
+}
+/** The notifications of one message, in the order of their escalations; not empty. */
+export type Group = readonly [Due, ...Due[]];
+
+export interface Grouped {
+  readonly groups: readonly Group[];
+  /** Ids of notifications that are no longer needed. */
+  readonly cancelled: readonly string[];
+}
+
+/** Groups due notifications into messages: those of several escalations for one address become one. When a
+ *  responder has acknowledged an escalation, further notifications of it are cancelled. Leaves out those
+ *  whose escalation is not in `rows`. */
+export function groupDue(
+  notices: readonly DueNotice[],
+  contacts: ReadonlyMap<string, ContactRow>,
+  rows: ReadonlyMap<string, EscalationRow>,
+): Grouped {
+  const groups = new Map<string, Due[]>();
+  const cancelled: string[] = [];
+  for (const notice of notices) {
+    const [contact, row] = [contacts.get(notice.contact), rows.get(notice.escalation)];
+    if (!contact || !row) continue;
+    if ((notice.kind === "told" || notice.kind === "again") && row.state !== "open") {
+      cancelled.push(notice.id);
+      continue;
+    }
+    const key = groupOf(notice, contact);
+    const group = groups.get(key) ?? [];
+    groups.set(key, group);
+    group.push({ notice, contact, row });
+  }
+  const sorted = [...groups.values()].map((group) => group.toSorted((a, b) => a.row.number - b.row.number));
+  return { groups: sorted as unknown as readonly Group[], cancelled };
+}
+
 /** Returns the key under which notifications become one message: same address, or acknowledged by the
  *  same responder. */
-export function groupOf(
-  { id, kind, subject }: Pick<NoticeRow, "id" | "kind" | "subject">,
-  { way, channel, address }: Pick<ContactRow, "way" | "channel" | "address">,
-): string {
-  if (way === "webhook" || kind === "customer" || kind === "said") return id;
-  return kind === "taken" ? `${channel} ${address} ${subject}` : `${channel} ${address}`;
+function groupOf({ id, kind, subject }: NoticeRow, contact: ContactRow): string {
+  if (contact.way === "webhook" || kind === "customer" || kind === "said") return id;
+  return kind === "taken" ? `${placeKey(contact)} ${subject}` : placeKey(contact);
+}
+
+/** Returns the escalations whose details the messages contain, and those of which they contain a headline
+ *  alone: transcripts are not loaded for messages about several escalations. */
+export function detailsFor(groups: readonly Group[]): {
+  readonly whole: readonly EscalationRow[];
+  readonly headlines: readonly EscalationRow[];
+} {
+  const isWhole = ([{ notice, contact }, ...others]: Group) =>
+    others.length === 0 && (notice.text === null || contact.way === "webhook");
+  const whole = new Map(groups.filter(isWhole).map(([{ row }]) => [row.id, row]));
+  const headlines = groups
+    .filter((group) => !isWhole(group))
+    .flatMap((group) => group.slice(0, mostHeadlines));
+  return {
+    whole: [...whole.values()],
+    headlines: headlines.map(({ row }) => row).filter(({ id }) => !whole.has(id)),
+  };
+}
+
+/** True when the message continues the conversation of its first contact. */
+export const continues = (group: Group): boolean => group.length === 1 || group[0].notice.kind === "taken";
+
+/** Rows that the messages depend on. */
+export interface Loaded {
+  readonly details: ReadonlyMap<string, Details>;
+  /** Conversations by `placeKey`, on channels with one conversation per person. */
+  readonly places: ReadonlyMap<string, string>;
+  /** External ids of our sent messages, by conversation. */
+  readonly sent: ReadonlyMap<string, readonly string[]>;
+}
+
+export interface Make {
+  id(): string;
+  token(length?: number): string;
+  /** Returns the public URL of a link token for responders' browsers; null without a public URL. */
+  link(token: string): string | null;
+}
+
+/** One message and its writes. */
+export interface Message {
+  readonly reply: Notice & { readonly id: string };
+  readonly group: Group;
+  /** The conversation to open first; null when there is one. */
+  readonly opened: NewConversation | null;
+  readonly link: { readonly contact: string; readonly link: string } | null;
+  /** The error of rendering, when a fixed text replaces the message. */
+  readonly error: unknown;
+}
+
+/** Renders the messages and finds their conversations. Channels with threads use one thread per escalation,
+ *  or one for a group; other channels use one conversation per person. Throws when a channel is gone. */
+export function planMessages(
+  groups: readonly Group[],
+  { details, places, sent }: Loaded,
+  lines: ChannelRuntimes,
+  make: Make,
+): readonly Message[] {
+  const opened = new Map(places);
+  const bound = new Map<string, string>();
+  return groups.map((group) => {
+    const [{ notice, contact }] = group;
+    const { channel, address } = contact;
+    const line = lines.get(channel);
+    if (!line) throw new Error(`writing a notification: there is no channel ${channel}`);
+    const threads = line.traits.conversations === "thread";
+    const single = group.length === 1 || contact.way === "webhook";
+    const token = single && notice.text === null && notice.kind !== "taken" ? make.token(26) : null;
+    const url = token === null ? null : make.link(token);
+    const shown = group.slice(0, mostHeadlines).flatMap((one) => details.get(one.row.id) ?? []);
+    const { text, subject, error } = rendered(group, shown, url, threads);
+    const own = continues(group) ? (contact.conversation ?? bound.get(contact.id)) : undefined;
+    const known = own ?? (threads ? undefined : opened.get(placeKey(contact))) ?? null;
+    const conversation = known ?? make.id();
+    opened.set(placeKey(contact), conversation);
+    for (const one of group) bound.set(one.contact.id, bound.get(one.contact.id) ?? conversation);
+    const person = { channel, agent: line.agent, person: address.toLowerCase(), person_name: null };
+    const party = { address, name: contact.name };
+    // Later messages continue the thread of the first notification, where the channel has threads.
+    const said = subject === null ? [] : (sent.get(conversation) ?? []);
+    return {
+      group,
+      opened: known === null ? { id: conversation, ...person, subject, token: make.token() } : null,
+      link: token === null || url === null ? null : { contact: contact.id, link: hashOf(token) },
+      error,
+      reply: {
+        id: make.id(),
+        channel,
+        conversation,
+        address:
+          said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId)),
+        text,
+        forced: false,
+      },
+    };
+  });
+}
+
+/** Returns a fixed text when the message cannot be rendered. */
+function rendered(
+  group: Group,
+  details: readonly Details[],
+  link: string | null,
+  threads: boolean,
+): { readonly text: string; readonly subject: string | null; readonly error: unknown } {
+  try {
+    return { ...notificationText(group, details, link, threads), error: null };
+  } catch (error) {
+    const { number, state } = group[0].row;
+    const text = `Escalation ${number} is ${state}. See: bridgehead escalation show ${number}`;
+    const subject = threads ? `[Escalation ${number}]` : null;
+    return { text: link === null ? text : `${text}\n${link}`, subject, error };
+  }
 }

@@ -10,10 +10,10 @@ import type { Database, Query } from "../../store/driver.ts";
 import { type ContactRow, contactByLink, useLink } from "../../store/tables/contacts.ts";
 import { type EscalationRow, lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
 import { acknowledge } from "../reply/acknowledge.ts";
-import { matterOf } from "./details.ts";
 import { hashOf, linkPath } from "./links.ts";
 import { type PageContent, pageResponse } from "./page-html.ts";
-import { headline, utc } from "./templates.ts";
+import { headlinesOf } from "./rows.ts";
+import { headline, utc } from "./text.ts";
 
 export interface PageDeps {
   readonly db: Pick<Database, "read">;
@@ -100,10 +100,11 @@ async function page(
       : row.state === "taken"
         ? (row.taken_by ?? "Somebody")
         : "Nobody yet";
+  const details = (await headlinesOf(q, [row])).get(row.id);
   return {
     title: `Escalation ${row.number}`,
     facts: [
-      ["What", headline(await matterOf(q, row, "none"))],
+      ["What", details ? headline(details) : row.reason],
       ["Why", row.reason],
       ["Since", utc(row.opened_at)],
       ["Who has it", who],

@@ -1,60 +1,91 @@
-// Stage tell.
+// Stage notify.
 // Input: escalations with a due step of the policy, and due notifications.
-// Effect: applies the policy: selects the contacts to notify now and the time of the next step; renders due
+// Effect: applies the policy: selects the responders to notify now and the time of the next step; renders due
 // notifications.
-// Output: contacts, notifications, and for each due notification a reply `ready` in the contact's own
-// conversation.
-// Failure: retried at the next sweep; no step was applied. Crash: the rows are still due.
+// Output: contacts, notifications, and for each due message a reply `ready` in the contact's own conversation.
+// Failure: what fails is retried alone, later; an escalation then continues with its next step. Crash: the
+// rows are still due.
 
+import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
-import { newId } from "../../ops/clock.ts";
+import { newId, newToken } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
+import type { Timing } from "../../ops/timing.ts";
+import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import { insertNotices } from "../../pipeline/route/notices.ts";
 import type { Query } from "../../store/driver.ts";
-import { addNotice, type ContactRow, ensureContact, moveContact } from "../../store/tables/contacts.ts";
+import { addContacts, addNotices, dueNotices, giveLinks, sentIds } from "../../store/tables/contacts.ts";
+import { addParticipants, insertConversations } from "../../store/tables/conversations.ts";
 import {
+  type DueEscalation,
   dueEscalations,
-  type EscalationRow,
   hastenEscalation,
-  moveEscalation,
-  nowMs,
+  lockEscalations,
+  moveEscalations,
   postponeEscalation,
 } from "../../store/tables/escalations.ts";
-import { groupWait, planStep, type Recipient, type TargetState, targetFor } from "./decide.ts";
-import { type SayDeps, writeDue } from "./render.ts";
-import { lastTold, targetStates, tryNow } from "./rows.ts";
+import {
+  continues,
+  detailsFor,
+  type Group,
+  groupDue,
+  groupedPlaces,
+  notifyRecipients,
+  placeKey,
+  planMessages,
+  planStep,
+} from "./decide.ts";
+import {
+  bindAll,
+  conversationsWith,
+  detailsOf,
+  endAll,
+  endNotices,
+  headlinesOf,
+  lastNotified,
+  lockChannels,
+  moveContacts,
+  postponeNotices,
+  readContacts,
+  retryNow,
+  targetStates,
+} from "./rows.ts";
 
-export interface TellDeps extends SayDeps {
+export interface NotifyDeps {
   /** Null when the current configuration has no policy. */
   readonly policy: () => Policy | null;
+  readonly lines: () => ChannelRuntimes;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Returns the public URL of a link token for responders' browsers; null without a public URL. */
+  readonly link: (token: string) => string | null;
+  readonly timing: Timing;
 }
 
-const batch = 100;
+/** Limits of one batch: escalations, and notifications. */
+const mostSteps = 100;
+const mostNotices = 1000;
 
-export function tellStage(deps: TellDeps): TransactionalStage {
+export function notifyStage(deps: NotifyDeps): TransactionalStage {
   return {
     takes: "escalations",
     async run(q) {
       const policy = deps.policy();
       if (policy === null) return [];
-      const due = await dueEscalations(q, batch);
-      const now = due.length > 0 ? await nowMs(q) : 0;
-      const targets = await targetStates(
+      const due = await dueEscalations(q, mostSteps);
+      await isolated(
         q,
-        due.map(({ id }) => id),
+        due,
+        (rows) => applySteps(q, policy, rows, deps),
+        async (row, error) => {
+          deps.log.error({ escalation: row.number, err: error }, "escalation notification failed");
+          await postponeEscalation(q, row.id, deps.timing.escalation.notifyRetry);
+        },
       );
-      const told: Told = new Map();
-      for (const row of due) {
-        await q
-          .savepoint(() => applyStep(q, policy, row, targets.get(row.id) ?? [], { ...deps, now, told }))
-          .catch((error: unknown) => {
-            deps.log.error({ escalation: row.number, err: error }, "escalation notification failed");
-            return postponeEscalation(q, row.id, deps.timing.escalation.notifyRetry);
-          });
-      }
       const written = await writeDue(q, policy, deps);
       // More rows are due than fit into one commit.
-      if (due.length === batch) q.waits.add(1);
+      if (due.length === mostSteps) q.waits.add(1);
       if (due.length + written === 0) return [];
       failpoint("notice.commit", "before", { count: written });
       return [() => failpoint("notice.commit", "after", { count: written })];
@@ -62,87 +93,186 @@ export function tellStage(deps: TellDeps): TransactionalStage {
   };
 }
 
-/** Cache by channel and address: milliseconds since its last notification, null for none. */
-type Told = Map<string, number | null>;
-
-/** Applies one step of the policy to one escalation: loads the recency of the addresses, writes the plan. */
-async function applyStep(
+/** Runs `work` for all items together. When it fails, runs it for each item alone, so that one defect does not
+ *  stop the others. */
+async function isolated<T>(
   q: Query,
-  policy: Policy,
-  row: EscalationRow,
-  known: readonly TargetState[],
-  deps: TellDeps & { readonly now: number; readonly told: Told },
+  items: readonly T[],
+  work: (items: readonly T[]) => Promise<void>,
+  failed: (item: T, error: unknown) => Promise<void>,
 ): Promise<void> {
-  const { now } = deps;
-  const { recipients, next, toldAt } = planStep(policy, row, known, deps.lines(), now);
-  const targets = [...known];
-  let carried = 0;
-  for (const recipient of recipients)
-    if (await notify(q, policy, row, recipient, targets, deps)) carried += 1;
-  const { tier, enteredAt } = next.progress;
-  await moveEscalation(q, row.id, { tier, entered_at: enteredAt, told_at: toldAt, due_at: next.dueAt });
-  // No contact of this step is reachable on any channel, so the next step is due at once.
-  if (next.tell.length > 0 && carried === 0)
-    await hastenEscalation(q, row.id, deps.timing.escalation.repeatFailed);
+  const all =
+    items.length > 1 &&
+    (await q
+      .savepoint(() => work(items))
+      .then(
+        () => true,
+        () => false,
+      ));
+  if (all) return;
+  for (const item of items)
+    await q.savepoint(() => work([item])).catch((error: unknown) => failed(item, error));
 }
 
-/** Enqueues a notification for the recipient. A repetition is enqueued only when the last one is not
- *  waiting to be sent. Adds a new target to `targets`. Returns false when no channel carries it. */
-async function notify(
+/** Applies one step of the policy to each escalation. */
+async function applySteps(
   q: Query,
   policy: Policy,
-  row: EscalationRow,
-  recipient: Recipient,
-  targets: TargetState[],
-  deps: TellDeps & { readonly now: number; readonly told: Told },
-): Promise<boolean> {
-  const { to, channel, address } = recipient;
-  if (channel === null || address === null) {
-    deps.log.error({ escalation: row.number, way: to.way }, "responder not notified: no channel carries it");
-    return false;
-  }
-  const id = newId(deps.clock.now());
-  const target = targetFor(recipient, targets);
-  // The configuration has changed, and the contact's former channel is gone.
-  const moved = target !== undefined && isGone(target, channel, deps);
-  if (target?.told && (target.due || (target.waiting && !moved))) {
-    // The pending notification follows the retry schedule of ordinary mail, so its next attempt may be
-    // hours away.
-    if (moved) await moveContact(q, target.contact, channel);
-    else if (target.contact.conversation !== null) await tryNow(q, target.contact.conversation);
-    return true;
-  }
-  const { person, name, way } = to;
-  const given =
-    target?.contact ??
-    (await ensureContact(q, { id, escalation: row.id, person, name, way, address, channel }));
-  const contact = moved ? await moveContact(q, given, channel) : given;
-  const repeats = target?.told === true;
-  const wait = way === "webhook" ? 0 : groupWait(policy, await lastToldAt(q, policy, contact, deps.told));
-  const notice = { id: newId(deps.clock.now()), contact: contact.id, text: null };
-  await addNotice(
+  rows: readonly DueEscalation[],
+  { lines, clock, log, timing }: NotifyDeps,
+): Promise<void> {
+  const targets = await targetStates(
     q,
-    repeats
-      ? { ...notice, kind: "again", subject: String(deps.now) }
-      : { ...notice, kind: "told", subject: "" },
-    wait,
+    rows.map(({ id }) => id),
   );
-  if (target === undefined) targets.push({ contact, told: true, due: true, waiting: false, reached: false });
-  return true;
+  const plans = rows.map((row) => planStep(policy, row, targets.get(row.id) ?? [], lines()));
+  const places = policy.group > 0 ? plans.flatMap(groupedPlaces) : [];
+  const ago = await lastNotified(q, places, policy.group);
+  const make = () => newId(clock.now());
+  const steps = plans.map((plan) =>
+    notifyRecipients(policy, plan, ago, lines(), make, timing.escalation.repeatFailed),
+  );
+  await addContacts(
+    q,
+    steps.flatMap(({ contacts }) => contacts),
+  );
+  await moveContacts(
+    q,
+    steps.flatMap(({ moved }) => moved),
+  );
+  await addNotices(
+    q,
+    steps.flatMap(({ notices }) => notices),
+  );
+  await moveEscalations(
+    q,
+    steps.map(({ step }) => step),
+  );
+  const retried = steps.flatMap((one) => one.retried);
+  if (retried.length > 0) await retryNow(q, retried);
+  for (const [at, { unreachable }] of steps.entries())
+    for (const way of unreachable)
+      log.error({ escalation: rows[at]?.number, way }, "responder not notified: no channel carries it");
 }
 
-const isGone = ({ contact }: TargetState, channel: string, { lines }: TellDeps): boolean =>
-  contact.channel !== channel && !lines().get(contact.channel)?.outbound;
+/** Writes all due notifications. Returns the number of messages. */
+async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<number> {
+  const notices = await dueNotices(q, mostNotices, deps.timing.escalation.clockStep);
+  if (notices.length === 0) return 0;
+  // An acknowledgement at another node notifies the contacts that were notified before. The lock orders
+  // each of these notifications before it, or cancels them. Contacts are read under the lock, because
+  // another node may have bound them since.
+  const rows = await lockEscalations(
+    q,
+    notices.map(({ escalation }) => escalation),
+    "free",
+  );
+  const free = notices.filter(({ escalation }) => rows.has(escalation));
+  if (free.length < notices.length) q.waits.add(deps.timing.escalation.notifyBusy);
+  if (notices.length === mostNotices) q.waits.add(1);
+  const contacts = await readContacts(
+    q,
+    free.map(({ contact }) => contact),
+  );
+  const { groups, cancelled } = groupDue(free, contacts, rows);
+  let written = 0;
+  const write = async (some: readonly Group[]) => {
+    const count = await writeMessages(q, policy, some, deps);
+    written += count;
+  };
+  await isolated(q, groups, write, async (group, error) => {
+    const { channel } = group[0].contact;
+    deps.log.error({ channel, err: error }, "writing a notification failed");
+    await postponeNotices(
+      q,
+      group.map(({ notice }) => notice.id),
+      deps.timing.escalation.notifyRetry,
+    );
+    for (const { row } of group) await hastenEscalation(q, row.id, deps.timing.escalation.repeatFailed);
+  });
+  await endNotices(q, cancelled, null);
+  return written;
+}
 
-async function lastToldAt(
+/** Writes one message for each group. Returns their number. Leaves out those to an address to which another
+ *  node may be writing for the first time; they stay due. */
+async function writeMessages(
   q: Query,
   policy: Policy,
-  { channel, address }: ContactRow,
-  told: Told,
-): Promise<number | null> {
-  const key = `${channel} ${address}`;
-  const known = told.get(key);
-  const ago = known === undefined ? await lastTold(q, { channel, address }, policy.group) : known;
-  told.set(key, ago);
-  return ago;
+  groups: readonly Group[],
+  { lines, clock, log, link, timing }: NotifyDeps,
+): Promise<number> {
+  const { places, locked } = await knownPlaces(q, groups, lines());
+  const ready = groups.filter(([{ contact }]) => !locked.has(placeKey(contact)));
+  if (ready.length < groups.length) q.waits.add(timing.escalation.notifyBusy);
+  const { whole, headlines } = detailsFor(ready);
+  const details = new Map([
+    ...(headlines.length > 0 ? await headlinesOf(q, headlines) : []),
+    ...(whole.length > 0 ? await detailsOf(q, whole) : []),
+  ]);
+  const threads = ready.flatMap((group) => (continues(group) ? (group[0].contact.conversation ?? []) : []));
+  const sent = threads.length > 0 ? await sentIds(q, threads) : new Map();
+  let now = clock.now();
+  const make = { id: () => newId(now++), token: newToken, link };
+  const messages = planMessages(ready, { details, places, sent }, lines(), make);
+  const opened = messages.flatMap((one) => one.opened ?? []);
+  await insertConversations(q, opened);
+  await addParticipants(
+    q,
+    opened.map(({ id, person }) => ({ conversation: id, address: person })),
+  );
+  const unbound = messages.flatMap(({ group, reply }) =>
+    group.map(({ contact }) => ({ contact, conversation: reply.conversation })),
+  );
+  await bindAll(
+    q,
+    unbound
+      .filter(({ contact }) => contact.conversation === null)
+      .map((one) => ({ ...one, contact: one.contact.id })),
+  );
+  await giveLinks(
+    q,
+    messages.flatMap((one) => one.link ?? []),
+    policy.expires,
+  );
+  await insertNotices(
+    q,
+    messages.map(({ reply }) => reply),
+  );
+  await endAll(
+    q,
+    messages.flatMap(({ group, reply }) =>
+      group.map(({ notice }) => ({ notice: notice.id, reply: reply.id })),
+    ),
+  );
+  for (const { group, error } of messages)
+    if (error !== null)
+      log.error({ escalation: group[0].row.number, err: error }, "rendering a notification failed");
+  return messages.length;
+}
+
+/** Returns the conversations with the recipients on channels with one conversation per person, by
+ *  `placeKey`. `locked`: addresses without one, on a channel that another node has locked. */
+async function knownPlaces(
+  q: Query,
+  groups: readonly Group[],
+  lines: ChannelRuntimes,
+): Promise<{ readonly places: ReadonlyMap<string, string>; readonly locked: ReadonlySet<string> }> {
+  const contacts = groups
+    .map(([{ contact }]) => contact)
+    .filter(({ channel }) => lines.get(channel)?.traits.conversations === "person");
+  const known = contacts.length > 0 ? await conversationsWith(q, contacts) : new Map<string, string>();
+  const missing = contacts.filter((one) => one.conversation === null && !known.has(placeKey(one)));
+  if (missing.length === 0) return { places: known, locked: new Set() };
+  const channels = await lockChannels(
+    q,
+    missing.map(({ channel }) => channel),
+  );
+  // Another node may have opened one between the read and the lock.
+  const opened = await conversationsWith(
+    q,
+    missing.filter(({ channel }) => channels.has(channel)),
+  );
+  const locked = missing.filter(({ channel }) => !channels.has(channel)).map(placeKey);
+  return { places: new Map([...known, ...opened]), locked: new Set(locked) };
 }

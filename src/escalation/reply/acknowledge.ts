@@ -7,7 +7,7 @@ import type { Query } from "../../store/driver.ts";
 import { readConversation } from "../../store/tables/conversations.ts";
 import { closeEscalation, type EscalationRow } from "../../store/tables/escalations.ts";
 import { enqueueTurn } from "../../store/tables/turns.ts";
-import { takenText } from "../notify/templates.ts";
+import { takenText } from "../notify/text.ts";
 import { acknowledgeEscalation, notifyOthers } from "./rows.ts";
 
 export interface ActorDeps {

@@ -9,7 +9,7 @@ import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import type { ContactRow } from "../../store/tables/contacts.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import type { MeantFile, ReadyFile } from "../../store/tables/files.ts";
-import { carriesNotice } from "../notify/templates.ts";
+import { carriesNotice } from "../notify/text.ts";
 import { handOn } from "./files.ts";
 import type { Customer } from "./rows.ts";
 

@@ -12,7 +12,7 @@ import {
 } from "../../store/tables/conversations.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import { moves } from "../../store/transitions.ts";
-import { numberIn } from "../notify/templates.ts";
+import { numberIn } from "../notify/text.ts";
 import type { Candidate, Sender } from "./decide.ts";
 
 /** Returns the notification targets that the message answers, with their locked escalations. A close at

@@ -7,9 +7,10 @@ import { type Cap, isShortCode } from "../../domain/guards.ts";
 import { attachmentLines } from "../../domain/question.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
-import type { Query } from "../../store/driver.ts";
+import { type Query, touch } from "../../store/driver.ts";
+import { manyRows } from "../../store/many.ts";
 import { addParticipant, insertConversation } from "../../store/tables/conversations.ts";
-import { hasNotice, insertReply } from "../../store/tables/drafts.ts";
+import { hasNotice } from "../../store/tables/drafts.ts";
 import { type AttachmentRow, countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { lift, suppress } from "../../store/tables/suppressions.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
@@ -36,17 +37,31 @@ export interface Notice {
 /** Inserts a reply in state `ready` that is sent unchanged: without signature, introduction or delay.
  *  Returns its id. */
 export async function insertNotice(q: Query, clock: Clock, notice: Notice): Promise<string> {
-  const { address, forced, ...rest } = notice;
   const id = newId(clock.now());
-  await insertReply(q, {
-    id,
-    ...rest,
-    turn: null,
-    kind: "notice",
-    address: JSON.stringify({ ...address, forced } satisfies NoticeAddress),
-    platformId: null,
-  });
+  await insertNotices(q, [{ id, ...notice }]);
   return id;
+}
+
+const noticeRows = manyRows(
+  "INSERT INTO replies (id, conversation, channel, state, kind, address, text, hand_over, created_at) VALUES",
+  "(?, ?, ?, 'ready', 'notice', ?, ?, 0, now_ms())",
+);
+
+/** Inserts several replies like `insertNotice`. Those of one conversation are sent in the order of their
+ *  ids. */
+export async function insertNotices(
+  q: Query,
+  notices: readonly (Notice & { readonly id: string })[],
+): Promise<void> {
+  const rows = notices.map(({ id, conversation, channel, address, forced, text }) => [
+    id,
+    conversation,
+    channel,
+    JSON.stringify({ ...address, forced } satisfies NoticeAddress),
+    text,
+  ]);
+  for (const [sql, values] of noticeRows(rows)) await q.run(sql, ...values);
+  for (const { channel } of notices) touch(q, "replies", channel);
 }
 
 /** Notifies a customer that their messages are held: once per window of the cap, and at most once in

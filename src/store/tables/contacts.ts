@@ -2,6 +2,7 @@
 // contacts; one without a reply is waiting to be rendered.
 
 import { type Query, touch } from "../driver.ts";
+import { fromListed, listOf, manyRows } from "../many.ts";
 
 export type Way = "sms" | "email" | "webhook";
 export type NoticeKind = "told" | "again" | "taken" | "customer" | "said";
@@ -27,30 +28,27 @@ export interface ContactRow {
 export const contactColumns =
   "id, escalation, person, name, way, address, channel, conversation, link_until, link_used_at";
 
-/** Finds or creates the contact for that transport and address. */
-export async function ensureContact(
-  q: Query,
-  contact: Omit<ContactRow, "conversation" | "link_until" | "link_used_at">,
-): Promise<ContactRow> {
-  const row = await q.one<ContactRow>(
-    `INSERT INTO contacts (id, escalation, person, name, way, address, channel) VALUES ($1, $2, $3, $4, $5, $6, $7)
-     ON CONFLICT (escalation, way, address) DO UPDATE SET name = contacts.name RETURNING ${contactColumns}`,
-    contact.id,
-    contact.escalation,
-    contact.person,
-    contact.name,
-    contact.way,
-    contact.address,
-    contact.channel,
-  );
-  if (!row) throw new Error(`telling ${contact.person} of escalation ${contact.escalation}: no contact`);
-  return row;
-}
+const contactRows = manyRows(
+  "INSERT INTO contacts (id, escalation, person, name, way, address, channel) VALUES",
+  "(?, ?, ?, ?, ?, ?, ?)",
+  "ON CONFLICT (escalation, way, address) DO NOTHING",
+);
 
-/** Moves the contact to another channel, in a separate conversation. */
-export async function moveContact(q: Query, contact: ContactRow, channel: string): Promise<ContactRow> {
-  await q.run("UPDATE contacts SET channel = $2, conversation = NULL WHERE id = $1", contact.id, channel);
-  return { ...contact, channel, conversation: null };
+/** Adds contacts. One with the transport and address of another contact of the escalation is ignored. */
+export async function addContacts(
+  q: Query,
+  contacts: readonly Omit<ContactRow, "conversation" | "link_until" | "link_used_at">[],
+): Promise<void> {
+  const rows = contacts.map((one) => [
+    one.id,
+    one.escalation,
+    one.person,
+    one.name,
+    one.way,
+    one.address,
+    one.channel,
+  ]);
+  for (const [sql, values] of contactRows(rows)) await q.run(sql, ...values);
 }
 
 export async function readContact(q: Query, id: string): Promise<ContactRow> {
@@ -66,15 +64,22 @@ export async function contactsOf(q: Query, escalation: string): Promise<ContactR
   );
 }
 
-/** Stores an acknowledgement link. `link` is the SHA-256 of the token in the URL; the token itself is
- *  not stored. */
-export async function giveLink(q: Query, id: string, link: string, forMs: number): Promise<void> {
-  await q.run(
-    "UPDATE contacts SET link = $2, link_until = now_ms() + $3, link_used_at = NULL WHERE id = $1",
-    id,
-    link,
-    forMs,
-  );
+const linkRows = manyRows(
+  "WITH given (id, link, ms) AS (VALUES",
+  "(?, ?, CAST(? AS BIGINT))",
+  `) UPDATE contacts SET link = given.link, link_until = now_ms() + given.ms, link_used_at = NULL
+     FROM given WHERE contacts.id = given.id`,
+);
+
+/** Stores acknowledgement links that replace earlier ones. `link` is the SHA-256 of the token in the URL;
+ *  the token itself is not stored. */
+export async function giveLinks(
+  q: Query,
+  links: readonly { readonly contact: string; readonly link: string }[],
+  forMs: number,
+): Promise<void> {
+  const rows = links.map(({ contact, link }) => [contact, link, forMs]);
+  for (const [sql, values] of linkRows(rows)) await q.run(sql, ...values);
 }
 
 /** Finds a contact by the hash of the token; `left`: milliseconds until the link expires. */
@@ -109,47 +114,61 @@ export interface NoticeRow {
 
 const noticeColumns = "id, contact, kind, subject, text, reply";
 
-/** Enqueues a notification that is due in `inMs` milliseconds. Returns false for a duplicate (same
- *  contact, kind and subject). */
-export async function addNotice(q: Query, notice: Omit<NoticeRow, "reply">, inMs: number): Promise<boolean> {
-  const added = await q.run(
-    `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
-     VALUES ($1, $2, $3, $4, $5, now_ms() + $6, now_ms()) ON CONFLICT (contact, kind, subject) DO NOTHING`,
-    notice.id,
-    notice.contact,
-    notice.kind,
-    notice.subject,
-    notice.text,
-    Math.ceil(inMs),
-  );
-  if (added === 1 && inMs <= 0) touch(q, "escalations");
-  else if (added === 1) q.waits.add(inMs);
-  return added === 1;
+const noticeRows = manyRows(
+  "INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at) VALUES",
+  "(?, ?, ?, ?, ?, now_ms() + ?, now_ms())",
+  "ON CONFLICT (contact, kind, subject) DO NOTHING",
+);
+
+/** A notification that is due in `inMs` milliseconds. */
+export type NewNotice = Omit<NoticeRow, "reply"> & { readonly inMs: number };
+
+/** Enqueues notifications. Ignores duplicates (same contact, kind and subject); returns how many were new. */
+export async function addNotices(q: Query, notices: readonly NewNotice[]): Promise<number> {
+  let added = 0;
+  const rows = notices.map((one) => [
+    one.id,
+    one.contact,
+    one.kind,
+    one.subject,
+    one.text,
+    Math.ceil(one.inMs),
+  ]);
+  for (const [sql, values] of noticeRows(rows)) added += await q.run(sql, ...values);
+  if (added > 0 && notices.some(({ inMs }) => inMs <= 0)) touch(q, "escalations");
+  for (const { inMs } of notices) if (added > 0 && inMs > 0) q.waits.add(inMs);
+  return added;
 }
+
+/** Enqueues a notification that is due in `inMs` milliseconds. Returns false for a duplicate. */
+export const addNotice = async (q: Query, notice: Omit<NoticeRow, "reply">, inMs: number): Promise<boolean> =>
+  (await addNotices(q, [{ ...notice, inMs }])) === 1;
+
+/** A due notification and the escalation of its contact. */
+export interface DueNotice extends NoticeRow {
+  readonly escalation: string;
+}
+
+const dueColumns = `${noticeColumns}, (SELECT escalation FROM contacts WHERE contacts.id = notices.contact) AS escalation`;
 
 /** Returns due notifications, oldest first. Includes rows dated in the future, which exist after a
  *  backward clock step: those written more than `aheadMs` in the future. Locked for this transaction. There are two statements because a combined one
  *  would read all waiting rows at every sweep. */
-export async function dueNotices(q: Query, limit: number, aheadMs: number): Promise<NoticeRow[]> {
-  const due = await q.all<NoticeRow>(
-    `SELECT ${noticeColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
+export async function dueNotices(q: Query, limit: number, aheadMs: number): Promise<DueNotice[]> {
+  const due = await q.all<DueNotice>(
+    `SELECT ${dueColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );
   if (due.length === limit) return due;
-  const ahead = await q.all<NoticeRow>(
-    `SELECT ${noticeColumns} FROM notices WHERE due_at IS NOT NULL AND made_at > now_ms() + $2 AND due_at > now_ms()
+  const ahead = await q.all<DueNotice>(
+    `SELECT ${dueColumns} FROM notices WHERE due_at IS NOT NULL AND made_at > now_ms() + $2 AND due_at > now_ms()
      ORDER BY made_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit - due.length,
     aheadMs,
   );
   return [...due, ...ahead];
-}
-
-/** Postpones a notification that could not be written by `ms`, so that it does not delay the others. */
-export async function postponeNotice(q: Query, id: string, ms: number): Promise<void> {
-  await q.run("UPDATE notices SET due_at = now_ms() + $2 WHERE id = $1", id, ms);
 }
 
 /** A notification for a contact of an escalation, with its delivery state. */
@@ -197,12 +216,16 @@ export async function wasTold(q: Query): Promise<boolean> {
   return (await q.one("SELECT 1 FROM contacts LIMIT 1")) !== undefined;
 }
 
-/** Returns the external ids of our sent messages in a conversation, oldest first. */
-export async function sentIds(q: Query, conversation: string): Promise<string[]> {
-  const rows = await q.all<{ id: string }>(
-    `SELECT external_id AS id FROM drafts WHERE conversation = $1 AND external_id IS NOT NULL AND state IN ('sent', 'delivered')
-     ORDER BY seq`,
-    conversation,
+/** Returns the external ids of our sent messages in each conversation, oldest first. */
+export async function sentIds(
+  q: Query,
+  conversations: Iterable<string>,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const rows = await q.all<{ conversation: string; id: string }>(
+    `SELECT conversation, external_id AS id ${fromListed("drafts", "conversation")}
+     WHERE external_id IS NOT NULL AND state IN ('sent', 'delivered') ORDER BY conversation, seq`,
+    listOf(conversations),
   );
-  return rows.map(({ id }) => id);
+  const byConversation = Map.groupBy(rows, ({ conversation }) => conversation);
+  return new Map([...byConversation].map(([conversation, own]) => [conversation, own.map(({ id }) => id)]));
 }

@@ -2,6 +2,7 @@
 // escalation exists per subject (`about`).
 
 import { type Query, touch } from "../driver.ts";
+import { isListed, listOf, manyRows } from "../many.ts";
 import { moves } from "../transitions.ts";
 
 export interface EscalationRow {
@@ -37,21 +38,11 @@ export interface EscalationRow {
 const columns =
   "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, from_seq, closed_at, closed_by";
 
-/** The database's clock, in milliseconds. */
-export async function nowMs(q: Query): Promise<number> {
-  const row = await q.one<{ now: number }>("SELECT now_ms() AS now");
-  return row?.now ?? 0;
-}
-
 export async function readEscalation(q: Query, id: string): Promise<EscalationRow> {
   const row = await q.one<EscalationRow>(`SELECT ${columns} FROM escalations WHERE id = $1`, id);
   if (!row) throw new Error(`reading escalation ${id}: there is none`);
   return row;
 }
-
-/** Number of ids per statement. A fixed number keeps the SQL text constant. */
-const chunk = 50;
-const places = Array.from({ length: chunk }, (_, index) => `$${index + 1}`).join(", ");
 
 /** Locks the escalations with these ids for this transaction and returns their current rows. `free`
  *  skips rows locked by other transactions instead of waiting. The rows are locked in a fixed order, so
@@ -61,17 +52,12 @@ export async function lockEscalations(
   ids: Iterable<string>,
   which: "all" | "free" = "all",
 ): Promise<ReadonlyMap<string, EscalationRow>> {
-  const sorted = [...new Set(ids)].toSorted();
-  const rows = new Map<string, EscalationRow>();
-  for (let at = 0; at < sorted.length; at += chunk) {
-    const found = await q.all<EscalationRow>(
-      `SELECT ${columns} FROM escalations WHERE id IN (${places}) ORDER BY id
-       FOR UPDATE${which === "free" ? " SKIP LOCKED" : ""} -- only: postgres`,
-      ...Array.from({ length: chunk }, (_, index) => sorted[at + index] ?? null),
-    );
-    for (const row of found) rows.set(row.id, row);
-  }
-  return rows;
+  const rows = await q.all<EscalationRow>(
+    `SELECT ${columns} FROM escalations WHERE ${isListed("id")} ORDER BY id
+     FOR UPDATE${which === "free" ? " SKIP LOCKED" : ""} -- only: postgres`,
+    listOf(ids),
+  );
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 export async function escalationByNumber(q: Query, number: number): Promise<EscalationRow | null> {
@@ -137,18 +123,23 @@ export async function insertEscalation(
 /** Must match the expression of the index. */
 const lastStep = "(CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END)";
 
+export interface DueEscalation extends EscalationRow {
+  /** The database's clock, in milliseconds. */
+  readonly now: number;
+}
+
 /** Returns escalations whose next policy step is due, longest due first. Includes rows whose last step
  *  is dated in the future, which exist after a backward clock step. Locked for this transaction. There
  *  are two statements because a combined one would read all open escalations at every sweep. */
-export async function dueEscalations(q: Query, limit: number): Promise<EscalationRow[]> {
-  const due = await q.all<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
+export async function dueEscalations(q: Query, limit: number): Promise<DueEscalation[]> {
+  const due = await q.all<DueEscalation>(
+    `SELECT ${columns}, now_ms() AS now FROM escalations WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );
   if (due.length === limit) return due;
-  const ahead = await q.all<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE due_at IS NOT NULL AND ${lastStep} > now_ms() AND due_at > now_ms()
+  const ahead = await q.all<DueEscalation>(
+    `SELECT ${columns}, now_ms() AS now FROM escalations WHERE due_at IS NOT NULL AND ${lastStep} > now_ms() AND due_at > now_ms()
      ORDER BY ${lastStep} LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit - due.length,
@@ -156,21 +147,21 @@ export async function dueEscalations(q: Query, limit: number): Promise<Escalatio
   return [...due, ...ahead];
 }
 
-/** Updates the position in the policy. Changes nothing when the escalation was acknowledged or closed
+const stepRows = manyRows(
+  "WITH given (id, tier, entered_at, told_at, due_at) AS (VALUES",
+  "(?, CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))",
+  `) UPDATE escalations SET tier = given.tier, entered_at = given.entered_at, told_at = given.told_at,
+     due_at = given.due_at FROM given WHERE escalations.id = given.id AND escalations.state = 'open'`,
+);
+
+/** Updates the positions in the policy. Changes nothing in an escalation that was acknowledged or closed
  *  since it was read. */
-export async function moveEscalation(
+export async function moveEscalations(
   q: Query,
-  id: string,
-  to: Pick<EscalationRow, "tier" | "entered_at" | "told_at" | "due_at">,
+  to: readonly Pick<EscalationRow, "id" | "tier" | "entered_at" | "told_at" | "due_at">[],
 ): Promise<void> {
-  await q.run(
-    "UPDATE escalations SET tier = $2, entered_at = $3, told_at = $4, due_at = $5 WHERE id = $1 AND state = 'open'",
-    id,
-    to.tier,
-    to.entered_at,
-    to.told_at,
-    to.due_at,
-  );
+  const rows = to.map((row) => [row.id, row.tier, row.entered_at, row.told_at, row.due_at]);
+  for (const [sql, values] of stepRows(rows)) await q.run(sql, ...values);
 }
 
 /** Postpones a failed step by `ms`, so that it does not delay other escalations. */

@@ -1,6 +1,7 @@
 // Triggers and notes of an escalation; each trigger is recorded once.
 
 import type { Query } from "../driver.ts";
+import { fromListed, listOf } from "../many.ts";
 
 /** Records a trigger. Returns false when its key was recorded before. */
 export async function addSource(
@@ -49,10 +50,20 @@ export interface SourceRow {
   readonly noticed_at: number;
 }
 
-/** Returns the triggers in the order of their recording. */
-export async function sourcesOf(q: Query, escalation: string): Promise<SourceRow[]> {
-  return q.all<SourceRow>(
-    "SELECT source, detail, noticed_at FROM sources WHERE escalation = $1 ORDER BY noticed_at, key",
-    escalation,
+/** Returns the triggers of each escalation in the order of their recording. */
+export async function sourcesOf(
+  q: Query,
+  escalations: Iterable<string>,
+): Promise<ReadonlyMap<string, readonly SourceRow[]>> {
+  const rows = await q.all<SourceRow & { readonly escalation: string }>(
+    `SELECT escalation, source, detail, noticed_at ${fromListed("sources", "escalation")} ORDER BY noticed_at, key`,
+    listOf(escalations),
+  );
+  const byEscalation = Map.groupBy(rows, ({ escalation }) => escalation);
+  return new Map(
+    [...byEscalation].map(([escalation, own]) => [
+      escalation,
+      own.map(({ source, detail, noticed_at }) => ({ source, detail, noticed_at })),
+    ]),
   );
 }

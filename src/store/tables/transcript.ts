@@ -1,6 +1,7 @@
 // Transcript of a conversation, for the notifications of responders.
 
 import type { Query } from "../driver.ts";
+import { fromListed, listOf } from "../many.ts";
 
 export interface Said {
   readonly at: number;
@@ -12,30 +13,39 @@ export interface Said {
   readonly other?: string | null;
 }
 
-/** Returns the newest `limit` messages, oldest first, each truncated to `mostChars` characters. Notices
- *  are excluded. */
-export async function transcriptOf(
+/** Returns the newest messages of each conversation, oldest first: at most `limit`, each truncated to
+ *  `mostChars` characters, and no more than the first one that exceeds `mostTotal` characters together.
+ *  Notices are excluded. */
+export async function transcriptsOf(
   q: Query,
-  conversation: string,
+  conversations: Iterable<string>,
   limit: number,
-  mostChars = 2 ** 30,
-): Promise<Said[]> {
-  const rows = await q.all<Said & { readonly length: number }>(
-    `SELECT at, who, side, other, substr(text, 1, $3) AS text, length(text) AS length FROM (
-       SELECT received_at AS at, 'person' AS who, question AS text, 0 AS side,
-           CASE WHEN person = (SELECT person FROM conversations WHERE id = $1) THEN NULL ELSE person END AS other FROM turns
-         WHERE conversation = $1 AND kind = 'question' AND question <> ''
-       UNION ALL
-       SELECT created_at AS at, CASE WHEN kind = 'human' THEN 'human' ELSE 'agent' END AS who, text, 1 AS side, NULL AS other FROM replies
-         WHERE conversation = $1 AND kind <> 'notice' AND text <> ''
-     ) AS said ORDER BY at DESC, side DESC LIMIT $2`,
-    conversation,
+  mostChars: number,
+  mostTotal: number,
+): Promise<ReadonlyMap<string, readonly Said[]>> {
+  const rows = await q.all<Said & { readonly conversation: string; readonly length: number }>(
+    `SELECT conversation, at, who, other, text, length FROM (
+       SELECT said.*, ROW_NUMBER() OVER newest AS place, SUM(length(text)) OVER newest - length(text) AS newer FROM (
+         SELECT turns.conversation, received_at AS at, 'person' AS who, substr(question, 1, $3) AS text,
+             length(question) AS length, 0 AS side, CASE WHEN turns.person = (
+               SELECT person FROM conversations WHERE conversations.id = turns.conversation
+             ) THEN NULL ELSE turns.person END AS other
+           ${fromListed("turns", "conversation")} WHERE kind = 'question' AND question <> ''
+         UNION ALL
+         SELECT replies.conversation, created_at AS at, CASE WHEN kind = 'human' THEN 'human' ELSE 'agent' END AS who,
+             substr(text, 1, $3) AS text, length(text) AS length, 1 AS side, NULL AS other
+           ${fromListed("replies", "conversation")} WHERE kind <> 'notice' AND text <> ''
+       ) AS said WINDOW newest AS (PARTITION BY conversation ORDER BY at DESC, side DESC ROWS UNBOUNDED PRECEDING)
+     ) AS numbered WHERE place <= $2 AND newer <= $4 ORDER BY conversation, place DESC`,
+    listOf(conversations),
     limit,
     mostChars,
+    mostTotal,
   );
-  return rows
-    .reverse()
-    .map(({ length, ...said }) => (length > mostChars ? { ...said, cut: length - mostChars } : said));
+  const messages = rows.map(({ length, ...said }) =>
+    length > mostChars ? { ...said, cut: length - mostChars } : said,
+  );
+  return Map.groupBy(messages, ({ conversation }) => conversation);
 }
 
 /** History of a person on a channel: number of conversations, and the time of the first one (epoch ms). */
@@ -46,23 +56,22 @@ export interface Acquaintance {
   readonly escalations: number;
 }
 
-/** `number`: the number of the current escalation. */
-export async function acquaintanceOf(
+/** Returns the history of the customers of these escalations, by escalation. */
+export async function acquaintancesOf(
   q: Query,
-  { channel, person }: { readonly channel: string; readonly person: string },
-  number: number,
-): Promise<Acquaintance> {
-  const row = await q.one<Acquaintance>(
-    `SELECT MIN(opened_at) AS since, COUNT(*) AS conversations,
-       (SELECT COUNT(*) FROM conversations own JOIN escalations ON escalations.conversation = own.id
-        WHERE own.channel = $1 AND own.person = $2 AND escalations.number < $3) AS escalations
-     FROM conversations WHERE channel = $1 AND person = $2`,
-    channel,
-    person,
-    number,
+  escalations: Iterable<string>,
+): Promise<ReadonlyMap<string, Acquaintance>> {
+  const rows = await q.all<Acquaintance & { readonly id: string }>(
+    `SELECT escalations.id,
+       (SELECT MIN(opened_at) FROM conversations WHERE channel = own.channel AND person = own.person) AS since,
+       (SELECT COUNT(*) FROM conversations WHERE channel = own.channel AND person = own.person) AS conversations,
+       (SELECT COUNT(*) FROM conversations JOIN escalations earlier ON earlier.conversation = conversations.id
+        WHERE conversations.channel = own.channel AND conversations.person = own.person
+          AND earlier.number < escalations.number) AS escalations
+     ${fromListed("escalations", "id")} JOIN conversations own ON own.id = escalations.conversation`,
+    listOf(escalations),
   );
-  if (!row) throw new Error(`looking for what is known of a person on ${channel}: no answer`);
-  return row;
+  return new Map(rows.map(({ id, ...known }) => [id, known]));
 }
 
 /** Returns whether a message of the customer was routed into that conversation as a turn with that

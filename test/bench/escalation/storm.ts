@@ -11,7 +11,7 @@ import { causes, type Policy } from "../../../src/domain/policy.ts";
 import { RateReserve } from "../../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { createEscalation } from "../../../src/escalation/escalation.ts";
-import { tellStage } from "../../../src/escalation/notify/stage.ts";
+import { notifyStage } from "../../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../../src/escalation/poll/stage.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
@@ -92,7 +92,7 @@ export async function startStorm(customers: number): Promise<Storm> {
     timing: standardTiming,
     transactional: [
       routeStage({ ...deps, cancel: () => {} }),
-      tellStage({ ...deps, link: () => null }),
+      notifyStage({ ...deps, link: () => null }),
       composeStage(deps),
     ],
     stages: [sendStage({ ...deps, db }), watchStage({ ...deps, db, rate })],

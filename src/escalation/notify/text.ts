@@ -1,12 +1,14 @@
-// Texts of notifications, for SMS and mail. Plain text, never Markdown. Text of customers and agents is
+// Texts of notifications, for SMS, mail and webhooks. Plain text, never Markdown. Text of customers and agents is
 // quoted as data and bounded: one line in an SMS, several thousand characters of each message in a mail.
 
+import type { ContactRow, NoticeRow } from "../../store/tables/contacts.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import type { SourceRow } from "../../store/tables/sources.ts";
 import type { Acquaintance, Said } from "../../store/tables/transcript.ts";
+import type { Group } from "./decide.ts";
 
 /** The data of a notification. */
-export interface Matter {
+export interface Details {
   readonly row: EscalationRow;
   readonly sources: readonly SourceRow[];
   /** The customer; null when it is about a channel. */
@@ -36,7 +38,7 @@ const cut = (text: string, most: number): string => {
 };
 
 /** Summarizes the escalation in one line. */
-export function headline({ row, person }: Matter): string {
+export function headline({ row, person }: Details): string {
   const what = row.topic ?? row.reason;
   const who = person === null ? `channel ${row.channel}` : `${person.name ?? person.address}, ${row.channel}`;
   return `${cut(what, 80)} (${cut(who, 60)})`;
@@ -44,7 +46,8 @@ export function headline({ row, person }: Matter): string {
 
 /** Returns the subject of the mail. It contains the number, so that mail programs group the mails of one
  *  escalation. */
-export const subjectOf = (matter: Matter): string => `[Escalation ${matter.row.number}] ${headline(matter)}`;
+export const subjectOf = (details: Details): string =>
+  `[Escalation ${details.row.number}] ${headline(details)}`;
 
 /** Returns the escalation number in the subject of a notification, regardless of prefixes that a mail
  *  program added. */
@@ -55,15 +58,15 @@ export function numberIn(subject: string): number | null {
 
 /** Renders an SMS: headline, customer, last message, how to answer. `link`: page that acknowledges with
  *  one tap. */
-export function shortText(matter: Matter, link: string | null, again: boolean): string {
-  return [...headOf(matter, again), howToAnswer(matter.row, matter.person !== null, link)].join("\n");
+export function shortText(details: Details, link: string | null, again: boolean): string {
+  return [...headOf(details, again), howToAnswer(details.row, details.person !== null, link)].join("\n");
 }
 
 /** Headline, customer, last message. */
-function headOf(matter: Matter, again: boolean): readonly string[] {
-  const last = matter.said.findLast(({ who }) => who === "person");
+function headOf(details: Details, again: boolean): readonly string[] {
+  const last = details.said.findLast(({ who }) => who === "person");
   return [
-    `${again ? "Still open: " : ""}Escalation ${matter.row.number}: ${headline(matter)}`,
+    `${again ? "Still open: " : ""}Escalation ${details.row.number}: ${headline(details)}`,
     ...(last === undefined
       ? []
       : [`${last.other ? `${oneLine(last.other)}: ` : ""}"${cut(last.text, 140)}"`]),
@@ -71,11 +74,11 @@ function headOf(matter: Matter, again: boolean): readonly string[] {
 }
 
 /** Renders a text for a chat that shows only `text` and cannot reply. */
-export const chatText = (matter: Matter, link: string | null, again: boolean): string =>
-  [...headOf(matter, again).map(harmless), ...(link === null ? [] : [`To take it: ${link}`])].join("\n");
+const chatText = (details: Details, link: string | null, again: boolean): string =>
+  [...headOf(details, again).map(harmless), ...(link === null ? [] : [`To take it: ${link}`])].join("\n");
 
 /** Escapes the characters that chats interpret as mentions or named links. */
-export const harmless = (text: string): string =>
+const harmless = (text: string): string =>
   text
     .replaceAll("<", "‹")
     .replaceAll(">", "›")
@@ -91,9 +94,9 @@ function howToAnswer(row: EscalationRow, relayed: boolean, link: string | null):
 export const mostHeadlines = 50;
 
 /** Renders a digest of `count` escalations: the lines of some of them, and how to name one. */
-export function digestText(matters: readonly Matter[], count: number): string {
-  const more = count - matters.length;
-  const lines = matters.map((matter) => `${matter.row.number}: ${headline(matter)}`);
+function digestText(all: readonly Details[], count: number): string {
+  const more = count - all.length;
+  const lines = all.map((details) => `${details.row.number}: ${headline(details)}`);
   return [
     `${count} escalations are open.`,
     ...lines,
@@ -104,7 +107,7 @@ export function digestText(matters: readonly Matter[], count: number): string {
 
 /** Truncates to `most` characters and adds a note with the missing count and the command that shows all.
  *  `number`: of the escalation. */
-export function clipped(text: string, most: number, number: number): string {
+function clipped(text: string, most: number, number: number): string {
   return text.length <= most
     ? text
     : `${text.slice(0, most).toWellFormed()}\n${cutNote(text.length - most, number)}`;
@@ -114,7 +117,7 @@ const cutNote = (count: number, number: number): string =>
   `[${count} more characters: bridgehead escalation show ${number}]`;
 
 /** Truncates a text to the length of an SMS notification. The platform has the full text. */
-export const bounded = (text: string): string =>
+const bounded = (text: string): string =>
   text.length <= 900 ? text : `${text.slice(0, 897).toWellFormed()}...`;
 
 /** Limit of one fact in a mail, in characters. */
@@ -122,8 +125,8 @@ const mostFact = 500;
 const names = { person: "Customer", agent: "Agent", human: "Human" } as const;
 
 /** Renders the mail: all known facts, and how to answer. */
-export function longText(matter: Matter, link: string | null, again: boolean): string {
-  const { row, person, subject, sources, said } = matter;
+export function longText(details: Details, link: string | null, again: boolean): string {
+  const { row, person, subject, sources, said } = details;
   const facts = [
     `Number: ${row.number}`,
     `Why: ${cut(row.reason, mostFact)}`,
@@ -142,7 +145,7 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
     ...(subject === null ? [] : [`Subject: ${cut(subject, mostFact)}`]),
     `Since: ${utc(row.opened_at)}`,
     ...(row.conversation === null ? [] : [`Conversation: ${row.conversation}`]),
-    ...(matter.platformId ? [`On the platform: ${oneLine(matter.platformId)}`] : []),
+    ...(details.platformId ? [`On the platform: ${oneLine(details.platformId)}`] : []),
     ...(sources.length > 1 ? [`Noticed by: ${sources.map(({ source }) => source).join(", ")}`] : []),
   ];
   const transcript = said.map(
@@ -162,7 +165,7 @@ export function longText(matter: Matter, link: string | null, again: boolean): s
     ...(transcript.length === 0
       ? []
       : [
-          matter.cut
+          details.cut
             ? `What was said, the newest ${said.length} of it (the rest: bridgehead escalation show ${row.number}, or the platform):`
             : "What was said:",
           transcript.join("\n\n"),
@@ -194,7 +197,7 @@ export const takenText = (row: EscalationRow, by: string): string =>
   `Escalation ${row.number} is taken by ${oneLine(by)}. Nothing to do for you.`;
 
 /** The same for several escalations. */
-export const allTakenText = (numbers: readonly number[], by: string): string =>
+const allTakenText = (numbers: readonly number[], by: string): string =>
   `${numbers.length} escalations are taken by ${oneLine(by)}: ${cut(numbers.join(", "), 200)}. Nothing to do for you.`;
 
 /** Renders a customer's message for the responder who has acknowledged the escalation. */
@@ -228,4 +231,99 @@ export function carriesNotice(text: string): boolean {
     if (words !== "") numbered = /^Number: \d{1,9}\s*$/u.test(words);
   }
   return false;
+}
+
+/** Limit of a customer's message that is passed on by mail, in characters. */
+const mostSaid = 20_000;
+
+/** Returns the text of a message about one or several escalations, and its subject on channels with
+ *  subjects (`threads`). `details`: of the escalations in the same order, at most `mostHeadlines`. */
+export function notificationText(
+  group: Group,
+  details: readonly Details[],
+  link: string | null,
+  threads: boolean,
+): { readonly text: string; readonly subject: string | null } {
+  const [{ notice, contact }] = group;
+  const [first] = details;
+  if (!first) throw new Error("rendering a notification: the escalation was not loaded");
+  const subject = threads ? subjectOf(first) : null;
+  const { way } = contact;
+  if (way === "webhook") return { text: webhookText(first, notice, contact, link), subject: null };
+  if (notice.kind === "taken" && group.length > 1) {
+    const numbers = group.map((one) => one.row.number);
+    return { text: allTakenText(numbers, notice.subject), subject };
+  }
+  if (notice.text !== null) {
+    const said = clipped(notice.text, mostSaid, first.row.number);
+    const text = notice.kind === "customer" ? customerQuote(way === "sms" ? notice.text : said) : said;
+    return { text: way === "sms" ? bounded(text) : text, subject };
+  }
+  if (group.length > 1)
+    return {
+      text: digestText(way === "sms" ? details.slice(0, 5) : details, group.length),
+      subject: subject && `${group.length} escalations are open`,
+    };
+  const again = notice.kind === "again";
+  return { text: way === "sms" ? shortText(first, link, again) : longText(first, link, again), subject };
+}
+
+const types = {
+  told: "escalation.opened",
+  again: "escalation.open",
+  taken: "escalation.taken",
+  customer: "escalation.message",
+  said: "escalation.notice",
+} as const;
+
+/** Limits in characters: a message, and a single fact. */
+const mostText = 20_000;
+const mostValue = 2000;
+
+const fact = <T extends string | null>(text: T): T | string =>
+  text === null || text.length <= mostValue ? text : text.slice(0, mostValue).toWellFormed();
+
+/** Returns the JSON body of a webhook notification. The field names are a stable interface: fields are added,
+ *  never changed. `timestamp` is the time when the escalation was opened; the time of
+ *  the delivery is in its headers. Chats (Slack, Mattermost, Rocket.Chat) show the top-level `text`.
+ *  `link`: page with the button that acknowledges. */
+export function webhookText(
+  details: Details,
+  notice: NoticeRow,
+  contact: ContactRow,
+  link: string | null,
+): string {
+  const { row, person, subject, sources, said } = details;
+  const text = notice.text === null ? null : clipped(notice.text, mostText, row.number);
+  const quoted = text !== null && notice.kind === "customer" ? customerQuote(text) : text;
+  return JSON.stringify({
+    type: types[notice.kind],
+    timestamp: new Date(row.opened_at).toISOString(),
+    text: quoted === null ? chatText(details, link, notice.kind === "again") : harmless(quoted),
+    data: {
+      escalation: row.number,
+      state: row.state,
+      cause: row.cause,
+      topic: fact(row.topic),
+      reason: fact(row.reason),
+      agent: row.agent,
+      channel: row.channel,
+      conversation: row.conversation,
+      customer: person && { ...person, address: fact(person.address), name: fact(person.name) },
+      subject: fact(subject),
+      sources: sources.map(({ source }) => source),
+      takenBy: row.taken_by,
+      told: contact.name,
+      link,
+      text,
+      ...(details.cut ? { transcriptCut: true } : {}),
+      transcript: said.map(({ at, ...one }) => ({
+        at: new Date(at).toISOString(),
+        who: one.who,
+        text: one.text,
+        ...(one.cut ? { charactersCut: one.cut } : {}),
+        ...(one.other ? { other: one.other } : {}),
+      })),
+    },
+  });
 }

@@ -1,10 +1,10 @@
 // The recipients of the agent's ESCALATION skill.
 
-import type { EscalationSettings } from "../../agent/calls.ts";
-import type { Contact } from "../../domain/policy.ts";
-import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import type { Way } from "../../store/tables/contacts.ts";
-import type { EscalationRow } from "../../store/tables/escalations.ts";
+import type { EscalationSettings } from "../agent/calls.ts";
+import type { Contact } from "../domain/policy.ts";
+import type { ChannelRuntimes } from "../pipeline/channel-runtime.ts";
+import type { Way } from "../store/tables/contacts.ts";
+import type { EscalationRow } from "../store/tables/escalations.ts";
 
 /** Returns the skill's settings for a topic, or for all topics when it does not list this one. */
 export function escalationsFor(
@@ -16,7 +16,10 @@ export function escalationsFor(
 }
 
 /** Returns an empty list when the agent has no ESCALATION skill. */
-export function agentRecipients(row: EscalationRow, lines: ChannelRuntimes): readonly Contact[] {
+export function agentRecipients(
+  row: Pick<EscalationRow, "channel" | "agent" | "topic">,
+  lines: ChannelRuntimes,
+): readonly Contact[] {
   const line = lines.get(row.channel) ?? [...lines.values()].find(({ agent }) => agent === row.agent);
   const told = escalationsFor(row.topic, line?.settings()?.escalations ?? []);
   const contacts = told.flatMap(({ recipients }) =>
