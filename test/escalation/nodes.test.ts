@@ -146,6 +146,34 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect(watch?.left).toBeGreaterThan(5000);
   });
 
+  it("polls a conversation that the other node binds just before its lane is locked", async ({
+    onTestFinished,
+  }) => {
+    const { one, other } = await nodes(onTestFinished);
+    await one.tx(async (q) => {
+      await q.run("UPDATE conversations SET platform_id = NULL");
+      await watchIn(q, { id: "k", channel: "c" }, 0);
+    });
+    const rate = reserveOf(other, clock);
+    const stage = watchStage({ ...deps, db: other, rate, node: "b", timing: standardTiming });
+    let bound = 0;
+    const claimed = await other.tx((q) =>
+      stage.claim(
+        {
+          ...q,
+          async one(sql, ...values) {
+            if (sql.includes("FROM lanes") && ++bound === 1)
+              await one.tx((first) => bindPlatform(first, "k", "bound"));
+            return q.one(sql, ...values);
+          },
+        },
+        "c",
+        4,
+      ),
+    );
+    expect([bound > 0, claimed.length]).toEqual([true, 1]);
+  });
+
   it("nobody is told of what somebody takes at that moment", async ({ onTestFinished }) => {
     const { one, other, during } = await nodes(onTestFinished);
     await one.tx((q) => told(q, "e"));

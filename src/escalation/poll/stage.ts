@@ -82,7 +82,7 @@ export function watchStage(deps: WatchDeps): Stage {
       const line = deps.lines().get(channel);
       if (!line) return claimed;
       for (const { conversation } of await dueWatches(q, channel, room)) {
-        const look = await claimLook(q, line, await readConversation(q, conversation), deps);
+        const look = await claimLook(q, line, conversation, deps);
         if (look) claimed.push(piece(look, deps));
       }
       return claimed;
@@ -90,13 +90,7 @@ export function watchStage(deps: WatchDeps): Stage {
   };
 }
 
-async function claimLook(
-  q: Query,
-  line: ChannelRuntime,
-  conversation: ConversationRow,
-  deps: WatchDeps,
-): Promise<Look | null> {
-  const { id, platform_id: platformId } = conversation;
+async function claimLook(q: Query, line: ChannelRuntime, id: string, deps: WatchDeps): Promise<Look | null> {
   // Another node may be polling the conversation, or has just done so, and then the poll is no longer due.
   // The lock is not waited for: its holder may wait for a lock of this transaction.
   if (!(await tryLane(q, id, "in"))) return null;
@@ -104,6 +98,9 @@ async function claimLook(
   if (watch === null) return null;
   const timing = deps.timing.escalation;
   const leaseMs = leaseFor(timing);
+  // Read under the lock: another node may have bound the conversation, or replaced its binding.
+  const conversation = await readConversation(q, id);
+  const { platform_id: platformId } = conversation;
   // The platform has no conversation yet. An answer schedules the next poll.
   if (platformId === null) await failWatch(q, id, timing.pollLongest);
   if (platformId === null) return null;
