@@ -9,6 +9,7 @@ import { bindContacts, endNotices } from "../../src/escalation/notify/rows.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
 import { acknowledge, close } from "../../src/escalation/reply/acknowledge.ts";
+import { raise } from "../../src/escalation/trigger/open.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { openFor } from "../../src/pipeline/route/notices.ts";
@@ -283,6 +284,36 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect(await one.read((q) => q.all("SELECT conversation FROM replies"))).toEqual([
       { conversation: begun },
     ]);
+  });
+
+  it("opens no second escalation for a trigger that another node has recorded and closed meanwhile", async ({
+    onTestFinished,
+  }) => {
+    const { one, other } = await nodes(onTestFinished);
+    const raised = {
+      ...({ key: "turn:t", source: "ours", cause: "silent", reason: "r" } as const),
+      ...{ channel: "c", agent: "agent", conversation: "k", topic: null },
+    } as const;
+    let closed = 0;
+    const row = await other.tx((q) =>
+      raise(
+        {
+          ...q,
+          async one(sql, ...values) {
+            if (sql.includes("INSERT INTO escalations") && ++closed === 1)
+              await one.tx(async (first) => {
+                const opened = await raise(first, raised, deps);
+                if (opened) await close(first, opened, "olga", deps);
+              });
+            return q.one(sql, ...values);
+          },
+        },
+        raised,
+        deps,
+      ),
+    );
+    expect([closed > 0, row]).toEqual([true, null]);
+    expect(await one.read((q) => q.all("SELECT state FROM escalations"))).toEqual([{ state: "closed" }]);
   });
 
   it("whose words reach nobody any more is known, when the last two ways fail at that moment", async ({

@@ -38,6 +38,7 @@ export async function raise(
   if (await isNoticed(q, key)) return null;
   const known = (await liveEscalation(q, about)) ?? (await lateFor(q, raised, about));
   const row = known ?? (await open(q, raised, about, deps));
+  if (row === null) return null;
   await addSource(q, { key, escalation: row.id, source, detail: reason });
   if (known && (raised.news || (raised.said !== undefined && row.state === "taken")))
     await tellMore(q, row, raised, deps);
@@ -47,12 +48,14 @@ export async function raise(
 const aboutOf = ({ conversation, channel, cause }: Raised): string =>
   conversation === null ? aboutChannel(channel, cause) : aboutConversation(conversation);
 
-async function open(q: Query, raised: Raised, about: string, deps: RaiseDeps): Promise<EscalationRow> {
-  const { channel, agent, conversation, cause, topic, reason } = raised;
+/** Returns null when another transaction has recorded the trigger meanwhile. */
+async function open(q: Query, raised: Raised, about: string, deps: RaiseDeps): Promise<EscalationRow | null> {
+  const { key, channel, agent, conversation, cause, topic, reason } = raised;
   const id = newId(deps.clock.now());
   const row =
-    (await insertEscalation(q, { id, about, channel, agent, conversation, cause, topic, reason })) ??
+    (await insertEscalation(q, { id, about, channel, agent, conversation, cause, topic, reason }, key)) ??
     (await liveEscalation(q, about));
+  if (!row && (await isNoticed(q, key))) return null;
   if (!row) throw new Error(`opening an escalation about ${about}: it was closed meanwhile`);
   deps.log.warn({ channel, escalation: row.number, cause, conversation }, "a human is needed");
   return row;

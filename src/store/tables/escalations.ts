@@ -85,13 +85,15 @@ export async function liveEscalation(q: Query, about: string): Promise<Escalatio
 }
 
 /** Opens an escalation that is due at once. When two nodes open one about the same subject at the same
- *  time, the second insert conflicts with the first and returns null. */
+ *  time, the second insert conflicts with the first and returns null. Also returns null when the trigger
+ *  `key` was recorded before, for another transaction may have recorded it since it was looked up. */
 export async function insertEscalation(
   q: Query,
   row: Pick<
     EscalationRow,
     "id" | "about" | "conversation" | "channel" | "agent" | "cause" | "topic" | "reason"
   >,
+  key = "",
 ): Promise<EscalationRow | null> {
   // A counter row would stay locked until the commit, so all transactions that open escalations would wait
   // for each other.
@@ -102,8 +104,9 @@ export async function insertEscalation(
   );
   const made = await q.one<EscalationRow>(
     `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, topic, reason, entered_at, due_at, opened_at, from_seq)
-     VALUES ($1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, now_ms(), now_ms(), now_ms(),
-       COALESCE((SELECT next_seq FROM lanes WHERE id = $10), 0))
+     SELECT $1, CAST($2 AS BIGINT), $3, $4, $5, $6, 'open', $7, $8, $9, now_ms(), now_ms(), now_ms(),
+       COALESCE((SELECT next_seq FROM lanes WHERE id = $10), 0)
+     WHERE NOT EXISTS (SELECT 1 FROM sources WHERE key = $11)
      ON CONFLICT (about) WHERE state <> 'closed' DO NOTHING RETURNING ${columns}`,
     row.id,
     counter?.value ?? 0,
@@ -115,6 +118,7 @@ export async function insertEscalation(
     row.topic,
     row.reason,
     `${row.conversation}/in`,
+    key,
   );
   if (made) touch(q, "escalations");
   return made ?? null;
