@@ -3,6 +3,7 @@
 
 import type { Clock, Log, Route } from "bridgehead/contract";
 import { heartbeatStage } from "./calls/node-heartbeat.ts";
+import { dropAfterPowerFailure } from "./calls/power-failure.ts";
 import { loseSessions, nodeLease } from "./calls/rows.ts";
 import { liveSessions } from "./calls/sessions.ts";
 import { createAgents } from "./channels/agents.ts";
@@ -129,6 +130,7 @@ export async function openStore(
       await db.tx(async (q) => {
         await endLeases(q);
         await loseSessions(q);
+        if (await dropAfterPowerFailure(q)) log.info({}, "the machine was restarted: its calls have ended");
       });
     }
     const installation = await identifyInstallation(db, file);

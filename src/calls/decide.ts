@@ -97,22 +97,25 @@ export function reasonForHumans(
 }
 
 /** `lostFor`: milliseconds since the session was lost; null while it is open, "ended" when it is closed
- *  or unknown. `outdated`: the caller has said something newer than the question of the reply. */
+ *  or unknown. `outdated`: the caller has said something newer than the question of the reply. `doubtful`:
+ *  the reply may have been said before a power failure. `escalated`: an escalation is open. */
 export interface Speaking {
   readonly lostFor: number | null | "ended";
   readonly outdated: boolean;
+  readonly doubtful: boolean;
+  readonly escalated: boolean;
 }
 
 /** Returns the change that keeps the head of a lane from being spoken now; null when it may be spoken. A
  *  late voice reply is worse than none, and unknown outcomes are not reconciled. */
 export function admission(
   state: string,
-  { lostFor, outdated }: Speaking,
+  { lostFor, outdated, doubtful }: Omit<Speaking, "escalated">,
   { replyWait, replyRetry }: Timing["calls"],
 ): DraftChange | null {
   const dropped = (reason: string) => ({ state: "dropped", open: 0, reason }) as const;
   // The draft was found with an expired lease.
-  if (state !== "queued") return dropped("it may have been said");
+  if (state !== "queued" || doubtful) return dropped("it may have been said");
   if (lostFor === "ended") return dropped("the call has ended");
   if (lostFor !== null && lostFor > replyWait) return dropped("the call did not come back");
   if (outdated) return dropped("the caller said something newer");

@@ -270,25 +270,42 @@ export async function recordHeard(
 }
 
 /** Returns what decides whether a draft of the session may be spoken. `outdated`: the session has a newer
- *  question than the one that the reply answers. */
+ *  question than the one that the reply answers. `doubtful`: the reply, or its question, is from before a
+ *  power failure. `escalated`: a human is, or will be, told about the conversation. */
 export async function speakingState(
   q: Query,
   channel: string,
   session: string,
   reply: string,
 ): Promise<Speaking> {
-  const row = await q.one<{ state: string; lost_for: number | null; outdated: number }>(
-    `SELECT state, now_ms() - lost_at AS lost_for, CASE WHEN EXISTS (
-       SELECT 1 FROM replies JOIN turns own ON own.id = replies.turn
-       JOIN turns later ON later.conversation = own.conversation AND later.seq > own.seq
-       WHERE replies.id = $3 AND later.session = $2 AND later.opening IS NULL) THEN 1 ELSE 0 END AS outdated
-     FROM sessions WHERE channel = $1 AND id = $2`,
+  const row = await q.one<{
+    state: string;
+    lost_for: number | null;
+    outdated: number;
+    doubtful: number;
+    escalated: number;
+  }>(
+    `SELECT sessions.state, now_ms() - lost_at AS lost_for, CASE WHEN EXISTS (
+       SELECT 1 FROM turns later WHERE later.conversation = own.conversation AND later.seq > own.seq
+         AND later.session = $2 AND later.opening IS NULL) THEN 1 ELSE 0 END AS outdated,
+       CASE WHEN COALESCE(own.made_at, replies.created_at) < (
+         SELECT value FROM meta WHERE name = 'power_failed_at') THEN 1 ELSE 0 END AS doubtful,
+       CASE WHEN EXISTS (SELECT 1 FROM escalations WHERE escalations.conversation = sessions.conversation
+         AND escalations.state <> 'closed') THEN 1 ELSE 0 END AS escalated
+     FROM sessions LEFT JOIN replies ON replies.id = $3 LEFT JOIN turns own ON own.id = replies.turn
+     WHERE sessions.channel = $1 AND sessions.id = $2`,
     channel,
     session,
     reply,
   );
-  if (!row || row.state === "closed") return { lostFor: "ended", outdated: false };
-  return { lostFor: row.state === "lost" ? (row.lost_for ?? 0) : null, outdated: row.outdated === 1 };
+  if (!row || row.state === "closed")
+    return { lostFor: "ended", outdated: false, doubtful: false, escalated: false };
+  return {
+    lostFor: row.state === "lost" ? (row.lost_for ?? 0) : null,
+    outdated: row.outdated === 1,
+    doubtful: row.doubtful === 1,
+    escalated: row.escalated === 1,
+  };
 }
 
 /** Marks every open session as lost. Called at start on a store that only one process may use. */

@@ -109,9 +109,10 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
   },
 
   async admit(q, draft, session) {
-    const speaking = await speakingState(q, draft.channel, session, draft.reply);
-    const change = admission(draft.state, speaking, timing);
-    if (change === null) return "now";
+    const state = await speakingState(q, draft.channel, session, draft.reply);
+    const change = admission(draft.state, state, timing);
+    // A reply that promises a human waits until the escalation is on disk.
+    if (change === null) return state.escalated ? "durable" : "at-commit";
     if (draft.state !== "queued") await endAttempt(q, draft.id, "unknown", change.reason ?? null);
     await changeDraft(q, draft.id, change);
     return change.state === "dropped" ? "never" : "later";

@@ -4,7 +4,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Timing } from "../ops/timing.ts";
-import type { Database, Query } from "../store/driver.ts";
+import { atCommit, type Database, type Query } from "../store/driver.ts";
 import { burstOf, type Drawn, drawRate, penalise, type Rate } from "../store/rates.ts";
 
 /** Granted requests, with the milliseconds to wait before making them. Not granted: the wait is too long. */
@@ -179,7 +179,8 @@ export class RateReserve {
       spare: this.#spare(before, demand),
       maxWaitMs: Math.max(...served.map(({ maxWaitMs }) => maxWaitMs)),
     };
-    const found = await this.#db.tx((q) => drawRate(q, this.#name, this.#rate, draw));
+    // Does not wait for the disk: what a power failure takes, the limit replaces before the machine is back.
+    const found = await atCommit(this.#db, (q) => drawRate(q, this.#name, this.#rate, draw));
     if (generation !== this.#generation) return false;
     this.#add(found, this.#clock.monotonic());
     for (const one of served) one.resolve(one.count === 0 ? { taken: true, waitMs: 0 } : this.#grant(one));

@@ -51,10 +51,11 @@ export class Scheduler {
     this.#timer = new SweepTimer(clock, this.#timing);
   }
 
-  /** Runs `write`, runs the following stages in the same transaction, and starts the claimed work after the
-   *  commit. */
-  commit<T>(write: (q: Query) => Promise<T>): Promise<T> {
-    return this.#track(this.#commit(write, true));
+  /** Runs `write`, runs the following stages in the same transaction, and starts the claimed work at the
+   *  commit, or when it is on disk (`Claimed.waitsForDisk`). Resolves when it is on disk. `hurried`: see
+   *  `TxOptions`. */
+  commit<T>(write: (q: Query) => Promise<T>, hurried = false): Promise<T> {
+    return this.#track(this.#commit(write, true, hurried));
   }
 
   /** Runs until the signal aborts. Sweeps periodically for due work and for work that other nodes
@@ -138,11 +139,22 @@ export class Scheduler {
     }
   }
 
-  async #commit<T>(write: (q: Query) => Promise<T>, waking: boolean): Promise<T> {
-    const pieces: Piece[] = [];
+  async #commit<T>(write: (q: Query) => Promise<T>, waking: boolean, hurried = false): Promise<T> {
+    let pieces: Piece[] = [];
     let callbacks: (() => void)[] = [];
     let isBegun = false;
-    let isStarted = false;
+    const start = (which: readonly Piece[]) => {
+      for (const { stage, claimed } of which)
+        this.#running.start(claimed, (signal) => this.#perform(stage, claimed, signal));
+    };
+    /** At the commit, before it is on disk. Work prepares its effect, and the record of its attempt is durable. */
+    const committed = () => {
+      for (const callback of callbacks) callback();
+      callbacks = [];
+      const early = pieces.filter(({ claimed }) => claimed.waitsForDisk !== true);
+      pieces = pieces.filter((piece) => !early.includes(piece));
+      start(early);
+    };
     const discard = () => {
       for (const { stage, claimed } of pieces) this.#claims.occupy(stage, claimed.channel, -1);
       pieces.length = 0;
@@ -150,12 +162,6 @@ export class Scheduler {
     const begin = () => {
       if (!isBegun) this.#queued -= 1;
       isBegun = true;
-    };
-    // Work does not wait for the disk: it prepares its effect, and the record of the attempt does wait.
-    const start = () => {
-      isStarted = true;
-      for (const { stage, claimed } of pieces)
-        this.#running.start(claimed, (signal) => this.#perform(stage, claimed, signal));
     };
     this.#queued += 1;
     let result: T;
@@ -173,18 +179,19 @@ export class Scheduler {
           if (waking && isDue) await this.#db.wake(q);
           return written;
         },
-        { committed: start },
+        { committed, hurried },
       );
     } catch (error) {
       begin();
-      if (!isStarted) this.#doubtful.push(...pieces.map(({ claimed }) => claimed));
-      if (!isStarted) discard();
+      this.#doubtful.push(...pieces.map(({ claimed }) => claimed));
+      discard();
       // Other writes of the shared commit may have left work to claim. A sweep does not wake the loop,
       // because a failing sweep would then repeat without a pause.
       if (waking) this.wake();
       throw error;
     }
-    for (const callback of callbacks) callback();
+    committed();
+    start(pieces);
     return result;
   }
 
@@ -262,7 +269,7 @@ export class Scheduler {
           occupy(false);
           q.onRollback(() => occupy(true));
           claimed.committing("before");
-        });
+        }, claimed.isHurried);
         return;
       } catch (error) {
         if (error instanceof LeaseLost || claimed.left() <= pause) throw error;

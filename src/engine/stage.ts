@@ -14,9 +14,13 @@ export interface Claimed {
   readonly channel: string;
   /** The key for `Scheduler.cancel`; absent when no event makes the work obsolete. */
   readonly key?: string | undefined;
-  /** Performs all I/O. Never throws for an expected failure; writes nothing to the store. It may begin before
-   *  the claim is on disk, so an effect that must not be repeated or lost follows a durable record of its
-   *  own. */
+  /** Work starts at the commit of the claim, before that commit is on disk. An effect that must not be repeated
+   *  or lost follows a durable record of its own, which makes the claim durable too. True: starts when the
+   *  claim is on disk, for an effect whose record does not wait. */
+  readonly waitsForDisk?: boolean;
+  /** Its transition is committed without waiting for others (`TxOptions.hurried`): work of a live call. */
+  readonly isHurried?: boolean;
+  /** Performs all I/O. Never throws for an expected failure; writes nothing to the store. */
   work(signal: AbortSignal): Promise<Transition>;
   /** Reports the "before" and "after" failpoints of the transition's commit. */
   committing(phase: "before" | "after"): void;
@@ -44,7 +48,8 @@ export interface Stage {
 }
 
 /** A transactional stage: runs inside a transaction and processes all due work; returns quickly when
- *  there is none. The returned callbacks are called after the commit is on disk. */
+ *  there is none. The returned callbacks are called at the commit, possibly before it is on disk. They change
+ *  memory only, and must not throw. */
 export interface TransactionalStage {
   readonly takes: Work;
   /** `channels` limits the search to the channels that a commit named; all without it. */

@@ -2,7 +2,8 @@
 // transaction of the calling stage.
 
 import type { Clock, Log, MessageEvent, SendOutcome } from "bridgehead/contract";
-import type { Query } from "../store/driver.ts";
+import { bootNumber } from "../ops/boot.ts";
+import type { Database, Query } from "../store/driver.ts";
 import type { DraftChange, DraftRow } from "../store/tables/drafts.ts";
 import type { EventRow } from "../store/tables/events.ts";
 import type { StoredMessage, StoredSession } from "./accept/stage.ts";
@@ -13,7 +14,7 @@ export interface SessionContext {
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;
-  /** Called after the commit is on disk. */
+  /** Called at the commit. */
   readonly committed: (() => void)[];
   /** Cancels the running question of that conversation. */
   cancel(conversation: string): void;
@@ -46,10 +47,17 @@ export interface LiveSessions {
     event: MessageEvent & Required<Pick<MessageEvent, "forHumans">>,
     conversation: string,
   ): Promise<void>;
-  /** Stage send: returns whether the due head of a lane may be spoken now. Otherwise the draft was dropped
-   *  (`never`: take the next one) or waits (`later`). */
-  admit(q: Query, draft: DraftRow, session: string): Promise<"now" | "never" | "later">;
+  /** Stage send: returns whether the due head of a lane may be spoken: at the commit of the claim (`at-commit`),
+   *  or when that commit is on disk (`durable`). Otherwise the draft was dropped (`never`: take the next one)
+   *  or waits (`later`). */
+  admit(q: Query, draft: DraftRow, session: string): Promise<"at-commit" | "durable" | "never" | "later">;
   /** Stage send: returns the change after an attempt to speak the draft. `tryingFor` is the time since its
    *  first attempt, in milliseconds. Pure. */
   afterAttempt(outcome: SendOutcome, tryingFor: number): DraftChange;
 }
+
+/** Returns whether the effects of a call need not wait for the disk: an SQLite store is on the machine that holds the
+ *  sockets, so a power failure that takes the last commits ends the calls too (`calls/power-failure.ts`). A PostgreSQL
+ *  server can fail alone, and the calls continue. */
+export const endsWithPower = (db: Pick<Database, "kind">): boolean =>
+  db.kind === "sqlite" && bootNumber !== null;

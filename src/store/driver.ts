@@ -58,12 +58,15 @@ export interface TxOptions {
   /** False: resolves at the commit, before it is on disk. Only for rows whose loss in a power failure has
    *  no effect, because what they describe ends with the power: the state of a live call (its socket is
    *  gone), the heartbeat of a node, statistics. Never for anything that is acknowledged to a provider,
-   *  sent or asked, and never for a lease, whose token must not be given out twice. The order of commits
-   *  stays: a durable transaction makes all earlier ones durable. */
+   *  sent, and never for a lease, whose token must not be given out twice. The order of commits stays: a
+   *  durable transaction makes all earlier ones durable, and a read waits for what it can have seen. */
   readonly durable?: boolean;
-  /** Called at the commit, before it is on disk; not when the transaction fails. For preparations without
-   *  an effect: a later durable transaction makes this one durable too. Must not throw. */
+  /** Called at the commit, before it is on disk; not when the transaction fails. For work in memory, for
+   *  preparations without an effect, and for effects that end with the power. The promise still waits for
+   *  the disk. Must not throw. */
   readonly committed?: () => void;
+  /** True: does not wait for a running sync, to share the next commit with others. For live calls. */
+  readonly hurried?: boolean;
 }
 
 export interface Database {
@@ -86,6 +89,19 @@ export interface Database {
   /** Notifies the other nodes when this transaction commits. */
   wake(q: Query): Promise<void>;
   close(): Promise<void>;
+}
+
+/** Runs `work` in a transaction and resolves at the commit, before it is on disk; the sync has started then. On
+ *  PostgreSQL it resolves like `tx`. See `TxOptions.committed`. */
+export function atCommit<T>(db: Database, work: (q: Query) => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let result: T;
+    const written = db.tx(async (q) => (result = await work(q)), {
+      committed: () => resolve(result),
+      hurried: true,
+    });
+    written.then(resolve, reject);
+  });
 }
 
 const texts = new Map<string, string>();

@@ -102,12 +102,15 @@ interface Waiting {
   reject(error: unknown): void;
   /** False when the result is reported at the commit, before it is on disk. */
   readonly durable: boolean;
-  committed(): void;
+  readonly committed: (() => void) | undefined;
+  /** True when it does not wait for a running sync. */
+  readonly hurried: boolean;
 }
 
 /** A transaction that has run, with the callback that reports its result. */
 interface Done {
   readonly one: Waiting;
+  /** False when the transaction was rolled back alone. */
   readonly isKept: boolean;
   readonly report: () => void;
 }
@@ -213,9 +216,10 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
     const later = done.filter(({ one }) => one.durable);
     wal?.commit(later.length > 0);
     for (const { one, isKept, report } of done) {
-      if (isKept) one.committed();
+      if (isKept) one.committed?.();
       if (!one.durable) report();
     }
+    if (later.length === 0) return;
     void whenDurable().then(
       () => later.forEach(({ report }) => report()),
       (error: unknown) => later.forEach(({ one }) => one.reject(error)),
@@ -278,7 +282,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
    *  does not wait for the disk ends this wait. Under load a few turns of the event loop follow. */
   async function gather(): Promise<void> {
     const since = systemClock.monotonic();
-    for (let sync = wal?.running; sync && waiting.every(({ durable }) => durable); sync = wal?.running) {
+    for (let sync = wal?.running; sync && !waiting.some(({ hurried }) => hurried); sync = wal?.running) {
       const { promise, resolve } = Promise.withResolvers<void>();
       hurry = resolve;
       await Promise.race([promise, sync.catch(() => undefined)]);
@@ -301,12 +305,12 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
 
   const tx = <T>(
     work: (q: Query) => Promise<T>,
-    { durable = true, committed = () => undefined }: TxOptions = {},
+    { durable = true, committed, hurried = !durable }: TxOptions = {},
   ) =>
     new Promise<T>((resolve, reject) => {
       const refuse = (error: unknown) => reject(described(error));
-      waiting.push({ run: work, resolve, reject: refuse, durable, committed });
-      if (!durable) hurry();
+      waiting.push({ run: work, resolve, reject: refuse, durable, committed, hurried });
+      if (hurried) hurry();
       flushing ??= flush();
     });
 

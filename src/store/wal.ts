@@ -37,7 +37,7 @@ export class Wal {
   readonly #checkpointer: Checkpointer;
   readonly #length: Sqlite.Statement<[], [number, number, number]>;
   readonly #changes: Sqlite.Statement<[], number>;
-  /** Commits that must become durable, counted; how many of them are, and how many the running sync covers. */
+  /** Commits that wrote, counted; how many of them are durable, and how many the running sync covers. */
   #committed = 0;
   #synced = 0;
   #covering = 0;
@@ -88,13 +88,11 @@ export class Wal {
     return this.#running;
   }
 
-  /** Call after each commit. `needed` is false when no transaction in it asked for durability. Starts the sync. */
+  /** Call after each commit. `needed` starts the sync; it is false when no transaction of the commit asked for
+   *  durability. A later sync covers the commit, and `durable` starts one. */
   commit(needed: boolean): void {
-    const wrote = this.#observe();
-    if (wrote && needed) {
-      this.#committed += 1;
-      this.durable().catch(() => undefined);
-    }
+    if (this.#observe()) this.#committed += 1;
+    if (needed) this.durable().catch(() => undefined);
     if (this.#logged >= this.#checkpointAt && !this.#checkpointer.isRunning) void this.#checkpoint();
   }
 

@@ -107,7 +107,11 @@ describe("an escalation of a call", () => {
 });
 
 describe("a draft of a call", () => {
-  const at = (lostFor: number | null | "ended", outdated = false) => ({ lostFor, outdated });
+  const at = (lostFor: number | null | "ended", outdated = false, doubtful = false) => ({
+    lostFor,
+    outdated,
+    doubtful,
+  });
 
   it("is spoken while the call is open", () => {
     expect(admission("queued", at(null), timing)).toBeNull();
@@ -124,6 +128,7 @@ describe("a draft of a call", () => {
     ["the caller said something newer", "queued", at(100, true)],
     ["it may have been said", "sending", at(null)],
     ["it may have been said", "unknown", at("ended")],
+    ["it may have been said", "queued", at(null, false, true)],
   ])("is dropped: %s", (reason, state, speaking) => {
     expect(admission(state, speaking, timing)).toEqual({ state: "dropped", open: 0, reason });
   });

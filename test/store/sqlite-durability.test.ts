@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import type { Database } from "../../src/store/driver.ts";
+import { atCommit, type Database } from "../../src/store/driver.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import type { WalOptions } from "../../src/store/wal.ts";
 
@@ -137,6 +137,32 @@ it("reports what it has read, and a transaction that wrote nothing, only when th
   await writing;
   await count();
   expect(disk.syncs).toHaveLength(1);
+});
+
+it("tells of a commit before it is on disk, and lets a read wait for a commit that did not ask for the disk", async () => {
+  const disk = slowDisk();
+  const db = await opened(newFile(), disk);
+  const heard: string[] = [];
+  const first = db.tx((q) => q.run("INSERT INTO notes VALUES ('first')"), {
+    committed: () => void heard.push("first"),
+  });
+  const failing = db.tx(() => Promise.reject(new Error("no")), {
+    committed: () => void heard.push("failed"),
+  });
+  failing.catch(() => undefined);
+  expect(await atCommit(db, (q) => q.run("INSERT INTO notes VALUES ('second')"))).toBe(1);
+  expect([heard, await isPending(first)]).toEqual([["first"], true]);
+  disk.syncs[0]?.resolve();
+  await first;
+  disk.syncs[1]?.resolve();
+  await db.read((q) => q.one("SELECT 1 AS n"));
+  const before = disk.syncs.length;
+  await write(db, "third", false);
+  const read = db.read((q) => q.one("SELECT COUNT(*) AS n FROM notes"));
+  await disk.count(before + 1);
+  expect(await isPending(read)).toBe(true);
+  disk.syncs[before]?.resolve();
+  expect(await read).toEqual({ n: 3 });
 });
 
 it("acknowledges nothing any more after a sync has failed, even if later ones succeed", async () => {

@@ -45,10 +45,13 @@ export async function accept(
       await holdOpenWork(q, { channel, before: startedAt });
     failpoint("event.commit", "before", { channel, events: events.length });
     return kept.map(({ id }, at) => ({ id, duplicate: !stored[at] }));
-  });
+  }, events.some(isOfCall));
   failpoint("event.commit", "after", { channel, events: events.length });
   return accepted;
 }
+
+const isOfCall = (event: InboundEvent): boolean =>
+  event.kind === "session" || (event.kind === "message" && "session" in event.thread);
 
 /** Returns the events whose trace at the provider is an answer that this store knows. */
 async function explainedEvents(

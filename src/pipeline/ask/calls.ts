@@ -13,10 +13,11 @@ import { type Opening, readOpening } from "../../domain/opening.ts";
 import { TooLate } from "../../engine/lease-deadline.ts";
 import { limited } from "../../ops/deadline.ts";
 import { failpoint } from "../../ops/failpoints.ts";
-import type { Query } from "../../store/driver.ts";
+import { atCommit, type Query } from "../../store/driver.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, prepared, skillOf, startable } from "../channel-runtime.ts";
+import { endsWithPower } from "../live-sessions.ts";
 import { readCall } from "../rate.ts";
 import {
   type Asking,
@@ -70,18 +71,35 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
   };
 }
 
+/** Returns true for the first attempt to ask a question of a call whose conversation is bound. The question
+ *  is asked at the commit of its record, before that is on disk. The record survives the end of the process,
+ *  so the question is not repeated. A power failure may take the record, and it ends the call: the next start
+ *  drops the questions that wait then, because they may have been asked (calls/rows.ts). Every other attempt
+ *  waits for the disk, and with it for everything that was committed before. */
+export const isAskedAtCommit = (
+  { turn, conversation }: Pick<Asking, "turn" | "conversation">,
+  { db }: Pick<AskDeps, "db">,
+): boolean =>
+  endsWithPower(db) &&
+  turn.session !== null &&
+  turn.opening === null &&
+  turn.state === "waiting" &&
+  turn.attempts === 0 &&
+  conversation.platform_id !== null;
+
 /** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
  *  the turn changed. */
 async function record(asking: Asking, deps: AskDeps): Promise<void> {
   const { attempt, turn } = asking;
   const fields = { channel: asking.line.channel, turn: turn.id };
   const isBinding = attempt.unbound !== null;
-  const recorded = await deps.db.tx(async (q) => {
+  const write = async (q: Query) => {
     if (!(await recordAttempt(q, asking))) return false;
     if (isBinding) failpoint("open.commit", "before", fields);
     failpoint("ask.record", "before", fields);
     return true;
-  });
+  };
+  const recorded = await (isAskedAtCommit(asking, deps) ? atCommit(deps.db, write) : deps.db.tx(write));
   if (!recorded) {
     attempt.obsolete = true;
     throw new Error("recording the attempt: the turn changed after it was claimed");

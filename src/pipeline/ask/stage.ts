@@ -157,6 +157,7 @@ function piece(asking: Asking, deps: AskDeps, reports: Reports): Claimed {
     channel: line.channel,
     // Only in a call does a newer message make an older one obsolete.
     key: turn.session === null ? undefined : turn.conversation,
+    isHurried: turn.session !== null,
     left: () => asking.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, lease),
     committing(phase) {

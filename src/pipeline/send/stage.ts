@@ -24,7 +24,7 @@ import { endRest } from "../../store/tables/parts.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
-import type { LiveSessions } from "../live-sessions.ts";
+import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, type ReconcileDeps, reconcile } from "../reconcile/stage.ts";
 import { type Ending, endingOf, nextStep } from "./decide.ts";
 import { Pauses } from "./pauses.ts";
@@ -42,6 +42,7 @@ interface Sending extends DraftWork {
   readonly node: string;
   /** Called when the adapter's `send` is called: from then on the adapter counts the draft. */
   readonly started: () => void;
+  readonly waitsForDisk: boolean;
 }
 
 export function sendStage(deps: SendDeps): Stage {
@@ -70,7 +71,7 @@ export function sendStage(deps: SendDeps): Stage {
       const gate = await pauses.gate(q, line);
       const claim = { channel, holder: deps.node, leaseMs, limit: room, closed: gate.closed };
       for (const { lease, head } of await leaseDrafts(q, claim)) {
-        const draft = await nextDraft(q, line, lease, head, deps);
+        const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
         if (!draft || !(await gate.admits(draft, lease.sender))) {
           await releaseLane(q, lease, "out");
           continue;
@@ -79,7 +80,8 @@ export function sendStage(deps: SendDeps): Stage {
         q.onRollback(started);
         const deadline = leaseDeadline(deps.clock, leaseMs);
         const { node } = deps;
-        claimed.push(piece({ line, lease, leaseDeadline: deadline, draft, pauses, node, started }, deps));
+        const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
+        claimed.push(piece({ ...about, waitsForDisk }, deps));
       }
       return claimed;
     },
@@ -97,6 +99,13 @@ function count(counts: Map<string, number>, key: string): () => void {
   };
 }
 
+interface Next {
+  readonly draft: HeadRow | null;
+  readonly waitsForDisk: boolean;
+}
+
+const none: Next = { draft: null, waitsForDisk: false };
+
 /** Returns the lane's head when it can be sent or reconciled now, after dropping drafts that must not be
  *  sent. `first` is the head that the claim has read. */
 async function nextDraft(
@@ -104,20 +113,22 @@ async function nextDraft(
   line: ChannelRuntime,
   lease: Lease,
   first: HeadRow | null,
-  { sessions, log }: SendDeps,
-): Promise<HeadRow | null> {
+  { sessions, log, db }: SendDeps,
+): Promise<Next> {
   for (let found = first; ; found = await headDraft(q, lease)) {
     const head = found;
+    let waitsForDisk = false;
     if (head !== null && head.session !== null && (head.state !== "queued" || head.due_in <= 0)) {
       const when = await sessions.admit(q, head, head.session);
       if (when === "never") continue;
-      if (when === "later") return null;
+      if (when === "later") return none;
+      waitsForDisk = when === "durable" && endsWithPower(db);
     }
     const isNew = head?.state === "queued" && head.attempts === 0;
     const superseded = isNew && line.rules.on_newer === "drop" && (await isSuperseded(q, head));
     const next = nextStep(head, superseded);
-    if (next.kind === "start") return head;
-    if (next.kind === "wait" || head === null) return null;
+    if (next.kind === "start") return { draft: head, waitsForDisk };
+    if (next.kind === "wait" || head === null) return none;
     const { reason, suppressed } = next;
     log.info({ channel: line.channel, draft: head.id, suppressed }, "reply dropped before sending");
     await changeDraft(q, head.id, { state: "dropped", open: 0, reason });
@@ -126,11 +137,13 @@ async function nextDraft(
 }
 
 function piece(sending: Sending, deps: SendDeps): Claimed {
-  const { line, lease, draft, leaseDeadline: deadline, started } = sending;
+  const { line, lease, draft, leaseDeadline: deadline, started, waitsForDisk } = sending;
   const fields = { channel: line.channel, draft: draft.id };
   const fresh = draft.state === "queued";
   return {
     channel: line.channel,
+    waitsForDisk,
+    isHurried: draft.session !== null,
     left: () => deadline.left(),
     abandon: async (q) => {
       started();
@@ -205,16 +218,19 @@ function checkLease({ leaseDeadline: deadline }: DraftWork, leastMs: number): vo
   if (left < leastMs) throw new TooLate(left);
 }
 
-/** Commits the attempt. Returns false when the draft changed after it was claimed. Rejects when the lease
+/** Commits the attempt. A reply in a call does not wait until the record is on disk: a power failure that takes
+ *  the record ends the call. Returns false when the draft changed after it was claimed. Rejects when the lease
  *  is lost or the transaction fails. */
 async function recordAttempt({ line, lease, draft, node }: Sending, { db }: SendDeps): Promise<boolean> {
   const fields = { channel: line.channel, draft: draft.id };
-  const recorded = await db.tx(async (q) => {
+  const durable = draft.session === null || !endsWithPower(db);
+  const write = async (q: Query) => {
     await guardLease(q, lease);
     const written = await recordSending(q, draft, node, lease.token);
     if (written) failpoint("send.record", "before", fields);
     return written;
-  });
+  };
+  const recorded = await db.tx(write, { durable });
   if (recorded) failpoint("send.record", "after", fields);
   return recorded;
 }

@@ -1,0 +1,48 @@
+// Calls and power failures. A power failure takes the last commits that are not on disk, and it ends the calls of the
+// machine. These commits of a call do not wait for the disk (SQLite only, `endsWithPower`):
+//
+// | row | what happens before it is on disk | after a power failure without it |
+// | --- | --- | --- |
+// | message of the caller, its turn | the question is asked; the adapter's `accept` still waits | unknown; nobody was told that it is stored |
+// | first attempt to ask it (`asking`) | the question is asked | the turn is `waiting`: dropped here, never asked twice |
+// | answer, its reply and draft | the reply is spoken | the turn is `asking`: looked up, its reply is not spoken |
+// | attempt to speak the reply (`sending`), its outcome | the reply is spoken | the draft is `queued`: not spoken again |
+//
+// Everything else waits: what a provider is told (events of the session, webhooks), openings, repeated questions, the
+// replies of a conversation with an open escalation, and all effects of other channels. The log is one file, so a sync
+// for any of these covers every earlier row of a call; the event that closes a call covers all of it. A process that
+// only dies loses nothing: the kernel has its writes, and the boot number is the same.
+
+import { bootNumber } from "../ops/boot.ts";
+import type { Query } from "../store/driver.ts";
+import { refreshLane } from "../store/lanes.ts";
+import { allKnown } from "../store/tables/watches.ts";
+import { moves } from "../store/transitions.ts";
+
+/** Call at every start on an SQLite store. In the first start of another boot, drops the questions of calls that may
+ *  have been asked, and lets polls take the answers to them as known. Returns whether this is such a start. `boot` is
+ *  for tests. */
+export async function dropAfterPowerFailure(q: Query, boot = bootNumber): Promise<boolean> {
+  const before = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'boot'");
+  if (boot === null || boot === before?.value) return false;
+  await q.run(`INSERT INTO meta (name, value) VALUES ('boot', $1) ${replacing}`, boot);
+  // An earlier version wrote the store; its commits have waited for the disk.
+  if (before === undefined) return false;
+  await q.run(`INSERT INTO meta (name, value) VALUES ('power_failed_at', now_ms()) ${replacing}`);
+  const dropped = await q.all<{ conversation: string }>(
+    `${moves("turns", "dropped", {
+      set: "open = 0, reason = 'the machine was restarted during the call', updated_at = now_ms()",
+      where: `open = 1 AND session IS NOT NULL AND opening IS NULL AND attempts = 0
+       AND EXISTS (SELECT 1 FROM conversations WHERE conversations.id = turns.conversation AND platform_id IS NOT NULL)`,
+      from: ["waiting"],
+    })} RETURNING conversation`,
+  );
+  for (const { conversation } of dropped) await refreshLane(q, conversation, "in");
+  await q.run(
+    `UPDATE watches SET mark = NULL, position = ${allKnown}
+     WHERE conversation IN (SELECT conversation FROM sessions WHERE state <> 'closed')`,
+  );
+  return true;
+}
+
+const replacing = "ON CONFLICT (name) DO UPDATE SET value = excluded.value";
