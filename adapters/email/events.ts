@@ -14,11 +14,12 @@ import {
 } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import type { Envelope, Listed } from "./imap/mailbox.ts";
+import { surrogateId } from "./parse/headers.ts";
 import { deliveries } from "./parse/machine/bounce.ts";
 import { classify, type Finding } from "./parse/machine/classify.ts";
 import type { Mail, MailAttachment, Mailbox, SenderAuth } from "./parse/mail.ts";
 import { sealedInFiles } from "./parse/mime.ts";
-import { type Author, authorOf, type Identity, surrogateId } from "./parties.ts";
+import { type Author, authorOf, type Identity } from "./parties.ts";
 
 export interface Reading {
   readonly config: EmailConfig;
@@ -52,7 +53,7 @@ export function understand(reading: Reading, arrival: Arrival, parsed: Parsed): 
   const { mail, auth, raw } = parsed;
   const author = authorOf(config, self, mail, auth);
   const finding = classify(
-    { ...mail, sealed: mail.sealed ?? sealedInFiles(parsed.omitted) },
+    parsed.omitted.length === 0 ? mail : { ...mail, sealed: mail.sealed ?? sealedInFiles(parsed.omitted) },
     {
       addresses: self.addresses,
       isOurs: (messageId) => self.keyOf(messageId) !== null,

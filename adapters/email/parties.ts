@@ -4,18 +4,10 @@
 // Reply-To and Cc are text that any sender can write. A response continues a conversation of the From address, so it
 // goes to another address only when From is authenticated or the other address belongs to the same organization.
 
-import {
-  type ExternalId,
-  externalId,
-  type SendKey,
-  sendKey,
-  type ThreadToken,
-  threadToken,
-} from "bridgehead/contract";
+import { type ExternalId, type SendKey, sendKey, type ThreadToken, threadToken } from "bridgehead/contract";
 import { parse } from "tldts";
 import type { EmailConfig } from "./config.ts";
-import { asciiAddress, domainOf, keyIn, mailboxesOf, withoutPlus } from "./parse/headers.ts";
-import { isListed } from "./parse/machine/bounce.ts";
+import { asciiAddress, domainOf, isListed, keyIn, mailboxesOf, withoutPlus } from "./parse/headers.ts";
 import type { Mail, Mailbox, SenderAuth } from "./parse/mail.ts";
 
 export interface Identity {
@@ -59,17 +51,6 @@ export function identity(address: string, aliases: readonly string[]): Identity 
       return own.has(plain) || own.has(withoutPlus(plain)[0]);
     },
   };
-}
-
-/** Returns a Message-ID for a message without one. It is derived from the content, so the same message
- *  always gets the same id. */
-export function surrogateId(digest: string): ExternalId {
-  return externalId(`<${digest.slice(0, 40)}@no-message-id.invalid>`);
-}
-
-/** False for surrogate ids, which are unknown to other servers and must not be cited. */
-export function isCitable(id: string): boolean {
-  return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith("@no-message-id.invalid>");
 }
 
 export interface Author {

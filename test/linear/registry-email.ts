@@ -76,7 +76,6 @@ export const emailCases: Cases = {
     isDaemon: one,
     isNoReply: one,
     isProgram: one,
-    isListed: (f, text) => f(text, ["a@b.c", "@b.c"]),
   },
   "adapters/email/parse/quotes/lines.ts": {
     attributionIn: one,
@@ -128,6 +127,9 @@ export const emailCases: Cases = {
     dateOf: one,
     repaired: (f, text) => f(header(text), Buffer.from(`X: ${text}\r\n\r\n`), "latin1"),
     findMarkers: one,
+    isListed: (f, text) => f(text, ["a@b.c", "@b.c"]),
+    isCitable: one,
+    surrogateId: one,
     keyIn: (f, text) => [f(text, new Set([text])), f(`<abcdef.bridgehead@${text}>`, new Set(["b.c"]))],
     domainOf: one,
     withoutPlus: (f, text) => [f(text), f(`a+${text}@${text}`)],
@@ -196,8 +198,6 @@ export const emailCases: Cases = {
     escapeHtml: one,
   },
   "adapters/email/parties.ts": {
-    isCitable: one,
-    surrogateId: one,
     authorOf: (f, text) =>
       [mailWith(text), { ...mailWith(text), from: [{ address: "c@d.e", name: "" }] }].map((mail) =>
         f(email, self, { ...mail, headers: [{ name: "list-post", value: text }] }, null),

@@ -86,15 +86,10 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     const tooLarge = batch.listed.filter((one) => one.size > maxSize);
     const understood = await Promise.all(mails.map(read));
     for (const one of tooLarge) understood.push(await readOversized(one));
-    const hard = understood.filter((one) => one.kind === "unread");
-    const heads = await envelopes(
-      client,
-      hard.map((one) => one.uid),
-    );
+    const hard = understood.filter((one) => one.kind === "unread").map((one) => one.uid);
+    const heads = hard.length === 0 ? null : await envelopes(client, hard);
     const all = understood
-      .map((one) =>
-        one.kind === "unread" ? refused(one.mail, heads, one.code, one.reason, one.mail.raw) : one,
-      )
+      .map((one) => (one.kind === "unread" ? refused(one, heads?.get(one.uid) ?? null) : one))
       .sort((a, b) => a.uid - b.uid);
     const byUid = new Map(batch.listed.map((one) => [one.uid, one]));
     return Promise.all(all.map((one) => withTraces(one, byUid.get(one.uid))));
@@ -189,16 +184,9 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     return { kind: "unread", uid: mail.uid, mail, code, reason };
   }
 
-  function refused(
-    mail: Listed,
-    heads: ReadonlyMap<number, Envelope>,
-    code: string,
-    reason: string,
-    raw: Uint8Array | null,
-  ): Understood {
-    core.log.warn({ uid: mail.uid, size: mail.size, code }, "a mail is kept unread");
-    const event = unread(arrival(mail), heads.get(mail.uid) ?? null, { code, reason }, raw);
-    return { kind: "events", uid: mail.uid, events: [event] };
+  function refused({ uid, mail, code, reason }: Unread, head: Envelope | null): Understood {
+    core.log.warn({ uid, size: mail.size, code }, "a mail is kept unread");
+    return { kind: "events", uid, events: [unread(arrival(mail), head, { code, reason }, mail.raw)] };
   }
 
   const arrival = (listed: Listed): Arrival => ({ id: idOf(listed.uid), listed, now: core.clock.now() });

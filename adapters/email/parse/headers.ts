@@ -3,7 +3,7 @@
 
 import { isAscii, isUtf8 } from "node:buffer";
 import { domainToASCII } from "node:url";
-import type { ThreadToken } from "bridgehead/contract";
+import type { ExternalId, ThreadToken } from "bridgehead/contract";
 import { addressParser, decodeWords } from "postal-mime";
 import type { Mailbox } from "./mail.ts";
 import type { HeaderField } from "./mime.ts";
@@ -316,4 +316,24 @@ function decodeWith(label: string, bytes: Uint8Array): string {
     }
   }
   return new TextDecoder().decode(bytes);
+}
+
+/** True when the address, or its domain as `@example.com`, is on the list. */
+export function isListed(address: string, list: readonly string[]): boolean {
+  const domain = address.slice(address.lastIndexOf("@")).toLowerCase();
+  return list.some((entry) => {
+    const plain = asciiAddress(entry.toLowerCase());
+    return plain === address.toLowerCase() || plain === domain;
+  });
+}
+
+/** Returns a Message-ID for a message without one. It is derived from the content, so the same message
+ *  always gets the same id. */
+export function surrogateId(digest: string): ExternalId {
+  return `<${digest.slice(0, 40)}@no-message-id.invalid>` as ExternalId;
+}
+
+/** False for surrogate ids, which are unknown to other servers and must not be cited. */
+export function isCitable(id: string): boolean {
+  return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith("@no-message-id.invalid>");
 }

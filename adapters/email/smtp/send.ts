@@ -156,7 +156,7 @@ function envelopeOf(draft: Draft, size: number) {
 /** With several recipients the server may refuse some and accept the message for the others. */
 function taken(draft: Draft, info: Info): SendOutcome {
   const refused = new Set(info.rejected.map((address) => address.toLowerCase()));
-  if (draft.to.every((party) => refused.has(asciiAddress(party.address).toLowerCase()))) {
+  if (refused.size > 0 && draft.to.every(({ address }) => refused.has(asciiAddress(address).toLowerCase()))) {
     const reason = "the recipient was refused; only the copies were taken";
     return { kind: "refused", code: "recipient", reason, scope: "recipient" };
   }

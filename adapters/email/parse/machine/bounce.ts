@@ -4,9 +4,9 @@
 import { type DeliveryEvent, type ExternalId, externalId, type SendKey } from "bridgehead/contract";
 import type { Arrival } from "../../events.ts";
 import type { Identity } from "../../parties.ts";
-import { asciiAddress, cleanAddress, messageIdsOf } from "../headers.ts";
+import { cleanAddress, messageIdsOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import { headerOf, idsOfReturned } from "../mime.ts";
+import { idsOfReturned } from "../mime.ts";
 
 export interface Bounce {
   readonly kind: "bounce";
@@ -57,7 +57,7 @@ export function guessedBounce(mail: Mail, isOurs: (messageId: string) => boolean
   const from = mail.from[0]?.address ?? "";
   const daemon =
     isDaemon(from) || /mail delivery (?:sub)?system|mailer-daemon/i.test(mail.from[0]?.name ?? "");
-  const names = headerOf(mail.headers, "x-failed-recipients") !== null;
+  const names = mail.headers.some(({ name }) => name === "x-failed-recipients");
   if (!daemon && mail.returnPath !== "" && !names) return null;
   if (!names && !soundsFailed(mail)) return null;
   const text = mail.fullText.slice(0, 20_000);
@@ -264,13 +264,4 @@ export function isNoReply(address: string): boolean {
 /** True for a mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */
 export function isProgram(address: string): boolean {
   return programs.has(name(local(address).split("+", 1)[0] ?? ""));
-}
-
-/** True when the address, or its domain as `@example.com`, is on the list. */
-export function isListed(address: string, list: readonly string[]): boolean {
-  const domain = address.slice(address.lastIndexOf("@")).toLowerCase();
-  return list.some((entry) => {
-    const plain = asciiAddress(entry.toLowerCase());
-    return plain === address.toLowerCase() || plain === domain;
-  });
 }

@@ -2,16 +2,9 @@
 // other programs). Pure. The order matters: the first match is returned, and the kinds most likely to cause a mail
 // loop come first.
 
+import { isListed } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import {
-  type Bounce,
-  guessedBounce,
-  isDaemon,
-  isListed,
-  isNoReply,
-  isProgram,
-  reportedBounce,
-} from "./bounce.ts";
+import { type Bounce, guessedBounce, isDaemon, isNoReply, isProgram, reportedBounce } from "./bounce.ts";
 
 /** The channel's own addresses and configuration. */
 export interface OwnIdentity {
@@ -46,7 +39,7 @@ export function classify(mail: Mail, own: OwnIdentity): Finding {
   const robot = mail.from.length === 1 && isListed(mail.from[0]?.address ?? "", own.robots);
   return (
     ownMail(mail, own) ??
-    reportedBounce(mail) ??
+    (mail.report && reportedBounce(mail)) ??
     report(mail) ??
     guessedBounce(mail, (id) => own.isOurs(id)) ??
     forged(mail) ??
