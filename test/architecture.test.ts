@@ -13,6 +13,8 @@ const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { c
   text: readFileSync(root + path, "utf8"),
 }));
 
+const timingOf = (found: string): string =>
+  `src/${found.startsWith("now") ? "store/" : ""}a.ts: ${found}: durations of the daemon are in src/ops/timing.ts`;
 const lines = (count: number): string => "x\n".repeat(count);
 const say = (...words: string[]): string => words.join("");
 
@@ -174,6 +176,16 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
     "src/store/a.ts: writes a state unchecked: SET state = excluded.state",
   ],
   ["stateWrites", "src/store/a.ts", "UPDATE turns SET open = 0 WHERE state = 'failed'", null],
+  ["durations", "src/a.ts", "const sweepMs = 1000;", timingOf("sweepMs = 1000")],
+  ["durations", "src/a.ts", "const pause = options.pause ?? 50;", timingOf("pause ?? 50")],
+  ["durations", "src/a.ts", "readyTimeout: 250,", timingOf("readyTimeout: 250")],
+  ["durations", "src/a.ts", "await clock.sleep(20, signal);", timingOf("sleep(20")],
+  ["durations", "src/a.ts", "const kept = 86_400_000;", timingOf("86_400_000")],
+  ["durations", "src/a.ts", "const kept = 7 * day;", timingOf("7 * day")],
+  ["durations", "src/store/a.ts", "`until < now_ms() - 5000`", timingOf("now_ms() - 5000")],
+  ["durations", "src/a.ts", "const hours = Math.round(age / 3_600_000);", null],
+  ["durations", "src/a.ts", "let waitMs = 0; // at most 60_000\nconst longest = 20_000;", null],
+  ["durations", "src/ops/timing.ts", "sweep: 60_000,", null],
 ];
 
 describe("the gate can close:", () => {

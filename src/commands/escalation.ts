@@ -11,6 +11,7 @@ import { acknowledge, close, resume } from "../escalation/reply/acknowledge.ts";
 import { relay } from "../escalation/reply/relay.ts";
 import { systemClock as clock, newId } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
+import { standardTiming } from "../ops/timing.ts";
 import type { Database, Query } from "../store/driver.ts";
 import { contactsOf, toldOf } from "../store/tables/contacts.ts";
 import {
@@ -37,14 +38,13 @@ export interface EscalationOptions {
   /** Name of the actor, as shown to the responders. */
   readonly by: string;
   readonly text?: string;
-  /** note, reply: repeats a text that was already enqueued within `sameMs`. */
+  /** note, reply: repeats a text that was already enqueued within `sameText`. */
   readonly again?: boolean;
   readonly json?: boolean;
 }
 
-/** Deduplication window for an identical text, in milliseconds. An operator repeats a command whose
- *  result is unclear. */
-const sameMs = 600_000;
+/** Deduplication window for an identical text. An operator repeats a command whose result is unclear. */
+const { sameText } = standardTiming.commands;
 
 export async function run(options: EscalationOptions, io: Io): Promise<number> {
   const file = resolve(io.cwd, options.config);
@@ -155,7 +155,7 @@ async function change(
 ): Promise<Outcome> {
   if (action === "note") {
     const note = { escalation: row.id, source: "note", detail: `${by}: ${text}` };
-    if (!again && (await isNoted(q, note, sameMs)))
+    if (!again && (await isNoted(q, note, sameText)))
       return { done: true, says: "noted before; --again notes it once more" };
     await addSource(q, { key: `note:${newId(clock.now())}`, ...note });
     return { done: true, says: "noted" };
@@ -172,7 +172,7 @@ async function change(
     return { done: true, says: taken ? `taken by ${by}` : `${by} has it already` };
   }
   const said =
-    again || row.conversation === null ? null : await saidBefore(q, row.conversation, text, sameMs);
+    again || row.conversation === null ? null : await saidBefore(q, row.conversation, text, sameText);
   if (said !== null) {
     const is = said.state === "sent" || said.state === "delivered" ? "were sent" : "wait to be sent";
     const ago = `${Math.max(0, Math.round(said.ago / 1000))} s ago`;

@@ -11,6 +11,7 @@ import { openDatabase } from "../app.ts";
 import type { ChannelConfig, Config } from "../config/index.ts";
 import { askHealth } from "../http/index.ts";
 import { systemClock } from "../ops/clock.ts";
+import { standardTiming } from "../ops/timing.ts";
 import { startable } from "../pipeline/channel-runtime.ts";
 import type { Database } from "../store/driver.ts";
 import { migrations, schemaVersion } from "../store/migrate.ts";
@@ -29,7 +30,7 @@ export interface Finding {
   readonly fix?: string;
 }
 
-const patience = 30_000;
+const { probe: patience, probeDaemon } = standardTiming.commands;
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** Runs all probes concurrently. Calls `tell` with each finding as it arrives. */
@@ -81,7 +82,10 @@ async function probePort(
     const fix = error.code === "EACCES" ? "use a port above 1023" : "use an address of this machine";
     return { subject, state: "failed", message: `${place} cannot be bound: ${error.message}`, fix };
   }
-  const ours = await askHealth(`http://${place}`, AbortSignal.any([signal, AbortSignal.timeout(2000)])).then(
+  const ours = await askHealth(
+    `http://${place}`,
+    AbortSignal.any([signal, AbortSignal.timeout(probeDaemon)]),
+  ).then(
     () => true,
     () => false,
   );

@@ -5,6 +5,7 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock as clock, newToken } from "../ops/clock.ts";
+import { standardTiming } from "../ops/timing.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 
@@ -22,8 +23,7 @@ interface Recorded extends ReloadOutcome {
   readonly id: string;
 }
 
-const waitMs = 75_000; // below the unit's TimeoutStartSec=, which bounds ExecReload= too
-const pollMs = 50;
+const { reload: waitMs, reloadCheck } = standardTiming.commands;
 
 /** Path of the file in the unit's RuntimeDirectory= that contains the daemon's result; null without a
  *  RuntimeDirectory=. */
@@ -66,7 +66,7 @@ export async function run(_options: object, io: Io): Promise<number> {
       io.err("the daemon ended before it had reloaded its configuration");
       return exitCodes.failed;
     }
-    await clock.sleep(pollMs, io.signal);
+    await clock.sleep(reloadCheck, io.signal);
   }
   io.err("the daemon did not report in time whether it has reloaded its configuration; see its log");
   return exitCodes.failed;

@@ -9,6 +9,7 @@ import { loadAdapter } from "../channels/loader.ts";
 import { loadChannel } from "../config/index.ts";
 import { duration } from "../config/schema/values.ts";
 import { systemClock as clock } from "../ops/clock.ts";
+import { standardTiming } from "../ops/timing.ts";
 import { skillNamed, startable } from "../pipeline/channel-runtime.ts";
 import { type Begun, begin, begunBefore, type Repeated } from "../pipeline/outbound.ts";
 import type { Database, Query } from "../store/driver.ts";
@@ -164,14 +165,12 @@ function repeated({ conversation, ago, state }: Repeated, address: string): stri
   return `not sent again: the same words were left for ${address} ${when} (conversation ${conversation}: ${words[state]}); --again sends them once more`;
 }
 
-const lookMs = 100;
-
 async function watch(db: Database, begun: Begun, ms: number, signal: AbortSignal): Promise<OpeningOutcome> {
   const until = clock.monotonic() + ms;
   for (;;) {
     const outcome = await db.read((q) => openingOutcome(q, begun.turn));
     if (outcome.state !== "waiting" || clock.monotonic() >= until || signal.aborted) return outcome;
-    await clock.sleep(lookMs, signal);
+    await clock.sleep(standardTiming.commands.startCheck, signal);
   }
 }
 

@@ -154,8 +154,6 @@ const table = {
     lateArrival: 10 * second,
     /** Consent keywords closer together than this may have arrived in either order; STOP takes precedence. */
     consentOrder: minute,
-    /** An identical text to the same recipient within this time is the same command run twice. */
-    sameCommand: 10 * minute,
   },
   ask: {
     /** Longest wait for the platform's rate limit that a claim includes. */
@@ -254,6 +252,20 @@ const table = {
     registerLongest: hour,
     /** A registration of unknown outcome may take effect, or be made by another node, for this long. */
     registerSettled: minute,
+  },
+  commands: {
+    /** An identical text to the same recipient within this time is the same command run twice. */
+    sameText: 10 * minute,
+    /** `reload` waits this long for the daemon's result; below TimeoutStartSec= of the unit. */
+    reload: 75 * second,
+    /** Interval at which it looks for the result. */
+    reloadCheck: 50,
+    /** `start --wait` looks for the outcome at this interval. */
+    startCheck: 100,
+    /** `check` gives each connection this long to prove itself. */
+    probe: 30 * second,
+    /** Longest wait of `check` for the daemon that may run at the configured address. */
+    probeDaemon: 2 * second,
   },
   startup: {
     /** Backoff of an unreachable store: the first pause, doubled up to the longest. */

@@ -32,7 +32,7 @@ export async function begunBefore(
   q: Query,
   wanted: { readonly channel: string; readonly address: string; readonly opening: Opening },
   defaults: { readonly introduction: string | null; readonly subject: string | null },
-  sameMs: number = standardTiming.route.sameCommand,
+  sameMs: number = standardTiming.commands.sameText,
 ): Promise<Repeated | null> {
   const words = ({ introduction, subject }: Opening) =>
     JSON.stringify([

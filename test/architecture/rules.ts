@@ -164,6 +164,39 @@ const stateWrites: Rule = (files) =>
         .map((set) => `${path}: writes a state unchecked: SET ${set.trim().slice(0, 40)}`),
     );
 
+/** Where a duration may be written down: the table, the schedules of retries, the arithmetic of the calendar, the ranges of
+ *  configuration keys, adapters, libraries of their own, the programs for trying out, and the names of units. */
+const timed =
+  /^src\/(ops\/timing\.ts|domain\/(retry|hours)\.ts|config\/schema\/|contract\/|client\/|platform\/|sandbox\/|escalation\/webhook\/|commands\/(demo|policy-text)\.ts)/;
+
+const durationPatterns: readonly RegExp[] = [
+  // A name that tells a duration, with a number.
+  /\b(?:\w*(?:Ms|Timeout|Pause|Delay|Patience|Interval|Lifetime|Back[oO]ff|Margin|Lease)|timeout|pause|delay|patience|interval|lifetime|margin)(?:\??: number)? ?(?:=|:|\?\?) ?[1-9][\d_]*/g,
+  // A wait of a fixed length.
+  /\b(?:sleep|setTimeout|setInterval|every|after|wakeIn|limited|timeout)\([^()\n]*\b[1-9]\d[\d_]*/g,
+  // Minutes, hours and days in milliseconds; a division converts one for a text.
+  /(?<!\/ |[\w.])(?:[1-9]\d{0,2}(?:_\d{3})+|[1-9]\d{4,})(?!\w)/g,
+  /\b\d+ \* (?:second|minute|hour|day)\b/g,
+  /now_ms\(\) [-+] [1-9]\d*/g,
+];
+
+const isMinutes = (literal: string): boolean =>
+  !/^[\d_]+$/.test(literal) || Number(literal.replaceAll("_", "")) % 60_000 === 0;
+
+/** The daemon's durations live in one table, which tests override. */
+const durations: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith("src/") && !timed.test(path))
+    .flatMap(({ path, text }) => {
+      const code = text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/\/\/ .*/g, "");
+      const found = durationPatterns.flatMap((pattern) =>
+        [...code.matchAll(pattern)].map(([match]) => match),
+      );
+      return found
+        .filter(isMinutes)
+        .map((match) => `${path}: ${match}: durations of the daemon are in src/ops/timing.ts`);
+    });
+
 export const rules = {
   directions,
   packageHomes,
@@ -175,4 +208,5 @@ export const rules = {
   promises,
   honestTests,
   stateWrites,
+  durations,
 } as const;

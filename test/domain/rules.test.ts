@@ -6,7 +6,14 @@ import { describe, expect, it } from "vitest";
 import { answerTo } from "../../src/domain/address.ts";
 import { capped, channelRoom, matches, refuse } from "../../src/domain/guards.ts";
 import { questionContext, questionText } from "../../src/domain/question.ts";
-import { askDelay, hopLimit, lookDelay, sendDelay, sendLifetime } from "../../src/domain/retry.ts";
+import {
+  askDelay,
+  hopLimit,
+  lookDelay,
+  routeDelay,
+  sendDelay,
+  sendLifetime,
+} from "../../src/domain/retry.ts";
 import { machines } from "../../src/domain/states.ts";
 import { referenceLimit, references } from "../../src/domain/thread.ts";
 import { workedMs } from "../real/cpu.ts";
@@ -230,6 +237,7 @@ describe("retry", () => {
   it.each([
     ["mail", mailDelay, [30_000, 300_000, 900_000, hour, 2 * hour, 4 * hour, 4 * hour]],
     ["phone", phoneDelay, [2000, 5000, 15_000, 30_000, 60_000, 120_000, 300_000, 300_000]],
+    ["route", (attempts: number) => routeDelay(attempts - 1), [1000, 2000, 4000, 8000, 16_000, 16_000]],
     ["ask", askDelay, [1000, 5000, 15_000, 60_000, 300_000, 300_000]],
   ] as const)("%s waits longer each time, and then as long as the longest", (_, delay, expected) => {
     expect(expected.map((__, i) => delay(i + 1))).toEqual(expected);

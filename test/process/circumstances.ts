@@ -1,17 +1,17 @@
 // Not defects, but circumstances that would take too long to wait for, or need more than one machine: planted as defects are.
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { TimingOverrides } from "../../src/ops/timing.ts";
+import { type TimingOverrides, timingWith } from "../../src/ops/timing.ts";
 import type { Plant } from "./planting.ts";
 
-/** Other durations of the core than the standard ones. */
+/** Durations of the daemon that differ from the standard ones. */
 const timed =
   (timing: TimingOverrides): Plant =>
   (altered) => ({
-    "src/app.ts": {
-      startApp: (real) => (options) => {
+    "src/commands/run.ts": {
+      run: (real) => (options, io, standard) => {
         altered();
-        return real({ ...options, timing: { ...options.timing, ...timing } });
+        return real(options, io, timingWith(timing, standard));
       },
     },
   });

@@ -14,7 +14,7 @@ export interface Modules {
   "adapters/sms/twilio/missed.ts": typeof import("../../adapters/sms/twilio/missed.ts");
   "adapters/sms/twilio/send.ts": typeof import("../../adapters/sms/twilio/send.ts");
   "src/agent/client.ts": typeof import("../../src/agent/client.ts");
-  "src/app.ts": typeof import("../../src/app.ts");
+  "src/commands/run.ts": typeof import("../../src/commands/run.ts");
   "src/domain/retry.ts": typeof import("../../src/domain/retry.ts");
   "src/escalation/notify/rows.ts": typeof import("../../src/escalation/notify/rows.ts");
   "src/escalation/reply/acknowledge.ts": typeof import("../../src/escalation/reply/acknowledge.ts");

@@ -200,7 +200,7 @@ export function countTurn(uses: readonly CapUse[], { preferred }: Pick<EventRow,
 }
 
 /** A turn waits at most this many times `join` after its first message, however many messages follow. */
-const patience = 4;
+const mostJoins = 4;
 /** Maximum length of a joined question, in characters. */
 const longestQuestion = 20_000;
 
@@ -218,7 +218,7 @@ function joined({ row, event }: Message, facts: Facts, join: number): Extension 
     context: joinedContext(last.context, questionContext(event)),
     address: JSON.stringify(answerTo(event)),
     receivedAt: row.received_at,
-    dueAt: Math.min(row.received_at + join, last.first_at + patience * join),
+    dueAt: Math.min(row.received_at + join, last.first_at + mostJoins * join),
   };
 }
 
