@@ -7,7 +7,6 @@ import { accept } from "../../src/pipeline/accept/stage.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { concludeDraft } from "../store/rig.ts";
 import { callHouse, callOf } from "./call.ts";
-import { testClock } from "./house.ts";
 import { refusing } from "./scripted-platform.ts";
 
 const minute = 60_000;
@@ -272,13 +271,8 @@ describe("what is to be said", () => {
   });
 
   it("is found again within the second when it was not yet to be said", async () => {
-    // Who sleeps as long as between two sweeps sleeps for ever: by the sweep alone there would be no second try.
-    const clock = testClock();
-    const drowsy = {
-      ...clock,
-      sleep: (ms: number, signal?: AbortSignal) => clock.sleep(ms < 900 ? ms : 60 * minute, signal),
-    };
-    const house = await callHouse({ clock: drowsy });
+    // The timer is tested, so the sweep must not find the work.
+    const house = await callHouse({ timing: { scheduler: { sweep: 60 * minute } } });
     const call = callOf(house);
     await call.opens();
     house.sweeps();
