@@ -14,6 +14,8 @@ const versions = "/usr/lib/postgresql";
 
 export interface Postgres {
   readonly url: string;
+  /** Process id of the server; its backends are its children. */
+  readonly pid: number;
   /** Makes a schema of its own and returns its name (lower case). */
   schema(): Promise<string>;
   /** Removes it; a failed test's schema may be kept and its name printed. */
@@ -104,6 +106,7 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
   let schemas = 0;
   return {
     url,
+    pid: server.pid ?? 0,
     async schema() {
       const name = `test_${++schemas}`;
       await admin.query(`CREATE SCHEMA ${name}`);

@@ -1,6 +1,9 @@
 // Mails waiting in one mailbox, answered over PostgreSQL by 1, 2 and 4 nodes, and over SQLite in the same run. The nodes
 // idle on an empty mailbox, are stopped by signal, the mails are delivered, and the clock starts when they may go on.
+// All processes share one machine, so the CPU time of each is reported: the sum limits the rate.
 
+import { readdirSync, readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { Client } from "pg";
 import { type Postgres, startPostgres } from "../../real/postgres.ts";
 import { clock, noTally, sleep, sum, type Tally } from "../clock.ts";
@@ -12,8 +15,13 @@ import { type Subject, startDaemon } from "../subject.ts";
 interface Run extends Tally {
   /** Mails a second, from the start to the last answer. */
   readonly rate: number;
-  /** CPU time of all nodes for each mail, milliseconds. */
+  /** CPU time for each mail in milliseconds: of all nodes, of the PostgreSQL server, and of the mail server, the
+   *  platform and this script. */
   readonly cpu: number;
+  readonly serverCpu: number;
+  readonly peersCpu: number;
+  /** CPU time of all of them, as a percentage of all processors from the start to the last answer. */
+  readonly load: number;
   /** Of the server, for each mail; 0 on SQLite. */
   readonly statements: number;
   readonly commits: number;
@@ -77,6 +85,9 @@ function report(
     const cost = (what: string, measured: number, baseline: number | null, unit: string) =>
       printFigure({ name: `  ${what}`, baseline, measured, unit, compare: "none", goal: null });
     cost("CPU of the nodes per email", of(nodes, "cpu"), of(0, "cpu"), "ms");
+    cost("CPU of PostgreSQL per email", of(nodes, "serverCpu"), null, "ms");
+    cost("CPU of mail server and platform per email", of(nodes, "peersCpu"), of(0, "peersCpu"), "ms");
+    cost("processors used", of(nodes, "load"), of(0, "load"), "%");
     cost("statements per email", of(nodes, "statements"), null, "");
     cost("commits per email", of(nodes, "commits"), null, "");
   }
@@ -114,9 +125,15 @@ async function once(
     const { answered, lost, duplicated } = await watched;
     const after = await counters(server, subjects);
     const each = (what: keyof typeof after) => (after[what] - before[what]) / count;
+    const duration = Math.max(...answered.values()) - began;
     return {
-      rate: (answered.size * 1000) / (Math.max(...answered.values()) - began),
+      rate: (answered.size * 1000) / duration,
       cpu: each("cpu"),
+      serverCpu: each("serverCpu"),
+      peersCpu: each("peersCpu"),
+      load:
+        ((each("cpu") + each("serverCpu") + each("peersCpu")) * count * 100) /
+        (duration * availableParallelism()),
       statements: each("statements"),
       commits: each("commits"),
       lost,
@@ -137,5 +154,36 @@ async function counters(server: Postgres, subjects: readonly Subject[]) {
   );
   await client.end();
   const cpu = subjects.reduce((all, one) => all + one.cpu(), 0);
-  return { cpu, statements: Number(rows[0]?.statements), commits: Number(rows[0]?.commits) };
+  const serverCpu = cpuBelow(server.pid);
+  return {
+    cpu,
+    serverCpu,
+    peersCpu: cpuBelow(process.pid) - serverCpu - cpu,
+    statements: Number(rows[0]?.statements),
+    commits: Number(rows[0]?.commits),
+  };
+}
+
+/** CPU time of a process, its descendants, and those that have ended, in milliseconds. */
+function cpuBelow(root: number): number {
+  const parents = new Map<number, number>();
+  const times = new Map<number, number>();
+  for (const name of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
+    const fields = statOf(name);
+    if (fields === null) continue;
+    parents.set(Number(name), Number(fields[1]));
+    times.set(Number(name), [11, 12, 13, 14].reduce((all, at) => all + Number(fields[at]), 0) * 10);
+  }
+  const isBelow = (pid: number | undefined): boolean =>
+    pid !== undefined && (pid === root || isBelow(parents.get(pid)));
+  return [...times].reduce((all, [pid, time]) => (isBelow(pid) ? all + time : all), 0);
+}
+
+/** The fields of /proc/PID/stat after the command's name; null when the process has ended. */
+function statOf(pid: string): string[] | null {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? null;
+  } catch {
+    return null;
+  }
 }
