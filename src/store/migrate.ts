@@ -23,9 +23,9 @@ export const migrations: readonly Migration[] = [
 
 // The SQLite driver supplies now_ms(); on PostgreSQL it is the server's clock, the same for all nodes. Both
 // evaluate it once per statement, hence STABLE: an index cannot serve a comparison with a value that
-// changes per row.
-const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE SQL STABLE
-  AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT $$`;
+// changes per row. PostgreSQL plans a function in SQL again in every statement, so this is not one.
+const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE plpgsql STABLE COST 1
+  AS $$ BEGIN RETURN floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT; END $$`;
 
 /** The store was written by a newer Bridgehead version. Nothing was changed; run that version or restore
  *  a backup. */
