@@ -26,6 +26,13 @@ export interface Query {
   one<T = Row>(sql: string, ...values: Value[]): Promise<T | undefined>;
   /** The number of rows changed. */
   run(sql: string, ...values: Value[]): Promise<number>;
+  /** Like `run` without the count. PostgreSQL sends the statement with the next one, or with COMMIT, in one round
+   *  trip. Its failure ends the transaction, or the savepoint around it; this call does not reject. For rows
+   *  whose error no caller handles. */
+  write(sql: string, ...values: Value[]): Promise<void>;
+  /** Like `write`, for a change of exactly one row. Fails with the error of `otherwise` when it changed none or
+   *  several. */
+  writeOne(otherwise: () => Error, sql: string, ...values: Value[]): Promise<void>;
   /** Work that became due since the last check, with its channels; null when the channels are unknown. A
    *  hint that limits the checks after a commit to these (`touch` adds to it). The sweep finds the rest:
    *  changes by other nodes, and rows that become due with time. */

@@ -1,58 +1,33 @@
 // PostgreSQL driver: a pool, one connection per transaction, LISTEN/NOTIFY to wake the other nodes.
 
 import type { Clock } from "bridgehead/contract";
-import { type ClientBase, type CustomTypesConfig, DatabaseError, Pool, types as pgTypes } from "pg";
+import { type ClientBase, DatabaseError, Pool } from "pg";
 import { systemClock } from "../ops/clock.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import { type Database, dialect, type Query, type TxOptions, type Value } from "./driver.ts";
+import type { Database, Query, TxOptions, Value } from "./driver.ts";
 import { listenFor } from "./listener.ts";
+import { type Result, roundTrip, type Sent } from "./round-trip.ts";
 
 const wakeChannel = "bridgehead_wake";
-// int8 (20) and numeric (1700) arrive as text by default; all integers of the store fit a double.
-const integers: ReadonlySet<number> = new Set([20, 1700]);
-const standardParser = pgTypes.getTypeParser as (oid: number, format?: "text" | "binary") => unknown;
-const types: CustomTypesConfig = {
-  getTypeParser: ((oid: number, format?: "text" | "binary") =>
-    integers.has(oid) ? Number : standardParser(oid, format)) as CustomTypesConfig["getTypeParser"],
-};
 
-/** PostgreSQL text cannot contain NUL. NULs are removed, so that an external message cannot block
- *  intake. */
-function toParameter(value: Value): Value {
-  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
-  return typeof value === "string" ? value.replaceAll("\0", "") : value;
-}
-
-interface Statement {
-  readonly text: string;
-  /** Name of the prepared statement; absent beyond `mostPrepared`. */
-  readonly name?: string;
-}
-/** By the SQL text of the callers. Each connection parses and plans a named statement once. */
-const statements = new Map<string, Statement>();
-/** Bounds what a connection keeps on the server. Lists of placeholders make texts without limit. */
-const mostPrepared = 500;
-
-function statementOf(sql: string): Statement {
-  let known = statements.get(sql);
-  if (known === undefined) {
-    const text = dialect(sql, "postgres");
-    if (statements.size >= mostPrepared) return { text };
-    known = { text, name: `s${statements.size}` };
-    statements.set(sql, known);
-  }
-  return known;
+/** A statement that is sent with the next one that the work waits for. */
+interface Queued extends Sent {
+  /** The work waits for its result. The failure of any other statement ends the transaction. */
+  readonly isAwaited: boolean;
+  readonly isInSavepoint: boolean;
+  /** Absent: any number of rows may be changed. Else it must be one, or the statement fails with this error. */
+  readonly otherwise?: (() => Error) | undefined;
 }
 
 /** A connection in use, with the reason why it must not be reused. */
 interface Line {
   readonly query: Query;
-  /** Sends BEGIN, SET or SAVEPOINT without waiting. Its failure is the failure of the next statement. */
+  /** Queues BEGIN or SET. */
   post(sql: string): void;
-  /** Runs COMMIT or ROLLBACK and returns its command tag. */
-  command(sql: string): Promise<string>;
-  /** Returns the first failure of a statement that was not awaited. */
-  failed(): unknown;
+  /** Sends the queued statements and COMMIT. Rejects unless the transaction is committed. */
+  commit(): Promise<void>;
+  /** Rolls back what was sent. Drops what was queued. */
+  rollback(): Promise<void>;
   /** Returns the first failure that was not an error response of the server, or that prepared statements
    *  cannot survive. The connection is then closed. */
   lost(): Error | undefined;
@@ -67,10 +42,12 @@ interface Line {
  *  them. */
 class NeedsSavepoints extends Error {}
 
-/** Wraps a connection. Statements are sent without waiting for the ones before them; the server runs them
- *  in order, and after a failure it refuses the rest of the transaction. `interrupt` aborts a transaction
- *  that must run again. The statement that failed then never settles, because the caller would mistake
- *  the error for a failure of its work. */
+/** At most this many statements are sent together. */
+const mostQueued = 100;
+
+/** Wraps a connection. `interrupt` aborts the transaction: it must run again, or a statement failed that the
+ *  work does not wait for. The statement that the work waits for then never settles, because the caller
+ *  would mistake the error for a failure of its own. Without `interrupt` there is no transaction. */
 function lineOn(
   client: ClientBase,
   queryMs: number,
@@ -80,62 +57,99 @@ function lineOn(
   let lost: Error | undefined;
   let failed: unknown;
   let ended = false;
+  let isBegun = false;
+  let queued: Queued[] = [];
+  let last: Promise<unknown> = Promise.resolve();
   const undos: (() => void)[] = [];
   const undoTo = (length: number) => {
     while (undos.length > length) undos.pop()?.();
   };
-  const send = async (statement: Statement, values: readonly Value[]) => {
+  const never = () => new Promise<never>(() => undefined);
+  const queue = (sql: string, values: readonly Value[], more: Partial<Queued> = {}) => {
+    queued.push({ sql, values, isAwaited: false, isInSavepoint: depth > 0, ...more });
+  };
+
+  /** Sends the queued statements, after those that were sent before. */
+  const send = (): Promise<readonly Result[]> => {
+    const sent = queued;
+    queued = [];
+    isBegun = true;
+    const results = last.then(() => exchange(sent));
+    last = results.catch(() => undefined);
+    return results;
+  };
+  const exchange = async (sent: readonly Queued[]): Promise<readonly Result[]> => {
+    const outcome = await roundTrip(client, sent, queryMs);
+    if (outcome.error !== undefined) {
+      if (isFatal(outcome.error)) lost ??= outcome.error as Error;
+      throw fail(outcome.error, sent[outcome.results.length]);
+    }
+    const wrong = sent.find(({ otherwise }, at) => otherwise && outcome.results[at]?.count !== 1);
+    if (wrong?.otherwise) throw fail(wrong.otherwise(), wrong);
+    return outcome.results;
+  };
+  /** Records the first failure. Returns the error that the waiting statement rejects with. */
+  const fail = (error: unknown, statement: Queued | undefined): unknown => {
+    if (!interrupt) return error;
+    if (failed !== undefined) return failed; // the server refuses every statement after the first failure
+    const isUnsaved = statement?.isInSavepoint === true && !saving;
+    failed = isUnsaved && !transient(error) ? new NeedsSavepoints() : error;
+    const mayHandle = statement?.isAwaited === true || statement?.isInSavepoint === true;
+    if (isUnsaved || transient(error) || !mayHandle) {
+      ended = true;
+      interrupt(failed);
+    }
+    return failed;
+  };
+
+  const ask = async (sql: string, values: readonly Value[], more: Partial<Queued> = {}): Promise<Result> => {
+    if (ended) return never();
+    queue(sql, values, { isAwaited: true, ...more });
     try {
-      // `query_timeout` belongs to pg and is missing in its types.
-      const config = { ...statement, values: values.map(toParameter), query_timeout: queryMs };
-      return await client.query<Record<string, unknown>>(config);
+      const result = (await send()).at(-1);
+      if (failed === undefined && result !== undefined) return result;
+      throw failed;
     } catch (error) {
-      if (!(error instanceof DatabaseError) || error.severity === "FATAL" || outdated(error))
-        lost ??= error as Error;
+      if (ended) return never();
       throw error;
     }
   };
-  const never = () => new Promise<never>(() => undefined);
-  const post = (sent: Promise<unknown>) => {
-    const inSavepoint = depth > 0 && !saving;
-    sent.catch((error: unknown) => {
-      failed ??= error;
-      if (interrupt && failed === error && (transient(error) || inSavepoint))
-        interrupt(transient(error) ? error : new NeedsSavepoints());
-    });
-  };
-  const ask = async (sql: string, values: readonly Value[]) => {
+  const write = async (sql: string, values: readonly Value[], more: Partial<Queued> = {}): Promise<void> => {
+    if (!interrupt) return void (await ask(sql, values, more));
     if (ended) return never();
-    try {
-      const result = await send(statementOf(sql), values);
-      if (failed === undefined) return result;
-      throw failed;
-    } catch (error) {
-      const cause = failed ?? error; // the server refuses every statement after the first failure
-      if (!interrupt || !transient(cause)) throw cause;
-      interrupt(cause);
-      return never();
-    }
+    queue(sql, values, more);
+    if (queued.length >= mostQueued) send().catch(() => undefined);
+  };
+  /** Statements that must change one row are checked before COMMIT or RELEASE is sent. */
+  const check = async () => {
+    if (queued.some(({ otherwise }) => otherwise)) await send();
   };
   const query: Query = {
     all: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows as T[],
     one: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows[0] as T | undefined,
-    run: async (sql, ...values) => (await ask(sql, values)).rowCount ?? 0,
+    run: async (sql, ...values) => (await ask(sql, values)).count,
+    write: (sql, ...values) => write(sql, values),
+    writeOne: (otherwise, sql, ...values) => write(sql, values, { otherwise }),
     touched: new Map(),
     leases: null,
     waits: new Set(),
     async savepoint(work) {
+      const name = `s${depth + 1}`;
+      if (saving) await ask(`SAVEPOINT ${name}`, []); // fails for statements that were queued before it
       if (ended) return never();
       depth++;
       const before = undos.length;
-      const name = `s${depth}`;
-      if (saving) post(send({ text: `SAVEPOINT ${name}` }, []));
       try {
         const result = await work();
-        if (saving) await send({ text: `RELEASE ${name}` }, []);
+        if (saving) {
+          await check();
+          await ask(`RELEASE ${name}`, []);
+        }
         return result;
       } catch (error) {
+        if (ended) return await never();
         if (!saving && interrupt) {
+          ended = true;
           interrupt(new NeedsSavepoints());
           return await never();
         }
@@ -143,8 +157,11 @@ function lineOn(
         undoTo(before);
         if (!lost && saving) {
           failed = undefined;
-          post(send({ text: `ROLLBACK TO ${name}` }, []));
-          post(send({ text: `RELEASE ${name}` }, []));
+          queued = [];
+          depth--;
+          queue(`ROLLBACK TO ${name}`, []);
+          queue(`RELEASE ${name}`, []);
+          depth++;
         }
         throw cause;
       } finally {
@@ -156,13 +173,34 @@ function lineOn(
   return {
     query,
     lost: () => lost,
-    failed: () => failed,
     end: () => void (ended = true),
     undo: () => undoTo(0),
-    post: (sql) => post(send({ text: sql }, [])),
-    command: async (sql) => (await send({ text: sql }, [])).command,
+    post: (sql) => queue(sql, []),
+    async commit() {
+      await check();
+      await last;
+      if (ended) throw failed;
+      queue("COMMIT", []);
+      const command = (await send()).at(-1)?.command;
+      // When `work` catches the error of a failed statement, the commit becomes a rollback without an error.
+      if (command !== "COMMIT")
+        throw new Error("committing: the transaction was rolled back after a failed statement", {
+          cause: failed,
+        });
+    },
+    async rollback() {
+      queued = [];
+      if (!isBegun) return;
+      queue("ROLLBACK", []);
+      await send().catch(() => undefined);
+    },
   };
 }
+
+/** Errors after which the connection is closed: its own, those that end the session, and those that its prepared
+ *  statements do not survive. */
+const isFatal = (error: unknown): boolean =>
+  !(error instanceof DatabaseError) || error.severity === "FATAL" || outdated(error);
 
 /** Another node has migrated the schema, and a statement prepared before returns other columns now. */
 const outdated = (error: unknown): boolean =>
@@ -197,12 +235,10 @@ export async function openPostgres(
   const timing = { ...standardTiming.postgres, ...options.timing };
   const setup = {
     connectionString: url,
-    types,
     idle_in_transaction_session_timeout: timing.idleTransaction,
     lock_timeout: timing.lock,
     statement_timeout: timing.statement,
     connectionTimeoutMillis: timing.connect,
-    pipeline: true,
     keepAlive: true,
     keepAliveInitialDelayMillis: timing.keepAlive,
     ...(options.schema ? { options: `-c search_path=${options.schema}` } : {}),
@@ -245,11 +281,7 @@ export async function openPostgres(
       }
       if (!durable) line.post("SET LOCAL synchronous_commit = off");
       const result = await Promise.race([interrupted.promise, work(line.query)]);
-      // When `work` catches the error of a failed statement, the commit becomes a rollback without an error.
-      if ((await line.command("COMMIT")) !== "COMMIT")
-        throw (
-          line.failed() ?? new Error("committing: the transaction was rolled back after a failed statement")
-        );
+      await line.commit();
       if (waking.has(line.query)) listening.notify();
       committed?.();
       return result;
@@ -257,7 +289,7 @@ export async function openPostgres(
       line.end();
       line.undo();
       // A lost connection is closed, and the server rolls back its transaction.
-      if (!line.lost()) await line.command("ROLLBACK").catch(() => undefined);
+      if (!line.lost()) await line.rollback();
       throw error;
     } finally {
       client.release(line.lost());

@@ -55,6 +55,10 @@ function queryOn(
     check();
     return prepareAny(sql);
   };
+  const change = (sql: string, values: readonly Value[]): number => {
+    const prepared = prepare(sql);
+    return prepared.statement.run(prepared.inOrder(values)).changes;
+  };
   return {
     async all<T>(sql: string, ...values: Value[]) {
       const prepared = prepare(sql);
@@ -64,9 +68,10 @@ function queryOn(
       const prepared = prepare(sql);
       return prepared.statement.get(prepared.inOrder(values)) as T | undefined;
     },
-    async run(sql, ...values) {
-      const prepared = prepare(sql);
-      return prepared.statement.run(prepared.inOrder(values)).changes;
+    run: async (sql, ...values) => change(sql, values),
+    write: async (sql, ...values) => void change(sql, values),
+    async writeOne(otherwise, sql, ...values) {
+      if (change(sql, values) !== 1) throw otherwise();
     },
     touched: new Map(),
     waits: new Set(),

@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import type { Query } from "../../src/store/driver.ts";
 import { identifyInstallation } from "../../src/store/installation.ts";
 import { migrate, migrations } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
@@ -197,6 +198,100 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     });
     await expect(quiet).rejects.toThrow("rolled back");
     expect(await db.read((q) => readSettings(q, "one"))).toBeNull();
+  });
+
+  it("reports a lost connection for writes that were not sent yet, and keeps nothing of them", async () => {
+    const db = await fresh(place);
+    const insert = "INSERT INTO agents (id, settings, read_at) VALUES ($1, '{}', 0)";
+    for (const last of [async () => undefined, (q: Query) => q.all("SELECT 1")]) {
+      let undone = 0;
+      const lost = db.tx(async (q) => {
+        q.onRollback(() => undone++);
+        await q.run(insert, "sent");
+        await q.write(insert, "not sent");
+        await server.cut();
+        await q.write(insert, "not sent either");
+        await last(q);
+      });
+      await expect(lost).rejects.toThrow();
+      expect(undone).toBe(1);
+    }
+    await expect.poll(() => db.tx((q) => readSettings(q, "sent")).catch(() => "lost")).toBeNull();
+    expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([]);
+  });
+
+  it("runs a transaction again when its writes lose a deadlock at the commit", async () => {
+    const db = await fresh(place);
+    await db.tx(async (q) => {
+      for (const id of ["a", "b"]) await writeSettings(q, id, "0");
+    });
+    const met = Promise.withResolvers<void>();
+    let [runs, meet] = [0, 0];
+    const crossing = (first: string, second: string) =>
+      db.tx(async (q) => {
+        runs++;
+        await writeSettings(q, first, "1");
+        if (++meet === 2) met.resolve();
+        await met.promise;
+        await q.write("UPDATE agents SET settings = '2' WHERE id = $1", second);
+      });
+    await Promise.all([crossing("a", "b"), crossing("b", "a")]);
+    expect(runs).toBeGreaterThan(2);
+    const found = await db.read((q) =>
+      q.all<{ settings: string }>("SELECT settings FROM agents ORDER BY id"),
+    );
+    expect(found.map((row) => row.settings).sort()).toEqual(["1", "2"]);
+  });
+
+  it("prepares statements again that a failed round trip may not have prepared", async () => {
+    const store = await place();
+    await migrate(await store.open());
+    const db = await openPostgres(server.url, { schema: store.schema ?? "", connections: 1 });
+    onTestFinished(() => db.close());
+    const texts = ["before", "after"].map((word) => `SELECT CAST($1 AS TEXT) AS "${word} the failure"`);
+    const [before = "", after = ""] = texts;
+    const failing = db.tx(async (q) => {
+      await q.write(before, "1");
+      await q.write("INSERT INTO agents (id) VALUES ('broken')");
+      await q.write(after, "2");
+    });
+    await expect(failing).rejects.toThrow(/null/);
+    for (let n = 0; n < 2; n++)
+      expect(await db.tx(async (q) => [await q.one(before, "1"), await q.one(after, "2")])).toEqual([
+        { "before the failure": "1" },
+        { "after the failure": "2" },
+      ]);
+  });
+
+  it("sends writes and COMMIT in one round trip, after the check of those that must change one row", async () => {
+    const store = await place();
+    await migrate(await store.open());
+    const url = new URL(server.url);
+    const proxy = await startTcpProxy(Number(url.port));
+    url.port = String(proxy.port);
+    const db = await openPostgres(url.href, { schema: store.schema ?? "", connections: 1 });
+    onTestFinished(async () => {
+      await db.close();
+      await proxy.close();
+    });
+    const insert = "INSERT INTO agents (id, settings, read_at) VALUES ($1, '{}', 0)";
+    const many = Array.from({ length: 250 }, (_, n) => `many ${n}`);
+    await db.tx(async (q) => {
+      for (const id of many) await q.write(insert, id);
+    });
+    expect(await db.read((q) => q.one("SELECT count(*) AS count FROM agents"))).toEqual({ count: 250 });
+    // The server ends each round trip with ReadyForQuery.
+    let responses = 0;
+    proxy.rewrite((data) => {
+      responses += data.toString("latin1").split("Z\0\0\0\x05").length - 1;
+      return data;
+    });
+    await db.tx(async (q) => {
+      for (const id of ["one", "two", "three"]) await q.write(insert, id);
+    });
+    expect(responses).toBe(1);
+    await db.tx((q) => q.writeOne(() => new Error("no"), insert, "four"));
+    expect(responses).toBe(3);
   });
 
   it("waits for no node that was stopped in a transaction, and that node goes on when it wakes", async () => {

@@ -18,6 +18,8 @@ function at(q: Query, now: () => number): Query {
     all: (sql, ...values) => q.all(clock(sql), ...values),
     one: (sql, ...values) => q.one(clock(sql), ...values),
     run: (sql, ...values) => q.run(clock(sql), ...values),
+    write: (sql, ...values) => q.write(clock(sql), ...values),
+    writeOne: (otherwise, sql, ...values) => q.writeOne(otherwise, clock(sql), ...values),
   };
 }
 

@@ -156,6 +156,8 @@ function noting(q: Query, asked: Asked[]): Query {
     all: <T = Row>(sql: string, ...values: Value[]) => note(sql, values, (s, ...v) => q.all<T>(s, ...v)),
     one: <T = Row>(sql: string, ...values: Value[]) => note(sql, values, (s, ...v) => q.one<T>(s, ...v)),
     run: (sql, ...values) => note(sql, values, (s, ...v) => q.run(s, ...v)),
+    write: (sql, ...values) => note(sql, values, (s, ...v) => q.write(s, ...v)),
+    writeOne: (otherwise, sql, ...values) => note(sql, values, (s, ...v) => q.writeOne(otherwise, s, ...v)),
   };
 }
 

@@ -109,6 +109,77 @@ export function describeTransactions(place: NewPlace): void {
       expect(await db.read(names)).toEqual(["a", "b", "e"]);
     });
 
+    it("runs writes in their order, between the statements that are awaited", async () => {
+      const db = await fresh(place);
+      const seen = await db.tx(async (q) => {
+        await q.write("INSERT INTO agents (id, settings, read_at) VALUES ('one', '{}', 0)");
+        await q.write("UPDATE agents SET settings = '[]' WHERE id = 'one'");
+        const changed = await q.run("UPDATE agents SET read_at = 1 WHERE settings = '[]'");
+        await q.writeOne(() => new Error("no"), "UPDATE agents SET read_at = 2 WHERE id = 'one'");
+        const row = await q.one<{ read_at: number }>("SELECT read_at FROM agents");
+        await q.write("INSERT INTO agents (id, settings, read_at) VALUES ('two', '{}', 0)");
+        return [changed, row?.read_at];
+      });
+      expect([seen, await db.read(names)]).toEqual([
+        [1, 2],
+        ["one", "two"],
+      ]);
+    });
+
+    it.each([
+      ["a write fails", (q: Query) => q.write("INSERT INTO agents (id) VALUES ('broken')"), /null/i],
+      [
+        "a write changes another number of rows than one",
+        (q: Query) => q.writeOne(() => new Error("not one"), "UPDATE agents SET read_at = 1 WHERE id = 'x'"),
+        /not one/,
+      ],
+    ])("keeps nothing when %s, whatever the work does next", async (_, broken, message) => {
+      const db = await fresh(place);
+      const next = [
+        async () => undefined,
+        (q: Query) => writeSettings(q, "after", "{}"),
+        (q: Query) => q.savepoint(() => writeSettings(q, "after", "{}")).catch(() => undefined),
+        (q: Query) => writeSettings(q, "after", "{}").catch(() => undefined),
+      ];
+      for (const work of next) {
+        let undone = 0;
+        const failing = db.tx(async (q) => {
+          q.onRollback(() => undone++);
+          await writeSettings(q, "before", "{}");
+          await broken(q);
+          await work(q);
+        });
+        await expect(failing).rejects.toThrow(message);
+        expect(undone).toBeGreaterThan(0);
+        expect(await db.read(names)).toEqual([]);
+      }
+      await db.tx((q) => writeSettings(q, "kept", "{}"));
+      expect(await db.read(names)).toEqual(["kept"]);
+    });
+
+    it("undoes the savepoint of a write that fails, and reports the error to its caller", async () => {
+      const db = await fresh(place);
+      let failures: string[] = [];
+      await db.tx(async (q) => {
+        failures = [];
+        const failing = (work: () => Promise<unknown>) =>
+          q.savepoint(work).catch((error) => failures.push(String(error)));
+        await q.write("INSERT INTO agents (id, settings, read_at) VALUES ('a', '{}', 0)");
+        await failing(async () => {
+          await q.write("INSERT INTO agents (id, settings, read_at) VALUES ('b', '{}', 0)");
+          await q.write("INSERT INTO agents (id) VALUES ('broken')");
+        });
+        await q.savepoint(async () => {
+          await q.write("INSERT INTO agents (id, settings, read_at) VALUES ('c', '{}', 0)");
+          await failing(() => q.writeOne(() => new Error("not one"), "UPDATE agents SET read_at = 1"));
+        });
+        await q.write("INSERT INTO agents (id, settings, read_at) VALUES ('d', '{}', 0)");
+      });
+      expect(failures).toEqual([expect.stringMatching(/null/i), "Error: not one"]);
+      expect(await db.read(names)).toEqual(["a", "c", "d"]);
+      expect(await db.read((q) => q.all("SELECT 1 FROM agents WHERE read_at = 1"))).toEqual([]);
+    });
+
     it("binds placeholders by number, twice and out of order", async () => {
       const db = await fresh(place);
       const row = await db.read((q) =>
