@@ -24,7 +24,7 @@ export async function insertSession(
   q: Query,
   session: Pick<SessionRow, "channel" | "id" | "conversation" | "node">,
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `INSERT INTO sessions (channel, id, conversation, state, node, openings, opened_at)
      VALUES ($1, $2, $3, 'open', $4, 1, now_ms())`,
     session.channel,
@@ -59,7 +59,7 @@ export async function resumeSession(
 
 /** Reopens a session that was recorded as lost but is still connected at `node`. */
 export async function reviveSession(q: Query, session: SessionRow, node: string): Promise<void> {
-  await q.run(
+  await q.write(
     moves("sessions", "open", {
       set: "node = $3, lost_at = NULL, reason = NULL",
       where: "channel = $1 AND id = $2",
@@ -74,7 +74,7 @@ export async function reviveSession(q: Query, session: SessionRow, node: string)
 
 /** Records that a transfer to a human is in progress. */
 export async function handOver(q: Query, session: SessionRow, reason: string): Promise<void> {
-  await q.run(
+  await q.write(
     "UPDATE sessions SET handing_over = $3 WHERE channel = $1 AND id = $2",
     session.channel,
     session.id,
@@ -84,7 +84,7 @@ export async function handOver(q: Query, session: SessionRow, reason: string): P
 
 /** Marks the session as lost after its connection failed; it may resume. A closed session stays closed. */
 export async function loseSession(q: Query, session: SessionRow, reason: string | null): Promise<void> {
-  await q.run(
+  await q.write(
     moves("sessions", "lost", {
       set: "lost_at = COALESCE(lost_at, now_ms()), reason = $3",
       where: "channel = $1 AND id = $2",
@@ -103,7 +103,7 @@ export async function closeSession(
   session: SessionRow,
   end: { readonly reason: string | null; readonly durationMs: number | null },
 ): Promise<void> {
-  await q.run(
+  await q.write(
     moves("sessions", "closed", {
       set: `closed_at = COALESCE(closed_at, now_ms()), reason = COALESCE($3, reason),
        duration = COALESCE($4, duration)`,
@@ -121,7 +121,7 @@ export async function closeSession(
 /** Pins the lanes of the conversation to the node of its open session, because that node holds the
  *  socket and can cancel a superseded question. Call after every change of a session's state. */
 async function pinLanes(q: Query, conversation: string): Promise<void> {
-  await q.run(
+  await q.write(
     `UPDATE lanes SET node = (
        SELECT node FROM sessions WHERE conversation = $1 AND state = 'open' ORDER BY opened_at DESC LIMIT 1
      ) WHERE id IN ($2, $3)`,
@@ -194,10 +194,10 @@ const dropTurn = moves("turns", "dropped", {
 export async function dropTurns(q: Query, plan: DropPlan, reason: string, opening: string): Promise<void> {
   for (const { id, state } of plan.drop) {
     if (state === "asking") await endAttempt(q, id, "unknown", reason);
-    await q.run(dropTurn, id, reason);
+    await q.write(dropTurn, id, reason);
   }
   for (const { id } of plan.strip)
-    await q.run(
+    await q.write(
       "UPDATE turns SET question = '', context = NULL, opening = $2, updated_at = now_ms() WHERE id = $1",
       id,
       opening,
@@ -206,7 +206,7 @@ export async function dropTurns(q: Query, plan: DropPlan, reason: string, openin
 
 /** Moves the messages of one turn to another turn. */
 export async function moveMessages(q: Query, from: string, to: string): Promise<void> {
-  await q.run("UPDATE events SET turn = $2 WHERE turn = $1", from, to);
+  await q.write("UPDATE events SET turn = $2 WHERE turn = $1", from, to);
 }
 
 /** Drops the queued drafts of the session. */
@@ -254,7 +254,7 @@ export async function recordHeard(
   heard: string,
   about: string | null,
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `UPDATE drafts SET heard = $3 WHERE id = (
        SELECT drafts.id FROM drafts JOIN replies ON replies.id = drafts.reply
        WHERE drafts.conversation = $1 AND drafts.session = $2 AND drafts.state IN ('sending', 'sent', 'delivered')
@@ -310,8 +310,8 @@ export async function speakingState(
 
 /** Marks every open session as lost. Called at start on a store that only one process may use. */
 export async function loseSessions(q: Query): Promise<void> {
-  await q.run("UPDATE lanes SET node = NULL WHERE node IS NOT NULL");
-  await q.run(
+  await q.write("UPDATE lanes SET node = NULL WHERE node IS NOT NULL");
+  await q.write(
     moves("sessions", "lost", {
       set: "lost_at = now_ms(), reason = 'restarted'",
       where: "state <> 'closed'",
@@ -379,7 +379,7 @@ export async function reclaimSessions(q: Query, node: string): Promise<void> {
 /** Closes sessions that have been lost for longer than `afterMs`, because no end callback is expected
  *  any more. */
 export async function endLost(q: Query, afterMs: number): Promise<void> {
-  await q.run(
+  await q.write(
     moves("sessions", "closed", {
       set: "closed_at = now_ms()",
       where: "state <> 'closed' AND lost_at < now_ms() - $1",

@@ -79,7 +79,7 @@ export async function appendToLane(
  *  lock. */
 export async function lockLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   if (q.leases) return;
-  await q.run("UPDATE lanes SET lease_until = lease_until WHERE id = $1", `${conversation}/${direction}`);
+  await q.write("UPDATE lanes SET lease_until = lease_until WHERE id = $1", `${conversation}/${direction}`);
 }
 
 /** Like `lockLane` without waiting. Returns false when another transaction is writing in the lane. */
@@ -329,19 +329,19 @@ export async function guardLease(q: Query, lease: Lease): Promise<void> {
     if (!q.leases.holds(lease.lane, lease.token)) throw new LeaseLost(lease.lane);
     return;
   }
-  const changed = await q.run(
+  await q.writeOne(
+    () => new LeaseLost(lease.lane),
     "UPDATE lanes SET lease_until = lease_until WHERE id = $1 AND token = $2 AND holder IS NOT NULL",
     lease.lane,
     lease.token,
   );
-  if (changed !== 1) throw new LeaseLost(lease.lane);
 }
 
 /** Abandons the work on the lane without an outcome. When the lease expires, any process may claim the
  *  lane, including this one. */
 export async function abandonLane(q: Query, lease: Lease): Promise<void> {
   if (q.leases !== null) return q.leases.abandon(q, lease.lane, groupOf(lease), lease.token);
-  await q.run("UPDATE lanes SET holder = NULL WHERE id = $1 AND token = $2", lease.lane, lease.token);
+  await q.write("UPDATE lanes SET holder = NULL WHERE id = $1 AND token = $2", lease.lane, lease.token);
 }
 
 /** Releases the lane; it is due when its head is. Throws LeaseLost. Call with the lane's row locked, by
@@ -371,17 +371,17 @@ export async function revokeLease(q: Query, conversation: string, direction: Dir
     if (row) q.leases.release(q, lane, leaseGroup(direction, row.channel));
     return;
   }
-  await q.run("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE id = $1", lane);
+  await q.write("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE id = $1", lane);
 }
 
 /** Ends all leases and claims. Called at start on a store that only one process may use. */
 export async function endLeases(q: Query): Promise<void> {
   if (q.leases !== null) q.leases.clear();
   else
-    await q.run("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
-  await q.run("UPDATE leases SET holder = NULL, token = token + 1, until = 0 WHERE until > 0");
-  await q.run(
+    await q.write("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
+  await q.write("UPDATE leases SET holder = NULL, token = token + 1, until = 0 WHERE until > 0");
+  await q.write(
     "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND holder IS NOT NULL",
   );
-  await q.run("UPDATE pauses SET until = now_ms(), probe = NULL WHERE probe IS NOT NULL");
+  await q.write("UPDATE pauses SET until = now_ms(), probe = NULL WHERE probe IS NOT NULL");
 }

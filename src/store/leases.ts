@@ -10,7 +10,7 @@ export async function takeLease(
   holder: string,
   forMs: number,
 ): Promise<number | null> {
-  await q.run("INSERT INTO leases (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
+  await q.write("INSERT INTO leases (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
   const row = await q.one<{ token: number }>(
     `UPDATE leases SET until = now_ms() + $3, holder = $2, token = CASE WHEN holder = $2 THEN token ELSE token + 1 END
      WHERE name = $1 AND (holder = $2 OR until <= now_ms()) RETURNING token`,
@@ -22,5 +22,5 @@ export async function takeLease(
 }
 
 export async function dropLease(q: Query, name: string, holder: string): Promise<void> {
-  await q.run("UPDATE leases SET until = 0, holder = NULL WHERE name = $1 AND holder = $2", name, holder);
+  await q.write("UPDATE leases SET until = 0, holder = NULL WHERE name = $1 AND holder = $2", name, holder);
 }

@@ -57,7 +57,7 @@ interface Bucket {
 async function lockBucket(q: Query, name: string, rate: Rate): Promise<Bucket> {
   let row = await readRate(q, name);
   if (!row) {
-    await q.run("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
+    await q.write("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
     row = await readRate(q, name);
   }
   if (!row) throw new Error(`taking from rate ${name}: there is no such row`);
@@ -164,8 +164,8 @@ export async function drawRate(
 
 /** Records a response 429: no requests are made for `forMs`. */
 export async function penalise(q: Query, name: string, forMs: number): Promise<void> {
-  await q.run("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
-  await q.run(
+  await q.write("INSERT INTO rates (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
+  await q.write(
     `UPDATE rates SET penalty_until = CASE WHEN penalty_until > now_ms() + $2 THEN penalty_until ELSE now_ms() + $2 END
      WHERE name = $1`,
     name,

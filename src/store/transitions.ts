@@ -19,11 +19,6 @@ export class TransitionRefused extends Error {
   }
 }
 
-/** Throws TransitionRefused unless exactly one row was changed. For changes of a row that exists. */
-export function assertMoved(changed: number, table: Table, id: string | number, to: string): void {
-  if (changed !== 1) throw new TransitionRefused(table, id, to);
-}
-
 interface Move<From> {
   /** Further assignments, separated by commas. */
   readonly set?: string;

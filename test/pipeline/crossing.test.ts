@@ -164,6 +164,14 @@ it("takes seven statements for a mail that is sent, six of them of its own", asy
       note(sql);
       return q.run(sql, ...values);
     },
+    write(sql, ...values) {
+      note(sql);
+      return q.write(sql, ...values);
+    },
+    writeOne(otherwise, sql, ...values) {
+      note(sql);
+      return q.writeOne(otherwise, sql, ...values);
+    },
   });
   const store = await watched();
   const db: Database = {

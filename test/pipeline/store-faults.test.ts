@@ -16,11 +16,11 @@ function failing(how: "rejected" | "answer lost") {
     let fails = false;
     const result = await db.tx(async (q) => {
       let outcome = false;
-      const run: Query["run"] = (sql, ...values) => {
+      const write: Query["write"] = (sql, ...values) => {
         outcome ||= sql.startsWith("UPDATE attempts");
-        return q.run(sql, ...values);
+        return q.write(sql, ...values);
       };
-      const written = await work({ ...q, run });
+      const written = await work({ ...q, write });
       fails = outcome && commits > 0;
       if (fails && how === "rejected") {
         commits -= 1;

@@ -58,7 +58,7 @@ export async function dueWatch(q: Query, conversation: string): Promise<WatchRow
 
 /** Postpones the poll by `ms`. */
 export async function postponeWatch(q: Query, conversation: string, ms: number): Promise<void> {
-  await q.run(
+  await q.write(
     "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1",
     conversation,
     Math.ceil(ms),
@@ -93,7 +93,7 @@ export async function noteWatch(
     readonly failed: boolean;
   },
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `UPDATE watches SET mode = $2, mark = COALESCE($3, mark), position = $6,
        looks = CASE WHEN $7 = 1 THEN looks + 1 ELSE 0 END,
        due_at = CASE WHEN due_at < $4 THEN due_at ELSE now_ms() + $5 END WHERE conversation = $1`,
@@ -132,7 +132,7 @@ export async function knownTurns(q: Query, conversation: string): Promise<KnownT
 
 /** Records a failed poll and schedules the next one. */
 export async function failWatch(q: Query, conversation: string, nextMs: number): Promise<void> {
-  await q.run(
+  await q.write(
     "UPDATE watches SET looks = looks + 1, due_at = now_ms() + $2 WHERE conversation = $1",
     conversation,
     Math.ceil(nextMs),

@@ -110,7 +110,7 @@ export async function insertEvents(
     const attachments = group.flatMap((event) =>
       attachmentValues(event, stored.get(keyOf(event.externalId))),
     );
-    for (const [sql, values] of insertAttachments(attachments)) await q.run(sql, ...values);
+    for (const [sql, values] of insertAttachments(attachments)) await q.write(sql, ...values);
     if (attachments.some((values) => values.at(-1) === 1)) touch(q, "attachments", group[0]?.channel);
     results.push(...group.map(({ externalId }) => stored.has(keyOf(externalId))));
   }

@@ -245,5 +245,5 @@ async function returnQuestion(
     turn.session,
     `${turn.question}\n`,
   );
-  if (next) await q.run("UPDATE events SET turn = $2 WHERE turn = $1", turn.id, next.id);
+  if (next) await q.write("UPDATE events SET turn = $2 WHERE turn = $1", turn.id, next.id);
 }

@@ -92,5 +92,5 @@ async function change(q: Query, fetch: Fetch, set: string, ...values: (string | 
 /** Abandons the claim without an outcome. When it expires, any process may claim the attachment,
  *  including this one. */
 export async function abandonFetch(q: Query, { event, position, attempts }: Fetch): Promise<void> {
-  await q.run(`UPDATE attachments SET holder = NULL WHERE ${mine}`, event, position, attempts);
+  await q.write(`UPDATE attachments SET holder = NULL WHERE ${mine}`, event, position, attempts);
 }

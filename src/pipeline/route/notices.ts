@@ -60,7 +60,7 @@ export async function insertNotices(
     JSON.stringify({ ...address, forced } satisfies NoticeAddress),
     text,
   ]);
-  for (const [sql, values] of noticeRows(rows)) await q.run(sql, ...values);
+  for (const [sql, values] of noticeRows(rows)) await q.write(sql, ...values);
   for (const { channel } of notices) touch(q, "replies", channel);
 }
 

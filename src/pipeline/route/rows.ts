@@ -290,7 +290,7 @@ export interface Extension {
 /** Adds a later message to the turn, which becomes due at `dueAt`. A turn with failed attempts keeps its
  *  own due time if that is later. */
 export async function extendTurn(q: Query, change: Extension): Promise<void> {
-  await q.run(
+  await q.write(
     `UPDATE turns SET question = $2, context = $3, address = $4, received_at = $5, updated_at = now_ms(),
        due_at = CASE WHEN attempts > 0 AND due_at > $6 THEN due_at ELSE $6 END WHERE id = $1`,
     change.turn,

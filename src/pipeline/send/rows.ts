@@ -59,7 +59,7 @@ export async function recordSending(
 ): Promise<boolean> {
   const changed = await q.run(sendingMove, draft.id, draft.attempts);
   if (changed !== 1) return false;
-  await q.run(
+  await q.write(
     "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'send', $3, $4, now_ms())",
     draft.id,
     draft.attempts + 1,

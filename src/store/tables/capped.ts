@@ -77,7 +77,7 @@ export async function postponeChannel(
   delayMs: number,
   preferred: boolean,
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `UPDATE events SET due_at = now_ms() + $2, code = '${cappedCode}', reason = 'the channel is at its cap'
      WHERE channel = $1 AND state = 'stored' AND preferred <= $3 AND ${underCap} AND due_at <= now_ms()`,
     channel,

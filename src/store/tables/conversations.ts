@@ -56,7 +56,7 @@ export async function insertConversations(q: Query, rows: readonly NewConversati
     row.token,
     row.via ?? null,
   ]);
-  for (const [sql, values] of conversationRows(conversations)) await q.run(sql, ...values);
+  for (const [sql, values] of conversationRows(conversations)) await q.write(sql, ...values);
   const lanes = rows.flatMap(({ id, channel, via, firstDue = null }) => [
     [`${id}/in`, id, channel, "in", via ?? "", firstDue === null ? 1 : 2, firstDue, firstDue],
     [`${id}/out`, id, channel, "out", via ?? "", 1, null, null],
@@ -86,7 +86,7 @@ export async function addParticipants(
   rows: readonly { readonly conversation: string; readonly address: string }[],
 ): Promise<void> {
   const values = rows.map(({ conversation, address }) => [conversation, address.toLowerCase()]);
-  for (const [sql, given] of participantRows(values)) await q.run(sql, ...given);
+  for (const [sql, given] of participantRows(values)) await q.write(sql, ...given);
 }
 
 export const addParticipant = (q: Query, conversation: string, address: string): Promise<void> =>
@@ -108,7 +108,7 @@ const citationRows = manyRows(
 
 export async function citeAll(q: Query, rows: readonly Citation[]): Promise<void> {
   const values = rows.map((row) => [row.channel, row.externalId, row.conversation, row.draft]);
-  for (const [sql, given] of citationRows(values)) await q.run(sql, ...given);
+  for (const [sql, given] of citationRows(values)) await q.write(sql, ...given);
 }
 
 /** Records that `externalId` belongs to the conversation; `draft` is set for our own messages. */
@@ -198,14 +198,14 @@ export async function bindVia(
     via,
   );
   if (changed === 0) return null;
-  await q.run("UPDATE lanes SET sender = $2 WHERE conversation = $1", conversation, via);
+  await q.write("UPDATE lanes SET sender = $2 WHERE conversation = $1", conversation, via);
   return conversation;
 }
 
 /** Records that the channel has received a message at that address. Stage route calls it at most once in
  *  `timing.route.ownAddress` for each address. */
 export async function noteOwnAddress(q: Query, channel: string, address: string): Promise<void> {
-  await q.run(
+  await q.write(
     `INSERT INTO own_addresses (address, channel, received_at) VALUES ($1, $2, now_ms())
      ON CONFLICT (address, channel) DO UPDATE SET received_at = excluded.received_at`,
     address,
@@ -228,11 +228,11 @@ export async function ownAddresses(q: Query, channel: string): Promise<string[]>
 /** Binds the conversation to the platform's; replaces an existing binding, because the platform lost the
  *  old conversation. */
 export async function bindPlatform(q: Query, conversation: string, platformId: string): Promise<void> {
-  await q.run("UPDATE conversations SET platform_id = $2 WHERE id = $1", conversation, platformId);
+  await q.write("UPDATE conversations SET platform_id = $2 WHERE id = $1", conversation, platformId);
 }
 
 export async function unbindPlatform(q: Query, conversation: string): Promise<void> {
-  await q.run("UPDATE conversations SET platform_id = NULL WHERE id = $1", conversation);
+  await q.write("UPDATE conversations SET platform_id = NULL WHERE id = $1", conversation);
 }
 
 /** Returns whether a conversation in this store is bound to that platform conversation. */

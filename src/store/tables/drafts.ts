@@ -2,7 +2,7 @@
 
 import { type Query, touch } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
-import { assertMoved, movesToAny, type State, TransitionRefused } from "../transitions.ts";
+import { movesToAny, type State, TransitionRefused } from "../transitions.ts";
 import { channelsIn } from "./stepping.ts";
 
 export interface ReplyRow {
@@ -44,7 +44,7 @@ export async function insertReply(
     state?: "ready" | "composed";
   },
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, hand_over, rendered, created_at)
      VALUES ($1, $2, $3, $4, $11, $5, $6, $7, $8, $9, $10, now_ms())`,
     reply.id,
@@ -116,7 +116,7 @@ export async function changeReply(
   state: "composed" | "failed",
   reason: string | null,
 ): Promise<void> {
-  assertMoved(await q.run(replyMoves[state], id, reason), "replies", id, state);
+  await q.writeOne(() => new TransitionRefused("replies", id, state), replyMoves[state], id, reason);
 }
 const replyMoves = movesToAny("replies", { set: "reason = $2, rendered = NULL", where: "id = $1" });
 
@@ -191,7 +191,7 @@ export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
 }
 
 async function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void> {
-  await q.run(
+  await q.write(
     `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, created_at, updated_at)
      VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, now_ms(), now_ms())`,
     draft.id,

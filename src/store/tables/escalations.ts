@@ -170,7 +170,7 @@ export async function moveEscalations(
 
 /** Postpones a failed step by `ms`, so that it does not delay other escalations. */
 export async function postponeEscalation(q: Query, id: string, ms: number): Promise<void> {
-  await q.run("UPDATE escalations SET due_at = now_ms() + $2 WHERE id = $1 AND due_at IS NOT NULL", id, ms);
+  await q.write("UPDATE escalations SET due_at = now_ms() + $2 WHERE id = $1 AND due_at IS NOT NULL", id, ms);
 }
 
 /** Ends the current tier after a notification failed. If no step was scheduled, the last one is repeated

@@ -40,7 +40,7 @@ export async function insertBlobs(
   blobs: readonly { readonly id: string; readonly bytes: Uint8Array }[],
 ): Promise<void> {
   for (const [sql, values] of blobRows(blobs.map(({ id, bytes }) => [id, bytes])))
-    await q.run(sql, ...values);
+    await q.write(sql, ...values);
 }
 
 /** Returns the ids that are stored, as ids of events or as provider ids of sent messages. */
@@ -66,7 +66,10 @@ export async function readCursor(q: Query, channel: string): Promise<string | nu
 /** Ensures that a configured channel has a row with the time of its first run on this store. Called at
  *  start. */
 export async function ensureChannel(q: Query, channel: string): Promise<void> {
-  await q.run("INSERT INTO channels (id, since) VALUES ($1, now_ms()) ON CONFLICT (id) DO NOTHING", channel);
+  await q.write(
+    "INSERT INTO channels (id, since) VALUES ($1, now_ms()) ON CONFLICT (id) DO NOTHING",
+    channel,
+  );
 }
 
 /** Returns every channel that ever ran on this store, with the time of its first run (epoch
@@ -220,7 +223,7 @@ export async function settleEventsOf(
   turn: string,
   outcome: { state: State<"events">; code: string | null; reason: string | null },
 ): Promise<void> {
-  await q.run(turnsEventMoves[outcome.state], turn, outcome.code, outcome.reason);
+  await q.write(turnsEventMoves[outcome.state], turn, outcome.code, outcome.reason);
 }
 const turnsEventMoves = movesToAny("events", {
   set: "code = $2, reason = $3",
@@ -236,7 +239,7 @@ export async function postponeEvent(
   limit: number,
   reason: string,
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `UPDATE events SET attempts = attempts + 1, due_at = now_ms() + $2, reason = $4,
        ${stateWhere("events", "failed", "attempts + 1 >= $3")},
        code = CASE WHEN attempts + 1 >= $3 AND code = '${exempt}' OR code = '${cappedCode}' THEN NULL ELSE code END

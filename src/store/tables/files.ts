@@ -32,7 +32,7 @@ export async function meantFiles(q: Query, event: number): Promise<MeantFile[]> 
 /** Adds files to be sent with that reply. */
 export async function insertFiles(q: Query, reply: string, files: readonly ReadyFile[]): Promise<void> {
   for (const [position, file] of files.entries()) {
-    await q.run(
+    await q.write(
       "INSERT INTO files (reply, position, name, media_type, size, blob) VALUES ($1, $2, $3, $4, $5, $6)",
       reply,
       position,

@@ -64,7 +64,7 @@ export async function endIntake(
   { agent, id, kind }: IntakeRow,
   state: "done" | "lost",
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `UPDATE intakes SET state = $3, due_at = NULL, attempts = attempts + 1, body = CASE WHEN $4 = 'message' THEN '' ELSE body END
      WHERE agent = $1 AND id = $2`,
     agent,
@@ -76,7 +76,7 @@ export async function endIntake(
 
 /** Schedules a retry in `ms`. */
 export async function postponeIntake(q: Query, { agent, id }: IntakeRow, ms: number): Promise<void> {
-  await q.run(
+  await q.write(
     "UPDATE intakes SET attempts = attempts + 1, due_at = now_ms() + $3 WHERE agent = $1 AND id = $2",
     agent,
     id,

@@ -59,7 +59,7 @@ export async function recentOpenings(
   person: string,
   withinMs: number,
 ): Promise<RecentOpening[]> {
-  await q.run("UPDATE channels SET cursor = cursor WHERE id = $1", channel);
+  await q.write("UPDATE channels SET cursor = cursor WHERE id = $1", channel);
   return q.all<RecentOpening>(
     `SELECT id AS turn, conversation, now_ms() - made_at AS ago, opening FROM turns
      WHERE channel = $1 AND person = $2 AND made_at > now_ms() - $3 AND opening IS NOT NULL

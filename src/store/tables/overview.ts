@@ -134,7 +134,7 @@ async function ages(q: Query, sql: string): Promise<Map<string, number>> {
 /** Changes one value, for /readyz; throws when the store is not writable. (SQLite skips the write of an
  *  UPDATE without a change.) */
 export async function proveWritable(q: Query): Promise<void> {
-  await q.run(
+  await q.write(
     "INSERT INTO meta (name, value) VALUES ('proof', 1) ON CONFLICT (name) DO UPDATE SET value = meta.value + 1",
   );
 }

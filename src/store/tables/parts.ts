@@ -14,7 +14,7 @@ export async function endRest(q: Query, { reply, seq }: Part, state: "dropped" |
   const reason = { dropped: "an earlier part was not sent", held: "an earlier part may not have gone out" }[
     state
   ];
-  await q.run(endings[state], reply, seq, reason);
+  await q.write(endings[state], reply, seq, reason);
 }
 const ended = {
   set: "open = 0, reason = $3, updated_at = now_ms()",
@@ -28,7 +28,7 @@ const endings = {
 /** Enqueues the held later parts again when the held part was sent or is about to be. Call with the
  *  lane's row locked, and refresh the lane. */
 export async function resumeRest(q: Query, { reply, seq }: Part): Promise<void> {
-  await q.run(
+  await q.write(
     moves("drafts", "queued", {
       set: "open = 1, reason = NULL, due_at = now_ms(), updated_at = now_ms()",
       where: "reply = $1 AND seq > $2 AND attempts = 0",

@@ -41,7 +41,7 @@ export async function writePause(
   channel: string,
   pause: Omit<Pause, "remaining" | "probe" | "told"> & { readonly forMs: number; readonly told: boolean },
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `INSERT INTO pauses (channel, sender, cause, failures, until, told, reason)
      VALUES ($1, $2, $3, $4, now_ms() + $5, $6, $7)
      ON CONFLICT (channel, sender) DO UPDATE SET cause = excluded.cause, failures = excluded.failures,

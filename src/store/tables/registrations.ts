@@ -50,7 +50,7 @@ export async function endRegistration(
   { agent, trigger, url }: Registration,
   is: { readonly platformId: string; readonly secret: string | null },
 ): Promise<void> {
-  await q.run(
+  await q.write(
     "UPDATE registrations SET platform_id = $4, secret = $5 WHERE agent = $1 AND trigger_name = $2 AND url = $3",
     agent,
     trigger,
@@ -62,7 +62,7 @@ export async function endRegistration(
 
 /** Deletes the record of a registration that certainly does not exist. */
 export async function dropRegistration(q: Query, { agent, trigger, url }: Registration): Promise<void> {
-  await q.run(
+  await q.write(
     "DELETE FROM registrations WHERE agent = $1 AND trigger_name = $2 AND url = $3",
     agent,
     trigger,

@@ -28,7 +28,7 @@ export async function strike(
 
 /** Suppresses the address from now on. */
 export async function suppress(q: Query, channel: string, address: string, reason: string): Promise<void> {
-  await q.run(
+  await q.write(
     `INSERT INTO suppressions (channel, address, strikes, active, reason, updated_at)
      VALUES ($1, $2, 0, 1, $3, now_ms())
      ON CONFLICT (channel, address) DO UPDATE SET active = 1, reason = excluded.reason, updated_at = now_ms()`,
@@ -40,7 +40,11 @@ export async function suppress(q: Query, channel: string, address: string, reaso
 
 /** Removes the suppression of the address and resets its bounce count. */
 export async function lift(q: Query, channel: string, address: string): Promise<void> {
-  await q.run("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address.toLowerCase());
+  await q.write(
+    "DELETE FROM suppressions WHERE channel = $1 AND address = $2",
+    channel,
+    address.toLowerCase(),
+  );
 }
 
 /** Returns the reason of the suppression, or null. */

@@ -7,7 +7,7 @@ import { endRest } from "./parts.ts";
 
 /** Records the platform's id of a human's message, found by the turn that relayed it. */
 export async function namePlatformId(q: Query, turn: string, platformId: string): Promise<void> {
-  await q.run("UPDATE replies SET platform_id = $2 WHERE turn = $1", turn, platformId);
+  await q.write("UPDATE replies SET platform_id = $2 WHERE turn = $1", turn, platformId);
 }
 
 /** SQL condition on drafts: an answer of the agent that waits for its delay and was not attempted. */
@@ -41,7 +41,7 @@ export async function dropWaitingAnswers(
 }
 
 async function dropDraft(q: Query, id: string, reason: string): Promise<void> {
-  await q.run(dropQueued, id, reason);
+  await q.write(dropQueued, id, reason);
 }
 
 /** Prepares the lanes for a human's reply. Drops the agent's answers that still wait for their delay.
@@ -49,7 +49,7 @@ async function dropDraft(q: Query, id: string, reason: string): Promise<void> {
  *  see it. Call before the human's turn is enqueued, which refreshes the inbound lane. */
 export async function clearLanes(q: Query, conversation: string): Promise<void> {
   await lockLane(q, conversation, "in");
-  await q.run(
+  await q.write(
     "UPDATE turns SET open = 0 WHERE conversation = $1 AND open = 1 AND state = 'failed'",
     conversation,
   );
@@ -62,7 +62,7 @@ export async function clearLanes(q: Query, conversation: string): Promise<void> 
   for (const draft of open) {
     if (draft.state === "queued") await dropDraft(q, draft.id, "a person has answered");
     else {
-      await q.run("UPDATE drafts SET open = 0 WHERE id = $1", draft.id);
+      await q.write("UPDATE drafts SET open = 0 WHERE id = $1", draft.id);
       await endRest(q, draft, draft.state === "held" ? "held" : "dropped");
     }
   }

@@ -3,7 +3,7 @@
 import type { Query } from "../driver.ts";
 import { appendToLane, type Claim, type Held, leaseHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { manyRows } from "../many.ts";
-import { assertMoved, moves, movesToAny, type State, stateWhere } from "../transitions.ts";
+import { moves, movesToAny, type State, stateWhere, TransitionRefused } from "../transitions.ts";
 import type { ConversationRow } from "./conversations.ts";
 
 export interface TurnRow {
@@ -97,7 +97,7 @@ export async function insertTurns(
     turn.preferred ?? 1,
     turn.queue ?? null,
   ]);
-  for (const [sql, values] of turnRows(rows)) await q.run(sql, ...values);
+  for (const [sql, values] of turnRows(rows)) await q.write(sql, ...values);
 }
 
 /** Enqueues a turn at the end of its conversation's inbound lane, after any other change of the lane. */
@@ -207,7 +207,7 @@ export async function countUnsent(
     readonly detail: string | null;
   },
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `INSERT INTO attempts (subject, number, kind, node, token, started_at, ended_at, outcome, detail)
      SELECT id, attempts + 1, 'ask', $2, $3, now_ms(), now_ms(), $4, $5 FROM turns WHERE id = $1`,
     turn.id,
@@ -216,7 +216,7 @@ export async function countUnsent(
     attempt.outcome,
     attempt.detail,
   );
-  await q.run(
+  await q.write(
     `UPDATE turns SET attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()),
        ${stateWhere("turns", "asking")} WHERE id = $1`,
     turn.id,
@@ -230,7 +230,7 @@ export async function endAttempt(
   outcome: string,
   detail: string | null,
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `UPDATE attempts SET outcome = $2, detail = $3, ended_at = COALESCE(ended_at, now_ms())
      WHERE subject = $1 AND number = (SELECT MAX(number) FROM attempts WHERE subject = $1) AND (outcome IS NULL OR outcome = 'unknown')`,
     subject,
@@ -251,7 +251,8 @@ export interface TurnChange {
 
 /** Throws TransitionRefused. */
 export async function changeTurn(q: Query, id: string, change: TurnChange): Promise<void> {
-  const changed = await q.run(
+  await q.writeOne(
+    () => new TransitionRefused("turns", id, change.state),
     turnMoves[change.state],
     id,
     change.open,
@@ -260,7 +261,6 @@ export async function changeTurn(q: Query, id: string, change: TurnChange): Prom
     change.questionId ?? null,
     change.looks ?? 0,
   );
-  assertMoved(changed, "turns", id, change.state);
 }
 const turnMoves = movesToAny("turns", {
   set: `open = $2, due_at = now_ms() + $3, reason = $4, question_id = COALESCE($5, question_id), looks = $6,
@@ -274,7 +274,7 @@ export async function isDropped(q: Query, id: string): Promise<boolean> {
 
 /** Records the platform's question id of a completed turn. */
 export async function noteQuestion(q: Query, id: string, questionId: string): Promise<void> {
-  await q.run("UPDATE turns SET question_id = $2 WHERE id = $1", id, questionId);
+  await q.write("UPDATE turns SET question_id = $2 WHERE id = $1", id, questionId);
 }
 
 /** Returns the ids of platform messages that belong to turns other than `except`; they are never matched
@@ -347,7 +347,7 @@ export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   if (!turn) return false;
   await lockLane(q, turn.conversation, "in");
   if ((await q.run(revived("waiting", "question_id IS NULL"), turn.id)) === 0)
-    await q.run(revived("unknown", "question_id IS NOT NULL"), turn.id);
+    await q.write(revived("unknown", "question_id IS NOT NULL"), turn.id);
   await refreshLane(q, turn.conversation, "in");
   return true;
 }

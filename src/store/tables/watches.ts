@@ -13,7 +13,7 @@ export async function watchIn(
   { id, channel }: { readonly id: string; readonly channel: string },
   ms: number,
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `INSERT INTO watches (conversation, channel, due_at) VALUES ($1, $2, now_ms() + $3)
      ON CONFLICT (conversation) DO UPDATE SET due_at = CASE
        WHEN watches.due_at IS NULL OR watches.due_at > excluded.due_at THEN excluded.due_at ELSE watches.due_at END`,
@@ -31,7 +31,7 @@ export async function noteMode(
   { id, channel }: { readonly id: string; readonly channel: string },
   mode: "ai" | "manual",
 ): Promise<void> {
-  await q.run(
+  await q.write(
     `INSERT INTO watches (conversation, channel, mode) VALUES ($1, $2, $3)
      ON CONFLICT (conversation) DO UPDATE SET mode = excluded.mode`,
     id,
@@ -42,7 +42,7 @@ export async function noteMode(
 
 /** Resets the recorded state after the platform replaced the conversation. */
 export async function forgetMode(q: Query, conversation: string): Promise<void> {
-  await q.run(
+  await q.write(
     "UPDATE watches SET mode = NULL, mark = NULL, position = 0 WHERE conversation = $1",
     conversation,
   );
