@@ -1,5 +1,8 @@
 // The loop of all stages: capacity, failures, drain.
 
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Clock } from "bridgehead/contract";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Scheduler } from "../../src/engine/scheduler.ts";
@@ -13,7 +16,10 @@ import {
   leaseLanes,
   releaseLane,
 } from "../../src/store/lanes.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
 import { endAttempt, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, startPostgres } from "../real/postgres.ts";
@@ -91,6 +97,19 @@ function drowsyClock() {
   return { drowsy, resting: () => resting, allow: (now: boolean) => void (ends = now) };
 }
 
+/** A migrated store with channel `c` in a file, whose syncs are `sync`. */
+async function onDisk(sync: () => Promise<void>): Promise<Database> {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-scheduler-"));
+  const db = openSqlite(join(folder, "store.db"), Date.now, { sync });
+  onTestFinished(async () => {
+    await db.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  await migrate(db);
+  await db.tx((q) => ensureChannel(q, "c"));
+  return db;
+}
+
 /** Sweeps until the test ends. */
 function sweep(scheduler: Scheduler): void {
   const abort = new AbortController();
@@ -125,6 +144,38 @@ describe("scheduler", () => {
     await expect.poll(() => left(db)).toBe(0);
     expect(most).toBe(3);
     expect(heard.lines).toEqual([]);
+  });
+
+  it("starts claimed work at the commit, and acknowledges the commit when it is on disk", async () => {
+    let [isSlow, end] = [false, () => undefined as void];
+    const sync = () => (isSlow ? new Promise<void>((resolve) => (end = resolve)) : Promise.resolve());
+    const db = await onDisk(sync);
+    const started = Promise.withResolvers<void>();
+    const stage = answering(async () => started.resolve());
+    const { scheduler } = schedulerOf(db, [stage]);
+    isSlow = true;
+    let isAcknowledged = false;
+    const committed = put(scheduler, 1).then(() => (isAcknowledged = true));
+    await started.promise;
+    expect(isAcknowledged).toBe(false);
+    isSlow = false;
+    end();
+    await committed;
+    await scheduler.drain(1000);
+    expect(await left(db)).toBe(0);
+  });
+
+  it("frees the capacity of work that a commit with a failed sync has started, once it has ended", async () => {
+    let isBroken = false;
+    const sync = () => (isBroken ? Promise.reject(new Error("EIO")) : Promise.resolve());
+    const db = await onDisk(sync);
+    let calls = 0;
+    const stage = answering(async () => void (calls += 1), 10);
+    const { scheduler } = schedulerOf(db, [stage]);
+    isBroken = true;
+    await expect(put(scheduler, 1)).rejects.toThrow("failed to write");
+    await scheduler.drain(1000);
+    expect([calls, scheduler.running()]).toEqual([1, 0]);
   });
 
   it("does nothing on a channel without room, until there is some", async () => {
