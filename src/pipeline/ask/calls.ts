@@ -241,6 +241,14 @@ function unreadable(
   return afterFailedLookup(turn, result);
 }
 
+/** What a lookup in the platform's conversation needs: the text, and the messages that belong to other
+ *  turns. */
+async function lookup({ turn }: Asking, platformId: string, signal: AbortSignal, deps: AskDeps) {
+  const call = readCall(readSignal(signal, deps), deps);
+  const knownIds = await deps.db.read((q) => platformIds(q, platformId, turn.id));
+  return { wanted: { text: turn.question, knownIds }, call };
+}
+
 /** Looks up whether the platform has the question, and its answer. */
 export async function findAnswer(
   asking: Asking,
@@ -249,18 +257,13 @@ export async function findAnswer(
   deps: AskDeps,
 ): Promise<Decision> {
   const { line, turn } = asking;
-  const deadline = readSignal(signal, deps);
-  const knownIds = await deps.db.read((q: Query) => platformIds(q, platformId, turn.id));
-  const result = await line.client.lookUp(
-    platformId,
-    { text: turn.question, knownIds },
-    readCall(deadline, deps),
-  );
+  const { wanted, call } = await lookup(asking, platformId, signal, deps);
+  const result = await line.client.lookUp(platformId, wanted, call);
   if (result.kind !== "ok") return missingOr(asking, result, deps);
   const found = result.value;
   switch (found.state) {
     case "answered": {
-      const rendered = await prepared(line, found.answer.text, deadline, deps);
+      const rendered = await prepared(line, found.answer.text, call.signal, deps);
       return { kind: "answered", answer: found.answer, rendered };
     }
     case "absent":
@@ -269,7 +272,7 @@ export async function findAnswer(
         final: "the question never arrived",
       });
     case "pending": {
-      const mode = await line.client.mode(platformId, deadline);
+      const mode = await line.client.mode(platformId, call.signal);
       return afterPending(turn, found, mode.kind === "ok" && mode.value === "manual");
     }
   }
@@ -283,12 +286,8 @@ export async function findPosted(
   deps: AskDeps,
 ): Promise<Decision> {
   const { line, turn } = asking;
-  const knownIds = await deps.db.read((q) => platformIds(q, platformId, turn.id));
-  const result = await line.client.findSaid(
-    platformId,
-    { text: turn.question, knownIds },
-    readCall(readSignal(signal, deps), deps),
-  );
+  const { wanted, call } = await lookup(asking, platformId, signal, deps);
+  const result = await line.client.findSaid(platformId, wanted, call);
   if (result.kind !== "ok") return missingOr(asking, result, deps);
   if (result.value !== null) return { kind: "relayed", id: result.value };
   return afterAbsence(turn, settleAfterOf(asking, deps), {
