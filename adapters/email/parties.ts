@@ -4,8 +4,8 @@
 // Reply-To and Cc are text that any sender can write. A response continues a conversation of the From address, so it
 // goes to another address only when From is authenticated or the other address belongs to the same organization.
 
+import { createRequire } from "node:module";
 import { type ExternalId, type SendKey, sendKey, type ThreadToken, threadToken } from "bridgehead/contract";
-import { parse } from "tldts";
 import type { EmailConfig } from "./config.ts";
 import { asciiAddress, domainOf, isListed, keyIn, mailboxesOf, withoutPlus } from "./parse/headers.ts";
 import type { Mail, Mailbox, SenderAuth } from "./parse/mail.ts";
@@ -167,8 +167,12 @@ export function isSameOrganization(left: string, right: string): boolean {
   return one === other && one !== "" && !publicProviders.has(one);
 }
 
+const require = createRequire(import.meta.url);
+
 function organizationOf(address: string): string {
   const host = address.slice(address.lastIndexOf("@") + 1);
+  // Loaded on demand to save memory: few messages name a second address.
+  const { parse } = require("tldts") as typeof import("tldts");
   const { domain, domainWithoutSuffix, isIcann, isPrivate } = parse(host, { allowPrivateDomains: true });
   if (publicBrands.has(domainWithoutSuffix ?? "")) return "";
   // A host that is a public suffix has no owner. A host that is not in the list (an intranet's) is its own

@@ -3,6 +3,7 @@
 import { InvalidArgumentError, Option, Command as Program } from "commander";
 import { causes } from "../domain/policy.ts";
 import { draftStates } from "../domain/states.ts";
+import { deferOptimization } from "../ops/memory.ts";
 import { exitCodeHelp } from "./exit-codes.ts";
 import type { Command, Io } from "./io.ts";
 
@@ -39,7 +40,11 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
   const configured = (name: string, description: string) =>
     add(name, description).option("-c, --config <file>", "the configuration", defaultConfig);
 
-  configured("run", "run the daemon").action(calls(() => import("./run.ts")));
+  const daemon = () => {
+    deferOptimization();
+    return import("./run.ts");
+  };
+  configured("run", "run the daemon").action(calls(daemon));
   add(
     "reload",
     "for the systemd unit: have the daemon reload its configuration, and wait for the result",

@@ -26,7 +26,7 @@ import {
 import { askHealth, type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, type RunningLog } from "../ops/log.ts";
-import { tidyAfterStart } from "../ops/memory.ts";
+import { allowOptimization, tidyAfterStart } from "../ops/memory.ts";
 import type { Metrics } from "../ops/metrics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/notify.ts";
 import { taskGroup } from "../ops/tasks.ts";
@@ -181,6 +181,7 @@ async function serve(app: App, service: Service): Promise<void> {
   });
   try {
     await firstTries(app, timing.startup, io.signal);
+    allowOptimization();
     if (io.signal.aborted) return; // SIGTERM during the start: READY would be wrong
     const channels = reportChannels(app.host, app.agents);
     log.info({ channels: channels.length }, "ready");

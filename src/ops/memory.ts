@@ -1,5 +1,5 @@
-// Releases memory that only the startup needed, and stores V8's compile cache. V8 keeps this garbage until it needs the
-// space, and an idle daemon never does.
+// Keeps the memory of an idle daemon small. V8 would optimize the code of the startup, which runs once, and keeps garbage
+// until it needs the space, which an idle daemon never does.
 
 import { flushCompileCache } from "node:module";
 import { performance } from "node:perf_hooks";
@@ -9,6 +9,19 @@ import type { Clock } from "bridgehead/contract";
 
 /** Share of time in which the event loop may be busy. */
 const quietShare = 0.1;
+
+/** Switches V8's optimizing compilers off until `allowOptimization`: for the startup they cost 8 MB and gain nothing.
+ *  undici's HTTP parser, the only WebAssembly, is never optimized: compiling it costs 14 MB, and the gain per response is
+ *  below what can be measured. Called before the daemon's code is loaded. */
+export function deferOptimization(): void {
+  for (const compiler of ["turbofan", "maglev", "wasm-tier-up", "wasm-dynamic-tiering"])
+    setFlagsFromString(`--no-${compiler}`);
+}
+
+/** Called once, when the daemon is ready. */
+export function allowOptimization(): void {
+  for (const compiler of ["turbofan", "maglev"]) setFlagsFromString(`--${compiler}`);
+}
 
 /** Waits until the event loop has been quiet for `quietMs`, since messages may be waiting at the start. Then writes the
  *  compile cache and collects garbage, which blocks the event loop for some tens of milliseconds. Called once, after

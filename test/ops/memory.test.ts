@@ -1,7 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
-import { tidyAfterStart } from "../../src/ops/memory.ts";
+import { allowOptimization, deferOptimization, tidyAfterStart } from "../../src/ops/memory.ts";
 
 /** A clock whose first `busy` sleeps block the event loop for their time. */
 function clockWith(busy: number) {
@@ -26,5 +28,23 @@ describe("the collection after startup", () => {
     const { clock, counts } = clockWith(3);
     await tidyAfterStart(clock, 10, AbortSignal.abort());
     expect(counts.sleeps).toBe(1);
+  });
+});
+
+describe("the optimizing compilers", () => {
+  it("optimize code again when the daemon is ready", () => {
+    setFlagsFromString("--allow-natives-syntax");
+    // The function's status has this bit while it runs optimized code.
+    const isOptimized = runInNewContext(`(() => {
+      const sum = (n) => { let all = 0; for (let i = 0; i < n; i += 1) all += i; return all; };
+      return () => {
+        for (let round = 0; round < 3000; round += 1) sum(1000);
+        return (%GetOptimizationStatus(sum) & 16) !== 0;
+      };
+    })()`) as () => boolean;
+    deferOptimization();
+    expect(isOptimized()).toBe(false);
+    allowOptimization();
+    expect(isOptimized()).toBe(true);
   });
 });

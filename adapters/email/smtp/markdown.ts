@@ -4,9 +4,11 @@
 // overflowed the stack on nested lists and quotes. Long Markdown is rendered in a worker thread with a time and a
 // memory limit; this file is the worker's entry point as well.
 
+import { createRequire } from "node:module";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import type { Clock, Json } from "bridgehead/contract";
-import MarkdownIt, { type Token } from "markdown-it";
+import type MarkdownIt from "markdown-it";
+import type { Token } from "markdown-it";
 
 /** A message body in both forms, as a draft stores it. */
 export interface Rendered {
@@ -20,28 +22,38 @@ export const markdownLimit = 12_000;
 
 const allowedLink = /^(https?:\/\/|mailto:)[^\s<>"']+$/i;
 
-const markdownIt = new MarkdownIt({ html: false, breaks: true, linkify: true });
-markdownIt.linkify.set({ fuzzyLink: false, fuzzyIP: false });
-// Every link is parsed. Links with other schemes lose their address below instead of appearing as Markdown
-// source.
-markdownIt.validateLink = () => true;
-markdownIt.core.ruler.push("allowed_links", ({ tokens }) => {
-  for (const { children } of tokens) {
-    let dropped = false;
-    for (const token of children ?? []) {
-      if (token.type === "link_open") dropped = !allowedLink.test(String(token.attrGet("href") ?? ""));
-      if (dropped && (token.type === "link_open" || token.type === "link_close")) {
-        token.type = "text";
-        token.content = "";
+const require = createRequire(import.meta.url);
+let loaded: ReturnType<typeof load> | null = null;
+
+/** Returns the parser. Loads it for the first text, to save memory while there is none. */
+const markdownIt = () => (loaded ??= load());
+
+function load() {
+  const Parser = require("markdown-it") as typeof MarkdownIt;
+  const parser = new Parser({ html: false, breaks: true, linkify: true });
+  parser.linkify.set({ fuzzyLink: false, fuzzyIP: false });
+  // Every link is parsed. Links with other schemes lose their address below instead of appearing as Markdown
+  // source.
+  parser.validateLink = () => true;
+  parser.core.ruler.push("allowed_links", ({ tokens }) => {
+    for (const { children } of tokens) {
+      let dropped = false;
+      for (const token of children ?? []) {
+        if (token.type === "link_open") dropped = !allowedLink.test(String(token.attrGet("href") ?? ""));
+        if (dropped && (token.type === "link_open" || token.type === "link_close")) {
+          token.type = "text";
+          token.content = "";
+        }
       }
     }
-  }
-});
-Object.assign(markdownIt.renderer.rules, {
-  image: (tokens: Token[], at: number) => escapeHtml(tokens[at]?.content ?? ""),
-  softbreak: () => "<br>",
-  hardbreak: () => "<br>",
-});
+  });
+  Object.assign(parser.renderer.rules, {
+    image: (tokens: Token[], at: number) => escapeHtml(tokens[at]?.content ?? ""),
+    softbreak: () => "<br>",
+    hardbreak: () => "<br>",
+  });
+  return parser;
+}
 
 /** Returns both forms of a Markdown text. A text longer than `limit` characters, or one that fails to
  *  render, is returned as plain text. */
@@ -94,13 +106,13 @@ function webLink(found: string): string {
 
 /** Returns an HTML fragment, without html or body elements. */
 export function toHtml(markdown: string): string {
-  return markdownIt.render(markdown).trim();
+  return markdownIt().render(markdown).trim();
 }
 
 /** Returns readable text: emphasis signs are removed, the address follows its link, lists and code keep
  *  their layout. */
 export function toText(markdown: string): string {
-  const lines = blocks(treeOf(markdownIt.parse(markdown, {})));
+  const lines = blocks(treeOf(markdownIt().parse(markdown, {})));
   return lines.replace(/\n{3,}/g, "\n\n").trim();
 }
 
