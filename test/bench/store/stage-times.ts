@@ -1,0 +1,186 @@
+// The stages of the pipeline on a store, run by the real scheduler. The platform and the provider answer in this process,
+// without delay. Measures the time that SQLite takes for each stage; everything else is not counted.
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { createRequire } from "node:module";
+import { externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
+import type { AgentClient, Answer, Call, CallResult, Started } from "../../../src/agent/calls.ts";
+import { liveSessions } from "../../../src/calls/sessions.ts";
+import { Scheduler } from "../../../src/engine/scheduler.ts";
+import type { Stage, TransactionalStage } from "../../../src/engine/stage.ts";
+import { standardTiming } from "../../../src/engine/timing.ts";
+import { accept } from "../../../src/pipeline/accept/stage.ts";
+import { askStage } from "../../../src/pipeline/ask/stage.ts";
+import { composeStage } from "../../../src/pipeline/compose/stage.ts";
+import { routeStage } from "../../../src/pipeline/route/stage.ts";
+import { sendStage } from "../../../src/pipeline/send/stage.ts";
+import type { Database } from "../../../src/store/driver.ts";
+import { rateOf } from "../../../src/store/rates.ts";
+import { clock, lineOf, listen, reserveOf } from "../../pipeline/rig.ts";
+
+/** The drafts are composed in the transition of `ask`. `commit` is the write of all changed pages to the log. */
+export const steps = ["accept", "route", "ask", "send", "commit"] as const;
+export type Step = (typeof steps)[number];
+
+/** Microseconds in SQLite, and statements, of each step. */
+export type StepTimes = Readonly<Record<Step, { us: number; statements: number }>>;
+
+const noTimes = (): StepTimes =>
+  Object.fromEntries(steps.map((step) => [step, { us: 0, statements: 0 }])) as unknown as StepTimes;
+
+interface Measured {
+  readonly step: Step;
+  readonly on: { times: StepTimes };
+}
+
+const current = new AsyncLocalStorage<Measured>();
+
+/** Adds the time of every statement to the step in whose context it runs. Called once in a process. */
+function measureStatements(): void {
+  const Sqlite = createRequire(import.meta.url)("better-sqlite3") as typeof import("better-sqlite3");
+  const memory = new Sqlite(":memory:");
+  const prototype = Object.getPrototypeOf(memory.prepare("SELECT 1")) as Record<
+    "run" | "get" | "all",
+    (this: { readonly source: string }, ...values: unknown[]) => unknown
+  >;
+  memory.close();
+  for (const name of ["run", "get", "all"] as const) {
+    const execute = prototype[name];
+    prototype[name] = function (...values) {
+      const measured = current.getStore();
+      if (measured === undefined) return execute.apply(this, values);
+      const began = process.hrtime.bigint();
+      try {
+        return execute.apply(this, values);
+      } finally {
+        const time = measured.on.times[this.source === "COMMIT" ? "commit" : measured.step];
+        time.us += Number(process.hrtime.bigint() - began) / 1000;
+        time.statements += 1;
+      }
+    };
+  }
+}
+
+let isMeasuring = false;
+
+/** The default caps of a person and a conversation; a burst would exceed the channel's. */
+const hour = 3_600_000;
+const caps = {
+  sender: [
+    { max: 6, per: hour },
+    { max: 20, per: 24 * hour },
+  ],
+  conversation: [{ max: 10, per: hour / 6 }],
+  channel: [],
+};
+
+/** The Message-ID of the reply to a mail. */
+export const replyTo = (mail: string) => externalId(`<re-${mail.replace(/[<>]/g, "")}>`);
+
+/** A platform that answers every question in the same turn of the event loop. */
+function platform(): AgentClient {
+  let calls = 0;
+  const ok = <T>(value: T): CallResult<T> => ({ kind: "ok", value });
+  const answer: Partial<AgentClient> = {
+    async start(_, call: Call): Promise<CallResult<Started>> {
+      await call.crossing();
+      return ok({ conversationId: `conv${++calls}` });
+    },
+    async ask(_conversation, _question, call: Call): Promise<CallResult<Answer>> {
+      await call.crossing();
+      const id = ++calls;
+      return ok({
+        questionId: `q${id}`,
+        replyId: `p${id}`,
+        text: "Your order left our warehouse yesterday.",
+      });
+    },
+  };
+  return answer as AgentClient;
+}
+
+/** A store with its scheduler. */
+export interface StageRun {
+  /** Accepts the mails in one transaction. Resolves with the times when each reply was sent. */
+  pass(mails: readonly MessageEvent[]): Promise<StepTimes>;
+  close(): Promise<void>;
+}
+
+/** Runs the stages of the email pipeline on channel `c` of that store. `concurrency`: conversations at a time. */
+export function runStages(db: Database, concurrency: number): StageRun {
+  if (!isMeasuring) measureStatements();
+  isMeasuring = true;
+  const on = { times: noTimes() };
+  /** Runs `work` with its statements counted for `step`. */
+  const within = <T>(step: Step, work: () => T): T => current.run({ step, on }, work);
+  const during = (step: Step): Database => ({
+    ...db,
+    tx: (work, options) => db.tx((q) => within(step, () => work(q)), options),
+  });
+  let awaited = 0;
+  let done: () => void = () => undefined;
+  const outbound: Outbound = {
+    compose: (reply) => [{ text: reply.text, answers: reply.answers }],
+    send: async (body, attempt) => {
+      await attempt.crossing();
+      return { kind: "sent", id: replyTo(String((body as { readonly answers: unknown }).answers)) };
+    },
+  };
+  const line = {
+    ...lineOf({ outbound, rules: { concurrency, caps } }),
+    client: platform(),
+  };
+  const lines = new Map([["c", line]]);
+  const { log } = listen();
+  const deps = { lines: () => lines, sessions: liveSessions, clock, log, node: "n", timing: standardTiming };
+  const timeout = 5000;
+  const rate = reserveOf(db, clock, rateOf(1_000_000, 1000));
+  const transactional = (step: Step, stage: TransactionalStage): TransactionalStage => ({
+    ...stage,
+    run: (q, channels) => within(step, () => stage.run(q, channels)),
+  });
+  const effect = (step: Step, stage: Stage): Stage => ({
+    ...stage,
+    channels: (q) => within(step, () => stage.channels(q)),
+    claim: async (q, channel, room) =>
+      (await within(step, () => stage.claim(q, channel, room))).map((claimed) => ({
+        ...claimed,
+        work: async (signal) => {
+          const transition = await claimed.work(signal);
+          return (written) => within(step, () => transition(written));
+        },
+        committing: (phase) => {
+          claimed.committing(phase);
+          if (step === "send" && phase === "after" && --awaited === 0) done();
+        },
+      })),
+  });
+  const scheduler: Scheduler = new Scheduler({
+    db: during("accept"),
+    clock,
+    log,
+    transactional: [
+      transactional("route", routeStage({ ...deps, cancel: (key) => scheduler.cancel(key) })),
+      composeStage(deps),
+    ],
+    stages: [
+      effect("ask", askStage({ ...deps, db: during("ask"), rate, timeout, settleAfter: 10_000 })),
+      effect("send", sendStage({ ...deps, db: during("send"), timeout: 60_000 })),
+    ],
+    capacity: () => concurrency,
+  });
+  return {
+    async pass(mails) {
+      on.times = noTimes();
+      awaited = mails.length;
+      const sent = new Promise<void>((resolve) => void (done = resolve));
+      await within("accept", () => accept(scheduler, "c", mails, null, "n"));
+      await sent;
+      return on.times;
+    },
+    async close() {
+      await scheduler.drain(1000);
+      await db.close();
+    },
+  };
+}
