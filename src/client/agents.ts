@@ -4,9 +4,8 @@
 import { agent } from "../wire/agent.ts";
 import { escalation } from "../wire/escalation.ts";
 import type { Page } from "../wire/page.ts";
-import { platformUser } from "../wire/platform-user.ts";
 import { statistic } from "../wire/statistic.ts";
-import { user, userSearch } from "../wire/user.ts";
+import { platformUser, user, userSearch } from "../wire/user.ts";
 import type { BodyOf, Caller, Line, QueryOf } from "./caller.ts";
 import type { CallResult } from "./exchange.ts";
 import type { CallOptions } from "./options.ts";

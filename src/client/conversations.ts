@@ -2,8 +2,8 @@
 // silent).
 
 import { conversation, conversationState } from "../wire/conversation.ts";
+import { downloadUrl, uploadUrl } from "../wire/file.ts";
 import { message, responseOn } from "../wire/message.ts";
-import { downloadUrl, uploadUrl } from "../wire/message-file.ts";
 import type { Page } from "../wire/page.ts";
 import { startResponse } from "../wire/start.ts";
 import type { BodyOf, Caller, Line, QueryOf } from "./caller.ts";

@@ -6,13 +6,11 @@ import type * as z from "zod";
 import type { agent } from "../wire/agent.ts";
 import type { conversation, conversationState } from "../wire/conversation.ts";
 import type { escalation } from "../wire/escalation.ts";
-import type { agentFile } from "../wire/file.ts";
+import type { agentFile, downloadUrl, uploadUrl } from "../wire/file.ts";
 import type { responseOn } from "../wire/message.ts";
-import type { downloadUrl, uploadUrl } from "../wire/message-file.ts";
-import type { platformUser } from "../wire/platform-user.ts";
 import type { startResponse } from "../wire/start.ts";
 import type { statistic } from "../wire/statistic.ts";
-import type { user, userSearch } from "../wire/user.ts";
+import type { platformUser, user, userSearch } from "../wire/user.ts";
 import type { delivery, webhook } from "../wire/webhook.ts";
 
 type Read<R extends { readonly read: z.ZodType }> = z.output<R["read"]>;

@@ -1,6 +1,5 @@
 // bridgehead/contract: the complete public interface for adapters.
 
-export * from "./capacity.ts";
 export * from "./channel.ts";
 export * from "./contract.ts";
 export * from "./define.ts";

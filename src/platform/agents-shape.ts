@@ -1,8 +1,8 @@
 // Schema of the agents file.
 
 import * as z from "zod";
-import { agentRoles, organizationRoles } from "../wire/platform-user.ts";
 import { textOrObject } from "../wire/text.ts";
+import { agentRoles, organizationRoles } from "../wire/user.ts";
 import { triggers } from "../wire/webhook.ts";
 import { ruleProblem } from "./brain/rules.ts";
 import { modelBlock } from "./model-shape.ts";

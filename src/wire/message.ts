@@ -3,7 +3,7 @@
 // platform serves both in one object.
 
 import * as z from "zod";
-import { messageFile } from "./message-file.ts";
+import { messageFile } from "./file.ts";
 import { record } from "./record.ts";
 
 /** `conversationMessageId` is the id of the question, both on the question and on its answer. */

@@ -290,27 +290,22 @@ export const cases: Cases = {
     speaksOf: (f, text) => f({ topic: "refund", prompt: "The customer wants a refund or is angry" }, text),
   },
   "src/platform/files/name.ts": { fileName: one, savedAs: one },
-  "src/ops/text-line.ts": {
-    textLine: (f, text) =>
-      f(
-        { time: "2026", level: "info", message: text, field: text, err: { message: text, stack: text } },
-        true,
-      ),
-  },
   "src/ops/log.ts": {
     createLog: (f, text) => {
-      const log = f({
-        level: "info",
-        format: "json",
-        out: { write: () => true },
-        clock: { now: () => 0 },
-        journal: true,
-      }) as {
-        info(fields: object, message: string): void;
-        setSecrets(secrets: readonly string[]): void;
-      };
-      log.setSecrets(["secret", "a", "aa"]);
-      log.info({ text, err: new Error(text.slice(0, 1000)) }, "tested");
+      for (const format of ["json", "text"]) {
+        const log = f({
+          level: "info",
+          format,
+          out: { write: () => true },
+          clock: { now: () => 0 },
+          journal: true,
+        }) as {
+          info(fields: object, message: string): void;
+          setSecrets(secrets: readonly string[]): void;
+        };
+        log.setSecrets(["secret", "a", "aa"]);
+        log.info({ text, err: new Error(text.slice(0, 1000)) }, "tested");
+      }
     },
   },
   "src/ops/address.ts": {

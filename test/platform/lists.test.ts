@@ -2,8 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
-import { platformUser } from "../../src/wire/platform-user.ts";
-import { user } from "../../src/wire/user.ts";
+import { platformUser, user } from "../../src/wire/user.ts";
 import { startByEmail, startRig, startWith } from "./rig.ts";
 
 const acme = `

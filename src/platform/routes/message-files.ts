@@ -4,7 +4,7 @@
 import type { Clock } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
 import { forbidden, notFound } from "../../wire/failure.ts";
-import { uploadUrlRequest } from "../../wire/message-file.ts";
+import { uploadUrlRequest } from "../../wire/file.ts";
 import { storagePath } from "../files/attached.ts";
 import { fileName, savedAs } from "../files/name.ts";
 import { isSigned, type Purpose, signedPath } from "../files/signed.ts";

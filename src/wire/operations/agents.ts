@@ -4,9 +4,8 @@
 import * as z from "zod";
 import { agent } from "../agent.ts";
 import { escalation } from "../escalation.ts";
-import { platformUser } from "../platform-user.ts";
 import { statistic } from "../statistic.ts";
-import { user } from "../user.ts";
+import { platformUser, user } from "../user.ts";
 import { accepted, delivery, registerWebhookRequest, webhook } from "../webhook.ts";
 import { dateTime, listParameters, type Operation, pageRecord } from "./operation.ts";
 

@@ -10,8 +10,8 @@ import {
   modeRequest,
   updateConversationRequest,
 } from "../conversation.ts";
+import { downloadUrl, uploadUrl, uploadUrlRequest } from "../file.ts";
 import { manualMessageRequest, message, responseOn, sendRequest } from "../message.ts";
-import { downloadUrl, uploadUrl, uploadUrlRequest } from "../message-file.ts";
 import { startRequest, startResponse } from "../start.ts";
 import { dateTime, type Operation, pageRecord } from "./operation.ts";
 
