@@ -14,15 +14,8 @@ import {
   waitingIn,
 } from "../channels/readiness.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
-import {
-  type Alarm,
-  type AlarmDeps,
-  alarmText,
-  defineAlarmGauges,
-  isSilenced,
-  keepSaying,
-  lookForAlarm,
-} from "../escalation/alarm.ts";
+import { type Alarm, alarmText, isSilenced } from "../escalation/alarm/decide.ts";
+import { type AlarmDeps, defineAlarmGauges, keepSaying, lookForAlarm } from "../escalation/alarm/stage.ts";
 import { askHealth, type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, type RunningLog } from "../ops/log.ts";

@@ -33,8 +33,8 @@ import { isHumans } from "../store/tables/takeover.ts";
 import type { TurnRow } from "../store/tables/turns.ts";
 import { watchIn } from "../store/tables/watches.ts";
 import { customerText } from "./notify/text.ts";
-import { routeResponderReply } from "./reply/route.ts";
-import { aboutConversation, logUnnotified, raise } from "./trigger/open.ts";
+import { routeResponderReply } from "./reply/stage.ts";
+import { aboutConversation, logUnnotified, raise } from "./trigger/stage.ts";
 
 export interface EscalationDeps {
   /** Null when the current configuration has no policy. */

@@ -42,7 +42,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   pg: ["src/store/"],
   pino: ["src/ops/"],
   "prom-client": ["src/ops/"],
-  hono: ["src/http/", "src/platform/", "src/escalation/notify/page-html.ts"],
+  hono: ["src/http/", "src/platform/", "src/escalation/link/page.ts"],
   "@hono/node-server": ["src/http/", "src/platform/"],
   undici: ["src/client/", "src/platform/brain/", "src/platform/webhooks/", "adapters/"],
   yaml: ["src/config/", "src/platform/"],

@@ -1,13 +1,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Policy } from "../../src/domain/policy.ts";
-import {
-  type Alarm,
-  alarmText,
-  defineAlarmGauges,
-  isSilenced,
-  keepSaying,
-  lookForAlarm,
-} from "../../src/escalation/alarm.ts";
+import { type Alarm, alarmText, isSilenced } from "../../src/escalation/alarm/decide.ts";
+import { defineAlarmGauges, keepSaying, lookForAlarm } from "../../src/escalation/alarm/stage.ts";
 import { endNotices } from "../../src/escalation/notify/rows.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
 import { standardTiming } from "../../src/ops/timing.ts";

@@ -1,9 +1,9 @@
 // The clock is put back by an hour while people are called: nothing is lost, and nothing is raised or told twice.
 
 import { expect, it } from "vitest";
+import { healthStage } from "../../src/escalation/health/stage.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
-import { healthStage } from "../../src/escalation/trigger/health.ts";
-import { raise } from "../../src/escalation/trigger/open.ts";
+import { raise } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Raised } from "../../src/pipeline/escalation.ts";
 import type { Query } from "../../src/store/driver.ts";

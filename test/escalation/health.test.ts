@@ -1,7 +1,8 @@
 // A channel that stays down is told of once a fall; when it works again, that is told, too.
 
 import { expect, it } from "vitest";
-import { healthStage, type Pulse } from "../../src/escalation/trigger/health.ts";
+import type { Pulse } from "../../src/escalation/health/decide.ts";
+import { healthStage } from "../../src/escalation/health/stage.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { type TestClock, testClock } from "../pipeline/house.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readPayload } from "../../src/escalation/trigger/webhook-payload.ts";
+import { readPayload } from "../../src/escalation/platform-webhook/decide.ts";
 
 describe("the conversation is found wherever it is named", () => {
   const named = [

@@ -4,12 +4,12 @@
 import type { MessageEvent, Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { acknowledge, close } from "../../src/escalation/actions.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
 import { bindContacts, endNotices } from "../../src/escalation/notify/rows.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
 import { watchStage } from "../../src/escalation/poll/stage.ts";
-import { acknowledge, close } from "../../src/escalation/reply/acknowledge.ts";
-import { raise } from "../../src/escalation/trigger/open.ts";
+import { raise } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { openFor } from "../../src/pipeline/route/notices.ts";
@@ -291,8 +291,14 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
   }) => {
     const { one, other } = await nodes(onTestFinished);
     const raised = {
-      ...({ key: "turn:t", source: "ours", cause: "silent", reason: "r" } as const),
-      ...{ channel: "c", agent: "agent", conversation: "k", topic: null },
+      key: "turn:t",
+      source: "ours",
+      cause: "silent",
+      reason: "r",
+      channel: "c",
+      agent: "agent",
+      conversation: "k",
+      topic: null,
     } as const;
     let closed = 0;
     const row = await other.tx((q) =>

@@ -1,10 +1,10 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
 import type { Policy } from "../../src/domain/policy.ts";
-import { createRegistering } from "../../src/escalation/trigger/webhook-registration.ts";
+import { beginRegistration, signingSecretsOf } from "../../src/escalation/registration/rows.ts";
+import { createRegistering } from "../../src/escalation/registration/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { beginRegistration, signingSecretsOf } from "../../src/store/tables/registrations.ts";
 import { entityNotFound, type Fault, json, reset, startFaultServer, status } from "../agent/fault-server.ts";
 import { agentRecord } from "../agent/records.ts";
 import { eventually } from "../app/eventually.ts";

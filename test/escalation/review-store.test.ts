@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../src/agent/calls.ts";
-import { deliverExternal } from "../../src/escalation/poll/external.ts";
+import { deliverExternal } from "../../src/escalation/poll/apply.ts";
 import { openFor } from "../../src/pipeline/route/notices.ts";
 import { addContacts, addNotice, dueNotices } from "../../src/store/tables/contacts.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";

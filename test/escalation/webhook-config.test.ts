@@ -1,7 +1,7 @@
 // What the configuration lets through of webhooks and their channel.
 
 import { describe, expect, it } from "vitest";
-import { webhookChannels } from "../../src/escalation/webhook/channel.ts";
+import { webhookChannels } from "../../src/escalation/webhook/adapter.ts";
 import { load, problems } from "../config/files.ts";
 
 const file = (more: string, channel = "office") => `platform: { url: https://platform.example.com }

@@ -59,8 +59,7 @@ export const cases: Cases = {
   "src/escalation/agent-recipients.ts": {
     escalationsFor: (f, text) => f(text, [{ topic: text, response: text, recipients: [] }]),
   },
-  "src/escalation/notify/links.ts": { hashOf: one },
-  "src/escalation/trigger/webhook-proof.ts": {
+  "src/escalation/platform-webhook/decide.ts": {
     isSame: (f, text) => f(text, "wanted"),
     isSignedBy: (f, text) =>
       f(
@@ -69,14 +68,13 @@ export const cases: Cases = {
         Buffer.from(text),
         0,
       ),
-  },
-  "src/escalation/trigger/webhook-payload.ts": {
     readPayload: (f, text) => [
       f(text),
       f(JSON.stringify({ conversationId: text, escalation: { topic: text }, message: text })),
     ],
   },
-  "src/escalation/notify/page-html.ts": {
+  "src/escalation/link/page.ts": {
+    hashOf: one,
     pageResponse: (f, text) => f(200, { title: text, facts: [["What", text]], words: text }),
   },
   "src/escalation/notify/text.ts": {
@@ -115,7 +113,7 @@ export const cases: Cases = {
         '{"type":"escalation.opened"}',
       ),
   },
-  "src/escalation/webhook/signature.ts": { webhookHeaders: (f, text) => f("id", 0, text, "whsec_AAAA") },
+  "src/escalation/webhook/recipient.ts": { webhookHeaders: (f, text) => f("id", 0, text, "whsec_AAAA") },
   "adapters/sms/text/clean.ts": { clean: one },
   "adapters/sms/text/gsm.ts": { isGsm: one, encodeGsm: one, decodeGsm: bytes },
   "adapters/sms/text/index.ts": {

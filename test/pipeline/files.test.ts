@@ -9,7 +9,7 @@ import {
   type SendOutcome,
 } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { relay } from "../../src/escalation/reply/relay.ts";
+import { relay } from "../../src/escalation/actions.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { meantFiles, type ReadyFile } from "../../src/store/tables/files.ts";
 import { type House, openHouse } from "./house.ts";

@@ -46,7 +46,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     caught: "answers route.commit after 1",
     by: ["untaken"],
     plant: writingLater((later) => ({
-      "src/escalation/reply/acknowledge.ts": {
+      "src/escalation/actions.ts": {
         acknowledge: (real) => (_q, row, by, deps) => {
           later(60_000, (q) => real(q, row, by, deps));
           return Promise.resolve(true);

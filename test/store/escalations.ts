@@ -8,7 +8,7 @@ import {
   contactsIn,
   contactsNotifiedBy,
 } from "../../src/escalation/reply/rows.ts";
-import { raise } from "../../src/escalation/trigger/open.ts";
+import { raise } from "../../src/escalation/trigger/stage.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import {

@@ -1,25 +1,25 @@
 // What the platform has told us and what we have asked it for: each once, on either database, and what is waited for.
 
 import { describe, expect, it } from "vitest";
+import { alarmRows } from "../../src/escalation/alarm/rows.ts";
 import { endNotices } from "../../src/escalation/notify/rows.ts";
-import { alarmRows } from "../../src/store/tables/alarm.ts";
-import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
-import { bindPlatform } from "../../src/store/tables/conversations.ts";
-import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import {
   conversationBoundTo,
   dueIntakes,
   endIntake,
   insertIntake,
   postponeIntake,
-} from "../../src/store/tables/intakes.ts";
+} from "../../src/escalation/platform-webhook/rows.ts";
 import {
   beginRegistration,
   dropRegistration,
   endRegistration,
   registrationsOf,
   signingSecretsOf,
-} from "../../src/store/tables/registrations.ts";
+} from "../../src/escalation/registration/rows.ts";
+import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
+import { bindPlatform } from "../../src/store/tables/conversations.ts";
+import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;

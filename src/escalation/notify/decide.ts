@@ -9,7 +9,7 @@ import type { ContactRow, DueNotice, NewNotice, NoticeRow, Way } from "../../sto
 import type { NewConversation } from "../../store/tables/conversations.ts";
 import type { DueEscalation, EscalationRow } from "../../store/tables/escalations.ts";
 import { agentRecipients } from "../agent-recipients.ts";
-import { hashOf } from "./links.ts";
+import { hashOf } from "../link/page.ts";
 import { type Details, mostHeadlines, notificationText } from "./text.ts";
 
 /** An address on a channel. */

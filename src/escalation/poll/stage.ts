@@ -1,4 +1,4 @@
-// Stage watch.
+// Stage poll.
 // Input: conversations with a due poll of the platform, while no question is running in them.
 // Effect: reads the platform's mode and messages; both may have changed without us.
 // Output: an escalation when a human is needed, or its end; external messages as replies, each once.
@@ -26,9 +26,8 @@ import {
   tryLane,
 } from "../../store/lanes.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
+import { deliverExternal, noteModeChange } from "./apply.ts";
 import { pauseAfter, retryIn } from "./decide.ts";
-import { deliverExternal } from "./external.ts";
-import { noteModeChange } from "./mode.ts";
 import {
   activityIn,
   beginWatch,

@@ -4,6 +4,7 @@
 import {
   type Attempt,
   type Channel,
+  channelId,
   defineAdapter,
   externalId,
   type MessageEvent,
@@ -12,15 +13,14 @@ import {
   threadToken,
 } from "bridgehead/contract";
 import * as z from "zod";
-import type { Policy } from "../../domain/policy.ts";
+import type { ChannelConfig, Config } from "../../config/index.ts";
+import { type Policy, webhookChannel } from "../../domain/policy.ts";
 import { judge, type Resolve } from "../../ops/address.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import { connectMs, openConnection } from "./connection.ts";
-import { post } from "./exchange.ts";
+import { connectMs, openConnection, post } from "./exchange.ts";
 import { deferred, failureIn, type Said, saidIn } from "./reading.ts";
-import { type Recipient, recipientAt } from "./recipient.ts";
-import { webhookHeaders } from "./signature.ts";
+import { type Recipient, recipientAt, webhookHeaders } from "./recipient.ts";
 
 export interface WebhookDeps {
   /** Webhook URLs of the responders and the reachable private addresses; null when the current
@@ -45,7 +45,7 @@ type Draft = {
 
 /** Maximum number of notifications that are delivered at once. Each has its own connection, so the adapter
  *  reports no capacity. */
-export const atOnce = 32;
+const atOnce = 32;
 
 /** Returns the adapter of one running daemon. */
 export const webhookAdapter = (deps: WebhookDeps) =>
@@ -149,4 +149,31 @@ function eventOf(draft: Draft, { key }: Attempt, { text, by }: Said, { clock, id
     sentAt: new Date(clock.now()),
     text,
   };
+}
+
+/** Returns the channel in addition to those of `config`; none without a policy or without an agent. The
+ *  core requires an agent for each channel, so the first one is named; it is never asked on this
+ *  channel. */
+export function webhookChannels(config: Config, deps: WebhookDeps): readonly ChannelConfig[] {
+  const agent = config.channels.find(({ core }) => core.enabled)?.core.agent ?? Object.keys(config.agents)[0];
+  if (config.escalation === null || agent === undefined) return [];
+  const core: ChannelConfig["core"] = {
+    adapter: "webhook",
+    agent,
+    enabled: true,
+    opening: "create",
+    max_age: Number.MAX_SAFE_INTEGER,
+    allow: [],
+    deny: [],
+    caps: { sender: [], conversation: [], channel: [] },
+    // Receivers deduplicate a delivery by its id.
+    on_unknown: "resend",
+    unknown_window: 0,
+    on_dead: "skip",
+    on_newer: "send",
+    join: 0,
+    humans: undefined,
+    concurrency: atOnce,
+  };
+  return [{ id: channelId(webhookChannel), core, adapter: webhookAdapter(deps), settings: {} }];
 }

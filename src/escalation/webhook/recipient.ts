@@ -2,6 +2,7 @@
 // up for each delivery, so that no secret is stored in a draft, and removed recipients get no more
 // notifications.
 
+import { createHmac } from "node:crypto";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Policy } from "../../domain/policy.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
@@ -48,4 +49,20 @@ function sendable(headers: Readonly<Record<string, string>>): Readonly<Record<st
       return !reserved.test(name);
     }),
   );
+}
+
+/** `id`: the same at every attempt. `nowMs`: time of this attempt. `secret`: `whsec_` and Base64; null:
+ *  not signed. */
+export function webhookHeaders(
+  id: string,
+  nowMs: number,
+  body: string,
+  secret: string | null,
+): { readonly [name: string]: string } {
+  const timestamp = String(Math.floor(nowMs / 1000));
+  const named = { "webhook-id": id, "webhook-timestamp": timestamp };
+  if (secret === null) return named;
+  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+  const signature = createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64");
+  return { ...named, "webhook-signature": `v1,${signature}` };
 }

@@ -76,7 +76,7 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
  *  so the question is not repeated. A power failure may take the record, and it ends the call: the next start
  *  drops the questions that wait then, because they may have been asked (calls/rows.ts). Every other attempt
  *  waits for the disk, and with it for everything that was committed before. */
-export const isAskedAtCommit = (
+const isAskedAtCommit = (
   { turn, conversation }: Pick<Asking, "turn" | "conversation">,
   { db }: Pick<AskDeps, "db">,
 ): boolean =>

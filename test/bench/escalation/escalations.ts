@@ -2,7 +2,7 @@
 // of an idle daemon that has them.
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { lookForAlarm } from "../../../src/escalation/alarm.ts";
+import { lookForAlarm } from "../../../src/escalation/alarm/stage.ts";
 import { listEscalations } from "../../../src/store/tables/escalations.ts";
 import { overview } from "../../../src/store/tables/overview.ts";
 import { clock, sleep, sum, type Tally } from "../clock.ts";

@@ -8,7 +8,7 @@ import type { AgentClient, Answer, Call, CallResult, Started } from "../../../sr
 import { liveSessions } from "../../../src/calls/sessions.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import type { Stage, TransactionalStage } from "../../../src/engine/stage.ts";
-import { standardTiming } from "../../../src/engine/timing.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { accept } from "../../../src/pipeline/accept/stage.ts";
 import { askStage } from "../../../src/pipeline/ask/stage.ts";
 import { composeStage } from "../../../src/pipeline/compose/stage.ts";
@@ -132,7 +132,7 @@ export function runStages(db: Database, concurrency: number): StageRun {
   };
   const lines = new Map([["c", line]]);
   const { log } = listen();
-  const deps = { lines: () => lines, sessions: liveSessions, clock, log, node: "n", timing: standardTiming };
+  const deps = { lines: () => lines, sessions: liveSessions(standardTiming.calls), clock, log, node: "n", timing: standardTiming };
   const timeout = 5000;
   const rate = reserveOf(db, clock, rateOf(1_000_000, 1000));
   const transactional = (step: Step, stage: TransactionalStage): TransactionalStage => ({
@@ -159,13 +159,14 @@ export function runStages(db: Database, concurrency: number): StageRun {
     db: during("accept"),
     clock,
     log,
+    timing: standardTiming,
     transactional: [
       transactional("route", routeStage({ ...deps, cancel: (key) => scheduler.cancel(key) })),
       composeStage(deps),
     ],
     stages: [
       effect("ask", askStage({ ...deps, db: during("ask"), rate, timeout, settleAfter: 10_000 })),
-      effect("send", sendStage({ ...deps, db: during("send"), timeout: 60_000 })),
+      effect("send", sendStage({ ...deps, db: during("send") })),
     ],
     capacity: () => concurrency,
   });

@@ -1,7 +1,7 @@
 // Summary of open escalations and their notifications, for health and metrics. Reads only rows that are not
 // closed.
 
-import type { Query } from "../driver.ts";
+import type { Query } from "../../store/driver.ts";
 
 /** Delivery state of the notifications of one unclosed escalation on one channel. */
 export interface NoticesOn {

@@ -13,7 +13,7 @@ import { escalationByNumber } from "../../store/tables/escalations.ts";
 import { type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { meantFiles } from "../../store/tables/files.ts";
 import { addSource } from "../../store/tables/sources.ts";
-import { acknowledge, close, resume } from "./acknowledge.ts";
+import { acknowledge, close, enqueueRelay, resume } from "../actions.ts";
 import {
   type Action,
   type Candidate,
@@ -24,7 +24,6 @@ import {
   type ReplyInput,
   whyIgnored,
 } from "./decide.ts";
-import { enqueueRelay } from "./relay.ts";
 import { type Customer, enqueueAnswer, loadSender, readCustomer } from "./rows.ts";
 
 export interface ReplyDeps {

@@ -1,6 +1,8 @@
-// Serves the links in notifications, /escalations/<token>. GET shows the escalation and changes nothing,
-// because mail scanners open links. The button acknowledges the escalation, once. Forged, used and expired
-// tokens get the same response.
+// Serves the links in notifications, /escalations/<token>.
+// Input: GET shows the escalation and changes nothing, because mail scanners open links. POST is the button.
+// Effect: the button acknowledges the escalation, once.
+// Output: an HTML page; forged, used and expired tokens get the same one.
+// Failure: the request fails, and the link stays valid. Crash: likewise, unless it was committed.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Scheduler } from "../../engine/scheduler.ts";
@@ -9,11 +11,10 @@ import { failpoint } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { type ContactRow, contactByLink, useLink } from "../../store/tables/contacts.ts";
 import { type EscalationRow, lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
-import { acknowledge } from "../reply/acknowledge.ts";
-import { hashOf, linkPath } from "./links.ts";
-import { type PageContent, pageResponse } from "./page-html.ts";
-import { headlinesOf } from "./rows.ts";
-import { headline, utc } from "./text.ts";
+import { acknowledge } from "../actions.ts";
+import { headlinesOf } from "../notify/rows.ts";
+import { headline, utc } from "../notify/text.ts";
+import { hashOf, linkPath, type PageContent, pageResponse } from "./page.ts";
 
 export interface PageDeps {
   readonly db: Pick<Database, "read">;

@@ -1,15 +1,18 @@
 // Registers the webhook that the bridge needs at the platform: one `each_message` webhook per agent. It
-// reports external messages at once, before the next poll. A crash does not cause a second registration.
+// reports external messages at once, before the next poll.
+// Input: the agents, the policy and the public URL.
+// Effect: calls of the platform that look for, register and remove webhooks.
+// Output: one registration row for each webhook.
+// Failure: retried with backoff. Crash: the row exists before the request, so the webhook is looked for first.
 
-import { createHash } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";
-import type { AgentClient, AgentSettings, CallResult, ListedWebhook } from "../../agent/calls.ts";
+import type { AgentClient, AgentSettings, CallResult } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
 import { rateWindow } from "../../domain/retry.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
-import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
+import { isFinal, isSame, pauseAfter, trigger, wantedOf } from "./decide.ts";
 import {
   beginRegistration,
   dropRegistration,
@@ -17,7 +20,7 @@ import {
   type Registration,
   type RegistrationRow,
   registrationsOf,
-} from "../../store/tables/registrations.ts";
+} from "./rows.ts";
 
 /** The part of an agent that registration uses. */
 interface AskedAgent {
@@ -45,8 +48,6 @@ export interface Registering {
   /** Starts a round now. Called when the agents, their settings or the policy may have changed. */
   wake(): void;
 }
-
-const trigger = "each_message";
 
 export function createRegistering(deps: RegisteringDeps): Registering {
   const { clock, log } = deps;
@@ -141,13 +142,13 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     const listed = await agent.client.registered(bounded(signal));
     for (const result of [described, listed]) {
       // A platform without the list endpoint responds 404 or 405, which is a valid result.
-      if (result.kind === "ok" || (result === listed && isAnswer(listed))) continue;
+      if (result.kind === "ok" || (result === listed && isFinal(listed))) continue;
       await failed(agent, "looking for a webhook at the platform failed", result);
       return "not now";
     }
-    const found = listed.kind === "ok" ? listed.value.find((one) => is(one, url)) : undefined;
+    const found = listed.kind === "ok" ? listed.value.find((one) => isSame(one, url)) : undefined;
     if (found) return { id: found.id };
-    const shown = described.kind === "ok" && described.value.webhooks?.some((one) => is(one, url));
+    const shown = described.kind === "ok" && described.value.webhooks?.some((one) => isSame(one, url));
     return shown ? { id: "" } : "absent";
   }
 
@@ -224,35 +225,5 @@ export function createRegistering(deps: RegisteringDeps): Registering {
   };
 }
 
-function pauseAfter(
-  all: "whole" | "unread" | "failed",
-  failures: number,
-  { registerUnread, registerRetry, registerLongest }: Timing["platformWebhook"],
-): number {
-  if (all === "whole") return registerLongest;
-  if (all === "unread") return registerUnread;
-  return jitter(Math.min(registerRetry * 2 ** (failures - 1), registerLongest));
-}
-
 type Look = "absent" | "not now" | { readonly id: string };
 type Hook = NonNullable<Policy["platformWebhook"]>;
-
-const is = (one: Pick<ListedWebhook, "url" | "trigger">, url: string): boolean =>
-  one.url === url && one.trigger === trigger;
-
-const isAnswer = (result: CallResult<unknown>): boolean =>
-  result.kind === "refused" ||
-  result.kind === "missing" ||
-  (result.kind === "deferred" && /^HTTP 40[45]\b/.test(result.reason));
-
-/** Returns null until the agent's settings were read: another agent under the same name needs its own
- *  webhook. */
-function wantedOf(agent: AskedAgent, publicUrl: string, hook: Hook): Registration | null {
-  const id = agent.settings()?.agentId;
-  if (id === undefined) return null;
-  const digest = createHash("sha256")
-    .update(JSON.stringify([id, hook.header.toLowerCase(), hook.key]))
-    .digest("hex");
-  const url = `${publicUrl.replace(/\/$/, "")}/platform/${encodeURIComponent(agent.name)}/message`;
-  return { agent: agent.name, trigger, url, digest };
-}

@@ -1,5 +1,5 @@
-// HTML page of a link in a notification: the subject, the responder, and one button. It has no scripts and
-// loads nothing.
+// The HTML page of a link in a notification, and the link itself: its URL carries a token, the store has the
+// token's hash. The page has one button and no scripts, and loads nothing.
 
 import { createHash } from "node:crypto";
 import { html, raw } from "hono/html";
@@ -64,3 +64,13 @@ ${button === null ? "" : html`<form method="post"><button type="submit">${button
 `;
   return new Response(String(text), { status, headers });
 }
+
+/** Path prefix at the listener. */
+export const linkPath = "/escalations";
+
+/** Returns the URL of a token; null without a public URL, because the link could not be opened. */
+export const linkTo = (publicUrl: string | undefined, token: string): string | null =>
+  publicUrl === undefined ? null : `${publicUrl}${linkPath}/${token}`;
+
+/** Returns the stored form of a token. */
+export const hashOf = (token: string): string => createHash("sha256").update(token).digest("hex");

@@ -14,18 +14,9 @@ import type { Query } from "../../store/driver.ts";
 import { addNotice, contactsOf } from "../../store/tables/contacts.ts";
 import { newestEscalation } from "../../store/tables/escalations.ts";
 import { addSource, isNoticed } from "../../store/tables/sources.ts";
-import { close } from "../reply/acknowledge.ts";
-import { aboutChannel, raise } from "./open.ts";
-
-/** The health of a channel. */
-export interface Pulse {
-  readonly channel: string;
-  readonly agent: string;
-  readonly state: "connecting" | "ready" | "degraded" | "unauthorized";
-  readonly reason: string | null;
-  /** Time in this state, in milliseconds. */
-  readonly forMs: number;
-}
+import { close } from "../actions.ts";
+import { aboutChannel, raise } from "../trigger/stage.ts";
+import { type Pulse, verdict } from "./decide.ts";
 
 export interface HealthDeps {
   readonly policy: () => Policy | null;
@@ -59,24 +50,6 @@ export function healthStage(deps: HealthDeps): TransactionalStage {
       return committed;
     },
   };
-}
-
-/** Returns null while the state is undecided. `connecting` is neither a failure nor a recovery: a node
- *  on standby is connecting, and a failing channel may connect and fail repeatedly. */
-function verdict(
-  { channel, state, forMs }: Pulse,
-  fallen: Map<string, number>,
-  downAfter: number,
-  clock: Clock,
-): "down" | "well" | null {
-  if (state === "connecting") return null;
-  if (state === "ready") {
-    fallen.delete(channel);
-    return "well";
-  }
-  const since = fallen.get(channel) ?? clock.now() - forMs;
-  fallen.set(channel, since);
-  return clock.now() - since >= downAfter ? "down" : null;
 }
 
 const recoveredKey = (escalation: string): string => `recovered:${escalation}`;

@@ -1,5 +1,5 @@
 // Receives the platform's webhooks, /platform/<agent>/escalation and /platform/<agent>/message. A delivery
-// is authenticated, stored and acknowledged. Stage intake (intake-stage.ts) processes it, in the same
+// is authenticated, stored and acknowledged. Stage platform-webhook (stage.ts) processes it, in the same
 // commit where possible.
 
 import { createHash } from "node:crypto";
@@ -10,9 +10,9 @@ import { plain, readBody } from "../../http/index.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
-import { type IntakeKind, insertIntake } from "../../store/tables/intakes.ts";
-import { signingSecretsOf } from "../../store/tables/registrations.ts";
-import { isSame, isSigned, isSignedBy } from "./webhook-proof.ts";
+import { signingSecretsOf } from "../registration/rows.ts";
+import { isSame, isSigned, isSignedBy } from "./decide.ts";
+import { type IntakeKind, insertIntake } from "./rows.ts";
 
 export interface IntakeDeps {
   /** Null when the current configuration has no policy. */

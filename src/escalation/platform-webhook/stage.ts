@@ -1,4 +1,4 @@
-// Stage intake.
+// Stage platform-webhook.
 // Input: stored deliveries of the platform's webhooks.
 // Effect: finds the conversation of each delivery, which may be bound a moment later.
 // Output: a due poll of that conversation; an escalation about it, or about the agent when the conversation
@@ -12,16 +12,10 @@ import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Raised } from "../../pipeline/escalation.ts";
 import type { Query } from "../../store/driver.ts";
-import {
-  conversationBoundTo,
-  dueIntakes,
-  endIntake,
-  type IntakeRow,
-  postponeIntake,
-} from "../../store/tables/intakes.ts";
 import { watchIn } from "../../store/tables/watches.ts";
-import { aboutAgent, raise } from "./open.ts";
-import { type PayloadIn, readPayload } from "./webhook-payload.ts";
+import { aboutAgent, raise } from "../trigger/stage.ts";
+import { type PayloadIn, readPayload } from "./decide.ts";
+import { conversationBoundTo, dueIntakes, endIntake, type IntakeRow, postponeIntake } from "./rows.ts";
 
 export interface IntakeStageDeps {
   /** Null when the current configuration has no policy: stored deliveries wait then. */

@@ -1,7 +1,7 @@
 // Webhook registrations at the platform. Each is recorded before the API call, so that none is requested
 // twice.
 
-import type { Query } from "../driver.ts";
+import type { Query } from "../../store/driver.ts";
 
 export interface Registration {
   /** Agent name in the configuration. */

@@ -1,6 +1,6 @@
 // Deliveries of the platform's webhooks, deduplicated: stored before the response, then processed.
 
-import { type Query, touch } from "../driver.ts";
+import { type Query, touch } from "../../store/driver.ts";
 
 export type IntakeKind = "escalation" | "message";
 

@@ -3,17 +3,19 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
+import type { Policy } from "../../domain/policy.ts";
 import { newId } from "../../ops/clock.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
+import type { Raised } from "../../pipeline/escalation.ts";
 import type { Query } from "../../store/driver.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import { liveEscalation } from "../../store/tables/escalations.ts";
+import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
 import { platformIds } from "../../store/tables/turns.ts";
-import { acknowledge } from "../reply/acknowledge.ts";
-import { addressOf } from "../reply/relay.ts";
+import { acknowledge, addressOf, close } from "../actions.ts";
 import { readCustomer } from "../reply/rows.ts";
-import { aboutConversation } from "../trigger/open.ts";
+import { aboutConversation, logUnnotified, raise } from "../trigger/stage.ts";
 import { externalMessages } from "./decide.ts";
 import { knownTurns, type WatchRow } from "./rows.ts";
 
@@ -79,3 +81,43 @@ const replyFor = (
   text,
   platformId: id,
 });
+
+interface Look {
+  readonly line: ChannelRuntime;
+  readonly watch: WatchRow;
+  readonly conversation: ConversationRow;
+}
+
+/** `mark`: id of the newest message. It distinguishes two changes to manual mode in one conversation. */
+export async function noteModeChange(
+  q: Query,
+  look: Look,
+  mode: "ai" | "manual",
+  mark: string | null,
+  deps: { readonly policy: () => Policy | null; readonly clock: Clock; readonly log: Log },
+): Promise<void> {
+  const { line, watch, conversation } = look;
+  if (mode === "manual" && watch.mode !== "manual") {
+    const spoken = new Set((line.settings()?.escalations ?? []).map(({ response }) => response.trim()));
+    await dropWaitingAnswers(q, conversation.id, "a person has the conversation", spoken);
+    const policy = deps.policy();
+    const raised: Raised = {
+      key: `mode:${conversation.id}:${mark ?? ""}`,
+      source: "mode",
+      cause: "topic",
+      channel: line.channel,
+      agent: line.agent,
+      conversation: conversation.id,
+      topic: null,
+      reason: "the platform has given the conversation to a human (manual mode)",
+    };
+    if (policy === null) return logUnnotified(deps.log, raised);
+    if (policy.causes.includes("topic")) await raise(q, raised, deps);
+  }
+  if (mode === "ai" && watch.mode === "manual") {
+    const row = await liveEscalation(q, aboutConversation(conversation.id));
+    // Mode ai does not close an unacknowledged escalation whose cause is unknown to the platform.
+    if (row && (row.state === "taken" || row.cause === "topic" || row.cause === "silent"))
+      await close(q, row, "the platform (mode ai)", deps);
+  }
+}

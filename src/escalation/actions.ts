@@ -1,0 +1,162 @@
+// Acknowledges, closes and resumes escalations. An acknowledgement ends the policy's steps and notifies the
+// other contacts.
+
+import type { Clock, Log, Traits } from "bridgehead/contract";
+import { type Address, firstTo } from "../domain/address.ts";
+import { newId } from "../ops/clock.ts";
+import type { Query } from "../store/driver.ts";
+import { readConversation } from "../store/tables/conversations.ts";
+import { insertReply } from "../store/tables/drafts.ts";
+import { closeEscalation, type EscalationRow } from "../store/tables/escalations.ts";
+import { insertFiles, type ReadyFile } from "../store/tables/files.ts";
+import { clearLanes } from "../store/tables/takeover.ts";
+import { enqueueTurn } from "../store/tables/turns.ts";
+import { takenText } from "./notify/text.ts";
+import { whyNotRelayed } from "./reply/decide.ts";
+import { namesOf } from "./reply/files.ts";
+import { acknowledgeEscalation, type Customer, notifyOthers, readCustomer } from "./reply/rows.ts";
+
+export interface ActorDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The actor. `contact` is the contact through which the responder was notified; null for an operator's
+ *  command. */
+export interface Actor {
+  readonly name: string;
+  readonly contact: string | null;
+}
+
+/** Acknowledges the escalation and notifies the other responders who were notified of it. Returns false
+ *  when the same actor has acknowledged it already, or when it is closed. */
+export async function acknowledge(
+  q: Query,
+  row: EscalationRow,
+  by: Actor,
+  { clock, log }: ActorDeps,
+): Promise<boolean> {
+  if (!(await acknowledgeEscalation(q, row.id, by))) return false;
+  log.info({ escalation: row.number }, "escalation acknowledged");
+  // When the same responder acknowledges through another target, the others were notified before.
+  if (row.state === "open" || row.taken_by !== by.name)
+    await notifyOthers(q, row.id, by, { id: newId(clock.now()), text: takenText(row, by.name) });
+  return true;
+}
+
+/** Closes the escalation and ends its notifications. Returns false when it was closed before. */
+export async function close(q: Query, row: EscalationRow, by: string, deps: ActorDeps): Promise<boolean> {
+  const closed = await closeEscalation(q, row.id, by);
+  if (closed) deps.log.info({ escalation: row.number }, "escalation closed");
+  return closed;
+}
+
+/** Returns the conversation to the agent: enqueues the mode change for the platform and closes the
+ *  escalation. */
+export async function resume(q: Query, row: EscalationRow, by: string, deps: ActorDeps): Promise<void> {
+  if (row.conversation !== null) await giveBack(q, row.conversation, deps.clock);
+  await close(q, row, by, deps);
+}
+
+/** Enqueues a turn that sets the platform's mode to `ai`. It runs after all queued turns of the
+ *  conversation. */
+async function giveBack(q: Query, conversation: string, clock: Clock): Promise<void> {
+  const { channel, person } = await readConversation(q, conversation);
+  await enqueueTurn(q, {
+    id: newId(clock.now()),
+    conversation,
+    channel,
+    person,
+    kind: "mode",
+    event: null,
+    question: "ai",
+    context: null,
+    address: "{}",
+    receivedAt: clock.now(),
+  });
+}
+
+export interface RelayDeps {
+  /** Returns the kind of the channel; null when it cannot send. */
+  readonly kindOf: (channel: string) => Traits["platform"] | null;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Content for the customer. Files without a text are sent with their names as the text. */
+export interface Content {
+  readonly text: string;
+  /** Set only where the channel supports attachments. */
+  readonly files?: readonly ReadyFile[];
+}
+
+/** Enqueues the text of an operator's command. Returns null when the text is enqueued, otherwise the
+ *  reason for the operator. */
+export async function relay(
+  q: Query,
+  about: { readonly conversation: string | null },
+  content: Content,
+  deps: RelayDeps,
+): Promise<string | null> {
+  const customer = about.conversation === null ? null : await readCustomer(q, about.conversation);
+  const kind = customer && deps.kindOf(customer.channel);
+  const reason = whyNotRelayed(customer, kind);
+  if (customer === null || reason !== null) return reason;
+  await enqueueRelay(q, customer, { ...content, inCall: kind === "voice" }, deps);
+  return null;
+}
+
+/** Enqueues the text for the customer, and for the platform except in a call. Call only when
+ *  `whyNotRelayed` returns null. */
+export async function enqueueRelay(
+  q: Query,
+  customer: Customer,
+  content: Content & { readonly inCall: boolean },
+  { clock, log }: Pick<RelayDeps, "clock" | "log">,
+): Promise<void> {
+  const { id: conversation, channel, person } = customer;
+  const files = content.files ?? [];
+  const names = namesOf(files);
+  const { inCall } = content;
+  const address = inCall ? addressInCall(customer) : addressOf(customer);
+  const turn = newId(clock.now());
+  if (!inCall) {
+    await clearLanes(q, conversation);
+    await enqueueTurn(q, {
+      id: turn,
+      conversation,
+      channel,
+      person,
+      kind: "relayed",
+      event: null,
+      // The platform receives only the names of the files.
+      question: [content.text, names].filter((part) => part !== "").join("\n\n"),
+      context: null,
+      address: JSON.stringify(address),
+      receivedAt: clock.now(),
+    });
+  }
+  const reply = newId(clock.now());
+  await insertReply(q, {
+    id: reply,
+    conversation,
+    channel,
+    turn: inCall ? null : turn,
+    kind: "human",
+    address: JSON.stringify(address),
+    text: content.text || names,
+    platformId: null,
+  });
+  await insertFiles(q, reply, files);
+  log.info({ channel, conversation }, "escalation reply relayed to the customer");
+}
+
+/** Returns the address of the customer's newest message. Later writers in the thread are not included. */
+export function addressOf({ address, person, subject }: Customer): Address {
+  return address === null ? firstTo({ address: person }, subject) : (JSON.parse(address) as Address);
+}
+
+const addressInCall = ({ person, session }: Customer): Address => ({
+  ...firstTo({ address: person }, null),
+  session: session as Address["session"],
+});

@@ -1,0 +1,84 @@
+// Derives the alarm from loaded rows. Pure.
+
+import { type Policy, webhookChannel } from "../../domain/policy.ts";
+import type { AlarmRows } from "./rows.ts";
+
+export interface Alarm {
+  /** Number of unacknowledged escalations, and their numbers: oldest first, at most ten. */
+  readonly untaken: number;
+  readonly numbers: readonly number[];
+  /** Number of escalations that are acknowledged and not closed. */
+  readonly taken: number;
+  /** Age of the oldest unacknowledged escalation, in seconds. */
+  readonly oldest_seconds: number;
+  /** Number of unacknowledged escalations whose notifications were attempted and never accepted by a
+   *  provider. */
+  readonly unreached: number;
+  /** Notifications of escalations that are not closed, which will not be sent or failed at the first
+   *  attempt. */
+  readonly notices_stuck: number;
+  /** The channels that carry notifications, and the failed ones among them. */
+  readonly paths: readonly string[];
+  readonly dead: readonly string[];
+}
+
+/** `isDown`: true when the channel is known to be down. */
+export function alarmOf(
+  { notices, oldest, numbers }: AlarmRows,
+  policy: Policy | null,
+  isDown: (channel: string) => boolean,
+): Alarm {
+  const open = notices.filter(({ state }) => state === "open");
+  const untaken = Map.groupBy(open, ({ escalation }) => escalation);
+  const taken = new Set(notices.filter(({ state }) => state === "taken").map(({ escalation }) => escalation));
+  const unreached = [...untaken.values()].filter((own) => {
+    if (own.some(({ went }) => went > 0)) return false;
+    return own.some(({ failed, channel, told }) => failed > 0 || (channel === null && told > 0));
+  });
+  const paths = policy === null ? [] : pathsOf(policy);
+  const dead = paths.filter((path) => {
+    const own = open.filter(({ channel }) => channel === path);
+    const refuses = own.some(({ failed }) => failed > 0) && !own.some(({ went }) => went > 0);
+    return refuses || isDown(path);
+  });
+  return {
+    untaken: untaken.size,
+    numbers,
+    taken: taken.size,
+    oldest_seconds: Math.max(0, Math.round((oldest ?? 0) / 1000)),
+    unreached: unreached.length,
+    notices_stuck: notices.reduce((sum, one) => sum + one.stuck, 0),
+    paths,
+    dead,
+  };
+}
+
+/** True when every notification channel is down. */
+export const isSilenced = (alarm: Alarm | null): boolean =>
+  alarm !== null && alarm.paths.length > 0 && alarm.dead.length === alarm.paths.length;
+
+/** Returns every channel that notifies a responder of the policy. */
+function pathsOf({ people, via }: Policy): readonly string[] {
+  const all = [...people.values()];
+  const carriers = [
+    all.some(({ email }) => email !== null) ? via.email : null,
+    all.some(({ sms }) => sms !== null) ? via.sms : null,
+    all.some(({ webhook }) => webhook !== null) ? webhookChannel : null,
+  ];
+  return carriers.filter((channel) => channel !== null);
+}
+
+/** Prefix of the service's status text; empty when no action is required. */
+export function alarmText(alarm: Alarm | null): string {
+  if (alarm === null) return "";
+  const { untaken, oldest_seconds, unreached } = alarm;
+  const minutes = Math.floor(oldest_seconds / 60);
+  const words = [
+    ...(isSilenced(alarm) ? ["NOBODY CAN BE TOLD OF ESCALATIONS"] : []),
+    ...(unreached > 0 ? [`NOBODY WAS REACHED ABOUT ${counted(unreached)}`] : []),
+    ...(untaken > 0 ? [`${counted(untaken)} NOT TAKEN, the oldest for ${minutes} min`] : []),
+  ];
+  return words.map((word) => `${word}; `).join("");
+}
+
+const counted = (count: number): string => `${count} ESCALATION${count === 1 ? "" : "S"}`;

@@ -1,0 +1,79 @@
+// The alarm: open escalations without an acknowledgement, and whether responders can be notified at all.
+// Input: the escalations that are not closed, and the health of the channels that carry notifications.
+// Effect: none.
+// Output: health, status text, metrics and log records.
+// Failure: a log record; the next interval or scrape reads again. Crash: logged at the start.
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { Policy } from "../../domain/policy.ts";
+import type { Metrics } from "../../ops/metrics.ts";
+import type { Timing } from "../../ops/timing.ts";
+import type { Database } from "../../store/driver.ts";
+import { type Alarm, alarmOf, isSilenced } from "./decide.ts";
+import { alarmRows } from "./rows.ts";
+
+export interface AlarmDeps {
+  readonly db: Pick<Database, "read">;
+  /** Null when the configuration has no escalation policy. */
+  readonly policy: () => Policy | null;
+  /** True when the channel is known to be down. */
+  readonly isDown: (channel: string) => boolean;
+}
+
+/** Returns null when there is no policy and no open escalation. Rejects when the store cannot be read. */
+export async function lookForAlarm({ db, policy, isDown }: AlarmDeps): Promise<Alarm | null> {
+  const alarm = alarmOf(await db.read(alarmRows), policy(), isDown);
+  return policy() === null && alarm.untaken + alarm.taken === 0 ? null : alarm;
+}
+
+/** Logs the alarm at the start and at every `timing.escalation.alarm` while it lasts. Runs until the signal aborts. */
+export async function keepSaying(
+  deps: AlarmDeps & { readonly clock: Clock; readonly log: Log; readonly timing: Timing },
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    const alarm = await lookForAlarm(deps).catch((error: unknown) => {
+      deps.log.error({ err: error }, "escalations cannot be looked at: the store cannot be read");
+      return null;
+    });
+    if (alarm !== null) say(alarm, deps.log);
+    await deps.clock.sleep(deps.timing.escalation.alarm, signal);
+  }
+}
+
+function say(alarm: Alarm, log: Log): void {
+  const { paths: _, ...fields } = alarm;
+  if (isSilenced(alarm))
+    log.error(fields, "NOBODY CAN BE TOLD OF ESCALATIONS: no channel that carries notices works");
+  if (alarm.unreached > 0)
+    log.error(fields, "NOBODY WAS REACHED about escalations: no notice of theirs went out");
+  if (alarm.untaken > 0) log.error(fields, "escalations wait for a human: nobody has taken them");
+}
+
+/** Call once per registry. */
+export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
+  // The gauges of one scrape share one query: the first gauge starts it, the others await its result.
+  let looking: Promise<Alarm | null> | null = null;
+  const look = (): Promise<Alarm | null> => (looking ??= lookForAlarm(deps).finally(() => (looking = null)));
+  metrics.gauge({
+    name: "escalations",
+    help: "What humans must know of and is not closed: open (nobody has taken it), taken, unreached (of the open ones, those of which no notice went out).",
+    labels: ["state"],
+    sample: async (gauge) => {
+      const alarm = await look();
+      gauge.set({ state: "open" }, alarm?.untaken ?? 0);
+      gauge.set({ state: "taken" }, alarm?.taken ?? 0);
+      gauge.set({ state: "unreached" }, alarm?.unreached ?? 0);
+    },
+  });
+  metrics.gauge({
+    name: "escalation_oldest_seconds",
+    help: "Age of the oldest escalation that nobody has taken; 0 when there is none.",
+    sample: async (gauge) => gauge.set((await look())?.oldest_seconds ?? 0),
+  });
+  metrics.gauge({
+    name: "notices_stuck",
+    help: "Messages to people about escalations that are not closed, which will not go out or did not at the first try.",
+    sample: async (gauge) => gauge.set((await look())?.notices_stuck ?? 0),
+  });
+}
