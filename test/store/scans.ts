@@ -289,6 +289,8 @@ export function describeScans(place: NewPlace): void {
     it("are none, over a history, in what escalations ask at every sweep, look, question and answer", async () => {
       const db = await withHistory(place);
       const about = "conversation:k7";
+      await db.tx((q) => q.run("UPDATE conversations SET person = id"));
+      if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE conversations"));
       const asked: ((q: Query) => Promise<unknown>)[] = [
         (q) => escalations.dueEscalations(q, 9),
         (q) => escalations.liveEscalation(q, about),
@@ -318,7 +320,7 @@ export function describeScans(place: NewPlace): void {
         (q) => polls.knownTurns(q, "k7"),
         (q) => transcriptsOf(q, ["k7", "k8"], 9, 99, 999),
         (q) => hasWrittenSince(q, "k7", 0),
-        (q) => acquaintancesOf(q, ["e7", "e8"]),
+        (q) => acquaintancesOf(q, ["e7"]),
       ];
       for (const one of asked) expect(await scans(db, one)).toEqual([]);
     });

@@ -16,15 +16,14 @@ export async function targetStates(
   q: Query,
   escalations: Iterable<string>,
 ): Promise<ReadonlyMap<string, readonly TargetState[]>> {
-  const notice = (condition: string) =>
-    `CASE WHEN EXISTS (SELECT 1 FROM notices WHERE notices.contact = contacts.id AND ${condition}) THEN 1 ELSE 0 END`;
+  // LIMIT 1: PostgreSQL would read all notices for an EXISTS.
+  const has = (condition: string, join = "") =>
+    `COALESCE((SELECT 1 FROM notices ${join} WHERE notices.contact = contacts.id AND ${condition} LIMIT 1), 0)`;
   const telling = "notices.kind IN ('told', 'again')";
   const draft = (condition: string) =>
-    notice(
-      `${telling} AND EXISTS (SELECT 1 FROM drafts WHERE drafts.reply = notices.reply AND ${condition})`,
-    );
+    has(`${telling} AND ${condition}`, "JOIN drafts ON drafts.reply = notices.reply");
   const found = await q.all<ContactRow & { told: number; due: number; waiting: number; reached: number }>(
-    `SELECT ${contactColumns}, ${notice("kind = 'told'")} AS told, ${notice(`${telling} AND due_at IS NOT NULL`)} AS due,
+    `SELECT ${contactColumns}, ${has("notices.kind = 'told'")} AS told, ${has(`${telling} AND notices.due_at IS NOT NULL`)} AS due,
        ${draft("drafts.channel = contacts.channel AND drafts.state IN ('queued', 'sending', 'unknown')")} AS waiting,
        ${draft("drafts.state IN ('sent', 'delivered')")} AS reached
      ${fromListed("contacts", "escalation")} ORDER BY id`,

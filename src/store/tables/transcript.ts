@@ -68,7 +68,10 @@ export async function acquaintancesOf(
        (SELECT COUNT(*) FROM conversations JOIN escalations earlier ON earlier.conversation = conversations.id
         WHERE conversations.channel = own.channel AND conversations.person = own.person
           AND earlier.number < escalations.number) AS escalations
-     ${fromListed("escalations", "id")} JOIN conversations own ON own.id = escalations.conversation`,
+     ${fromListed("escalations", "id")}
+     JOIN conversations own ON own.id = escalations.conversation -- only: sqlite
+     CROSS JOIN LATERAL (SELECT * FROM conversations WHERE id = escalations.conversation OFFSET 0) AS own -- only: postgres
+    `,
     listOf(escalations),
   );
   return new Map(rows.map(({ id, ...known }) => [id, known]));
