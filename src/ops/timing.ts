@@ -40,6 +40,10 @@ const table = {
   sqlite: {
     /** Longest wait for the lock of another process, such as a command. */
     busy: 5 * second,
+    /** A commit takes no further transactions after this time, because it blocks the thread. */
+    commitBatch: 10,
+    /** After waiting this long for a running sync, a commit waits for nothing else. */
+    commitGather: 3,
     /** The checkpoint thread ends after this time without a checkpoint, to free its memory. */
     checkpointerIdle: 15 * second,
   },

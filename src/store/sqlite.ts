@@ -120,13 +120,8 @@ interface Done {
   readonly report: () => void;
 }
 
-/** Milliseconds after which a commit takes no further transactions, because it blocks the thread. The others
- *  follow in the next one. */
-const batchMs = 10;
 /** Event loop turns for which a commit waits for further transactions. */
 const gatherTurns = 8;
-/** Milliseconds of waiting for a sync after which it waits for nothing else. */
-const gatherMs = 3;
 
 /** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms().
  *  Damage that SQLite reports, now or in a later transaction, is thrown as DamagedStore. */
@@ -135,7 +130,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     createPrivateFile(file);
   }
-  const { busy } = options.timing ?? standardTiming.sqlite;
+  const { busy, commitBatch, commitGather } = options.timing ?? standardTiming.sqlite;
   const db = openWriter(file, busy);
   const wal = openWal(file, db, options);
   const checkInPlace = inPlaceCheck(file, wal);
@@ -245,7 +240,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
     try {
       begin.run();
       const results: Done[] = [];
-      const end = systemClock.monotonic() + batchMs;
+      const end = systemClock.monotonic() + commitBatch;
       for (const one of batch) {
         if (results.length > 0 && systemClock.monotonic() > end) break;
         const result = await Promise.race([again.promise, runOne(one, batch.length === 1)]);
@@ -292,7 +287,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
       hurry = resolve;
       await Promise.race([promise, sync.catch(() => undefined)]);
     }
-    if (systemClock.monotonic() - since > gatherMs) return;
+    if (systemClock.monotonic() - since > commitGather) return;
     for (let turn = 0; turn < Math.min(gatherTurns, crowd * 2); turn += 1) await nextTurn();
   }
   async function flush(): Promise<void> {
