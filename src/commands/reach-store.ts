@@ -8,7 +8,7 @@ import { jitter } from "../ops/clock.ts";
 import type { Notifier } from "../ops/notify.ts";
 import type { Timing } from "../ops/timing.ts";
 import { migrations } from "../store/migrate.ts";
-import { isUnreachable } from "../store/unreachable.ts";
+import { isUnreachable } from "../store/postgres/unreachable.ts";
 
 /** Retries until the store is reachable; null when `signal` aborts before. Rejects on an error that a
  *  retry cannot fix. */

@@ -20,7 +20,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import Sqlite from "better-sqlite3";
 import { failpoint } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
-import { damaged } from "./damaged.ts";
+import { damaged } from "./sqlite/damaged.ts";
 
 export interface StoreSummary {
   readonly schema: number;

@@ -5,8 +5,8 @@ import { type ClientBase, DatabaseError, Pool } from "pg";
 import { systemClock } from "../ops/clock.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
 import type { Database, Query, TxOptions, Value } from "./driver.ts";
-import { listenFor } from "./listener.ts";
-import { type Result, roundTrip, type Sent } from "./round-trip.ts";
+import { listenFor } from "./postgres/listener.ts";
+import { type Result, roundTrip, type Sent } from "./postgres/round-trip.ts";
 
 const wakeChannel = "bridgehead_wake";
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { reachStore } from "../../src/commands/reach-store.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { timingWith } from "../../src/ops/timing.ts";
-import { isUnreachable } from "../../src/store/unreachable.ts";
+import { isUnreachable } from "../../src/store/postgres/unreachable.ts";
 import { describeReal } from "../real/debian.ts";
 import { freePort } from "../real/ports.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";

@@ -85,7 +85,7 @@ export const circumstances: { readonly [name: string]: Plant } = {
   }),
   /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
   "shared-store": (altered) => ({
-    "src/store/lock.ts": {
+    "src/store/sqlite/lock.ts": {
       lockStore: () => () => {
         altered();
         return () => undefined;

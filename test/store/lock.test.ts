@@ -7,8 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, it, onTestFinished } from "vitest";
-import { lockStore } from "../../src/store/lock.ts";
 import { migrate, migrations } from "../../src/store/migrate.ts";
+import { lockStore } from "../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 
 const program = new URL("process.ts", import.meta.url).pathname;

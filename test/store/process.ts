@@ -1,7 +1,7 @@
 // A child that opens a store as the daemon does: `migrate` brings it up to date, `lock` locks it, says so and waits.
 
-import { lockStore } from "../../src/store/lock.ts";
 import { migrate } from "../../src/store/migrate.ts";
+import { lockStore } from "../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 
 const [, , action, file = ""] = process.argv;

@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { atCommit, type Database } from "../../src/store/driver.ts";
+import type { WalOptions } from "../../src/store/sqlite/wal.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import type { WalOptions } from "../../src/store/wal.ts";
 
 function newFile(): string {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-durable-"));

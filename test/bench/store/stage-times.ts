@@ -132,7 +132,14 @@ export function runStages(db: Database, concurrency: number): StageRun {
   };
   const lines = new Map([["c", line]]);
   const { log } = listen();
-  const deps = { lines: () => lines, sessions: liveSessions(standardTiming.calls), clock, log, node: "n", timing: standardTiming };
+  const deps = {
+    lines: () => lines,
+    sessions: liveSessions(standardTiming.calls),
+    clock,
+    log,
+    node: "n",
+    timing: standardTiming,
+  };
   const timeout = 5000;
   const rate = reserveOf(db, clock, rateOf(1_000_000, 1000));
   const transactional = (step: Step, stage: TransactionalStage): TransactionalStage => ({

@@ -2,7 +2,7 @@
 // in the rows of `lanes`. All of them end with the process: work that a crash interrupted is recognized by
 // the state of its turn or draft.
 
-import type { Query } from "./driver.ts";
+import type { Query } from "../driver.ts";
 
 interface Entry {
   /** Null after the holder gave up without an outcome. */

@@ -2,7 +2,7 @@
 // them in order and responds once. After an error it skips the rest, including a COMMIT.
 
 import { type ClientBase, type Connection, type FieldDef, types as pgTypes, type Submittable } from "pg";
-import { dialect, type Row, type Value } from "./driver.ts";
+import { dialect, type Row, type Value } from "../driver.ts";
 
 interface Statement {
   readonly text: string;

@@ -4,8 +4,8 @@
 
 import type { Clock } from "bridgehead/contract";
 import { Client, type ClientConfig } from "pg";
-import { jitter } from "../ops/clock.ts";
-import type { Timing } from "../ops/timing.ts";
+import { jitter } from "../../ops/clock.ts";
+import type { Timing } from "../../ops/timing.ts";
 
 /** Resolves when the connection is listening. Rejects when the first connection fails; later it
  *  reconnects automatically. */

@@ -4,7 +4,7 @@
 
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import Sqlite from "better-sqlite3";
-import { systemClock } from "../ops/clock.ts";
+import { systemClock } from "../../ops/clock.ts";
 
 /** Result of one checkpoint: `complete` when the whole log was copied and synced; `error` with SQLite's code. */
 export interface Checkpoint {

@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
-import { createPrivateFile } from "../ops/private-file.ts";
+import { createPrivateFile } from "../../ops/private-file.ts";
 
 /** Locks the store for this process and returns the function that releases it. Throws at once, with the
  *  file name, when another process has the lock. The empty companion file `<file>-lock` stays. */

@@ -9,7 +9,7 @@
 import { closeSync, fdatasync, fstatSync, openSync, statSync } from "node:fs";
 import { promisify } from "node:util";
 import type Sqlite from "better-sqlite3";
-import { standardTiming, type Timing } from "../ops/timing.ts";
+import { standardTiming, type Timing } from "../../ops/timing.ts";
 import { Checkpointer } from "./checkpointer.ts";
 
 export interface WalOptions {
