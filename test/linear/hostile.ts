@@ -302,7 +302,9 @@ export async function superLinear(
     if (isSlow(second)) return `10 kB takes ${second.toFixed(0)} ms`;
     // Even the square of this stays within the limit; a stack may still overflow, so that it is called all the same.
     if (second < harmless && !isSlow(await workOf(() => called(large)))) return null;
-    const third = await leastWork(() => called(large), noise);
+    let third = await leastWork(() => called(large), noise);
+    // Neighbours on the machine can double the work for a while, so a small excess must repeat.
+    if (isSlow(third) && third < 3 * allowed) third = await leastWork(() => called(large), noise);
     if (isSlow(third)) return `100 kB takes ${third.toFixed(0)} ms`;
     if (third > noise && third > second * mostGrowth)
       return `10 kB takes ${second.toFixed(2)} ms, 100 kB ${third.toFixed(0)} ms`;
