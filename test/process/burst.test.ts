@@ -1,12 +1,12 @@
 // Kills the daemon at random times while it sends a burst of mails. Every recorded attempt must have reached the SMTP
 // server as a transaction: work that waited for a connection is sent after the restart, and needs no operator.
 
-import Database from "better-sqlite3";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../real/debian.ts";
 import { generator } from "./generator.ts";
 import { violations } from "./invariants.ts";
 import { letter } from "./letters.ts";
+import { readStored } from "./stored.ts";
 import { lastWords, live, settled, within } from "./story.ts";
 import { openPlace, type Place, startWorld, type World } from "./world.ts";
 
@@ -41,8 +41,8 @@ describeReal("the daemon, killed in a burst", missing, () => {
         await within(daemon.ended, random() * longestLife);
         daemon.send("SIGKILL");
         expect((await daemon.ended).signal, lastWords(daemon)).toBe("SIGKILL");
-        interrupted += countIn(place, "drafts WHERE state = 'sending'");
-        const attempts = countIn(place, "attempts WHERE kind = 'send'");
+        interrupted += await countIn(place, "drafts WHERE state = 'sending'");
+        const attempts = await countIn(place, "attempts WHERE kind = 'send'");
         await expect.poll(() => transactions(place), { timeout: 5000 }).toBeGreaterThanOrEqual(attempts);
       }
       place.peer.heal();
@@ -50,10 +50,12 @@ describeReal("the daemon, killed in a burst", missing, () => {
       expect(await settled(place, 120_000), lastWords(daemon)).toBe(true);
       expect(await within(daemon.stop(), 20_000)).toEqual({ code: 0, signal: null });
       expect(await violations(place, { crossed: null, held: null })).toEqual([]);
-      expect(countIn(place, "attempts WHERE kind = 'send'")).toBeLessThanOrEqual(transactions(place));
-      const held = countIn(place, "drafts WHERE state = 'held'");
+      expect(await countIn(place, "attempts WHERE kind = 'send'")).toBeLessThanOrEqual(transactions(place));
+      const held = await countIn(place, "drafts WHERE state = 'held'");
       expect(held).toBeLessThanOrEqual(interrupted);
-      expect(countIn(place, "drafts WHERE state IN ('sent', 'delivered')")).toBe(place.letters.length - held);
+      expect(await countIn(place, "drafts WHERE state IN ('sent', 'delivered')")).toBe(
+        place.letters.length - held,
+      );
       // Otherwise the kills missed the sending.
       expect(interrupted).toBeGreaterThan(0);
     } finally {
@@ -69,11 +71,7 @@ const lettersOf = (life: number) =>
 /** DATA commands that the SMTP server has received. */
 const transactions = ({ peer }: Place): number => peer.stages.filter((stage) => stage === "data").length;
 
-function countIn(place: Place, what: string): number {
-  const db = new Database(place.store, { readonly: true });
-  try {
-    return db.prepare(`SELECT COUNT(*) FROM ${what}`).pluck().get() as number;
-  } finally {
-    db.close();
-  }
+async function countIn(place: Place, what: string): Promise<number> {
+  const [row] = await readStored<{ count: number }>(place.store, `SELECT COUNT(*) AS count FROM ${what}`);
+  return row?.count ?? 0;
 }

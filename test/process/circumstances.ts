@@ -27,6 +27,12 @@ const haste = 75;
 export const circumstances: { readonly [name: string]: Plant } = {
   /** A lease that hardly holds one call. */
   "short-lease": timed({ ask: { rateWait: 0, read: 500, leaseMargin: 500 } }),
+  /** Leases on PostgreSQL that end a few seconds after their holder died. SQLite has a single process and forgets them. */
+  "short-takeover": timed({
+    channels: { lease: 3000, renewal: 1000 },
+    ask: { rateWait: 0, read: 1000, leaseMargin: 1000 },
+    send: { attempt: 6000, leaseMargin: 2000, crossing: 2000 },
+  }),
   /** Looks at a provider's list of texts that need not wait until it is certainly complete: to them, attempts age faster. */
   "quick-looks": (altered) => ({
     "adapters/sms/twilio/send.ts": {

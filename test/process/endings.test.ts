@@ -1,12 +1,12 @@
 // Other ways to end: death during the clearing up after a death, SIGTERM, SIGTERM and then SIGKILL, and a process that
 // was stopped for longer than its leases last.
 
-import Database from "better-sqlite3";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../real/debian.ts";
 import { doubleDeaths } from "./cases.ts";
 import { violations } from "./invariants.ts";
 import { letter } from "./letters.ts";
+import { readStored } from "./stored.ts";
 import { live, settled, tell, until, within } from "./story.ts";
 import { openPlace, type Place, type PlaceOptions, startWorld, type World } from "./world.ts";
 
@@ -52,7 +52,7 @@ describeReal("the daemon, ended in other ways", missing, () => {
       await leaves("drain");
       place.letGo();
       expect(await within(ended, 60_000)).toEqual({ code: 0, signal: null });
-      expect(unfinished(place)).toEqual([]);
+      expect(await unfinished(place)).toEqual([]);
       expect(await tell(place, { deaths: [], letters: [] })).toEqual([]);
     }),
   );
@@ -64,7 +64,7 @@ describeReal("the daemon, ended in other ways", missing, () => {
       await leaves("impatient");
       daemon.send("SIGKILL");
       expect(await ended).toEqual({ code: null, signal: "SIGKILL" });
-      expect(unfinished(place)).not.toEqual([]);
+      expect(await unfinished(place)).not.toEqual([]);
       place.letGo();
       expect(await tell(place, { deaths: [], letters: [] })).toEqual([]);
     }),
@@ -96,16 +96,9 @@ async function withQuestionsUnderway(place: Place, plant: readonly string[] = []
 }
 
 /** Turns and drafts that were begun and have no outcome. */
-function unfinished(place: Place): unknown[] {
-  const db = new Database(place.store, { readonly: true });
-  try {
-    return db
-      .prepare(
-        `SELECT id, state FROM turns WHERE state IN ('asking', 'unknown')
-         UNION ALL SELECT id, state FROM drafts WHERE state IN ('sending', 'unknown')`,
-      )
-      .all();
-  } finally {
-    db.close();
-  }
-}
+const unfinished = (place: Place): Promise<unknown[]> =>
+  readStored(
+    place.store,
+    `SELECT id, state FROM turns WHERE state IN ('asking', 'unknown')
+     UNION ALL SELECT id, state FROM drafts WHERE state IN ('sending', 'unknown')`,
+  );

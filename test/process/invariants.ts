@@ -1,9 +1,9 @@
 // The oracle. It holds the logs of the world (what the relay took, what the platform was asked, what lies in the
 // mailboxes) against the store, read after the daemon has ended. The daemon is never asked.
 
-import Database from "better-sqlite3";
 import type { ReceivedMail } from "../real/smtp-peer.ts";
 import { header, type Letter, tagIn } from "./letters.ts";
+import { damageOf, readStored } from "./stored.ts";
 import type { Place } from "./world.ts";
 
 export type Invariant =
@@ -33,6 +33,8 @@ export interface Allowed {
   readonly crossed: readonly string[] | null;
   /** Drafts that must be held; null: any number. */
   readonly held: number | null;
+  /** Nodes that were killed: on PostgreSQL their leases remain in lanes without work. */
+  readonly killed?: readonly string[];
 }
 
 interface Draft {
@@ -48,7 +50,7 @@ interface Draft {
 export async function violations(place: Place, allowed: Allowed): Promise<Violation[]> {
   const found: Violation[] = [];
   const say = (invariant: Invariant, detail: string) => void found.push({ invariant, detail });
-  const drafts = readStore(place, say);
+  const drafts = await readStore(place, allowed.killed ?? [], say);
   checkAnswers(place, drafts, allowed, say);
   checkOrder(place, say);
   checkDrafts(place, drafts, allowed, say);
@@ -62,41 +64,31 @@ type Say = (invariant: Invariant, detail: string) => void;
 const answersTo = (place: Place, letter: Letter): ReceivedMail[] =>
   place.peer.accepted.filter((mail) => header(mail.raw, "in-reply-to") === letter.id);
 
-function readStore(place: Place, say: Say): Draft[] {
-  const db = new Database(place.store, { readonly: true });
-  try {
-    const damage = db.pragma("integrity_check", { simple: true });
-    if (damage !== "ok") say("damaged", String(damage));
-    for (const row of db.prepare("PRAGMA foreign_key_check").all()) say("damaged", JSON.stringify(row));
-    const open = db
-      .prepare(
-        `SELECT 'event' AS what, id, state FROM events WHERE state IN ('stored', 'failed', 'held')
-         UNION ALL SELECT 'turn', id, state FROM turns WHERE state <> 'answered'
-         UNION ALL SELECT 'reply', id, state FROM replies WHERE state <> 'composed'
-         UNION ALL SELECT 'draft', id, state FROM drafts WHERE state NOT IN ('sent', 'delivered', 'failed', 'held')
-         UNION ALL SELECT 'lane', id, 'leased' FROM lanes WHERE lease_until > 0`,
-      )
-      .all() as { what: string; id: string; state: string }[];
-    for (const { what, id, state } of open) say("unsettled", `${what} ${id} is ${state}`);
-    const bounces = db
-      .prepare("SELECT state, code FROM events WHERE kind = 'delivery' AND code IS NOT 'duplicate'")
-      .all() as {
-      state: string;
-      code: string | null;
-    }[];
-    for (const { state, code } of bounces) if (state !== "routed") say("bounce", `${state} ${code}`);
-    if (bounces.length !== place.bounced()) say("bounce", `${bounces.length} of ${place.bounced()} stored`);
-    return db
-      .prepare(
-        `SELECT id, state, external_id, body,
-           (SELECT COUNT(*) FROM attempts WHERE subject = drafts.id) AS attempts,
-           (SELECT COUNT(*) FROM attempts WHERE subject = drafts.id AND outcome = 'unknown') AS unknown
-         FROM drafts`,
-      )
-      .all() as Draft[];
-  } finally {
-    db.close();
-  }
+async function readStore(place: Place, killed: readonly string[], say: Say): Promise<Draft[]> {
+  for (const damage of await damageOf(place.store)) say("damaged", damage);
+  const open = await readStored<{ what: string; id: string; state: string; holder: string | null }>(
+    place.store,
+    `SELECT 'event' AS what, CAST(id AS TEXT) AS id, state, NULL AS holder FROM events WHERE state IN ('stored', 'failed', 'held')
+     UNION ALL SELECT 'turn', id, state, NULL FROM turns WHERE state <> 'answered'
+     UNION ALL SELECT 'reply', id, state, NULL FROM replies WHERE state <> 'composed'
+     UNION ALL SELECT 'draft', id, state, NULL FROM drafts WHERE state NOT IN ('sent', 'delivered', 'failed', 'held')
+     UNION ALL SELECT 'lane', id, 'leased', holder FROM lanes WHERE lease_until > 0`,
+  );
+  for (const { what, id, state, holder } of open)
+    if (holder === null || !killed.includes(holder)) say("unsettled", `${what} ${id} is ${state}`);
+  const bounces = await readStored<{ state: string; code: string | null }>(
+    place.store,
+    "SELECT state, code FROM events WHERE kind = 'delivery' AND COALESCE(code, '') <> 'duplicate'",
+  );
+  for (const { state, code } of bounces) if (state !== "routed") say("bounce", `${state} ${code}`);
+  if (bounces.length !== place.bounced()) say("bounce", `${bounces.length} of ${place.bounced()} stored`);
+  return readStored<Draft>(
+    place.store,
+    `SELECT id, state, external_id, body,
+       (SELECT COUNT(*) FROM attempts WHERE subject = drafts.id) AS attempts,
+       (SELECT COUNT(*) FROM attempts WHERE subject = drafts.id AND outcome = 'unknown') AS unknown
+     FROM drafts`,
+  );
 }
 
 function checkAnswers(place: Place, drafts: readonly Draft[], allowed: Allowed, say: Say): void {

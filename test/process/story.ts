@@ -1,9 +1,9 @@
 // How a life of the daemon is told: start, letters, death at a point, start again, wait until all is settled, look.
 
-import Database from "better-sqlite3";
 import { type Daemon, type DaemonOptions, startDaemon } from "./daemon.ts";
 import { type Violation, violations } from "./invariants.ts";
 import { type Letter, letter } from "./letters.ts";
+import { readStored } from "./stored.ts";
 import type { Place } from "./world.ts";
 
 export interface Story {
@@ -39,6 +39,7 @@ export async function tell(place: Place, story: Story): Promise<Violation[]> {
   const letters = story.letters ?? usualLetters(place.options.user);
   if (story.stalls) return takeOver(place, letters, plant, patience);
   const crossed: string[] = [];
+  const killed: string[] = [];
   let held = typeof story.holds === "number" ? story.holds : 0;
   let delivered = false;
   for (const killAt of deaths) {
@@ -53,7 +54,8 @@ export async function tell(place: Place, story: Story): Promise<Violation[]> {
     }
     const words = daemon.lines.findLast((line) => line.message === "killed");
     crossed.push(...((words?.["crossed"] as string[] | undefined) ?? []));
-    if (story.holds === "in flight") held = inFlight(place);
+    killed.push(...(await holders(place)));
+    if (story.holds === "in flight") held = await inFlight(place);
     await story.meanwhile?.(place);
   }
   const daemon = live(place, { plant });
@@ -65,7 +67,7 @@ export async function tell(place: Place, story: Story): Promise<Violation[]> {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
   }
-  const found = await violations(place, { crossed, held });
+  const found = await violations(place, { crossed, held, killed });
   if (found.length > 0 && process.env["STORY_LOG"]) process.stderr.write(`${lastWords(daemon)}\n`);
   if (!settledInTime && found.length === 0) return [{ invariant: "unsettled", detail: "not in time" }];
   return found;
@@ -115,17 +117,17 @@ export async function until(what: string, check: () => boolean, ms = 90_000): Pr
 export const lastWords = (daemon: Daemon): string =>
   [...daemon.lines.slice(-60).map((line) => JSON.stringify(line)), ...daemon.complaints].join("\n");
 
-/** Drafts with a recorded attempt of which nobody knows the outcome. */
-function inFlight(place: Place): number {
-  const db = new Database(place.store, { readonly: true });
-  try {
-    return db
-      .prepare("SELECT COUNT(*) FROM drafts WHERE state IN ('sending', 'unknown', 'held')")
-      .pluck()
-      .get() as number;
-  } finally {
-    db.close();
-  }
+/** Nodes that hold lanes; none on SQLite, where leases are in memory, and before the store exists. */
+async function holders(place: Place): Promise<string[]> {
+  const sql = "SELECT DISTINCT holder FROM lanes WHERE lease_until > 0";
+  const rows = await readStored<{ holder: string }>(place.store, sql).catch(() => []);
+  return rows.map(({ holder }) => holder);
+}
+
+/** Number of drafts with a recorded attempt of unknown outcome. */
+async function inFlight(place: Place): Promise<number> {
+  const sql = "SELECT id FROM drafts WHERE state IN ('sending', 'unknown', 'held')";
+  return (await readStored(place.store, sql)).length;
 }
 
 /** Looks into the store until nothing is under way and every letter and bounce is there, and stays so for a moment;
@@ -134,33 +136,26 @@ export async function settled(place: Place, ms: number): Promise<boolean> {
   const calm = place.options.slow ? 1000 : 100;
   const end = Date.now() + ms;
   for (let since = Date.now(); Date.now() < end; ) {
-    if (place.underway() > 0 || !isSettled(place)) since = Date.now();
+    if (place.underway() > 0 || !(await isSettled(place))) since = Date.now();
     else if (Date.now() - since > calm) return true;
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
   return false;
 }
 
-function isSettled(place: Place): boolean {
-  const db = new Database(place.store, { readonly: true });
-  try {
-    const row = db
-      .prepare(
-        `SELECT
-           (SELECT COUNT(*) FROM events WHERE kind = 'message' AND state = 'routed') AS letters,
-           (SELECT COUNT(*) FROM events WHERE kind = 'delivery' AND state = 'routed') AS bounces,
-           (SELECT COUNT(*) FROM events WHERE state = 'stored')
-             + (SELECT COUNT(*) FROM turns WHERE state IN ('waiting', 'asking', 'unknown'))
-             + (SELECT COUNT(*) FROM replies WHERE state = 'ready')
-             + (SELECT COUNT(*) FROM drafts WHERE state IN ('queued', 'sending', 'unknown')) AS busy,
-           (SELECT COUNT(*) FROM drafts) AS drafts`,
-      )
-      .get() as { letters: number; bounces: number; busy: number; drafts: number };
-    const all = row.letters >= place.letters.length && row.drafts >= place.letters.length;
-    return all && row.busy === 0 && row.bounces >= place.bounced();
-  } catch {
-    return false; // not there yet
-  } finally {
-    db.close();
-  }
+async function isSettled(place: Place): Promise<boolean> {
+  const [row] = await readStored<{ letters: number; bounces: number; busy: number; drafts: number }>(
+    place.store,
+    `SELECT
+       (SELECT COUNT(*) FROM events WHERE kind = 'message' AND state = 'routed') AS letters,
+       (SELECT COUNT(*) FROM events WHERE kind = 'delivery' AND state = 'routed') AS bounces,
+       (SELECT COUNT(*) FROM events WHERE state = 'stored')
+         + (SELECT COUNT(*) FROM turns WHERE state IN ('waiting', 'asking', 'unknown'))
+         + (SELECT COUNT(*) FROM replies WHERE state = 'ready')
+         + (SELECT COUNT(*) FROM drafts WHERE state IN ('queued', 'sending', 'unknown')) AS busy,
+       (SELECT COUNT(*) FROM drafts) AS drafts`,
+  ).catch(() => []); // not there yet
+  if (row === undefined) return false;
+  const all = row.letters >= place.letters.length && row.drafts >= place.letters.length;
+  return all && row.busy === 0 && row.bounces >= place.bounced();
 }

@@ -145,6 +145,8 @@ export interface PlaceOptions {
   readonly slow?: boolean;
   /** How long a call may take. */
   readonly timeout?: string;
+  /** URL of a PostgreSQL schema for the store; by default it is a SQLite file. */
+  readonly postgres?: string | null;
 }
 
 /** One mailbox with its relay, its people, and the folder of the daemon that serves it. */
@@ -153,6 +155,7 @@ export interface Place {
   readonly options: Required<PlaceOptions>;
   readonly peer: SmtpPeer;
   readonly config: string;
+  /** SQLite file, or URL of the PostgreSQL schema. */
   readonly store: string;
   readonly env: Readonly<Record<string, string>>;
   /** What was put into the mailbox, in this order. Only grows. */
@@ -183,6 +186,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     resets: 0,
     slow: false,
     timeout: "20s",
+    postgres: null,
     ...given,
   };
   const { user } = options;
@@ -212,7 +216,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     options,
     peer,
     config,
-    store: join(folder, "bridgehead.db"),
+    store: options.postgres ?? join(folder, "bridgehead.db"),
     env: { AGENT_KEY: agentKeys[options.agent], MAIL_PASSWORD: world.dovecot.password },
     letters,
     bouncing,
@@ -260,7 +264,7 @@ channels:
     caps: { sender: [], conversation: [], channel: [] }
     ${mark}
 http: { listen: "127.0.0.1:0" }
-store: sqlite:bridgehead.db
+store: ${options.postgres === null ? "sqlite:bridgehead.db" : JSON.stringify(options.postgres)}
 log: { level: debug, format: json }
 `;
 }

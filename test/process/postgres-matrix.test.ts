@@ -1,0 +1,47 @@
+// The daemon on PostgreSQL, killed before and after every durable step and started again: a new node, which continues when
+// the leases of the killed one have expired.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeReal, need } from "../real/debian.ts";
+import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { cases as allCases } from "./cases.ts";
+import { tell } from "./story.ts";
+import { openPlace, startWorld, type World } from "./world.ts";
+
+const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
+/** Every failpoint, held drafts, and a node that wakes after its leases: what a mailbox does is the same on both databases. */
+const cases = allCases.filter(({ name }) => !/ (2|3|create|late|move|renumbered)$/.test(name));
+const users = cases.map((_, index) => `pg${index}`);
+
+describeReal("the daemon on PostgreSQL, killed and started again", missing, () => {
+  let world: World;
+  let postgres: Postgres;
+  beforeAll(async () => {
+    [world, postgres] = await Promise.all([startWorld(users), startPostgres()]);
+  });
+  afterAll(async () => {
+    await world?.close();
+    await postgres?.stop();
+  });
+
+  for (const [index, { name, place: options, story }] of cases.entries()) {
+    it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
+      const schema = await postgres.schema();
+      const store = `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
+      const place = await openPlace(world, {
+        ...options,
+        user: users[index] ?? "",
+        // Leases include it.
+        timeout: "5s",
+        postgres: store,
+      });
+      // Two processes on one store are two nodes here, and no circumstance.
+      const plant = [...(story.plant ?? []).filter((name) => name !== "shared-store"), "short-takeover"];
+      try {
+        expect(await tell(place, { ...story, plant })).toEqual([]);
+      } finally {
+        await place.close();
+      }
+    });
+  }
+});
