@@ -21,7 +21,7 @@ export interface ChannelRules extends Rules {
   /** Milliseconds after an unanswered call before a question counts as not asked. The default is the
    *  platform's `settle_after`. */
   readonly settle_after?: number | undefined;
-  readonly on_dead: "skip" | "block";
+  readonly on_permanent_failure: "continue" | "block";
   readonly on_newer: "send" | "drop";
   /** Debounce time in milliseconds: the customer's next message within it joins the previous one; 0
    *  disables it. */

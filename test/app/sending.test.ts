@@ -76,7 +76,11 @@ describeReal("replies that are not simply taken", missing, () => {
   it.concurrent("lets nothing overtake a dead reply where the operator wants it so", async ({
     onTestFinished,
   }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user: "block", channel: { on_dead: "block" } });
+    const world = await openWorld(onTestFinished, {
+      dovecot,
+      user: "block",
+      channel: { on_permanent_failure: "block" },
+    });
     world.smtp.fail("dot", { kind: "reply", code: 554, text: "5.7.1 not with us" }, 1);
     const mail = await world.write();
     await drafted(world, { state: "failed", open: 1 });

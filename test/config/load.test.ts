@@ -40,7 +40,7 @@ describe("a good file", () => {
       },
       on_unknown: "hold",
       unknown_window: 900_000,
-      on_dead: "skip",
+      on_permanent_failure: "continue",
       on_newer: "send",
       join: 0,
       concurrency: 32,

@@ -222,7 +222,7 @@ it.concurrent("a conversation that is manual from its first word is looked at", 
 });
 
 it.concurrent("what blocks the conversation blocks no person's answer", async ({ onTestFinished }) => {
-  const desk = await openDesk(onTestFinished, { sms: { on_dead: "block" } });
+  const desk = await openDesk(onTestFinished, { sms: { on_permanent_failure: "block" } });
   await desk.text("Hello");
   await desk.textTo(anna);
   await desk.quiet();

@@ -39,13 +39,13 @@ const gone = (reason: string): Decision => ({ kind: "gone", reason });
 const bound = (platformId: string): Decision => ({ kind: "bound", platformId, adopted: false });
 
 /** Claims the turn as stage ask does, and records the attempt when it is a fresh one. */
-async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<Asking> {
+async function claim(db: Database, on_permanent_failure: "continue" | "block" = "continue"): Promise<Asking> {
   return db.tx(async (q) => {
     const [lease] = await leaseLanes(q, "in", "c", "n", 60_000, 1);
     const row = lease && (await headTurn(q, lease));
     if (!row) throw new Error("no turn is due");
     const recorded = row.state === "waiting" && (await recordAsking(q, row, "n", lease.token));
-    const line = lineOf({ rules: { on_dead } });
+    const line = lineOf({ rules: { on_permanent_failure } });
     return {
       line,
       lease,
@@ -62,14 +62,16 @@ async function claim(db: Database, on_dead: "skip" | "block" = "skip"): Promise<
   });
 }
 
-async function asked(on_dead: "skip" | "block" = "skip"): Promise<{ db: Database; asking: Asking }> {
+async function asked(
+  on_permanent_failure: "continue" | "block" = "continue",
+): Promise<{ db: Database; asking: Asking }> {
   const db = await watched();
   await db.tx(async (q) => {
     await conversation(q, "k");
     await turn(q, "t1", "k");
     await bindPlatform(q, "k", "p1");
   });
-  return { db, asking: await claim(db, on_dead) };
+  return { db, asking: await claim(db, on_permanent_failure) };
 }
 
 const after = async (db: Database) => {
@@ -134,10 +136,10 @@ describe("answer", () => {
   });
 
   it.each([
-    ["skip", "t2"],
+    ["continue", "t2"],
     ["block", null],
-  ] as const)("fails; on_dead %s", async (on_dead, next) => {
-    const { db, asking } = await asked(on_dead);
+  ] as const)("fails; on_permanent_failure %s", async (on_permanent_failure, next) => {
+    const { db, asking } = await asked(on_permanent_failure);
     await db.tx((q) => turn(q, "t2", "k"));
     await db.tx((q) => write(q, asking, failed("400")));
     expect(await after(db)).toMatchObject({ state: "failed", outcome: "refused" });

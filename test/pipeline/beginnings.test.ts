@@ -205,7 +205,7 @@ it("tells the agent of a created conversation what was said first", async () => 
 });
 
 it("fails for good when the platform refuses, and does not block the conversation", async () => {
-  const house = await openTexts({ rules: { on_dead: "block" } });
+  const house = await openTexts({ rules: { on_permanent_failure: "block" } });
   house.platform.faults.start = refusing(422);
   const { turn } = await starts(house);
   await house.settles();

@@ -111,7 +111,7 @@ it("lists an answer that could not be composed, and composes it when released", 
 });
 
 it("blocks the conversation behind what failed where that is wished, and goes on in order when released", async () => {
-  const house = await openHouse({ rules: { on_dead: "block" } });
+  const house = await openHouse({ rules: { on_permanent_failure: "block" } });
   const first = mail({ text: "first" });
   house.platform.faults.ask = refusing(400);
   await house.arrives(first);

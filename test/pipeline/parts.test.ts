@@ -80,7 +80,7 @@ describe("a part of which nobody knows whether it went out", () => {
 
 it("leaves the parts behind one that blocks its conversation where they are", async () => {
   const house = await openTexts({
-    rules: { on_dead: "block" },
+    rules: { on_permanent_failure: "block" },
     provider: (count) => (count === 1 ? no : undefined),
   });
   await says(house);

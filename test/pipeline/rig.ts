@@ -87,7 +87,7 @@ const rules: ChannelRules = {
   caps: { sender: [], conversation: [], channel: [] },
   on_unknown: "hold",
   unknown_window: 60_000,
-  on_dead: "skip",
+  on_permanent_failure: "continue",
   on_newer: "send",
   join: 0,
   concurrency: 10,

@@ -40,7 +40,7 @@ describe("the outcome of an attempt", () => {
   it.each<[SendOutcome, Partial<typeof draft> | { trying_for: number }, Partial<ChannelRules>, object]>([
     [sent, {}, {}, { change: { state: "sent", open: 0, externalId: "x" } }],
     [refused, {}, {}, { change: { state: "failed", open: 0, reason: "550: no" } }],
-    [refused, {}, { on_dead: "block" }, { change: { state: "failed", open: 1 } }],
+    [refused, {}, { on_permanent_failure: "block" }, { change: { state: "failed", open: 1 } }],
     [{ ...refused, scope: "recipient" }, {}, {}, { change: { state: "failed" }, address: "strike" }],
     [{ ...refused, code: "opted-out" }, {}, {}, { change: { state: "failed" }, address: "opt-out" }],
     [
@@ -110,7 +110,13 @@ describe("a finding about an unknown draft", () => {
     [{ kind: "unsure" }, 3, 700, {}, { state: "unknown", open: 1, dueInMs: 700 }],
     [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 700, {}, { state: "unknown", dueInMs: 500 }],
     [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 0, { on_unknown: "hold" }, { state: "held", open: 0 }],
-    [{ kind: "unsure" }, 3, 0, { on_unknown: "hold", on_dead: "block" }, { state: "held", open: 1 }],
+    [
+      { kind: "unsure" },
+      3,
+      0,
+      { on_unknown: "hold", on_permanent_failure: "block" },
+      { state: "held", open: 1 },
+    ],
     [{ kind: "unsure" }, 3, -1, { on_unknown: "resend" }, { state: "queued", open: 1 }],
     [{ kind: "unsure" }, 3, -1, { on_unknown: "drop" }, { state: "dropped", open: 0 }],
   ])("%o after %i lookups with %s ms left under %o", (finding, looks, left, policy, change) => {

@@ -216,15 +216,15 @@ describe("send", () => {
   });
 
   it.each([
-    ["skip", 0, "sent"],
+    ["continue", 0, "sent"],
     ["block", 1, "queued"],
-  ] as const)("a dead draft, on_dead %s", async (on_dead, open, next) => {
+  ] as const)("a dead draft, on_permanent_failure %s", async (on_permanent_failure, open, next) => {
     const db = await withDrafts(0, 0);
     let calls = 0;
     const outbound = outboundOf(() =>
       ++calls === 1 ? { kind: "refused", code: "550", reason: "no" } : sent,
     );
-    for (let i = 0; i < 2; i++) await round(db, outbound, { on_dead });
+    for (let i = 0; i < 2; i++) await round(db, outbound, { on_permanent_failure });
     expect((await db.read((q) => q.one("SELECT open FROM drafts WHERE id = 'd1'")))?.["open"]).toBe(open);
     expect((await row(db, "d2")).state).toBe(next);
   });

@@ -84,11 +84,11 @@ export const coreChannel = z.object({
     .describe(
       "How long after an unanswered call does a question that the platform does not list count as not asked, so that it is asked again? Default: 5s for calls, else platform.settle_after.",
     ),
-  on_dead: z
-    .enum(["skip", "block"])
-    .default("skip")
+  on_permanent_failure: z
+    .enum(["continue", "block"])
+    .default("continue")
     .describe(
-      "When a reply can never be sent, do later ones of its conversation go out (skip) or wait for a human (block)?",
+      "What happens to the later replies of a conversation when one of them fails permanently? continue: they are sent; block: they wait for an operator (outbox).",
     ),
   on_newer: z
     .enum(["send", "drop"])

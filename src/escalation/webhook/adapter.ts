@@ -169,7 +169,7 @@ export function webhookChannels(config: Config, deps: WebhookDeps): readonly Cha
     // Receivers deduplicate a delivery by its id.
     on_unknown: "resend",
     unknown_window: 0,
-    on_dead: "skip",
+    on_permanent_failure: "continue",
     on_newer: "send",
     join: 0,
     humans: undefined,

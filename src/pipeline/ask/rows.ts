@@ -208,7 +208,7 @@ async function failed(
   // Never blocks the lane for a call or an opening. A call continues with its next question, and an
   // operator cannot release a turn without a message.
   const { session, opening } = asking.turn;
-  const block = asking.line.rules.on_dead === "block" && session === null && opening === null;
+  const block = asking.line.rules.on_permanent_failure === "block" && session === null && opening === null;
   const change = { state: "failed", open: block ? 1 : 0, reason, questionId } as const;
   if (!(await leave(q, asking, outcome, change))) return;
   await list(q, asking, "failed", "not-asked", reason);

@@ -7,7 +7,7 @@ import { lookDelay, type Pace, sendDelay, sendLifetime } from "../../domain/retr
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
 
-type Rules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_dead">;
+type Rules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_permanent_failure">;
 
 /** Returns the rules for a notification of unknown outcome: it is sent again after
  *  `window` milliseconds. A missed
@@ -56,7 +56,7 @@ function byPolicy(
   jitter: (ms: number) => number,
 ): DraftChange {
   const reason = "the outcome is unknown: it may have been sent";
-  const blocking = rules.on_dead === "block" ? 1 : 0;
+  const blocking = rules.on_permanent_failure === "block" ? 1 : 0;
   switch (rules.on_unknown) {
     case "resend": {
       const resending = `${reason}; sent again by policy, under the same id`;

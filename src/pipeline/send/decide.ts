@@ -50,11 +50,11 @@ export interface Ending {
 export function endingOf(
   outcome: SendOutcome,
   draft: Pick<DraftRow, "forced" | "attempts" | "trying_for">,
-  rules: Pick<ChannelRules, "on_dead" | "unknown_window">,
+  rules: Pick<ChannelRules, "on_permanent_failure" | "unknown_window">,
   pace: Pace,
   jitter: Jitter,
 ): Ending {
-  const open = rules.on_dead === "block" ? 1 : 0;
+  const open = rules.on_permanent_failure === "block" ? 1 : 0;
   switch (outcome.kind) {
     case "sent":
       return { change: { state: "sent", open: 0, externalId: outcome.id } };

@@ -249,7 +249,7 @@ const lineOf = (channel: string): Omit<ChannelRuntime, "escalation"> => ({
     caps: { sender: [], conversation: [], channel: [] },
     on_unknown: "hold",
     unknown_window: 60_000,
-    on_dead: "skip",
+    on_permanent_failure: "continue",
     on_newer: "send",
     join: 0,
     concurrency: 8,
