@@ -9,7 +9,7 @@ import type { File } from "./schema/file.ts";
 
 /** The core's keys of a channel block. */
 export type CoreChannel = DeepReadonly<
-  Omit<z.output<typeof coreChannel>, "on_newer"> & { on_newer: "send" | "drop" }
+  Omit<z.output<typeof coreChannel>, "on_new_message"> & { on_new_message: "send" | "drop" }
 >;
 export type PlatformConfig = DeepReadonly<File["platform"]>;
 export type AgentConfig = DeepReadonly<File["agents"][string]>;

@@ -144,11 +144,15 @@ const adminAddress = (port: number): { host: string; port: number } => ({
 
 /** Adds defaults that depend on other keys. */
 function complete(core: File["channels"][string], read: ReadonlyMap<string, Read>): CoreChannel {
-  const on_newer = core.on_newer ?? (core.join > 0 ? "drop" : "send");
-  if (!core.humans) return { ...core, on_newer };
+  const on_new_message = core.on_new_message ?? (core.join > 0 ? "drop" : "send");
+  if (!core.humans) return { ...core, on_new_message };
   const { channel, to } = core.humans;
   const adapter = read.get(channel)?.adapter;
-  return { ...core, on_newer, humans: { channel, to: to.map((one) => adapter?.address?.(one) ?? one) } };
+  return {
+    ...core,
+    on_new_message,
+    humans: { channel, to: to.map((one) => adapter?.address?.(one) ?? one) },
+  };
 }
 
 /** Freezes records and lists recursively. Adapters and other class instances are left unchanged. */

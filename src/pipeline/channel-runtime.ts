@@ -22,7 +22,7 @@ export interface ChannelRules extends Rules {
    *  platform's `settle_after`. */
   readonly settle_after?: number | undefined;
   readonly on_permanent_failure: "continue" | "block";
-  readonly on_newer: "send" | "drop";
+  readonly on_new_message: "send" | "drop";
   /** Debounce time in milliseconds: the customer's next message within it joins the previous one; 0
    *  disables it. */
   readonly join: number;

@@ -69,7 +69,7 @@ describeReal("the response delay", missing, () => {
     onTestFinished,
   }) => {
     const clock = movableClock();
-    const channel = { on_newer: "drop" };
+    const channel = { on_new_message: "drop" };
     const world = await openWorld(onTestFinished, { dovecot, user: "newer", clock, channel, skill });
     const first = await world.write();
     await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(1));

@@ -62,7 +62,7 @@ describe("an adapter's defaults", () => {
     const text = `${good}    join: 0s\n    caps: { sender: [ { max: 1, per: 1h } ] }\n`;
     expect(await core(text, defaults)).toMatchObject({
       join: 0,
-      on_newer: "send",
+      on_new_message: "send",
       concurrency: 500,
       caps: { sender: [{ max: 1, per: 3_600_000 }], channel: [] },
     });
@@ -101,14 +101,14 @@ describe("an adapter's defaults", () => {
   });
 });
 
-describe("on_newer", () => {
+describe("on_new_message", () => {
   it.each([
     ["", "send"],
     ["    join: 3s\n", "drop"],
-    ["    join: 3s\n    on_newer: send\n", "send"],
-    ["    on_newer: drop\n", "drop"],
+    ["    join: 3s\n    on_new_message: send\n", "send"],
+    ["    on_new_message: drop\n", "drop"],
   ])("after %j is %s", async (keys, expected) => {
-    expect((await core(good + keys))?.on_newer).toBe(expected);
+    expect((await core(good + keys))?.on_new_message).toBe(expected);
   });
 });
 

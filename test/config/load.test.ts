@@ -41,7 +41,7 @@ describe("a good file", () => {
       on_unknown: "hold",
       unknown_window: 900_000,
       on_permanent_failure: "continue",
-      on_newer: "send",
+      on_new_message: "send",
       join: 0,
       concurrency: 32,
     });

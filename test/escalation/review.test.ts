@@ -238,7 +238,7 @@ it.concurrent("an answer of the agent's is not lost because the conversation wen
 }) => {
   const clock = movableClock();
   const smsSkill = { responseDelaySeconds: 3600 };
-  const desk = await openDesk(onTestFinished, { clock, smsSkill, sms: { on_newer: "drop" } });
+  const desk = await openDesk(onTestFinished, { clock, smsSkill, sms: { on_new_message: "drop" } });
   await desk.text("A refund, please");
   await desk.textTo(dora.sms);
   await desk.quiet();

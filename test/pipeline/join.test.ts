@@ -5,7 +5,7 @@ import { refusing } from "./scripted-platform.ts";
 import { ann, openTexts, type TextOptions, type Texts } from "./texts.ts";
 
 const joining = (over: TextOptions = {}) =>
-  openTexts({ ...over, rules: { join: 3000, on_newer: "drop", ...over.rules } });
+  openTexts({ ...over, rules: { join: 3000, on_new_message: "drop", ...over.rules } });
 const asked = (house: Texts) => house.platform.calls.filter((call) => call.startsWith("ask"));
 /** The events that each turn answers, by their numbers. */
 const eventsOf = (house: Texts) =>

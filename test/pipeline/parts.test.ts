@@ -43,7 +43,7 @@ it("goes on when a part that was put off is taken", async () => {
 describe("a part of which nobody knows whether it went out", () => {
   const lost = async () => {
     const house = await openTexts({
-      rules: { on_newer: "drop" },
+      rules: { on_new_message: "drop" },
       provider: (count) => (count === 1 ? nobodyKnows : undefined),
     });
     await says(house);

@@ -88,7 +88,7 @@ const rules: ChannelRules = {
   on_unknown: "hold",
   unknown_window: 60_000,
   on_permanent_failure: "continue",
-  on_newer: "send",
+  on_new_message: "send",
   join: 0,
   concurrency: 10,
 };

@@ -90,11 +90,11 @@ export const coreChannel = z.object({
     .describe(
       "What happens to the later replies of a conversation when one of them fails permanently? continue: they are sent; block: they wait for an operator (outbox).",
     ),
-  on_newer: z
+  on_new_message: z
     .enum(["send", "drop"])
     .optional()
     .describe(
-      "When the person writes again before a delayed reply is due, is that reply still sent? A DROPPED REPLY IS NOT SENT LATER. Default: send, and drop where messages are joined.",
+      "What happens to a reply that waits for its delay when the customer sends another message? A DROPPED REPLY IS NOT SENT LATER. Default: drop on channels with debounce, else send.",
     ),
   join: duration
     .refine((ms) => ms <= longestJoin, "must be at most 60s")

@@ -170,7 +170,7 @@ export function webhookChannels(config: Config, deps: WebhookDeps): readonly Cha
     on_unknown: "resend",
     unknown_window: 0,
     on_permanent_failure: "continue",
-    on_newer: "send",
+    on_new_message: "send",
     join: 0,
     humans: undefined,
     concurrency: atOnce,

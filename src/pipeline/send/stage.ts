@@ -125,7 +125,7 @@ async function nextDraft(
       waitsForDisk = when === "durable" && endsWithPower(db);
     }
     const isNew = head?.state === "queued" && head.attempts === 0;
-    const superseded = isNew && line.rules.on_newer === "drop" && (await isSuperseded(q, head));
+    const superseded = isNew && line.rules.on_new_message === "drop" && (await isSuperseded(q, head));
     const next = nextStep(head, superseded);
     if (next.kind === "start") return { draft: head, waitsForDisk };
     if (next.kind === "wait" || head === null) return none;

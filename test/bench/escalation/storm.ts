@@ -250,7 +250,7 @@ const lineOf = (channel: string): Omit<ChannelRuntime, "escalation"> => ({
     on_unknown: "hold",
     unknown_window: 60_000,
     on_permanent_failure: "continue",
-    on_newer: "send",
+    on_new_message: "send",
     join: 0,
     concurrency: 8,
   },
