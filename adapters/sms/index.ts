@@ -28,7 +28,7 @@ export default defineAdapter({
     conversations: "person",
     platform: "sms",
     defaults: {
-      join: "3s",
+      debounce: "3s",
       concurrency: 64,
       caps: {
         sender: [

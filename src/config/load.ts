@@ -144,7 +144,7 @@ const adminAddress = (port: number): { host: string; port: number } => ({
 
 /** Adds defaults that depend on other keys. */
 function complete(core: File["channels"][string], read: ReadonlyMap<string, Read>): CoreChannel {
-  const on_new_message = core.on_new_message ?? (core.join > 0 ? "drop" : "send");
+  const on_new_message = core.on_new_message ?? (core.debounce > 0 ? "drop" : "send");
   if (!core.humans) return { ...core, on_new_message };
   const { channel, to } = core.humans;
   const adapter = read.get(channel)?.adapter;

@@ -73,7 +73,7 @@ export interface Traits {
   /** How messages are grouped. `thread`: a message that answers no known message opens a new
    *  conversation (e-mail). `person`: one conversation for each person (SMS). */
   readonly conversations: "thread" | "person";
-  /** Default values for the core's keys of a channel block, written as in the file: `{ "join": "3s" }`.
+  /** Default values for the core's keys of a channel block, written as in the file: `{ "debounce": "3s" }`.
    *  They apply when the file omits the keys. */
   readonly defaults?: { readonly [key: string]: Json };
   /** The platform's name of the channel. `email`, `sms` and `voice` are opened by the platform's start

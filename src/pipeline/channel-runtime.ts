@@ -25,7 +25,7 @@ export interface ChannelRules extends Rules {
   readonly on_new_message: "send" | "drop";
   /** Debounce time in milliseconds: the customer's next message within it joins the previous one; 0
    *  disables it. */
-  readonly join: number;
+  readonly debounce: number;
   /** The notification targets for messages that are not for the agent, and the channel that carries
    *  them. */
   readonly humans?: { readonly channel: string; readonly to: readonly string[] } | undefined;

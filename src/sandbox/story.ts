@@ -84,7 +84,7 @@ channels:
     auth_tokens: ["\${env:DEMO_PASSWORD}"]
     number: "${numbers.support}"
     api_url: ${where.smsUrl}
-    join: 500ms
+    debounce: 500ms
   support-voice:
     adapter: voice
     agent: support

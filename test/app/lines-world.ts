@@ -308,7 +308,7 @@ function configFile(platformUrl: string, apiUrl: string, options: LinesOptions):
         provider: "twilio",
         ...phoneAccount,
         number: ourNumber,
-        join: "0s",
+        debounce: "0s",
         caps: { sender: [], conversation: [], channel: [] },
         missed: { every: "500ms", overlap: "10m", after: "1s" },
         ...options.sms,

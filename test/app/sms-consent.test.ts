@@ -105,7 +105,7 @@ it.concurrent("a newer text ends the reply that waits, where texts are joined", 
   onTestFinished,
 }) => {
   const clock = movableClock();
-  const world = await openLines(onTestFinished, { clock, sms: { join: "200ms" }, smsSkill: delayed });
+  const world = await openLines(onTestFinished, { clock, sms: { debounce: "200ms" }, smsSkill: delayed });
   await world.text("Hello?");
   await eventually(async () => expect(await drafts(world)).toEqual([{ state: "queued" }]));
   await world.text("Forget it, where is my lamp?");

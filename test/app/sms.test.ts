@@ -37,7 +37,7 @@ it.concurrent("keeps one conversation with each person", async ({ onTestFinished
 });
 
 it.concurrent("joins texts in quick succession into one question", async ({ onTestFinished }) => {
-  const world = await openLines(onTestFinished, { sms: { join: "400ms" } });
+  const world = await openLines(onTestFinished, { sms: { debounce: "400ms" } });
   await world.text("I have");
   await world.text("a question");
   await world.text("about lamps");

@@ -214,10 +214,10 @@ describe("check (review 28)", () => {
 
   it("takes the same durations and sizes in every block", async () => {
     const written = `${mail.replace("password:", "idle: 1.5m, sweep: 0.5m, password:")}    max_age: 1.5d
-    join: 1.5s
+    debounce: 1.5s
     max_size: 1.5MB
 ${sms}    validity: 1.5h
-    join: 1.5s
+    debounce: 1.5s
 ${voice}    collect: 0.25s
     max_call: 0.5d
     fillers: { first: 1.2s }

@@ -13,7 +13,7 @@ export default defineAdapter({
     attachments: false,
     conversations: "person",
     platform: "sms",
-    defaults: { join: "3s" },
+    defaults: { debounce: "3s" },
   },
   address: (text) => (/^\+\d{7,15}$/.test(text.replaceAll(" ", "")) ? text.replaceAll(" ", "") : null),
   create(channel, { url }) {

@@ -39,7 +39,7 @@ async function problems(text: string, defaults: { readonly [key: string]: Json }
 
 describe("an adapter's defaults", () => {
   const defaults = {
-    join: "3s",
+    debounce: "3s",
     concurrency: 500,
     on_unknown: "drop",
     caps: { sender: [{ max: 30, per: "1m" }], channel: [] },
@@ -47,7 +47,7 @@ describe("an adapter's defaults", () => {
 
   it("stand where the file says nothing", async () => {
     expect(await core(good, defaults)).toMatchObject({
-      join: 3000,
+      debounce: 3000,
       concurrency: 500,
       on_unknown: "drop",
       caps: {
@@ -59,9 +59,9 @@ describe("an adapter's defaults", () => {
   });
 
   it("give way to what is written, key by key", async () => {
-    const text = `${good}    join: 0s\n    caps: { sender: [ { max: 1, per: 1h } ] }\n`;
+    const text = `${good}    debounce: 0s\n    caps: { sender: [ { max: 1, per: 1h } ] }\n`;
     expect(await core(text, defaults)).toMatchObject({
-      join: 0,
+      debounce: 0,
       on_new_message: "send",
       concurrency: 500,
       caps: { sender: [{ max: 1, per: 3_600_000 }], channel: [] },
@@ -69,13 +69,13 @@ describe("an adapter's defaults", () => {
   });
 
   it("do not hide that a key is empty", async () => {
-    expect(await problems(`${good}    join:\n`, defaults)).toEqual([
-      "9:5 channels.office.join: is empty (give it a value, or remove the key)",
+    expect(await problems(`${good}    debounce:\n`, defaults)).toEqual([
+      "9:5 channels.office.debounce: is empty (give it a value, or remove the key)",
     ]);
   });
 
   it.each<[string, { readonly [key: string]: Json }]>([
-    ["join must be at most 60s", { join: "2m" }],
+    ["debounce must be at most 60s", { debounce: "2m" }],
     ["concurrency must be a number, not a text", { concurrency: "many" }],
     ["pages is not a known key", { pages: 3 }],
     ["agent is not a known key", { agent: "support" }],
@@ -92,7 +92,7 @@ describe("an adapter's defaults", () => {
     const channels = schema.properties?.["channels"]?.additionalProperties;
     const blocks = typeof channels === "object" ? channels.oneOf : [];
     const shown = blocks?.map(({ properties }) => [
-      properties?.["join"]?.default,
+      properties?.["debounce"]?.default,
       properties?.["concurrency"]?.default,
       properties?.["caps"]?.properties?.["channel"]?.default,
     ]);
@@ -104,18 +104,18 @@ describe("an adapter's defaults", () => {
 describe("on_new_message", () => {
   it.each([
     ["", "send"],
-    ["    join: 3s\n", "drop"],
-    ["    join: 3s\n    on_new_message: send\n", "send"],
+    ["    debounce: 3s\n", "drop"],
+    ["    debounce: 3s\n    on_new_message: send\n", "send"],
     ["    on_new_message: drop\n", "drop"],
   ])("after %j is %s", async (keys, expected) => {
     expect((await core(good + keys))?.on_new_message).toBe(expected);
   });
 });
 
-describe("join", () => {
+describe("debounce", () => {
   it("is at most a minute", async () => {
-    expect(await problems(`${good}    join: 61s\n`)).toEqual([
-      expect.stringContaining("9:11 channels.office.join: must be at most 60s"),
+    expect(await problems(`${good}    debounce: 61s\n`)).toEqual([
+      expect.stringContaining("9:15 channels.office.debounce: must be at most 60s"),
     ]);
   });
 });

@@ -42,7 +42,7 @@ describe("a good file", () => {
       unknown_window: 900_000,
       on_permanent_failure: "continue",
       on_new_message: "send",
-      join: 0,
+      debounce: 0,
       concurrency: 32,
     });
     expect(read.http).toEqual({

@@ -242,7 +242,7 @@ it("says what became of what was never sent", async () => {
 it("is not cancelled by what the person writes meanwhile", async () => {
   const busy = { kind: "deferred", reason: "busy", retryAfterMs: 5000 } as const;
   const house = await openTexts({
-    rules: { on_new_message: "drop", join: 1000 },
+    rules: { on_new_message: "drop", debounce: 1000 },
     provider: (count) => (count === 1 ? busy : undefined),
   });
   await starts(house);

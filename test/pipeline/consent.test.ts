@@ -250,7 +250,7 @@ describe("somebody to whom nothing may be sent (review 13)", () => {
   });
 
   it("is not asked about either when STOP comes while the question waits", async () => {
-    const house = await openTexts({ rules: { join: 3000 }, clock: testClock(true) });
+    const house = await openTexts({ rules: { debounce: 3000 }, clock: testClock(true) });
     await house.says("Where is my order?");
     await house.say(word("stop"));
     await house.passes(10_000, 500);

@@ -89,7 +89,7 @@ const rules: ChannelRules = {
   unknown_window: 60_000,
   on_permanent_failure: "continue",
   on_new_message: "send",
-  join: 0,
+  debounce: 0,
   concurrency: 10,
 };
 

@@ -54,7 +54,7 @@ const unknown: Facts = {
   counts: [],
   last: null,
 };
-const rules = { join: 1000 };
+const rules = { debounce: 1000 };
 const cap = { max: 10, per: 60_000 };
 const use = (over: Partial<CapUse> = {}): CapUse => ({ cap, total: 0, others: 0, sinceOther: null, ...over });
 

@@ -50,7 +50,7 @@ describe("a question that has not been sent (review 22)", () => {
   });
 
   it("takes along a message that joins it meanwhile: nothing is lost, nothing is asked twice", async () => {
-    const house = await openTexts({ rules: { join: 50 } });
+    const house = await openTexts({ rules: { debounce: 50 } });
     await house.says("hi");
     await house.passes(100);
     const release = await occupied(house);

@@ -45,8 +45,8 @@ export const textCases: readonly TextCase[] = [
   ),
   ...both("reconcile.commit", 1, "unanswered", {}, { fault: "cut-stored" }),
   ...both("reconcile.commit", 1, "lost", {}, { fault: "cut" }),
-  ...both("event.commit", 3, "joined", { join: "400ms" }),
-  ...both("ask.record", 1, "joined", { join: "400ms" }),
+  ...both("event.commit", 3, "joined", { debounce: "400ms" }),
+  ...both("ask.record", 1, "joined", { debounce: "400ms" }),
   // Before these commits, which are one, nobody could know of the STOP.
   ...both("event.commit", 3, "stop", { agent: "late" }, { plot: "stop" }).slice(1),
   ...both("route.commit", 2, "stop", { agent: "late" }, { plot: "stop" }).slice(1),

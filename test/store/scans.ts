@@ -274,7 +274,7 @@ export function describeScans(place: NewPlace): void {
         const line = {
           channel: "c",
           traits: { conversations },
-          rules: { caps, join: 1000 },
+          rules: { caps, debounce: 1000 },
         } as unknown as ChannelRuntime;
         const messages = [7, 8].map((n) => messageCiting(`<m${n}`, n));
         const load = async (q: Query) => {

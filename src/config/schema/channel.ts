@@ -15,7 +15,7 @@ const humans = z.strictObject({
 });
 
 /** Longest debounce time in milliseconds, because the customer waits for the answer during it. */
-const longestJoin = 60_000;
+const longestDebounce = 60_000;
 
 const caps = z.strictObject({
   sender: z
@@ -96,11 +96,11 @@ export const coreChannel = z.object({
     .describe(
       "What happens to a reply that waits for its delay when the customer sends another message? A DROPPED REPLY IS NOT SENT LATER. Default: drop on channels with debounce, else send.",
     ),
-  join: duration
-    .refine((ms) => ms <= longestJoin, "must be at most 60s")
+  debounce: duration
+    .refine((ms) => ms <= longestDebounce, "must be at most 60s")
     .prefault("0s")
     .describe(
-      "Within which time after a person's message does the next one join it, so that both are answered together? 0s: never.",
+      "How long after a message do we wait for more of the same customer, to answer them together? 0s: not at all.",
     ),
   humans: humans
     .optional()

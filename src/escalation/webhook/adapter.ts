@@ -171,7 +171,7 @@ export function webhookChannels(config: Config, deps: WebhookDeps): readonly Cha
     unknown_window: 0,
     on_permanent_failure: "continue",
     on_new_message: "send",
-    join: 0,
+    debounce: 0,
     humans: undefined,
     concurrency: atOnce,
   };

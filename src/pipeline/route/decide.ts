@@ -173,12 +173,12 @@ export function decideGuards(
 export function decideTurn(
   message: Message,
   facts: Facts,
-  rules: Pick<ChannelRules, "join">,
+  rules: Pick<ChannelRules, "debounce">,
   uses: readonly CapUse[],
 ): Decision {
   const { row } = message;
   if (isReleased(message)) return { kind: "ask", dueAt: row.received_at };
-  const extension = joined(message, facts, rules.join);
+  const extension = joined(message, facts, rules.debounce);
   if (extension) return { kind: "join", extension };
   const over = capped(facts.counts);
   if (over) return { kind: "over", over };
@@ -186,7 +186,9 @@ export function decideTurn(
     const room = channelRoom(use.cap, row.preferred === 1, use);
     return room === null ? [] : [{ cap: use.cap, ...room }];
   });
-  return waits.length > 0 ? { kind: "wait", waits } : { kind: "ask", dueAt: row.received_at + rules.join };
+  return waits.length > 0
+    ? { kind: "wait", waits }
+    : { kind: "ask", dueAt: row.received_at + rules.debounce };
 }
 
 /** Counts one more turn of the channel. */
@@ -199,14 +201,14 @@ export function countTurn(uses: readonly CapUse[], { preferred }: Pick<EventRow,
   }
 }
 
-/** A turn waits at most this many times `join` after its first message, however many messages follow. */
+/** A turn waits at most this many times `debounce` after its first message, however many messages follow. */
 const mostJoins = 4;
 /** Maximum length of a joined question, in characters. */
 const longestQuestion = 20_000;
 
 /** Adds the message to the waiting turn. The answer goes to this message's reply address, and the delay
  *  counts from this message. Returns null when no turn waits for it. */
-function joined({ row, event }: Message, facts: Facts, join: number): Extension | null {
+function joined({ row, event }: Message, facts: Facts, debounce: number): Extension | null {
   const { last, conversation } = facts;
   if (last === null || conversation === null) return null;
   const question = `${last.question}\n${questionText(event, false, facts.attachments)}`;
@@ -218,7 +220,7 @@ function joined({ row, event }: Message, facts: Facts, join: number): Extension 
     context: joinedContext(last.context, questionContext(event)),
     address: JSON.stringify(answerTo(event)),
     receivedAt: row.received_at,
-    dueAt: Math.min(row.received_at + join, last.first_at + mostJoins * join),
+    dueAt: Math.min(row.received_at + debounce, last.first_at + mostJoins * debounce),
   };
 }
 

@@ -221,7 +221,7 @@ export async function loadConversations(
   facts: Map<Message, Facts>,
   messages: readonly Message[],
 ): Promise<void> {
-  const { caps, join } = line.rules;
+  const { caps, debounce } = line.rules;
   const parts = new Parts(line.channel);
   const known: [Message, Facts, string][] = [];
   for (const message of messages) {
@@ -242,7 +242,7 @@ export async function loadConversations(
       counted.filter(({ key }) => key === id),
     );
     let last = null;
-    if (join > 0 && message.row.code !== "released") {
+    if (debounce > 0 && message.row.code !== "released") {
       await lockLane(q, id, "in");
       last = await joinableTurn(q, id, personOf(message));
     }

@@ -306,8 +306,8 @@ function addWrites(
     countTurn(pass.uses ?? [], row);
   }
   // Sets a timer, so that the turn does not wait for the next sweep.
-  const { join } = pass.line.rules;
-  if (join > 0) q.waits.add(join);
+  const { debounce } = pass.line.rules;
+  if (debounce > 0) q.waits.add(debounce);
 }
 
 const idsOf = ({ clock }: Pass): Ids => ({ id: () => newId(clock.now()), token: newToken });

@@ -251,7 +251,7 @@ const lineOf = (channel: string): Omit<ChannelRuntime, "escalation"> => ({
     unknown_window: 60_000,
     on_permanent_failure: "continue",
     on_new_message: "send",
-    join: 0,
+    debounce: 0,
     concurrency: 8,
   },
   outbound,

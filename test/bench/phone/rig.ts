@@ -106,7 +106,7 @@ channels:
     auth_tokens: ["\${env:BENCH_PASSWORD}"]
     number: "${number}"
     api_url: http://127.0.0.1:${twilio}
-    join: 0s
+    debounce: 0s
     caps: { sender: [], conversation: [], channel: [] }
   voice:
     adapter: voice

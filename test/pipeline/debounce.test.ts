@@ -5,7 +5,7 @@ import { refusing } from "./scripted-platform.ts";
 import { ann, openTexts, type TextOptions, type Texts } from "./texts.ts";
 
 const joining = (over: TextOptions = {}) =>
-  openTexts({ ...over, rules: { join: 3000, on_new_message: "drop", ...over.rules } });
+  openTexts({ ...over, rules: { debounce: 3000, on_new_message: "drop", ...over.rules } });
 const asked = (house: Texts) => house.platform.calls.filter((call) => call.startsWith("ask"));
 /** The events that each turn answers, by their numbers. */
 const eventsOf = (house: Texts) =>
@@ -31,7 +31,7 @@ it("asks once for three messages, when nothing more has come for a while", async
 });
 
 it("is due without a sweep", async () => {
-  const house = await joining({ rules: { join: 40 } });
+  const house = await joining({ rules: { debounce: 40 } });
   house.sweeps();
   await house.accepts("c");
   await house.says("hi");
