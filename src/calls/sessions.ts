@@ -102,7 +102,7 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
   async openForHumans(q, line, row, event, conversation) {
     const found = reasonForHumans(event, {
       isCall: line.traits.platform === "voice",
-      hasTargets: line.rules.humans !== undefined,
+      hasTargets: line.rules.notify !== undefined,
     });
     // Responders who were notified of the abandoned call receive this message as an update.
     if (found) await line.escalation()?.raise(q, { ...about(line, row, conversation), ...found, news: true });

@@ -216,10 +216,10 @@ export function createHost(options: {
           built.set(config.id, build(config, agent));
         }
         for (const { id, core } of wanted) {
-          const told = core.humans && (built.get(core.humans.channel) ?? entries.get(core.humans.channel));
-          if (core.humans && !told?.line.outbound)
+          const told = core.notify && (built.get(core.notify.channel) ?? entries.get(core.notify.channel));
+          if (core.notify && !told?.line.outbound)
             throw new Error(
-              `starting channel ${id}: its humans are told through ${core.humans.channel}, which cannot send`,
+              `starting channel ${id}: its notifications go through ${core.notify.channel}, which cannot send`,
             );
         }
         await options.db.tx(async (q) => {

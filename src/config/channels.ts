@@ -19,7 +19,7 @@ const coreKeys = Object.keys(coreChannel.shape);
 /** The core's keys for which an adapter may set defaults: all except those that name another item of the
  *  file. */
 const settable = z.strictObject(
-  coreChannel.omit({ adapter: true, agent: true, humans: true }).partial().shape,
+  coreChannel.omit({ adapter: true, agent: true, notify: true }).partial().shape,
 );
 
 /** Loads the adapter of every channel that names one, and validates its defaults. */

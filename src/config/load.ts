@@ -27,7 +27,7 @@ import {
   sharedResources,
   takenNames,
   undefinedAgents,
-  unreachableHumans,
+  unreachableNotify,
   wideListeners,
   wrongStorePath,
 } from "./rules.ts";
@@ -107,7 +107,7 @@ function rules(
     ...takenNames(resolved),
     ...sameListener(resolved),
     ...undefinedAgents(resolved),
-    ...unreachableHumans(resolved, adapters),
+    ...unreachableNotify(resolved, adapters),
   ];
 }
 
@@ -145,13 +145,13 @@ const adminAddress = (port: number): { host: string; port: number } => ({
 /** Adds defaults that depend on other keys. */
 function complete(core: File["channels"][string], read: ReadonlyMap<string, Read>): CoreChannel {
   const on_new_message = core.on_new_message ?? (core.debounce > 0 ? "drop" : "send");
-  if (!core.humans) return { ...core, on_new_message };
-  const { channel, to } = core.humans;
+  if (!core.notify) return { ...core, on_new_message };
+  const { channel, to } = core.notify;
   const adapter = read.get(channel)?.adapter;
   return {
     ...core,
     on_new_message,
-    humans: { channel, to: to.map((one) => adapter?.address?.(one) ?? one) },
+    notify: { channel, to: to.map((one) => adapter?.address?.(one) ?? one) },
   };
 }
 

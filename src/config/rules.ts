@@ -83,17 +83,17 @@ export function sharedResources(
 
 /** Messages for responders require a channel that responders read. Building the channel checks whether
  *  it can send. */
-export function unreachableHumans(
+export function unreachableNotify(
   root: Block,
   adapters: ReadonlyMap<string, AdapterDefinition>,
 ): readonly Finding[] {
   const channels = block(root["channels"]);
   return Object.entries(channels).flatMap(([id, channel]) => {
-    const humans = block(block(channel)["humans"]);
-    const name = humans["channel"];
+    const notify = block(block(channel)["notify"]);
+    const name = notify["channel"];
     if (typeof name !== "string") return [];
     const at = (key: readonly (string | number)[], message: string, fix: string): Finding => ({
-      path: ["channels", id, "humans", ...key],
+      path: ["channels", id, "notify", ...key],
       of: "value",
       message,
       fix,
@@ -109,10 +109,10 @@ export function unreachableHumans(
       ];
     const adapter = adapters.get(name);
     if (adapter?.traits.platform === "voice") {
-      const fix = "name a channel that people read: mail or texts";
+      const fix = "name a channel that responders read: mail or texts";
       return [at(["channel"], `names a voice channel: ${name}`, fix)];
     }
-    const to: readonly unknown[] = Array.isArray(humans["to"]) ? humans["to"] : [];
+    const to: readonly unknown[] = Array.isArray(notify["to"]) ? notify["to"] : [];
     return to.flatMap((one, index) => {
       if (typeof one !== "string" || one === "" || adapter?.address?.(one) !== null) return [];
       return [at(["to", index], `is no address that ${name} can reach: ${one}`, "correct the address")];

@@ -48,7 +48,7 @@ export interface MessageEvent {
    *  on it and never passes it to the agent. */
   readonly consent?: Consent;
   /** Set for a message for humans (a missed call, a voicemail). The core stores it, notifies the
-   *  channel's `humans`, and never asks the agent. From a channel of calls it is also an escalation.
+   *  channel's `notify`, and never asks the agent. From a channel of calls it is also an escalation.
    *  With a session as its thread, it is stored with that call; the session need not have been opened. */
   readonly forHumans?: { readonly subject: string };
   /** Number of automatic answers by other agents in this thread, according to their loop header. Default

@@ -28,7 +28,7 @@ export interface ChannelRules extends Rules {
   readonly debounce: number;
   /** The notification targets for messages that are not for the agent, and the channel that carries
    *  them. */
-  readonly humans?: { readonly channel: string; readonly to: readonly string[] } | undefined;
+  readonly notify?: { readonly channel: string; readonly to: readonly string[] } | undefined;
   readonly concurrency: number;
   /** Rate limit: at most `messages` from one sender address in any `per` milliseconds. */
   readonly rate?: { readonly messages: number; readonly per: number } | undefined;

@@ -52,11 +52,11 @@ it.concurrent("is released by the operator like any held message (review 11)", a
   expect(await desk.mailTo(customer)).toMatchObject({ inReplyTo: mail.messageId });
 });
 
-it.concurrent("is told to the channel's humans, without a policy, too (review 11)", async ({
+it.concurrent("is told to the channel's notify, without a policy, too (review 11)", async ({
   onTestFinished,
 }) => {
-  const humans = { channel: "mail", to: ["team@people.example"] };
-  const desk = await openDesk(onTestFinished, { mail: { humans } });
+  const notify = { channel: "mail", to: ["team@people.example"] };
+  const desk = await openDesk(onTestFinished, { mail: { notify } });
   await desk.write({ subject: "Contract", text: armored });
   const notice = await desk.mailTo("team@people.example");
   expect(notice.subject).toBe("A message needs a human: Contract");

@@ -66,7 +66,7 @@ it.concurrent("a message on the machine reaches people as a mail, once", async (
       ...quick,
       hand_over: { dial: [office] },
       digits: { human: "0", pause: "100ms" },
-      humans: { channel: "mail", to: ["people@team.example"] },
+      notify: { channel: "mail", to: ["people@team.example"] },
     },
     phone: { dialed: () => "no-answer" },
   });

@@ -148,9 +148,9 @@ it("names the keys that need a restart, and not those it takes over", async () =
   expect(await reload({ raw: "2d", url: "http://127.0.0.1:8", channels: { a: {} } })).toEqual(["platform"]);
 });
 
-it("refuses to tell people through a channel that cannot send", async () => {
+it("rejects notifications through a channel that cannot send", async () => {
   const { reload, shown } = await setUp({ channels: { a: {}, b: {} } });
-  const told = { a: { humans: { channel: "b", to: ["ops"] } }, b: {} };
-  await expect(reload({ channels: told })).rejects.toThrow("told through b, which cannot send");
+  const told = { a: { notify: { channel: "b", to: ["ops"] } }, b: {} };
+  await expect(reload({ channels: told })).rejects.toThrow("through b, which cannot send");
   expect(shown()).toEqual(["a", "b"]);
 });

@@ -120,35 +120,38 @@ describe("debounce", () => {
   });
 });
 
-describe("humans", () => {
-  const two = (humans: string, second = "adapter: texts") =>
-    `${good}    humans: ${humans}\n  phones: { ${second}, agent: support, host: h.example.com }\n`;
+describe("notify", () => {
+  const two = (notify: string, second = "adapter: texts") =>
+    `${good}    notify: ${notify}\n  phones: { ${second}, agent: support, host: h.example.com }\n`;
 
   it("are reached through another channel, at addresses in its form", async () => {
     const text = two('{ channel: phones, to: [ "+1 555 0100" ] }');
-    expect((await core(text))?.humans).toEqual({ channel: "phones", to: ["+15550100"] });
+    expect((await core(text))?.notify).toEqual({ channel: "phones", to: ["+15550100"] });
   });
 
   it.each([
     [
       "{ channel: phnes, to: [ +1 ] }",
-      "9:24 channels.office.humans.channel: names a channel that is not defined: phnes (did you mean phones?)",
+      "9:24 channels.office.notify.channel: names a channel that is not defined: phnes (did you mean phones?)",
     ],
     [
       "{ channel: phones, to: [ ops ] }",
-      "9:38 channels.office.humans.to[0]: is no address that phones can reach: ops (correct the address)",
+      "9:38 channels.office.notify.to[0]: is no address that phones can reach: ops (correct the address)",
     ],
-    ["{ channel: phones }", "9:5 channels.office.humans.to: is missing (add to (At which addresses?))"],
-  ])("%s is refused", async (humans, expected) => {
-    expect(await problems(two(humans.replace("+1 ]", '"+1" ]')))).toEqual([expected]);
+    [
+      "{ channel: phones }",
+      "9:5 channels.office.notify.to: is missing (add to (Which addresses receive them?))",
+    ],
+  ])("%s is refused", async (notify, expected) => {
+    expect(await problems(two(notify.replace("+1 ]", '"+1" ]')))).toEqual([expected]);
   });
 
   it("are not called, nor reached where nothing runs", async () => {
-    const humans = '{ channel: phones, to: [ "+1" ] }';
-    expect(await problems(two(humans, "adapter: phone"))).toEqual([
+    const notify = '{ channel: phones, to: [ "+1" ] }';
+    expect(await problems(two(notify, "adapter: phone"))).toEqual([
       expect.stringContaining("names a voice channel: phones"),
     ]);
-    expect(await problems(two(humans, "adapter: texts, enabled: false"))).toEqual([
+    expect(await problems(two(notify, "adapter: texts, enabled: false"))).toEqual([
       expect.stringContaining("names a channel that does not run: phones"),
     ]);
   });

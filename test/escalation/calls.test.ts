@@ -159,7 +159,7 @@ it("opens another one for news of a call whose escalation is closed", async () =
   expect((await escalationsIn(house.db)).map(({ state }) => state)).toEqual(["closed", "open"]);
 });
 
-it("tells of a message for people also where the channel has no humans, and of the call it knows nothing else of", async () => {
+it("tells of a message for people also where the channel has no notify, and of the call it knows nothing else of", async () => {
   const house = await exchange();
   await house.gets(missedCall(unserved, "the agent did not answer"));
   expect(await house.listed("held")).toEqual(["for-humans"]);

@@ -9,14 +9,14 @@ import { conversation } from "../store/rig.ts";
 import { mail } from "./house.ts";
 import { ann, openTexts, type TextOptions } from "./texts.ts";
 
-const humans = { channel: "m", to: ["Ops@example.com", "boss@example.com"] };
+const notify = { channel: "m", to: ["Ops@example.com", "boss@example.com"] };
 const telling = (over: TextOptions = {}) =>
   openTexts({
     channels: ["c", "m"],
     ...over,
     line: (line): ChannelRuntime => ({
       ...line,
-      rules: { ...line.rules, ...(line.channel === "c" ? { humans } : {}) },
+      rules: { ...line.rules, ...(line.channel === "c" ? { notify } : {}) },
       traits:
         line.channel === "m" ? { ...line.traits, platform: "email", conversations: "thread" } : line.traits,
     }),
@@ -141,7 +141,7 @@ describe("a throw in compose makes nothing undeliverable (review 1)", () => {
     channels: ["c", "m"],
     line: (line): ChannelRuntime => ({
       ...line,
-      rules: { ...line.rules, ...(line.channel === "c" ? { humans } : {}) },
+      rules: { ...line.rules, ...(line.channel === "c" ? { notify } : {}) },
       outbound: line.outbound && {
         ...line.outbound,
         compose(reply) {

@@ -9,9 +9,9 @@ const cap = z.strictObject({
   per: span.describe("In which time?"),
 });
 
-const humans = z.strictObject({
-  channel: name.describe("Through which channel are they told? Not a voice channel."),
-  to: z.array(z.string().min(1)).min(1).describe("At which addresses?"),
+const notify = z.strictObject({
+  channel: name.describe("Which channel carries the notifications? Not a voice channel."),
+  to: z.array(z.string().min(1)).min(1).describe("Which addresses receive them?"),
 });
 
 /** Longest debounce time in milliseconds, because the customer waits for the answer during it. */
@@ -102,10 +102,10 @@ export const coreChannel = z.object({
     .describe(
       "How long after a message do we wait for more of the same customer, to answer them together? 0s: not at all.",
     ),
-  humans: humans
+  notify: notify
     .optional()
     .describe(
-      "Who is told what is not for the agent, such as a voicemail? Without them it is held and listed (inbox).",
+      "Who is notified of messages that are not for the agent, such as a voicemail? Default: they are held (inbox list).",
     ),
   rate: z
     .strictObject({

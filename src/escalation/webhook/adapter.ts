@@ -172,7 +172,7 @@ export function webhookChannels(config: Config, deps: WebhookDeps): readonly Cha
     on_permanent_failure: "continue",
     on_new_message: "send",
     debounce: 0,
-    humans: undefined,
+    notify: undefined,
     concurrency: atOnce,
   };
   return [{ id: channelId(webhookChannel), core, adapter: webhookAdapter(deps), settings: {} }];

@@ -84,8 +84,8 @@ export async function tellHeld(
   await insertNotice(q, clock, { channel, conversation, address, text, forced: false });
 }
 
-/** Forwards a message for humans (a voicemail) to each of the channel's `humans`, in separate
- *  conversations. Without `humans` it is held, and `inbox` lists it. */
+/** Forwards a message for humans (a voicemail) to each of the channel's `notify`, in separate
+ *  conversations. Without `notify` it is held, and `inbox` lists it. */
 export async function tellHumans(
   q: Query,
   line: ChannelRuntime,
@@ -97,8 +97,8 @@ export async function tellHumans(
   const text = textFor(line, event, attachments, event.text);
   if (await notifyHumans(q, line, { subject: event.forHumans.subject, text }, deps))
     return settleEvent(q, row.id, { state: "routed", code: "for-humans", conversation });
-  deps.log.warn({ channel: line.channel, event: row.id }, "a message for people has nobody to go to");
-  const reason = "it is for people, and the channel has no humans";
+  deps.log.warn({ channel: line.channel, event: row.id }, "no recipient configured for messages to humans");
+  const reason = "it is for people, and the channel has no notify";
   return settleEvent(q, row.id, { state: "held", code: "for-humans", reason, conversation });
 }
 
@@ -109,7 +109,7 @@ interface NoticeDeps {
   readonly timing: Timing;
 }
 
-/** Sends the text to each of the channel's `humans`, in separate conversations. Returns false when the
+/** Sends the text to each of the channel's `notify`, in separate conversations. Returns false when the
  *  channel has none. */
 async function notifyHumans(
   q: Query,
@@ -117,14 +117,14 @@ async function notifyHumans(
   { subject, text }: { readonly subject: string; readonly text: string },
   deps: NoticeDeps,
 ): Promise<boolean> {
-  const { humans } = line.rules;
-  if (humans === undefined) return false;
-  const agent = deps.lines().get(humans.channel)?.agent ?? line.agent;
-  for (const person of humans.to) {
-    const whom = { channel: humans.channel, agent, person, subject };
+  const { notify } = line.rules;
+  if (notify === undefined) return false;
+  const agent = deps.lines().get(notify.channel)?.agent ?? line.agent;
+  for (const person of notify.to) {
+    const whom = { channel: notify.channel, agent, person, subject };
     const opened = await openFor(q, whom, deps.clock);
     await insertNotice(q, deps.clock, {
-      channel: humans.channel,
+      channel: notify.channel,
       conversation: opened,
       address: firstTo({ address: person }, subject),
       text,
@@ -140,7 +140,7 @@ const floodLimit = 20;
 
 /**
  * A message that only a human can read (encrypted mail). It is held, `inbox list` shows it with its reason, and `inbox
- * answer` releases it. The channel's `humans` and the responders of the escalation policy are notified. A flood of such
+ * answer` releases it. The channel's `notify` and the responders of the escalation policy are notified. A flood of such
  * messages does not become a flood of notifications.
  */
 export async function holdForHuman(
