@@ -72,9 +72,9 @@ function peopleOf(contacts: readonly Contact[]): readonly (readonly Contact[])[]
   return [...Map.groupBy(contacts, ({ person }) => person).values()];
 }
 
-function contactsText(contacts: readonly Contact[], at: number, { people }: Policy): string {
+function contactsText(contacts: readonly Contact[], at: number, { responders }: Policy): string {
   const [first] = contacts;
-  const person = people.get(first?.person ?? "");
+  const person = responders.get(first?.person ?? "");
   const by = contacts.map(({ way, address }) => wayText(way, address)).join(", ");
   return `${first?.name} by ${by}${person ? ` (${localTime(at, person.timeZone)})` : ""}`;
 }
@@ -144,7 +144,7 @@ export function forecastJson({ about, at, policy, recipients, looks, complete }:
         person: one.person,
         name: one.name,
         ...shown(one),
-        local: localTime(look.at, policy.people.get(one.person)?.timeZone ?? "UTC"),
+        local: localTime(look.at, policy.responders.get(one.person)?.timeZone ?? "UTC"),
       })),
       not_told: look.spared.map(({ person, duty }) => ({
         person: person.id,

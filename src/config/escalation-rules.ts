@@ -15,7 +15,7 @@ type Block = { readonly [key: string]: unknown };
 type Kind = "email" | "sms";
 
 interface Scope {
-  readonly people: Block;
+  readonly responders: Block;
   /** The channel that carries a kind; null: none; undefined: unknown because of an error that is
    *  reported elsewhere. */
   readonly carriers: Readonly<Record<Kind, string | null | undefined>>;
@@ -38,7 +38,7 @@ export function brokenEscalation(
     email: carrierOf("email", own, channels, adapters),
     sms: carrierOf("sms", own, channels, adapters),
   };
-  const scope: Scope = { people: block(own["people"]), carriers, channels, adapters };
+  const scope: Scope = { responders: block(own["responders"]), carriers, channels, adapters };
   const steps = [
     ...wrongTiers(own["tiers"], ["tiers"], scope),
     ...list(own["routes"]).flatMap((route, index) =>
@@ -47,7 +47,7 @@ export function brokenEscalation(
     ...wrongTier(block(own["fallback"]), ["fallback"], scope),
   ];
   const findings = [
-    ...Object.keys(scope.people).flatMap((id) => wrongPerson(id, own, scope)),
+    ...Object.keys(scope.responders).flatMap((id) => wrongPerson(id, own, scope)),
     ...steps,
     // Omitted when a step has an error, because the reason is usually the same.
     ...(steps.length === 0 ? unusedAddresses(scope) : []),
@@ -63,7 +63,7 @@ export function unauthenticatedResponders(
   root: Block,
   adapters: ReadonlyMap<string, AdapterDefinition>,
 ): readonly Finding[] {
-  const people = Object.values(block(block(root["escalation"])["people"]));
+  const people = Object.values(block(block(root["escalation"])["responders"]));
   if (!people.some((person) => block(person)["email"] !== undefined)) return [];
   const channels = block(root["channels"]);
   const carrier = carrierOf("email", block(root["escalation"]), channels, adapters);
@@ -142,8 +142,8 @@ function unknownName(path: Path, what: string, name: string, known: readonly str
 }
 
 function wrongPerson(id: string, own: Block, scope: Scope): readonly Finding[] {
-  const person = block(scope.people[id]);
-  const path = ["people", id];
+  const person = block(scope.responders[id]);
+  const path = ["responders", id];
   const findings: Finding[] = [];
   for (const key of ["hours", "away"] as const)
     if (list(person[key]).length > 0 && person["time_zone"] === undefined) {
@@ -181,13 +181,13 @@ function wrongPerson(id: string, own: Block, scope: Scope): readonly Finding[] {
 
 /** Reports a responder's address that no channel can reach: the notification that the operator expects
  *  is never sent. */
-const unusedAddresses = ({ people, carriers }: Scope): readonly Finding[] =>
-  Object.entries(people).flatMap(([id, person]) =>
+const unusedAddresses = ({ responders, carriers }: Scope): readonly Finding[] =>
+  Object.entries(responders).flatMap(([id, person]) =>
     (["email", "sms"] as const)
       .filter((kind) => typeof block(person)[kind] === "string" && carriers[kind] === null)
       .map((kind) =>
         at(
-          ["people", id, kind],
+          ["responders", id, kind],
           `is never used: no channel carries ${words[kind]}`,
           `add such a channel, or remove ${kind}`,
           "key",
@@ -248,8 +248,8 @@ function wrongTier(tier: Block, path: Path, scope: Scope): readonly Finding[] {
   return list(tier["tell"]).flatMap((id, index): readonly Finding[] => {
     if (typeof id !== "string") return [];
     const here = [...path, "tell", index];
-    if (!Object.hasOwn(scope.people, id))
-      return [unknownName(here, "a person", id, Object.keys(scope.people))];
+    if (!Object.hasOwn(scope.responders, id))
+      return [unknownName(here, "a responder", id, Object.keys(scope.responders))];
     if (by === null) return unreachable(id, here, scope);
     return ways.filter((way) => by.includes(way)).flatMap((way) => wrongWay(id, way, here, scope));
   });
@@ -262,7 +262,7 @@ function unreachable(id: string, path: Path, scope: Scope): readonly Finding[] {
     at(
       path,
       `names somebody who cannot be told: ${id}`,
-      `give escalation.people.${id} a mailbox, a number or a webhook that a channel carries`,
+      `give escalation.responders.${id} a mailbox, a number or a webhook that a channel carries`,
     ),
   ];
 }
@@ -275,7 +275,7 @@ export function silentFailures(
 ): readonly Finding[] {
   const own = block(root["escalation"]);
   const channels = block(root["channels"]);
-  const people = Object.values(block(own["people"])).map(block);
+  const people = Object.values(block(own["responders"])).map(block);
   if (root["escalation"] === undefined || people.length === 0) return [];
   if (people.some((person) => person["webhook"] !== undefined)) return [];
   const used = (["email", "sms"] as const).filter((kind) =>
@@ -286,17 +286,17 @@ export function silentFailures(
   if (typeof carrier !== "string" || others.length > 0) return [];
   const message = `all responders are notified through channel ${carrier}, also when that channel itself has failed`;
   const fix = "give one of them another way (sms, webhook), or name another channel in escalation.via";
-  return [at(["escalation", "people"], message, fix, "key")];
+  return [at(["escalation", "responders"], message, fix, "key")];
 }
 
 /** Returns the reasons why the responder cannot be notified in this way. */
-function wrongWay(id: string, way: Way, path: Path, { people, carriers }: Scope): readonly Finding[] {
-  if (block(people[id])[way] === undefined)
+function wrongWay(id: string, way: Way, path: Path, { responders, carriers }: Scope): readonly Finding[] {
+  if (block(responders[id])[way] === undefined)
     return [
       at(
         path,
         `is told by ${way}, which ${id} does not have`,
-        `add escalation.people.${id}.${way}, or take ${way} out of by`,
+        `add escalation.responders.${id}.${way}, or take ${way} out of by`,
       ),
     ];
   if (way === "webhook" || carriers[way] !== null) return [];

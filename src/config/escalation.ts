@@ -19,7 +19,7 @@ export function policyOf(file: EscalationFile, channels: readonly Carrier[]): Po
       file.via[kind] === undefined ? core.enabled && adapter.traits.platform === kind : id === file.via[kind],
     );
   const [email, sms] = [carrier("email"), carrier("sms")];
-  const people = Object.entries(file.people).map(([id, one]): [string, Person] => [
+  const people = Object.entries(file.responders).map(([id, one]): [string, Person] => [
     id,
     {
       id,
@@ -34,7 +34,7 @@ export function policyOf(file: EscalationFile, channels: readonly Carrier[]): Po
   ]);
   const { platform_webhook: hook } = file;
   return {
-    people: new Map(people),
+    responders: new Map(people),
     tiers: file.tiers.map(tierOf),
     routes: file.routes.map(routeOf),
     fallback: { ...file.fallback, by: file.fallback.by ?? null },
@@ -80,7 +80,7 @@ const routeOf = ({
 export function shownPolicy(policy: Policy, mask: string): Record<string, unknown> {
   const masked = (record: Readonly<Record<string, string>>) =>
     Object.fromEntries(Object.keys(record).map((key) => [key, mask]));
-  const people = [...policy.people].map(([id, { webhook, ...person }]) => [
+  const people = [...policy.responders].map(([id, { webhook, ...person }]) => [
     id,
     {
       ...person,
@@ -94,14 +94,14 @@ export function shownPolicy(policy: Policy, mask: string): Record<string, unknow
   const { platformWebhook: hook } = policy;
   return {
     ...policy,
-    people: Object.fromEntries(people),
+    responders: Object.fromEntries(people),
     platformWebhook: hook && { ...hook, key: mask, signingSecrets: hook.signingSecrets.map(() => mask) },
   };
 }
 
 /** Returns every secret string of the policy. */
 export function policySecrets(policy: Policy): readonly string[] {
-  const theirs = [...policy.people.values()].flatMap(({ webhook }) =>
+  const theirs = [...policy.responders.values()].flatMap(({ webhook }) =>
     webhook ? [webhook.url, webhook.secret ?? "", ...Object.values(webhook.headers)] : [],
   );
   const { platformWebhook: hook } = policy;

@@ -172,12 +172,12 @@ function coreParts(root: ReturnType<typeof block>, wanted: (id: string) => boole
 /** Removes values that only the service can read. They do not affect who is notified and when. */
 function withoutKeys(escalation: unknown): unknown {
   const { platform_webhook: _hook, ...rest } = block(escalation);
-  const people = Object.entries(block(rest["people"])).map(([id, value]) => {
+  const people = Object.entries(block(rest["responders"])).map(([id, value]) => {
     const person = block(value);
     if (person["webhook"] === undefined) return [id, value];
     const { headers: _headers, secret: _secret, ...webhook } = block(person["webhook"]);
     const hidden = isReference(String(webhook["url"])) && { url: "https://hidden.invalid" };
     return [id, { ...person, webhook: { ...webhook, ...hidden } }];
   });
-  return people.length > 0 ? { ...rest, people: Object.fromEntries(people) } : escalation;
+  return people.length > 0 ? { ...rest, responders: Object.fromEntries(people) } : escalation;
 }

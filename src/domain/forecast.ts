@@ -64,7 +64,7 @@ function sparedOf(
   at: number,
 ): readonly Spared[] {
   return [...new Set(people)].flatMap((id) => {
-    const person = policy.people.get(id);
+    const person = policy.responders.get(id);
     if (!person || told.some((contact) => contact.person === id)) return [];
     const duty = dutyAt(person, at);
     return duty.on ? [] : [{ person, duty }];

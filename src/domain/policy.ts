@@ -53,7 +53,7 @@ export interface RouteOfPolicy {
 
 /** Durations are in ms. */
 export interface Policy {
-  readonly people: ReadonlyMap<string, Person>;
+  readonly responders: ReadonlyMap<string, Person>;
   readonly tiers: readonly Tier[];
   /** The first match applies; without a match `tiers` is used. */
   readonly routes: readonly RouteOfPolicy[];
@@ -175,7 +175,7 @@ export function tiersFor(policy: Policy, about: About): readonly Tier[] {
 /** Returns the responder's notification targets: the ways in `by` that they have and that the policy can
  *  use. */
 export function contactsOf(policy: Policy, id: string, by: readonly Way[] | null): readonly Contact[] {
-  const person = policy.people.get(id);
+  const person = policy.responders.get(id);
   if (!person) return [];
   return (by ?? ways).flatMap((way) => {
     const address = addressOf(policy, person, way);
@@ -209,7 +209,7 @@ function standing(policy: Policy, tiers: readonly Tier[], progress: Progress, no
 
 function onDutyOf(policy: Policy, { tell, by }: Pick<Tier, "tell" | "by">, now: number): readonly Contact[] {
   const here = tell.filter((id) => {
-    const person = policy.people.get(id);
+    const person = policy.responders.get(id);
     return person !== undefined && onDuty(person, now);
   });
   return once(here.flatMap((id) => contactsOf(policy, id, by)));

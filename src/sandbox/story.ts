@@ -99,7 +99,7 @@ store: "sqlite:${where.folder}/bridgehead.db"
 /** Escalation policy that the demo adds to its configuration. */
 export const policyBlock = `
 escalation:
-  people: { ben: { name: Ben, email: ${responder} } }
+  responders: { ben: { name: Ben, email: ${responder} } }
   fallback: { tell: [ ben ] }
   group: 0s
 `;

@@ -112,7 +112,7 @@ it.concurrent("by the answer of a machine that was told", async ({ onTestFinishe
   onTestFinished(() => closeServer(pager));
   const escalation = {
     ...policy,
-    people: { pager: { name: "The pager", webhook: { url } }, emil, chief },
+    responders: { pager: { name: "The pager", webhook: { url } }, emil, chief },
     tiers: [{ tell: ["pager", "emil"], repeat: "10m", next: "15m" }],
     allow_private: ["127.0.0.1"],
   };

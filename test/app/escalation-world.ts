@@ -89,7 +89,7 @@ export const topic = (word: string, more: Block = {}): Block => ({
 /** Dora and Emil at once by text and mail, then the chief by mail. Nothing is looked at by itself; and no channel that
  *  stumbles while a clock is set forward is taken for one that was down all the time. */
 export const policy: Block = {
-  people: { dora, emil, chief },
+  responders: { dora, emil, chief },
   tiers: [{ tell: ["dora", "emil"], repeat: "10m", next: "15m" }],
   fallback: { tell: ["chief"] },
   group: "0s",

@@ -59,10 +59,10 @@ const voice = `  voice:
 const file = (channels: string, more = ""): string => `platform: { url: "https://platform.example.com" }
 agents: { support: { key: "\${env:KEY}" } }
 channels:
-${channels}${more.includes("store:") ? "" : "store: sqlite:store.db\n"}${more.includes("escalation:") ? "" : "escalation: { people: { op: { webhook: { url: https://ops.example.com } } }, fallback: { tell: [ op ] } }\n"}${more}`;
+${channels}${more.includes("store:") ? "" : "store: sqlite:store.db\n"}${more.includes("escalation:") ? "" : "escalation: { responders: { op: { webhook: { url: https://ops.example.com } } }, fallback: { tell: [ op ] } }\n"}${more}`;
 const reached = 'http: { public_url: "https://bridge.example.com" }\n';
-const told = (people: string): string =>
-  `escalation: { people: { ${people} }, fallback: { tell: [ op ] } }\n`;
+const told = (responders: string): string =>
+  `escalation: { responders: { ${responders} }, fallback: { tell: [ op ] } }\n`;
 
 const errors: readonly [string, string, string][] = [
   [
@@ -138,7 +138,7 @@ const errors: readonly [string, string, string][] = [
   [
     "a responder with a number, and no channel for texts",
     file(mail, told('op: { email: op@example.org, sms: "+12025550199" }')),
-    "FILE:10:54 escalation.people.op.sms: is never used: no channel carries texts (add such a channel, or remove sms)",
+    "FILE:10:58 escalation.responders.op.sms: is never used: no channel carries texts (add such a channel, or remove sms)",
   ],
   [
     "a path of the interface in the platform's address",
@@ -181,7 +181,7 @@ const warnings: readonly [string, string, string][] = [
   [
     "a mailbox that carries its own alert",
     file(mail, told("op: { email: op@example.org }")),
-    "warning: FILE:10:15 escalation.people: all responders are notified through channel mail, also when that channel itself has failed (give one of them another way (sms, webhook), or name another channel in escalation.via)",
+    "warning: FILE:10:15 escalation.responders: all responders are notified through channel mail, also when that channel itself has failed (give one of them another way (sms, webhook), or name another channel in escalation.via)",
   ],
 ];
 

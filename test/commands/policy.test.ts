@@ -47,7 +47,7 @@ agents: { support: { key: "\${env:NOT_HERE}" }, sales: { key: "\${env:NOT_HERE}"
 channels:
 ${mail("support-mail", "support")}${mail("old-mail", "sales", "    enabled: false\n")}${mail("sales-mail", "sales")}`;
 const escalation = `escalation:
-  people:
+  responders:
     anna: { name: Anna Berg, email: Anna@Example.com, time_zone: Europe/Berlin, hours: ["mon-fri 08:00-18:00"], away: ["2026-12-24..2026-12-26"] }
     ben: { email: ben@example.com, time_zone: America/New_York, hours: ["mon-fri 08:00-18:00"], webhook: { url: "\${env:NOT_HERE}", headers: { X-Key: "\${env:NOT_HERE}" } } }
     chief: { email: chief@example.com }
@@ -238,7 +238,7 @@ describe("policy test is refused", () => {
     const { code, err } = await policy(file().replace("tell: [ chief ] }\nstore", "tell: [ boss ] }\nstore"));
     expect(code).toBe(exitCodes.config);
     expect(err).toEqual([
-      "FILE:32:23 escalation.fallback.tell[0]: names a person that is not defined: boss (name one of anna, ben, chief)",
+      "FILE:32:23 escalation.fallback.tell[0]: names a responder that is not defined: boss (name one of anna, ben, chief)",
     ]);
   });
 

@@ -50,10 +50,10 @@ async function problems(escalation: string, channels?: string): Promise<string[]
     : loaded.problems.map(({ key, message }) => `${key.replace(/^escalation\./, "")}: ${message}`);
 }
 
-const small = `  people: { anna: { email: anna@example.com } }
+const small = `  responders: { anna: { email: anna@example.com } }
   fallback: { tell: [anna] }
 `;
-const people = `  people:
+const responders = `  responders:
     anna: { name: Anna Berg, email: Anna@Example.com, sms: "+1 555 0123", time_zone: Europe/Berlin, hours: ["mon-fri 08:00-18:00"], away: ["2026-12-24"] }
     ben: { webhook: { url: "\${env:HOOK}", headers: { X-Key: "\${env:PAGER}" }, secret: "\${env:WHSEC}" } }
 `;
@@ -69,8 +69,8 @@ describe("escalation", () => {
     expect(loaded.ok && loaded.config.escalation).toBeNull();
   });
 
-  it("has defaults for everything but people and the fallback", async () => {
-    const { people: known, ...rest } = await policy(small);
+  it("has defaults for everything but responders and the fallback", async () => {
+    const { responders: known, ...rest } = await policy(small);
     expect([...known.values()]).toEqual([
       {
         id: "anna",
@@ -100,15 +100,15 @@ describe("escalation", () => {
     });
   });
 
-  it("has people with addresses in their channels' form, hours, tiers and routes", async () => {
+  it("has responders with addresses in their channels' form, hours, tiers and routes", async () => {
     const found = await policy(
-      `${people}  tiers: [ { tell: [anna], by: [sms], repeat: 0s, next: 1h } ]
+      `${responders}  tiers: [ { tell: [anna], by: [sms], repeat: 0s, next: 1h } ]
   routes: [ { topics: ["Billing*"], agents: [support], channels: [mail], causes: [held], tiers: [ { tell: [ben] } ] } ]
   fallback: { tell: [anna, ben], by: [email], repeat: 1m }
   platform_webhook: { key: "\${env:WHSEC}", signing_secrets: ["\${env:WHSEC}"] }
 `.replace("[anna, ben]", "[anna]"),
     );
-    expect(found.people.get("anna")).toEqual({
+    expect(found.responders.get("anna")).toEqual({
       id: "anna",
       name: "Anna Berg",
       email: "anna@example.com",
@@ -118,7 +118,7 @@ describe("escalation", () => {
       hours: [{ kind: "weekly", days: [0, 1, 2, 3, 4], from: 480, to: 1080 }],
       away: [{ kind: "dates", first: 20_811, last: 20_811 }],
     });
-    expect(found.people.get("ben")?.webhook).toEqual({
+    expect(found.responders.get("ben")?.webhook).toEqual({
       url: env.HOOK,
       headers: { "X-Key": "pager-key" },
       secret: whsec,
@@ -154,7 +154,7 @@ describe("escalation", () => {
   });
 
   it("is shown and logged without what opens anything", async () => {
-    const loaded = await load(`${people}  fallback: { tell: [ben] }
+    const loaded = await load(`${responders}  fallback: { tell: [ben] }
   platform_webhook: { key: "\${env:WHSEC}", signing_secrets: ["\${env:WHSEC}"] }
 `);
     if (!loaded.ok) return expect.fail(loaded.problems.map(line).join("\n"));
@@ -168,7 +168,7 @@ describe("escalation", () => {
 
 describe("an escalation is refused", () => {
   it("with all that is wrong at once, each with its line and cure", async () => {
-    const loaded = await load(`  people:
+    const loaded = await load(`  responders:
     anna: { email: anna@example.com, hours: ["monday"] }
     ben: { sms: "+1", time_zone: Europe/Berln }
   tiers: [ { tell: [ana] }, { tell: [ben], by: [email], repeat: 10 } ]
@@ -176,28 +176,28 @@ describe("an escalation is refused", () => {
 `);
     expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([
       "6:1 escalation.fallback: is missing (add fallback (Who is told, at any hour, when nobody else is on duty or nobody acknowledges?))",
-      "8:5 escalation.people.anna.time_zone: is missing: hours says when, but not on whose clock (such as time_zone: Europe/Berlin)",
-      '8:46 escalation.people.anna.hours[0]: is no time: monday (write it like "mon-fri 08:00-18:00", "22:00-06:00" (every day), "2026-12-24" or "2026-12-24..2026-12-26")',
-      "9:34 escalation.people.ben.time_zone: is no time zone: Europe/Berln (did you mean Europe/Berlin?)",
-      "10:21 escalation.tiers[0].tell[0]: names a person that is not defined: ana (did you mean anna?)",
-      "10:38 escalation.tiers[1].tell[0]: is told by email, which ben does not have (add escalation.people.ben.email, or take email out of by)",
+      "8:5 escalation.responders.anna.time_zone: is missing: hours says when, but not on whose clock (such as time_zone: Europe/Berlin)",
+      '8:46 escalation.responders.anna.hours[0]: is no time: monday (write it like "mon-fri 08:00-18:00", "22:00-06:00" (every day), "2026-12-24" or "2026-12-24..2026-12-26")',
+      "9:34 escalation.responders.ben.time_zone: is no time zone: Europe/Berln (did you mean Europe/Berlin?)",
+      "10:21 escalation.tiers[0].tell[0]: names a responder that is not defined: ana (did you mean anna?)",
+      "10:38 escalation.tiers[1].tell[0]: is told by email, which ben does not have (add escalation.responders.ben.email, or take email out of by)",
       "10:65 escalation.tiers[1].repeat: has no unit: 10 (give it a unit: 10s, 10m, 10h or 10d)",
       "11:24 escalation.routes[0].agents[0]: names an agent that is not defined: suport (did you mean support?)",
       "11:44 escalation.routes[0].channels[0]: names a channel that is not defined: phne (did you mean phone?)",
-      "11:75 escalation.routes[0].tiers[0].tell[1]: names a person that is not defined: carl (name one of anna, ben)",
+      "11:75 escalation.routes[0].tiers[0].tell[1]: names a responder that is not defined: carl (name one of anna, ben)",
     ]);
   });
 
   const tell = (who: string, more = "") =>
-    `  people: { anna: ${who} }\n  fallback: { tell: [anna]${more} }\n`;
+    `  responders: { anna: ${who} }\n  fallback: { tell: [anna]${more} }\n`;
   const mail = "{ email: anna@example.com }";
   const onlyMail = "  mail: { adapter: post, agent: support, host: h }\n";
   it.each<[string, string, string, string?]>([
-    ["nobody to fall back on", "  people: {}\n  fallback: { tell: [] }\n", "fallback.tell: is empty"],
+    ["nobody to fall back on", "  responders: {}\n  fallback: { tell: [] }\n", "fallback.tell: is empty"],
     [
       "somebody unknown",
-      "  people: {}\n  fallback: { tell: [eve] }\n",
-      "fallback.tell[0]: names a person that is not defined: eve",
+      "  responders: {}\n  fallback: { tell: [eve] }\n",
+      "fallback.tell[0]: names a responder that is not defined: eve",
     ],
     [
       "somebody without any way",
@@ -221,23 +221,23 @@ describe("an escalation is refused", () => {
     [
       "a mailbox that is none",
       tell("{ email: anna }"),
-      "people.anna.email: is no address that mail can reach: anna",
+      "responders.anna.email: is no address that mail can reach: anna",
     ],
     [
       "a number that is none",
       tell('{ sms: "555" }'),
-      "people.anna.sms: is no address that phone can reach: 555",
+      "responders.anna.sms: is no address that phone can reach: 555",
     ],
     [
       "a name with a line end",
       tell('{ name: "a\\r\\nBcc: b", email: a@b.c }'),
-      "people.anna.name: must be one line of text",
+      "responders.anna.name: must be one line of text",
     ],
-    ["an empty name", tell('{ name: " ", email: a@b.c }'), "people.anna.name: must be one line of text"],
+    ["an empty name", tell('{ name: " ", email: a@b.c }'), "responders.anna.name: must be one line of text"],
     [
       "away without a zone",
       tell("{ email: a@b.c, away: [22:00-06:00] }"),
-      "people.anna.time_zone: is missing: away says when, but not on whose clock",
+      "responders.anna.time_zone: is missing: away says when, but not on whose clock",
     ],
     [
       "a channel that is not there",
@@ -258,37 +258,37 @@ describe("an escalation is refused", () => {
     [
       "plain http",
       tell("{ webhook: { url: http://pager.example.com/ } }"),
-      "people.anna.webhook.url: would send what customers write unencrypted",
+      "responders.anna.webhook.url: would send what customers write unencrypted",
     ],
     [
       "another protocol",
       tell("{ webhook: { url: ftp://pager.example.com/ } }"),
-      "people.anna.webhook.url: must be an https URL without user or fragment",
+      "responders.anna.webhook.url: must be an https URL without user or fragment",
     ],
     [
       "a login in a URL",
       tell("{ webhook: { url: https://u:p@pager.example.com/ } }"),
-      "people.anna.webhook.url: must be an https URL without user or fragment",
+      "responders.anna.webhook.url: must be an https URL without user or fragment",
     ],
     [
       "a key as plain text",
       tell("{ webhook: { url: https://x.example.com/, headers: { X-Key: abc } } }"),
-      "people.anna.webhook.headers.X-Key: is a secret written as plain text",
+      "responders.anna.webhook.headers.X-Key: is a secret written as plain text",
     ],
     [
       "a header of ours",
       tell('{ webhook: { url: https://x.example.com/, headers: { Webhook-Id: "${env:KEY}" } } }'),
-      "people.anna.webhook.headers.Webhook-Id: is a header that is not yours to set",
+      "responders.anna.webhook.headers.Webhook-Id: is a header that is not yours to set",
     ],
     [
       "a secret of another form",
       tell('{ webhook: { url: https://x.example.com/, secret: "${env:KEY}" } }'),
-      "people.anna.webhook.secret: must be whsec_ and 24 to 64 bytes in Base64",
+      "responders.anna.webhook.secret: must be whsec_ and 24 to 64 bytes in Base64",
     ],
     [
       "an unset variable, once",
       tell('{ sms: "${env:NO}", email: a@b.c }'),
-      "people.anna.sms: needs the environment variable NO, which is not set",
+      "responders.anna.sms: needs the environment variable NO, which is not set",
     ],
     [
       "an unset channel, once",
@@ -308,7 +308,7 @@ describe("an escalation is refused", () => {
     [
       "a zone that nobody knows",
       tell("{ email: a@b.c, time_zone: Middle-earth/Shire }"),
-      "people.anna.time_zone: is no time zone: Middle-earth/Shire",
+      "responders.anna.time_zone: is no time zone: Middle-earth/Shire",
     ],
     [
       "a range that is none",
@@ -327,11 +327,11 @@ describe("an escalation is refused", () => {
       "tiers[0].next: must be longer than 0",
     ],
     ["a key that is misspelled", `${small}  grop: 1m\n`, "grop: is not a known key"],
-    ["no people", "  fallback: { tell: [anna] }\n", "people: is missing"],
+    ["no responders", "  fallback: { tell: [anna] }\n", "responders: is missing"],
   ])("with %s", async (what, escalation, expected, channels) => {
     const found = await problems(escalation, channels);
     expect(found[0]?.startsWith(expected) ? [expected] : found).toEqual([expected]);
-    expect(found).toHaveLength(what === "no people" ? 2 : 1);
+    expect(found).toHaveLength(what === "no responders" ? 2 : 1);
   });
 
   it("when the adapter that would carry it is missing, for that alone", async () => {
@@ -354,7 +354,7 @@ describe("an escalation is refused", () => {
     expect(await problems(escalation + allowed)).toEqual([]);
     expect(await problems(escalation)).toEqual([
       expect.stringMatching(
-        /^people\.anna\.webhook\.url: (would send .* unencrypted|is not on the internet: )/,
+        /^responders\.anna\.webhook\.url: (would send .* unencrypted|is not on the internet: )/,
       ),
     ]);
   });
@@ -379,14 +379,14 @@ describe("an address of ours is nobody's", () => {
     const path = join(folder, `own-${count++}.yaml`);
     writeFileSync(
       path,
-      `${file}escalation:\n  people: { anna: ${person} }\n  fallback: { tell: [ anna ] }\n`,
+      `${file}escalation:\n  responders: { anna: ${person} }\n  fallback: { tell: [ anna ] }\n`,
     );
     const both = { DEMO_KEY: "k", DEMO_PASSWORD: "p" };
     const loaded = await loadConfig(path, { env: both, adapters: loadAdapter });
     return loaded.ok ? [] : loaded.problems.map(({ key, message }) => `${key}: ${message}`);
   }
   const mailed =
-    "escalation.people.anna.email: is ours: what goes there is read by channel support-mail, and by nobody";
+    "escalation.responders.anna.email: is ours: what goes there is read by channel support-mail, and by nobody";
 
   it.each([
     [`{ email: ${support.toUpperCase()} }`, "", mailed],
@@ -407,7 +407,7 @@ describe("an address of ours is nobody's", () => {
 describe("the part of the file that a policy needs", () => {
   it("is read without the service's secrets", async () => {
     const path = written(
-      `${people}  fallback: { tell: [anna, ben] }\n  platform_webhook: { key: "\${credential:not-here}" }\n`,
+      `${responders}  fallback: { tell: [anna, ben] }\n  platform_webhook: { key: "\${credential:not-here}" }\n`,
       both.replace("host: m.example.com", 'host: "${env:NOT_HERE}"'),
     );
     const loaded = await loadPolicy(path, { env: {}, adapters });
@@ -420,13 +420,13 @@ describe("the part of the file that a policy needs", () => {
       ],
       policy: { via: { email: "mail", sms: "phone" }, platformWebhook: null },
     });
-    const ben = loaded.ok ? loaded.policy?.people.get("ben") : null;
+    const ben = loaded.ok ? loaded.policy?.responders.get("ben") : null;
     expect(ben?.webhook).toEqual({ url: "https://hidden.invalid", headers: {}, secret: null });
   });
 
   it("is refused for what is wrong in it, in its place", async () => {
     const loaded = await loadPolicy(
-      written("  people: {}\n  fallback: { tell: [eve] }\n  routes: [ { agents: [x], tiers: [] } ]\n"),
+      written("  responders: {}\n  fallback: { tell: [eve] }\n  routes: [ { agents: [x], tiers: [] } ]\n"),
       { env, adapters },
     );
     expect(loaded.ok ? [] : loaded.problems.map(({ line: at, key }) => [at, key])).toEqual([
@@ -452,7 +452,7 @@ describe("the part of the file that a policy needs", () => {
 
 describe("escalation with sender_auth: off (review 6)", () => {
   const escalation =
-    "  people: { anna: { email: anna@example.com, webhook: { url: https://pager.example.com/a } } }\n  fallback: { tell: [anna] }\n";
+    "  responders: { anna: { email: anna@example.com, webhook: { url: https://pager.example.com/a } } }\n  fallback: { tell: [anna] }\n";
   const server = "host: m.example.com, tls: implicit";
   const mail = (more: string) =>
     `  mail: { adapter: email, agent: support, ${more}imap: { ${server}, user: a@example.com, password: "\${env:KEY}" }, smtp: { ${server} } }\n`;

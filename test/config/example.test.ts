@@ -36,7 +36,7 @@ interface Key {
 }
 
 /** Names that the operator chooses. */
-const chosen = ["agents", "escalation.people"];
+const chosen = ["agents", "escalation.responders"];
 
 /** Every key of the schema; names that the operator chooses are `*`, channels are called by their adapter. */
 function keysOf(shape: Shape, path = ""): Key[] {
@@ -119,7 +119,7 @@ describe("config.example.yaml", () => {
     const loaded = await loadConfig(path, { env, adapters: loadAdapter });
     expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([]);
     const escalation = loaded.ok ? loaded.config.escalation : null;
-    expect(escalation?.people.get("anna")).toMatchObject({
+    expect(escalation?.responders.get("anna")).toMatchObject({
       sms: "+15550123",
       webhook: { headers: { "X-Key": whsec } },
       hours: [{ kind: "weekly" }, { days: [5], from: 540, to: 720 }],

@@ -48,7 +48,7 @@ const tier = (tell: string[], over: Partial<Tier> = {}): Tier => ({
 });
 function policy(people: readonly Person[], over: Partial<Policy> = {}): Policy {
   return {
-    people: new Map(people.map((one) => [one.id, one])),
+    responders: new Map(people.map((one) => [one.id, one])),
     tiers: [],
     routes: [],
     fallback: { tell: ["chief"], by: null, repeat: 15 * minute },

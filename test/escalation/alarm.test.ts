@@ -13,11 +13,11 @@ import { testClock } from "../pipeline/house.ts";
 import { conversation, draft, fresh, sqlitePlace } from "../store/rig.ts";
 import { policyOf } from "./front-door.ts";
 
-const chief = policyOf().people.get("chief");
+const chief = policyOf().responders.get("chief");
 if (!chief) throw new Error("there is no chief");
 /** People by mail (channel `mail`) and text (channel `sms`). */
 const twoWays = policyOf({
-  people: new Map([["chief", { ...chief, sms: "+12025550191" }]]),
+  responders: new Map([["chief", { ...chief, sms: "+12025550191" }]]),
   via: { email: "mail", sms: "sms" },
 });
 

@@ -98,7 +98,7 @@ it("who was told an hour ahead is told again when the repetition is due, not an 
   await db.tx((q) => conversation(q, "k"));
   const dora = { id: "dora", name: "Dora", email: "dora@people.example", sms: null, webhook: null };
   const policy = policyOf({
-    people: new Map([["dora", { ...dora, timeZone: "UTC", hours: [], away: [] }]]),
+    responders: new Map([["dora", { ...dora, timeZone: "UTC", hours: [], away: [] }]]),
     fallback: { tell: ["dora"], by: null, repeat: 10 * minute },
   });
   const outbound = { compose: () => [], send: () => Promise.reject(new Error("nothing is sent")) };

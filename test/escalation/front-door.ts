@@ -36,7 +36,7 @@ export function policyOf(over: Partial<Policy> = {}): Policy {
     away: [],
   };
   return {
-    people: new Map([["chief", chief]]),
+    responders: new Map([["chief", chief]]),
     tiers: [],
     routes: [],
     fallback: { tell: ["chief"], by: null, repeat: 15 * minute },

@@ -74,7 +74,7 @@ it(
         },
       },
       escalation: {
-        people: { chief: { email: chief } },
+        responders: { chief: { email: chief } },
         fallback: { tell: ["chief"] },
         group: "0s",
         // Nothing but the webhooks tells in time.

@@ -11,7 +11,7 @@ import { startTcpProxy } from "../real/tcp-proxy.ts";
 const office = "+12025550150";
 const dora = { name: "Dora Dahl", sms: "+12025550191" };
 const escalation = {
-  people: { dora },
+  responders: { dora },
   tiers: [{ tell: ["dora"], repeat: "10m", next: "15m" }],
   fallback: { tell: ["dora"] },
   group: "0s",

@@ -12,7 +12,7 @@ import { clock, listen } from "../pipeline/rig.ts";
 
 /** One person, who is told by mail over channel `c`. */
 export const policyOf = (over: Partial<Policy> = {}): Policy => ({
-  people: new Map(),
+  responders: new Map(),
   tiers: [],
   routes: [],
   fallback: { tell: [], by: null, repeat: 0 },

@@ -29,7 +29,7 @@ const responders = [1, 2].map((n) => ({
   away: [],
 }));
 const policy = policyOf({
-  people: new Map(responders.map((one) => [one.id, one])),
+  responders: new Map(responders.map((one) => [one.id, one])),
   tiers: [{ tell: ["r1", "r2"], by: null, repeat: 0, next: 60_000 }],
   via: { email: "c", sms: "c" },
 });

@@ -13,7 +13,7 @@ channels:
 ${more}`;
 const env = { KEY: "k", TOKEN: "a b", BROKEN: "a\r\nX-Injected: yes" };
 const person = (webhook: string, more = "") => `escalation:
-  people: { dora: { webhook: { url: "https://hooks.example/x", ${webhook} } } }
+  responders: { dora: { webhook: { url: "https://hooks.example/x", ${webhook} } } }
   fallback: { tell: [dora] }
 ${more}`;
 const deps = { policy: () => null, lines: () => new Map() };
@@ -51,6 +51,6 @@ describe("refused at load:", () => {
   ])("%s", async (_what, webhook) => {
     const found = await problems(file(person(webhook)), env);
     expect(found.length).toBeGreaterThan(0);
-    for (const one of found) expect(one).toMatch(/people\.dora\.webhook/);
+    for (const one of found) expect(one).toMatch(/responders\.dora\.webhook/);
   });
 });

@@ -121,7 +121,7 @@ export const personAt = (url: string, over: Partial<NonNullable<Person["webhook"
 
 /** What of a policy webhooks look at. */
 export const policyWith = (people: readonly Person[], allowPrivate: readonly string[]): Policy =>
-  ({ people: new Map(people.map((one) => [one.id, one])), allowPrivate }) as Partial<Policy> as Policy;
+  ({ responders: new Map(people.map((one) => [one.id, one])), allowPrivate }) as Partial<Policy> as Policy;
 
 /** A line of an agent with these recipients; null: its settings were never read. */
 export const lineWith = (recipients: EscalationSettings["recipients"] | null): ChannelRuntime =>

@@ -33,7 +33,7 @@ async function world(finished: Finished, answer: Answering, over: object = {}): 
   const desk = await openDesk(finished, {
     escalation: {
       ...policy,
-      people: { pager, dora, emil, chief },
+      responders: { pager, dora, emil, chief },
       tiers: [
         { tell: ["pager"], repeat: "0s", next: "12h" },
         { tell: ["emil"], by: ["email"], repeat: "0s", next: "12h" },

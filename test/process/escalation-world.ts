@@ -287,7 +287,7 @@ channels:
     unknown_window: ${unknownWindow}
     ${caps}
 escalation:
-  people:
+  responders:
     dora: { name: ${dora.name}, sms: "${dora.sms}" }
     emil: { name: ${emil.name}, email: ${emil.email} }
     ida: { name: ${ida.name}, webhook: { url: "${at.pager}" } }

@@ -141,7 +141,7 @@ const privateHost = z.string().refine((text) => {
 }, 'must be a host name, an address or a range such as "10.0.0.0/8"');
 
 export const escalation = z.strictObject({
-  people: z.record(name, person).describe("Who can be told?"),
+  responders: z.record(name, person).describe("Who can be notified?"),
   tiers: tiers
     .prefault([])
     .describe("Who is told first, and who next when nobody acknowledges? Those off duty are passed over."),

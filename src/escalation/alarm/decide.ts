@@ -58,8 +58,8 @@ export const isSilenced = (alarm: Alarm | null): boolean =>
   alarm !== null && alarm.paths.length > 0 && alarm.dead.length === alarm.paths.length;
 
 /** Returns every channel that notifies a responder of the policy. */
-function pathsOf({ people, via }: Policy): readonly string[] {
-  const all = [...people.values()];
+function pathsOf({ responders, via }: Policy): readonly string[] {
+  const all = [...responders.values()];
   const carriers = [
     all.some(({ email }) => email !== null) ? via.email : null,
     all.some(({ sms }) => sms !== null) ? via.sms : null,

@@ -21,7 +21,7 @@ export function recipientAt(
   lines: ChannelRuntimes,
 ): Recipient | "stranger" | "unread" {
   if (policy === null) return "stranger";
-  for (const { webhook } of policy.people.values()) if (webhook?.url === url) return webhook;
+  for (const { webhook } of policy.responders.values()) if (webhook?.url === url) return webhook;
   const settings = [...lines.values()].map((line) => line.settings());
   const named = settings
     .flatMap((one) => one?.escalations ?? [])

@@ -63,7 +63,7 @@ export async function startStorm(customers: number): Promise<Storm> {
     () => (statements += 1),
   );
   await migrate(db);
-  const policy = { ...basis, people: new Map([["dora", dora]]) };
+  const policy = { ...basis, responders: new Map([["dora", dora]]) };
   const lines = new Map<string, ChannelRuntime>();
   const deps = {
     policy: () => policy,
@@ -196,7 +196,7 @@ const dora = {
 };
 
 const basis: Policy = {
-  people: new Map(),
+  responders: new Map(),
   tiers: [],
   routes: [],
   fallback: { tell: ["dora"], by: null, repeat: repeatMs },
