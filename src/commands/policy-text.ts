@@ -42,7 +42,7 @@ function lookLines(look: Look, before: Look | undefined, { at, policy }: Told): 
   const again = look.tier !== null && before?.tier === look.tier;
   return [
     `+${spell(look.at - at)}  ${when(look.at)} UTC  ${title(look, again, policy)}`,
-    ...peopleOf(look.tell).map((contacts) => `    told: ${contactsText(contacts, look.at, policy)}`),
+    ...peopleOf(look.notify).map((contacts) => `    told: ${contactsText(contacts, look.at, policy)}`),
     ...(again ? [] : look.spared.map((spared) => `    not told: ${sparedText(spared)}`)),
   ];
 }
@@ -58,12 +58,12 @@ function recipientLines({ policy, recipients }: Told): readonly string[] {
   });
 }
 
-function title({ tier, tell }: Look, again: boolean, { fallback }: Policy): string {
+function title({ tier, notify }: Look, again: boolean, { fallback }: Policy): string {
   if (tier === null)
     return fallback.repeat === 0
       ? "fallback, once"
       : `fallback, and again every ${spell(fallback.repeat)} until somebody acknowledges`;
-  if (tell.length === 0) return `tier ${tier + 1}: nobody is on duty`;
+  if (notify.length === 0) return `tier ${tier + 1}: nobody is on duty`;
   return `tier ${tier + 1}${again ? ", again" : ""}`;
 }
 
@@ -140,7 +140,7 @@ export function forecastJson({ about, at, policy, recipients, looks, complete }:
       at: iso(look.at),
       after_ms: look.at - at,
       tier: look.tier === null ? "fallback" : look.tier + 1,
-      told: look.tell.map((one) => ({
+      told: look.notify.map((one) => ({
         person: one.person,
         name: one.name,
         ...shown(one),

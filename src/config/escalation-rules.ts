@@ -245,9 +245,9 @@ const wrongTiers = (tiers: unknown, path: Path, scope: Scope): readonly Finding[
 /** Validates a tier, or the fallback. */
 function wrongTier(tier: Block, path: Path, scope: Scope): readonly Finding[] {
   const by = tier["by"] === undefined ? null : texts(tier["by"]);
-  return list(tier["tell"]).flatMap((id, index): readonly Finding[] => {
+  return list(tier["notify"]).flatMap((id, index): readonly Finding[] => {
     if (typeof id !== "string") return [];
-    const here = [...path, "tell", index];
+    const here = [...path, "notify", index];
     if (!Object.hasOwn(scope.responders, id))
       return [unknownName(here, "a responder", id, Object.keys(scope.responders))];
     if (by === null) return unreachable(id, here, scope);

@@ -11,7 +11,7 @@ export interface Look {
   /** Counted from 0; null: the fallback. */
   readonly tier: number | null;
   /** Empty: no responder of the tier is on duty, so the tier is skipped. */
-  readonly tell: readonly Contact[];
+  readonly notify: readonly Contact[];
   /** Responders of the tier (of all tiers, for the fallback) who are not notified. */
   readonly spared: readonly Spared[];
 }
@@ -40,15 +40,17 @@ export function forecast(
     const done = step(policy, about, progress, at);
     const inFallback = done.progress.tier >= tiers.length;
     const fresh = progress.toldAt === null ? progress.tier : progress.tier + 1;
-    for (const [tier, { tell }] of tiers.entries())
+    for (const [tier, { notify }] of tiers.entries())
       if (tier >= fresh && tier < done.progress.tier)
-        looks.push({ at, tier, tell: [], spared: sparedOf(policy, tell, [], at) });
-    const people = inFallback ? tiers.flatMap(({ tell }) => tell) : (tiers[done.progress.tier]?.tell ?? []);
+        looks.push({ at, tier, notify: [], spared: sparedOf(policy, notify, [], at) });
+    const people = inFallback
+      ? tiers.flatMap(({ notify }) => notify)
+      : (tiers[done.progress.tier]?.notify ?? []);
     looks.push({
       at,
       tier: inFallback ? null : done.progress.tier,
-      tell: done.tell,
-      spared: sparedOf(policy, people, done.tell, at),
+      notify: done.notify,
+      spared: sparedOf(policy, people, done.notify, at),
     });
     if (inFallback) return { looks, complete: true };
     progress = done.progress;

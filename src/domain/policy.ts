@@ -33,7 +33,7 @@ export interface Person extends Rota {
 
 export interface Tier {
   /** Ids of responders. */
-  readonly tell: readonly string[];
+  readonly notify: readonly string[];
   /** Null: all ways the responder has. */
   readonly by: readonly Way[] | null;
   /** Interval in ms after which they are notified again; 0: they are notified once. */
@@ -120,7 +120,7 @@ export interface Progress {
 
 export interface Step {
   /** The targets to notify; empty when nothing is due. */
-  readonly tell: readonly Contact[];
+  readonly notify: readonly Contact[];
   readonly progress: Progress;
   /** Epoch ms of the next step; null: none, because the fallback notifies once and has done so. */
   readonly dueAt: number | null;
@@ -142,7 +142,7 @@ export function step(policy: Policy, about: About, progress: Progress, now: numb
   const again = repeat > 0 && toldAt !== null ? toldAt + repeat : Number.POSITIVE_INFINITY;
   const dueAt = tier ? Math.min(again, place.enteredAt + tier.next) : again;
   return {
-    tell: due ? whoAt(policy, tiers, place.tier, now) : [],
+    notify: due ? whoAt(policy, tiers, place.tier, now) : [],
     progress: { ...place, toldAt },
     dueAt: Number.isFinite(dueAt) ? dueAt : null,
   };
@@ -207,8 +207,12 @@ function standing(policy: Policy, tiers: readonly Tier[], progress: Progress, no
   return tier === progress.tier ? progress : { tier, enteredAt: now, toldAt: null };
 }
 
-function onDutyOf(policy: Policy, { tell, by }: Pick<Tier, "tell" | "by">, now: number): readonly Contact[] {
-  const here = tell.filter((id) => {
+function onDutyOf(
+  policy: Policy,
+  { notify, by }: Pick<Tier, "notify" | "by">,
+  now: number,
+): readonly Contact[] {
+  const here = notify.filter((id) => {
     const person = policy.responders.get(id);
     return person !== undefined && onDuty(person, now);
   });
@@ -217,8 +221,8 @@ function onDutyOf(policy: Policy, { tell, by }: Pick<Tier, "tell" | "by">, now: 
 
 /** The fallback's responders at any hour, and all responders of the tiers who are on duty. */
 function lastOf(policy: Policy, tiers: readonly Tier[], now: number): readonly Contact[] {
-  const { tell, by } = policy.fallback;
-  const always = tell.flatMap((id) => contactsOf(policy, id, by));
+  const { notify, by } = policy.fallback;
+  const always = notify.flatMap((id) => contactsOf(policy, id, by));
   return once([...always, ...tiers.flatMap((tier) => onDutyOf(policy, tier, now))]);
 }
 

@@ -100,7 +100,7 @@ store: "sqlite:${where.folder}/bridgehead.db"
 export const policyBlock = `
 escalation:
   responders: { ben: { name: Ben, email: ${responder} } }
-  fallback: { tell: [ ben ] }
+  fallback: { notify: [ ben ] }
   group: 0s
 `;
 

@@ -14,12 +14,12 @@ const people = {
   owen: { sms: owen, time_zone: "Europe/Berlin", away: ["22:00-06:00"] },
   chief,
 };
-const berlin = { tell: ["berta"], repeat: "30m", next: "60m" };
+const berlin = { notify: ["berta"], repeat: "30m", next: "60m" };
 const escalation = {
   ...policy,
   people,
-  tiers: [berlin, { tell: ["nora"], repeat: "1h", next: "2h" }],
-  fallback: { tell: ["chief"], repeat: "4h" },
+  tiers: [berlin, { notify: ["nora"], repeat: "1h", next: "2h" }],
+  fallback: { notify: ["chief"], repeat: "4h" },
 };
 
 type Clock = ReturnType<typeof clockFrom>;
@@ -75,7 +75,7 @@ it.concurrent("lets people sleep in their quiet hours, and finds the fallback wh
   onTestFinished,
 }) => {
   const clock = clockFrom("2026-03-28T20:30:00Z"); // 21:30 in Berlin, the evening before the clocks go forward
-  const tiers = [{ tell: ["owen"], repeat: "10m", next: "12h" }];
+  const tiers = [{ notify: ["owen"], repeat: "10m", next: "12h" }];
   const desk = await openDesk(onTestFinished, { clock, escalation: { ...escalation, tiers } });
   await opened(desk);
   expect(desk.textsTo(owen)).toHaveLength(1);

@@ -232,7 +232,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
       onTestFinished,
     }) => {
       // By text: that none went out can be looked up.
-      const tiers = [{ tell: ["dora", "emil"], by: ["sms"], repeat: "0s", next: "24h" }];
+      const tiers = [{ notify: ["dora", "emil"], by: ["sms"], repeat: "0s", next: "24h" }];
       const url = await store();
       const escalation = { ...policy, tiers };
       const desk = await openDesk(onTestFinished, { stopped: true, store: url, escalation });
@@ -269,7 +269,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     onTestFinished,
   }) => {
     const topics = [topic("refund", { autoChangeConversationMode: false })];
-    const tiers = [{ tell: ["dora", "emil"], by: ["sms"], repeat: "10m", next: "15m" }];
+    const tiers = [{ notify: ["dora", "emil"], by: ["sms"], repeat: "10m", next: "15m" }];
     const escalation = { ...policy, tiers, group: "5s" };
     const { desk, one, other } = await two(onTestFinished, { topics, escalation });
     const people = Array.from({ length: 200 }, (_, at) => `+1202556${String(at).padStart(4, "0")}`);

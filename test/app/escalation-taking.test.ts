@@ -113,7 +113,7 @@ it.concurrent("by the answer of a machine that was told", async ({ onTestFinishe
   const escalation = {
     ...policy,
     responders: { pager: { name: "The pager", webhook: { url } }, emil, chief },
-    tiers: [{ tell: ["pager", "emil"], repeat: "10m", next: "15m" }],
+    tiers: [{ notify: ["pager", "emil"], repeat: "10m", next: "15m" }],
     allow_private: ["127.0.0.1"],
   };
   const desk = await openDesk(onTestFinished, { escalation });

@@ -147,7 +147,7 @@ it.concurrent("takes it by an answer to the mail, and by one to the first of sev
 
 it.concurrent("tells of many in one message, however many there are", async ({ onTestFinished }) => {
   const clock = movableClock();
-  const tiers = [{ tell: ["dora", "emil"], repeat: "0s", next: "24h" }];
+  const tiers = [{ notify: ["dora", "emil"], repeat: "0s", next: "24h" }];
   const desk = await openDesk(onTestFinished, { clock, escalation: { ...policy, tiers, group: "2h" } });
   await desk.text("A refund, please");
   await desk.textTo(dora.sms);

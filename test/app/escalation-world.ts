@@ -90,8 +90,8 @@ export const topic = (word: string, more: Block = {}): Block => ({
  *  stumbles while a clock is set forward is taken for one that was down all the time. */
 export const policy: Block = {
   responders: { dora, emil, chief },
-  tiers: [{ tell: ["dora", "emil"], repeat: "10m", next: "15m" }],
-  fallback: { tell: ["chief"] },
+  tiers: [{ notify: ["dora", "emil"], repeat: "10m", next: "15m" }],
+  fallback: { notify: ["chief"] },
   group: "0s",
   poll: "12h",
   poll_open: "12h",

@@ -59,10 +59,10 @@ const voice = `  voice:
 const file = (channels: string, more = ""): string => `platform: { url: "https://platform.example.com" }
 agents: { support: { key: "\${env:KEY}" } }
 channels:
-${channels}${more.includes("store:") ? "" : "store: sqlite:store.db\n"}${more.includes("escalation:") ? "" : "escalation: { responders: { op: { webhook: { url: https://ops.example.com } } }, fallback: { tell: [ op ] } }\n"}${more}`;
+${channels}${more.includes("store:") ? "" : "store: sqlite:store.db\n"}${more.includes("escalation:") ? "" : "escalation: { responders: { op: { webhook: { url: https://ops.example.com } } }, fallback: { notify: [ op ] } }\n"}${more}`;
 const reached = 'http: { public_url: "https://bridge.example.com" }\n';
 const told = (responders: string): string =>
-  `escalation: { responders: { ${responders} }, fallback: { tell: [ op ] } }\n`;
+  `escalation: { responders: { ${responders} }, fallback: { notify: [ op ] } }\n`;
 
 const errors: readonly [string, string, string][] = [
   [

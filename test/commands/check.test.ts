@@ -59,7 +59,7 @@ platform: { url: "${url}" }
 agents: { support: { key: "\${env:KEY}" } }
 channels:
 ${says.map((word) => `  ${word}: { adapter: ./stub.mjs, agent: support, says: ${word} }`).join("\n")}
-escalation: { responders: { op: { webhook: { url: "https://ops.example.com" } } }, fallback: { tell: [ op ] } }
+escalation: { responders: { op: { webhook: { url: "https://ops.example.com" } } }, fallback: { notify: [ op ] } }
 http: { listen: "127.0.0.1:0" }
 store: sqlite:${more || "absent.db"}
 `;

@@ -52,13 +52,13 @@ const escalation = `escalation:
     ben: { email: ben@example.com, time_zone: America/New_York, hours: ["mon-fri 08:00-18:00"], webhook: { url: "\${env:NOT_HERE}", headers: { X-Key: "\${env:NOT_HERE}" } } }
     chief: { email: chief@example.com }
   tiers:
-    - { tell: [ anna ] }
-    - { tell: [ anna, ben ] }
+    - { notify: [ anna ] }
+    - { notify: [ anna, ben ] }
   routes:
     - { topics: [ "vip*" ], tiers: [] }
-    - { causes: [ call ], agents: [ sales ], tiers: [ { tell: [ chief ], next: 5m } ] }
+    - { causes: [ call ], agents: [ sales ], tiers: [ { notify: [ chief ], next: 5m } ] }
   causes: [ topic, call, held ]
-  fallback: { tell: [ chief ] }
+  fallback: { notify: [ chief ] }
 `;
 const file = (store = "absent.db") => `${base}${escalation}store: sqlite:${store}\n`;
 const eve = ["--at", "2026-12-24T17:30:00+01:00"];
@@ -235,10 +235,12 @@ describe("policy test is refused", () => {
   });
 
   it("where the policy is wrong", async () => {
-    const { code, err } = await policy(file().replace("tell: [ chief ] }\nstore", "tell: [ boss ] }\nstore"));
+    const { code, err } = await policy(
+      file().replace("notify: [ chief ] }\nstore", "notify: [ boss ] }\nstore"),
+    );
     expect(code).toBe(exitCodes.config);
     expect(err).toEqual([
-      "FILE:32:23 escalation.fallback.tell[0]: names a responder that is not defined: boss (name one of anna, ben, chief)",
+      "FILE:32:25 escalation.fallback.notify[0]: names a responder that is not defined: boss (name one of anna, ben, chief)",
     ]);
   });
 

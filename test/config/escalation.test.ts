@@ -51,7 +51,7 @@ async function problems(escalation: string, channels?: string): Promise<string[]
 }
 
 const small = `  responders: { anna: { email: anna@example.com } }
-  fallback: { tell: [anna] }
+  fallback: { notify: [anna] }
 `;
 const responders = `  responders:
     anna: { name: Anna Berg, email: Anna@Example.com, sms: "+1 555 0123", time_zone: Europe/Berlin, hours: ["mon-fri 08:00-18:00"], away: ["2026-12-24"] }
@@ -86,7 +86,7 @@ describe("escalation", () => {
     expect(rest).toEqual({
       tiers: [],
       routes: [],
-      fallback: { tell: ["anna"], by: null, repeat: 900_000 },
+      fallback: { notify: ["anna"], by: null, repeat: 900_000 },
       agentRecipients: true,
       group: 120_000,
       expires: 86_400_000,
@@ -102,9 +102,9 @@ describe("escalation", () => {
 
   it("has responders with addresses in their channels' form, hours, tiers and routes", async () => {
     const found = await policy(
-      `${responders}  tiers: [ { tell: [anna], by: [sms], repeat: 0s, next: 1h } ]
-  routes: [ { topics: ["Billing*"], agents: [support], channels: [mail], causes: [held], tiers: [ { tell: [ben] } ] } ]
-  fallback: { tell: [anna, ben], by: [email], repeat: 1m }
+      `${responders}  tiers: [ { notify: [anna], by: [sms], repeat: 0s, next: 1h } ]
+  routes: [ { topics: ["Billing*"], agents: [support], channels: [mail], causes: [held], tiers: [ { notify: [ben] } ] } ]
+  fallback: { notify: [anna, ben], by: [email], repeat: 1m }
   platform_webhook: { key: "\${env:WHSEC}", signing_secrets: ["\${env:WHSEC}"] }
 `.replace("[anna, ben]", "[anna]"),
     );
@@ -123,14 +123,14 @@ describe("escalation", () => {
       headers: { "X-Key": "pager-key" },
       secret: whsec,
     });
-    expect(found.tiers).toEqual([{ tell: ["anna"], by: ["sms"], repeat: 0, next: 3_600_000 }]);
+    expect(found.tiers).toEqual([{ notify: ["anna"], by: ["sms"], repeat: 0, next: 3_600_000 }]);
     expect(found.routes).toEqual([
       {
         topics: ["Billing*"],
         agents: ["support"],
         channels: ["mail"],
         causes: ["held"],
-        tiers: [{ tell: ["ben"], by: null, repeat: 600_000, next: 900_000 }],
+        tiers: [{ notify: ["ben"], by: null, repeat: 600_000, next: 900_000 }],
       },
     ]);
     expect(found.platformWebhook).toEqual({
@@ -154,7 +154,7 @@ describe("escalation", () => {
   });
 
   it("is shown and logged without what opens anything", async () => {
-    const loaded = await load(`${responders}  fallback: { tell: [ben] }
+    const loaded = await load(`${responders}  fallback: { notify: [ben] }
   platform_webhook: { key: "\${env:WHSEC}", signing_secrets: ["\${env:WHSEC}"] }
 `);
     if (!loaded.ok) return expect.fail(loaded.problems.map(line).join("\n"));
@@ -171,49 +171,49 @@ describe("an escalation is refused", () => {
     const loaded = await load(`  responders:
     anna: { email: anna@example.com, hours: ["monday"] }
     ben: { sms: "+1", time_zone: Europe/Berln }
-  tiers: [ { tell: [ana] }, { tell: [ben], by: [email], repeat: 10 } ]
-  routes: [ { agents: [suport], channels: [phne], tiers: [ { tell: [anna, carl] } ] } ]
+  tiers: [ { notify: [ana] }, { notify: [ben], by: [email], repeat: 10 } ]
+  routes: [ { agents: [suport], channels: [phne], tiers: [ { notify: [anna, carl] } ] } ]
 `);
     expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([
       "6:1 escalation.fallback: is missing (add fallback (Who is told, at any hour, when nobody else is on duty or nobody acknowledges?))",
       "8:5 escalation.responders.anna.time_zone: is missing: hours says when, but not on whose clock (such as time_zone: Europe/Berlin)",
       '8:46 escalation.responders.anna.hours[0]: is no time: monday (write it like "mon-fri 08:00-18:00", "22:00-06:00" (every day), "2026-12-24" or "2026-12-24..2026-12-26")',
       "9:34 escalation.responders.ben.time_zone: is no time zone: Europe/Berln (did you mean Europe/Berlin?)",
-      "10:21 escalation.tiers[0].tell[0]: names a responder that is not defined: ana (did you mean anna?)",
-      "10:38 escalation.tiers[1].tell[0]: is told by email, which ben does not have (add escalation.responders.ben.email, or take email out of by)",
-      "10:65 escalation.tiers[1].repeat: has no unit: 10 (give it a unit: 10s, 10m, 10h or 10d)",
+      "10:23 escalation.tiers[0].notify[0]: names a responder that is not defined: ana (did you mean anna?)",
+      "10:42 escalation.tiers[1].notify[0]: is told by email, which ben does not have (add escalation.responders.ben.email, or take email out of by)",
+      "10:69 escalation.tiers[1].repeat: has no unit: 10 (give it a unit: 10s, 10m, 10h or 10d)",
       "11:24 escalation.routes[0].agents[0]: names an agent that is not defined: suport (did you mean support?)",
       "11:44 escalation.routes[0].channels[0]: names a channel that is not defined: phne (did you mean phone?)",
-      "11:75 escalation.routes[0].tiers[0].tell[1]: names a responder that is not defined: carl (name one of anna, ben)",
+      "11:77 escalation.routes[0].tiers[0].notify[1]: names a responder that is not defined: carl (name one of anna, ben)",
     ]);
   });
 
   const tell = (who: string, more = "") =>
-    `  responders: { anna: ${who} }\n  fallback: { tell: [anna]${more} }\n`;
+    `  responders: { anna: ${who} }\n  fallback: { notify: [anna]${more} }\n`;
   const mail = "{ email: anna@example.com }";
   const onlyMail = "  mail: { adapter: post, agent: support, host: h }\n";
   it.each<[string, string, string, string?]>([
-    ["nobody to fall back on", "  responders: {}\n  fallback: { tell: [] }\n", "fallback.tell: is empty"],
+    ["nobody to fall back on", "  responders: {}\n  fallback: { notify: [] }\n", "fallback.notify: is empty"],
     [
       "somebody unknown",
-      "  responders: {}\n  fallback: { tell: [eve] }\n",
-      "fallback.tell[0]: names a responder that is not defined: eve",
+      "  responders: {}\n  fallback: { notify: [eve] }\n",
+      "fallback.notify[0]: names a responder that is not defined: eve",
     ],
     [
       "somebody without any way",
       tell("{ name: Anna }"),
-      "fallback.tell[0]: names somebody who cannot be told: anna",
+      "fallback.notify[0]: names somebody who cannot be told: anna",
     ],
     [
       "only ways that no channel carries",
       tell('{ sms: "+1" }'),
-      "fallback.tell[0]: names somebody who cannot be told: anna",
+      "fallback.notify[0]: names somebody who cannot be told: anna",
       onlyMail,
     ],
     [
       "a way that no channel carries",
       tell('{ sms: "+1", email: a@b.c }', ", by: [sms]"),
-      "fallback.tell[0]: is told by sms, but no channel carries texts",
+      "fallback.notify[0]: is told by sms, but no channel carries texts",
       onlyMail,
     ],
     ["no way", tell(mail, ", by: []"), "fallback.by: is empty"],
@@ -323,11 +323,11 @@ describe("an escalation is refused", () => {
     ["no cause", `${small}  causes: []\n`, "causes: is empty"],
     [
       "a tier that never ends",
-      `${small}  tiers: [ { tell: [anna], next: 0s } ]\n`,
+      `${small}  tiers: [ { notify: [anna], next: 0s } ]\n`,
       "tiers[0].next: must be longer than 0",
     ],
     ["a key that is misspelled", `${small}  grop: 1m\n`, "grop: is not a known key"],
-    ["no responders", "  fallback: { tell: [anna] }\n", "responders: is missing"],
+    ["no responders", "  fallback: { notify: [anna] }\n", "responders: is missing"],
   ])("with %s", async (what, escalation, expected, channels) => {
     const found = await problems(escalation, channels);
     expect(found[0]?.startsWith(expected) ? [expected] : found).toEqual([expected]);
@@ -379,7 +379,7 @@ describe("an address of ours is nobody's", () => {
     const path = join(folder, `own-${count++}.yaml`);
     writeFileSync(
       path,
-      `${file}escalation:\n  responders: { anna: ${person} }\n  fallback: { tell: [ anna ] }\n`,
+      `${file}escalation:\n  responders: { anna: ${person} }\n  fallback: { notify: [ anna ] }\n`,
     );
     const both = { DEMO_KEY: "k", DEMO_PASSWORD: "p" };
     const loaded = await loadConfig(path, { env: both, adapters: loadAdapter });
@@ -407,7 +407,7 @@ describe("an address of ours is nobody's", () => {
 describe("the part of the file that a policy needs", () => {
   it("is read without the service's secrets", async () => {
     const path = written(
-      `${responders}  fallback: { tell: [anna, ben] }\n  platform_webhook: { key: "\${credential:not-here}" }\n`,
+      `${responders}  fallback: { notify: [anna, ben] }\n  platform_webhook: { key: "\${credential:not-here}" }\n`,
       both.replace("host: m.example.com", 'host: "${env:NOT_HERE}"'),
     );
     const loaded = await loadPolicy(path, { env: {}, adapters });
@@ -426,11 +426,11 @@ describe("the part of the file that a policy needs", () => {
 
   it("is refused for what is wrong in it, in its place", async () => {
     const loaded = await loadPolicy(
-      written("  responders: {}\n  fallback: { tell: [eve] }\n  routes: [ { agents: [x], tiers: [] } ]\n"),
+      written("  responders: {}\n  fallback: { notify: [eve] }\n  routes: [ { agents: [x], tiers: [] } ]\n"),
       { env, adapters },
     );
     expect(loaded.ok ? [] : loaded.problems.map(({ line: at, key }) => [at, key])).toEqual([
-      [8, "escalation.fallback.tell[0]"],
+      [8, "escalation.fallback.notify[0]"],
       [9, "escalation.routes[0].agents[0]"],
     ]);
     const list = await loadPolicy(written("  - a\n"), { env, adapters });
@@ -452,7 +452,7 @@ describe("the part of the file that a policy needs", () => {
 
 describe("escalation with sender_auth: off (review 6)", () => {
   const escalation =
-    "  responders: { anna: { email: anna@example.com, webhook: { url: https://pager.example.com/a } } }\n  fallback: { tell: [anna] }\n";
+    "  responders: { anna: { email: anna@example.com, webhook: { url: https://pager.example.com/a } } }\n  fallback: { notify: [anna] }\n";
   const server = "host: m.example.com, tls: implicit";
   const mail = (more: string) =>
     `  mail: { adapter: email, agent: support, ${more}imap: { ${server}, user: a@example.com, password: "\${env:KEY}" }, smtp: { ${server} } }\n`;

@@ -125,7 +125,7 @@ describe("config.example.yaml", () => {
       hours: [{ kind: "weekly" }, { days: [5], from: 540, to: 720 }],
     });
     expect(escalation).toMatchObject({
-      tiers: [{ tell: ["anna"], by: ["sms", "email"], repeat: 600_000, next: 900_000 }],
+      tiers: [{ notify: ["anna"], by: ["sms", "email"], repeat: 600_000, next: 900_000 }],
       routes: [{ topics: ["billing*"], tiers: [{ by: null, repeat: 600_000 }] }],
       via: { email: "support-mail", sms: "support-sms" },
     });

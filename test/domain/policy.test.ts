@@ -39,8 +39,8 @@ function person(id: string, over: Partial<Omit<Person, "hours">> & { hours?: str
     ...rest,
   };
 }
-const tier = (tell: string[], over: Partial<Tier> = {}): Tier => ({
-  tell,
+const tier = (notify: string[], over: Partial<Tier> = {}): Tier => ({
+  notify,
   by: null,
   repeat: 10 * minute,
   next: 15 * minute,
@@ -51,7 +51,7 @@ function policy(people: readonly Person[], over: Partial<Policy> = {}): Policy {
     responders: new Map(people.map((one) => [one.id, one])),
     tiers: [],
     routes: [],
-    fallback: { tell: ["chief"], by: null, repeat: 15 * minute },
+    fallback: { notify: ["chief"], by: null, repeat: 15 * minute },
     agentRecipients: true,
     group: 0,
     expires: hour,
@@ -74,8 +74,8 @@ function diary(own: Policy, from: number, until: number, first: Progress = begin
   let [progress, now]: [Progress, number | null] = [first, from];
   while (now !== null && now <= until) {
     const done: ReturnType<typeof step> = step(own, about, progress, now);
-    if (done.tell.length > 0)
-      told.push(`+${(now - from) / minute}: ${done.tell.map((one) => one.person).join(" ")}`);
+    if (done.notify.length > 0)
+      told.push(`+${(now - from) / minute}: ${done.notify.map((one) => one.person).join(" ")}`);
     [progress, now] = [done.progress, done.dueAt];
   }
   return told;
@@ -100,17 +100,17 @@ describe("step", () => {
     const own = policy(people, { tiers: [tier(["anna"])] });
     const first = step(own, about, begin(t0), t0);
     expect(first).toEqual({
-      tell: [{ person: "anna", name: "anna", way: "email", address: "anna@example.com" }],
+      notify: [{ person: "anna", name: "anna", way: "email", address: "anna@example.com" }],
       progress: { tier: 0, enteredAt: t0, toldAt: t0 },
       dueAt: t0 + 10 * minute,
     });
-    expect(step(own, about, first.progress, t0 + minute)).toEqual({ ...first, tell: [] });
+    expect(step(own, about, first.progress, t0 + minute)).toEqual({ ...first, notify: [] });
   });
 
   it("passes at once over tiers nobody of which is on duty", () => {
     const own = policy(people, { tiers: [tier(["cleo"]), tier(["cleo", "ben"])] });
     expect(step(own, about, begin(t0), t0)).toMatchObject({
-      tell: [{ person: "ben" }],
+      notify: [{ person: "ben" }],
       progress: { tier: 1 },
     });
   });
@@ -149,10 +149,10 @@ describe("step", () => {
   });
 
   it("ends only when the fallback does not repeat", () => {
-    const own = policy(people, { fallback: { tell: ["chief"], by: null, repeat: 0 } });
+    const own = policy(people, { fallback: { notify: ["chief"], by: null, repeat: 0 } });
     const first = step(own, about, begin(t0), t0);
-    expect(first).toMatchObject({ tell: [{ person: "chief" }], dueAt: null });
-    expect(step(own, about, first.progress, t0 + 99 * hour)).toMatchObject({ tell: [], dueAt: null });
+    expect(first).toMatchObject({ notify: [{ person: "chief" }], dueAt: null });
+    expect(step(own, about, first.progress, t0 + 99 * hour)).toMatchObject({ notify: [], dueAt: null });
   });
 
   it("tells once when the clock is put forward by days", () => {
@@ -160,8 +160,11 @@ describe("step", () => {
     const first = step(own, about, begin(t0), t0);
     const later = t0 + 72 * hour;
     const second = step(own, about, first.progress, later);
-    expect(second).toMatchObject({ tell: [{ person: "ben" }], progress: { tier: 1, enteredAt: later } });
-    expect(step(own, about, second.progress, later)).toMatchObject({ tell: [], dueAt: later + 10 * minute });
+    expect(second).toMatchObject({ notify: [{ person: "ben" }], progress: { tier: 1, enteredAt: later } });
+    expect(step(own, about, second.progress, later)).toMatchObject({
+      notify: [],
+      dueAt: later + 10 * minute,
+    });
   });
 
   it("is not stopped by a clock that is put back by days", () => {
@@ -169,21 +172,21 @@ describe("step", () => {
     const first = step(own, about, begin(t0), t0);
     const earlier = t0 - 72 * hour;
     const again = step(own, about, first.progress, earlier);
-    expect(again).toMatchObject({ tell: [], dueAt: earlier + 10 * minute });
+    expect(again).toMatchObject({ notify: [], dueAt: earlier + 10 * minute });
     expect(diary(own, earlier, earlier + 15 * minute, again.progress)).toEqual(["+10: anna", "+15: ben"]);
   });
 
   it("finds the fallback when a policy has fewer tiers than before", () => {
     const own = policy(people, { tiers: [tier(["anna"])] });
     const done = step(own, about, { tier: 5, enteredAt: t0, toldAt: t0 }, t0 + minute);
-    expect(done).toMatchObject({ tell: [{ person: "chief" }, { person: "anna" }], progress: { tier: 1 } });
-    expect(step(own, about, done.progress, t0 + minute).tell).toEqual([]);
+    expect(done).toMatchObject({ notify: [{ person: "chief" }, { person: "anna" }], progress: { tier: 1 } });
+    expect(step(own, about, done.progress, t0 + minute).notify).toEqual([]);
   });
 
   it("writes once to an address that two people share", () => {
     const shared = [person("anna"), person("ben", { email: "anna@example.com" }), person("chief")];
     const own = policy(shared, { tiers: [tier(["ben", "anna"])] });
-    expect(step(own, about, begin(t0), t0).tell.map((one) => one.person)).toEqual(["ben"]);
+    expect(step(own, about, begin(t0), t0).notify.map((one) => one.person)).toEqual(["ben"]);
   });
 });
 
@@ -221,7 +224,7 @@ describe("contacts", () => {
       tiers: [tier(["anna"]), tier(["ben"])],
     });
     expect(step(own, about, begin(t0), t0)).toMatchObject({
-      tell: [{ person: "ben" }],
+      notify: [{ person: "ben" }],
       progress: { tier: 1 },
     });
   });
@@ -255,7 +258,7 @@ describe("routes", () => {
     [{ topic: null, channel: "phone" }, "phones"],
     [{ cause: "channel-down" }, "money"],
   ])("%j is for %s", (over, who) => {
-    expect(tiersFor(own, { ...about, ...over })[0]?.tell).toEqual([who]);
+    expect(tiersFor(own, { ...about, ...over })[0]?.notify).toEqual([who]);
   });
 });
 
@@ -265,7 +268,7 @@ describe("whatever the policy and the clock", () => {
     hours: fc.tuple(...ids.map(() => fc.constantFrom<string[]>([], day, night, ["sat,sun 00:00-24:00"]))),
     tiers: fc.array(
       fc.record({
-        tell: fc.subarray(ids, { minLength: 1 }),
+        notify: fc.subarray(ids, { minLength: 1 }),
         by: fc.constant(null),
         repeat: fc.constantFrom(0, 5 * minute, hour),
         next: fc.constantFrom(minute, 15 * minute, 12 * hour),
@@ -285,13 +288,13 @@ describe("whatever the policy and the clock", () => {
         const own = policy([...people, person("chief")], { tiers });
         let now = start;
         let done = step(own, about, begin(now), now);
-        expect(done.tell).not.toEqual([]);
+        expect(done.notify).not.toEqual([]);
         // As the daemon does it: asked when it is due, or when the clock was put back.
         for (const jump of jumps) {
           now = jump === 0 ? (done.dueAt ?? now) : now + jump;
           done = step(own, about, done.progress, now);
           expect(done.dueAt).toBeGreaterThan(now);
-          expect(step(own, about, done.progress, now).tell).toEqual([]);
+          expect(step(own, about, done.progress, now).notify).toEqual([]);
         }
         const most = tiers.reduce((sum, { next }) => sum + next, 15 * minute);
         const end = now + most;
@@ -301,7 +304,7 @@ describe("whatever the policy and the clock", () => {
         }
         expect(done.progress.tier).toBe(tiers.length);
         const again = step(own, about, done.progress, done.dueAt ?? 0);
-        expect(again.tell[0]?.person).toBe("chief");
+        expect(again.notify[0]?.person).toBe("chief");
       }),
       { numRuns: 200 },
     );
@@ -319,10 +322,10 @@ describe("forecast", () => {
     const own = policy(people, { tiers: [tier(["cleo"]), tier(["anna", "ben", "cleo"])] });
     const { looks, complete } = forecast(own, about, t0);
     expect(complete).toBe(true);
-    const shown = looks.map(({ at, tier: number, tell, spared }) => [
+    const shown = looks.map(({ at, tier: number, notify, spared }) => [
       (at - t0) / minute,
       number,
-      tell.map((one) => one.person),
+      notify.map((one) => one.person),
       spared.map((one) => one.person.id),
     ]);
     expect(shown).toEqual([
@@ -340,7 +343,7 @@ describe("forecast", () => {
 
   it("is only the fallback where there are no tiers", () => {
     const { looks } = forecast(policy([person("chief")]), about, t0);
-    expect(looks).toMatchObject([{ at: t0, tier: null, tell: [{ person: "chief" }], spared: [] }]);
+    expect(looks).toMatchObject([{ at: t0, tier: null, notify: [{ person: "chief" }], spared: [] }]);
   });
 
   it("ends with a policy that tells every second for a year", () => {

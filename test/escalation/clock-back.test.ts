@@ -99,7 +99,7 @@ it("who was told an hour ahead is told again when the repetition is due, not an 
   const dora = { id: "dora", name: "Dora", email: "dora@people.example", sms: null, webhook: null };
   const policy = policyOf({
     responders: new Map([["dora", { ...dora, timeZone: "UTC", hours: [], away: [] }]]),
-    fallback: { tell: ["dora"], by: null, repeat: 10 * minute },
+    fallback: { notify: ["dora"], by: null, repeat: 10 * minute },
   });
   const outbound = { compose: () => [], send: () => Promise.reject(new Error("nothing is sent")) };
   const lines = new Map([["c", lineOf({ outbound })]]);

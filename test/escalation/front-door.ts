@@ -39,7 +39,7 @@ export function policyOf(over: Partial<Policy> = {}): Policy {
     responders: new Map([["chief", chief]]),
     tiers: [],
     routes: [],
-    fallback: { tell: ["chief"], by: null, repeat: 15 * minute },
+    fallback: { notify: ["chief"], by: null, repeat: 15 * minute },
     agentRecipients: true,
     group: 0,
     expires: 60 * minute,

@@ -75,7 +75,7 @@ it(
       },
       escalation: {
         responders: { chief: { email: chief } },
-        fallback: { tell: ["chief"] },
+        fallback: { notify: ["chief"] },
         group: "0s",
         // Nothing but the webhooks tells in time.
         poll: "12h",

@@ -12,8 +12,8 @@ const office = "+12025550150";
 const dora = { name: "Dora Dahl", sms: "+12025550191" };
 const escalation = {
   responders: { dora },
-  tiers: [{ tell: ["dora"], repeat: "10m", next: "15m" }],
-  fallback: { tell: ["dora"] },
+  tiers: [{ notify: ["dora"], repeat: "10m", next: "15m" }],
+  fallback: { notify: ["dora"] },
   group: "0s",
   poll: "12h",
   poll_open: "12h",

@@ -15,7 +15,7 @@ export const policyOf = (over: Partial<Policy> = {}): Policy => ({
   responders: new Map(),
   tiers: [],
   routes: [],
-  fallback: { tell: [], by: null, repeat: 0 },
+  fallback: { notify: [], by: null, repeat: 0 },
   agentRecipients: false,
   group: 0,
   expires: 3_600_000,

@@ -30,7 +30,7 @@ async function reload(desk: Desk, change: (file: File) => void): Promise<void> {
 
 const byText = (who: string, more: Block = {}) => ({
   ...policy,
-  tiers: [{ tell: [who], by: ["sms"], repeat: "0s", next: "24h", ...more }],
+  tiers: [{ notify: [who], by: ["sms"], repeat: "0s", next: "24h", ...more }],
 });
 /** Another number of the same account carries what people are told. */
 const secondNumber = (file: File) => {
@@ -78,7 +78,7 @@ it.concurrent("a shorter tier ends when it says, and a fallback that was told on
   await desk.text("A refund, please");
   await desk.textTo(dora.sms);
   await desk.quiet();
-  const once = { tell: ["chief"], repeat: "0s" };
+  const once = { notify: ["chief"], repeat: "0s" };
   await reload(desk, (file) => (file.escalation = { ...byText("dora", { next: "5m" }), fallback: once }));
   await desk.quiet();
   expect(desk.mailsTo(chief.email)).toEqual([]);
@@ -88,7 +88,7 @@ it.concurrent("a shorter tier ends when it says, and a fallback that was told on
   await reload(
     desk,
     (file) =>
-      (file.escalation = { ...byText("dora", { next: "5m" }), fallback: { ...once, tell: ["emil"] } }),
+      (file.escalation = { ...byText("dora", { next: "5m" }), fallback: { ...once, notify: ["emil"] } }),
   );
   expect((await desk.mailTo(emil.email)).subject).toContain("[Escalation 1]");
   await desk.quiet();
@@ -106,7 +106,7 @@ it.concurrent("who waits for a text is told by mail when there are no texts any 
   await reload(desk, (file) => {
     withoutTexts(file);
     const people = { dora: { ...dora, sms: undefined }, emil: { ...emil, sms: undefined }, chief };
-    const tiers = [{ tell: ["dora"], repeat: "0s", next: "24h" }];
+    const tiers = [{ notify: ["dora"], repeat: "0s", next: "24h" }];
     file.escalation = { ...policy, people, tiers };
   });
   const notice = await desk.mailTo(dora.email);

@@ -6,7 +6,7 @@ import { chief, colleague, dora, emil, openDesk, policy } from "../app/escalatio
 import { eventually } from "../app/eventually.ts";
 import { anna } from "../app/lines-world.ts";
 
-const doraAlone = { ...policy, tiers: [{ tell: ["dora"], by: ["sms"], repeat: "0s", next: "15m" }] };
+const doraAlone = { ...policy, tiers: [{ notify: ["dora"], by: ["sms"], repeat: "0s", next: "15m" }] };
 
 it.concurrent("people are told again when nobody hears what the customer writes", async ({
   onTestFinished,

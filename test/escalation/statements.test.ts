@@ -30,7 +30,7 @@ const responders = [1, 2].map((n) => ({
 }));
 const policy = policyOf({
   responders: new Map(responders.map((one) => [one.id, one])),
-  tiers: [{ tell: ["r1", "r2"], by: null, repeat: 0, next: 60_000 }],
+  tiers: [{ notify: ["r1", "r2"], by: null, repeat: 0, next: 60_000 }],
   via: { email: "c", sms: "c" },
 });
 const outbound = {} as Outbound; // nothing is composed or sent here

@@ -14,7 +14,7 @@ ${more}`;
 const env = { KEY: "k", TOKEN: "a b", BROKEN: "a\r\nX-Injected: yes" };
 const person = (webhook: string, more = "") => `escalation:
   responders: { dora: { webhook: { url: "https://hooks.example/x", ${webhook} } } }
-  fallback: { tell: [dora] }
+  fallback: { notify: [dora] }
 ${more}`;
 const deps = { policy: () => null, lines: () => new Map() };
 

@@ -35,8 +35,8 @@ async function world(finished: Finished, answer: Answering, over: object = {}): 
       ...policy,
       responders: { pager, dora, emil, chief },
       tiers: [
-        { tell: ["pager"], repeat: "0s", next: "12h" },
-        { tell: ["emil"], by: ["email"], repeat: "0s", next: "12h" },
+        { notify: ["pager"], repeat: "0s", next: "12h" },
+        { notify: ["emil"], by: ["email"], repeat: "0s", next: "12h" },
       ],
       allow_private: ["127.0.0.1"],
       ...over,
@@ -125,7 +125,7 @@ it.concurrent("a recipient of the agent at a private address is not reached, and
   const topics = [topic("refund", { recipients: [{ channel: "webhook", value: hook.url }] })];
   const desk = await openDesk(onTestFinished, {
     topics,
-    escalation: { ...policy, tiers: [], fallback: { tell: ["chief"], repeat: "0s" } },
+    escalation: { ...policy, tiers: [], fallback: { notify: ["chief"], repeat: "0s" } },
   });
   await ask(desk);
   await desk.mailTo(chief.email);
@@ -141,7 +141,7 @@ it.concurrent("who was told learns that somebody else has it, and cannot take it
 }) => {
   let answer: Answering = status(204);
   const { desk, told } = await world(onTestFinished, (response, got) => answer(response, got), {
-    tiers: [{ tell: ["pager", "dora"], repeat: "0s", next: "12h" }],
+    tiers: [{ notify: ["pager", "dora"], repeat: "0s", next: "12h" }],
   });
   await ask(desk);
   await desk.textTo(dora.sms);

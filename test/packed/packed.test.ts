@@ -157,7 +157,7 @@ channels:
     imap: { host: imap.example.com, user: support@example.com, password: "\${env:KEY}" }
     smtp: { host: smtp.example.com }
   line: { adapter: ./line.ts, agent: support, server: { host: 127.0.0.1, port: 7000 }, token: "\${env:KEY}" }
-escalation: { responders: { op: { webhook: { url: "https://ops.example.com" } } }, fallback: { tell: [ op ] } }
+escalation: { responders: { op: { webhook: { url: "https://ops.example.com" } } }, fallback: { notify: [ op ] } }
 store: sqlite:store.db
 `;
     writeFileSync(join(home, "good.yaml"), text);

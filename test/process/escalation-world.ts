@@ -294,9 +294,9 @@ escalation:
     nora: { name: ${nora.name}, sms: "${nora.sms}", email: ${nora.email} }
     chief: { name: ${chief.name}, sms: "${chief.sms}", email: ${chief.email} }
   tiers:
-    - { tell: [dora, emil, ida], repeat: ${repeat}, next: ${next} }
-    - { tell: [nora], repeat: ${repeat}, next: ${next} }
-  fallback: { tell: [chief], repeat: ${repeat} }
+    - { notify: [dora, emil, ida], repeat: ${repeat}, next: ${next} }
+    - { notify: [nora], repeat: ${repeat}, next: ${next} }
+  fallback: { notify: [chief], repeat: ${repeat} }
   group: 0s
   poll: 12h
   poll_open: 12h

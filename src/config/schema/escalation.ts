@@ -86,13 +86,13 @@ const person = z.strictObject({
   away: z.array(window).prefault([]).describe("When are they not told, whatever hours says?"),
 });
 
-const tell = z.array(name).min(1).describe("Who is told?");
+const notify = z.array(name).min(1).describe("Who is told?");
 const by = z.array(z.enum(ways)).min(1).optional().describe("By what? Default: every way they have.");
 const repeat = (initial: string) =>
   duration.prefault(initial).describe("How often are they told again? 0s: they are told once.");
 
 const tier = z.strictObject({
-  tell,
+  notify,
   by,
   repeat: repeat("10m"),
   next: span
@@ -150,7 +150,7 @@ export const escalation = z.strictObject({
     .prefault([])
     .describe("Which escalations have tiers of their own? The first that matches counts."),
   fallback: z
-    .strictObject({ tell, by, repeat: repeat("15m") })
+    .strictObject({ notify, by, repeat: repeat("15m") })
     .describe("Who is told, at any hour, when nobody else is on duty or nobody acknowledges?"),
   agent_recipients: z
     .boolean()

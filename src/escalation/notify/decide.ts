@@ -61,8 +61,8 @@ export function planStep(
   const first = row.told_at === null && row.tier === 0;
   const recipientOf = (to: Contact) => recipient(policy, to, lines);
   const due =
-    next.tell.length > 0
-      ? next.tell.map(recipientOf)
+    next.notify.length > 0
+      ? next.notify.map(recipientOf)
       : current(policy, about, next.progress, now)
           .map(recipientOf)
           .filter((one) => isMissing(one, targets, lines));
@@ -163,7 +163,7 @@ export function notifyRecipients(
     notices.push({ id: newId(), contact: contact.id, ...kind, text: null, inMs });
   }
   // No responder of this step is reachable on any channel, so the next step is due at once.
-  const failed = next.tell.length > 0 && unreachable.length === recipients.length;
+  const failed = next.notify.length > 0 && unreachable.length === recipients.length;
   const { tier, enteredAt } = next.progress;
   const moves = { tier, entered_at: enteredAt, told_at: plan.toldAt, due_at: next.dueAt };
   return {

@@ -199,7 +199,7 @@ const basis: Policy = {
   responders: new Map(),
   tiers: [],
   routes: [],
-  fallback: { tell: ["dora"], by: null, repeat: repeatMs },
+  fallback: { notify: ["dora"], by: null, repeat: repeatMs },
   agentRecipients: false,
   group: groupMs,
   expires: 3_600_000,
