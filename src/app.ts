@@ -227,7 +227,7 @@ export async function startApp(options: AppOptions): Promise<App> {
         ...deps,
         rate,
         timeout: config.platform.timeout,
-        settleAfter: config.platform.settle_after,
+        settleAfter: config.platform.absent_after,
       }),
       sendStage(deps),
       fetchStage({ ...deps, mostBytes }),

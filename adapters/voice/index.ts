@@ -44,7 +44,7 @@ export default defineAdapter({
     conversations: "person",
     platform: "voice",
     // Reconciliation of an unknown outcome is short: a caller does not wait half a minute.
-    defaults: { concurrency: 500, on_unknown: "drop", settle_after: "5s" },
+    defaults: { concurrency: 500, on_unknown: "drop", absent_after: "5s" },
   },
   address: callable,
   exclusive: ({ dialect, number }) =>

@@ -19,8 +19,8 @@ export interface ChannelRules extends Rules {
   readonly on_unknown: "hold" | "resend" | "drop";
   readonly unknown_window: number;
   /** Milliseconds after an unanswered call before a question counts as not asked. The default is the
-   *  platform's `settle_after`. */
-  readonly settle_after?: number | undefined;
+   *  platform's `absent_after`. */
+  readonly absent_after?: number | undefined;
   readonly on_permanent_failure: "continue" | "block";
   readonly on_new_message: "send" | "drop";
   /** Debounce time in milliseconds: the customer's next message within it joins the previous one; 0

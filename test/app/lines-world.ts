@@ -296,7 +296,7 @@ function configFile(platformUrl: string, apiUrl: string, options: LinesOptions):
     platform: {
       url: platformUrl,
       timeout: "20s",
-      settle_after: "1s",
+      absent_after: "1s",
       rate: { requests: 100_000, per: "60s" },
       ...options.platform,
     },

@@ -145,7 +145,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
       platform: {
         url: front.url,
         timeout: "20s",
-        settle_after: "1s",
+        absent_after: "1s",
         rate: { requests: rate.requests, per: `${rate.perSeconds}s` },
         ...options.platform,
       },

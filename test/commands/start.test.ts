@@ -58,7 +58,7 @@ agents:
     file,
     `platform:
   url: embedded
-  settle_after: 1s
+  absent_after: 1s
   embedded: { agents: agents.yaml, database: platform.db }
 agents: { phone: { key: ${key}, refresh: 1s } }
 channels:

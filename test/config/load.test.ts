@@ -19,7 +19,7 @@ describe("a good file", () => {
       url: "https://platform.example.com",
       rate: { requests: 1000, per: 60_000 },
       timeout: 60_000,
-      settle_after: 30_000,
+      absent_after: 30_000,
     });
     expect(read.agents).toEqual({ support: { key: "k-1", refresh: 60_000 } });
     expect(read.channels[0]?.core).toEqual({

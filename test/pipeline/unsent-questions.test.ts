@@ -31,7 +31,7 @@ async function occupied(house: House): Promise<() => Promise<unknown>> {
 
 describe("a question that has not been sent (review 22)", () => {
   it("counts as not asked after a crash, and is asked at once without a look-up", async () => {
-    const options = { settleAfter: 600_000, rules: { settle_after: 600_000 } };
+    const options = { settleAfter: 600_000, rules: { absent_after: 600_000 } };
     const house = await openTexts(options);
     await house.says("hi");
     await occupied(house);
@@ -81,8 +81,8 @@ describe("a question that has not been sent (review 22)", () => {
     expect((await house.state()).turns).toEqual(["answered", "dropped", "answered"]);
   });
 
-  it("is asked again after the channel's own settle_after when it was lost on the way", async () => {
-    const asked = async (rules: { readonly settle_after?: number }) => {
+  it("is asked again after the channel's own absent_after when it was lost on the way", async () => {
+    const asked = async (rules: { readonly absent_after?: number }) => {
       const house = await callHouse({ settleAfter: 600_000, rules });
       const call = callOf(house);
       await call.opens();
@@ -93,9 +93,9 @@ describe("a question that has not been sent (review 22)", () => {
       await house.passes(20_000, 1000);
       return house.said.map(({ text }) => text);
     };
-    expect(await asked({ settle_after: 5000 })).toEqual(["answer to one"]);
+    expect(await asked({ absent_after: 5000 })).toEqual(["answer to one"]);
     expect(await asked({})).toEqual([]);
-    expect(voice.traits.defaults).toMatchObject({ settle_after: "5s" });
+    expect(voice.traits.defaults).toMatchObject({ absent_after: "5s" });
   });
 
   it("counts its failed tries: the backoff grows while no connection can be opened", async () => {

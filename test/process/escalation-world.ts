@@ -271,7 +271,7 @@ function configFile(at: Addresses, options: PlaceOptions): string {
   const phone = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${at.api}", number: "${ourNumber}"`;
   const caps = "caps: { sender: [], conversation: [], channel: [] }";
   return `
-platform: { url: "${at.platform}", timeout: 20s, settle_after: 500ms, rate: { requests: 100000, per: 60s } }
+platform: { url: "${at.platform}", timeout: 20s, absent_after: 500ms, rate: { requests: 100000, per: 60s } }
 agents: { support: { key: "\${env:AGENT_KEY}" } }
 channels:
   sms: { adapter: sms, agent: support, provider: twilio, ${phone}, debounce: 0s, ${caps}, missed: { every: 1h, overlap: 1h, after: 1ms } }

@@ -131,7 +131,7 @@ function agentsFile(model: Served): string {
 function configFile(platform: string, api: string, port: number, options: PlaceOptions): string {
   const phoneAccount = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${api}", number: "${ourNumber}"`;
   return `
-platform: { url: "${platform}", timeout: 20s, settle_after: 1s, rate: { requests: 100000, per: 60s } }
+platform: { url: "${platform}", timeout: 20s, absent_after: 1s, rate: { requests: 100000, per: 60s } }
 agents: { support: { key: "\${env:AGENT_KEY}" } }
 channels:
   sms: { adapter: sms, agent: support, provider: twilio, ${phoneAccount}, debounce: ${options.debounce ?? "0s"}, caps: { sender: [], conversation: [], channel: [] }, missed: { every: 1h, overlap: 1h, after: 1ms } }

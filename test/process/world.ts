@@ -247,7 +247,7 @@ function configFile(
   const usual = options.move ? "mark: { with: move, folder: Archive }" : "mark: { with: keyword }";
   const mark = options.mark === "none" ? "mark: { with: none }" : usual;
   return `
-platform: { url: "${platform}", timeout: ${options.timeout}, settle_after: 1s, rate: { requests: 100000, per: 60s } }
+platform: { url: "${platform}", timeout: ${options.timeout}, absent_after: 1s, rate: { requests: 100000, per: 60s } }
 agents: { support: { key: "\${env:AGENT_KEY}" } }
 channels:
   mail:

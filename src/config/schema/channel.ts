@@ -79,10 +79,10 @@ export const coreChannel = z.object({
       "What happens to a reply that may or may not have gone out? hold: a human decides; RESEND MAY REACH THE PERSON TWICE; DROP MAY REACH NOBODY.",
     ),
   unknown_window: duration.prefault("15m").describe("How long is looked for it before that policy applies?"),
-  settle_after: span
+  absent_after: span
     .optional()
     .describe(
-      "How long after an unanswered call does a question that the platform does not list count as not asked, so that it is asked again? Default: 5s for calls, else platform.settle_after.",
+      "How long after an unanswered call does a question that the platform does not list count as not asked, so that it is asked again? Default: 5s for calls, else platform.absent_after.",
     ),
   on_permanent_failure: z
     .enum(["continue", "block"])

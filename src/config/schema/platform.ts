@@ -39,7 +39,7 @@ export const platform = z
     timeout: span
       .prefault("60s")
       .describe("How long may one call take before its outcome counts as unknown?"),
-    settle_after: span
+    absent_after: span
       .prefault("30s")
       .describe(
         "How long after an unanswered call is it believed that a question is not there, so that it may be asked again?",

@@ -43,9 +43,9 @@ export const readTimeout = (deps: Pick<AskDeps, "timeout" | "timing">): number =
   Math.min(deps.timeout, deps.timing.ask.read);
 const readSignal = (signal: AbortSignal, deps: AskDeps): AbortSignal => limited(signal, readTimeout(deps));
 
-/** Returns the channel's `settle_after`, or the platform's default, in milliseconds. */
+/** Returns the channel's `absent_after`, or the platform's default, in milliseconds. */
 const settleAfterOf = ({ line }: Asking, deps: AskDeps): number =>
-  line.rules.settle_after ?? deps.settleAfter;
+  line.rules.absent_after ?? deps.settleAfter;
 
 /** The parameters of an API call with an effect. The call ends with the lease and does not begin unless
  *  its full timeout fits into the lease. The attempt is recorded at the crossing, when the connection is

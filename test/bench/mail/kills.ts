@@ -49,7 +49,7 @@ export async function kills(rig: Rig, main: string, count: number): Promise<Tall
     const { answered, duplicated } = await watched;
     await daemon.stop();
     // Without a Sent folder an unknown reply is held for the operator, who can see it. A question of unknown outcome
-    // is asked again after settle_after, which is longer than the watch waits for the next reply.
+    // is asked again after absent_after, which is longer than the watch waits for the next reply.
     const held = new Set(["unknown", "held"].flatMap((state) => recipientsOf(directory, state)));
     const open = new Set(rowsOf(directory, "SELECT person FROM turns WHERE state IN ('unknown', 'waiting')"));
     const missing = ids.flatMap((id, n) => (answered.has(id) || held.has(authorOf(n)) ? [] : [authorOf(n)]));
