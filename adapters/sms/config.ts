@@ -91,7 +91,7 @@ const split = z
   .refine(({ target, max }) => target <= max, { path: ["target"], error: "must not be above max" })
   .prefault({});
 
-const missed = z
+const backfill = z
   .strictObject({
     every: duration
       .prefault("5m")
@@ -162,7 +162,7 @@ export const config = z
     media,
     opt_out: optOut,
     split,
-    missed,
+    backfill,
     further_numbers: z
       .array(number)
       .prefault([])

@@ -52,7 +52,7 @@ function twilioSettings(config: SmsConfig): TwilioSettings {
     statusCallback: config.status_callback,
     callbackOverrides,
     media: { maxSize: config.media.max_size, hosts: config.media.hosts },
-    missed: config.missed,
+    backfill: config.backfill,
     isConsent: (body, to) => meaningOf(config, body, to) !== null,
     ca: config.ca,
   };

@@ -310,7 +310,7 @@ function configFile(platformUrl: string, apiUrl: string, options: LinesOptions):
         number: ourNumber,
         debounce: "0s",
         caps: { sender: [], conversation: [], channel: [] },
-        missed: { every: "500ms", overlap: "10m", after: "1s" },
+        backfill: { every: "500ms", overlap: "10m", after: "1s" },
         ...options.sms,
       },
       voice: {

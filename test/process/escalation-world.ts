@@ -274,7 +274,7 @@ function configFile(at: Addresses, options: PlaceOptions): string {
 platform: { url: "${at.platform}", timeout: 20s, absent_after: 500ms, rate: { requests: 100000, per: 60s } }
 agents: { support: { key: "\${env:AGENT_KEY}" } }
 channels:
-  sms: { adapter: sms, agent: support, provider: twilio, ${phone}, debounce: 0s, ${caps}, missed: { every: 1h, overlap: 1h, after: 1ms } }
+  sms: { adapter: sms, agent: support, provider: twilio, ${phone}, debounce: 0s, ${caps}, backfill: { every: 1h, overlap: 1h, after: 1ms } }
   mail:
     adapter: email
     agent: support

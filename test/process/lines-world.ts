@@ -134,7 +134,7 @@ function configFile(platform: string, api: string, port: number, options: PlaceO
 platform: { url: "${platform}", timeout: 20s, absent_after: 1s, rate: { requests: 100000, per: 60s } }
 agents: { support: { key: "\${env:AGENT_KEY}" } }
 channels:
-  sms: { adapter: sms, agent: support, provider: twilio, ${phoneAccount}, debounce: ${options.debounce ?? "0s"}, caps: { sender: [], conversation: [], channel: [] }, missed: { every: 1h, overlap: 1h, after: 1ms } }
+  sms: { adapter: sms, agent: support, provider: twilio, ${phoneAccount}, debounce: ${options.debounce ?? "0s"}, caps: { sender: [], conversation: [], channel: [] }, backfill: { every: 1h, overlap: 1h, after: 1ms } }
   voice: { adapter: voice, agent: support, dialect: twilio, ${phoneAccount}, collect: 50ms, speaking_rate: 40, greeting: Hello, fillers: { first: 60s, second: 70s } }
 http: { listen: "127.0.0.1:${port}", admin_listen: "127.0.0.1:0", public_url: "${publicUrl}" }
 store: sqlite:bridgehead.db

@@ -36,22 +36,22 @@ export function missed(
     if (health.of("list") === null) health.set("list", { state: "connecting" });
     let place = readPlace(start) ?? (await begin(channel));
     while (!signal.aborted) {
-      let pause = settings.missed.every;
+      let pause = settings.backfill.every;
       try {
         const now = channel.clock.now();
         // A clock that was ahead has left a cursor in the future.
         const behind = Math.min(place.complete, now);
         const until = Math.min(now, behind + pieceMs);
-        const span = { from: behind - settings.missed.overlap, to: until < now ? until : null };
+        const span = { from: behind - settings.backfill.overlap, to: until < now ? until : null };
         const found = await listed(client, settings, await channel.addresses(), span, signal);
-        const upTo = Math.min(until, now - settings.missed.after);
+        const upTo = Math.min(until, now - settings.backfill.after);
         const next = { ...place, complete: Math.max(behind, upTo) };
         const [due, young] = sorted(found, place.first, upTo);
         await take(due, next, signal);
         place = next;
         if (until < now) continue;
         health.set("list", { state: "ready" });
-        if (await anyNew(young)) pause = Math.min(pause, settings.missed.after + 1000);
+        if (await anyNew(young)) pause = Math.min(pause, settings.backfill.after + 1000);
       } catch (error) {
         if (signal.aborted) return;
         health.set("list", failed(error));

@@ -32,7 +32,7 @@ export interface TwilioSettings {
     /** Hosts in addition to the API's own from which media may be downloaded with our login. */
     readonly hosts: readonly string[];
   };
-  readonly missed: {
+  readonly backfill: {
     /** Milliseconds: the polling interval, the overlap of each poll with the last one, and the age at
      *  which a text's webhook counts as missed. */
     readonly every: number;

@@ -30,7 +30,7 @@ export function settings(apiUrl: string, more: Settings = {}): Settings {
     auth_tokens: [token],
     number: ours,
     api_url: apiUrl,
-    missed: { every: "100ms", after: "0ms", overlap: "10m" },
+    backfill: { every: "100ms", after: "0ms", overlap: "10m" },
     ...more,
   };
 }

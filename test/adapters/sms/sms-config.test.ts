@@ -25,7 +25,7 @@ describe("a block", () => {
       status_callback: true,
       media: { send: false, max_size: 5_000_000 },
       split: { target: 320, max: 1600, numbering: "(1/2)" },
-      missed: { every: 300_000, overlap: 600_000, after: 30_000 },
+      backfill: { every: 300_000, overlap: 600_000, after: 30_000 },
       own_numbers: [],
       ignore_short_codes: false,
     });

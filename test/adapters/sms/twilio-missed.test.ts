@@ -151,7 +151,7 @@ it("finds in the next look what came after the last, and goes on from the cursor
 
 it("leaves what is young to the webhook, which knows more", async () => {
   await missed("just now");
-  const here = desk(api.url, { missed: { every: "50ms", after: "1h", overlap: "1m" } });
+  const here = desk(api.url, { backfill: { every: "50ms", after: "1h", overlap: "1m" } });
   await running(here, ago(10 * minute), (channel) => looks(channel, 3));
   expect(texts(here.channel)).toEqual([]);
   // And does not forget it: the cursor stays behind what was left.
@@ -249,7 +249,7 @@ it("says when the provider cannot reach us, however well we reach it", async () 
 it("takes a word of consent at once, and looks again soon for what its webhook may still bring", async () => {
   await missed("hello?");
   await missed("STOP");
-  const here = desk(api.url, { missed: { every: "1h", after: "1s", overlap: "1m" } });
+  const here = desk(api.url, { backfill: { every: "1h", after: "1s", overlap: "1m" } });
   await running(here, ago(minute), async (channel) => {
     await channel.until("the word", ({ messages }) => messages.length > 0);
     expect(texts(channel)).toEqual(["STOP"]);
