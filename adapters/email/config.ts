@@ -23,27 +23,27 @@ const oauth2 = z
   .strictObject({
     token_url: z
       .union([z.enum(["google", "microsoft"]), z.url()])
-      .describe("Who issues access tokens? `google`, `microsoft`, or the URL of a token endpoint."),
-    client_id: z.string().min(1).describe("Which application are we, at the issuer?"),
-    client_secret: secret("What is the application's secret? Public clients have none.").optional(),
+      .describe("Which issuer grants access tokens? `google`, `microsoft`, or the URL of a token endpoint."),
+    client_id: z.string().min(1).describe("What is the client id of the application at the issuer?"),
+    client_secret: secret("What is the client secret? Public clients have none.").optional(),
     grant: z
       .enum(["refresh_token", "client_credentials"])
       .prefault("refresh_token")
       .describe(
-        "On whose behalf are tokens asked for? `refresh_token`: the mailbox's user, who consented once; `client_credentials`: the application itself (Microsoft app-only).",
+        "Which grant is used? `refresh_token`: the user of the mailbox consented once; `client_credentials`: the application itself (Microsoft app-only).",
       ),
     refresh_token: secret(
-      "Which refresh token was granted for this mailbox? One that the issuer rotates is kept in the store; a changed one here wins.",
+      "Which refresh token was granted for this mailbox? A token rotated by the issuer is stored; a token that is changed here takes precedence.",
     ).optional(),
     tenant: z
       .string()
       .regex(/^[A-Za-z0-9][A-Za-z0-9.-]*$/, "expected a tenant such as contoso.onmicrosoft.com, or its id")
       .optional()
-      .describe("microsoft: which tenant? Default: common, which client_credentials cannot use."),
+      .describe("microsoft: which tenant? Default: common, which is not valid for client_credentials."),
     scope: z
       .string()
       .optional()
-      .describe("Which scopes are asked for? Default: what the issuer needs for mail."),
+      .describe("Which scopes are requested? Default: the issuer's scopes for mail."),
   })
   .superRefine((value, context) => {
     const wants = (key: string, why: string) =>
@@ -67,16 +67,16 @@ const oauth2 = z
         params: { fix: "use grant: refresh_token" },
       });
   })
-  .describe("How are access tokens obtained, for providers that no longer take passwords?");
+  .describe("How are access tokens obtained, for providers that do not accept passwords?");
 
 const tls = z
   .enum(["implicit", "starttls", "none"])
   .prefault("implicit")
-  .describe("How is the line encrypted? `none` is refused for any host but this machine.");
+  .describe("How is the connection encrypted? `none` is rejected for every host except loopback.");
 const ca = z
   .string()
   .optional()
-  .describe("Which private CA signs the server's certificate? A file's path, or the PEM text.");
+  .describe("Which private CA signs the server's certificate? The path of a file, or the PEM text.");
 
 /** `tls: none` would send the password in clear text over the network. */
 const noClearText = (server: { host: string; tls: string }) =>
@@ -86,16 +86,18 @@ const clearTextProblem = { path: ["tls"], error: "tls: none is only allowed for 
 const imap = z
   .strictObject({
     host: z.string().min(1).describe("Where is the IMAP server?"),
-    port: z.int().min(1).max(65_535).prefault(993).describe("On which port?"),
+    port: z.int().min(1).max(65_535).prefault(993).describe("Which port?"),
     tls,
-    user: z.string().min(1).describe("Which account do we log in to?"),
-    password: secret("With which password (often an app password)?").optional(),
+    user: z.string().min(1).describe("What is the user name of the account?"),
+    password: secret("What is its password (often an app password)?").optional(),
     oauth2: oauth2.optional(),
-    mailbox: z.string().min(1).prefault("INBOX").describe("Which folder is read?"),
+    mailbox: z.string().min(1).prefault("INBOX").describe("Which mailbox (folder) is read?"),
     idle: duration
       .prefault("4m")
-      .describe("After how long is IDLE renewed? Some providers cut idle lines early."),
-    sweep: duration.prefault("60s").describe("How often do we look for mail that was not announced?"),
+      .describe("How often is IDLE renewed? Some providers close idle connections early."),
+    sweep: duration
+      .prefault("60s")
+      .describe("How often is the mailbox polled for mail that IDLE did not announce?"),
     ca,
   })
   .refine(noClearText, clearTextProblem)
@@ -112,26 +114,32 @@ const smtp = z
       .min(1)
       .max(65_535)
       .prefault(465)
-      .describe("On which port? 465 for implicit TLS, 587 for starttls."),
+      .describe("Which port? 465 for implicit TLS, 587 for starttls."),
     tls,
-    user: z.string().min(1).optional().describe("Which account do we log in to? Default: the one of imap."),
-    password: secret("With which password? Default: the one of imap.").optional(),
+    user: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("What is the user name of the account? Default: the one of imap."),
+    password: secret("What is its password? Default: the one of imap.").optional(),
     oauth2: oauth2.optional(),
     login: z
       .boolean()
       .prefault(true)
-      .describe("Do we log in at all? `false` for a relay that knows our address."),
+      .describe("Is authentication used? `false` for a relay that accepts this machine's address."),
     from_name: z
       .string()
       .optional()
-      .describe("Which name stands beside our address? Default: the agent's sender name."),
+      .describe("Which display name does From have? Default: the agent's sender name."),
     connections: z
       .int()
       .min(1)
       .max(20)
       .prefault(5)
-      .describe("How many connections at once? Microsoft allows three: no more are opened there."),
-    timeout: duration.prefault("2m").describe("How long may the server say nothing before we give up on it?"),
+      .describe(
+        "How many concurrent connections? Microsoft allows three, so at most three are opened there.",
+      ),
+    timeout: duration.prefault("2m").describe("How long do we wait for a response of the server (timeout)?"),
     ca,
   })
   .refine(noClearText, clearTextProblem);
@@ -142,14 +150,14 @@ const mark = z
       .enum(["flag", "keyword", "move", "none"])
       .prefault("keyword")
       .describe(
-        "How is handled mail marked in the mailbox? `flag` sets \\Seen, `keyword` an invisible keyword, `move` moves it.",
+        "How is processed mail marked in the mailbox? `flag` sets \\Seen, `keyword` an invisible keyword, `move` moves it.",
       ),
     keyword: z
       .string()
       .regex(/^[A-Za-z$][A-Za-z0-9_$-]*$/)
       .prefault("$Bridgehead")
       .describe("Which keyword?"),
-    folder: z.string().min(1).prefault("Archive").describe("Which existing folder is it moved to?"),
+    folder: z.string().min(1).prefault("Archive").describe("To which existing folder is it moved?"),
   })
   .prefault({});
 
@@ -159,23 +167,25 @@ const senderAuth = z
       .enum(["off", "tag", "require"])
       .prefault("off")
       .describe(
-        "Is the sender checked? `tag` tells the agent, `require` refuses mail that is not authenticated. Without it Reply-To counts only in the sender's own domain.",
+        "Is the sender authenticated? `tag` adds the result to the question, `require` rejects mail that is not authenticated. With `off` a Reply-To is used only in the domain of From.",
       ),
     by: z
       .enum(["mailauth", "header"])
       .prefault("mailauth")
-      .describe("By whom? `mailauth`: we verify DKIM and DMARC; `header`: the receiving server's verdict."),
+      .describe(
+        "Which check is used? `mailauth`: the daemon verifies DKIM and DMARC; `header`: the result of the receiving server.",
+      ),
     server: z
       .string()
       .min(1)
       .optional()
       .describe(
-        "by header: which name does the receiving server put into Authentication-Results? `microsoft365` and `icloud` know the formats of these providers.",
+        "by header: which authserv-id does the receiving server write into Authentication-Results? `microsoft365` and `icloud` select the formats of these providers.",
       ),
     dns: z
       .array(z.string().min(1))
       .optional()
-      .describe("by mailauth: which name servers? Default: the system's."),
+      .describe("by mailauth: which name servers are used? Default: those of the system."),
   })
   .refine((auth) => auth.mode === "off" || auth.by !== "header" || auth.server !== undefined, {
     path: ["server"],
@@ -185,12 +195,15 @@ const senderAuth = z
 
 const attachments = z
   .strictObject({
-    name_to_agent: z.boolean().prefault(true).describe("Is the agent told the names of attached files?"),
-    max_count: z.int().min(0).prefault(15).describe("How many attachments of one mail are kept?"),
-    max_bytes: size.prefault("20MB").describe("How large may one be to be kept?"),
+    name_to_agent: z
+      .boolean()
+      .prefault(true)
+      .describe("Does the question to the agent contain the names of attached files?"),
+    max_count: z.int().min(0).prefault(15).describe("How many attachments of one mail are stored?"),
+    max_bytes: size.prefault("20MB").describe("How large may an attachment be to be stored?"),
     max_sent_bytes: size
       .prefault("10MB")
-      .describe("How large may the files be that go out with one answer of a person, all together?"),
+      .describe("How large may the attachments of one outbound mail be in total?"),
   })
   .prefault({});
 
@@ -198,31 +211,31 @@ export const config = z
   .strictObject({
     imap,
     smtp,
-    address: mailAddress.optional().describe("Which address is this channel? Default: imap.user."),
-    aliases: z
-      .array(mailAddress)
-      .prefault([])
-      .describe("Under which further addresses does mail for this channel arrive?"),
+    address: mailAddress.optional().describe("Which address does this channel have? Default: imap.user."),
+    aliases: z.array(mailAddress).prefault([]).describe("Which further addresses deliver to this mailbox?"),
     reply: z
       .enum(["sender", "all"])
       .prefault("sender")
       .describe(
-        "Who gets the answer? `all` includes To and Cc: all of them when From is authenticated, else those in its domain.",
+        "Which recipients receive the reply? `all` includes To and Cc: all of them when From is authenticated, otherwise those in its domain.",
       ),
-    bcc: z.enum(["refuse", "answer"]).prefault("refuse").describe("What if we are only in Bcc?"),
+    bcc: z
+      .enum(["refuse", "answer"])
+      .prefault("refuse")
+      .describe("What happens to mail that has our address in Bcc only?"),
     mark,
     sent_folder: z
       .string()
       .min(1)
       .prefault("auto")
       .describe(
-        "Where do copies of sent mail go? `auto`: the Sent folder, unless the provider files copies itself; `none`; or a folder.",
+        "Where are copies of sent mail stored? `auto`: the Sent folder, unless the provider stores copies itself; `none`; or a folder.",
       ),
     provider_files_sent: z
       .union([z.boolean(), z.literal("auto")])
       .prefault("auto")
       .describe(
-        "Does the provider itself put what we send into the Sent folder? `auto` knows the large ones.",
+        "Does the provider store sent mail in the Sent folder itself? `auto` knows the large providers.",
       ),
     first_start: z
       .strictObject({
@@ -234,37 +247,37 @@ export const config = z
     max_size: size
       .prefault("25MB")
       .describe(
-        "How large may a mail be to be downloaded whole? Of larger ones only the text and small attachments are.",
+        "How large may a mail be to be downloaded completely? Of larger mail only the text and small attachments are downloaded.",
       ),
     attachments,
     sender_auth: senderAuth,
     robots: z
       .array(addressOrDomain)
       .prefault([])
-      .describe("Which machines are answered like people? Addresses, or @domain."),
+      .describe("Which automatic senders are answered? Addresses, or @domain."),
     contact_forms: z
       .array(addressOrDomain)
       .prefault([])
       .describe(
-        "Which addresses do contact forms write From? Their Reply-To is the customer, although anyone can forge it. Addresses, or @domain.",
+        "Which From addresses do contact forms have? Their Reply-To is the customer's address, although it can be forged. Addresses, or @domain.",
       ),
     accept_lists: z
       .array(mailAddress)
       .prefault([])
       .describe(
-        "Mail through which groups, lists and forwarders is answered to its author? Other lists are ignored. Addresses such as group@example.com.",
+        "Which groups, lists and forwarders may deliver mail? The author is answered. Mail of other lists is ignored. Addresses such as group@example.com.",
       ),
     token_address: z
       .boolean()
       .prefault(false)
       .describe(
-        "Does Reply-To carry the conversation's token (user+token@)? Needs a server with plus addresses.",
+        "Does Reply-To contain a token of the conversation (user+token@)? Requires a server with plus addresses.",
       ),
     body_marker: z
       .boolean()
       .prefault(true)
       .describe(
-        "Does a short reference line end each mail? It finds the conversation where a relay changes ids.",
+        "Does each mail end with a short reference line? It identifies the conversation where a relay changes Message-IDs.",
       ),
   })
   .refine((channel) => channel.address !== undefined || channel.imap.user.includes("@"), {

@@ -22,22 +22,24 @@ const host = z.string().regex(/^[a-z0-9.-]+$/, "expected a host's name such as a
 
 const apiKey = z
   .strictObject({
-    sid: z.string().min(1).describe("Which API key do we log in with (SK...)?"),
+    sid: z.string().min(1).describe("What is the SID of the API key (SK...)?"),
     secret: secret.describe("What is its secret?"),
   })
-  .describe("Do we log in with an API key? Default: with account_sid and the first of auth_tokens.");
+  .describe("Which API key authenticates requests? Default: account_sid and the first of auth_tokens.");
 
 const media = z
   .strictObject({
     send: z
       .boolean()
       .prefault(false)
-      .describe("Are pictures in an answer (Markdown, with an https address) sent as pictures (MMS)?"),
-    max_size: size.prefault("5MB").describe("How large may a picture be that a person sends?"),
+      .describe("Are images in a reply (Markdown, with an https URL) sent as MMS?"),
+    max_size: size.prefault("5MB").describe("How large may an inbound image be?"),
     hosts: z
       .array(host)
       .prefault([])
-      .describe("From which hosts, beside the provider's own, are pictures fetched with our login?"),
+      .describe(
+        "From which hosts, in addition to the provider's, are images downloaded with our credentials?",
+      ),
   })
   .prefault({});
 
@@ -47,46 +49,46 @@ const optOut = z
     languages: z
       .array(z.enum(languages))
       .prefault([...languages])
-      .describe("In which languages do STOP, START and HELP count? English always does."),
+      .describe("In which languages are STOP, START and HELP recognized? English always is."),
     countries: z
       .array(z.string().refine(isCountry, "expected a country's two letters such as US or DE"))
       .optional()
       .describe(
-        "In which countries' languages do words count that are business terms, too (cancel, kündigen, opzeggen, fin, alta)? The sender is told that they counted. [] for none. Default: the country of the number that is written to.",
+        "For which countries are opt-out keywords recognized that are also business terms (cancel, kündigen, opzeggen, fin, alta)? The sender receives a confirmation. []: none. Default: the country of the number that receives the text.",
       ),
     add: z
       .strictObject({
-        stop: words.optional().describe("Which further words mean STOP?"),
-        start: words.optional().describe("Which further words mean START?"),
-        help: words.optional().describe("Which further words mean HELP?"),
+        stop: words.optional().describe("Which further keywords are equal to STOP?"),
+        start: words.optional().describe("Which further keywords are equal to START?"),
+        help: words.optional().describe("Which further keywords are equal to HELP?"),
       })
       .prefault({}),
-    remove: words.prefault([]).describe("Which words mean nothing special on this channel?"),
+    remove: words.prefault([]).describe("Which keywords are not recognized on this channel?"),
     stop_text: z
       .string()
       .min(1)
       .optional()
-      .describe("What is said after STOP? Default: nothing; most providers say something themselves."),
-    start_text: z.string().min(1).optional().describe("What is said after START?"),
-    help_text: z.string().min(1).optional().describe("What is said to HELP?"),
+      .describe("Which text confirms STOP? Default: none; most providers send their own."),
+    start_text: z.string().min(1).optional().describe("Which text confirms START?"),
+    help_text: z.string().min(1).optional().describe("Which text answers HELP?"),
   })
   .prefault({});
 
 const split = z
   .strictObject({
-    target: z.int().min(20).max(1600).prefault(320).describe("How many characters does a part aim at?"),
-    max: z.int().min(20).max(1600).prefault(1600).describe("How many characters does no part exceed?"),
+    target: z.int().min(20).max(1600).prefault(320).describe("How long is a part usually, in characters?"),
+    max: z.int().min(20).max(1600).prefault(1600).describe("How long is a part at most, in characters?"),
     parts: z
       .int()
       .min(1)
       .max(50)
       .prefault(10)
-      .describe("In how many parts does an answer come at most, before parts grow towards max?"),
+      .describe("How many parts may a reply have before parts grow towards max?"),
     numbering: z
       .string()
       .regex(/^$|^\D*\d+\D+\d+\D*$/, 'expected something like "(1/2)", or nothing')
       .prefault("(1/2)")
-      .describe('How are the parts numbered, written for the first of two? "": not at all.'),
+      .describe('How are parts numbered, written for the first of two? "": not at all.'),
   })
   .refine(({ target, max }) => target <= max, { path: ["target"], error: "must not be above max" })
   .prefault({});
@@ -95,11 +97,11 @@ const backfill = z
   .strictObject({
     every: duration
       .prefault("5m")
-      .describe("How often do we list what came in, for texts we were not told of?"),
-    overlap: duration.prefault("10m").describe("How far does each list reach back beyond the last one?"),
+      .describe("How often is the provider's log read for texts that no webhook reported?"),
+    overlap: duration.prefault("10m").describe("How far do consecutive reads overlap?"),
     after: duration
       .prefault("30s")
-      .describe("How old is a text before the provider's own tries to tell us are over?"),
+      .describe("How old must a text be to count as missed? Until then its webhook may be retried."),
   })
   .prefault({});
 
@@ -108,56 +110,54 @@ export const config = z
     provider: z
       .enum(["twilio", "signalwire", "telnyx", "smpp"])
       .prefault("twilio")
-      .describe("Who carries the texts?"),
+      .describe("Which provider is used?"),
     account_sid: z
       .string()
       .min(1)
       .optional()
-      .describe("twilio: which account is ours (AC...)? signalwire: which project?"),
+      .describe("twilio: what is the account SID (AC...)? signalwire: what is the project id?"),
     auth_tokens: z
       .array(secret)
       .min(1)
       .optional()
       .describe(
-        "With which tokens do we log in, and are webhooks signed? A list, for the days of a rotation.",
+        "Which auth tokens authenticate requests and verify webhook signatures? A list, so that tokens can be rotated.",
       ),
     signing_keys: z
       .array(secret)
       .optional()
-      .describe("With which keys are webhooks signed, when not with auth_tokens?"),
+      .describe("Which keys verify webhook signatures, if not auth_tokens?"),
     api_key: apiKey.optional(),
     api_url: z
       .url({ protocol: /^https?$/ })
       .optional()
       .describe(
-        "Where is the provider's interface? Default: twilio's own; signalwire: https://SPACE/api/laml.",
+        "What is the URL of the provider's API? Default: Twilio's; signalwire: https://SPACE/api/laml.",
       ),
     ca: z
       .string()
       .optional()
-      .describe(
-        "Which private CA signs the interface's certificate? The PEM text, for instance by ${file:...}.",
-      ),
-    number: number.optional().describe("Which number is this channel? Our side of every text."),
+      .describe("Which private CA signs the API's certificate? The PEM text, for example as ${file:...}."),
+    number: number.optional().describe("Which number does this channel have?"),
     messaging_service: z
       .string()
       .min(1)
       .optional()
-      .describe("Which messaging service (MG...) or profile sends, and chooses the number?"),
+      .describe("Which messaging service (MG...) or profile sends, and selects the number?"),
     country: z
       .string()
       .refine(isCountry, "expected a country's two letters such as US or DE")
       .optional()
-      .describe("In which country are numbers written without a country code?"),
+      .describe("In which country are numbers without a country code?"),
     validity: duration
       .prefault("4h")
       .refine((ms) => ms >= 1000 && ms <= 36_000_000, "must be between 1s and 10h")
-      .describe("How long may the provider try to deliver a text? A late answer is worse than none."),
+      .describe("How long may the provider try to deliver a text? Later it is dropped."),
     status_callback: z
       .boolean()
       .prefault(true)
       .describe(
-        "Does the provider tell us what became of each text? false: an unanswered send is looked up only.",
+        "Does the provider report delivery by StatusCallback? false: sends of unknown outcome are looked up only.",
       ),
     media,
     opt_out: optOut,
@@ -167,12 +167,12 @@ export const config = z
       .array(number)
       .prefault([])
       .describe(
-        "At which further addresses of ours are texts for this channel (a second number, whatsapp:, rcs:, messenger:)? Those where a text has come in are known.",
+        "Which further addresses does this channel have (a second number, whatsapp:, rcs:, messenger:)? Addresses that have received a text are known.",
       ),
     own_numbers: z
       .array(number)
       .prefault([])
-      .describe("Which further numbers are ours? Their texts are never answered."),
+      .describe("Which further numbers belong to us? Their texts are never answered."),
     ignore_short_codes: z
       .boolean()
       .prefault(false)

@@ -25,18 +25,18 @@ const speech = {
     .string()
     .min(1)
     .optional()
-    .describe("With which of the provider's voices? Default: its own choice."),
+    .describe("Which voice of the provider is used? Default: the provider's."),
   tts_provider: z
     .string()
     .min(1)
     .optional()
-    .describe("Who turns text into speech (ElevenLabs, Google, Amazon)? It has to know the voice."),
+    .describe("Which text-to-speech provider is used (ElevenLabs, Google, Amazon)? It must offer the voice."),
   transcription_provider: z
     .string()
     .min(1)
     .optional()
-    .describe("Who turns speech into text (Deepgram, Google)?"),
-  speech_model: z.string().min(1).optional().describe("With which model?"),
+    .describe("Which speech-to-text provider is used (Deepgram, Google)?"),
+  speech_model: z.string().min(1).optional().describe("Which speech-to-text model is used?"),
 };
 
 const phrases = z.strictObject({
@@ -75,86 +75,88 @@ export const config = z
     dialect: z
       .enum(["twilio", "telnyx", "retell", "jambonz", "gather"])
       .prefault("twilio")
-      .describe("Whose calls are these? `gather`: Twilio without a websocket, turn by turn."),
+      .describe("Which provider connects the calls? `gather`: Twilio without a websocket, turn by turn."),
     auth_tokens: z
       .array(secret("A token of the Twilio account."))
       .min(1)
       .optional()
-      .describe("twilio, gather: with which tokens may requests be signed? Two while one is replaced."),
+      .describe("twilio, gather: which auth tokens verify request signatures? Two during a rotation."),
     telnyx: z
       .strictObject({
         public_key: z
           .union([ed25519Key, z.array(ed25519Key).min(1)])
           .describe(
-            "With which public key (base64, Ed25519) are webhooks checked? A list while it is replaced: any of them counts.",
+            "Which public key (base64, Ed25519) verifies webhook signatures? A list during a rotation: each key is accepted.",
           ),
-        token_key: secret("From which secret of yours are the tokens of single calls made?"),
+        token_key: secret("From which secret are the tokens of calls derived? Choose a random one."),
       })
       .optional()
-      .describe("telnyx: how do we know that it is Telnyx?"),
+      .describe("telnyx: how are requests of Telnyx authenticated?"),
     retell: z
       .strictObject({
         secret: secret(
-          "Which secret stands in the address that Retell connects to? wss://<public_url>/channels/<id>/llm/<secret>",
+          "Which secret does the URL contain that Retell connects to? wss://<public_url>/channels/<id>/llm/<secret>",
         ),
-        api_key: secret("With which API key are its webhooks signed?").optional(),
+        api_key: secret("Which API key verifies the signatures of its webhooks?").optional(),
       })
       .optional()
-      .describe("retell: how do we know that it is Retell?"),
+      .describe("retell: how are requests of Retell authenticated?"),
     jambonz: z
       .strictObject({
-        user: z.string().min(1).describe("Which user name does jambonz log in with?"),
-        password: secret("With which password?"),
+        user: z.string().min(1).describe("Which user name does jambonz send?"),
+        password: secret("What is the password?"),
       })
       .optional()
-      .describe("jambonz: how do we know that it is your jambonz?"),
+      .describe("jambonz: how are requests of jambonz authenticated?"),
     account_sid: z
       .string()
       .regex(/^AC\w+$/)
       .optional()
-      .describe("Outbound calls: which Twilio account places them? Without it none are."),
+      .describe(
+        "Outbound calls: which Twilio account places them? Default: outbound calls are not possible.",
+      ),
     api_key: z
       .strictObject({
-        sid: z.string().min(1).describe("Which API key?"),
-        secret: secret("And its secret?"),
+        sid: z.string().min(1).describe("What is the SID of the API key?"),
+        secret: secret("What is the secret of the API key?"),
       })
       .optional()
       .describe("Outbound calls: which API key is used? Default: the first of auth_tokens."),
-    api_url: z.url().prefault("https://api.twilio.com").describe("Where is Twilio's API?"),
+    api_url: z.url().prefault("https://api.twilio.com").describe("What is the URL of Twilio's API?"),
     number: z
       .string()
       .regex(/^\+[1-9]\d{4,14}$/, "expected a number such as +15005550006")
       .optional()
-      .describe("Which number are we? Outbound calls come from it."),
-    language: languageCode.prefault("en-US").describe("In which language does a call begin?"),
+      .describe("Which number does this channel have? Outbound calls show it."),
+    language: languageCode.prefault("en-US").describe("Which language does a call start in?"),
     languages: z
       .array(z.strictObject({ code: languageCode.describe("Which language?"), ...speech }))
       .prefault([])
-      .describe("Which further languages are understood and spoken?"),
+      .describe("Which further languages are recognized and spoken?"),
     transcription_language: z
       .union([z.literal("multi"), languageCode])
       .optional()
       .describe(
-        "twilio: in which language is the caller understood, when not in `language`? `multi`: Deepgram detects it, and the answer is spoken in it: in one of `languages`, or, without that list, by ElevenLabs in any.",
+        "twilio: which language is transcribed, if not `language`? `multi`: Deepgram detects the language, and the reply is spoken in it if it is one of `languages`; without that list ElevenLabs speaks any language.",
       ),
     ...speech,
     hints: z
       .array(z.string().min(1))
       .prefault([])
-      .describe("Which names and words should the recogniser expect?"),
+      .describe("Which names and terms should the speech recognition expect?"),
     interruptible: z
       .enum(["none", "dtmf", "speech", "any"])
       .prefault("any")
-      .describe("With what may the caller cut us short?"),
+      .describe("What interrupts the agent's speech (barge-in)?"),
     interrupt_sensitivity: z
       .enum(["high", "medium", "low"])
       .optional()
-      .describe("twilio: how easily does the caller's speech interrupt us? Default: high."),
+      .describe("twilio: how easily does the caller's speech interrupt the agent? Default: high."),
     ignore_backchannel: z
       .boolean()
       .optional()
       .describe(
-        "twilio: does Twilio go on speaking when the caller only says uh-huh? Default: false; then we go on where it stopped.",
+        'twilio: does Twilio continue to speak when the caller only says "uh-huh"? Default: false; the daemon resumes the reply where it stopped.',
       ),
     speech_timeout: z
       .union([
@@ -162,17 +164,14 @@ export const config = z
         duration.refine((ms) => ms >= 600 && ms <= 5000, { error: "expected 600ms to 5s, or auto" }),
       ])
       .prefault("auto")
-      .describe("How much silence ends what the caller says? 600ms to 5s."),
+      .describe("How much silence ends an utterance? 600ms to 5s."),
     greeting: z
       .union([phrase, z.record(languageCode, phrase)])
       .optional()
       .describe(
-        "How does a call begin? One text, or one for each language. Default: the agent's introduction.",
+        "Which greeting starts a call? One text, or one per language. Default: the agent's introduction.",
       ),
-    phrases: z
-      .array(phrases)
-      .prefault([])
-      .describe("Which words replace the built-in ones, language by language?"),
+    phrases: z.array(phrases).prefault([]).describe("Which phrases replace the built-in ones, per language?"),
     fillers,
     give_up: giveUp,
     silence,
@@ -182,18 +181,18 @@ export const config = z
     fallback: z
       .enum(["none", "gather"])
       .prefault("none")
-      .describe("twilio: what if the websocket cannot be reached? `gather` goes on turn by turn."),
-    collect: duration
-      .prefault("250ms")
-      .describe("How long is it waited for more after the caller's last word?"),
-    max_call: duration.prefault("30m").describe("How long may a call be?"),
+      .describe(
+        "twilio: what happens when the websocket cannot be reached? `gather` continues turn by turn.",
+      ),
+    collect: duration.prefault("250ms").describe("How long do we wait for more speech after an utterance?"),
+    max_call: duration.prefault("30m").describe("How long may a call last?"),
     max_sentences: z
       .int()
       .min(1)
       .max(50)
       .prefault(4)
       .describe(
-        "How many sentences of an answer are spoken before the caller is asked whether to go on? The others follow on a yes.",
+        "How many sentences of a reply are spoken before the caller is asked whether to continue? The rest follows after a yes.",
       ),
     speaking_rate: z
       .number()
@@ -201,7 +200,7 @@ export const config = z
       .max(40)
       .prefault(15)
       .describe(
-        "How many characters are spoken in a second, where the provider does not say when it has finished?",
+        "How many characters are spoken per second, where the provider does not report the end of speech?",
       ),
   })
   .superRefine((channel, context) => {

@@ -7,26 +7,31 @@ const { duration } = units(z);
 
 export const fillers = z
   .strictObject({
-    first: duration.prefault("1200ms").describe("After how long without an answer is the first thing said?"),
-    second: duration.prefault("6s").describe("When is the second?"),
-    every: duration.prefault("8s").describe("And how often after that?"),
+    first: duration.prefault("1200ms").describe("After how long without a reply is the first filler spoken?"),
+    second: duration.prefault("6s").describe("After how long the second?"),
+    every: duration.prefault("8s").describe("How often after that?"),
   })
   .prefault({});
 
 export const giveUp = z
   .strictObject({
-    after: duration.prefault("25s").describe("How long is an answer waited for?"),
+    after: duration.prefault("25s").describe("How long do we wait for a reply?"),
     to: z
       .enum(["human", "end"])
       .prefault("human")
-      .describe("Where does that lead? `human`: hand_over, if there is one; `end`: apologize and hang up."),
+      .describe("What happens then? `human`: hand_over, if configured; `end`: apologize and hang up."),
   })
   .prefault({});
 
 export const silence = z
   .strictObject({
-    after: duration.prefault("10s").describe("How long may the caller say nothing after we have spoken?"),
-    asks: z.int().min(0).max(10).prefault(2).describe("How often is asked whether anybody is there?"),
+    after: duration.prefault("10s").describe("How long may the caller be silent after the agent has spoken?"),
+    asks: z
+      .int()
+      .min(0)
+      .max(10)
+      .prefault(2)
+      .describe("How often is the caller asked whether they are still there?"),
   })
   .prefault({});
 
@@ -37,7 +42,7 @@ export const resume = z
       .min(0)
       .max(10)
       .prefault(3)
-      .describe("How often is a call whose line to us was cut taken up again?"),
+      .describe("How often is a call resumed after its connection was lost?"),
   })
   .prefault({});
 
@@ -47,9 +52,12 @@ export const digits = z
       .string()
       .regex(/^[0-9*#]?$/)
       .prefault("0")
-      .describe('Which single key reaches a human? "" for none.'),
-    as_message: z.boolean().prefault(true).describe("Is the agent told the keys that were pressed?"),
-    pause: duration.prefault("2500ms").describe("Which pause ends a row of keys? A # always does."),
+      .describe('Which key transfers to a human? "": none.'),
+    as_message: z
+      .boolean()
+      .prefault(true)
+      .describe("Are pressed keys (DTMF) sent to the agent as a message?"),
+    pause: duration.prefault("2500ms").describe("Which pause ends a sequence of keys? # always does."),
   })
   .prefault({});
 
@@ -64,24 +72,27 @@ export const handOver = z
       .min(1)
       .max(10)
       .optional()
-      .describe("Which numbers or sip: addresses ring, all at once?"),
+      .describe("Which numbers or sip: addresses are called, all at once?"),
     enqueue: z
       .strictObject({
-        workflow_sid: z.string().min(1).describe("Which TaskRouter workflow gets the call?"),
-        attributes: z.record(z.string(), z.string()).prefault({}).describe("What else is the task told?"),
+        workflow_sid: z.string().min(1).describe("Which TaskRouter workflow receives the call?"),
+        attributes: z
+          .record(z.string(), z.string())
+          .prefault({})
+          .describe("Which further attributes does the task have?"),
       })
       .optional()
-      .describe("Or which queue?"),
-    redirect: z.url().optional().describe("Or which address says what comes next, such as a Studio flow's?"),
+      .describe("Or: which queue receives the call?"),
+    redirect: z.url().optional().describe("Or: which URL returns the next TwiML, such as a Studio flow?"),
     timeout: duration.prefault("25s").describe("How long does it ring?"),
-    caller_id: target.optional().describe("Which number do they see? Default: the caller's."),
+    caller_id: target.optional().describe("Which caller id is shown? Default: the caller's number."),
     no_answer: z
       .enum(["voicemail", "agent", "end"])
       .prefault("voicemail")
       .describe(
-        "What if nobody answers? `agent`: back to the agent. jambonz cannot record: people are told of a missed call instead. retell: they are told if its webhook (api_key) is set up, and no more can be done.",
+        "What happens when the transfer is not answered? `agent`: the agent continues. jambonz cannot record: responders are notified of a missed call instead. retell: responders are notified if its webhook (api_key) is configured; nothing else is possible.",
       ),
-    voicemail_length: duration.prefault("2m").describe("How long may a message be?"),
+    voicemail_length: duration.prefault("2m").describe("How long may a voicemail be?"),
   })
   .refine(
     (over) => [over.dial, over.enqueue, over.redirect].filter((way) => way !== undefined).length === 1,
@@ -89,4 +100,4 @@ export const handOver = z
       error: "give one of dial, enqueue and redirect",
     },
   )
-  .describe("How does a human take over?");
+  .describe("How is a call transferred to a human?");

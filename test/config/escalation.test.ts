@@ -175,7 +175,7 @@ describe("an escalation is refused", () => {
   routes: [ { agents: [suport], channels: [phne], tiers: [ { notify: [anna, carl] } ] } ]
 `);
     expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([
-      "6:1 escalation.fallback: is missing (add fallback (Who is told, at any hour, when nobody else is on duty or nobody acknowledges?))",
+      "6:1 escalation.fallback: is missing (add fallback (Which responders are notified, at any hour, when no tier has a responder on call or no tier acknowledges?))",
       "8:5 escalation.responders.anna.time_zone: is missing: hours says when, but not on whose clock (such as time_zone: Europe/Berlin)",
       '8:46 escalation.responders.anna.hours[0]: is no time: monday (write it like "mon-fri 08:00-18:00", "22:00-06:00" (every day), "2026-12-24" or "2026-12-24..2026-12-26")',
       "9:34 escalation.responders.ben.time_zone: is no time zone: Europe/Berln (did you mean Europe/Berlin?)",

@@ -16,26 +16,32 @@ const fitting = (most: number) =>
 
 export const smppConfig = z
   .strictObject({
-    host: z.string().min(1).describe("Where is the message centre?"),
-    port: z.int().min(1).max(65_535).prefault(2775).describe("On which port? Often 2775, or 3550 with TLS."),
+    host: z.string().min(1).describe("What is the host name of the message centre?"),
+    port: z.int().min(1).max(65_535).prefault(2775).describe("Which port? Often 2775, or 3550 with TLS."),
     tls: z
       .enum(["implicit", "none"])
       .prefault("implicit")
-      .describe("How is the line encrypted? `none` only on this machine and in private networks (a VPN)."),
+      .describe(
+        "How is the connection encrypted? `none` is accepted for loopback and private networks (a VPN) only.",
+      ),
     ca: z.string().optional().describe("Which private CA signs the centre's certificate? The PEM text."),
-    system_id: fitting(15).describe("As whom do we log in?"),
-    password: fitting(8).describe("With which password?").meta({ secret: true }),
-    system_type: z.string().max(12).prefault("").describe("Which system type does the centre want, if any?"),
+    system_id: fitting(15).describe("What is the system_id of the account?"),
+    password: fitting(8).describe("What is the password?").meta({ secret: true }),
+    system_type: z
+      .string()
+      .max(12)
+      .prefault("")
+      .describe("Which system_type does the message centre require, if any?"),
     alphabet: z
       .enum(["gsm7", "gsm7-packed", "latin1"])
       .prefault("gsm7")
       .describe(
-        "What is the centre's default alphabet (data coding 0)? GSM one character an octet, GSM packed, or Latin 1.",
+        "What is the default alphabet of the message centre (data_coding 0)? GSM with one character per octet, GSM packed, or Latin 1.",
       ),
     source: z
       .strictObject({
-        ton: octet.optional().describe("Which type of number has our number? Default: by its form."),
-        npi: octet.optional().describe("Which numbering plan? Default: by its form."),
+        ton: octet.optional().describe("What is the type of number (TON)? Default: derived from the number."),
+        npi: octet.optional().describe("What is the numbering plan (NPI)? Default: derived from the number."),
       })
       .prefault({}),
     window: z
@@ -43,24 +49,26 @@ export const smppConfig = z
       .min(1)
       .max(100)
       .prefault(10)
-      .describe("How many of our texts may be unanswered by the centre at once?"),
-    enquire: duration.prefault("30s").describe("How often do we ask whether the line still stands?"),
-    timeout: duration.prefault("20s").describe("How long may the centre take to answer?"),
+      .describe("How many submits may wait for a response of the message centre (window)?"),
+    enquire: duration.prefault("30s").describe("How often is enquire_link sent?"),
+    timeout: duration
+      .prefault("20s")
+      .describe("How long do we wait for a response of the message centre (timeout)?"),
     receipt_ids: z
       .enum(["same", "decimal"])
       .prefault("same")
       .describe(
-        "How do receipts name a text? As it was named, or as the decimal form of a hexadecimal name.",
+        "Which message id do delivery receipts contain? The same as in submit_sm_resp, or the decimal form of a hexadecimal id.",
       ),
     incomplete_after: duration
       .prefault("10m")
-      .describe("After how long is a long text taken without its missing parts?"),
+      .describe("After how long is a long text accepted without its missing parts?"),
   })
   .refine(({ host, tls }) => tls !== "none" || isPrivate(host), {
     path: ["tls"],
     error: "tls: none is only allowed for this machine and private networks",
   })
-  .describe("provider: smpp: how do we reach the message centre?");
+  .describe("How is the message centre (SMSC) reached (provider: smpp)?");
 
 export type SmppConfig = z.output<typeof smppConfig>;
 

@@ -25,18 +25,18 @@ function isPublicKey(base64: string): boolean {
 
 export const telnyxConfig = z
   .strictObject({
-    api_key: z.string().min(1).describe("Which API key is ours?").meta({ secret: true }),
+    api_key: z.string().min(1).describe("What is the API key?").meta({ secret: true }),
     public_keys: z
       .array(z.string().refine(isPublicKey, "expected the public key from the portal: 32 octets in base64"))
       .min(1)
-      .describe("Which keys are webhooks signed with? A list, for the days of a change."),
+      .describe("Which public keys verify webhook signatures? A list, so that keys can be rotated."),
     messaging_profile: z
       .string()
       .min(1)
       .optional()
-      .describe("Which messaging profile sends? Needed for a sender's name or a pool of numbers."),
-    check: duration.prefault("5m").describe("How often do we look whether the API still takes our key?"),
+      .describe("Which messaging profile sends? Required for an alphanumeric sender or a number pool."),
+    check: duration.prefault("5m").describe("How often is the API key verified?"),
   })
-  .describe("provider: telnyx: how do we reach it?");
+  .describe("How is the API of Telnyx used (provider: telnyx)?");
 
 export type TelnyxConfig = z.output<typeof telnyxConfig>;

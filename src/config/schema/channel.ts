@@ -6,7 +6,7 @@ import { duration, name, pattern, span } from "./values.ts";
 
 const cap = z.strictObject({
   max: z.int().min(0).describe("How many automatic replies at most?"),
-  per: span.describe("In which time?"),
+  per: span.describe("In which interval?"),
 });
 
 const notify = z.strictObject({
@@ -25,17 +25,17 @@ const caps = z.strictObject({
       { max: 20, per: "24h" },
     ])
     .describe(
-      "How many replies may one person get, over all conversations? An empty list switches the cap off.",
+      "How many replies may one sender receive, over all conversations? An empty list removes the cap.",
     ),
   conversation: z
     .array(cap)
     .prefault([{ max: 10, per: "10m" }])
-    .describe("How many replies may one conversation get?"),
+    .describe("How many replies may one conversation receive?"),
   channel: z
     .array(cap)
     .prefault([{ max: 60, per: "15m" }])
     .describe(
-      "How many replies may the whole channel send? Messages beyond it wait: authenticated and known senders go first, each in turn. A tenth is kept for them; others get half of it at once, then one at a time (caps below 10 are not shared out).",
+      "How many replies may the whole channel send? Further messages wait; authenticated and known senders have priority, in turn. A tenth of the cap is reserved for them. Other senders may use half of the cap at once, then one reply at a time (caps below 10 are not divided).",
     ),
 });
 
@@ -46,43 +46,48 @@ export const coreChannel = z.object({
     .string()
     .min(1)
     .describe(
-      'Which adapter speaks here? Built in: "email", "sms", "voice"; else a package or a "./path", found from this file.',
+      'Which adapter implements this channel? Built in: "email", "sms", "voice"; otherwise a package or a "./path", relative to this file.',
     ),
   agent: name.describe("Which of the agents above answers?"),
   enabled: z
     .boolean()
     .default(true)
-    .describe("Does the channel run? false: nothing is read and nothing is sent."),
+    .describe("Is the channel enabled? false: it neither receives nor sends."),
   opening: z
     .enum(["start", "create"])
     .default("start")
     .describe(
-      "How is a conversation opened? start: the start call; create: user and conversation, for platforms whose start would message the person.",
+      "Which request opens a conversation? start: conversation start; create: user and conversation, for platforms that message the customer at conversation start.",
     ),
   max_age: span
     .prefault("72h")
-    .describe("How old may a message be and still be answered? Older ones are stored and listed."),
-  allow: z.array(pattern).prefault([]).describe("Who may write? Empty: everybody."),
-  deny: z.array(pattern).prefault([]).describe("Who is never answered? Wins over allow."),
-  caps: caps.prefault({}).describe("How many automatic replies are allowed before a loop is assumed?"),
+    .describe("How old may a message be to be answered? Older messages are stored and listed (inbox list)."),
+  allow: z.array(pattern).prefault([]).describe("Which senders are accepted? Empty: all."),
+  deny: z
+    .array(pattern)
+    .prefault([])
+    .describe("Which senders are never answered? Takes precedence over allow."),
+  caps: caps.prefault({}).describe("How many automatic replies are allowed? More indicate a loop."),
   cap_text: z
     .string()
     .max(320)
     .optional()
     .describe(
-      'What is a person told, at most once an hour, whose messages are held by a cap? "": nothing. Short codes are never told. Default: nothing, on SMS channels a sentence in English.',
+      'Which notice does a sender receive, at most once an hour, whose messages are held by a cap? "": none. Short codes never receive one. Default: none; on SMS channels a sentence in English.',
     ),
   on_unknown: z
     .enum(["hold", "resend", "drop"])
     .default("hold")
     .describe(
-      "What happens to a reply that may or may not have gone out? hold: a human decides; RESEND MAY REACH THE PERSON TWICE; DROP MAY REACH NOBODY.",
+      "What happens to a reply that may have been sent, when its outcome stays unknown? hold: an operator decides (outbox); RESEND MAY DELIVER THE REPLY TWICE; DROP MAY LOSE THE REPLY.",
     ),
-  unknown_window: duration.prefault("15m").describe("How long is looked for it before that policy applies?"),
+  unknown_window: duration
+    .prefault("15m")
+    .describe("How long do we try to find out before `on_unknown` applies?"),
   absent_after: span
     .optional()
     .describe(
-      "How long after an unanswered call does a question that the platform does not list count as not asked, so that it is asked again? Default: 5s for calls, else platform.absent_after.",
+      "How long after a request without a response does a question that the platform does not list count as absent? Absent questions are asked again. Default: 5s for calls, otherwise platform.absent_after.",
     ),
   on_permanent_failure: z
     .enum(["continue", "block"])
@@ -109,12 +114,16 @@ export const coreChannel = z.object({
     ),
   rate: z
     .strictObject({
-      messages: z.int().min(1).max(1000).describe("How many messages at most, from one address of ours?"),
-      per: span.describe("In which time?"),
+      messages: z
+        .int()
+        .min(1)
+        .max(1000)
+        .describe("How many messages at most, per sender address of the channel?"),
+      per: span.describe("In which interval?"),
     })
     .optional()
     .describe(
-      "How fast may this channel send? Replies wait for their turn, in order. Default: as fast as the provider takes them.",
+      "How fast may this channel send? Replies are queued in order. Default: as fast as the provider accepts them.",
     ),
   concurrency: z
     .int()
@@ -122,7 +131,7 @@ export const coreChannel = z.object({
     .max(1024)
     .default(32)
     .describe(
-      "How many conversations of this channel are worked at the same time? Sending also waits for a free connection.",
+      "How many conversations of this channel are processed concurrently? Sending also waits for a free connection.",
     ),
 });
 

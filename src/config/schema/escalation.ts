@@ -66,38 +66,42 @@ const webhookUrl = z.string().refine((text) => {
 }, "must be an https URL without user or fragment");
 
 const webhook = z.strictObject({
-  url: webhookUrl.describe("To which URL is it posted?"),
+  url: webhookUrl.describe("What is the URL of the webhook?"),
   headers: z
     .record(headerName, headerValue)
     .prefault({})
-    .describe("With which headers, such as a key of the receiver's?"),
+    .describe("Which headers does the request have, such as an API key?"),
   secret: signingSecret
     .optional()
-    .describe("With which key is it signed (Standard Webhooks, whsec_...)? Default: it is not signed."),
+    .describe(
+      "Which secret signs the request (Standard Webhooks, whsec_...)? Default: the request is not signed.",
+    ),
 });
 
 const person = z.strictObject({
-  name: oneLine.optional().describe("What are they called? Default: the key."),
-  email: z.string().min(1).optional().describe("At which mailbox do they read?"),
-  sms: z.string().min(1).optional().describe("Which number gets texts?"),
-  webhook: webhook.optional().describe("Which machine tells them (a pager, a chat)?"),
-  time_zone: timeZone.optional().describe("In which time zone do they live? Needed with hours or away."),
-  hours: z.array(window).prefault([]).describe("When are they on duty? Empty: always."),
-  away: z.array(window).prefault([]).describe("When are they not told, whatever hours says?"),
+  name: oneLine.optional().describe("What is the name of the responder? Default: the key."),
+  email: z.string().min(1).optional().describe("Which email address receives notifications?"),
+  sms: z.string().min(1).optional().describe("Which number receives notifications by SMS?"),
+  webhook: webhook.optional().describe("Which webhook receives notifications (a pager, a chat)?"),
+  time_zone: timeZone.optional().describe("In which time zone are hours and away? Required with either."),
+  hours: z.array(window).prefault([]).describe("When is the responder on call? Empty: always."),
+  away: z.array(window).prefault([]).describe("When is the responder not notified, even during hours?"),
 });
 
-const notify = z.array(name).min(1).describe("Who is told?");
-const by = z.array(z.enum(ways)).min(1).optional().describe("By what? Default: every way they have.");
+const notify = z.array(name).min(1).describe("Which responders are notified?");
+const by = z
+  .array(z.enum(ways))
+  .min(1)
+  .optional()
+  .describe("By which methods? Default: all that the responder has.");
 const repeat = (initial: string) =>
-  duration.prefault(initial).describe("How often are they told again? 0s: they are told once.");
+  duration.prefault(initial).describe("How often is the notification repeated? 0s: never.");
 
 const tier = z.strictObject({
   notify,
   by,
   repeat: repeat("10m"),
-  next: span
-    .prefault("15m")
-    .describe("After how long without an acknowledgement are those of the next tier told?"),
+  next: span.prefault("15m").describe("After how long without an acknowledgement is the next tier notified?"),
 });
 
 const tiers = z.array(tier);
@@ -109,29 +113,29 @@ const route = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'For which topics (also with *, such as "billing*")? This key and the next three: without it, all.',
+      'For which topics (also with *, such as "billing*")? Default of this key and the next three: all.',
     ),
   agents: z.array(name).min(1).optional().describe("For which agents?"),
   channels: z.array(name).min(1).optional().describe("For which channels?"),
   causes: z.array(cause).min(1).optional().describe("For which causes?"),
-  tiers: tiers.describe("Who is told, one tier after the other? Empty: the fallback at once."),
+  tiers: tiers.describe("Which tiers are notified, in this order? Empty: the fallback at once."),
 });
 
 const platformWebhook = z.strictObject({
-  header: headerName.default("X-Bridgehead-Key").describe("In which header does it carry the key?"),
+  header: headerName.default("X-Bridgehead-Key").describe("Which header contains the key?"),
   key: headerValue
     .refine((text) => text.length >= 16, "must be at least 16 characters")
-    .describe("Which key must be there?"),
+    .describe("Which key must the header contain?"),
   signing_secrets: z
     .array(signingSecret)
     .prefault([])
     .describe(
-      "With which keys (whsec_...) is a delivery signed? With at least one key, deliveries without a valid signature are rejected. A list, so that keys can be rotated.",
+      "Which secrets (whsec_...) verify the signature of a delivery? With at least one, deliveries without a valid signature are rejected. A list, so that secrets can be rotated.",
     ),
   register: z
     .boolean()
     .default(true)
-    .describe("Does the daemon register its webhooks with the platform? Needs http.public_url."),
+    .describe("Does the daemon register its webhooks with the platform? Requires http.public_url."),
 });
 
 const privateHost = z.string().refine((text) => {
@@ -144,52 +148,56 @@ export const escalation = z.strictObject({
   responders: z.record(name, person).describe("Who can be notified?"),
   tiers: tiers
     .prefault([])
-    .describe("Who is told first, and who next when nobody acknowledges? Those off duty are passed over."),
+    .describe(
+      "Which responders are notified first, and which next without an acknowledgement? Responders outside their hours are skipped.",
+    ),
   routes: z
     .array(route)
     .prefault([])
-    .describe("Which escalations have tiers of their own? The first that matches counts."),
+    .describe("Which escalations have tiers of their own? The first match is used."),
   fallback: z
     .strictObject({ notify, by, repeat: repeat("15m") })
-    .describe("Who is told, at any hour, when nobody else is on duty or nobody acknowledges?"),
+    .describe(
+      "Which responders are notified, at any hour, when no tier has a responder on call or no tier acknowledges?",
+    ),
   agent_recipients: z
     .boolean()
     .default(true)
-    .describe("Are the recipients of the agent's ESCALATION skill told too, at once?"),
+    .describe("Are the recipients of the agent's ESCALATION skill notified too, at once?"),
   group: duration
     .prefault("2m")
-    .describe("Within which time do further escalations for one address go into one message?"),
-  expires: span.prefault("24h").describe("For how long can the link in a message be used?"),
+    .describe("Within which interval are further escalations for one address combined in one notification?"),
+  expires: span.prefault("24h").describe("How long is the link in a notification valid?"),
   via: z
     .strictObject({
-      email: name.optional().describe("Through which channel do mails go?"),
-      sms: name.optional().describe("And texts?"),
+      email: name.optional().describe("Which channel sends mail?"),
+      sms: name.optional().describe("Which channel sends SMS?"),
     })
     .prefault({})
-    .describe("Which channels carry it? Default: the first of each kind that is enabled."),
+    .describe("Which channels carry notifications? Default: the first enabled channel of each kind."),
   causes: z
     .array(cause)
     .min(1)
     .prefault([...causes])
     .describe(
-      "What is escalated? topic: the platform says so; silent: a person wrote and nobody answers; held: something waits for an operator; call: one given up, or not taken. WHAT IS LEFT OUT, NOBODY IS TOLD OF.",
+      "What is escalated? topic: the platform requests it; silent: a message has no answer; held: a message or reply waits for an operator; call: a call was abandoned or missed. CAUSES THAT ARE NOT LISTED NOTIFY NO RESPONDER.",
     ),
-  down_after: duration.prefault("10m").describe("How long may a channel be down before people are told?"),
+  down_after: duration
+    .prefault("10m")
+    .describe("How long may a channel be down before responders are notified?"),
   poll: span
     .prefault("5m")
-    .describe("How often is a conversation's mode read, where no webhook tells of it?"),
-  poll_open: span.prefault("20s").describe("How often while it is escalated?"),
+    .describe("How often is the mode of a conversation polled, where no webhook reports it?"),
+  poll_open: span.prefault("20s").describe("How often is it polled while the conversation is escalated?"),
   platform_webhook: platformWebhook
     .optional()
     .describe(
-      "How do the platform's webhooks prove themselves (/platform/<agent>/...)? Default: none is taken.",
+      "How are webhooks of the platform authenticated (/platform/<agent>/...)? Default: all are rejected.",
     ),
   allow_private: z
     .array(privateHost)
     .prefault([])
-    .describe(
-      "Which hosts, addresses or ranges may webhooks reach, also over http, although they are not public?",
-    ),
+    .describe("Which private hosts, addresses or ranges may webhooks reach, also over http?"),
 });
 
 export type EscalationFile = z.output<typeof escalation>;

@@ -10,17 +10,17 @@ const http = z.strictObject({
   listen: listen
     .prefault("127.0.0.1:8025")
     .describe(
-      "On which address are webhooks and bare health checks served? Everything but loopback belongs behind a proxy with TLS.",
+      "Which address serves webhooks and health checks without details? Use a reverse proxy with TLS for every address except loopback.",
     ),
   admin_listen: listen
     .optional()
     .describe(
-      "On which address are the reasons of /readyz and /metrics served? They name channels and errors: keep it on loopback or in a private network. Default: 127.0.0.1, at a port 1000 above listen's.",
+      "Which address serves /metrics, and /readyz with details? They contain channel names and errors: use loopback or a private network. Default: 127.0.0.1, with the port of listen + 1000.",
     ),
   public_url: httpUrl
     .optional()
     .describe(
-      "Under which address do providers reach it? Signatures are checked against this, never against the Host header.",
+      "Under which URL do providers reach the daemon? Signatures are verified against it, never against the Host header.",
     ),
 });
 
@@ -28,20 +28,22 @@ const log = z.strictObject({
   level: z
     .enum(["debug", "info", "warn", "error"])
     .default("info")
-    .describe("From which level on are lines written?"),
+    .describe("What is the lowest level that is logged?"),
   format: z
     .enum(["auto", "json", "text"])
     .default("auto")
-    .describe("How do lines look? auto: text on a terminal, JSON elsewhere."),
+    .describe("Which format do log lines have? auto: text on a terminal, otherwise JSON."),
 });
 
 const retention = z.strictObject({
   raw: duration
     .prefault("30d")
-    .describe("How long are raw messages kept? WHAT IS REMOVED CANNOT BE REPLAYED OR BROUGHT BACK."),
+    .describe("How long are raw messages retained? DELETED MESSAGES CANNOT BE RESTORED OR PROCESSED AGAIN."),
   events: duration
     .prefault("365d")
-    .describe("How long is the rest of a closed conversation kept? WHAT IS REMOVED IS GONE."),
+    .describe(
+      "How long is the other data of a closed conversation retained? DELETED DATA CANNOT BE RESTORED.",
+    ),
 });
 
 /** `sqlite:<path>` or `postgres://...` */
@@ -52,25 +54,27 @@ const store = z
 export const defaultStore = "sqlite:/var/lib/bridgehead/bridgehead.db";
 
 export const file = z.strictObject({
-  platform: platform.describe("Which platform answers?"),
-  agents: agents.describe("Which of its agents are used, by the names this file gives them?"),
+  platform: platform.describe("Which agent platform answers?"),
+  agents: agents.describe("Which agents of the platform are used? The names are chosen here."),
   channels: channels.describe(
-    "Where do people write? CHANGING A CHANNEL'S NAME MAKES IT A NEW CHANNEL: its place in the mailbox and its conversations stay with the old name.",
+    "Which channels are there? A RENAMED CHANNEL IS A NEW CHANNEL: its position in the mailbox and its conversations stay with the old name.",
   ),
   escalation: escalation
     .optional()
-    .describe("Who is told when the agent cannot or must not answer? Without it: nobody."),
-  http: http.prefault({}).describe("What does the daemon listen on?"),
+    .describe("Which responders are notified when the agent cannot or must not answer? Default: none."),
+  http: http.prefault({}).describe("On which addresses does the daemon listen?"),
   store: store
     .default(defaultStore)
     .describe(
-      "Where is everything kept? sqlite:<path> (relative to this file) on a local disk, never on NFS; or postgres://... ANOTHER STORE STARTS EMPTY: nothing is moved.",
+      "Where is the store? sqlite:<path> (relative to this file) on a local disk, never on NFS; or postgres://... ANOTHER STORE STARTS EMPTY: no data is migrated.",
     ),
-  log: log.prefault({}).describe("What does the daemon say?"),
-  retention: retention.prefault({}).describe("How long is what kept?"),
+  log: log.prefault({}).describe("What is logged?"),
+  retention: retention.prefault({}).describe("How long is data retained?"),
   node: name
     .optional()
-    .describe("What is this daemon called among several on one PostgreSQL store? Default: the host's name."),
+    .describe(
+      "What is the name of this node, when several use one PostgreSQL store? Default: the host name.",
+    ),
 });
 
 export type File = z.output<typeof file>;

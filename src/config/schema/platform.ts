@@ -9,8 +9,8 @@ const rate = z.strictObject({
     .min(1)
     .max(1_000_000)
     .default(1000)
-    .describe("How many calls does the platform allow one organization in the window?"),
-  per: span.prefault("60s").describe("How long is that window?"),
+    .describe("How many requests does the platform allow per organization and interval?"),
+  per: span.prefault("60s").describe("How long is the interval?"),
 });
 
 const embedded = z.strictObject({
@@ -21,10 +21,10 @@ const embedded = z.strictObject({
   database: z
     .string()
     .min(1)
-    .describe("Where does the embedded platform keep its conversations? (relative to this file)"),
+    .describe("Which file stores the conversations of the embedded platform? (relative to this file)"),
   listen: listen
     .prefault("127.0.0.1:0")
-    .describe("On which address does it serve the interface? Port 0 takes any free port."),
+    .describe("On which address does it serve the API? Port 0 selects a free port."),
 });
 
 export const platform = z
@@ -34,19 +34,15 @@ export const platform = z
       .describe(
         'Where is the platform? An http(s) URL, or "embedded" for the one inside the daemon, for trying out.',
       ),
-    organization_key: secret.optional().describe("Does the platform want the organization's key as well?"),
-    rate: rate.prefault({}).describe("How fast may all channels together call the platform?"),
-    timeout: span
-      .prefault("60s")
-      .describe("How long may one call take before its outcome counts as unknown?"),
+    organization_key: secret.optional().describe("Which organization key does the platform require, if any?"),
+    rate: rate.prefault({}).describe("How many requests may all channels together send to the platform?"),
+    timeout: span.prefault("60s").describe("How long may a request take before its outcome is unknown?"),
     absent_after: span
       .prefault("30s")
       .describe(
-        "How long after an unanswered call is it believed that a question is not there, so that it may be asked again?",
+        "How long after a request without a response does a question that the platform does not list count as absent? Absent questions are asked again.",
       ),
-    embedded: embedded
-      .optional()
-      .describe("Where does the embedded platform find its agents and keep its data?"),
+    embedded: embedded.optional().describe("Where are the agents and the data of the embedded platform?"),
   })
   .superRefine((value, context) => {
     if (value.url === "embedded" && value.embedded === undefined) {
@@ -68,8 +64,8 @@ export const platform = z
   });
 
 const agent = z.strictObject({
-  key: secret.describe("With which key is this agent called?"),
-  refresh: span.prefault("60s").describe("How often are its settings (delay, signature, status) read again?"),
+  key: secret.describe("What is the API key of this agent?"),
+  refresh: span.prefault("60s").describe("How often are its settings (delay, signature, status) reloaded?"),
 });
 
 export const agents = z.record(name, agent);
