@@ -1,11 +1,11 @@
 // Reads the store of a daemon under test from outside, on both databases.
 
 import Database from "better-sqlite3";
-import { Client } from "pg";
+import { Client, types } from "pg";
 
 export type Row = Readonly<Record<string, unknown>>;
 
-/** Runs one query. Numbers are numbers on both databases. Rejects when there is no store yet. */
+/** Runs one query. Every number in the store, and every COUNT, is a bigint on PostgreSQL; it becomes a number. Rejects when there is no store yet. */
 export function readStored<T = Row>(store: string, sql: string): Promise<T[]> {
   return store.startsWith("postgres:")
     ? onPostgres(store, sql)
@@ -35,7 +35,7 @@ function onSqlite<T>(file: string, sql: string): T[] {
 async function onPostgres<T>(url: string, sql: string): Promise<T[]> {
   const client = new Client({
     connectionString: url,
-    types: { getTypeParser: (type) => (type === int8 ? Number : String) },
+    types: { getTypeParser: (type) => (type === types.builtins.INT8 ? Number : String) },
   });
   await client.connect();
   try {
@@ -44,6 +44,3 @@ async function onPostgres<T>(url: string, sql: string): Promise<T[]> {
     await client.end();
   }
 }
-
-/** Object id of the type bigint, of which every number in the store is, and every COUNT. */
-const int8 = 20;
