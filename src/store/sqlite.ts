@@ -16,11 +16,17 @@ import type { WalOptions } from "./sqlite/wal.ts";
 
 interface Prepared {
   readonly statement: Sqlite.Statement;
+  /** What tells that an execution has written: the number of rows that it changed or returned (`rows`), or the
+   *  execution itself (`always`: a change of the schema). */
+  readonly writes: "never" | "rows" | "always";
   /** Returns the values in the order of their placeholders, because the driver supports anonymous ones
    *  only. */
   inOrder(values: readonly Value[]): Value[];
 }
 type Prepare = (sql: string) => Prepared;
+
+/** A statement that changes nothing unless it changes a row. */
+const changesRows = /^\s*(?:INSERT|UPDATE|DELETE|WITH)\b/;
 
 /** Prepares and caches statements. now_ms() is bound as a value, once per statement; a function would be
  *  called for every row that is read. The plus changes no value. A bare placeholder compared with an
@@ -37,7 +43,9 @@ function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
         order.push(number === undefined ? () => Math.floor(now()) : (values) => values[index] ?? null);
         return "+?";
       });
-      prepared = { statement: db.prepare(text), inOrder: (values) => order.map((take) => take(values)) };
+      const statement = db.prepare(text);
+      const writes = statement.readonly ? "never" : changesRows.test(text) ? "rows" : "always";
+      prepared = { statement, writes, inOrder: (values) => order.map((take) => take(values)) };
       statements.set(sql, prepared);
     }
     return prepared;
@@ -50,6 +58,7 @@ function queryOn(
   onRollback: Query["onRollback"],
   leases: LaneLeases,
   check: () => void = () => undefined,
+  wrote: () => void = () => undefined,
 ): Query {
   const prepare: Prepare = (sql) => {
     check();
@@ -57,16 +66,22 @@ function queryOn(
   };
   const change = (sql: string, values: readonly Value[]): number => {
     const prepared = prepare(sql);
-    return prepared.statement.run(prepared.inOrder(values)).changes;
+    const { changes } = prepared.statement.run(prepared.inOrder(values));
+    if (changes > 0 || prepared.writes === "always") wrote();
+    return changes;
   };
   return {
     async all<T>(sql: string, ...values: Value[]) {
       const prepared = prepare(sql);
-      return prepared.statement.all(prepared.inOrder(values)) as T[];
+      const rows = prepared.statement.all(prepared.inOrder(values)) as T[];
+      if (prepared.writes !== "never" && rows.length > 0) wrote();
+      return rows;
     },
     async one<T>(sql: string, ...values: Value[]) {
       const prepared = prepare(sql);
-      return prepared.statement.get(prepared.inOrder(values)) as T | undefined;
+      const row = prepared.statement.get(prepared.inOrder(values)) as T | undefined;
+      if (prepared.writes !== "never" && row !== undefined) wrote();
+      return row;
     },
     run: async (sql, ...values) => change(sql, values),
     write: async (sql, ...values) => void change(sql, values),
@@ -150,6 +165,8 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
   const undoTo = (length: number) => {
     while (undos.length > length) undos.pop()?.();
   };
+  /** True when the running commit may have changed the file. */
+  let hasWritten = false;
   const q = queryOn(
     prepare,
     (work) => nested(work),
@@ -161,6 +178,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
       if (!db.inTransaction && file !== ":memory:")
         throw new Error("the transaction was rolled back by the database");
     },
+    () => void (hasWritten = true),
   );
   /** True in the retry with savepoints. A savepoint costs a copy of every page written after it, and
    *  rollbacks are rare. */
@@ -214,7 +232,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
    *  may follow from rows that are not on disk yet. */
   function acknowledge(done: readonly Done[]): void {
     const later = done.filter(({ one }) => one.durable);
-    wal?.commit(later.length > 0);
+    wal?.commit(hasWritten, later.length > 0);
     for (const { one, isKept, report } of done) {
       if (isKept) one.committed?.();
       if (!one.durable) report();
@@ -232,6 +250,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
   async function commitAll(batch: readonly Waiting[], withSavepoints: boolean): Promise<Done[] | null> {
     saving = withSavepoints;
     undos.length = 0;
+    hasWritten = false;
     const again = Promise.withResolvers<null>();
     beginAgain = () => {
       again.resolve(null);
@@ -317,7 +336,14 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
   return {
     kind: "sqlite",
     tx,
-    maintain: () => tx(async () => maintain(db), { durable: false }),
+    maintain: () =>
+      tx(
+        async () => {
+          hasWritten = true;
+          return maintain(db);
+        },
+        { durable: false },
+      ),
     // Reads use a separate connection: they see committed rows only, independent of the running
     // transaction. The result may follow from commits that are not on disk yet, and the caller may
     // acknowledge something because of it, so it waits for them.

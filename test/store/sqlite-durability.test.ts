@@ -94,6 +94,25 @@ it("gathers transactions while a sync runs, and commits them when it has ended",
   await Promise.all([...others, fourth]);
 });
 
+it("syncs each commit that wrote, and none that changed nothing", async () => {
+  let syncs = 0;
+  const sync = async () => void (syncs += 1);
+  const db = await opened(newFile(), { sync });
+  const syncsOf = async (work: Parameters<Database["tx"]>[0]) => {
+    const before = syncs;
+    await db.tx(work);
+    return syncs - before;
+  };
+  await write(db, "first");
+  expect(await syncsOf((q) => q.run("UPDATE notes SET text = 'x' WHERE text = 'absent'"))).toBe(0);
+  expect(await syncsOf((q) => q.all("DELETE FROM notes WHERE text = 'absent' RETURNING text"))).toBe(0);
+  expect(await syncsOf((q) => q.all("SELECT * FROM notes"))).toBe(0);
+  expect(await syncsOf((q) => q.one("UPDATE notes SET text = 'second' RETURNING text"))).toBe(1);
+  expect(await syncsOf((q) => q.all("INSERT INTO notes VALUES ('third') RETURNING text"))).toBe(1);
+  expect(await syncsOf((q) => q.write("DELETE FROM notes WHERE text = 'third'"))).toBe(1);
+  expect(await syncsOf((q) => q.run("CREATE TABLE others (text TEXT)"))).toBe(1);
+});
+
 it("reports the commit only of transactions that succeeded", async () => {
   const db = await opened(newFile(), {});
   const committed: string[] = [];

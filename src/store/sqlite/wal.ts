@@ -26,6 +26,13 @@ const standardPages = 1000;
  *  without bound, because only a log that was copied completely is reused. */
 const pauseAt = 4;
 
+/** Commits after which the length of the log is measured, when its file did not grow. */
+const measureAfter = 50;
+/** The file format: a header, and a frame for each page. */
+const pageBytes = 4096;
+const headerBytes = 32;
+const frameBytes = pageBytes + 24;
+
 /** Open one per connection after the switch to WAL. */
 export class Wal {
   readonly #path: string;
@@ -36,7 +43,6 @@ export class Wal {
   readonly #pages: number;
   readonly #checkpointer: Checkpointer;
   readonly #length: Sqlite.Statement<[], [number, number, number]>;
-  readonly #changes: Sqlite.Statement<[], number>;
   /** Commits that wrote, counted; how many of them are durable, and how many the running sync covers. */
   #committed = 0;
   #synced = 0;
@@ -44,9 +50,12 @@ export class Wal {
   #running: Promise<void> | null = null;
   #next: Promise<void> | null = null;
   #failure: Error | null = null;
-  /** Pages in the log and rows changed, as of the last commit. */
+  /** Pages in the log. Exact after a commit that made the file longer; else as of the last measurement. */
   #logged = 0;
-  #changed = 0;
+  /** Bytes in the log's file, which stays as long as it was when the log starts anew. */
+  #size = 0;
+  /** Commits since the length was measured. */
+  #unmeasured = 0;
   /** Length of the log at which the next checkpoint starts, and at which commits wait for one. */
   #checkpointAt: number;
   #waitAt: number;
@@ -60,15 +69,14 @@ export class Wal {
     this.#waitAt = this.#pages * pauseAt;
     this.#checkpointer = new Checkpointer(file, (options.timing ?? standardTiming.sqlite).checkpointerIdle);
     db.pragma("wal_autocheckpoint = 0");
-    db.pragma(`journal_size_limit = ${this.#pages * pauseAt * 4096}`);
+    db.pragma(`journal_size_limit = ${this.#pages * pauseAt * pageBytes}`);
     db.exec("BEGIN IMMEDIATE; COMMIT"); // SQLite opens the log with the first transaction
     this.#descriptor = openSync(this.#path, "r");
     const { dev, ino } = fstatSync(this.#descriptor);
     this.#identity = `${dev}:${ino}`;
     // NOOP copies nothing and returns the length of the log.
     this.#length = db.prepare<[], [number, number, number]>("PRAGMA wal_checkpoint(NOOP)").raw();
-    this.#changes = db.prepare<[], number>("SELECT total_changes()").pluck();
-    this.#observe();
+    this.#measure();
   }
 
   /** False when the log file was deleted or replaced: SQLite then writes to a file without a name. */
@@ -88,10 +96,14 @@ export class Wal {
     return this.#running;
   }
 
-  /** Call after each commit. `needed` starts the sync; it is false when no transaction of the commit asked for
-   *  durability. A later sync covers the commit, and `durable` starts one. */
-  commit(needed: boolean): void {
-    if (this.#observe()) this.#committed += 1;
+  /** Call after each commit. `wrote` is false for a commit that certainly changed nothing: it needs no sync. `needed`
+   *  starts the sync; it is false when no transaction of the commit asked for durability. A later sync covers
+   *  the commit, and `durable` starts one. */
+  commit(wrote: boolean, needed: boolean): void {
+    if (wrote) {
+      this.#committed += 1;
+      this.#observe();
+    }
     if (needed) this.durable().catch(() => undefined);
     if (this.#logged >= this.#checkpointAt && !this.#checkpointer.isRunning) void this.#checkpoint();
   }
@@ -169,24 +181,32 @@ export class Wal {
     return running;
   }
 
-  /** Reads the length of the log; returns whether the last commit wrote. The log starts anew at times, so that its
-   *  length alone can be the same. */
-  #observe(): boolean {
+  /** Notes the length of the log after a commit. While the file grows, its size is the length. Otherwise the log was
+   *  started anew and is shorter than its file; SQLite is asked now and then, because that is a statement. */
+  #observe(): void {
+    const { size } = fstatSync(this.#descriptor);
+    this.#unmeasured += 1;
+    if (size > this.#size) this.#logged = Math.floor((size - headerBytes) / frameBytes);
+    else if (size < this.#size || this.#unmeasured >= measureAfter) this.#measure();
+    this.#size = size;
+  }
+
+  #measure(): void {
+    this.#size = fstatSync(this.#descriptor).size;
+    this.#unmeasured = 0;
     const logged = this.#length.get()?.[1] ?? 0;
-    const changed = this.#changes.get() ?? 0;
-    const wrote = logged !== this.#logged || changed !== this.#changed;
     if (logged < this.#logged) {
       this.#checkpointAt = this.#pages;
       this.#waitAt = this.#pages * pauseAt;
     }
     this.#logged = logged;
-    this.#changed = changed;
-    return wrote;
   }
 
   async #checkpoint(): Promise<boolean> {
     const { complete, error } = await this.#checkpointer.run();
     this.#checkpointAt = this.#logged + this.#pages;
+    // The next commit may start the log anew.
+    if (complete) this.#unmeasured = measureAfter;
     // Pages that an earlier checkpoint copied may be lost with this sync, and no later one would copy them again.
     if (error?.code.startsWith("SQLITE_IOERR")) this.fail(new Error(error.message));
     return complete;
