@@ -14,7 +14,7 @@ import { type ChannelRuntime, whyNotAsk } from "../pipeline/channel-runtime.ts";
 import type { LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
 import type { Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
-import { addParticipant, insertConversation } from "../store/tables/conversations.ts";
+import { insertConversation } from "../store/tables/conversations.ts";
 import { changeDraft } from "../store/tables/drafts.ts";
 import { attachmentsOf, type EventRow, settleEvent } from "../store/tables/events.ts";
 import type { SessionRow } from "../store/tables/sessions.ts";
@@ -175,7 +175,6 @@ async function openCall(
       subject: null,
       token: newToken(),
     });
-    await addParticipant(q, conversation, person);
   }
   await insertSession(q, { channel, id: event.session, conversation, node: event.node });
   if (!binds) return conversation;

@@ -8,7 +8,7 @@ import { type Opening, readOpening, writeOpening } from "../domain/opening.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Query } from "../store/driver.ts";
-import { addParticipant, insertConversation } from "../store/tables/conversations.ts";
+import { insertConversation } from "../store/tables/conversations.ts";
 import { type OpeningOutcome, openingOutcome, recentOpenings } from "../store/tables/openings.ts";
 import { enqueueTurn } from "../store/tables/turns.ts";
 
@@ -80,7 +80,6 @@ export async function begin(
     subject: opening.subject,
     token: newToken(),
   });
-  await addParticipant(q, begun.conversation, person);
   await enqueueTurn(q, {
     id: begun.turn,
     conversation: begun.conversation,

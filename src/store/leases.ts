@@ -10,10 +10,11 @@ export async function takeLease(
   holder: string,
   forMs: number,
 ): Promise<number | null> {
-  await q.write("INSERT INTO leases (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name);
   const row = await q.one<{ token: number }>(
-    `UPDATE leases SET until = now_ms() + $3, holder = $2, token = CASE WHEN holder = $2 THEN token ELSE token + 1 END
-     WHERE name = $1 AND (holder = $2 OR until <= now_ms()) RETURNING token`,
+    `INSERT INTO leases (name, holder, token, until) VALUES ($1, $2, 1, now_ms() + $3)
+     ON CONFLICT (name) DO UPDATE SET until = excluded.until, holder = excluded.holder,
+       token = CASE WHEN leases.holder = excluded.holder THEN leases.token ELSE leases.token + 1 END
+     WHERE leases.holder = excluded.holder OR leases.until <= now_ms() RETURNING token`,
     name,
     holder,
     forMs,

@@ -36,7 +36,7 @@ it("stores the platform's conversation with the record of the question", async (
     "ask.cross",
     "answer.commit",
   ]);
-  expect(await attempts(house)).toEqual(["1 sent", "2 sent"]);
+  expect(await attempts(house)).toEqual(["1 sent"]);
   expect(house.sent).toEqual(["answer to hello"]);
 });
 

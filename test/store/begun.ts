@@ -9,7 +9,7 @@ import { headDraft, isSuperseded } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { leaseLanes } from "../../src/store/lanes.ts";
 import { postponeChannel } from "../../src/store/tables/capped.ts";
-import { addParticipant, readConversation } from "../../src/store/tables/conversations.ts";
+import { readConversation } from "../../src/store/tables/conversations.ts";
 import {
   countNotices,
   enqueueDraft,
@@ -33,7 +33,6 @@ import {
   headTurn,
   insertEvent,
   type NewPlace,
-  participantsOf,
   storeEvent,
   turn,
 } from "./rig.ts";
@@ -315,8 +314,6 @@ export function describeBegun(place: NewPlace): void {
       });
       const row = await db.read((q) => readConversation(q, begun.conversation));
       expect(row).toMatchObject({ person: "ann@example.org", person_name: "Ann", platform_id: null });
-      await db.tx((q) => addParticipant(q, begun.conversation, "ANN@example.org"));
-      expect([...(await db.read((q) => participantsOf(q, begun.conversation)))]).toEqual(["ann@example.org"]);
     });
 
     it("is begun once by two processes at the same time, and again only when asked for (review 13)", async () => {

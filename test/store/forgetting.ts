@@ -6,12 +6,12 @@ import { acknowledgeEscalation, contactsIn, contactsNotifiedBy } from "../../src
 import type { Database } from "../../src/store/driver.ts";
 import { forget } from "../../src/store/retention.ts";
 import { giveLinks } from "../../src/store/tables/contacts.ts";
-import { addParticipant, cite } from "../../src/store/tables/conversations.ts";
+import { cite } from "../../src/store/tables/conversations.ts";
 import { closeEscalation, newestEscalation } from "../../src/store/tables/escalations.ts";
 import { addSource, isNoticed } from "../../src/store/tables/sources.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
 import { contact, notice, opens } from "./escalations.ts";
-import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
+import { addParticipant, conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
 const day = 86_400_000;
 const clean = (db: Database) => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));

@@ -5,7 +5,6 @@ import { describe, expect, it } from "vitest";
 import { insertEvents, moveCursor } from "../../src/pipeline/accept/rows.ts";
 import { takeLease } from "../../src/store/leases.ts";
 import {
-  addParticipant,
   bindPlatform,
   cite,
   conversationByToken,
@@ -27,6 +26,7 @@ import {
   storedEvents,
 } from "../../src/store/tables/events.ts";
 import {
+  addParticipant,
   conversation,
   event,
   fresh,
@@ -198,8 +198,7 @@ export function describeIntake(place: NewPlace): void {
         for (const id of ["k1", "k2", "k9"]) await addParticipant(q, id, "A@example.org");
         // Strangers who know the id have their own, newer conversations with it.
         for (let i = 0; i < 9; i++) {
-          await conversation(q, `ka${i}`);
-          await addParticipant(q, `ka${i}`, "stranger@example.net");
+          await conversation(q, `ka${i}`, "c", "stranger@example.net");
           await cite(q, "c", "<m@x>", `ka${i}`, null);
         }
       });

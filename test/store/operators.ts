@@ -5,7 +5,6 @@ import { headDraft, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { forget } from "../../src/store/retention.ts";
-import { addParticipant } from "../../src/store/tables/conversations.ts";
 import { readDraft } from "../../src/store/tables/drafts.ts";
 import { countHeld, settleEvent, storedEvents } from "../../src/store/tables/events.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/tables/inbox.ts";
@@ -15,6 +14,7 @@ import { writePause } from "../../src/store/tables/pauses.ts";
 import { strike } from "../../src/store/tables/suppressions.ts";
 import { endAttempt } from "../../src/store/tables/turns.ts";
 import {
+  addParticipant,
   concludeDraft,
   concludeReply,
   concludeTurn,

@@ -10,7 +10,7 @@ import type { Lease } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { insertConversation } from "../../src/store/tables/conversations.ts";
+import { addParticipants, insertConversation } from "../../src/store/tables/conversations.ts";
 import {
   changeDraft,
   changeReply,
@@ -97,12 +97,17 @@ export const event = (externalId: string, over: Partial<NewEvent> = {}): NewEven
   ...over,
 });
 
-export async function conversation(q: Query, id: string, channel = "c"): Promise<string> {
+export async function conversation(
+  q: Query,
+  id: string,
+  channel = "c",
+  person = "a@example.org",
+): Promise<string> {
   await insertConversation(q, {
     id,
     channel,
     agent: "agent",
-    person: "a@example.org",
+    person,
     person_name: null,
     subject: null,
     token: `token${id}`,
@@ -213,6 +218,9 @@ export async function headTurn(q: Query, { conversation }: Lease): Promise<TurnR
   );
   return head ? readTurn(q, head.id) : null;
 }
+
+export const addParticipant = (q: Query, id: string, address: string): Promise<void> =>
+  addParticipants(q, [{ conversation: id, address }]);
 
 export async function participantsOf(q: Query, id: string): Promise<Set<string>> {
   const rows = await q.all<{ address: string }>(

@@ -7,10 +7,10 @@ import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Facts, Message } from "../../src/pipeline/route/decide.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import type { Query } from "../../src/store/driver.ts";
-import { addParticipant, citeAll } from "../../src/store/tables/conversations.ts";
+import { citeAll } from "../../src/store/tables/conversations.ts";
 import { capUse } from "../../src/store/tables/turns.ts";
 import { lineOf } from "../pipeline/rig.ts";
-import { conversation, fresh, type NewPlace, turn } from "./rig.ts";
+import { addParticipant, conversation, fresh, type NewPlace, turn } from "./rig.ts";
 
 const minute = 60_000;
 

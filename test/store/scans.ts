@@ -24,7 +24,7 @@ import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { forget } from "../../src/store/retention.ts";
 import * as contacts from "../../src/store/tables/contacts.ts";
 import { giveLinks } from "../../src/store/tables/contacts.ts";
-import { addParticipant, cite, conversationsCiting } from "../../src/store/tables/conversations.ts";
+import { cite, conversationsCiting } from "../../src/store/tables/conversations.ts";
 import { channelsToCompose } from "../../src/store/tables/drafts.ts";
 import * as escalations from "../../src/store/tables/escalations.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
@@ -36,7 +36,7 @@ import { leaseTurns } from "../../src/store/tables/turns.ts";
 import { watchIn } from "../../src/store/tables/watches.ts";
 import { lineOf } from "../pipeline/rig.ts";
 import { contact, notice, opens } from "./escalations.ts";
-import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
+import { addParticipant, conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
 
 const rows = 2000;
 const large = [

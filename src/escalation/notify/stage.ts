@@ -16,7 +16,7 @@ import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { insertNotices } from "../../pipeline/route/notices.ts";
 import type { Query } from "../../store/driver.ts";
 import { addContacts, addNotices, dueNotices, giveLinks, sentIds } from "../../store/tables/contacts.ts";
-import { addParticipants, insertConversations } from "../../store/tables/conversations.ts";
+import { insertConversations } from "../../store/tables/conversations.ts";
 import {
   type DueEscalation,
   dueEscalations,
@@ -217,10 +217,6 @@ async function writeMessages(
   const messages = planMessages(ready, { details, places, sent }, lines(), make);
   const opened = messages.flatMap((one) => one.opened ?? []);
   await insertConversations(q, opened);
-  await addParticipants(
-    q,
-    opened.map(({ id, person }) => ({ conversation: id, address: person })),
-  );
   const unbound = messages.flatMap(({ group, reply }) =>
     group.map(({ contact }) => ({ contact, conversation: reply.conversation })),
   );

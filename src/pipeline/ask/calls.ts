@@ -154,7 +154,6 @@ export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): 
   const { platformId } = decision;
   const next: Asking = {
     ...asking,
-    turn: { ...turn, attempts: turn.attempts + 1 },
     conversation: { ...conversation, platform_id: platformId },
     attempt: { recorded: false, obsolete: false, unbound: platformId, composed: false },
   };

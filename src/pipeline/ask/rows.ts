@@ -10,6 +10,7 @@ import { insertReply } from "../../store/tables/drafts.ts";
 import { settleEventsOf } from "../../store/tables/events.ts";
 import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
+  bindAsking,
   changeTurn,
   countUnsent,
   endAttempt,
@@ -24,17 +25,14 @@ import { skillOf } from "../channel-runtime.ts";
 import { composeAnswer } from "../compose/stage.ts";
 import type { Asking, Decision, Outcome } from "./decide.ts";
 
-/** Records the attempt at the crossing, and stores the platform's conversation that the previous call of
- *  the same work has opened. Returns false, with nothing written, when the turn changed after it was
+/** Records the attempt at the crossing. When the same work has just opened the platform's conversation, its
+ *  recorded attempt continues with the question, and the conversation is stored. Returns false, with nothing written, when the turn changed after it was
  *  claimed. */
 export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> {
   const { lease, turn, node, attempt } = asking;
   await guardLease(q, lease);
-  const { unbound } = attempt;
-  if (!(await recordAsking(q, turn, node, lease.token, unbound === null ? "waiting" : "asking")))
-    return false;
-  if (unbound !== null) await bindPlatform(q, asking.conversation.id, unbound);
-  return true;
+  if (attempt.unbound !== null) return bindAsking(q, turn, attempt.unbound);
+  return recordAsking(q, turn, node, lease.token);
 }
 
 /** Writes what becomes of the turn, and releases the lane. */

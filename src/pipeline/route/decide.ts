@@ -257,7 +257,7 @@ export function addTurn(
     preferred: row.preferred,
     queue: row.queue,
   });
-  remember(writes, line, message, conversation, !first);
+  remember(writes, line, message, conversation);
   writes.settled.push({ id: row.id, state: "routed", conversation, turn });
 }
 
@@ -270,7 +270,7 @@ export function addExtension(
 ): void {
   const { conversation, turn } = extension;
   writes.extended.push(extension);
-  remember(writes, line, message, conversation, true);
+  remember(writes, line, message, conversation);
   writes.settled.push({ id: message.row.id, state: "routed", conversation, turn });
 }
 
@@ -300,17 +300,16 @@ export function addConversation(
 }
 
 /** Adds the participants, and every id under which a later message may cite this one or its ancestors. The
- *  sender takes part already when the message's references found the conversation (`isKnown`). */
+ *  sender takes part already: a conversation is opened for the sender, or was found because of that. */
 export function remember(
   { participants, citations }: Writes,
-  { channel, traits }: ChannelRuntime,
+  { channel }: ChannelRuntime,
   message: Message,
   conversation: string,
-  isKnown: boolean,
 ): void {
-  const known = isKnown && traits.conversations === "thread" ? personOf(message) : null;
+  const sender = personOf(message);
   for (const address of partiesOf(message))
-    if (address !== known) participants.push({ conversation, address });
+    if (address !== sender) participants.push({ conversation, address });
   for (const externalId of citableIds(message))
     citations.push({ channel, externalId, conversation, draft: null });
 }

@@ -9,7 +9,7 @@ import { newId, newToken } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { type Query, touch } from "../../store/driver.ts";
 import { manyRows } from "../../store/many.ts";
-import { addParticipant, insertConversation } from "../../store/tables/conversations.ts";
+import { insertConversation } from "../../store/tables/conversations.ts";
 import { hasNotice } from "../../store/tables/drafts.ts";
 import { type AttachmentRow, countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { lift, suppress } from "../../store/tables/suppressions.ts";
@@ -191,7 +191,6 @@ export async function openFor(
   const id = newId(clock.now());
   const person = whom.person.toLowerCase();
   await insertConversation(q, { id, ...whom, person, person_name: null, token: newToken() });
-  await addParticipant(q, id, person);
   return id;
 }
 

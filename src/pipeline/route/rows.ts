@@ -14,6 +14,7 @@ import {
   insertConversations,
   type NewConversation,
   noteOwnAddress,
+  takesPart,
 } from "../../store/tables/conversations.ts";
 import { countNotices } from "../../store/tables/drafts.ts";
 import { type EventOutcome, hasSaidSince, settleEvents } from "../../store/tables/events.ts";
@@ -159,16 +160,14 @@ function addReferences(parts: Parts, { event }: Message, perPerson: boolean): vo
   const { answers, tokens } = references(event);
   if (perPerson || answers.length + tokens.length === 0) return;
   const sender = parts.param(event.from.address.toLowerCase());
-  const takesPart = (conversation: string) =>
-    `EXISTS (SELECT 1 FROM participants WHERE participants.conversation = ${conversation} AND address = ${sender})`;
   const newest = `(SELECT citations.conversation FROM citations WHERE citations.channel = $1 AND external_id = given.value
-     AND ${takesPart("citations.conversation")} ORDER BY citations.conversation DESC LIMIT 1)`;
+     AND ${takesPart("citations.conversation", sender)} ORDER BY citations.conversation DESC LIMIT 1)`;
   parts.add("cited", answers, columns("given.value", newest), "");
   parts.add(
     "token",
     tokens,
     columns("given.value", "conversations.id"),
-    `CROSS JOIN conversations WHERE conversations.channel = $1 AND token = given.value AND ${takesPart("conversations.id")}`,
+    `CROSS JOIN conversations WHERE conversations.channel = $1 AND token = given.value AND ${takesPart("conversations.id", sender)}`,
   );
 }
 

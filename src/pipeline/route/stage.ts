@@ -362,7 +362,7 @@ async function placeOf(q: Query, pass: Pass, message: Message, facts: Facts): Pr
   const known = facts.session ?? (await boundConversation(q, line, message, facts));
   const writes = noWrites();
   const conversation = known ?? addConversation(writes, line, message, idsOf(pass));
-  remember(writes, line, message, conversation, false);
+  remember(writes, line, message, conversation);
   await write(q, writes);
   return conversation;
 }

@@ -41,7 +41,7 @@ export async function fairEvents(
   );
 }
 
-/** Returns the first messages that wait under the cap before `id`, from participants of that
+/** Returns the first messages that wait under the cap before `id`, from addresses that take part in that
  *  conversation. */
 export async function elderEvents(
   q: Query,
@@ -51,7 +51,8 @@ export async function elderEvents(
 ): Promise<EventRow[]> {
   return q.all<EventRow>(
     `SELECT ${eventColumns} FROM events WHERE channel = $1 AND state = 'stored' AND id < $2 AND ${underCap} AND ${dueOrCapped}
-       AND sender IN (SELECT address FROM participants WHERE conversation = $3) ORDER BY id LIMIT 32`,
+       AND sender IN (
+         SELECT person FROM conversations WHERE id = $3 UNION ALL SELECT address FROM participants WHERE conversation = $3) ORDER BY id LIMIT 32`,
     channel,
     id,
     conversation,

@@ -80,7 +80,7 @@ const participantRows = manyRows(
   "ON CONFLICT (conversation, address) DO NOTHING",
 );
 
-/** Adds addresses to conversations. */
+/** Adds addresses to conversations, besides those of `conversations.person`. */
 export async function addParticipants(
   q: Query,
   rows: readonly { readonly conversation: string; readonly address: string }[],
@@ -89,8 +89,11 @@ export async function addParticipants(
   for (const [sql, given] of participantRows(values)) await q.write(sql, ...given);
 }
 
-export const addParticipant = (q: Query, conversation: string, address: string): Promise<void> =>
-  addParticipants(q, [{ conversation, address }]);
+/** Returns the condition that an address takes part in a conversation: as its person, or as a participant. Both
+ *  are SQL expressions. */
+export const takesPart = (conversation: string, address: string): string =>
+  `(EXISTS (SELECT 1 FROM conversations own WHERE own.id = ${conversation} AND own.person = ${address})
+    OR EXISTS (SELECT 1 FROM participants WHERE participants.conversation = ${conversation} AND participants.address = ${address}))`;
 
 /** A message id that belongs to a conversation; `draft` is set for our own messages. */
 export interface Citation {
@@ -141,8 +144,8 @@ export async function conversationsCiting(
 ): Promise<string[]> {
   const rows = await q.all<{ conversation: string }>(
     `SELECT citations.conversation FROM citations
-     JOIN participants ON participants.conversation = citations.conversation AND participants.address = $3
-     WHERE citations.channel = $1 AND citations.external_id = $2 ORDER BY citations.conversation DESC LIMIT 5`,
+     WHERE citations.channel = $1 AND citations.external_id = $2 AND ${takesPart("citations.conversation", "$3")}
+     ORDER BY citations.conversation DESC LIMIT 5`,
     channel,
     externalId,
     sender.toLowerCase(),

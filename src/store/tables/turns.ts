@@ -161,38 +161,42 @@ function claimedTurn(row: TurnRow & ConversationColumns): ClaimedTurn {
 
 const asked = {
   set: "attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
-  where: "id = $1 AND open = 1 AND attempts = $4 AND question = $2 AND COALESCE(opening, '') = $3",
+  where: "turns.id = $1 AND open = 1 AND attempts = $4 AND question = $2 AND COALESCE(opening, '') = $3",
 };
-const askingMoves = {
-  waiting: moves("turns", "asking", { ...asked, from: ["waiting"] }),
-  asking: moves("turns", "asking", { ...asked, from: ["asking"] }),
-};
+const askingMove = moves("turns", "asking", { ...asked, from: ["waiting"] });
 
-/** Records the attempt before it is made: `from` is `asking` for the question that follows the opening in
- *  the same work; the attempt of the opening ends with it, as sent. Call with the lane's row locked
- *  (`guardLease`). Returns false when the turn has changed since the claim: it was dropped, or a later
- *  message was added to it. Its claimed text must then not be asked. */
-export async function recordAsking(
-  q: Query,
-  turn: TurnRow,
-  node: string,
-  token: number,
-  from: "waiting" | "asking" = "waiting",
-): Promise<boolean> {
-  const changed = await q.run(askingMoves[from], turn.id, turn.question, turn.opening ?? "", turn.attempts);
+/** Records the attempt before it is made. Call with the lane's row locked (`guardLease`). Returns false when the
+ *  turn has changed since the claim: it was dropped, or a later message was added to it. Its claimed text must
+ *  then not be asked. */
+export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<boolean> {
+  const changed = await q.run(askingMove, turn.id, turn.question, turn.opening ?? "", turn.attempts);
   if (changed !== 1) return false;
-  const number = turn.attempts + 1;
-  if (from === "waiting") await q.run(insertAttempt, turn.id, number, node, token);
-  else await q.run(insertNextAttempt, turn.id, number, node, token, turn.attempts);
+  await q.write(
+    "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'ask', $3, $4, now_ms())",
+    turn.id,
+    turn.attempts + 1,
+    node,
+    token,
+  );
   return true;
 }
 
-const insertAttempt =
-  "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'ask', $3, $4, now_ms())";
-const insertNextAttempt = `INSERT INTO attempts (subject, number, kind, node, token, started_at, ended_at, outcome)
-   VALUES ($1, $2, 'ask', $3, $4, now_ms(), NULL, NULL), ($1, $5, 'ask', $3, $4, now_ms(), now_ms(), 'sent')
-   ON CONFLICT (subject, number) DO UPDATE SET outcome = excluded.outcome, ended_at = COALESCE(attempts.ended_at, excluded.ended_at)
-   WHERE attempts.outcome IS NULL AND excluded.outcome IS NOT NULL`;
+/** Binds the platform's conversation that the recorded attempt of `turn` has opened, before the same attempt asks
+ *  the question. Call with the lane's row locked (`guardLease`). Returns false, with nothing written, when
+ *  the turn has changed since the attempt was recorded. */
+export async function bindAsking(q: Query, turn: TurnRow, platformId: string): Promise<boolean> {
+  const changed = await q.run(
+    `UPDATE conversations SET platform_id = $5 WHERE id = $6 AND EXISTS (
+       SELECT 1 FROM turns WHERE ${asked.where} AND state = 'asking')`,
+    turn.id,
+    turn.question,
+    turn.opening ?? "",
+    turn.attempts + 1,
+    platformId,
+    turn.conversation,
+  );
+  return changed === 1;
+}
 
 /** Counts an attempt that failed before the request was sent, such as a refused connection; backoff and
  *  lifetime depend on the count. The turn is `asking` afterwards, and the next transition in the same
