@@ -1,29 +1,46 @@
 // Converts a received message into events: one message event, or one delivery event for each recipient of a
-// bounce. Selects the attachments that are stored, that the event lists, and that the author meant to send.
+// bounce. Selects the attachments that are stored, that the event lists, and that the author meant to send. Runs in the
+// parser's worker thread, where `bridgehead/contract` can be imported for its types only.
 
-import { createHash } from "node:crypto";
-import {
-  type Attachment,
-  type ExternalId,
-  externalId,
-  type InboundEvent,
-  type MessageEvent,
-  type Party,
-  type Refusal,
-  threadToken,
+import type {
+  Attachment,
+  ExternalId,
+  InboundEvent,
+  MessageEvent,
+  Party,
+  Refusal,
+  ThreadToken,
 } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
-import type { Envelope, Listed } from "./imap/mailbox.ts";
+import type { Listed } from "./imap/mailbox.ts";
 import { surrogateId } from "./parse/headers.ts";
 import { deliveries } from "./parse/machine/bounce.ts";
 import { classify, type Finding } from "./parse/machine/classify.ts";
 import type { Mail, MailAttachment, Mailbox, SenderAuth } from "./parse/mail.ts";
 import { sealedInFiles } from "./parse/mime.ts";
-import { type Author, authorOf, type Identity } from "./parties.ts";
+import { type Author, authorOf, type Identity, identity } from "./parties.ts";
+
+/** The keys of the configuration that decide about a message. */
+export type EventConfig = Pick<
+  EmailConfig,
+  "accept_lists" | "attachments" | "bcc" | "contact_forms" | "robots" | "sender_auth"
+>;
 
 export interface Reading {
-  readonly config: EmailConfig;
+  readonly config: EventConfig;
   readonly self: Identity;
+}
+
+/** What the events of a message depend on apart from its bytes. Survives a structured clone. */
+export interface EventRequest extends Pick<Parsed, "omitted" | "truncated"> {
+  readonly config: EventConfig;
+  /** Our addresses, the one in From first. */
+  readonly addresses: readonly string[];
+  readonly arrival: Arrival;
+  /** The sender check of a message that the worker does not check. */
+  readonly auth: SenderAuth | null;
+  /** True when the events store the bytes of the message. */
+  readonly whole: boolean;
 }
 
 /** Events, or a request to retry the message because the sender could not be checked now. */
@@ -45,6 +62,22 @@ export interface Parsed {
   readonly omitted: readonly Omitted[];
   /** True when only the beginning of the text was downloaded. */
   readonly truncated: boolean;
+}
+
+/** Stands for the bytes of the message, which are not sent back to the main thread. */
+const bytesElsewhere = new Uint8Array();
+
+/** Handles a request in the worker thread. `auth` is the result of the worker's own sender check. */
+export function eventsOf(mail: Mail, auth: SenderAuth | null, request: EventRequest): Understanding {
+  const { config, addresses, arrival, omitted, truncated, whole } = request;
+  const [address = "", ...aliases] = addresses;
+  return understand({ config, self: identity(address, aliases) }, arrival, {
+    mail,
+    auth: auth ?? request.auth,
+    raw: whole ? bytesElsewhere : null,
+    omitted,
+    truncated,
+  });
 }
 
 /** Converts a parsed message into events. Pure. */
@@ -88,33 +121,6 @@ function refusalOf(finding: Exclude<Finding, { kind: "bounce" }>, checked: Refus
   return { code, reason };
 }
 
-/** Returns the event of a message that was not read: too large, not available, or not parsable. `raw` is
- *  kept when it is present and small. */
-export function unread(
-  arrival: Arrival,
-  envelope: Envelope | null,
-  refusal: Refusal,
-  raw: Uint8Array | null,
-): MessageEvent {
-  const print = raw
-    ? createHash("sha256").update(raw).digest("hex")
-    : `${arrival.listed.size}+${arrival.listed.arrived}`;
-  return {
-    kind: "message",
-    id: arrival.id,
-    fingerprint: `${envelope?.messageId ?? ""}+${print}`,
-    ...(envelope?.messageId ? { cited: externalId(envelope.messageId) } : {}),
-    from: envelope?.from ? partyOf(envelope.from) : { address: "unknown@invalid" },
-    to: [],
-    thread: { answers: envelope?.inReplyTo ? [externalId(envelope.inReplyTo)] : [] },
-    sentAt: new Date(arrival.listed.arrived ?? arrival.now),
-    ...(envelope?.subject ? { subject: envelope.subject } : {}),
-    text: "",
-    refusal,
-    ...(raw !== null && raw.length <= 1_000_000 ? { raw } : {}),
-  };
-}
-
 function messageOf(
   { config, self }: Reading,
   arrival: Arrival,
@@ -135,7 +141,7 @@ function messageOf(
     kind: "message",
     id: arrival.id,
     fingerprint: `${mail.messageId ?? ""}+${mail.digest}+${from.address}${route}`,
-    cited: mail.messageId === null ? surrogateId(mail.digest) : externalId(mail.messageId),
+    cited: mail.messageId === null ? surrogateId(mail.digest) : (mail.messageId as ExternalId),
     from: partyOf(from),
     to: mail.to.map(partyOf),
     ...(replyTo ? { replyTo: partyOf(replyTo) } : {}),
@@ -158,7 +164,7 @@ function messageOf(
 
 function threadOf(self: Identity, mail: Mail): MessageEvent["thread"] {
   const nearestFirst = [...mail.inReplyTo, ...[...mail.references].reverse()];
-  const answers = [...new Set(nearestFirst)].slice(0, referenceLimit).map(externalId);
+  const answers = [...new Set(nearestFirst)].slice(0, referenceLimit) as ExternalId[];
   const ours = answers.flatMap((id) => {
     const key = self.keyOf(id);
     return key === null ? [] : [{ id, key }];
@@ -169,7 +175,7 @@ function threadOf(self: Identity, mail: Mail): MessageEvent["thread"] {
 function tokensOf(self: Identity, mail: Mail) {
   const addresses = [...mail.to, ...mail.cc].map((one) => one.address).concat(mail.deliveredTo);
   const fromAddresses = addresses.flatMap((address) => self.tokenOf(address) ?? []);
-  return [...new Set([...fromAddresses, ...mail.markers.map(threadToken)])];
+  return [...new Set([...fromAddresses, ...(mail.markers as readonly ThreadToken[])])];
 }
 
 function hopsOf(mail: Mail): number {
@@ -177,14 +183,14 @@ function hopsOf(mail: Mail): number {
   return /^\d{1,3}$/.test(value) ? Number(value) : 0;
 }
 
-function checkSender(config: EmailConfig, auth: SenderAuth | null): Refusal | "again" | null {
+function checkSender(config: EventConfig, auth: SenderAuth | null): Refusal | "again" | null {
   if (config.sender_auth.mode !== "require" || auth?.verdict === "pass") return null;
   if (auth?.verdict === "temperror") return "again";
   return { code: "unauthenticated", reason: auth?.detail ?? "the sender was not checked" };
 }
 
 function notesOf(
-  config: EmailConfig,
+  config: EventConfig,
   mail: Mail,
   { omitted, truncated }: Pick<Parsed, "omitted" | "truncated">,
   sender: "verified" | "unverified",
@@ -236,14 +242,14 @@ export interface Omitted {
 }
 
 /** Returns the attachments whose bytes are stored, within the limits of the configuration. */
-function keptOf({ attachments: limits }: EmailConfig, mail: Mail): readonly MailAttachment[] {
+function keptOf({ attachments: limits }: EventConfig, mail: Mail): readonly MailAttachment[] {
   return mail.attachments.filter((file) => file.bytes.length <= limits.max_bytes).slice(0, limits.max_count);
 }
 
 /** Returns the attachments of the event. Attachments that are not stored or cannot be opened are listed
  *  when the author meant to send them. */
 function attachmentsOf(
-  config: EmailConfig,
+  config: EventConfig,
   mail: Mail,
   omitted: readonly Omitted[] = [],
 ): readonly Attachment[] {
@@ -290,7 +296,7 @@ const isSealed = (file: MailAttachment): boolean => is(file, sealedTypes, sealed
 const is = ({ mediaType, name }: MailAttachment, types: RegExp, names: RegExp): boolean =>
   types.test(mediaType) || (mediaType.toLowerCase() === "application/octet-stream" && names.test(name));
 
-function reasonOf({ attachments: { max_bytes, max_count } }: EmailConfig, size: number): string {
+function reasonOf({ attachments: { max_bytes, max_count } }: EventConfig, size: number): string {
   if (size > max_bytes) return `it is larger than ${Math.round(max_bytes / 1000)} kB`;
   return `a mail may have ${max_count} files`;
 }

@@ -5,8 +5,8 @@
 // goes to another address only when From is authenticated or the other address belongs to the same organization.
 
 import { createRequire } from "node:module";
-import { type ExternalId, type SendKey, sendKey, type ThreadToken, threadToken } from "bridgehead/contract";
-import type { EmailConfig } from "./config.ts";
+import type { ExternalId, SendKey, ThreadToken } from "bridgehead/contract";
+import type { EventConfig } from "./events.ts";
 import { asciiAddress, domainOf, isListed, keyIn, mailboxesOf, withoutPlus } from "./parse/headers.ts";
 import type { Mail, Mailbox, SenderAuth } from "./parse/mail.ts";
 
@@ -37,14 +37,11 @@ export function identity(address: string, aliases: readonly string[]): Identity 
     address: main,
     addresses,
     messageId: (key) => `<${key}.bridgehead@${domainOf(main)}>` as ExternalId,
-    keyOf(messageId) {
-      const key = keyIn(messageId, domains);
-      return key === null ? null : sendKey(key);
-    },
+    keyOf: (messageId) => keyIn(messageId, domains) as SendKey | null,
     tokenAddress: (token) => main.replace(/(\+[^@]*)?@/, `+${token}@`),
     tokenOf(candidate) {
       const [bare, plus] = withoutPlus(asciiAddress(candidate.toLowerCase()));
-      return plus !== null && own.has(bare) && /^[a-z0-9]{10,64}$/.test(plus) ? threadToken(plus) : null;
+      return plus !== null && own.has(bare) && /^[a-z0-9]{10,64}$/.test(plus) ? (plus as ThreadToken) : null;
     },
     isOwn(candidate) {
       const plain = asciiAddress(candidate.toLowerCase());
@@ -72,7 +69,7 @@ export interface Author {
 const othersLimit = 50;
 
 /** Applies `contact_forms` and `accept_lists` of the configuration. `auth` is null when `sender_auth` is off. */
-export function authorOf(config: EmailConfig, self: Identity, mail: Mail, auth: SenderAuth | null): Author {
+export function authorOf(config: EventConfig, self: Identity, mail: Mail, auth: SenderAuth | null): Author {
   const from = mail.from.length === 1 && mail.fromFields === 1 ? mail.from[0] : undefined;
   const first = mail.from[0] ?? mail.sender ?? { address: "unknown@invalid", name: "" };
   const alone = { replyTo: null, others: [], verified: false };
@@ -107,7 +104,7 @@ export function authorOf(config: EmailConfig, self: Identity, mail: Mail, auth: 
  *  From in our own domain. Anyone can forge that, so From must be listed in `contact_forms` or
  *  authenticated. The customer's address is typed into the form and is therefore never verified. */
 function formCustomer(
-  config: EmailConfig,
+  config: EventConfig,
   self: Identity,
   mail: Mail,
   from: Mailbox,

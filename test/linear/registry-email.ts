@@ -51,6 +51,13 @@ export const emailCases: Cases = {
         f({ config: email, self }, arrival, { ...read, mail }),
       );
     },
+    eventsOf: (f, text) => {
+      const omitted = [{ name: text, mediaType: text, size: 1 }];
+      const request = { config: email, addresses: self.addresses, arrival, auth: null, omitted };
+      return f(withFiles(text), null, { ...request, truncated: true, whole: true });
+    },
+  },
+  "adapters/email/imap/intake.ts": {
     unread: (f, text) =>
       f(
         arrival,

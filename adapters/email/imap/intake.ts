@@ -2,16 +2,22 @@
 // first: on connect, on every announcement and every minute. Fetch, parse and commit overlap batch by batch, in
 // the order of arrival.
 
+import { createHash } from "node:crypto";
 import {
   type Channel,
   type Cursor,
   type ExternalId,
   externalId,
   type InboundEvent,
+  type MessageEvent,
+  type Refusal,
 } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
-import { type Arrival, type Reading, type Understanding, understand, unread } from "../events.ts";
-import type { ParseContext, ParseResult, SenderAuth } from "../parse/mail.ts";
+import type { EmailConfig } from "../config.ts";
+import type { Arrival, EventRequest } from "../events.ts";
+import type { ParseContext, SenderAuth } from "../parse/mail.ts";
+import type { Parser } from "../parse/parser.ts";
+import type { Identity } from "../parties.ts";
 import {
   arrivedSince,
   type Envelope,
@@ -32,9 +38,10 @@ export type Core = Pick<Channel, "accept" | "known" | "log" | "clock">;
 
 export interface IntakeOptions {
   readonly core: Core;
-  readonly reading: Reading;
+  readonly config: EmailConfig;
+  readonly self: Identity;
   readonly context: ParseContext;
-  readonly parse: (raw: Uint8Array, context: ParseContext, signal: AbortSignal) => Promise<ParseResult>;
+  readonly read: Parser["read"];
   readonly mark: Mark;
   /** The channel's own mark. */
   readonly own: string;
@@ -75,20 +82,21 @@ export interface Intake {
 /** One per connection. `looks` counts attempts across connections, so that reconnects cannot retry a
  *  message without limit. */
 export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): Intake {
-  const { core, client, reading, signal } = options;
-  const maxSize = reading.config.max_size;
+  const { core, client, signal } = options;
+  const { max_size: maxSize } = options.config;
   const idOf = (uid: number) => externalId(`${options.prefix}/${uid}`);
+  const always = { config: eventConfigOf(options.config), addresses: options.self.addresses };
 
   async function fetched(batch: Batch): Promise<Understood[]> {
     const wanted = batch.listed.filter((one) => one.size <= maxSize);
     const here = batch.fetched?.filter((one) => one.size <= maxSize);
     const mails = here ?? (await sources(client, wanted, maxSize + 1));
     const tooLarge = batch.listed.filter((one) => one.size > maxSize);
-    const understood = await Promise.all(mails.map(read));
-    for (const one of tooLarge) understood.push(await readOversized(one));
-    const hard = understood.filter((one) => one.kind === "unread").map((one) => one.uid);
+    const found = await Promise.all(mails.map(read));
+    for (const one of tooLarge) found.push(await readOversized(one));
+    const hard = found.filter((one) => one.kind === "unread").map((one) => one.uid);
     const heads = hard.length === 0 ? null : await envelopes(client, hard);
-    const all = understood
+    const all = found
       .map((one) => (one.kind === "unread" ? refused(one, heads?.get(one.uid) ?? null) : one))
       .sort((a, b) => a.uid - b.uid);
     const byUid = new Map(batch.listed.map((one) => [one.uid, one]));
@@ -125,19 +133,34 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     const context: ParseContext = signed
       ? { ...options.context, senderAuth: { mode: "off" } }
       : options.context;
-    const result = await options.parse(partly.raw, context, signal);
-    if (!result.ok) return tooLarge;
-    const auth = signed ? unsigned : result.auth;
-    const { omitted, truncated } = partly;
-    const found = understand(reading, arrival(mail), {
-      mail: result.mail,
-      auth,
-      raw: null,
-      omitted,
-      truncated,
-    });
-    if (found.kind === "events") return { kind: "events", uid, events: found.events };
-    return again(mail, senderLimit, found.otherwise.code, found.otherwise.reason);
+    const { raw, omitted, truncated } = partly;
+    const auth = signed ? unsigned : null;
+    const request = { ...always, arrival: arrival(mail), omitted, truncated, auth, whole: false };
+    return understood(mail, raw, context, request, tooLarge);
+  }
+
+  /** Parses a message in the worker and converts it into events. `unparsed`: the result for a message that
+   *  cannot be parsed; null: it says why. */
+  async function understood(
+    mail: Fetched,
+    raw: Uint8Array,
+    context: ParseContext,
+    request: EventRequest,
+    unparsed: Unread | null,
+  ): Promise<Understood | Unread> {
+    const { uid } = mail;
+    const result = await options.read(raw, context, request, signal);
+    if (!result.ok) {
+      const code = result.code === "malformed" ? "unparsable" : result.code;
+      return unparsed ?? { kind: "unread", uid, mail, code, reason: result.reason };
+    }
+    const { understanding } = result;
+    if (understanding.kind === "again") {
+      const { code, reason } = understanding.otherwise;
+      return again(mail, senderLimit, code, reason);
+    }
+    const events = understanding.events.map((event) => ("raw" in event ? { ...event, raw } : event));
+    return { kind: "events", uid, events };
   }
 
   /** Sets `handledBefore` for the core on messages that an earlier state of the store, or another
@@ -156,20 +179,19 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
   }
 
   async function read(mail: Fetched): Promise<Understood | Unread> {
-    const { uid, raw } = mail;
+    const { raw } = mail;
     if (raw === null) return again(mail, readLimit, "unreadable", "the server gives no content");
     // The message is larger than the server reported.
     if (raw.length > maxSize) return readOversized(mail);
-    const result = await options.parse(raw, options.context, signal);
-    if (!result.ok) {
-      const code = result.code === "malformed" ? "unparsable" : result.code;
-      return { kind: "unread", uid, mail, code, reason: result.reason };
-    }
-    const { mail: parsed, auth } = result;
-    const whole = { mail: parsed, auth, raw, omitted: [], truncated: false };
-    const found: Understanding = understand(reading, arrival(mail), whole);
-    if (found.kind === "events") return { kind: "events", uid, events: found.events };
-    return again(mail, senderLimit, found.otherwise.code, found.otherwise.reason);
+    const request = {
+      ...always,
+      arrival: arrival(mail),
+      omitted: [],
+      truncated: false,
+      auth: null,
+      whole: true,
+    };
+    return understood(mail, raw, options.context, request, null);
   }
 
   /** Schedules a retry of the message, or settles it as failed after `limit` attempts. */
@@ -204,12 +226,12 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     const rest = [...batches];
     for (const batch of rest.splice(0, 2)) start(batch);
     for (let next = ahead.shift(); next !== undefined; next = ahead.shift()) {
-      const understood = await next;
+      const ready = await next;
       const following = rest.shift();
       if (following) start(following);
       signal.throwIfAborted();
-      const settled = understood.filter((one) => one.kind === "events");
-      pending += understood.length - settled.length;
+      const settled = ready.filter((one) => one.kind === "events");
+      pending += ready.length - settled.length;
       const uids = settled.map((one) => one.uid);
       if (settled.length === 0) continue;
       const events: InboundEvent[] = settled.flatMap((one) => one.events);
@@ -234,6 +256,41 @@ interface Unread {
   readonly mail: Fetched;
   readonly code: string;
   readonly reason: string;
+}
+
+/** Copies what the worker needs of the configuration, so that no secret is sent to it. */
+function eventConfigOf(config: EmailConfig): EventRequest["config"] {
+  const { accept_lists, attachments, bcc, contact_forms, robots, sender_auth } = config;
+  return { accept_lists, attachments, bcc, contact_forms, robots, sender_auth };
+}
+
+/** Returns the event of a message that was not read: too large, not available, or not parsable. `raw` is
+ *  kept when it is present and small. */
+export function unread(
+  arrival: Arrival,
+  envelope: Envelope | null,
+  refusal: Refusal,
+  raw: Uint8Array | null,
+): MessageEvent {
+  const print = raw
+    ? createHash("sha256").update(raw).digest("hex")
+    : `${arrival.listed.size}+${arrival.listed.arrived}`;
+  return {
+    kind: "message",
+    id: arrival.id,
+    fingerprint: `${envelope?.messageId ?? ""}+${print}`,
+    ...(envelope?.messageId ? { cited: externalId(envelope.messageId) } : {}),
+    from: envelope?.from
+      ? { address: envelope.from.address, ...(envelope.from.name && { name: envelope.from.name }) }
+      : { address: "unknown@invalid" },
+    to: [],
+    thread: { answers: envelope?.inReplyTo ? [externalId(envelope.inReplyTo)] : [] },
+    sentAt: new Date(arrival.listed.arrived ?? arrival.now),
+    ...(envelope?.subject ? { subject: envelope.subject } : {}),
+    text: "",
+    refusal,
+    ...(raw !== null && raw.length <= 1_000_000 ? { raw } : {}),
+  };
 }
 
 const unsigned: SenderAuth = {

@@ -3,6 +3,7 @@
 
 import type { Channel, Clock, Cursor, ExternalId } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
+import type { Parser } from "../parse/parser.ts";
 import { brief, type Health, statusOf } from "../status.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
 import { type Core, type IntakeOptions, intake, rescan, type Sweeper, sweep } from "./intake.ts";
@@ -10,13 +11,13 @@ import { lastUid, openMailbox, originOf, progress, validityOf } from "./mailbox.
 import { type Backlog, type TracesOptions, tracesOf } from "./traces.ts";
 
 export interface ReaderOptions
-  extends Pick<IntakeOptions, "reading" | "context" | "mark">,
+  extends Pick<IntakeOptions, "config" | "self" | "context" | "mark">,
     Pick<TracesOptions, "sent"> {
   readonly channel: Channel;
   readonly connection: ConnectionOptions;
   readonly health: Health;
   /** Called at the start of each run; closed at its end. */
-  readonly parser: () => { readonly parse: IntakeOptions["parse"]; close(): Promise<void> };
+  readonly parser: () => Pick<Parser, "read" | "close">;
   /** In ms: how long the provider lets a connection idle. */
   readonly idleLimit: number;
 }
@@ -45,7 +46,7 @@ export function reader(
       // A login with a token ends when the token expires. A new connection then replaces it; this does not
       // count as a failure.
       while (!signal.aborted) {
-        const own = { ...options, parse: parser.parse, backlogs };
+        const own = { ...options, read: parser.read, backlogs };
         cursor = await oneConnection(own, looks, cursor, signal, () => {
           failures = 0;
           health.set("imap", { state: "ready" });
@@ -66,7 +67,7 @@ export function reader(
 /** Resolves with the last committed cursor when the login is about to expire; throws when the connection
  *  fails. */
 async function oneConnection(
-  options: ReaderOptions & Pick<Reading, "parse" | "backlogs">,
+  options: ReaderOptions & Pick<Reading, "read" | "backlogs">,
   looks: Map<ExternalId, number>,
   cursor: Cursor | null,
   signal: AbortSignal,
@@ -112,7 +113,7 @@ async function oneConnection(
   }
 }
 
-interface Reading extends Omit<ReaderOptions, "connection">, Pick<IntakeOptions, "parse"> {
+interface Reading extends Omit<ReaderOptions, "connection">, Pick<IntakeOptions, "read"> {
   readonly connection: Connection;
   readonly cursor: Cursor | null;
   readonly interval: number;
@@ -129,7 +130,7 @@ async function readOn(options: Reading): Promise<Cursor | null> {
   const { channel, signal, proven, interval } = options;
   const { client, loginEndsAt } = options.connection;
   const { clock } = channel;
-  const { config, self } = options.reading;
+  const { config, self } = options;
   const identity = await channel.identity();
   const box = await client.mailboxOpen(config.imap.mailbox);
   const origin = await originOf(channel, identity, client, options.cursor, config.first_start.history);

@@ -1,6 +1,8 @@
 // A parsed message, and the messages between callers and the worker thread. All types survive a structured clone, and
 // hold no reference to a worker or a parser.
 
+import type { EventRequest, Understanding } from "../events.ts";
+
 /** One mailbox of an address header: address in lower case, decoded name. */
 export interface Mailbox {
   readonly address: string;
@@ -121,26 +123,32 @@ export interface SenderAuth {
   readonly detail: string;
 }
 
+interface Unparsed {
+  readonly ok: false;
+  readonly code: "too-slow" | "too-big-in-memory" | "malformed";
+  readonly reason: string;
+}
+
 export type ParseResult =
   | { readonly ok: true; readonly mail: Mail; readonly auth: SenderAuth | null }
-  | {
-      readonly ok: false;
-      readonly code: "too-slow" | "too-big-in-memory" | "malformed";
-      readonly reason: string;
-    };
+  | Unparsed;
+
+/** The events of a message. Its bytes stay with the caller: an event that stores them has empty `raw`. */
+export type ReadResult = { readonly ok: true; readonly understanding: Understanding } | Unparsed;
 
 /** A request from the host to the worker. */
 export interface Job {
   readonly id: number;
   readonly raw: Uint8Array;
   readonly context: ParseContext;
+  /** Null: the response is the parsed message. */
+  readonly request: EventRequest | null;
 }
 
-/** A response from the worker to the host: the parsed message, then (when requested) the result of the
- *  sender check. */
+/** A response from the worker to the host. */
 export type Answer =
   /** Sent once, when the thread has loaded its code. */
   | { readonly id: 0; readonly kind: "ready" }
-  | { readonly id: number; readonly kind: "mail"; readonly mail: Mail; readonly more: boolean }
-  | { readonly id: number; readonly kind: "auth"; readonly auth: SenderAuth }
-  | { readonly id: number; readonly kind: "malformed"; readonly reason: string };
+  /** The message is parsed, and its sender is being checked. */
+  | { readonly id: number; readonly kind: "checking" }
+  | { readonly id: number; readonly kind: "done"; readonly result: ParseResult | ReadResult };

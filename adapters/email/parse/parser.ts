@@ -3,7 +3,8 @@
 
 import { Worker } from "node:worker_threads";
 import type { Clock } from "bridgehead/contract";
-import type { Answer, Job, Mail, ParseContext, ParseResult } from "./mail.ts";
+import type { EventRequest } from "../events.ts";
+import type { Answer, Job, ParseContext, ParseResult, ReadResult } from "./mail.ts";
 
 export interface ParserOptions {
   /** Timeout for one message in wall-clock ms. Default 5000. */
@@ -15,17 +16,16 @@ export interface ParserOptions {
   readonly clock: Clock;
 }
 
-interface Task {
-  readonly raw: Uint8Array;
-  readonly context: ParseContext;
-  readonly settle: (result: ParseResult) => void;
+interface Task extends Omit<Job, "id"> {
+  readonly settle: (result: ParseResult | ReadResult) => void;
   readonly fail: (error: Error) => void;
   /** True when the message was in a worker that failed together with others. It is retried alone, to
    *  find the one that causes the failure. */
   suspect: boolean;
   /** Monotonic ms of the timeout. The time counts only while the worker processes the message. */
   deadline: number;
-  mail: Mail | null;
+  /** True when the message is parsed and its sender is being checked. */
+  checking: boolean;
 }
 
 /** Limits on messages sent to the worker in advance, so that it never waits for the main thread. */
@@ -60,6 +60,20 @@ export class Parser {
   /** Parses one message. `raw` is copied; the caller may keep and use it. Rejects only when the signal
    *  aborts or the parser is closed; a malformed message returns a result. */
   parse(raw: Uint8Array, context: ParseContext, signal?: AbortSignal): Promise<ParseResult> {
+    return this.#submit<ParseResult>({ raw, context, request: null }, signal);
+  }
+
+  /** Like `parse`, and converts the message into events. */
+  read(
+    raw: Uint8Array,
+    context: ParseContext,
+    request: EventRequest,
+    signal: AbortSignal,
+  ): Promise<ReadResult> {
+    return this.#submit<ReadResult>({ raw, context, request }, signal);
+  }
+
+  #submit<Result>(job: Omit<Job, "id">, signal: AbortSignal | undefined): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (this.#closed) throw new Error("parse mail: the parser is closed");
       signal?.throwIfAborted();
@@ -70,11 +84,10 @@ export class Parser {
       };
       const done = () => signal?.removeEventListener("abort", abort);
       const task: Task = {
-        raw,
-        context,
+        ...job,
         settle: (result) => {
           done();
-          resolve(result);
+          resolve(result as Result); // the worker responds in the form that was requested
         },
         fail: (error) => {
           done();
@@ -82,7 +95,7 @@ export class Parser {
         },
         suspect: false,
         deadline: 0,
-        mail: null,
+        checking: false,
       };
       signal?.addEventListener("abort", abort, { once: true });
       this.#waiting.push(task);
@@ -124,7 +137,8 @@ export class Parser {
     task.deadline =
       this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + (fresh ? startMilliseconds : 0);
     // Transfers a copy of exactly these bytes. A structured clone would copy the whole underlying buffer.
-    this.#outbox.push({ id, raw: new Uint8Array(task.raw), context: task.context });
+    const { context, request } = task;
+    this.#outbox.push({ id, raw: new Uint8Array(task.raw), context, request });
     if (this.#outbox.length === 1) queueMicrotask(() => this.#flush());
     if (idle) this.#wake.abort(null);
   }
@@ -171,13 +185,13 @@ export class Parser {
     }
     const task = this.#working.get(answer.id);
     if (task === undefined) return;
-    if (answer.kind === "mail" && answer.more) {
-      task.mail = answer.mail;
+    if (answer.kind === "checking") {
+      task.checking = true;
       task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + authMilliseconds;
     } else {
       this.#working.delete(answer.id);
       this.#aheadBytes -= task.raw.byteLength;
-      task.settle(resultOf(task, answer));
+      task.settle(answer.result);
     }
     this.#startNextClock();
     this.#fill();
@@ -189,7 +203,7 @@ export class Parser {
   /** The worker continues with the oldest message it has not read: that message's timeout starts now. */
   #startNextClock(): void {
     for (const task of this.#working.values()) {
-      if (task.mail !== null) continue;
+      if (task.checking) continue;
       task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds;
       return;
     }
@@ -219,7 +233,7 @@ export class Parser {
     let earliest = Number.POSITIVE_INFINITY;
     for (const task of this.#working.values()) {
       earliest = Math.min(earliest, task.deadline);
-      if (task.mail === null) break;
+      if (!task.checking) break;
     }
     return earliest;
   }
@@ -238,7 +252,7 @@ export class Parser {
     } else {
       for (const task of tasks) {
         task.suspect = true;
-        task.mail = null;
+        task.checking = false;
       }
       this.#waiting.unshift(...tasks);
     }
@@ -253,33 +267,19 @@ export class Parser {
   }
 }
 
-function resultOf(task: Task, answer: Exclude<Answer, { kind: "ready" }>): ParseResult {
-  switch (answer.kind) {
-    case "malformed":
-      return { ok: false, code: "malformed", reason: answer.reason };
-    case "mail":
-      return { ok: true, mail: answer.mail, auth: null };
-    case "auth":
-      return task.mail === null
-        ? { ok: false, code: "malformed", reason: "the parser answered out of order" }
-        : { ok: true, mail: task.mail, auth: answer.auth };
-  }
-}
-
 let shared: { parser: Parser; users: number } | null = null;
 
 /** Returns the shared parser of the process. Every caller closes the handle it received; the last close
  *  ends the worker. */
-export function sharedParser(clock: Clock): Pick<Parser, "parse" | "close"> {
+export function sharedParser(clock: Clock): Pick<Parser, "parse" | "read" | "close"> {
   shared ??= { parser: new Parser({ clock }), users: 0 };
   const used = shared;
   used.users++;
   let open = true;
+  const closed = () => Promise.reject(new Error("parse mail: the parser is closed"));
   return {
-    parse: (raw, context, signal) =>
-      open
-        ? used.parser.parse(raw, context, signal)
-        : Promise.reject(new Error("parse mail: the parser is closed")),
+    parse: (...message) => (open ? used.parser.parse(...message) : closed()),
+    read: (...message) => (open ? used.parser.read(...message) : closed()),
     async close() {
       if (!open) return;
       open = false;

@@ -1,8 +1,9 @@
-// The parser's worker thread. Converts raw bytes to a `Mail`. It responds to each job with the parsed message and then,
-// when requested, with the sender check. The check waits for DNS while other messages are parsed.
+// The parser's worker thread. Converts raw bytes to a `Mail`, checks its sender when requested, and responds to each job
+// with the message or with its events. The check waits for DNS while other messages are parsed.
 
 import { createHash } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
+import { eventsOf } from "../events.ts";
 import { authenticate } from "./auth/verdict.ts";
 import { bodyOf, forwardedIn, hasForwardLine, isForwardSubject, isReplySubject } from "./body.ts";
 import {
@@ -21,7 +22,7 @@ import {
   withoutPlus,
 } from "./headers.ts";
 import { htmlToText } from "./html/text.ts";
-import type { Answer, Job, Mail, ParseContext } from "./mail.ts";
+import type { Answer, Job, Mail, ParseResult, ReadResult, SenderAuth } from "./mail.ts";
 import {
   calendarMethodOf,
   type HeaderField,
@@ -46,22 +47,36 @@ if (workerData === "mail-parser") {
   post({ id: 0, kind: "ready" });
 }
 
-async function work({ id, raw, context }: Job): Promise<void> {
-  let mail: Mail;
+async function work(job: Job): Promise<void> {
+  const { id, raw, context } = job;
   try {
-    mail = await readMail(raw, context.own ?? []);
+    const mail = await readMail(raw, context.own ?? []);
+    if (context.senderAuth.mode === "off") return respond(job, mail, null);
+    post({ id, kind: "checking" });
+    void judge(job, mail);
   } catch (error) {
-    post({ id, kind: "malformed", reason: reasonOf(error) });
-    return;
+    fail(id, error);
   }
-  const more = context.senderAuth.mode !== "off";
-  post({ id, kind: "mail", mail, more }, transferable(mail));
-  if (more) void judge(id, mail, raw, context);
 }
 
 /** The caller does not wait for this function, because DNS responses can be slow. */
-async function judge(id: number, mail: Mail, raw: Uint8Array, context: ParseContext): Promise<void> {
-  post({ id, kind: "auth", auth: await authenticate(mail, raw, context.senderAuth) });
+async function judge(job: Job, mail: Mail): Promise<void> {
+  try {
+    respond(job, mail, await authenticate(mail, job.raw, job.context.senderAuth));
+  } catch (error) {
+    fail(job.id, error);
+  }
+}
+
+function respond({ id, request }: Job, mail: Mail, auth: SenderAuth | null): void {
+  const result: ParseResult | ReadResult =
+    request === null ? { ok: true, mail, auth } : { ok: true, understanding: eventsOf(mail, auth, request) };
+  post({ id, kind: "done", result }, transferable(mail));
+}
+
+function fail(id: number, error: unknown): void {
+  const reason = (error instanceof Error ? error.message : String(error)).slice(0, 300);
+  post({ id, kind: "done", result: { ok: false, code: "malformed", reason } });
 }
 
 function post(answer: Answer, transfer: readonly ArrayBuffer[] = []): void {
@@ -75,10 +90,6 @@ function transferable(mail: Mail): ArrayBuffer[] {
   for (const { bytes } of mail.attachments)
     if (bytes.buffer instanceof ArrayBuffer) buffers.add(bytes.buffer);
   return [...buffers];
-}
-
-function reasonOf(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).slice(0, 300);
 }
 
 /** Headers in which servers record the actual recipient of a message. */

@@ -250,12 +250,13 @@ describeReal("hostile mail", missing, () => {
       connection,
       sent: sentFolder({ connection, folder: "auto", log: channel.log }),
       health: health(channel),
-      reading: { config: settings, self: identity("support@example.com", []) },
+      config: settings,
+      self: identity("support@example.com", []),
       context: { senderAuth: { mode: "off" } },
       mark: marker(settings.mark, channel.log),
       idleLimit: Number.POSITIVE_INFINITY,
       parser: () => ({
-        parse: () => Promise.resolve({ ok: false, code: "too-slow", reason: "planted" }),
+        read: () => Promise.resolve({ ok: false, code: "too-slow", reason: "planted" }),
         close: () => Promise.resolve(),
       }),
     });

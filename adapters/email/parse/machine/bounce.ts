@@ -1,7 +1,7 @@
 // Detects bounces, standard delivery reports (RFC 3464) and the many older forms, and converts them into delivery
 // events for our drafts. Recognizes addresses of programs, whose mailboxes no person reads.
 
-import { type DeliveryEvent, type ExternalId, externalId, type SendKey } from "bridgehead/contract";
+import type { DeliveryEvent, ExternalId, SendKey } from "bridgehead/contract";
 import type { Arrival } from "../../events.ts";
 import type { Identity } from "../../parties.ts";
 import { cleanAddress, messageIdsOf } from "../headers.ts";
@@ -146,7 +146,7 @@ export function deliveries(
   const recipients = bounce.recipients.length > 0 && !bounce.guessed ? bounce.recipients : [null];
   return recipients.map((recipient, index) => ({
     kind: "delivery",
-    id: index === 0 ? arrival.id : externalId(`${arrival.id}/${index + 1}`),
+    id: index === 0 ? arrival.id : (`${arrival.id}/${index + 1}` as ExternalId),
     fingerprint: `${mail.messageId ?? ""}+${mail.digest}${index === 0 ? "" : `/${index + 1}`}`,
     about: aboutOf(self, mail, bounce, recipient),
     ...fateOf(mail, bounce, recipient),
@@ -166,7 +166,7 @@ function aboutOf(
     keyIn(self, bounce.envelopeId) ?? sent.map((id) => self.keyOf(id)).find((found) => found !== null);
   return {
     ...(key ? { key } : {}),
-    ...(sent.length > 0 ? { sent: sent.map((id): ExternalId => externalId(id)) } : {}),
+    ...(sent.length > 0 ? { sent: sent as ExternalId[] } : {}),
     ...(recipient ? { recipient } : {}),
     ...(bounce.guessed && bounce.recipients.length > 0 ? { mentioned: bounce.recipients } : {}),
   };
