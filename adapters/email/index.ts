@@ -1,7 +1,14 @@
 // The email adapter: reads one mailbox by IMAP and sends responses by SMTP. This file only connects the
 // parts.
 
-import { type Adapter, type Channel, countedSends, defineAdapter, type Outbound } from "bridgehead/contract";
+import {
+  type Adapter,
+  type Channel,
+  countedSends,
+  defineAdapter,
+  Health,
+  type Outbound,
+} from "bridgehead/contract";
 import { config, type EmailConfig, type OAuth2Config, review } from "./config.ts";
 import type { ConnectionOptions } from "./imap/connection.ts";
 import { reader } from "./imap/reader.ts";
@@ -16,7 +23,6 @@ import { mailbox, mailboxOf, providerOf } from "./providers.ts";
 import { compose, type Draft, readDraft } from "./smtp/compose.ts";
 import { prepare } from "./smtp/markdown.ts";
 import { type Lines, lines, type SmtpOptions, sender } from "./smtp/send.ts";
-import { type Health, health } from "./status.ts";
 
 export default defineAdapter({
   name: "email",
@@ -32,7 +38,7 @@ export default defineAdapter({
   review,
   create(channel, settings): Adapter<Draft> {
     const self = identity(settings.address ?? settings.imap.user, settings.aliases);
-    const state = health(channel);
+    const state = new Health(channel);
     const tokens = grants((grant) =>
       tokenSource(grant, channel.clock, keptToken(grant, channel.secrets, channel.log)),
     );

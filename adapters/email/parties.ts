@@ -33,10 +33,11 @@ export function identity(address: string, aliases: readonly string[]): Identity 
   const addresses = [...new Set([main, ...aliases.map((alias) => asciiAddress(alias.toLowerCase()))])];
   const domains = new Set(addresses.map(domainOf));
   const own = new Set(addresses);
+  const domain = domainOf(main);
   return {
     address: main,
     addresses,
-    messageId: (key) => `<${key}.bridgehead@${domainOf(main)}>` as ExternalId,
+    messageId: (key) => `<${key}.bridgehead@${domain}>` as ExternalId,
     keyOf: (messageId) => keyIn(messageId, domains) as SendKey | null,
     tokenAddress: (token) => main.replace(/(\+[^@]*)?@/, `+${token}@`),
     tokenOf(candidate) {

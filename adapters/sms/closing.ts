@@ -2,9 +2,8 @@
 // text (an unregistered number, a suspended account). Without the pause the whole queue would be accepted
 // and lost.
 
-import type { Clock, SendOutcome } from "bridgehead/contract";
+import type { Clock, Health, SendOutcome } from "bridgehead/contract";
 import { outcomeOf, statusOf } from "./classes.ts";
-import type { Health } from "./health.ts";
 import type { TextDraft, TextStatus } from "./provider.ts";
 
 export interface Closing {

@@ -1,8 +1,11 @@
-// Functions that adapters call: for their definition, the keys of their drafts, and their capacity.
+// Building blocks that adapters call: for their definition, the keys of their drafts, their capacity and health, time
+// limits and permanent errors.
 
 import type * as z from "zod";
+import type { Channel, Clock } from "./channel.ts";
 import type { AdapterDefinition, Outbound } from "./contract.ts";
 import type { Json, SendKey } from "./ids.ts";
+import type { ChannelStatus } from "./outcomes.ts";
 
 /** Adds the types of an adapter's definition. Returns its argument unchanged. */
 export function defineAdapter<const C extends z.ZodType, D extends Json>(
@@ -35,4 +38,76 @@ export function countedSends<Draft extends Json>(
     },
     capacity: () => Math.max(0, limit - running),
   };
+}
+
+const severity = { unauthorized: 3, degraded: 2, connecting: 1, ready: 0 } as const;
+
+/** The health of a channel that depends on several sides, such as IMAP and SMTP. Create one per channel, and call `set`
+ *  whenever a side works or fails. The worst status of all sides is reported to the core when it changes; of equal ones
+ *  that of the side that was set first. A side that was never set does not count. */
+export class Health {
+  readonly #channel: Pick<Channel, "report">;
+  readonly #sides = new Map<string, ChannelStatus>();
+  #reported = "";
+
+  constructor(channel: Pick<Channel, "report">) {
+    this.#channel = channel;
+  }
+
+  /** Returns the last status of a side; null when it was never set. */
+  of(side: string): ChannelStatus | null {
+    return this.#sides.get(side) ?? null;
+  }
+
+  /** Sets the status of a side. Never throws. */
+  set(side: string, status: ChannelStatus): void {
+    this.#sides.set(side, status);
+    const worst = [...this.#sides.values()].reduce((a, b) => (severity[b.state] > severity[a.state] ? b : a));
+    const text = JSON.stringify(worst);
+    if (text === this.#reported) return;
+    this.#reported = text;
+    this.#channel.report(worst);
+  }
+}
+
+/** One object for all timeouts: creating a DOMException captures a stack. */
+const timeIsUp = new DOMException("the time is up", "TimeoutError");
+
+/** Runs `work` with a signal that aborts with `parent`, or after `ms` milliseconds. Unlike
+ *  `AbortSignal.timeout`, the timer ends with the work: thousands of pending timeouts cost more memory than
+ *  the work itself. */
+export async function withTimeout<T>(
+  clock: Pick<Clock, "sleep">,
+  parent: AbortSignal,
+  ms: number,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const own = new AbortController();
+  const over = new AbortController();
+  const follow = () => own.abort(parent.reason);
+  if (parent.aborted) follow();
+  parent.addEventListener("abort", follow, { once: true });
+  void clock.sleep(ms, over.signal).then(() => {
+    if (!over.signal.aborted) own.abort(timeIsUp);
+  });
+  try {
+    return await work(own.signal);
+  } finally {
+    parent.removeEventListener("abort", follow);
+    over.abort(null);
+  }
+}
+
+/** A permanent error. When `Adapter.open` throws it, the core records the failure and does not retry. It is marked by
+ *  a property, because every copy of this package has its own class. */
+export interface FinalError extends Error {
+  readonly final: true;
+}
+
+export function finalError(message: string, options?: ErrorOptions): FinalError {
+  return Object.assign(new Error(message, options), { final: true as const });
+}
+
+export function isFinal(error: unknown): error is FinalError {
+  return error instanceof Error && "final" in error && error.final === true;
 }

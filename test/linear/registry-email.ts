@@ -135,7 +135,6 @@ export const emailCases: Cases = {
     repaired: (f, text) => f(header(text), Buffer.from(`X: ${text}\r\n\r\n`), "latin1"),
     findMarkers: one,
     isListed: (f, text) => f(text, ["a@b.c", "@b.c"]),
-    isCitable: one,
     surrogateId: one,
     keyIn: (f, text) => [f(text, new Set([text])), f(`<abcdef.bridgehead@${text}>`, new Set(["b.c"]))],
     domainOf: one,
@@ -189,6 +188,7 @@ export const emailCases: Cases = {
     carriesForward: (f, text) => [f(text, { relation: "ours" }), f(text, { relation: "reply" })],
   },
   "adapters/email/smtp/compose.ts": {
+    isCitable: one,
     compose: (f, text) => [
       f(email, self, replyWith(text)),
       f(email, self, { ...replyWith(text), plain: true }),

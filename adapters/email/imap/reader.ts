@@ -1,10 +1,10 @@
 // Reads one mailbox while a connection is open. This loop alone owns the state of the connection. Events on it (a
 // new message, a timer, a closed socket) only wake the loop. A watchdog ends a connection without progress.
 
-import type { Channel, Clock, Cursor, ExternalId } from "bridgehead/contract";
+import type { Channel, Clock, Cursor, ExternalId, Health } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import type { Parser } from "../parse/parser.ts";
-import { brief, type Health, statusOf } from "../status.ts";
+import { brief, statusOf } from "../status.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
 import { type Core, type IntakeOptions, intake, rescan, type Sweeper, sweep } from "./intake.ts";
 import { lastUid, openMailbox, originOf, progress, validityOf } from "./mailbox.ts";

@@ -3,7 +3,7 @@
 
 import { isAscii, isUtf8 } from "node:buffer";
 import { domainToASCII } from "node:url";
-import type { ExternalId, ThreadToken } from "bridgehead/contract";
+import type { ExternalId } from "bridgehead/contract";
 import { addressParser, decodeWords } from "postal-mime";
 import type { Mailbox } from "./mail.ts";
 import type { HeaderField } from "./mime.ts";
@@ -125,12 +125,8 @@ function valueOf(line: string): string {
   return colon < 0 ? "" : line.slice(colon + 1).trim();
 }
 
+/** The marker in the text and the HTML of sent messages. */
 const marker = /\[ref:bh-([0-9a-z]{8,64})\]/g;
-
-/** Returns the marker as it appears in the text and the HTML of sent messages. */
-export function markerOf(token: ThreadToken): string {
-  return `[ref:bh-${token}]`;
-}
 
 /** Returns the tokens of all markers in a text, in order and without duplicates. */
 export function findMarkers(text: string): string[] {
@@ -330,10 +326,8 @@ export function isListed(address: string, list: readonly string[]): boolean {
 /** Returns a Message-ID for a message without one. It is derived from the content, so the same message
  *  always gets the same id. */
 export function surrogateId(digest: string): ExternalId {
-  return `<${digest.slice(0, 40)}@no-message-id.invalid>` as ExternalId;
+  return `<${digest.slice(0, 40)}${surrogateEnd}` as ExternalId;
 }
 
-/** False for surrogate ids, which are unknown to other servers and must not be cited. */
-export function isCitable(id: string): boolean {
-  return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith("@no-message-id.invalid>");
-}
+/** The end of surrogate ids. They are unknown to other servers and must not be cited. */
+export const surrogateEnd = "@no-message-id.invalid>";

@@ -9,7 +9,7 @@ import type MimeNode from "nodemailer/lib/mime-node";
 import { encode as quotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
 import * as z from "zod";
 import type { EmailConfig } from "../config.ts";
-import { asciiAddress, cleanFileName, isCitable, markerOf } from "../parse/headers.ts";
+import { asciiAddress, cleanFileName, surrogateEnd } from "../parse/headers.ts";
 import type { Identity } from "../parties.ts";
 import { escapeHtml, type Rendered, readRendered, renderMarkdown, renderPlain } from "./markdown.ts";
 
@@ -66,6 +66,11 @@ export function referencesOf(
   return [...all.slice(0, 1), ...all.slice(-(referenceLimit - 1))];
 }
 
+/** False for ids that other servers do not know. */
+export function isCitable(id: string): boolean {
+  return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith(surrogateEnd);
+}
+
 function automaticOf(reply: Reply): Draft["automatic"] {
   if (reply.byHuman) return "no";
   return reply.kind === "notice" || reply.answers === null ? "auto-generated" : "auto-replied";
@@ -85,7 +90,8 @@ function subjectOf(reply: Reply): string {
 const inlineLimit = 2000;
 
 function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string } {
-  const marker = config.body_marker ? markerOf(reply.token) : null;
+  // `findMarkers` recognizes it in answers.
+  const marker = config.body_marker ? `[ref:bh-${reply.token}]` : null;
   const [introduction, signature] = [reply.introduction, reply.signature].map((words) =>
     words?.trim() ? renderMarkdown(words.trim(), inlineLimit) : null,
   );

@@ -2,7 +2,7 @@
 // on demand, reused for one message after the other, and closed when idle.
 
 import { Readable } from "node:stream";
-import { type Attempt, externalId, fileRef, type SendOutcome } from "bridgehead/contract";
+import { type Attempt, externalId, fileRef, type Health, type SendOutcome } from "bridgehead/contract";
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import XOAuth2 from "nodemailer/lib/xoauth2";
 import PQueue from "p-queue";
@@ -10,7 +10,7 @@ import type { EmailConfig } from "../config.ts";
 import { privateCa } from "../imap/connection.ts";
 import { isTokenFailure, type TokenSource } from "../oauth.ts";
 import { asciiAddress } from "../parse/headers.ts";
-import { type Health, statusOf } from "../status.ts";
+import { statusOf } from "../status.ts";
 import { type Draft, messageBytes } from "./compose.ts";
 import { isLogin, outcomeOf, type SmtpFailure } from "./outcome.ts";
 

@@ -1,9 +1,8 @@
 // Texts over SMPP 3.4: one bound connection receives and sends. The daemon needs no public URL.
 
 import { randomInt } from "node:crypto";
-import { type Attempt, type ChannelStatus, externalId, type SendOutcome } from "bridgehead/contract";
+import { type Attempt, type ChannelStatus, externalId, Health, type SendOutcome } from "bridgehead/contract";
 import { outcomeOf, statusOf, unreachable } from "../classes.ts";
-import { health } from "../health.ts";
 import type { Provider, ProviderParts, TextDraft } from "../provider.ts";
 import { type Address, toAddress } from "./address.ts";
 import type { SmppConfig } from "./config.ts";
@@ -31,7 +30,7 @@ export interface SmppOptions {
 
 /** Creates the provider. Opens no connection. */
 export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, options: SmppOptions): Provider {
-  const state = health(channel);
+  const state = new Health(channel);
   const lines = createSendLines(
     (mode, signal) => openSession(config, mode, channel.clock, signal),
     config.timeout,

@@ -5,6 +5,7 @@ import {
   type Attempt,
   type ChannelStatus,
   externalId,
+  Health,
   type RoutePath,
   type SendOutcome,
 } from "bridgehead/contract";
@@ -12,7 +13,6 @@ import * as z from "zod";
 import { outcomeOf, statusOf, unreachable } from "../classes.ts";
 import { createClosing } from "../closing.ts";
 import { createLines, type ExchangeAnswer, httpConnections } from "../exchange.ts";
-import { health } from "../health.ts";
 import { openDownload } from "../media.ts";
 import type { Door, Provider, ProviderParts, TextDraft } from "../provider.ts";
 import { isLocal } from "../twilio/settings.ts";
@@ -41,7 +41,7 @@ export function telnyx(
   { apiUrl = telnyxUrl, ca, maxMedia }: TelnyxOptions,
 ): Provider {
   const lines = createLines({ ca });
-  const state = health(channel);
+  const state = new Health(channel);
   const closing = createClosing(channel.clock, state);
   const keys = config.public_keys.map(publicKey);
   const base = apiUrl.replace(/\/$/, "");

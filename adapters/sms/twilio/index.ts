@@ -1,9 +1,8 @@
 // Texts over Twilio or a compatible API: webhooks for inbound messages, REST requests for outbound
 // messages, polling of the message list to backfill missed messages.
 
-import type { Json } from "bridgehead/contract";
+import { Health, type Json } from "bridgehead/contract";
 import { httpConnections } from "../exchange.ts";
-import { health } from "../health.ts";
 import type { Provider, ProviderParts } from "../provider.ts";
 import { createClient } from "./client.ts";
 import { fetchMedia } from "./media.ts";
@@ -16,7 +15,7 @@ import { doors } from "./webhook.ts";
 /** Creates the provider. Opens no connection. */
 export function twilioProvider(parts: ProviderParts, settings: TwilioSettings): Provider {
   const { channel } = parts;
-  const state = health(channel);
+  const state = new Health(channel);
   const client = createClient(settings, channel.clock);
   const sending = sender(channel, settings, client, state);
   const run = missed(parts, settings, client, state);

@@ -1,9 +1,8 @@
 // Backfills texts whose webhook did not reach us. It polls the list of inbound messages at the start and
 // every few minutes. The webhook and the list give one text the same id, so the first one counts.
 
-import { type Channel, type Cursor, cursor, externalId } from "bridgehead/contract";
+import { type Channel, type Cursor, cursor, externalId, type Health } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
-import type { Health } from "../health.ts";
 import type { ProviderParts } from "../provider.ts";
 import { type Client, isApiFailure } from "./client.ts";
 import { statusOf } from "./errors.ts";

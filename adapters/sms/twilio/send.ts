@@ -4,6 +4,7 @@ import {
   type Attempt,
   type Channel,
   externalId,
+  type Health,
   type PastAttempt,
   type SendKey,
   type SendOutcome,
@@ -12,7 +13,6 @@ import {
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import { unreachable, wordsOf } from "../classes.ts";
 import { createClosing } from "../closing.ts";
-import type { Health } from "../health.ts";
 import { statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
 import { type Client, isApiFailure } from "./client.ts";
 import { outcomeOf, statusOf } from "./errors.ts";

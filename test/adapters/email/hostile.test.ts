@@ -1,13 +1,12 @@
 // Mail that nobody should answer, or that nobody can read: every UID still ends as an event.
 
-import type { DeliveryEvent } from "bridgehead/contract";
+import { type DeliveryEvent, Health } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { reader } from "../../../adapters/email/imap/reader.ts";
 import { sentFolder } from "../../../adapters/email/imap/sent.ts";
 import { marker } from "../../../adapters/email/imap/traces.ts";
 import { identity } from "../../../adapters/email/parties.ts";
-import { health } from "../../../adapters/email/status.ts";
 import { describeReal, need } from "../../real/debian.ts";
 import type { Dovecot } from "../../real/dovecot.ts";
 import { freePort } from "../../real/ports.ts";
@@ -249,7 +248,7 @@ describeReal("hostile mail", missing, () => {
       channel,
       connection,
       sent: sentFolder({ connection, folder: "auto", log: channel.log }),
-      health: health(channel),
+      health: new Health(channel),
       config: settings,
       self: identity("support@example.com", []),
       context: { senderAuth: { mode: "off" } },
