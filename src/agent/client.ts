@@ -4,7 +4,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import { createClient, mapped } from "../client/index.ts";
-import { limited } from "../ops/deadline.ts";
+import { limited } from "../ops/clock.ts";
 import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
 import { type Dropped, once } from "../wire/record.ts";
 import type { AgentClient, Call, CallResult, CreateRequest, Found, PastQuestion } from "./calls.ts";

@@ -2,7 +2,7 @@
 // Questions are therefore recognized by their text and the ids of earlier turns.
 
 import type { Message } from "../client/index.ts";
-import { squeeze } from "../domain/squeeze.ts";
+import { normalizeWhitespace } from "../domain/turn.ts";
 import type { Answer, Found, PastQuestion, PlatformMessage } from "./calls.ts";
 
 /** Finds the user's newest message with this text that belongs to no earlier turn, and its answer. */
@@ -42,12 +42,12 @@ export function answerOf(record: Message): Answer {
 
 /** Returns the id of a human's newest reply with this text that belongs to no earlier turn. */
 export function findWords(messages: readonly Message[], words: PastQuestion): string | null {
-  const text = squeeze(words.text);
+  const text = normalizeWhitespace(words.text);
   const found = inOrder(messages).findLast(
     (message) =>
       message.senderRole === "manual_assistant" &&
       !words.knownIds.has(message.id) &&
-      squeeze(message.message) === text,
+      normalizeWhitespace(message.message) === text,
   );
   return found?.id ?? null;
 }
@@ -75,8 +75,10 @@ function inOrder(messages: readonly Message[]): Message[] {
 
 function isQuestion(message: Message, question: PastQuestion): boolean {
   if (message.senderRole !== "conversation_user" || question.knownIds.has(message.id)) return false;
-  const text = squeeze(question.text);
-  return squeeze(message.message) === text || squeeze(message.rawMessage ?? "") === text;
+  const text = normalizeWhitespace(question.text);
+  return (
+    normalizeWhitespace(message.message) === text || normalizeWhitespace(message.rawMessage ?? "") === text
+  );
 }
 
 /** Prefers the reply that names the question; otherwise takes the next reply that names no other

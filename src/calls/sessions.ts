@@ -2,10 +2,8 @@
 // While it is open, the lanes of its conversation belong to the node that holds the socket. The caller's
 // latest message has priority over older questions (`decide.ts`). A draft is spoken immediately or dropped.
 
-import { type Address, answerTo } from "../domain/address.ts";
 import { barred } from "../domain/guards.ts";
-import { writeOpening } from "../domain/opening.ts";
-import { questionContext, questionText } from "../domain/question.ts";
+import { type Address, answerTo, questionContext, questionText, writeOpening } from "../domain/turn.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import type { Timing } from "../ops/timing.ts";

@@ -1,7 +1,7 @@
 // The process environment of a command. Commands access nothing else of the process, so tests run them
 // in-process.
 
-import { isJournal, withErrorPriority } from "../ops/notify.ts";
+import { isJournal, withErrorPriority } from "../ops/systemd.ts";
 
 export interface Io {
   /** One or more lines to standard output; the last line end is added when missing. */

@@ -6,7 +6,7 @@ import { openStore } from "../app.ts";
 import { loadStore } from "../config/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
-import { isJournal } from "../ops/notify.ts";
+import { isJournal } from "../ops/systemd.ts";
 import { schemaVersion } from "../store/migrate.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";

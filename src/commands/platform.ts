@@ -4,7 +4,7 @@
 import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
-import { isJournal } from "../ops/notify.ts";
+import { isJournal } from "../ops/systemd.ts";
 import type { AgentDefinition } from "../platform/index.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";

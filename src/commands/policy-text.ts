@@ -1,8 +1,7 @@
 // Renders a forecast of an escalation policy: as lines for humans, or as JSON. Both mask the keys of
 // webhooks.
 
-import type { Look, Spared } from "../domain/forecast.ts";
-import type { About, Contact, Policy, Way } from "../domain/policy.ts";
+import type { About, Contact, Look, Policy, Spared, Way } from "../domain/policy.ts";
 import { when } from "./store.ts";
 
 /** The recipients of the agent's own ESCALATION skill. */

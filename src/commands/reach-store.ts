@@ -5,7 +5,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { type OpenedStore, openStore } from "../app.ts";
 import type { Config } from "../config/index.ts";
 import { jitter } from "../ops/clock.ts";
-import type { Notifier } from "../ops/notify.ts";
+import type { Notifier } from "../ops/systemd.ts";
 import type { Timing } from "../ops/timing.ts";
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";

@@ -3,8 +3,6 @@
 // reply must neither acknowledge an escalation nor reach the customer. Pure; called for replies of
 // responders only.
 
-import { composed } from "./squeeze.ts";
-
 /** `certain`: the subject is that of an automatic reply; no response is sent. `likely`: the responder is
  *  asked to confirm. */
 export interface MachineReply {
@@ -151,3 +149,8 @@ const simplified = (text: string): string =>
     .replace(/\p{Cf}/gu, "")
     .replace(/[‘’‛´`]/g, "'")
     .replace(/[\s\p{Cc}]+/gu, " ");
+
+/** `String.normalize` in linear time. Sorting a run of combining marks is quadratic, so a run is
+ *  truncated to 30 of them (UAX #15, Stream-Safe Text Format). */
+export const composed = (text: string, form: "NFC" | "NFKC" | "NFKD" = "NFC"): string =>
+  text.replace(/(\p{M}{30})\p{M}+/gu, "$1").normalize(form);

@@ -1,8 +1,7 @@
 // The pieces of work that run now. Each has one abort signal, for a shutdown, a cancellation by key, and the
 // deadline of its lease.
 
-import { every, systemClock } from "../ops/clock.ts";
-import { type Scope, scopeUnder } from "../ops/deadline.ts";
+import { every, type Scope, scopeUnder, systemClock } from "../ops/clock.ts";
 import type { Claimed } from "./stage.ts";
 
 /** Reason of the abort at a shutdown. The work is retried by the next process. */

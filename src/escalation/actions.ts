@@ -2,7 +2,7 @@
 // other contacts.
 
 import type { Clock, Log, Traits } from "bridgehead/contract";
-import { type Address, firstTo } from "../domain/address.ts";
+import { type Address, firstTo } from "../domain/turn.ts";
 import { newId } from "../ops/clock.ts";
 import type { Query } from "../store/driver.ts";
 import { readConversation } from "../store/tables/conversations.ts";

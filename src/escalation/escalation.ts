@@ -5,7 +5,7 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
 import { type Policy, pollingOf } from "../domain/policy.ts";
-import { squeeze } from "../domain/squeeze.ts";
+import { normalizeWhitespace } from "../domain/turn.ts";
 import { newId } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../pipeline/channel-runtime.ts";
@@ -195,6 +195,6 @@ const about = ({ channel, agent }: ChannelRuntime, { id }: ConversationRow) => (
 
 /** Compares without case. An empty configured response never matches. */
 function same(configured: string, said: string): boolean {
-  const wanted = squeeze(configured).toLowerCase();
-  return wanted !== "" && wanted === squeeze(said).toLowerCase();
+  const wanted = normalizeWhitespace(configured).toLowerCase();
+  return wanted !== "" && wanted === normalizeWhitespace(said).toLowerCase();
 }

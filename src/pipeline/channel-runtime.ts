@@ -3,7 +3,7 @@
 import type { Adapter, AgentFacts, Clock, Log, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
-import { scopeUnder } from "../ops/deadline.ts";
+import { scopeUnder } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { Escalation } from "./escalation.ts";
 

@@ -3,8 +3,7 @@
 // then the introduction is sent.
 
 import type { Clock } from "bridgehead/contract";
-import { firstTo } from "../domain/address.ts";
-import { type Opening, readOpening, writeOpening } from "../domain/opening.ts";
+import { firstTo, type Opening, readOpening, writeOpening } from "../domain/turn.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Query } from "../store/driver.ts";

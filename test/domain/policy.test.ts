@@ -2,12 +2,12 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { forecast } from "../../src/domain/forecast.ts";
 import { readWindow } from "../../src/domain/hours.ts";
 import {
   type About,
   begin,
   contactsOf,
+  forecast,
   type Person,
   type Policy,
   type Progress,

@@ -3,9 +3,7 @@
 import { externalId, type MessageEvent, sessionId, threadToken } from "bridgehead/contract";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { answerTo } from "../../src/domain/address.ts";
 import { capped, channelRoom, matches, refuse } from "../../src/domain/guards.ts";
-import { questionContext, questionText } from "../../src/domain/question.ts";
 import {
   askDelay,
   hopLimit,
@@ -15,7 +13,13 @@ import {
   sendLifetime,
 } from "../../src/domain/retry.ts";
 import { machines } from "../../src/domain/states.ts";
-import { referenceLimit, references } from "../../src/domain/thread.ts";
+import {
+  answerTo,
+  questionContext,
+  questionText,
+  referenceLimit,
+  references,
+} from "../../src/domain/turn.ts";
 import { workedMs } from "../real/cpu.ts";
 
 const hour = 3_600_000;

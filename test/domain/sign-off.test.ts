@@ -1,7 +1,7 @@
 // What people's programs put below their words, and what they sign with.
 
 import { describe, expect, it } from "vitest";
-import { withoutSignOff } from "../../src/domain/sign-off.ts";
+import { withoutSignOff } from "../../src/domain/instructions.ts";
 
 const names = ["Anna Berg", "Berg, Anna"];
 const words = "We send a new one today.";

@@ -30,6 +30,7 @@ export const cases: Cases = {
   "src/domain/instructions.ts": {
     looksLikeCommand: one,
     readInstructions: (f, text) => f(text, ["Anna Example", "Dora Dahl"], true),
+    withoutSignOff: (f, text) => f(text, ["Anna Example", "Dora Dahl"]),
   },
   "src/domain/machine-reply.ts": {
     machineReply: (f, text) => [
@@ -37,25 +38,20 @@ export const cases: Cases = {
       f(`Re: [Escalation 1] ${text}`, ""),
       f(`${text} [Escalation 1]`, ""),
     ],
+    composed: (f, text) => [f(text), f(text, "NFKC"), f(text.slice(0, 20_000), "NFKD")],
   },
-  "src/domain/question.ts": {
+  "src/domain/turn.ts": {
+    normalizeWhitespace: one,
     questionText: (f, text) => f(eventWith(text), true, [{ name: text, media_type: text, size: 1 }]),
     attachmentLines: (f, text) => f([{ name: text, media_type: text, size: 1 }]),
     questionContext: (f, text) => f(eventWith(text)),
     joinedContext: (f, text) => f(text, `${text}x`),
-  },
-  "src/domain/address.ts": {
     answerTo: (f, text) => f(eventWith(text)),
-  },
-  "src/domain/sign-off.ts": { withoutSignOff: (f, text) => f(text, ["Anna Example", "Dora Dahl"]) },
-  "src/domain/squeeze.ts": {
-    squeeze: one,
-    composed: (f, text) => [f(text), f(text, "NFKC"), f(text.slice(0, 20_000), "NFKD")],
-  },
-  "src/domain/thread.ts": {
     references: (f, text) => f(eventWith(text)),
   },
-  "src/escalation/reply/files.ts": { namesOf: (f, text) => f(text.split(" ").map((name) => ({ name }))) },
+  "src/escalation/reply/files.ts": {
+    namesOf: (f, text) => f(text.split(" ").map((name) => ({ name }))),
+  },
   "src/escalation/agent-recipients.ts": {
     escalationsFor: (f, text) => f(text, [{ topic: text, response: text, recipients: [] }]),
   },
@@ -113,15 +109,29 @@ export const cases: Cases = {
         '{"type":"escalation.opened"}',
       ),
   },
-  "src/escalation/webhook/recipient.ts": { webhookHeaders: (f, text) => f("id", 0, text, "whsec_AAAA") },
-  "adapters/sms/text/clean.ts": { clean: one },
-  "adapters/sms/text/gsm.ts": { isGsm: one, encodeGsm: one, decodeGsm: bytes },
+  "src/escalation/webhook/recipient.ts": {
+    webhookHeaders: (f, text) => f("id", 0, text, "whsec_AAAA"),
+  },
+  "adapters/sms/text/clean.ts": {
+    clean: one,
+  },
+  "adapters/sms/text/gsm.ts": {
+    isGsm: one,
+    encodeGsm: one,
+    decodeGsm: bytes,
+  },
   "adapters/sms/text/index.ts": {
     textsOf: (f, text) => f(replyWith(text), split),
   },
-  "adapters/sms/text/plain.ts": { toPlain: one },
-  "adapters/sms/text/segments.ts": { segmentsOf: one },
-  "adapters/sms/text/split.ts": { split: (f, text) => f(text, 320) },
+  "adapters/sms/text/plain.ts": {
+    toPlain: one,
+  },
+  "adapters/sms/text/segments.ts": {
+    segmentsOf: one,
+  },
+  "adapters/sms/text/split.ts": {
+    split: (f, text) => f(text, 320),
+  },
   "adapters/sms/classes.ts": {
     withoutNumbers: one,
     wordsOf: (f, text) => [f(new Error(text)), f(text), f({ code: text })],
@@ -152,7 +162,9 @@ export const cases: Cases = {
     canonicalNumber: (f, text) => [f(text), f(text, "US")],
     countriesOf: (f, text) => [f(text), f(`+1202${text}`)],
   },
-  "adapters/sms/provider.ts": { statusEventId: (f, text) => f(text, text) },
+  "adapters/sms/provider.ts": {
+    statusEventId: (f, text) => f(text, text),
+  },
   "adapters/sms/status.ts": {
     eventOfStatus: (f, text) =>
       f({ id: text, state: "failed", status: text, detail: text, raw: Buffer.alloc(0) }),
@@ -193,17 +205,34 @@ export const cases: Cases = {
       );
     },
   },
-  "adapters/sms/telnyx/errors.ts": { wordsOf: (f, text) => f({ title: text, detail: text }) },
+  "adapters/sms/telnyx/errors.ts": {
+    wordsOf: (f, text) => f({ title: text, detail: text }),
+  },
   "adapters/sms/smpp/encoding.ts": {
     piecesOf: (f, text) => [f(text.slice(0, 9000), "gsm7", 1), f(text.slice(0, 9000), "latin1", 1)],
   },
-  "adapters/sms/smpp/address.ts": { fromAddress: (f, text) => f({ ton: 1, address: text }, "DE") },
-  "adapters/sms/smpp/pdu.ts": { decode: bytes },
-  "adapters/voice/speech/prose.ts": { passages: (f, text) => f(text.slice(0, 12_000)) },
-  "adapters/voice/speech/sentences.ts": { sentences: (f, text) => f(text.slice(0, 20_000), "en") },
-  "adapters/voice/speech/speakable.ts": { speakable: (f, text) => f(text, "en") },
-  "adapters/voice/speech/phrases.ts": { phrases: one, primary: one },
-  "adapters/voice/speech/words.ts": { wordsOf: one },
+  "adapters/sms/smpp/address.ts": {
+    fromAddress: (f, text) => f({ ton: 1, address: text }, "DE"),
+  },
+  "adapters/sms/smpp/pdu.ts": {
+    decode: bytes,
+  },
+  "adapters/voice/speech/prose.ts": {
+    passages: (f, text) => f(text.slice(0, 12_000)),
+  },
+  "adapters/voice/speech/sentences.ts": {
+    sentences: (f, text) => f(text.slice(0, 20_000), "en"),
+  },
+  "adapters/voice/speech/speakable.ts": {
+    speakable: (f, text) => f(text, "en"),
+  },
+  "adapters/voice/speech/phrases.ts": {
+    phrases: one,
+    primary: one,
+  },
+  "adapters/voice/speech/words.ts": {
+    wordsOf: one,
+  },
   "adapters/voice/engine/script.ts": {
     sentencesOf: (f, text) => f(text, "en", phrases("en")),
     beginningOf: (f, text) => f(text, "en", 4, phrases("en")),
@@ -242,10 +271,18 @@ export const cases: Cases = {
       ];
     },
   },
-  "adapters/voice/calls.ts": { callable: one },
-  "adapters/voice/constant-time.ts": { sameText: (f, text) => f("secret", text) },
-  "adapters/voice/handoff.ts": { languageInData: one },
-  "adapters/voice/draft.ts": { compose: (f, text) => f(replyWith(text)) },
+  "adapters/voice/calls.ts": {
+    callable: one,
+  },
+  "adapters/voice/constant-time.ts": {
+    sameText: (f, text) => f("secret", text),
+  },
+  "adapters/voice/handoff.ts": {
+    languageInData: one,
+  },
+  "adapters/voice/draft.ts": {
+    compose: (f, text) => f(replyWith(text)),
+  },
   "adapters/voice/for-humans.ts": {
     missedCall: (f, text) => f({ call: text, from: { address: text, name: text }, ours: text, at: 0 }, text),
     voicemail: (f, text) =>
@@ -258,15 +295,21 @@ export const cases: Cases = {
     personOf: (f, text) => f(text, "call"),
     partiesOf: (f, text) => f({ From: text, To: text, Direction: text }),
   },
-  "adapters/voice/tokens.ts": { readToken: (f, text) => f(["secret"], text, text, 0) },
+  "adapters/voice/tokens.ts": {
+    readToken: (f, text) => f(["secret"], text, text, 0),
+  },
   "adapters/voice/twiml.ts": {
     escapeXml: one,
     say: (f, text) => f(text, "en"),
     element: (f, text) => f("Say", { language: text }, [text]),
     twiml: one,
   },
-  "src/platform/knowledge.ts": { passagesOf: (f, text) => f(undefined, text, null) },
-  "src/platform/people.ts": { dialled: one },
+  "src/platform/knowledge.ts": {
+    passagesOf: (f, text) => f(undefined, text, null),
+  },
+  "src/platform/people.ts": {
+    dialled: one,
+  },
   "src/platform/brain/retrieval.ts": {
     meaningfulWords: one,
     findPassages: (f, text) =>
@@ -277,7 +320,9 @@ export const cases: Cases = {
       f([{ pattern: /(?<![\p{L}\p{N}])(?:refund|opening hours)(?![\p{L}\p{N}])/iu, answer: "x" }], text),
     matches: (f, text) => f({ pattern: /a+b/u, answer: "x" }, text),
   },
-  "src/platform/brain/json.ts": { parsed: one },
+  "src/platform/brain/json.ts": {
+    parsed: one,
+  },
   "src/platform/brain/events.ts": {
     readEvents: (f, text) => {
       const { feed } = f(() => undefined) as { feed: (text: string) => void };
@@ -287,7 +332,10 @@ export const cases: Cases = {
   "src/platform/escalations/watch.ts": {
     speaksOf: (f, text) => f({ topic: "refund", prompt: "The customer wants a refund or is angry" }, text),
   },
-  "src/platform/files/name.ts": { fileName: one, savedAs: one },
+  "src/platform/files/name.ts": {
+    fileName: one,
+    savedAs: one,
+  },
   "src/ops/log.ts": {
     createLog: (f, text) => {
       for (const format of ["json", "text"]) {
@@ -311,7 +359,9 @@ export const cases: Cases = {
     isPublic: one,
     isAllowed: (f, text) => f(text, ["10.0.0.0/8", "host"]),
   },
-  "src/wire/text.ts": { plainText: one },
+  "src/wire/text.ts": {
+    plainText: one,
+  },
   "src/wire/failure.ts": {
     failureReason: (f, text) => f({ name: text, message: text }),
     failureDetails: (f, text) => f({ details: [{ path: text, message: text }] }),
@@ -358,7 +408,7 @@ export const cases: Cases = {
         return splitter.end();
       }),
   },
-  "src/ops/notify.ts": {
+  "src/ops/systemd.ts": {
     withErrorPriority: one,
   },
 };

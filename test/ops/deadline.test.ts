@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { limited, scopeUnder } from "../../src/ops/deadline.ts";
+import { limited, scopeUnder } from "../../src/ops/clock.ts";
 
 const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {

@@ -2,7 +2,7 @@ import { chmodSync, fstatSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { createNotifier, isJournal, withErrorPriority } from "../../src/ops/notify.ts";
+import { createNotifier, isJournal, withErrorPriority } from "../../src/ops/systemd.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "notify-"));
 afterAll(() => rmSync(folder, { recursive: true }));

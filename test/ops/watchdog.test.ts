@@ -4,7 +4,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { askHealth, startListener } from "../../src/http/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { runWatchdog, type WatchdogOptions } from "../../src/ops/watchdog.ts";
+import { runWatchdog, type WatchdogOptions } from "../../src/ops/systemd.ts";
 import { freePort } from "../real/ports.ts";
 
 /** Time that passes when a test says so. */

@@ -3,13 +3,12 @@
 
 import { externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import type { Opening } from "../../src/domain/opening.ts";
+import type { Opening } from "../../src/domain/turn.ts";
 import { begin } from "../../src/pipeline/outbound.ts";
 import { conversationWith } from "../../src/store/tables/conversations.ts";
 import { openingOutcome } from "../../src/store/tables/openings.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
-import type { Asked } from "./scripted-platform.ts";
-import { cutting, refusing } from "./scripted-platform.ts";
+import { type Asked, cutting, refusing } from "./scripted-platform.ts";
 import { ann, openTexts, type TextOptions, type Texts } from "./texts.ts";
 
 const bare: Opening = { introduction: null, subject: null, context: null, speak: true };

@@ -2,7 +2,7 @@
 
 import type { Outbound, Reply } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { answerTo } from "../../src/domain/address.ts";
+import { answerTo } from "../../src/domain/turn.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { insertNotice } from "../../src/pipeline/route/notices.ts";
 import { conversation } from "../store/rig.ts";

@@ -2,7 +2,7 @@
 
 import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { writeOpening } from "../../src/domain/opening.ts";
+import { writeOpening } from "../../src/domain/turn.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { concludeDraft } from "../store/rig.ts";

@@ -1,7 +1,7 @@
 // Turns that take messages along or begin with us, words that go out before others, people who want none.
 
 import { describe, expect, it } from "vitest";
-import type { Opening } from "../../src/domain/opening.ts";
+import type { Opening } from "../../src/domain/turn.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { begin, begunBefore } from "../../src/pipeline/outbound.ts";
 import { extendTurn, joinableTurn } from "../../src/pipeline/route/rows.ts";

@@ -1,8 +1,8 @@
 // Decisions of stage notify, on loaded rows. Pure: ids and tokens come from the caller.
 
 import { externalId } from "bridgehead/contract";
-import { firstTo, furtherTo } from "../../domain/address.ts";
 import { type Contact, current, type Policy, type Step, step, webhookChannel } from "../../domain/policy.ts";
+import { firstTo, furtherTo } from "../../domain/turn.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Notice } from "../../pipeline/route/notices.ts";
 import type { ContactRow, DueNotice, NewNotice, NoticeRow, Way } from "../../store/tables/contacts.ts";

@@ -3,7 +3,7 @@
 import type { PlatformMessage } from "../../agent/calls.ts";
 import { type Policy, pollingOf } from "../../domain/policy.ts";
 import { lookDelay } from "../../domain/retry.ts";
-import { squeeze } from "../../domain/squeeze.ts";
+import { normalizeWhitespace } from "../../domain/turn.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { allKnown } from "../../store/tables/watches.ts";
 import type { WatchRow } from "./rows.ts";
@@ -59,7 +59,7 @@ export function externalMessages(
   const deliver = messages.filter((message, at) => {
     if (known.has(message.id) || !isNew(message, at) || message.text.trim() === "") return false;
     if (message.answers !== null && unwanted.has(message.answers)) return false;
-    return !(message.role === "human" && posted.has(squeeze(message.text)));
+    return !(message.role === "human" && posted.has(normalizeWhitespace(message.text)));
   });
   return { deliver, record: [] };
 }
@@ -73,7 +73,7 @@ function unwantedQuestions(
 ): ReadonlySet<string> {
   const repeated = textsOf(turns, ({ kind, state }) => kind === "question" && state === "answered");
   const copies = messages.filter(
-    ({ id, role, text }) => role === "person" && !known.has(id) && repeated.has(squeeze(text)),
+    ({ id, role, text }) => role === "person" && !known.has(id) && repeated.has(normalizeWhitespace(text)),
   );
   const cancelled = turns.flatMap(({ state, questionId }) =>
     state === "dropped" && questionId !== null ? [questionId] : [],
@@ -82,7 +82,7 @@ function unwantedQuestions(
 }
 
 const textsOf = (turns: readonly KnownTurn[], which: (turn: KnownTurn) => boolean): ReadonlySet<string> =>
-  new Set(turns.filter(which).map(({ text }) => squeeze(text)));
+  new Set(turns.filter(which).map(({ text }) => normalizeWhitespace(text)));
 
 export interface Activity {
   /** Milliseconds since the newest turn; null if none exists. */

@@ -11,7 +11,7 @@ import type { Policy } from "../../domain/policy.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
-import { limited } from "../../ops/deadline.ts";
+import { limited } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";

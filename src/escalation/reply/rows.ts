@@ -1,7 +1,7 @@
 // Statements of responder replies.
 
 import type { MessageEvent } from "bridgehead/contract";
-import { references } from "../../domain/thread.ts";
+import { references } from "../../domain/turn.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { type Query, touch } from "../../store/driver.ts";
 import { type ContactRow, contactColumns } from "../../store/tables/contacts.ts";

@@ -9,9 +9,9 @@ import {
   type StartRequest,
   stopped,
 } from "../../agent/calls.ts";
-import { type Opening, readOpening } from "../../domain/opening.ts";
+import { type Opening, readOpening } from "../../domain/turn.ts";
 import { TooLate } from "../../engine/lease-deadline.ts";
-import { limited } from "../../ops/deadline.ts";
+import { limited } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import { atCommit, type Query } from "../../store/driver.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";

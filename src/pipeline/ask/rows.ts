@@ -1,7 +1,7 @@
 // The statements of stage ask: the claimed turns, the record of an attempt, and the writes of a decision.
 // Each transition first checks the lease's token. A holder whose lease has expired therefore writes nothing.
 
-import { readOpening } from "../../domain/opening.ts";
+import { readOpening } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
 import { guardLease, releaseLane } from "../../store/lanes.ts";

@@ -10,8 +10,8 @@
 // `asking` with an expired lease, which the next holder treats as `unknown`.
 
 import type { Clock, Log } from "bridgehead/contract";
-import type { Address } from "../../domain/address.ts";
 import { suppressedCode } from "../../domain/guards.ts";
+import type { Address } from "../../domain/turn.ts";
 import { leaseDeadline } from "../../engine/lease-deadline.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
 import type { Claimed, Stage } from "../../engine/stage.ts";

@@ -20,7 +20,7 @@ import {
   sendKey,
   threadToken,
 } from "bridgehead/contract";
-import type { Address, NoticeAddress } from "../../domain/address.ts";
+import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";

@@ -8,13 +8,11 @@
 // Failure: retried later.
 // Crash: retried later.
 
-import type { Clock, Json, Log, Verdict } from "bridgehead/contract";
-import { sendKey } from "bridgehead/contract";
+import { type Clock, type Json, type Log, sendKey, type Verdict } from "bridgehead/contract";
 import { paceOf } from "../../domain/retry.ts";
 import type { LeaseDeadline } from "../../engine/lease-deadline.ts";
 import type { Transition } from "../../engine/stage.ts";
-import { jitter } from "../../ops/clock.ts";
-import { limited } from "../../ops/deadline.ts";
+import { jitter, limited } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { guardLease, type Lease, releaseLane } from "../../store/lanes.ts";

@@ -1,7 +1,6 @@
 // Stage route: the decisions about one message, as pure functions on loaded facts.
 
 import type { Consent, MessageEvent, Refusal } from "bridgehead/contract";
-import { answerTo } from "../../domain/address.ts";
 import {
   type Cap,
   type Counted,
@@ -11,8 +10,7 @@ import {
   refuse,
   suppressedCode,
 } from "../../domain/guards.ts";
-import { joinedContext, questionContext, questionText } from "../../domain/question.ts";
-import { references } from "../../domain/thread.ts";
+import { answerTo, joinedContext, questionContext, questionText, references } from "../../domain/turn.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type AttachmentRow, type EventRow, exempt } from "../../store/tables/events.ts";

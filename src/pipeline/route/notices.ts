@@ -2,9 +2,8 @@
 // of stage route. Each is written in the event's own transaction, and therefore exactly once.
 
 import type { Clock, Log, MessageEvent, Refusal } from "bridgehead/contract";
-import { type Address, answerTo, firstTo, type NoticeAddress } from "../../domain/address.ts";
 import { type Cap, isShortCode } from "../../domain/guards.ts";
-import { attachmentLines } from "../../domain/question.ts";
+import { type Address, answerTo, attachmentLines, firstTo, type NoticeAddress } from "../../domain/turn.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { type Query, touch } from "../../store/driver.ts";

@@ -2,7 +2,7 @@
 // messages at once.
 
 import type { Cap } from "../../domain/guards.ts";
-import { references } from "../../domain/thread.ts";
+import { references } from "../../domain/turn.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Query, Value } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";

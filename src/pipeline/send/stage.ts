@@ -7,13 +7,11 @@
 // Crash: before the crossing the draft is `queued` and is sent immediately. After it the draft is `sending`
 // with an expired lease: its outcome is unknown, so stage reconcile determines it.
 
-import type { Json, SendOutcome } from "bridgehead/contract";
-import { sendKey } from "bridgehead/contract";
+import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { paceOf, strikeLimit } from "../../domain/retry.ts";
 import { leaseDeadline, TooLate } from "../../engine/lease-deadline.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
-import { jitter } from "../../ops/clock.ts";
-import { limited } from "../../ops/deadline.ts";
+import { jitter, limited } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
 import { abandonLane, channelsWithDueLanes, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";

@@ -6,7 +6,7 @@ import PQueue from "p-queue";
 import { Webhook } from "standardwebhooks";
 import { Agent, request } from "undici";
 import { judge } from "../../ops/address.ts";
-import { limited, scopeUnder } from "../../ops/deadline.ts";
+import { limited, scopeUnder } from "../../ops/clock.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
 

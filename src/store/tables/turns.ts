@@ -25,7 +25,7 @@ export interface TurnRow {
   readonly event: number | null;
   /** The live session (call) in which it was spoken, or null. */
   readonly session: string | null;
-  /** Set for a turn without a question: an outbound conversation (domain/opening.ts). */
+  /** Set for a turn without a question: an outbound conversation (domain/turn.ts). */
   readonly opening: string | null;
   /** Milliseconds since the end of the newest attempt (answered, aborted, or found dead); null while its
    *  end is unknown. */
